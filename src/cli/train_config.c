@@ -37,8 +37,9 @@ static void set_penalties(struct rule_params *p, const struct train_options *t,
 static int set_layers(struct model_options *m, const struct train_options *t,
                       const struct options *o, struct err *e)
 {
-    static const char *const names[] = {"hidden",     "cross",           "dropout",
-                                        "batch-norm", "dense-optimizer", "dense-lr"};
+    static const char *const names[] = {"hidden",    "cross",      "dropout",
+                                        "data-norm", "batch-norm", "dense-optimizer",
+                                        "dense-lr"};
     for (size_t i = 0; i < sizeof(names) / sizeof(*names) && m->ops->dense == NULL; i++)
         if (options_given(o, names[i]))
             return err_set(e, TUG_EUSAGE, "--%s: an %s model has no layers", names[i],
@@ -55,6 +56,12 @@ static int set_layers(struct model_options *m, const struct train_options *t,
     if (options_given(o, "dropout"))
         m->dropout = (float)t->dropout;
     m->batch_norm = t->batch_norm;
+    m->data_norm = t->data_norm;
+    if (m->data_norm && t->fields != 0)
+        return err_set(
+            e, TUG_EUSAGE,
+            "--data-norm and --fields cannot be used together: where there are "
+            "columns of numbers, columns say how many fields there are");
     if (options_given(o, "dense-optimizer")) {
         TRY(rule_find(options_word(TRAIN_OPTIMIZERS, t->dense_optimizer, name), &rule,
                       e));
@@ -249,6 +256,11 @@ static int set_table(struct train_setup *setup, const struct train_options *t,
         return err_set(e, TUG_EUSAGE,
                        "--table and --prior cannot be used together: rows of such tables "
                        "do not count their updates; use --l2");
+    if (t->data_norm)
+        return err_set(
+            e, TUG_EUSAGE,
+            "--table and --data-norm cannot be used together: some features of "
+            "such tables have no vector, and their numbers no place");
     if (setup->cluster.bf16)
         return err_set(e, TUG_EUSAGE,
                        "--table and --values bf16 cannot be used together: shows and "

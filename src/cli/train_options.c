@@ -85,6 +85,9 @@ static const struct option options[] = {
     {"cross", U64_AT(cross, "N", NULL, 1, 8), "dcn: layers of products (default: 3)"},
     {"dropout", F64_AT(dropout, "P", NULL, 0, 0.99),
      "share of the layers' units that each example is trained without (default: 0)"},
+    {"data-norm", FLAG_AT(data_norm),
+     "numbers of the data less their mean, by their spread, as both are in what was "
+     "trained on (csv's --numeric, multislot's dense slots)"},
     {"batch-norm", FLAG_AT(batch_norm),
      "normalise each unit over the examples that are computed together (Ioffe & Szegedy "
      "2015)"},

@@ -45,10 +45,10 @@ struct train_options {
     uint64_t dim;
     int loss;
     double init;
-    const char *hidden; // models with layers, and so the next five
+    const char *hidden; // models with layers, and so the next six
     uint64_t cross;
     double dropout, dense_lr;
-    bool batch_norm;
+    bool data_norm, batch_norm;
     int dense_optimizer;
     // training
     uint64_t epochs, batch, threads, seed;

@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "kit/nfm_model.h"
 #include "kit/test.h"
+#include "model/data_norm.h"
 #include "rule/rule.h"
 
 enum {
@@ -268,7 +269,7 @@ static void test_scores(void **state)
         struct naive p = naive_of(t);
         float scores[EXAMPLES];
         double wanted[EXAMPLES];
-        model_scores(&t->w, &t->b, scores);
+        assert_int_equal(model_scores(&t->w, &t->b, scores), 0);
         naive_scores(t, &p, false, wanted);
         for (size_t i = 0; i < EXAMPLES; i++)
             assert_float_equal(scores[i], wanted[i], 2e-5);
@@ -401,14 +402,106 @@ static void test_summaries(void **state)
     memset(dense, 0, sizeof(dense));
     struct model_batch one = model_part(&t->b, 0, 1);
     one.training = true;
-    model_scores(&t->w, &one, &score[0]);
+    assert_int_equal(model_scores(&t->w, &one, &score[0]), 0);
     one.training = false;
-    model_scores(&t->w, &one, &score[1]);
+    assert_int_equal(model_scores(&t->w, &one, &score[1]), 0);
     assert_true(score[0] == score[1]);
     assert_int_equal(model_gradients(&t->w, &one, &training, err, t->w.gradients), 0);
     for (size_t i = t->m.summaries; i < model_dense(&t->m); i++)
         assert_true(dense[i] == 0);
     close_world(t);
+}
+
+// Examples of numbers: field 0 has a word, field 1 a number, field 2 two or none.
+struct numbers {
+    struct model m;
+    struct model_work w;
+    float dense[MAX_DENSE], row[64];
+    float *rows[EXAMPLES * 4 + KERNEL_PADDING], x[EXAMPLES * 4 + KERNEL_PADDING];
+    uint32_t start[EXAMPLES + 1];
+    uint16_t slot[EXAMPLES * 4];
+    struct model_batch b;
+};
+
+static float number_at(size_t example, size_t which)
+{
+    static const float size[] = {1e6f, 1e-3f, 0}, mean[] = {3e7f, -5, 7};
+    return mean[which] + size[which] * random_f32(8, which, example);
+}
+
+static void add_number(struct numbers *t, uint16_t slot, float x)
+{
+    t->slot[t->start[t->b.n]] = slot;
+    t->x[t->start[t->b.n]++] = x;
+}
+
+static struct numbers *new_numbers(void)
+{
+    struct numbers *t = mem_zalloc(sizeof(*t));
+    assert_non_null(t);
+    struct model_options o = {.data_norm = true, .n_numbers = 2};
+    assert_int_equal(model_find("mlp", &o.ops, NULL), 0);
+    model_defaults(&o, o.ops, RULE_ADAGRAD);
+    o.fields = 3;
+    o.dim = DIM;
+    memset(o.hidden, 0, sizeof(o.hidden));
+    o.hidden[0] = 4;
+    o.numbers[0] = (struct model_numbers){1, 1};
+    o.numbers[1] = (struct model_numbers){2, 2};
+    assert_int_equal(model_init(&t->m, &o, NULL), 0);
+    assert_int_equal(model_work_open(&t->w, &t->m, NULL), 0);
+    t->w.dense = t->dense;
+    for (size_t i = 0; i < EXAMPLES * 4 + KERNEL_PADDING; i++)
+        t->rows[i] = t->row;
+    for (size_t i = 0; i < EXAMPLES; i++) {
+        t->b.n = i + 1;
+        t->start[i + 1] = t->start[i];
+        add_number(t, 0, 3);
+        add_number(t, 1, number_at(i, 0));
+        for (size_t k = 1; k < 3 && i != 4; k++)
+            add_number(t, 2, number_at(i, k));
+    }
+    t->b = (struct model_batch){.n = EXAMPLES,
+                                .start = t->start,
+                                .rows = t->rows,
+                                .x = t->x,
+                                .u = t->x,
+                                .slot = t->slot};
+    return t;
+}
+
+// Sums are those of the numbers; by them the next batch has mean 0 and variance 1, as the
+// first has by its own. A number that stays the same is 0, as is one that never was.
+static void test_data_norm(void **state)
+{
+    (void)state;
+    struct numbers *t = new_numbers();
+    float sums[9] = {0};
+    struct model_batch b = t->b;
+    assert_int_equal(data_norm(&t->w, &b, NULL), 0); // to be scored, before all training
+    for (size_t j = 0; j < t->start[EXAMPLES]; j++)
+        assert_true(b.x[j] == (t->slot[j] == 0 ? 3 : 0));
+    for (size_t round = 0; round < 3; round++) {
+        double sum[3] = {0}, squares[3] = {0};
+        b = t->b;
+        b.training = round < 2;
+        assert_int_equal(data_norm(&t->w, &b, sums), 0);
+        for (size_t i = 0; i < EXAMPLES; i++)
+            for (size_t k = 0; k < (i != 4 ? 3 : 1); k++) {
+                double x = (double)b.x[t->start[i] + 1 + k];
+                sum[k] += x;
+                squares[k] += x * x;
+            }
+        for (size_t k = 0; k < 3; k++) {
+            double n = k == 0 ? EXAMPLES : EXAMPLES - 1;
+            assert_true(fabs(sum[k]) < 0.05 &&
+                        (double)sums[3 * k] == n * (round == 0 ? 1 : 2));
+            assert_true(fabs(squares[k] - (k < 2 ? n : 0)) < 0.01 * n);
+        }
+        memcpy(t->dense + t->m.norm, sums, sizeof(sums));
+    }
+    model_work_close(&t->w);
+    mem_free(t);
 }
 
 // A unit is left out as often as was asked for, and on the average nothing changes.
@@ -499,10 +592,10 @@ int main(void)
     if (model_register(&nfm, NULL) != 0)
         return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scores),  cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_parts),   cmocka_unit_test(test_summaries),
-        cmocka_unit_test(test_dropout), cmocka_unit_test(test_first),
-        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_scores),    cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_parts),     cmocka_unit_test(test_summaries),
+        cmocka_unit_test(test_data_norm), cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_first),     cmocka_unit_test(test_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "model/data_norm.h"
 #include "model/layers.h"
 #include "model/model_internal.h"
 #include "rule/rule.h"
@@ -95,12 +96,14 @@ static void set_blocks(struct model *m)
 {
     const struct model_options *o = &m->options;
     size_t dense = 1 + (o->ops->dense != NULL ? o->ops->dense(o) : 0),
-           summaries = o->ops->summaries != NULL ? o->ops->summaries(o) : 0;
+           own = o->ops->summaries != NULL ? o->ops->summaries(o) : 0,
+           summaries = own + data_norm_summaries(o);
     uint32_t block = dense < MODEL_DENSE_BLOCK ? (uint32_t)dense : MODEL_DENSE_BLOCK;
     m->options.dense.block = rule_info(m->options.dense.kind)->per_block != 0 ? block : 1;
     accessor_plain(&m->dense, m->options.dense, block);
     m->blocks = (dense + block - 1) / block;
     m->summaries = summaries > 0 ? m->blocks * block : 0;
+    m->norm = m->summaries + own;
     m->blocks += (summaries + block - 1) / block;
 }
 
@@ -109,6 +112,11 @@ int model_init(struct model *m, const struct model_options *o, struct err *e)
     *m = (struct model){.options = *o, .kernels = kernels_get()};
     if (o->ops->check != NULL)
         TRY(o->ops->check(o, e));
+    for (size_t i = 0; i < o->n_numbers; i++)
+        if (o->numbers[i].field >= o->fields)
+            return err_set(e, TUG_EUSAGE,
+                           "--data-norm: field %u is not below %u, the number of fields",
+                           o->numbers[i].field, o->fields);
     m->options.linear.block = 1;
     m->options.latent.block = rule_info(o->latent.kind)->per_block != 0 ? o->dim : 1;
     m->layout = (struct accessor_options){.name = "features",
@@ -157,7 +165,8 @@ bool model_same_dense(const struct model *a, const struct model *b)
     const struct model_options *x = &a->options, *y = &b->options;
     return x->ops == y->ops && x->dim == y->dim && x->fields == y->fields &&
            memcmp(x->hidden, y->hidden, sizeof(x->hidden)) == 0 && x->cross == y->cross &&
-           x->batch_norm == y->batch_norm && a->blocks == b->blocks &&
+           x->batch_norm == y->batch_norm && x->data_norm == y->data_norm &&
+           a->blocks == b->blocks &&
            a->dense.groups[0].rule.kind == b->dense.groups[0].rule.kind;
 }
 
@@ -211,7 +220,7 @@ int model_work_open(struct model_work *w, const struct model *m, struct err *e)
     w->stride = (floats + KERNEL_LANES - 1) / KERNEL_LANES * KERNEL_LANES;
     size_t bytes = (w->stride * ops->at_once + KERNEL_PADDING) * sizeof(float);
     w->kept = mem_aligned(64, bytes);
-    if (w->kept == NULL || model_reserve(w, 64) != 0 ||
+    if (w->kept == NULL || model_reserve(w, 64) != 0 || data_norm_open(w) != 0 ||
         accessor_scratch_init(&w->apply, &m->accessor, m->kernels, NULL) != 0) {
         model_work_close(w);
         return err_nomem(e, "a thread's scratch");
@@ -250,6 +259,7 @@ void model_work_close(struct model_work *w)
     mem_free(w->share);
     mem_free(w->kept);
     free_rows(&w->rows);
+    data_norm_close(w);
     accessor_scratch_fini(&w->apply);
     *w = (struct model_work){0};
 }
@@ -278,13 +288,15 @@ int model_reserve(struct model_work *w, size_t n)
 
 // Batches of any size.
 
-void model_scores(struct model_work *w, const struct model_batch *b, float *ret_scores)
+int model_scores(struct model_work *w, const struct model_batch *b, float *ret_scores)
 {
     const struct model_ops *ops = w->model->options.ops;
     for (size_t i = 0; i < b->n; i += ops->at_once) {
         struct model_batch part = model_part(b, i, ops->at_once);
+        TRY(data_norm(w, &part, NULL));
         ops->forward(w, &part, ret_scores + i);
     }
+    return 0;
 }
 
 // Of as many examples as the model takes.
@@ -296,6 +308,8 @@ static int part_gradients(struct model_work *w, const struct model_batch *b,
     float scores[MODEL_AT_ONCE_MAX];
     struct model_batch in_training = *b;
     in_training.training = true;
+    t->bad = 0;
+    TRY(data_norm(w, &in_training, t->dense_gradient + w->model->norm));
     b = &in_training;
     ops->forward(w, b, scores);
     for (size_t i = 0; i < b->n; i++) {

@@ -61,6 +61,7 @@ enum {
     MODEL_MAX_CROSS = 8,
     MODEL_DENSE_BLOCK = 256, // floats
     MODEL_NAME_MAX = 32,     // with the zero
+    MODEL_MAX_NUMBERS = 256, // fields of numbers that are normalised
 };
 
 struct model_options {
@@ -80,6 +81,11 @@ struct model_options {
     uint32_t cross; // layers of products (dcn); 0: the model has none
     float dropout;  // the share of units that a training example lacks
     bool batch_norm;
+    bool data_norm; // values of these fields are normalised (model/data_norm.h):
+    uint32_t n_numbers;
+    struct model_numbers {
+        uint32_t field, n; // which one, and how many numbers it has
+    } numbers[MODEL_MAX_NUMBERS];
 };
 
 struct model {
@@ -89,7 +95,8 @@ struct model {
     struct accessor accessor;       // and what follows from it
     struct accessor dense;          // of a block of dense parameters
     size_t blocks;                  // of these
-    size_t summaries; // the first float of the last of them; 0: there are none
+    size_t summaries; // the first float of those that no rule trains; 0: there are none
+    size_t norm;      // of these the first of data_norm
 };
 
 // Examples as a model sees them. Features of example i are start[i] .. start[i + 1] - 1
@@ -140,6 +147,12 @@ struct model_work {
     float *share, *l2;                     // of steps: a float for each feature
     float *kept;                           // see model_ops.kept
     size_t stride;                         // floats of it for an example
+    struct model_norm {                    // of data_norm
+        size_t n, cap;                     // numbers; features that there is room for
+        uint32_t *first; // of each field its first number, from 1 on; or 0
+        float *sums, *values;
+        uint32_t *number; // of each feature
+    } norm;
     // For models without `step`:
     struct accessor_scratch apply;
     struct model_rows { // the distinct rows of a part, with room for `features`
@@ -284,8 +297,8 @@ static inline size_t model_features(const struct model_batch *b)
     return b->start[b->n] - b->start[0];
 }
 
-// Scores without the bias, of a batch of any size, as are the next two.
-void model_scores(struct model_work *w, const struct model_batch *b, float *ret_scores);
+// Scores without the bias, of a batch of any size, as are the next two. TUG_ENOMEM.
+int model_scores(struct model_work *w, const struct model_batch *b, float *ret_scores);
 
 // The gradients of all features, each in its place of ret_gradients (usually w->gradients,
 // with room for them), and d loss / d score of the examples. Rows stay as they are.

@@ -152,14 +152,14 @@ static void test_scores(void **state)
         for (size_t n = 1; n <= MAX_FEATURES; n++) {
             float got;
             fill(&e, &m, n, s * 100 + n);
-            model_scores(&w, &e.view, &got);
+            assert_int_equal(model_scores(&w, &e.view, &got), 0);
             double want = naive(&m, &e);
             if (!(fabs((double)got - want) <= 2e-5 * (1 + fabs(want)) * (double)(n + 1)))
                 fail_msg("shape %zu, %zu features: %g, not %g", s, n, (double)got, want);
         }
         e.start[1] = 0; // an example without features
         float none = 1;
-        model_scores(&w, &e.view, &none);
+        assert_int_equal(model_scores(&w, &e.view, &none), 0);
         assert_true(none == 0);
         model_work_close(&w);
     }
@@ -199,7 +199,7 @@ static void test_gradients(void **state)
             struct model_training t = squares(NULL);
             float f, err;
             fill(&e, &m, n, s * 100 + n);
-            model_scores(&w, &e.view, &f);
+            assert_int_equal(model_scores(&w, &e.view, &f), 0);
             e.label[0] = f + bias - 0.7f;
             e.weight[0] = 1;
             assert_int_equal(model_gradients(&w, &e.view, &t, &err, w.gradients), 0);
@@ -224,7 +224,7 @@ static void test_batches(void **state)
         fill_batch(&e, &m, EXAMPLES, 5, s);
         for (size_t i = 1; i < EXAMPLES; i++) {
             struct model_batch one = model_part(&e.view, i, 1);
-            model_scores(&w, &one, &scores[i]);
+            assert_int_equal(model_scores(&w, &one, &scores[i]), 0);
             assert_int_equal(model_gradients(&w, &one, &t, &errs[i], w.gradients), 0);
             for (uint32_t g = 0; g < m.accessor.n_groups; g++) {
                 size_t n = 5 * (size_t)m.accessor.groups[g].n;
@@ -234,7 +234,7 @@ static void test_batches(void **state)
         struct model_batch rest = model_part(&e.view, 1, EXAMPLES);
         float together[EXAMPLES];
         assert_int_equal(rest.n, EXAMPLES - 1);
-        model_scores(&w, &rest, together);
+        assert_int_equal(model_scores(&w, &rest, together), 0);
         assert_memory_equal(together, scores + 1, rest.n * sizeof(float));
         assert_int_equal(model_gradients(&w, &rest, &t, together, w.gradients), 0);
         assert_memory_equal(together, errs + 1, rest.n * sizeof(float));
@@ -345,11 +345,11 @@ static void test_packed(void **state)
         fill(&e, &m, N, 9);
         accessor_gather(&m.accessor, e.rows, N, pulled);
         struct model_work w = open_work(&m), v = open_work(&packed);
-        model_scores(&w, &e.view, &f[0]);
+        assert_int_equal(model_scores(&w, &e.view, &f[0]), 0);
         assert_int_equal(model_gradients(&w, &e.view, &t, &err[0], w.gradients), 0);
         for (size_t i = 0; i < N; i++)
             e.rows[i] = pulled + i * packed.accessor.width;
-        model_scores(&v, &e.view, &f[1]);
+        assert_int_equal(model_scores(&v, &e.view, &f[1]), 0);
         assert_int_equal(model_gradients(&v, &e.view, &t, &err[1], v.gradients), 0);
         assert_memory_equal(&f[0], &f[1], sizeof(f[0]));
         assert_memory_equal(&err[0], &err[1], sizeof(err[0]));

@@ -146,7 +146,7 @@ static int score_piece(struct evaluation *ev, int rank, uint64_t first, size_t n
         hide_unseen(v, o->parameters);
     count_known(v, o->parameters, sums);
     struct model_batch b = view_batch(v);
-    model_scores(&ev->works[rank], &b, scores);
+    TRY(model_scores(&ev->works[rank], &b, scores));
     for (size_t i = 0; i < n; i++) {
         struct scored s = score_of(ev, &v->batch, i, ev->dense[0] + scores[i], sums);
         ev->window[order[i]] = s;

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/fields.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "data/dataset.h"
@@ -79,6 +80,39 @@ int fields_count(struct team *team, const struct path_list *paths,
                        m->ops->name);
     m->fields = reader_slots(reader);
     return m->fields != 0 ? 0 : count_by_reading(team, paths, reader, interrupted, m, e);
+}
+
+// Of a multislot column "price[3]" 3.
+static uint32_t numbers_in(const struct schema *s, const char *name)
+{
+    const char *open = strchr(name, '[');
+    return strcmp(s->format, "multislot") == 0 && open != NULL
+               ? (uint32_t)strtoul(open + 1, NULL, 10)
+               : 1;
+}
+
+int fields_numbers(const struct schema *s, struct model_options *m, struct err *e)
+{
+    struct schema_column c;
+    uint32_t field = 0, all = 0;
+    m->n_numbers = 0;
+    for (size_t at = 0; m->data_norm && schema_next(s, &at, &c);) {
+        uint32_t n = c.use == SCHEMA_NUMBERS ? numbers_in(s, c.name) : 0;
+        all += n;
+        if (n > 0 && (m->n_numbers == MODEL_MAX_NUMBERS || all > UINT16_MAX))
+            return err_set(e, TUG_EUSAGE,
+                           "--data-norm: the data has more than %d columns of numbers, "
+                           "or more than %d numbers",
+                           MODEL_MAX_NUMBERS, UINT16_MAX);
+        if (n > 0)
+            m->numbers[m->n_numbers++] = (struct model_numbers){field, n};
+        field += schema_is_feature(c.use);
+    }
+    if (!m->data_norm || m->n_numbers > 0)
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "--data-norm: no column of the data is numbers; name them with "
+                   "--numeric (csv), or give slots the type dense (multislot)");
 }
 
 static uint32_t highest_slot(const struct batch *b)

@@ -19,6 +19,10 @@ int fields_count(struct team *team, const struct path_list *paths,
                  const struct reader_options *options, struct reader *reader,
                  const atomic_bool *interrupted, struct model_options *m, struct err *e);
 
+// Fills in m->numbers for a model with data_norm: columns of numbers, which only csv and
+// multislot have. TUG_EUSAGE: there is none, or there are too many.
+int fields_numbers(const struct schema *s, struct model_options *m, struct err *e);
+
 // TUG_EDATA naming the first example with a field that the model has no vectors for: a
 // test file can have fields that the training data had not. `s` or `p`, whichever it was
 // loaded from, tells file names.

@@ -158,6 +158,7 @@ static int open_model(struct remote_worker *w, struct err *e)
     struct model_options m = c->model;
     TRY(open_reader(w, e));
     TRY(fields_count(w->team, &c->data, &c->reader, w->reader, c->interrupted, &m, e));
+    TRY(fields_numbers(reader_schema(w->reader), &m, e));
     TRY(model_init(&w->model, &m, e));
     TRY(remote_tables(&w->remote, c, &w->model, e));
     struct model rows = w->model; // on rows as they lie on the servers

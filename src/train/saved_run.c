@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "base/options.h"
 #include "rule/rule.h"
+#include "train/fields.h"
 
 static json_t *real_or_null(double x)
 {
@@ -37,9 +38,10 @@ static json_t *layers_to_json(const struct model_options *m)
 {
     char hidden[MODEL_HIDDEN_TEXT_MAX];
     model_hidden_print(m->hidden, hidden);
-    return json_pack("{s:s, s:i, s:f, s:b, s:o}", "hidden", hidden, "cross",
+    return json_pack("{s:s, s:i, s:f, s:b, s:b, s:o}", "hidden", hidden, "cross",
                      (int)m->cross, "dropout", (double)m->dropout, "batch-norm",
-                     m->batch_norm, "dense", rule_to_json(&m->dense));
+                     m->batch_norm, "data-norm", m->data_norm, "dense",
+                     rule_to_json(&m->dense));
 }
 
 static json_t *options_to_json(const struct saved_options *o)
@@ -202,6 +204,7 @@ static void get_layers(struct json_fields *f, const json_t *o, struct model_opti
     ret->cross = (uint32_t)json_read_int(f, o, "cross", MODEL_MAX_CROSS);
     ret->dropout = (float)get_real(f, o, "dropout");
     ret->batch_norm = get_bool(f, o, "batch-norm");
+    ret->data_norm = get_bool(f, o, "data-norm");
     get_rule(f, o, "dense", &ret->dense);
 }
 
@@ -290,6 +293,8 @@ int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
         json_complain(&f, "about", "is not what a training run says");
     get_options(&f, json_object_get(root, "options"), &ret->options);
     schema_from_json(&ret->schema, json_object_get(root, "schema"), &f);
+    if (fields_numbers(&ret->schema, &ret->options.model, NULL) != 0)
+        json_complain(&f, "data-norm", "is true, and the data has no numbers");
     identity_from_json(&ret->data, json_object_get(root, "data"), &f);
     ret->examples = json_read_int(&f, root, "examples", INT64_MAX);
     ret->finished = get_bool(&f, root, "finished");

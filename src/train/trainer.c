@@ -336,6 +336,7 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
     struct model_options model = c->model;
     TRY(fields_count(r->team, &c->data, &c->reader, r->reader, c->interrupted, &model,
                      e));
+    TRY(fields_numbers(reader_schema(r->reader), &model, e));
     TRY(parameters_open(&r->parameters, &model, e));
     r->model = &r->parameters.model;
     if (r->rows->open != NULL)

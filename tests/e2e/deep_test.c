@@ -2,6 +2,7 @@
 // threads, servers and workers; what cannot be asked of them is refused.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "base/random.h"
 #include "kit/processes.h"
 
 static const char *const models[] = {"mlp", "wide_deep",        "deepfm",
@@ -147,6 +148,69 @@ static void other_layers(void **state)
     e2e_says("layers of another shape");
 }
 
+// Numbers far from 0: a click where a large one is above its mean and a small one is.
+static void write_numbers(const char *path, bool multislot, uint64_t seed)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(multislot ? "" : "y,city,far,near\n", f);
+    for (uint64_t i = 0; i < 4000; i++) {
+        double a = (double)random_f32(seed, 0, i), b = (double)random_f32(seed, 1, i);
+        int click = a + b > 1, city = (int)random_below(seed, 2, i, 9);
+        double far = 1e5 * (a - 0.5) + 3e6, near = 1e-3 * b;
+        if (multislot)
+            fprintf(f, "1 %d 1 %d 2 %.9g %.9g\n", click, city, far, near);
+        else
+            fprintf(f, "%d,c%d,%.9g,%.9g\n", click, city, far, near);
+    }
+    assert_int_equal(fclose(f), 0);
+}
+
+// What is learnt of them, how it is saved, resumed and scored, and the same bytes anywhere.
+static void numbers_are_normalised(void **state)
+{
+    (void)state;
+    static const char *const formats[] = {
+        "--format csv --data numbers.csv --test tests.csv --label y --numeric far,near",
+        "--format multislot --data numbers.slots --test tests.slots "
+        "--slots y:label,city:ids,at:dense[2]"};
+    for (int i = 0; i < 2; i++) {
+        const char *test = i == 0 ? "tests.csv" : "tests.slots";
+        write_numbers(i == 0 ? "numbers.csv" : "numbers.slots", i == 1, 1);
+        write_numbers(test, i == 1, 2);
+        const char *all = files_path(
+            "train %s --model mlp --data-norm %s --deterministic "
+            "--init 0.1 --batch 100",
+            formats[i], small);
+        files_remove("one");
+        tug_ends(0, "%s --epochs 2 --threads 1 --out one", all);
+        double auc = e2e_number("auc");
+        if (auc < 0.95)
+            cluster_fail("numbers %d: AUC %.5f", i, auc);
+        tug_ends(0, "eval --from one --data %s --json", test);
+        assert_true(e2e_number("auc") > auc - 1e-4 && e2e_number("auc") < auc + 1e-4);
+        files_remove("many");
+        tug_ends(0, "%s --epochs 1 --threads 3 --out many", all);
+        tug_ends(0, "%s --epochs 2 --threads 2 --out many --resume", all);
+        cluster_same_parts("one", "many");
+        files_remove("many");
+        launch(files_path("%s --epochs 2 --mode sync --out many", all));
+        cluster_same_parts("one", "many");
+        files_remove("many");
+        launch(files_path("train %s --model mlp --data-norm %s --init 0.1 --batch 64 "
+                          "--epochs 4 --mode async --out many",
+                          formats[i], small));
+        if (e2e_number("auc") < 0.95)
+            cluster_fail("numbers %d, async: AUC %.5f", i, e2e_number("auc"));
+    }
+    tug_ends(2,
+             "train --data numbers.csv --format csv --label y --model mlp --data-norm");
+    e2e_says("--data-norm: no column of the data is numbers");
+    tug_ends(2, "train --data numbers.csv --format csv --label y --numeric near --model "
+                "mlp --data-norm --fields 3");
+    e2e_says("--data-norm and --fields cannot be used together");
+}
+
 static int begin(void **state)
 {
     if (cluster_begin(state) != 0)
@@ -167,6 +231,7 @@ int main(void)
         cluster_test(saved_and_resumed),
         cluster_test(refused),
         cluster_test(other_layers),
+        cluster_test(numbers_are_normalised),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);
 }
