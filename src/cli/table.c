@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "cli/cli.h"
+#include "cli/table_top.h"
 #include "save/save.h"
 #include "store/config.h"
 #include "train/run_tables.h"
@@ -20,8 +21,9 @@
 
 static const struct option options[] = {
     {"action", .group = "What to do",
-     .choices = "list stat get settings create load clear drop shrink day save export "
-                "dump import",
+     .choices =
+         "list stat get settings top create load clear drop shrink day save export "
+         "dump import",
      LIST_AT(action, "ACTION"),
      "what to do, as described above; import takes files and get takes keys after it"},
     {"from", STRING_AT(from, "DIR"),
@@ -60,7 +62,12 @@ static const struct option options[] = {
     {"converter", STRING_AT(converter, "COMMAND"),
      "export: a shell command that the text goes through; import: one that each file "
      "comes through. One that fails is an error, and nothing is written"},
-    {"json", FLAG_AT(json), "list, stat: one JSON object"},
+    {"by", .group = "Looking", CHOICE_AT(by, TABLE_TOP_BY, "weight"),
+     "top: what is large: the weight (of several, their length), the length of the "
+     "vector, "
+     "or the shows, in a model the updates"},
+    {"top", U64_AT(top, "N", "20", 1, 10000000), "top: how many rows are printed"},
+    {"json", FLAG_AT(json), "list, stat, top: one JSON object"},
     {TOOL_SCHEDULER_OPTION},
     NODE_REACH_OPTIONS("5"),
 };
@@ -77,7 +84,10 @@ const struct option_table cli_table_options = {
         "beside the old one.\nlist: the names of the tables. stat: rows, bytes, days, "
         "how many rows were made and removed, and why. get: the rows of the given keys, "
         "as export writes them (of a running table, as a pull sees them: a key without a "
-        "row reads as zeros). settings: lists the settings of a table.\ncreate: makes a "
+        "row reads as zeros); of a saved model also by word, as 'get site=a': "
+        "COLUMN=WORD. "
+        "top: the rows with the largest weights or vectors, or that were shown most. "
+        "settings: lists the settings of a table.\ncreate: makes a "
         "table in the cluster; one that is there already with the same settings is "
         "found. load: rows of a save replace those of the table, whatever the number of "
         "servers then and now. clear: removes all rows. drop: removes the table "
@@ -93,6 +103,8 @@ const struct option_table cli_table_options = {
         "hashes of (slot, value).",
     .examples = "tug table stat --from model\n"
                 "tug table get 17 99 --from model\n"
+                "tug table get C9=7cc72ec2 --from model\n"
+                "tug table top --from model --by vector --top 50\n"
                 "tug table export --from model --out weights.txt\n"
                 "tug table settings\n"
                 "tug table create --settings users.table\n"
@@ -160,6 +172,7 @@ static const struct action actions[] = {
     {"stat", .saved = true, .running = true, .looks = true},
     {"get", .saved = true, .running = true, .looks = true, .words = true},
     {"settings", .saved = true, .running = true, .looks = true},
+    {"top", .saved = true, .running = true, .looks = true},
     {"create", .running = true},
     {"load", .running = true},
     {"clear", .saved = true, .running = true},
@@ -226,10 +239,13 @@ static int check(const struct table_values *v, const struct action **ret, struct
 
 static int table_command(const void *values, const struct options *o, struct err *e)
 {
-    (void)o;
     const struct table_values *v = values;
     const struct action *a;
     TRY(check(v, &a, e));
+    for (size_t i = 0; i < 2 && strcmp(a->name, "top") != 0; i++)
+        if (options_given(o, i == 0 ? "by" : "top"))
+            return err_set(e, TUG_EUSAGE, "--%s is of use to 'tug table top' only",
+                           i == 0 ? "by" : "top");
     if (strcmp(a->name, "settings") == 0)
         return table_print_settings(e);
     if (strcmp(a->name, "import") == 0)

@@ -5,6 +5,7 @@
 //   table_import.c    text files that become a save
 //   table_settings.c  what a table can be made of
 //   table_keys.c      the keys that get is given
+//   table_top.c       the rows that stand out
 //   table_output.c    where export writes
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -27,6 +28,8 @@ struct table_values {
     uint64_t zstd, keep;
     const char *converter;
     bool paddle, json;
+    int by; // enum table_top_by
+    uint64_t top;
     struct node_values node;
 };
 
@@ -59,7 +62,10 @@ struct table_keys {
     bool *found;
     size_t n;
 };
-int table_keys_open(struct table_keys *k, const struct table_values *v, struct err *e);
+// `run`: whose data says what COLUMN=WORD is; NULL: keys only.
+struct saved_run;
+int table_keys_open(struct table_keys *k, const struct table_values *v,
+                    const struct saved_run *run, struct err *e);
 void table_keys_close(struct table_keys *k);
 // TUG_EDATA naming the first that was not found.
 int table_keys_check(const struct table_keys *k, const char *where, struct err *e);

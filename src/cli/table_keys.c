@@ -1,13 +1,16 @@
-// The keys of tug table get.
+// The keys of tug table get, as numbers or as words of the data's columns.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "cli/table.h"
+#include "data/reader.h"
+#include "train/saved_run.h"
 
 static int parse_key(const char *text, uint64_t *ret, struct err *e)
 {
@@ -17,19 +20,53 @@ static int parse_key(const char *text, uint64_t *ret, struct err *e)
     if (!isdigit((unsigned char)*text) || *end != '\0' || errno != 0)
         return err_set(e, TUG_EUSAGE,
                        "'%.200s' is not a key: keys are whole numbers of 64 bits, as "
-                       "export writes them",
+                       "export writes them, or COLUMN=WORD of a saved model's data",
                        text);
     return 0;
 }
 
-int table_keys_open(struct table_keys *k, const struct table_values *v, struct err *e)
+// COLUMN=WORD, as the reader of the run's data hashes it.
+static int parse_word(const char *text, const char *equals, const struct saved_run *run,
+                      uint64_t *ret, struct err *e)
+{
+    struct reader_options o = {0};
+    struct reader *r;
+    struct reader_word w;
+    uint32_t slot;
+    if (run == NULL)
+        return err_set(
+            e, TUG_EUSAGE,
+            "'%.200s': words have keys in saved models, which know their data; "
+            "give the key of the row",
+            text);
+    o.schema = &run->schema;
+    o.fields = run->options.model.fields;
+    TRY(reader_open(&r, &o, e));
+    int rc = reader_find_slot(r, text, (size_t)(equals - text), &slot, e);
+    if (rc == 0)
+        rc = reader_word(r, slot, equals + 1, strlen(equals + 1), &w, e);
+    reader_close(r);
+    *ret = rc == 0 ? w.key : 0;
+    return rc;
+}
+
+static int parse(const char *text, const struct saved_run *run, uint64_t *ret,
+                 struct err *e)
+{
+    const char *equals = strchr(text, '=');
+    return equals != NULL ? parse_word(text, equals, run, ret, e)
+                          : parse_key(text, ret, e);
+}
+
+int table_keys_open(struct table_keys *k, const struct table_values *v,
+                    const struct saved_run *run, struct err *e)
 {
     *k = (struct table_keys){.n = v->action.n - 1};
     k->key = mem_array(k->n + 1, sizeof(*k->key));
     k->found = mem_zalloc((k->n + 1) * sizeof(*k->found));
     int rc = k->key == NULL || k->found == NULL ? err_nomem(e, "keys") : 0;
     for (size_t i = 0; i < k->n && rc == 0; i++)
-        rc = parse_key(v->action.items[i + 1], &k->key[i], e);
+        rc = parse(v->action.items[i + 1], run, &k->key[i], e);
     if (rc != 0)
         table_keys_close(k);
     return rc;

@@ -12,6 +12,8 @@
 #include "base/plural.h"
 #include "cli/status.h"
 #include "cli/table.h"
+#include "cli/table_top.h"
+#include "facade/dump.h"
 #include "facade/tool.h"
 #include "tug/table.h"
 
@@ -214,9 +216,44 @@ static int get(struct running *r, struct err *e)
     struct tug_table_widths widths;
     TRY(find(r, e));
     TRY(failed(tug_table_widths(r->client, r->table, &widths), e));
-    TRY(table_keys_open(&k, r->v, e));
+    TRY(table_keys_open(&k, r->v, NULL, e));
     int rc = print_pulled(r, &k, widths.pull, e);
     table_keys_close(&k);
+    return rc;
+}
+
+struct ranked {
+    struct table_top top;
+    bool begun;
+    struct err *e; // of what is not the client's
+    int rc;
+};
+
+static int rank_row(void *ctx, const struct accessor *a, const struct accessor *at,
+                    uint64_t key, const float *row)
+{
+    struct ranked *r = ctx;
+    double shows = a->count != ACCESSOR_NO_COUNT ? (double)row[a->count]
+                   : a->pulled_stats > 0         ? (double)row[0]
+                                                 : 0;
+    if (!r->begun)
+        r->rc = table_top_layout(&r->top, a, r->e);
+    r->begun = true;
+    table_top_add(&r->top, at, key, row, NULL, shows);
+    return r->rc;
+}
+
+static int top(struct running *r, struct err *e)
+{
+    struct ranked k = {.e = e};
+    TRY(find(r, e));
+    TRY(table_top_open(&k.top, (enum table_top_by)r->v->by, (size_t)r->v->top, e));
+    int rc = dump_rows(r->client, r->table, rank_row, &k);
+    if (k.rc == 0)
+        rc = failed(rc, e);
+    if (rc == 0)
+        rc = table_top_print(&k.top, r->v->json, e);
+    table_top_close(&k.top);
     return rc;
 }
 
@@ -340,9 +377,9 @@ static int act(struct running *r, struct err *e)
     static const struct {
         const char *name;
         int (*act)(struct running *, struct err *);
-    } all[] = {{"list", list}, {"stat", stat},   {"get", get},      {"shrink", shrink},
-               {"day", day},   {"clear", clear}, {"drop", drop},    {"save", save},
-               {"load", load}, {"dump", dump},   {"create", create}};
+    } all[] = {{"list", list}, {"stat", stat},   {"get", get},       {"shrink", shrink},
+               {"day", day},   {"clear", clear}, {"drop", drop},     {"save", save},
+               {"load", load}, {"dump", dump},   {"create", create}, {"top", top}};
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
         if (strcmp(all[i].name, r->v->action.items[0]) == 0)
             return all[i].act(r, e);

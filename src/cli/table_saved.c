@@ -13,6 +13,7 @@
 #include "base/plural.h"
 #include "cli/table.h"
 #include "cli/table_output.h"
+#include "cli/table_top.h"
 #include "save/save.h"
 #include "save/text.h"
 #include "train/run_tables.h"
@@ -279,12 +280,50 @@ static int export(struct saves *s, struct table_pick *pick, struct err *e)
 static int get(struct saves *s, struct err *e)
 {
     struct table_keys k;
-    TRY(table_keys_open(&k, s->v, e));
+    TRY(table_keys_open(&k, s->v, s->run, e));
     struct table_pick pick = table_pick_keys(&k);
     int rc = export(s, &pick, e);
     if (rc == 0)
         rc = table_keys_check(&k, s->from, e);
     table_keys_close(&k);
+    return rc;
+}
+
+// The rows that stand out.
+struct ranked {
+    struct table_top top;
+    const struct accessor *accessor;
+};
+
+static int rank_row(void *ctx, uint64_t key, const float *row, const float *extra,
+                    struct err *e)
+{
+    struct ranked *r = ctx;
+    const struct accessor *a = r->accessor;
+    float stats[ACCESSOR_MAX_STATS] = {0};
+    (void)e;
+    if (a->count != ACCESSOR_NO_COUNT)
+        stats[0] = row[a->count];
+    else if (a->pulled_stats > 0)
+        a->class->life.stats(a, row, stats);
+    table_top_add(&r->top, a, key, row, extra, (double)stats[0]);
+    return 0;
+}
+
+static int top(struct saves *s, struct err *e)
+{
+    struct ranked r = {0};
+    size_t i = 0;
+    TRY(find_one(s, &i, e));
+    TRY(load(s, i, e));
+    r.accessor = store_accessor(s->stores[i]);
+    TRY(table_top_open(&r.top, (enum table_top_by)s->v->by, (size_t)s->v->top, e));
+    int rc = table_top_layout(&r.top, r.accessor, e);
+    for (uint32_t p = 0; p < 1u << store_partition_bits(s->stores[i]) && rc == 0; p++)
+        rc = store_each(s->stores[i], p, rank_row, &r, e);
+    if (rc == 0)
+        rc = table_top_print(&r.top, s->v->json, e);
+    table_top_close(&r.top);
     return rc;
 }
 
@@ -428,6 +467,8 @@ static int act(struct saves *s, struct err *e)
         return list(s, e);
     if (strcmp(action, "get") == 0)
         return get(s, e);
+    if (strcmp(action, "top") == 0)
+        return top(s, e);
     return err_set(e, TUG_EINTERNAL, "no action '%s'", action);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "facade/dump.h"
 #include "facade/tug_client.h"
 #include "tug/table.h"
 
@@ -118,26 +119,51 @@ static int write_sorted(const struct dump *d, const char *file)
     return rc;
 }
 
-int tug_dump(struct tug_client *c, uint32_t table, const char *file)
+static int pull_all(struct dump *d, uint32_t table)
 {
-    struct dump d = {.client = c};
+    struct tug_client *c = d->client;
     struct client_walk walk = client_walk_begin(table);
     struct table_spec spec;
     TRY(calls_spec(c, table, &spec));
-    d.accessor = spec.accessor;
-    d.width = spec_page_width(&spec);
+    d->accessor = spec.accessor;
+    d->width = spec_page_width(&spec);
     pump_enter(c->pump);
     uint32_t partitions = (uint32_t)1
                           << member_roster(client_member(c->client))->partition_bits;
     pump_leave(c->pump);
-    int rc = 0;
-    for (uint32_t p = 0; p < partitions && rc == 0; p++) {
+    for (uint32_t p = 0; p < partitions; p++) {
         client_walk_partition(&walk, p);
-        rc = pull_partition(&d, &walk);
+        TRY(pull_partition(d, &walk));
     }
+    return 0;
+}
+
+static void dump_free(struct dump *d)
+{
+    mem_free(d->keys);
+    mem_free(d->values);
+}
+
+int tug_dump(struct tug_client *c, uint32_t table, const char *file)
+{
+    struct dump d = {.client = c};
+    int rc = pull_all(&d, table);
     if (rc == 0)
         rc = write_sorted(&d, file);
-    mem_free(d.keys);
-    mem_free(d.values);
+    dump_free(&d);
+    return rc;
+}
+
+int dump_rows(struct tug_client *c, uint32_t table, dump_row_fn each, void *ctx)
+{
+    struct dump d = {.client = c};
+    struct accessor packed;
+    int rc = pull_all(&d, table);
+    accessor_packed(&packed, &d.accessor);
+    bool pulled = accessor_has_lifecycle(&d.accessor);
+    for (size_t i = 0; i < d.n && rc == 0; i++)
+        rc = each(ctx, &d.accessor, pulled ? &packed : &d.accessor, d.keys[i],
+                  d.values + i * d.width);
+    dump_free(&d);
     return rc;
 }

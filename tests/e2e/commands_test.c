@@ -494,6 +494,44 @@ static int begin(void **state)
     return 0;
 }
 
+// The rows of top are those of the export, sorted.
+static void table_top(void **state)
+{
+    (void)state;
+    tug_ends(0, "table export --from one --out -");
+    double largest = 0, second = 0;
+    char key[32] = "";
+    for (const char *at = rows(); *at != '\0'; at += strcspn(at, "\n") + 1) {
+        double w = 0;
+        char k[32];
+        assert_int_equal(sscanf(at, "%31s %lf", k, &w), 2);
+        if (fabs(w) > fabs(largest)) {
+            second = largest;
+            largest = w;
+            snprintf(key, sizeof(key), "%s", k);
+        } else if (fabs(w) > fabs(second)) {
+            second = w;
+        }
+    }
+    tug_ends(0, "table top --from one --top 2 --json");
+    json_t *o = e2e_json();
+    const json_t *list = json_object_get(o, "rows"), *first = json_array_get(list, 0);
+    assert_int_equal(json_array_size(list), 2);
+    assert_string_equal(json_string_value(json_object_get(first, "key")), key);
+    assert_true(fabs(json_number_value(json_object_get(first, "weight")) - largest) <
+                1e-6);
+    assert_true(
+        fabs(json_number_value(json_object_get(json_array_get(list, 1), "weight")) -
+             second) < 1e-6);
+    json_decref(o);
+    tug_ends(0, "table top --from one --top 1 --by shows");
+    assert_non_null(strstr(e2e_out, "vector          shows  key\n"));
+    tug_ends(2, "table top --from one --table dense --by vector");
+    e2e_says("--by vector: the rows of this table have no vectors");
+    tug_ends(2, "table stat --from one --top 3");
+    e2e_says("--top is of use to 'tug table top' only");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -507,6 +545,7 @@ int main(void)
         cmocka_unit_test(table_export),
         cmocka_unit_test(export_is_the_model),
         cmocka_unit_test(table_get),
+        cmocka_unit_test(table_top),
         cmocka_unit_test(init_from),
         cmocka_unit_test(standard_input),
         cmocka_unit_test(directories_and_globs),

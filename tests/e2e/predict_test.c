@@ -110,7 +110,15 @@ static void predictions_are_explained(void **state)
     assert_string_equal(json_string_value(json_object_get(site, "word")), "a");
     assert_true(fabs(number(site, "left_out") - (whole - without)) < 1e-6);
     assert_string_equal(json_string_value(json_object_get(age, "word")), "3");
+    char key[64];
+    snprintf(key, sizeof(key), "%s ", json_string_value(json_object_get(site, "key")));
     json_decref(o);
+    tug_ends(0, "table get site=a --from model");
+    assert_memory_equal(e2e_out, key, strlen(key));
+    tug_ends(3, "table get site=nobody --from model");
+    e2e_says("model has no row of key ");
+    tug_ends(2, "table get page=a --from model");
+    e2e_says("the model has no feature column 'page'");
     files_write("two.csv", "age,site\n3,nobody\n3,a\n");
     tug_ends(0, "predict --from model --data two.csv --explain");
     assert_non_null(strstr(e2e_out, "two.csv:2: prediction "));

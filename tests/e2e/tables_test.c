@@ -377,6 +377,12 @@ static void beside_training(void **state)
     await_rows();
     tables_admin(0, "stat");
     prints("table sparse: ");
+    tables_admin(0, "top --table sparse --top 3 --json");
+    json_t *o = e2e_json();
+    assert_int_equal(json_array_size(json_object_get(o, "rows")), 3);
+    json_decref(o);
+    tables_admin(2, "get --table sparse user=1");
+    e2e_says("words have keys in saved models");
     tables_admin(0, "save --table sparse --out beside");
     tug_ends(0, "table stat --from beside --json");
     assert_true(figure("rows") >= 10);

@@ -1,0 +1,158 @@
+// See table_top.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/table_top.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+
+int table_top_open(struct table_top *t, enum table_top_by by, size_t max, struct err *e)
+{
+    *t = (struct table_top){.by = by, .max = max};
+    t->row = mem_array(max + 1, sizeof(*t->row));
+    return t->row != NULL ? 0 : err_nomem(e, "the largest rows of a table");
+}
+
+void table_top_close(struct table_top *t)
+{
+    mem_free(t->row);
+    *t = (struct table_top){0};
+}
+
+int table_top_layout(struct table_top *t, const struct accessor *a, struct err *e)
+{
+    t->vectors = a->n_groups > 1;
+    t->shows = a->count != ACCESSOR_NO_COUNT || a->pulled_stats > 0;
+    if ((t->by == TABLE_TOP_VECTOR && !t->vectors) ||
+        (t->by == TABLE_TOP_SHOWS && !t->shows))
+        return err_set(e, TUG_EUSAGE, "--by %s: the rows of this table have no %s",
+                       t->by == TABLE_TOP_VECTOR ? "vector" : "shows",
+                       t->by == TABLE_TOP_VECTOR ? "vectors" : "count of shows");
+    return 0;
+}
+
+static double length(const float *x, uint32_t n)
+{
+    double squares = 0;
+    for (uint32_t i = 0; i < n; i++)
+        squares += (double)x[i] * (double)x[i];
+    return sqrt(squares);
+}
+
+// By what a row is sorted. What is not a number stands first: it is what one looks for.
+static double size_of(const struct table_top *t, const struct top_row *r)
+{
+    double x = t->by == TABLE_TOP_WEIGHT   ? fabs(r->weight)
+               : t->by == TABLE_TOP_VECTOR ? r->vector
+                                           : r->shows;
+    return isnan(x) ? (double)INFINITY : x;
+}
+
+static bool before(const struct table_top *t, const struct top_row *a,
+                   const struct top_row *b)
+{
+    double x = size_of(t, a), y = size_of(t, b);
+    return x != y ? x > y : a->key < b->key;
+}
+
+// A heap whose root is the least of those kept.
+static void sift(struct table_top *t, size_t at, size_t n)
+{
+    for (size_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && before(t, &t->row[child], &t->row[child + 1]))
+            child++;
+        if (!before(t, &t->row[at], &t->row[child]))
+            return;
+        struct top_row x = t->row[at];
+        t->row[at] = t->row[child];
+        t->row[child] = x;
+    }
+}
+
+static void keep(struct table_top *t, struct top_row r)
+{
+    if (t->n < t->max) {
+        t->row[t->n++] = r;
+        for (size_t i = t->n == t->max ? t->n / 2 : 0; i-- > 0;)
+            sift(t, i, t->n);
+    } else if (t->max > 0 && before(t, &r, &t->row[0])) {
+        t->row[0] = r;
+        sift(t, 0, t->n);
+    }
+}
+
+void table_top_add(struct table_top *t, const struct accessor *a, uint64_t key,
+                   const float *row, const float *extra, double shows)
+{
+    const struct accessor_group *g = a->groups;
+    const float *vector = a->extra_width > 0 ? extra : row;
+    struct top_row r = {.key = key, .shows = shows};
+    r.weight = g[0].n == 1 ? (double)row[g[0].weights]
+                           : length(row + g[0].weights, g[0].n);
+    if (a->n_groups > 1 && vector != NULL)
+        r.vector = length(vector + g[1].weights, g[1].n);
+    keep(t, r);
+}
+
+// A heap of all becomes a list: the least goes to the end, again and again.
+static void sort(struct table_top *t)
+{
+    for (size_t i = t->n / 2; i-- > 0;)
+        sift(t, i, t->n);
+    for (size_t n = t->n; n > 1;) {
+        struct top_row x = t->row[0];
+        t->row[0] = t->row[--n];
+        t->row[n] = x;
+        sift(t, 0, n);
+    }
+}
+
+static json_t *number(double x)
+{
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+static int print_json(const struct table_top *t, struct err *e)
+{
+    json_begin();
+    json_t *rows = json_array();
+    for (size_t i = 0; i < t->n; i++) {
+        const struct top_row *r = &t->row[i];
+        char key[24];
+        snprintf(key, sizeof(key), "%" PRIu64, r->key);
+        json_t *o = json_pack("{s:s,s:o}", "key", key, "weight", number(r->weight));
+        if (t->vectors)
+            json_object_set_new(o, "vector", number(r->vector));
+        if (t->shows)
+            json_object_set_new(o, "shows", number(r->shows));
+        json_array_append_new(rows, o);
+    }
+    return json_print(json_pack("{s:o}", "rows", rows), 0, e);
+}
+
+int table_top_print(struct table_top *t, bool json, struct err *e)
+{
+    sort(t);
+    if (json)
+        return print_json(t, e);
+    printf("%14s", "weight");
+    if (t->vectors)
+        printf(" %14s", "vector");
+    if (t->shows)
+        printf(" %14s", "shows");
+    printf("  key\n");
+    for (size_t i = 0; i < t->n; i++) {
+        const struct top_row *r = &t->row[i];
+        printf("%14.7g", r->weight);
+        if (t->vectors)
+            printf(" %14.7g", r->vector);
+        if (t->shows)
+            printf(" %14.7g", r->shows);
+        printf("  %" PRIu64 "\n", r->key);
+    }
+    return 0;
+}
