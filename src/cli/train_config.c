@@ -295,7 +295,8 @@ static int check_data(const struct train_config *c, struct err *e)
     struct problems problems = PROBLEMS_INIT;
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < sizeof(lists) / sizeof(*lists); i++) {
-        struct data_files files = {.command = lists[i]->command};
+        struct data_files files = {.command = lists[i]->command,
+                                   .interrupted = c->interrupted};
         rc = data_files_add_all(&files, lists[i]->items, lists[i]->n, &problems, e);
         data_files_free(&files);
     }

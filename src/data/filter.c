@@ -28,7 +28,7 @@ static const double end_seconds = 10, quiet_seconds = 60;
 struct filter {
     struct input base;
     const struct data_file *file;
-    struct input_wait wait;
+    struct interrupt interrupt;
     struct command *command; // NULL: it ended
     double last;             // when something came
     bool mentioned, ended;
@@ -66,9 +66,9 @@ static bool feed_write(struct filter *f, const char *bytes, size_t n)
 
 static int feed_all(struct filter *f, char *bytes, struct err *e)
 {
-    const struct input_wait w = {f->stop_fd, f->wait.interrupted};
+    const struct interrupt i = {f->stop_fd, f->interrupt.flag};
     struct input *in = NULL;
-    TRY(data_file_input(&in, f->file, &w, e));
+    TRY(data_file_input(&in, f->file, &i, e));
     TRY(decoder_open_input(&f->d, in, f->file->name, e));
     for (;;) {
         size_t n = 0;
@@ -127,9 +127,9 @@ static int start_fed(struct filter *f, struct err *e)
 static int start(struct filter *f, struct err *e)
 {
     struct input *in = NULL;
-    if (f->file->packed || f->file->is_pipe)
+    if (f->file->packed || f->file->is_pipe || f->file->address != NULL)
         return start_fed(f, e);
-    TRY(data_file_input(&in, f->file, &f->wait, e));
+    TRY(data_file_input(&in, f->file, &f->interrupt, e));
     int rc = command_begin(&f->command, f->file->command, COMMAND_READ, in->fd, e);
     input_close(in);
     return rc;
@@ -150,22 +150,17 @@ static void filter_close(struct input *in)
 
 // ---------------------------------------------------------------- its end
 
-static int check_stop(const struct filter *f, bool woken, struct err *e)
-{
-    if (!woken && (f->wait.interrupted == NULL || !atomic_load(f->wait.interrupted)))
-        return 0;
-    return err_set(e, TUG_EINTERRUPTED, "reading %s was stopped", f->file->name);
-}
-
 // Waits for the descriptor (-1: for none) or a moment.
 static int look(struct filter *f, int fd, int ms, bool *ret_readable, struct err *e)
 {
     struct pollfd fds[2] = {{.fd = fd, .events = POLLIN},
-                            {.fd = f->wait.wake_fd, .events = POLLIN}};
+                            {.fd = f->interrupt.wake_fd, .events = POLLIN}};
     if (poll(fds, 2, ms) < 0 && errno != EINTR)
         return err_sys(e, TUG_EIO, "wait for '%s'", f->file->command);
     *ret_readable = fds[0].revents != 0;
-    return check_stop(f, fds[1].revents != 0, e);
+    return fds[1].revents != 0 || interrupt_comes(&f->interrupt, 0)
+               ? err_set(e, TUG_EINTERRUPTED, "reading %s was stopped", f->file->name)
+               : 0;
 }
 
 static int wait_for_end(struct filter *f, struct err *e)
@@ -183,8 +178,8 @@ static int wait_for_end(struct filter *f, struct err *e)
     return 0;
 }
 
-// What is wrong with the file comes before what the command said of it. That the data could
-// not be made is a fault of the data: it will not go better the next time.
+// What is wrong with the file comes before what the command said of it. That the data
+// could not be made is a fault of the data: it will not go better the next time.
 static int filter_end(struct filter *f, struct err *e)
 {
     struct err why = {0};
@@ -229,14 +224,14 @@ static int filter_read(struct input *in, char *out, size_t cap, size_t *ret_n,
 static const struct input_ops filter_ops = {.read = filter_read, .close = filter_close};
 
 int filter_open(struct input **ret, const struct data_file *file,
-                const struct input_wait *w, struct err *e)
+                const struct interrupt *i, struct err *e)
 {
     struct filter *f = mem_zalloc(sizeof *f);
     if (f == NULL)
         return err_nomem(e, "a command");
     f->base = (struct input){.ops = &filter_ops, .name = file->name, .fd = -1};
     f->file = file;
-    f->wait = *w;
+    f->interrupt = *i;
     f->to = f->stop_fd = -1;
     f->last = clock_seconds();
     int rc = start(f, e);

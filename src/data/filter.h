@@ -1,11 +1,11 @@
 // A file's bytes on the way through a shell command (--pipe-command): `sh -c COMMAND` has
-// the file as its standard input, and what it writes is what is read. A compressed file is
-// decompressed before, as are pipes, by a thread that feeds the command, which brings files
-// that lie elsewhere, too; a plain one is its input itself.
+// the file as its standard input, and what it writes is what is read. A compressed file
+// is decompressed before, as are pipes, by a thread that feeds the command, which brings
+// files that lie elsewhere, too; a plain one is its input itself.
 //
-// The command is a process group of its own. It has done well when it ended with status 0,
-// whatever it read; else the error has the file's name, the status and the end of what it
-// wrote to its standard error.
+// The command is a process group of its own. It has done well when it ended with status
+// 0, whatever it read; else the error has the file's name, the status and the end of what
+// it wrote to its standard error.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_FILTER_H
@@ -19,6 +19,6 @@ struct data_file;
 // command. The end is seen only when the command has ended, and well; closing before ends
 // it.
 int filter_open(struct input **ret, const struct data_file *file,
-                const struct input_wait *w, struct err *e);
+                const struct interrupt *i, struct err *e);
 
 #endif

@@ -1,6 +1,6 @@
 // Data through shell commands: what is read is what the command writes, of plain and
-// compressed files and pipes, in chunks and in pieces, also from the middle; and every way
-// for a command to fail is told, with the file's name.
+// compressed files and pipes, in chunks and in pieces, also from the middle; and every
+// way for a command to fail is told, with the file's name.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/filter.h"

@@ -1,17 +1,16 @@
-// The bytes of one file, wherever it lies: on this machine, on a server, or made by a
-// command. A place where files can lie is one `input_ops`; decoders and pieces know nothing
-// else of it.
+// The bytes of one file, wherever it lies: on this machine, on a server, or made by
+// a command. A place where files can lie is one `input_ops`; decoders and pieces
+// know nothing else of it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_INPUT_H
 #define TUG_DATA_INPUT_H
 
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/interrupt.h"
 
 struct input;
 
@@ -34,17 +33,14 @@ struct input {
     int fd;           // of a file on this machine; -1: it lies elsewhere
 };
 
-// What ends a wait for bytes with TUG_EINTERRUPTED.
-struct input_wait {
-    int wake_fd;                    // once it is readable; -1: never
-    const atomic_bool *interrupted; // once it is set; NULL: never
-};
-
-#define INPUT_WAIT_NONE ((const struct input_wait){-1, NULL})
-
-// Takes over `fd`, also on failure. `wake_fd`: as of input_wait, for pipes.
+// Takes over `fd`, also on failure. `wake_fd`: as of struct interrupt, for pipes.
 int input_open_fd(struct input **ret, int fd, const char *name, int wake_fd,
                   struct err *e);
+
+// A file that lies elsewhere.
+struct web_file;
+int input_open_web(struct input **ret, const struct web_file *f,
+                   const struct interrupt *i, struct err *e);
 
 void input_close(struct input *in); // NULL is fine
 

@@ -1,4 +1,4 @@
-// Expansion of paths, and the checks that need no decompression.
+// Expansion of paths, the checks that need no decompression, and how files are opened.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/paths.h"
@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "data/decode.h"
 #include "data/filter.h"
+#include "web/web.h"
 
 enum { END_BYTES = 64 << 10 };
 
@@ -60,26 +61,32 @@ static int open_failed(const char *path, struct err *e)
     return err_sys(e, TUG_EIO, "open '%s'", path);
 }
 
-// A command may make text of anything.
-static int check_file(int fd, const char *path, bool any, struct data_file *ret,
-                      struct err *e)
+// What the first bytes say. A command may make text of anything.
+static int take_head(const struct data_files *f, const char *head, size_t n,
+                     const char *path, struct data_file *ret, struct err *e)
+{
+    if (ret->bytes == 0)
+        return err_set(e, TUG_EDATA, "'%s' is empty", path);
+    if (f->command == NULL)
+        TRY(decoder_refuse(head, n, path, e));
+    const struct decode_ops *ops = decoder_detect(head, n);
+    ret->compressed = ops != &decode_plain;
+    ret->text_bytes = ret->bytes * ops->expansion;
+    return 0;
+}
+
+static int check_file(const struct data_files *f, int fd, const char *path,
+                      struct data_file *ret, struct err *e)
 {
     struct stat st;
     if (fstat(fd, &st) < 0)
         return err_sys(e, TUG_EIO, "look at '%s'", path);
-    if (st.st_size == 0)
-        return err_set(e, TUG_EDATA, "'%s' is empty", path);
-    char magic[64];
-    ssize_t n = pread(fd, magic, sizeof magic, 0);
+    char head[64];
+    ssize_t n = pread(fd, head, sizeof head, 0);
     if (n < 0)
         return err_sys(e, TUG_EIO, "read '%s'", path);
-    if (!any)
-        TRY(decoder_refuse(magic, (size_t)n, path, e));
-    const struct decode_ops *ops = decoder_detect(magic, (size_t)n);
-    ret->compressed = ops != &decode_plain;
     ret->bytes = (uint64_t)st.st_size;
-    ret->text_bytes = ret->bytes * ops->expansion;
-    return 0;
+    return take_head(f, head, (size_t)n, path, ret, e);
 }
 
 static int add_file(struct data_files *f, const char *path, struct err *e)
@@ -88,7 +95,7 @@ static int add_file(struct data_files *f, const char *path, struct err *e)
     if (fd < 0)
         return open_failed(path, e);
     struct data_file file = {0};
-    int rc = check_file(fd, path, f->command != NULL, &file, e);
+    int rc = check_file(f, fd, path, &file, e);
     close(fd);
     return rc != 0 ? rc : add_name(f, path, file, e);
 }
@@ -218,6 +225,31 @@ static int add_glob(struct data_files *f, const char *pattern, struct err *e)
     return rc;
 }
 
+static int add_found(void *arg, const struct web_file *found, struct err *e)
+{
+    struct data_files *f = arg;
+    struct data_file file = {.bytes = found->bytes, .version = found->version};
+    TRY(take_head(f, found->head, found->head_len, found->name, &file, e));
+    char *address = mem_strdup(found->address);
+    if (address == NULL)
+        return err_nomem(e, "the list of data files");
+    int rc = add_name(f, found->name, file, e);
+    if (rc == 0)
+        f->file[f->n - 1].address = address;
+    else
+        mem_free(address);
+    return rc;
+}
+
+static int add_address(struct data_files *f, const char *address, struct err *e)
+{
+    const struct interrupt i = {-1, f->interrupted};
+    size_t before = f->n;
+    TRY(web_list(address, &i, add_found, f, e));
+    qsort(f->file + before, f->n - before, sizeof *f->file, by_name);
+    return 0;
+}
+
 int data_files_add(struct data_files *f, const char *path, struct err *e)
 {
     struct stat st;
@@ -226,9 +258,11 @@ int data_files_add(struct data_files *f, const char *path, struct err *e)
     if (path[0] == '\0')
         return err_set(e, TUG_EUSAGE, "a path of data is empty");
     // A file whose name has a bracket in it is that file.
-    if (stat(path, &st) == 0 || strpbrk(path, "*?[") == NULL)
+    if (stat(path, &st) == 0)
         return add_path(f, path, e);
-    return add_glob(f, path, e);
+    if (web_is(path))
+        return add_address(f, path, e);
+    return strpbrk(path, "*?[") == NULL ? add_path(f, path, e) : add_glob(f, path, e);
 }
 
 int data_files_add_all(struct data_files *f, const char *const *paths, size_t n,
@@ -265,29 +299,36 @@ static int hash_ends(struct input *in, const struct data_file *f, uint64_t *ret,
 int data_file_hash(const struct data_file *f, uint64_t *ret, struct err *e)
 {
     struct input *in = NULL;
-    TRY(data_file_input(&in, f, &INPUT_WAIT_NONE, e));
+    *ret = mix64(f->bytes ^ f->version);
+    if (f->version != 0)
+        return 0;
+    TRY(data_file_input(&in, f, &INTERRUPT_NEVER, e));
     int rc = hash_ends(in, f, ret, e);
     input_close(in);
     return rc;
 }
 
 int data_file_input(struct input **ret, const struct data_file *f,
-                    const struct input_wait *w, struct err *e)
+                    const struct interrupt *i, struct err *e)
 {
+    const struct web_file r = {
+        .name = f->name, .address = f->address, .bytes = f->bytes, .version = f->version};
+    if (f->address != NULL)
+        return input_open_web(ret, &r, i, e);
     // Not blocking: a named pipe would wait for its writer, where nothing ends the wait.
     int fd = f->is_stdin
                  ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
                  : open(f->name, O_RDONLY | O_CLOEXEC | (f->is_pipe ? O_NONBLOCK : 0));
     if (fd < 0)
         return err_sys(e, TUG_EIO, "open '%s'", f->name);
-    return input_open_fd(ret, fd, f->name, f->is_pipe ? w->wake_fd : -1, e);
+    return input_open_fd(ret, fd, f->name, f->is_pipe ? i->wake_fd : -1, e);
 }
 
 int data_file_open(struct decoder **ret, const struct data_file *f,
-                   const struct input_wait *w, struct err *e)
+                   const struct interrupt *i, struct err *e)
 {
     struct input *in = NULL;
-    TRY(f->command != NULL ? filter_open(&in, f, w, e) : data_file_input(&in, f, w, e));
+    TRY(f->command != NULL ? filter_open(&in, f, i, e) : data_file_input(&in, f, i, e));
     return decoder_open_input(ret, in, f->name, e);
 }
 
@@ -295,7 +336,7 @@ int data_file_first_line(const struct data_file *f, const atomic_bool *interrupt
                          struct buf *b, struct err *e)
 {
     struct decoder *d = NULL;
-    TRY(data_file_open(&d, f, &(struct input_wait){-1, interrupted}, e));
+    TRY(data_file_open(&d, f, &(struct interrupt){-1, interrupted}, e));
     int rc = decoder_first_line(d, b, e);
     decoder_close(d);
     return rc;
@@ -303,8 +344,10 @@ int data_file_first_line(const struct data_file *f, const atomic_bool *interrupt
 
 void data_files_free(struct data_files *f)
 {
-    for (size_t i = 0; i < f->n; i++)
+    for (size_t i = 0; i < f->n; i++) {
         mem_free(f->file[i].name);
+        mem_free(f->file[i].address);
+    }
     mem_free(f->file);
     *f = (struct data_files){0};
 }

@@ -15,11 +15,13 @@
 struct reader_layout;
 
 struct data_file {
-    char *name; // as it is opened and shown; "(standard input)" for "-"
+    char *name;       // as it is shown; "(standard input)" for "-"
+    char *address;    // by which it is opened where it lies elsewhere; NULL: by its name
+    uint64_t version; // of one that lies elsewhere (web/web.h)
     bool is_stdin, compressed;
     bool is_pipe; // it can be read once only: standard input, a named pipe, <(command)
-    // What its bytes go through (data/filter.h), so that its text is not known before it is
-    // read; NULL: nothing. `compressed` is true then.
+    // What its bytes go through (data/filter.h), so that its text is not known before it
+    // is read; NULL: nothing. `compressed` is true then.
     const char *command;
     bool packed;                        // it is compressed, whatever its command
     const struct reader_layout *layout; // see source_layout
@@ -30,14 +32,16 @@ struct data_file {
 struct data_files {
     struct data_file *file;
     size_t n, cap;
-    const char *command; // of the files that are added; borrowed
+    const char *command;            // of the files that are added; borrowed
+    const atomic_bool *interrupted; // ends looking at those that lie elsewhere
 };
 
 // Appends what `path` stands for: itself, a directory's plain files at any depth (names
 // that begin with '.' or '_' are hidden, as Hadoop's _SUCCESS), a glob's matches, each
 // sorted by name. Files are opened once, so that what is missing, unreadable, empty,
 // neither file nor pipe, or of a kind that cannot be read is said at the start. Pipes are
-// not opened: closing one again would end its writer.
+// not opened: closing one again would end its writer. An address (web/web.h) stands
+// for what it says there.
 int data_files_add(struct data_files *f, const char *path, struct err *e);
 // All of them; what is wrong with any is noted, and the others are added.
 int data_files_add_all(struct data_files *f, const char *const *paths, size_t n,
@@ -47,17 +51,18 @@ void data_files_free(struct data_files *f);
 // Its bytes as they lie, and its text: decompressed, and through its command. Of files of
 // this machine only pipes wait, and `wake_fd` ends that.
 int data_file_input(struct input **ret, const struct data_file *f,
-                    const struct input_wait *w, struct err *e);
+                    const struct interrupt *i, struct err *e);
 struct decoder;
 int data_file_open(struct decoder **ret, const struct data_file *f,
-                   const struct input_wait *w, struct err *e);
+                   const struct interrupt *i, struct err *e);
 // The first line of it, without its newline, appended to *b.
 struct buf;
 int data_file_first_line(const struct data_file *f, const atomic_bool *interrupted,
                          struct buf *b, struct err *e);
 
 // XXH3 of the file's size, its first 64 KiB and its last 64 KiB: reads these. TUG_EDATA
-// when it has changed since. Not of pipes.
+// when it has changed since. Of one that lies elsewhere and has a version, of the size
+// and that. Not of pipes.
 int data_file_hash(const struct data_file *f, uint64_t *ret, struct err *e);
 
 #endif

@@ -59,6 +59,7 @@ static int add_files(struct pieces *p, const struct pieces_options *o, struct er
     if (o->n_paths == 0)
         return err_set(e, TUG_EUSAGE, "no data is named");
     p->files.command = o->command;
+    p->files.interrupted = o->interrupted;
     for (size_t i = 0; i < o->n_paths; i++)
         TRY(data_files_add(&p->files, o->paths[i], e));
     TRY(no_pipes(&p->files, e));
@@ -120,9 +121,9 @@ static int stream_open(struct pieces *p, uint32_t file, struct err *e)
     s->ended = false;
     s->at = s->n = 0;
     s->line = f->compressed;
-    const struct input_wait w = {-1, p->interrupted};
-    TRY(f->compressed ? data_file_open(&s->d, f, &w, e)
-                      : data_file_input(&s->in, f, &w, e));
+    const struct interrupt i = {-1, p->interrupted};
+    TRY(f->compressed ? data_file_open(&s->d, f, &i, e)
+                      : data_file_input(&s->in, f, &i, e));
     s->open = true;
     return 0;
 }
@@ -475,8 +476,8 @@ int pieces_line(const struct pieces *p, uint32_t file, uint64_t offset,
                 uint64_t *ret_line, struct err *e)
 {
     struct decoder *d = NULL;
-    const struct input_wait w = {-1, p->interrupted};
-    TRY(data_file_open(&d, &p->files.file[file], &w, e));
+    const struct interrupt i = {-1, p->interrupted};
+    TRY(data_file_open(&d, &p->files.file[file], &i, e));
     int rc = count_before(p, d, offset, ret_line, e);
     decoder_close(d);
     return rc;

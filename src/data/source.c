@@ -82,6 +82,7 @@ int source_open(struct source **ret, const struct source_options *o, struct err 
     s->queue_chunks = o->queue_chunks != 0 ? o->queue_chunks : QUEUE_CHUNKS;
     s->interrupted = o->interrupted;
     s->files.command = o->command;
+    s->files.interrupted = o->interrupted;
     s->from = SOURCE_START;
     s->tail = &s->head;
     pthread_mutex_init(&s->lock, NULL);
@@ -264,8 +265,8 @@ int source_head(const struct source *s, uint32_t file, size_t most, struct buf *
     size_t n = 0;
     if (buf_reserve(b, most) != 0)
         return err_nomem(e, "the beginning of a file");
-    const struct input_wait w = {-1, s->interrupted};
-    TRY(data_file_open(&d, &s->files.file[file], &w, e));
+    const struct interrupt i = {-1, s->interrupted};
+    TRY(data_file_open(&d, &s->files.file[file], &i, e));
     int rc = decoder_read_full(d, b->data + b->len, most, &n, e);
     decoder_close(d);
     b->len += rc == 0 ? n : 0;

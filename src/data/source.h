@@ -31,8 +31,8 @@ struct source_options {
     size_t queue_chunks;   // read ahead; 0 means 16
     bool eager;            // lines are handed out as soon as they come: chunks are what a
                            // read brought, and differ from run to run
-    // Set by a signal: chunks end with TUG_EINTERRUPTED, within a moment even where nothing
-    // comes in. NULL: never.
+    // Set by a signal: chunks end with TUG_EINTERRUPTED, within a moment even where
+    // nothing comes in. NULL: never.
     const atomic_bool *interrupted;
 };
 
@@ -76,8 +76,8 @@ int source_rewind(struct source *s, struct source_place at, struct err *e);
 struct source_place source_place(struct source *s);
 
 // The first line of a file, without its newline, appended to *b: a header can so be read
-// before the data. For a pipe only if it is the first file, and before its first chunk was
-// taken (else TUG_EUSAGE).
+// before the data. For a pipe only if it is the first file, and before its first chunk
+// was taken (else TUG_EUSAGE).
 int source_first_line(struct source *s, uint32_t file, struct buf *b, struct err *e);
 
 // The beginning of a file that is no pipe, at most `most` bytes of text, appended to *b.

@@ -73,8 +73,8 @@ static const struct data_file *feed_file(const struct feed *f)
 static int feed_open(struct feed *f, struct err *e)
 {
     const struct data_file *file = feed_file(f);
-    const struct input_wait w = {f->s->wake_fd, f->s->interrupted};
-    TRY(data_file_open(&f->d, file, &w, e));
+    const struct interrupt i = {f->s->wake_fd, f->s->interrupted};
+    TRY(data_file_open(&f->d, file, &i, e));
     f->at_eof = false;
     if (f->at.offset == 0)
         return 0;

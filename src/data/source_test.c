@@ -547,7 +547,8 @@ static void test_partitions(void **state)
     assert_files(&path, 1, "t/day=2024-01-02/part-0 ");
 }
 
-// Kinds of files that people have and that are no text are named, before anything is read.
+// Kinds of files that people have and that are no text are named, before anything is
+// read.
 static void test_foreign_files(void **state)
 {
     (void)state;

@@ -315,7 +315,7 @@ static int check_paths(const struct run *r, struct err *e)
     const struct train_config *c = r->config;
     const struct path_list *const lists[] = {r->course->reads_data ? &c->data : &none,
                                              &c->test, &c->valid};
-    struct data_files files = {.command = c->data.command};
+    struct data_files files = {.command = c->data.command, .interrupted = c->interrupted};
     int rc = 0;
     for (size_t l = 0; l < sizeof(lists) / sizeof(*lists); l++)
         for (size_t i = 0; i < lists[l]->n && rc == 0; i++)

@@ -1,0 +1,29 @@
+// What ends a wait for data with TUG_EINTERRUPTED: a descriptor that becomes
+// readable, for who stops a thread, and a flag that a signal sets, at which
+// waits look now and then.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_BASE_INTERRUPT_H
+#define TUG_BASE_INTERRUPT_H
+
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct interrupt {
+    int wake_fd;             // -1: none
+    const atomic_bool *flag; // NULL: none
+};
+
+#define INTERRUPT_NEVER ((struct interrupt){.wake_fd = -1})
+
+// Whether it has come, or comes within so many milliseconds.
+static inline bool interrupt_comes(const struct interrupt *i, int ms)
+{
+    struct pollfd fd = {.fd = i->wake_fd, .events = POLLIN};
+    bool woken = (i->wake_fd >= 0 || ms > 0) && poll(&fd, 1, ms) > 0;
+    return woken || (i->flag != NULL && atomic_load(i->flag));
+}
+
+#endif

@@ -1,0 +1,385 @@
+// HTTP by libcurl's multi interface, one transfer at a time: who reads drives it, so that
+// there is no thread, and a reader that is busy keeps the server waiting.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "web/http.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/printable.h"
+#include "web/curl.h"
+
+enum { LOOK_MS = 100, READ_BYTES = 64 << 10, REDIRECTS = 5 };
+
+// For a connection, and for the next byte of an answer.
+static const long connect_seconds = 10;
+static const double silent_seconds = 30;
+
+struct http {
+    const struct curl *c;
+    CURLM *multi;
+    CURL *easy;
+    struct curl_slist *headers;
+    struct interrupt interrupt;
+    struct http_answer answer;
+    bool running; // the transfer is in `multi` and not over
+    bool no_memory, may_pass;
+    CURLcode result;
+    char error[CURL_ERROR_SIZE];
+    double silent; // seconds spent waiting since something came
+    char *body;    // body[at .. len) has come and was not read
+    size_t at, len, cap;
+};
+
+// ---------------------------------------------------------------- what comes
+
+// The value of "Name: value\r\n", of `n` bytes, or NULL.
+static const char *value_of(const char *line, size_t n, const char *name, size_t *ret_len)
+{
+    size_t len = strlen(name);
+    if (n <= len || strncasecmp(line, name, len) != 0 || line[len] != ':')
+        return NULL;
+    const char *p = line + len + 1, *end = line + n;
+    while (p < end && (*p == ' ' || *p == '\t'))
+        p++;
+    while (end > p && (end[-1] == '\r' || end[-1] == '\n' || end[-1] == ' '))
+        end--;
+    *ret_len = (size_t)(end - p);
+    return p;
+}
+
+static bool take_text(char to[HTTP_TEXT_MAX], const char *line, size_t n,
+                      const char *name)
+{
+    size_t len;
+    const char *value = value_of(line, n, name, &len);
+    if (value == NULL || len >= HTTP_TEXT_MAX)
+        return false;
+    memcpy(to, value, len);
+    to[len] = '\0';
+    printable_make(to);
+    return true;
+}
+
+static bool digits(const char **p, uint64_t *ret)
+{
+    char *end;
+    if (**p < '0' || **p > '9')
+        return false;
+    errno = 0;
+    *ret = strtoull(*p, &end, 10);
+    *p = end;
+    return errno == 0;
+}
+
+// "bytes 5-9/100", and "bytes */100" where there was nothing.
+static void take_range(struct http_answer *a, const char *text)
+{
+    const char *p = text;
+    uint64_t last;
+    if (strncasecmp(p, "bytes ", 6) != 0)
+        return;
+    p += 6;
+    bool some = digits(&p, &a->from) && *p++ == '-' && digits(&p, &last);
+    if (!some && *p == '*')
+        p++;
+    a->has_range = *p++ == '/' && digits(&p, &a->total);
+}
+
+// Of "HTTP/1.1 200 OK"; 0: none.
+static int status_of(const char *line, size_t n)
+{
+    const char *p = memchr(line, ' ', n);
+    int status = 0;
+    for (p = p != NULL ? p + 1 : line + n; p < line + n && *p >= '0' && *p <= '9'; p++)
+        status = status < 100 ? 10 * status + (*p - '0') : 0;
+    return status;
+}
+
+static void take_header(struct http_answer *a, const char *line, size_t n)
+{
+    char text[HTTP_TEXT_MAX];
+    const char *p = text;
+    if (n > 9 && strncmp(line, "HTTP/", 5) == 0) {
+        *a = (struct http_answer){.status = status_of(line, n)}; // a new answer
+    }
+    if (take_text(text, line, n, "Content-Length"))
+        a->has_length = digits(&p, &a->length);
+    else if (take_text(text, line, n, "Content-Range"))
+        take_range(a, text);
+    else if (take_text(text, line, n, "ETag"))
+        memcpy(a->version, text, sizeof text);
+    else if (a->version[0] == '\0')
+        (void)take_text(a->version, line, n, "Last-Modified");
+    (void)take_text(a->region, line, n, "x-amz-bucket-region");
+}
+
+static size_t on_header(char *line, size_t size, size_t n, void *arg)
+{
+    struct http *h = arg;
+    h->silent = 0;
+    take_header(&h->answer, line, size * n);
+    return size * n;
+}
+
+static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
+{
+    struct http *h = arg;
+    size_t more = size * n;
+    h->silent = 0;
+    if (h->len + more > h->cap) {
+        size_t cap = h->len + more < 2 * h->cap ? 2 * h->cap : h->len + more;
+        char *grown = mem_realloc(h->body, cap);
+        if (grown == NULL) {
+            h->no_memory = true;
+            return 0;
+        }
+        h->body = grown;
+        h->cap = cap;
+    }
+    memcpy(h->body + h->len, bytes, more);
+    h->len += more;
+    return more;
+}
+
+// ---------------------------------------------------------------- the transfer
+
+static void end_transfer(struct http *h)
+{
+    if (h->running)
+        h->c->curl_multi_remove_handle(h->multi, h->easy);
+    h->running = false;
+    h->at = h->len = 0;
+}
+
+// Whether it may go better the next time: not where the request itself is at fault.
+static bool may_pass(CURLcode code)
+{
+    switch ((int)code) {
+    case CURLE_TOO_MANY_REDIRECTS:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_URL_MALFORMAT:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_NOT_BUILT_IN:
+    case CURLE_OUT_OF_MEMORY:
+    case CURLE_WRITE_ERROR:
+        return false;
+    default:
+        return true;
+    }
+}
+
+static int failed(struct http *h, struct err *e)
+{
+    if (h->no_memory || h->result == CURLE_OUT_OF_MEMORY)
+        return err_nomem(e, "what a server sends");
+    h->may_pass = may_pass(h->result);
+    if (h->result == CURLE_TOO_MANY_REDIRECTS)
+        return err_set(
+            e, TUG_EIO,
+            "the server points elsewhere, again and again (more than %d times)",
+            REDIRECTS);
+    if (h->error[0] == '\0')
+        return err_set(e, TUG_EIO, "%s", h->c->curl_easy_strerror(h->result));
+    printable_make(h->error);
+    return err_set(e, TUG_EIO, "%s", h->error);
+}
+
+static void see_end(struct http *h)
+{
+    int left;
+    for (CURLMsg *m; (m = h->c->curl_multi_info_read(h->multi, &left)) != NULL;)
+        if (m->msg == CURLMSG_DONE) {
+            h->result = m->data.result;
+            h->c->curl_multi_remove_handle(h->multi, h->easy);
+            h->running = false;
+            return;
+        }
+}
+
+// Waits for a moment.
+static int look(struct http *h, struct err *e)
+{
+    struct curl_waitfd wake = {.fd = h->interrupt.wake_fd, .events = CURL_WAIT_POLLIN};
+    unsigned n = h->interrupt.wake_fd >= 0;
+    double start = clock_seconds();
+    h->c->curl_multi_poll(h->multi, &wake, n, LOOK_MS, NULL);
+    h->silent += clock_seconds() - start;
+    if (interrupt_comes(&h->interrupt, 0))
+        return err_set(e, TUG_EINTERRUPTED, "interrupted while data was read");
+    if (h->silent <= silent_seconds)
+        return 0;
+    h->may_pass = true;
+    return err_set(e, TUG_EIO, "nothing came from the server for %.0f s", h->silent);
+}
+
+// Until some of the body is there, or the end.
+static int wait_body(struct http *h, struct err *e)
+{
+    int running;
+    while (h->running && h->at == h->len) {
+        h->at = h->len = 0;
+        CURLMcode rc = h->c->curl_multi_perform(h->multi, &running);
+        if (rc != CURLM_OK)
+            return err_set(e, TUG_EIO, "libcurl failed (%d)", (int)rc);
+        see_end(h);
+        if (h->running && h->len == 0)
+            TRY(look(h, e));
+    }
+    return h->at < h->len || h->result == CURLE_OK ? 0 : failed(h, e);
+}
+
+// ---------------------------------------------------------------- a request
+
+static int add_headers(struct http *h, const struct http_request *q, struct err *e)
+{
+    h->c->curl_slist_free_all(h->headers);
+    h->headers = NULL;
+    for (size_t at = 0; at < q->headers.len;) {
+        const char *line = q->headers.data + at;
+        struct curl_slist *list = h->c->curl_slist_append(h->headers, line);
+        if (list == NULL)
+            return err_nomem(e, "a request");
+        h->headers = list;
+        at += strlen(line) + 1;
+    }
+    return 0;
+}
+
+// A bundle of certificates of the user's, as OpenSSL's tools name it.
+static const char *own_certificates(void)
+{
+    const char *file = getenv("SSL_CERT_FILE");
+    return file != NULL && file[0] != '\0' ? file : NULL;
+}
+
+static CURLcode set_options(struct http *h, const struct http_request *q, const char *url)
+{
+    __typeof__(h->c->curl_easy_setopt) set = h->c->curl_easy_setopt;
+    bool tls = strncasecmp(url, "https:", 6) == 0;
+    CURLcode rc = set(h->easy, CURLOPT_URL, url);
+#define SET(option, value) rc = rc == CURLE_OK ? set(h->easy, option, value) : rc
+    SET(CURLOPT_HTTPHEADER, h->headers);
+    SET(CURLOPT_USERAGENT, "tug/" TUG_VERSION);
+    SET(CURLOPT_NOSIGNAL, 1L);
+    SET(CURLOPT_BUFFERSIZE, (long)READ_BYTES);
+    SET(CURLOPT_CONNECTTIMEOUT, connect_seconds);
+    SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    SET(CURLOPT_PROTOCOLS_STR, "http,https");
+    SET(CURLOPT_REDIR_PROTOCOLS_STR, tls ? "https" : "http,https");
+    SET(CURLOPT_FOLLOWLOCATION, q->follow ? 1L : 0L);
+    SET(CURLOPT_MAXREDIRS, (long)REDIRECTS);
+    SET(CURLOPT_NETRC, q->netrc ? (long)CURL_NETRC_OPTIONAL : (long)CURL_NETRC_IGNORED);
+    SET(CURLOPT_HEADERFUNCTION, on_header);
+    SET(CURLOPT_HEADERDATA, h);
+    SET(CURLOPT_WRITEFUNCTION, on_body);
+    SET(CURLOPT_WRITEDATA, h);
+    SET(CURLOPT_ERRORBUFFER, h->error);
+    if (own_certificates() != NULL)
+        SET(CURLOPT_CAINFO, own_certificates());
+#undef SET
+    return rc;
+}
+
+static int start(struct http *h, const struct http_request *q, struct err *e)
+{
+    struct buf url = BUF_INIT(HTTP_URL_MAX);
+    TRY(add_headers(h, q, e));
+    h->answer = (struct http_answer){0};
+    h->result = CURLE_OK;
+    h->silent = 0;
+    h->error[0] = '\0';
+    h->no_memory = h->may_pass = false;
+    h->c->curl_easy_reset(h->easy);
+    const char *text = buf_add(&url, q->url.data, q->url.len) == 0 ? buf_str(&url) : NULL;
+    h->result = text != NULL ? set_options(h, q, text) : CURLE_OUT_OF_MEMORY;
+    buf_free(&url);
+    if (h->result != CURLE_OK)
+        return failed(h, e);
+    if (h->c->curl_multi_add_handle(h->multi, h->easy) != CURLM_OK)
+        return err_nomem(e, "a request");
+    h->running = true;
+    return 0;
+}
+
+int http_begin(struct http *h, const struct http_request *q, struct http_answer *ret,
+               struct err *e)
+{
+    end_transfer(h);
+    int rc = start(h, q, e);
+    if (rc == 0)
+        rc = wait_body(h, e);
+    if (rc != 0)
+        end_transfer(h);
+    *ret = h->answer;
+    return rc;
+}
+
+int http_read(struct http *h, char *out, size_t cap, size_t *ret_n, struct err *e)
+{
+    *ret_n = 0;
+    int rc = wait_body(h, e);
+    if (rc != 0) {
+        end_transfer(h);
+        return rc;
+    }
+    size_t n = h->len - h->at < cap ? h->len - h->at : cap;
+    if (n > 0)
+        memcpy(out, h->body + h->at, n);
+    h->at += n;
+    *ret_n = n;
+    return 0;
+}
+
+bool http_may_pass(const struct http *h)
+{
+    return h->may_pass;
+}
+
+// ---------------------------------------------------------------- opening
+
+static int make(struct http **ret, const struct curl *c, const struct interrupt *i)
+{
+    struct http *h = mem_zalloc(sizeof *h);
+    if (h == NULL)
+        return TUG_ENOMEM;
+    h->c = c;
+    h->interrupt = *i;
+    *ret = h;
+    h->multi = c->curl_multi_init();
+    h->easy = c->curl_easy_init();
+    return h->multi != NULL && h->easy != NULL ? 0 : TUG_ENOMEM;
+}
+
+int http_open(struct http **ret, const struct interrupt *i, struct err *e)
+{
+    const struct curl *c = NULL;
+    struct http *h = NULL;
+    TRY(curl_load(&c, e));
+    if (make(&h, c, i) != 0) {
+        http_close(h);
+        return err_nomem(e, "a connection");
+    }
+    *ret = h;
+    return 0;
+}
+
+void http_close(struct http *h)
+{
+    if (h == NULL)
+        return;
+    end_transfer(h);
+    if (h->easy != NULL)
+        h->c->curl_easy_cleanup(h->easy);
+    if (h->multi != NULL)
+        h->c->curl_multi_cleanup(h->multi);
+    h->c->curl_slist_free_all(h->headers);
+    mem_free(h->body);
+    mem_free(h);
+}

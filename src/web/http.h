@@ -1,0 +1,59 @@
+// One HTTP request after the other, each answer read as it comes. Nothing is tried twice
+// here (web.c does that), and no wait is without an end: for a connection ten seconds,
+// for a byte thirty.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_WEB_HTTP_H
+#define TUG_WEB_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/interrupt.h"
+
+struct http;
+
+enum { HTTP_URL_MAX = 16 << 10, HTTP_TEXT_MAX = 128 };
+
+struct http_request {
+    struct buf url;
+    struct buf headers; // "Name: value" and a NUL each
+    bool follow;        // where the server points; else such an answer is what it is
+    bool netrc;         // the user's ~/.netrc may have a password for the server
+};
+#define HTTP_REQUEST_INIT                                                                \
+    ((struct http_request){.url = BUF_INIT(HTTP_URL_MAX),                                \
+                           .headers = BUF_INIT(HTTP_URL_MAX)})
+static inline void http_request_free(struct http_request *q)
+{
+    buf_free(&q->url);
+    buf_free(&q->headers);
+}
+
+struct http_answer {
+    int status;
+    bool has_length, has_range;
+    uint64_t length;             // of the body, as announced
+    uint64_t from, total;        // of a range: its first byte, and the size of the file
+    char version[HTTP_TEXT_MAX]; // the ETag, or else Last-Modified; "" without both
+    char region[HTTP_TEXT_MAX];  // of an S3 bucket, where another one was asked
+};
+
+// TUG_EUSAGE where libcurl is missing.
+int http_open(struct http **ret, const struct interrupt *i, struct err *e);
+void http_close(struct http *h); // NULL is fine
+
+// Asks, and waits for the head of the answer. An earlier answer that was not read to its
+// end is given up.
+int http_begin(struct http *h, const struct http_request *q, struct http_answer *ret,
+               struct err *e);
+// What comes next of the body; *ret_n = 0: that was all, and as much as was announced.
+int http_read(struct http *h, char *out, size_t cap, size_t *ret_n, struct err *e);
+
+// Whether the last failure may be over when one tries again.
+bool http_may_pass(const struct http *h);
+
+#endif

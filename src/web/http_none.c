@@ -1,0 +1,43 @@
+// The HTTP of a program that was built where libcurl's headers were missing: it says so.
+// Stands in for http.c, which see.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "web/http.h"
+
+static int none(struct err *e)
+{
+    return err_set(e, TUG_EUSAGE,
+                   "data that lies elsewhere needs libcurl, without which tug was built: "
+                   "install libcurl4-openssl-dev and build again");
+}
+
+int http_open(struct http **ret, const struct interrupt *i, struct err *e)
+{
+    (void)i;
+    *ret = NULL;
+    return none(e);
+}
+
+void http_close(struct http *h)
+{
+    (void)h;
+}
+
+int http_begin(struct http *h, const struct http_request *q, struct http_answer *ret,
+               struct err *e)
+{
+    (void)h, (void)q, (void)ret;
+    return none(e);
+}
+
+int http_read(struct http *h, char *out, size_t cap, size_t *ret_n, struct err *e)
+{
+    (void)h, (void)out, (void)cap, (void)ret_n;
+    return none(e);
+}
+
+bool http_may_pass(const struct http *h)
+{
+    (void)h;
+    return false;
+}

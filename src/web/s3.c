@@ -1,0 +1,269 @@
+// S3, and stores that speak it: signed requests, and lists by pages. Who asks is said by
+// the variables of the environment that AWS's own tools read.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "web/scheme.h"
+#include "web/sigv4.h"
+
+enum { PAGE_KEYS = 1000, PAGES_MAX = 10 * LISTED_FILES_MAX / PAGE_KEYS };
+
+// What the environment says.
+struct account {
+    const char *key_id, *secret, *token, *region, *endpoint;
+};
+
+static int either(const char *name, const char *other, const char **ret, struct err *e)
+{
+    TRY(environment_text(name, ret, e));
+    return *ret != NULL ? 0 : environment_text(other, ret, e);
+}
+
+static int check_endpoint(const char *text, struct err *e)
+{
+    bool http = strncmp(text, "http://", 7) == 0,
+         https = strncmp(text, "https://", 8) == 0;
+    const char *host = text + (https ? 8 : 7);
+    size_t n = http || https ? strcspn(host, "/?#@") : 0;
+    if (n > 0 && n < 512 && (host[n] == '\0' || strcmp(host + n, "/") == 0))
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "AWS_ENDPOINT_URL is not http://HOST[:PORT] or https://HOST[:PORT]");
+}
+
+static int read_account(struct account *ret, struct err *e)
+{
+    TRY(environment_text("AWS_ACCESS_KEY_ID", &ret->key_id, e));
+    TRY(environment_text("AWS_SECRET_ACCESS_KEY", &ret->secret, e));
+    TRY(environment_text("AWS_SESSION_TOKEN", &ret->token, e));
+    TRY(either("AWS_REGION", "AWS_DEFAULT_REGION", &ret->region, e));
+    TRY(either("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", &ret->endpoint, e));
+    if (ret->region == NULL)
+        ret->region = "us-east-1";
+    if ((ret->key_id == NULL) != (ret->secret == NULL))
+        return err_set(
+            e, TUG_EUSAGE,
+            "of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY only one is set in "
+            "the environment: S3 needs both, or for public data neither");
+    return ret->endpoint == NULL ? 0 : check_endpoint(ret->endpoint, e);
+}
+
+// ---------------------------------------------------------------- a request
+
+// Where it goes: URL up to the path, the header "host", and what of the path the bucket
+// is.
+struct target {
+    char origin[WEB_ADDRESS_MAX + 64];
+    const char *host; // in it
+    bool bucket_in_path;
+};
+
+static void find_target(const struct account *who, const char *bucket, struct target *t)
+{
+    // The certificates of AWS are for one name before the region only.
+    t->bucket_in_path = who->endpoint != NULL || strchr(bucket, '.') != NULL;
+    if (who->endpoint != NULL)
+        snprintf(t->origin, sizeof t->origin, "%s", who->endpoint);
+    else
+        snprintf(t->origin, sizeof t->origin, "https://%s%ss3.%s.amazonaws.com",
+                 t->bucket_in_path ? "" : bucket, t->bucket_in_path ? "" : ".",
+                 who->region);
+    size_t n = strlen(t->origin);
+    while (n > 0 && t->origin[n - 1] == '/')
+        t->origin[--n] = '\0';
+    t->host = strstr(t->origin, "://") + 3;
+}
+
+static int add_path(const struct target *t, const struct address *a, const char *key,
+                    struct buf *b)
+{
+    TRY(buf_add(b, "/", 1));
+    if (t->bucket_in_path) {
+        TRY(url_encode(b, a->host, strlen(a->host), false));
+        if (key[0] != '\0')
+            TRY(buf_add(b, "/", 1));
+    }
+    return url_encode(b, key, strlen(key), true);
+}
+
+static void date_now(char ret[32])
+{
+    time_t now = (time_t)(clock_unix_ns() / SECOND_NS);
+    struct tm t;
+    gmtime_r(&now, &t);
+    strftime(ret, 32, "%Y%m%dT%H%M%SZ", &t);
+}
+
+// As clients write it: without the port that goes without saying.
+static void host_header(const struct target *t, char *ret, size_t n)
+{
+    bool tls = strncmp(t->origin, "https:", 6) == 0;
+    const char *colon = strrchr(t->host, ':');
+    bool usual = colon != NULL && strcmp(colon, tls ? ":443" : ":80") == 0;
+    snprintf(ret, n, "%.*s", (int)(usual ? colon - t->host : (long)strlen(t->host)),
+             t->host);
+}
+
+// With the headers that were there signed as well, which is none or "range".
+static int sign(const struct account *who, const struct target *t, const char *path,
+                const char *query, struct http_request *q, struct err *e)
+{
+    char date[32], host[sizeof t->origin];
+    struct sigv4_header header[5];
+    size_t n = 0;
+    const char *range = q->headers.len > 0 ? strchr(q->headers.data, ' ') + 1 : NULL;
+    date_now(date);
+    host_header(t, host, sizeof host);
+    header[n++] = (struct sigv4_header){"host", host};
+    if (range != NULL)
+        header[n++] = (struct sigv4_header){"range", range};
+    header[n++] = (struct sigv4_header){"x-amz-content-sha256", SIGV4_EMPTY};
+    header[n++] = (struct sigv4_header){"x-amz-date", date};
+    if (who->token != NULL)
+        header[n++] = (struct sigv4_header){"x-amz-security-token", who->token};
+    const struct sigv4 s = {.key_id = who->key_id,
+                            .secret = who->secret,
+                            .region = who->region,
+                            .service = "s3",
+                            .date = date,
+                            .path = path,
+                            .query = query,
+                            .header = header,
+                            .headers = n};
+    struct buf value = BUF_INIT(HTTP_URL_MAX);
+    int rc = sigv4_sign(&s, &value, e);
+    if (rc == 0)
+        rc = buf_str(&value) != NULL ? request_header(q, "authorization", buf_str(&value))
+                                     : err_nomem(e, "a request");
+    buf_free(&value);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        if (strcmp(header[i].name, "range") != 0) // which is there
+            rc = request_header(q, header[i].name, header[i].value);
+    return rc;
+}
+
+static int make_request(const struct address *a, const char *key, const char *query,
+                        struct http_request *q, struct err *e)
+{
+    struct account who;
+    struct target t;
+    struct buf path = BUF_INIT(HTTP_URL_MAX);
+    TRY(read_account(&who, e));
+    find_target(&who, a->host, &t);
+    int rc = add_path(&t, a, key, &path);
+    if (rc == 0)
+        rc = buf_printf(&q->url, "%s%s%s%s", t.origin, buf_str(&path),
+                        query[0] != '\0' ? "?" : "", query);
+    if (rc != 0)
+        err_set(e, rc, "a request to S3: %s", err_text(rc));
+    if (rc == 0 && who.key_id != NULL)
+        rc = sign(&who, &t, buf_str(&path), query, q, e);
+    buf_free(&path);
+    return rc;
+}
+
+static int s3_request(const struct address *a, uint64_t from, uint64_t to,
+                      struct http_request *q, struct err *e)
+{
+    if (request_range(q, from, to) != 0)
+        return err_nomem(e, "a request");
+    return make_request(a, a->path, "", q, e);
+}
+
+// ---------------------------------------------------------------- lists
+
+struct page {
+    const struct address *a;
+    const char *prefix, *next;
+    unsigned keys;
+};
+
+// Names in their order, as signatures want them.
+static int add_query(const struct page *p, struct buf *b)
+{
+    if (p->next[0] != '\0') {
+        TRY(buf_printf(b, "continuation-token="));
+        TRY(url_encode(b, p->next, strlen(p->next), false));
+        TRY(buf_add(b, "&", 1));
+    }
+    TRY(buf_printf(b, "list-type=2&max-keys=%u&prefix=", p->keys));
+    return url_encode(b, p->prefix, strlen(p->prefix), false);
+}
+
+static int page_request(const void *arg, struct http_request *q, struct err *e)
+{
+    const struct page *p = arg;
+    struct buf query = BUF_INIT(HTTP_URL_MAX);
+    int rc = add_query(p, &query);
+    const char *text = rc == 0 ? buf_str(&query) : NULL;
+    rc = text != NULL ? make_request(p->a, "", text, q, e) : err_nomem(e, "a request");
+    buf_free(&query);
+    return rc;
+}
+
+struct taking {
+    struct listing *l;
+    const char *only; // the one key that is wanted; NULL: all
+    bool found;
+};
+
+static int take_entry(void *arg, const struct s3_entry *s, struct err *e)
+{
+    struct taking *t = arg;
+    size_t n = strlen(s->key);
+    if (n == 0 || s->key[n - 1] == '/') // what stands for a directory
+        return 0;
+    if (t->only != NULL && strcmp(t->only, s->key) != 0)
+        return 0;
+    t->found = true;
+    return listing_add(t->l, s->key, s->bytes, version_hash(s->etag), e);
+}
+
+static int list_prefix(struct listing *l, const char *prefix, struct taking *t,
+                       struct err *e)
+{
+    struct s3_page page = {.truncated = true};
+    for (unsigned pages = 0; page.truncated; pages++) {
+        if (pages == PAGES_MAX)
+            return err_set(e, TUG_EDATA, "'%s' stands for more than %d files", l->a->name,
+                           LISTED_FILES_MAX);
+        const struct page p = {l->a, prefix, page.next, t->only != NULL ? 1 : PAGE_KEYS};
+        struct buf body = BUF_INIT(LIST_TEXT_MAX);
+        int status = 0;
+        int rc = web_get(l->session, page_request, &p, &body, &status, e);
+        if (rc == 0 && status != 200)
+            rc = err_set(e, TUG_EDATA, "no data at '%s': there is no such bucket",
+                         l->a->name);
+        if (rc == 0)
+            rc = s3_parse_list(body.data, body.len, &page, take_entry, t, e);
+        buf_free(&body);
+        TRY(rc);
+        if (t->only != NULL)
+            return 0;
+    }
+    return 0;
+}
+
+static int s3_list(struct listing *l, struct err *e)
+{
+    const char *path = l->a->path;
+    size_t n = strlen(path);
+    struct taking t = {.l = l};
+    if (!l->pattern && n > 0 && path[n - 1] != '/') {
+        t.only = path;
+        TRY(list_prefix(l, path, &t, e));
+        t.only = NULL;
+    }
+    return t.found ? 0 : list_prefix(l, l->literal, &t, e);
+}
+
+const struct scheme scheme_s3 = {.name = "s3",
+                                 .over = "https",
+                                 .patterns = true,
+                                 .request = s3_request,
+                                 .list = s3_list};

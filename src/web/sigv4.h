@@ -1,0 +1,32 @@
+// AWS Signature Version 4: by it S3, and stores that are compatible with it, know who
+// asks.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_WEB_SIGV4_H
+#define TUG_WEB_SIGV4_H
+
+#include <stddef.h>
+
+#include "base/buf.h"
+
+// SHA-256 of nothing, the body of a GET.
+#define SIGV4_EMPTY "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+struct sigv4_header {
+    const char *name; // in small letters
+    const char *value;
+};
+
+struct sigv4 {
+    const char *key_id, *secret, *region, *service;
+    const char *date;                  // 20130524T000000Z
+    const char *path;                  // of the URL, as it is sent
+    const char *query;                 // the same, in the order of the names; "" for none
+    const struct sigv4_header *header; // in the order of their names
+    size_t headers;
+};
+
+// The value of the header "authorization" of a GET without a body, appended to *ret.
+int sigv4_sign(const struct sigv4 *s, struct buf *ret, struct err *e);
+
+#endif

@@ -1,0 +1,372 @@
+// Reading of files that lie elsewhere: a request gives bytes from a place on, and
+// whatever ends it too early makes the next one begin where it ended.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "web/web.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "web/scheme.h"
+
+enum { LIST_READ_BYTES = 64 << 10 };
+
+static const double wait_most = 8; // between two tries
+
+struct web_patience web_patience = {.tries = 7, .wait = 0.25};
+
+uint64_t version_hash(const char *text)
+{
+    // Lists have ETags with their quotes and without.
+    size_t n = strlen(text), quotes = n > 1 && text[0] == '"' && text[n - 1] == '"';
+    uint64_t h = hash_bytes(text + quotes, n - 2 * quotes, 0);
+    return n == 0 ? 0 : h != 0 ? h : 1;
+}
+
+// ---------------------------------------------------------------- trying again
+
+static int wait_a_while(struct web *r, double seconds, struct err *e)
+{
+    for (double until = clock_seconds() + seconds; clock_seconds() < until;)
+        if (interrupt_comes(&r->interrupt, 50))
+            return err_set(e, TUG_EINTERRUPTED, "interrupted while data was read");
+    return 0;
+}
+
+// After a failure that may pass, of which *e says why: 0 when it is to be tried again.
+static int try_again(struct web *r, int rc, struct err *e)
+{
+    r->open = false;
+    if (++r->tries >= web_patience.tries) {
+        err_wrap(e, "cannot read '%s', tried %u times", r->a.name, r->tries);
+        return rc;
+    }
+    if (!r->mentioned)
+        log_warn("'%s': %s; trying again", r->a.name, e->text);
+    r->mentioned = true;
+    if (r->gave)
+        return 0; // at once: the server does send
+    double wait = web_patience.wait * (double)(1u << (r->tries - 1));
+    return wait_a_while(r, wait < wait_most ? wait : wait_most, e);
+}
+
+// A call gave `rc`: a failure is for good, or may be tried again (0).
+static int retry(struct web *r, int rc, bool may_pass, struct err *e)
+{
+    if (rc == 0 || rc == TUG_EINTERRUPTED || rc == TUG_ENOMEM)
+        return rc;
+    if (may_pass)
+        return try_again(r, rc, e);
+    r->open = false;
+    err_wrap(e, "cannot read '%s'", r->a.name);
+    return rc;
+}
+
+// ---------------------------------------------------------------- refusals
+
+// The word by which S3 (XML) and WebHDFS (JSON) say why: letters only, so no secret.
+static void find_reason(const char *body, char ret[64])
+{
+    static const char *const before[] = {"<Code>", "\"exception\":\"",
+                                         "\"exception\": \""};
+    ret[0] = '\0';
+    for (size_t i = 0; i < sizeof before / sizeof before[0]; i++) {
+        const char *p = strstr(body, before[i]);
+        p = p != NULL ? p + strlen(before[i]) : "";
+        size_t n = strspn(p, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz");
+        if (n > 0 && n < 60)
+            snprintf(ret, 64, " %.*s", (int)n, p);
+    }
+}
+
+static void read_reason(struct web *r, char ret[64])
+{
+    char body[2048];
+    size_t have = 0, n = 0;
+    while (have < sizeof body - 1 &&
+           http_read(r->http, body + have, sizeof body - 1 - have, &n, NULL) == 0 &&
+           n > 0)
+        have += n;
+    body[have] = '\0';
+    find_reason(body, ret);
+}
+
+static bool status_may_pass(int status)
+{
+    return status == 408 || status == 429 || status >= 500;
+}
+
+// What an answer without data means.
+static int refused(struct web *r, const struct http_answer *a, struct err *e)
+{
+    char reason[64];
+    read_reason(r, reason);
+    const char *name = r->a.name;
+    bool s3 = r->a.scheme == &scheme_s3;
+    if (a->status == 404)
+        return err_set(e, TUG_EDATA, "no data at '%s': the server has none (404%s)", name,
+                       reason);
+    if (a->status == 401 || a->status == 403)
+        return err_set(e, TUG_EIO, "the server refuses '%s' (%d%s)%s", name, a->status,
+                       reason,
+                       s3 ? ": are AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and "
+                            "AWS_REGION right, and may this account read it?"
+                          : "");
+    if (s3 && a->region[0] != '\0' && a->status >= 300 && a->status < 500)
+        return err_set(e, TUG_EIO,
+                       "the bucket of '%s' lies in the region %s: set AWS_REGION to it",
+                       name, a->region);
+    return err_set(e, TUG_EIO, "cannot read '%s': the server answers with status %d%s",
+                   name, a->status, reason);
+}
+
+// Asks once. *ret_ok: it is a 2xx; else what is wrong was looked at: a failure for good,
+// or 0 to ask again. 404 is left to the caller where `absent` says so.
+static int ask(struct web *r, const struct http_request *q, struct http_answer *a,
+               bool absent, bool *ret_ok, struct err *e)
+{
+    *ret_ok = false;
+    int rc = http_begin(r->http, q, a, e);
+    if (rc != 0)
+        return retry(r, rc, http_may_pass(r->http), e);
+    *ret_ok = (a->status >= 200 && a->status < 300) || (absent && a->status == 404) ||
+              a->status == 416;
+    if (*ret_ok)
+        return 0;
+    if (!status_may_pass(a->status))
+        return refused(r, a, e);
+    char reason[64];
+    read_reason(r, reason);
+    rc = err_set(e, TUG_EIO, "the server answers with status %d%s", a->status, reason);
+    return try_again(r, rc, e);
+}
+
+// Once; *ret_again: it is to be done anew.
+static int get_once(struct web *r, const struct http_request *q, struct buf *body,
+                    int *ret_status, bool *ret_again, struct err *e)
+{
+    struct http_answer a = {0};
+    bool ok = false;
+    buf_clear(body);
+    TRY(ask(r, q, &a, true, &ok, e));
+    *ret_again = !ok;
+    *ret_status = a.status;
+    for (size_t n = 1; ok && n > 0;) {
+        if (buf_reserve(body, LIST_READ_BYTES) != 0)
+            return err_nomem(e, "a list of files");
+        int rc = http_read(r->http, body->data + body->len, LIST_READ_BYTES, &n, e);
+        *ret_again = rc != 0;
+        if (rc != 0)
+            return retry(r, rc, http_may_pass(r->http), e);
+        body->len += n;
+    }
+    return 0;
+}
+
+int web_get(struct web *r,
+            int (*request)(const void *arg, struct http_request *q, struct err *e),
+            const void *arg, struct buf *body, int *ret_status, struct err *e)
+{
+    bool again = true;
+    r->tries = 0;
+    r->gave = false;
+    while (again) { // a signature has the time in it: the request is made anew
+        struct http_request q = HTTP_REQUEST_INIT;
+        int rc = request(arg, &q, e);
+        if (rc == 0)
+            rc = get_once(r, &q, body, ret_status, &again, e);
+        http_request_free(&q);
+        TRY(rc);
+    }
+    return 0;
+}
+
+// ---------------------------------------------------------------- bytes
+
+static int changed(const struct web *r, struct err *e)
+{
+    return err_set(e, TUG_EDATA, "'%s' changed since the run began", r->a.name);
+}
+
+// What an answer says of the file, against what is known of it.
+static int check_answer(struct web *r, const struct http_answer *a, struct err *e)
+{
+    uint64_t version = version_hash(a->version), total = a->total;
+    bool ranged = a->status == 206 && a->has_range;
+    r->next = ranged ? a->from : 0;
+    if (r->a.scheme->whole) { // only the part's length is told
+        r->next = r->from;
+        return a->has_length && a->length > r->to - r->from ? changed(r, e) : 0;
+    }
+    if (a->status == 416)
+        return r->known || !a->has_range || a->total > 0
+                   ? changed(r, e)
+                   : err_set(e, TUG_EDATA, "'%s' is empty", r->a.name);
+    if (!ranged && (a->status != 200 || !a->has_length))
+        return err_set(e, TUG_EDATA,
+                       "'%s': the server does not say how long it is, so it cannot be "
+                       "read",
+                       r->a.name);
+    if (!ranged)
+        total = a->length;
+    bool other = version != r->version && version != 0 && r->version != 0;
+    if (r->known && (total != r->bytes || other))
+        return changed(r, e);
+    if (total == 0)
+        return err_set(e, TUG_EDATA, "'%s' is empty", r->a.name);
+    if (!r->known)
+        r->version = version;
+    r->bytes = total;
+    r->known = true;
+    return ranged && a->from != r->from
+               ? err_set(e, TUG_EDATA,
+                         "'%s': the server answers with other bytes than those it was "
+                         "asked for",
+                         r->a.name)
+               : 0;
+}
+
+// Begins an answer with bytes [from, to), unless it is to be tried again (r->open false).
+static int begin(struct web *r, uint64_t from, uint64_t to, struct err *e)
+{
+    struct http_request q = HTTP_REQUEST_INIT;
+    struct http_answer a;
+    bool ok = false;
+    int rc = r->a.scheme->request(&r->a, from, to, &q, e);
+    r->from = from;
+    r->to = to;
+    r->gave = false;
+    if (rc == 0)
+        rc = ask(r, &q, &a, false, &ok, e);
+    http_request_free(&q);
+    if (rc == 0 && ok)
+        rc = check_answer(r, &a, e);
+    r->open = rc == 0 && ok;
+    return rc;
+}
+
+// Passes over what a server without ranges sends first.
+static int skip(struct web *r, size_t *ret_n, struct err *e)
+{
+    char waste[4096];
+    *ret_n = 1;
+    while (r->next<r->from && * ret_n> 0) {
+        uint64_t left = r->from - r->next;
+        TRY(http_read(r->http, waste, left < sizeof waste ? (size_t)left : sizeof waste,
+                      ret_n, e));
+        r->next += *ret_n;
+    }
+    return 0;
+}
+
+// What the open answer has next: nothing when it failed or ended, to be tried again.
+static int read_some(struct web *r, char *out, size_t cap, size_t *ret_n, struct err *e)
+{
+    uint64_t left = r->to - r->from;
+    *ret_n = 0;
+    int rc = skip(r, ret_n, e);
+    if (rc == 0 && *ret_n > 0)
+        rc = http_read(r->http, out, left < cap ? (size_t)left : cap, ret_n, e);
+    if (rc != 0) {
+        *ret_n = 0;
+        return retry(r, rc, http_may_pass(r->http), e);
+    }
+    r->next += *ret_n;
+    r->from = r->next;
+    if (*ret_n > 0) {
+        r->tries = 0;
+        r->gave = true;
+        return 0;
+    }
+    rc = err_set(e, TUG_EIO, "the server sends fewer bytes than it says it has");
+    return try_again(r, rc, e);
+}
+
+// Bytes at `at`, of an answer that goes on to `to` where none is open that has them next.
+static int read_from(struct web *r, char *out, size_t cap, uint64_t at, uint64_t to,
+                     size_t *ret_n, struct err *e)
+{
+    *ret_n = 0;
+    while (*ret_n == 0) {
+        if (!r->open || r->from != at || r->from == r->to)
+            TRY(begin(r, at, to, e));
+        if (r->open)
+            TRY(read_some(r, out, cap, ret_n, e));
+    }
+    return 0;
+}
+
+int web_read(struct web *r, char *out, size_t cap, size_t *ret_n, struct err *e)
+{
+    *ret_n = 0;
+    if (r->at >= r->bytes)
+        return 0;
+    TRY(read_from(r, out, cap, r->at, r->bytes, ret_n, e));
+    r->at += *ret_n;
+    return 0;
+}
+
+int web_seek(struct web *r, uint64_t at, struct err *e)
+{
+    r->at = at;
+    return at <= r->bytes ? 0 : changed(r, e);
+}
+
+int web_read_at(struct web *r, char *out, size_t n, uint64_t at, size_t *ret_n,
+                struct err *e)
+{
+    *ret_n = 0;
+    if (at >= r->bytes)
+        return 0;
+    uint64_t left = r->bytes - at;
+    uint64_t to = left < n ? r->bytes : at + n;
+    r->open = r->open && r->from == at && r->to == to; // the rest of the same
+    return read_from(r, out, n, at, to, ret_n, e);
+}
+
+// ---------------------------------------------------------------- opening
+
+int web_session(struct web **ret, const struct address *a, const struct interrupt *i,
+                struct err *e)
+{
+    struct web *r = mem_zalloc(sizeof *r);
+    if (r == NULL)
+        return err_nomem(e, "a file that lies elsewhere");
+    r->a = *a;
+    r->interrupt = *i;
+    int rc = http_open(&r->http, &r->interrupt, e);
+    if (rc == 0)
+        *ret = r;
+    else
+        web_close(r);
+    return rc;
+}
+
+void web_close(struct web *r)
+{
+    if (r == NULL)
+        return;
+    http_close(r->http);
+    mem_free(r);
+}
+
+int web_open(struct web **ret, const struct web_file *f, const struct interrupt *i,
+             struct err *e)
+{
+    struct address *a = mem_alloc(sizeof *a);
+    if (a == NULL)
+        return err_nomem(e, "an address");
+    int rc = address_parse(a, f->address, e);
+    if (rc == 0)
+        rc = web_session(ret, a, i, e);
+    mem_free(a);
+    TRY(rc);
+    (*ret)->known = true;
+    (*ret)->bytes = f->bytes;
+    (*ret)->version = f->version;
+    return 0;
+}

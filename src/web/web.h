@@ -1,0 +1,67 @@
+// Files that lie elsewhere: http(s)://, s3:// and (s)webhdfs://. Listed, asked how large
+// they are, and read, in order or at any byte, by requests of ranges.
+//
+// What may pass is tried again, a bounded number of times, with growing waits:
+// connections that fail or break, answers 408, 429 and 5xx. Reading goes on where it was.
+// A file whose size or version is not that of the beginning is an error: it changed.
+//
+// No address here has a password in it, and no message has the query of an address, a key
+// or a token.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_WEB_WEB_H
+#define TUG_WEB_WEB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/interrupt.h"
+
+struct web;
+
+enum { WEB_HEAD_MAX = 64, WEB_ADDRESS_MAX = 8 << 10 };
+
+struct web_file {
+    const char *name;    // for people: the address without its query
+    const char *address; // by which it is opened
+    uint64_t bytes;
+    uint64_t version;        // hash of its ETag, or of when it was written; 0: not known
+    char head[WEB_HEAD_MAX]; // its first bytes
+    size_t head_len;
+};
+
+// Whether it is an address of any scheme, not a path.
+bool web_is(const char *path);
+
+// Calls `found` for what the address stands for: a file, or (s3, webhdfs) all files of a
+// directory or that a pattern matches, not those with a name on the way that begins with
+// '.' or '_'. In any order. TUG_EUSAGE: an address as we have none; TUG_EDATA: nothing is
+// there.
+int web_list(const char *address, const struct interrupt *i,
+             int (*found)(void *arg, const struct web_file *f, struct err *e), void *arg,
+             struct err *e);
+
+// One of those files. Nothing is asked yet. The name is borrowed.
+int web_open(struct web **ret, const struct web_file *f, const struct interrupt *i,
+             struct err *e);
+void web_close(struct web *r); // NULL is fine
+
+// Up to `cap` of the bytes that come next; *ret_n = 0 at the end.
+int web_read(struct web *r, char *out, size_t cap, size_t *ret_n, struct err *e);
+// The next read begins there.
+int web_seek(struct web *r, uint64_t at, struct err *e);
+// Up to n bytes from byte `at` on, asked for by themselves.
+int web_read_at(struct web *r, char *out, size_t n, uint64_t at, size_t *ret_n,
+                struct err *e);
+
+// How often a request is made at most while nothing comes of it, and seconds before the
+// second time, which double. Tests wait less.
+struct web_patience {
+    unsigned tries;
+    double wait;
+};
+extern struct web_patience web_patience;
+
+#endif

@@ -1,0 +1,178 @@
+// WebHDFS, the REST interface of Hadoop's file system: the name node is asked, and points
+// to the data nodes that have the bytes.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "web/scheme.h"
+
+enum { DEPTH_MAX = 64 };
+
+// As whom: Hadoop's own variable, or the account of this machine.
+static int add_user(struct buf *b, struct err *e)
+{
+    const char *user;
+    TRY(environment_text("HADOOP_USER_NAME", &user, e));
+    if (user == NULL)
+        TRY(environment_text("USER", &user, e));
+    if (user == NULL)
+        return 0;
+    if (buf_printf(b, "&user.name=") != 0 ||
+        url_encode(b, user, strlen(user), false) != 0)
+        return err_nomem(e, "a request");
+    return 0;
+}
+
+static int make_request(const struct address *a, const char *path, const char *operation,
+                        struct http_request *q, struct err *e)
+{
+    q->follow = true;
+    if (buf_printf(&q->url, "%s://%s/webhdfs/v1/", a->scheme->over, a->host) != 0 ||
+        url_encode(&q->url, path, strlen(path), true) != 0 ||
+        buf_printf(&q->url, "?op=%s", operation) != 0)
+        return err_nomem(e, "a request");
+    return add_user(&q->url, e);
+}
+
+static int webhdfs_request(const struct address *a, uint64_t from, uint64_t to,
+                           struct http_request *q, struct err *e)
+{
+    char operation[96];
+    snprintf(operation, sizeof operation, "OPEN&offset=%llu&length=%llu",
+             (unsigned long long)from, (unsigned long long)(to - from));
+    return make_request(a, a->path, operation, q, e);
+}
+
+// ---------------------------------------------------------------- lists
+
+static int bad(struct err *e)
+{
+    return err_set(e, TUG_EDATA, "the server answered with what is no list of WebHDFS");
+}
+
+static bool read_entry(const json_t *o, struct webhdfs_entry *ret)
+{
+    const json_t *bytes = json_object_get(o, "length");
+    const json_t *modified = json_object_get(o, "modificationTime");
+    const char *type = json_string_value(json_object_get(o, "type"));
+    ret->name = json_string_value(json_object_get(o, "pathSuffix"));
+    if (ret->name == NULL || type == NULL || !json_is_integer(bytes) ||
+        !json_is_integer(modified) || json_integer_value(bytes) < 0 ||
+        strchr(ret->name, '/') != NULL || strcmp(ret->name, ".") == 0 ||
+        strcmp(ret->name, "..") == 0)
+        return false;
+    ret->directory = strcmp(type, "DIRECTORY") == 0;
+    ret->bytes = (uint64_t)json_integer_value(bytes);
+    ret->modified = (uint64_t)json_integer_value(modified);
+    return true;
+}
+
+int webhdfs_parse_list(const char *text, size_t n,
+                       int (*entry)(void *arg, const struct webhdfs_entry *w,
+                                    struct err *e),
+                       void *arg, struct err *e)
+{
+    json_begin();
+    json_t *root = n > 0 ? json_loadb(text, n, 0, NULL) : NULL;
+    const json_t *all = json_object_get(json_object_get(root, "FileStatuses"),
+                                        "FileStatus");
+    int rc = json_is_array(all) ? 0 : bad(e);
+    if (json_memory_failed())
+        rc = err_nomem(e, "a list of files");
+    for (size_t i = 0; rc == 0 && i < json_array_size(all); i++) {
+        struct webhdfs_entry w;
+        rc = read_entry(json_array_get(all, i), &w) ? entry(arg, &w, e) : bad(e);
+    }
+    json_decref(root);
+    return rc;
+}
+
+// A directory that is being listed.
+struct place {
+    struct listing *l;
+    const char *path; // "" or with a '/' at its end
+    unsigned depth;
+};
+
+static int list_request(const void *arg, struct http_request *q, struct err *e)
+{
+    const struct place *p = arg;
+    char path[WEB_ADDRESS_MAX]; // of a file, too: without the '/' at the end
+    size_t n = strlen(p->path);
+    memcpy(path, p->path, n + 1);
+    path[n - (n > 0)] = '\0';
+    return make_request(p->l->a, path, "LISTSTATUS", q, e);
+}
+
+static int list_place(const struct place *p, struct err *e);
+
+static int join(char ret[WEB_ADDRESS_MAX], const char *path, const char *name,
+                const char *end, struct err *e)
+{
+    int n = snprintf(ret, WEB_ADDRESS_MAX, "%s%s%s", path, name, end);
+    return n < WEB_ADDRESS_MAX
+               ? 0
+               : err_set(e, TUG_EDATA, "a path of the server is longer than %d bytes",
+                         WEB_ADDRESS_MAX - 1);
+}
+
+static int take_entry(void *arg, const struct webhdfs_entry *w, struct err *e)
+{
+    const struct place *p = arg;
+    char path[WEB_ADDRESS_MAX], version[32];
+    if (w->name[0] == '\0' && w->directory)
+        return bad(e);
+    if (listing_is_hidden(w->name))
+        return 0;
+    TRY(join(path, p->path, w->name, w->directory ? "/" : "", e));
+    if (w->directory) {
+        const struct place below = {p->l, path, p->depth + 1};
+        return list_place(&below, e);
+    }
+    size_t n = strlen(path);
+    if (w->name[0] == '\0' && n > 0 && path[n - 1] == '/') // it was asked for by itself
+        path[n - 1] = '\0';
+    snprintf(version, sizeof version, "%llu", (unsigned long long)w->modified);
+    return listing_add(p->l, path, w->bytes, version_hash(version), e);
+}
+
+static int list_place(const struct place *p, struct err *e)
+{
+    struct buf body = BUF_INIT(LIST_TEXT_MAX);
+    int status = 0;
+    if (p->depth == DEPTH_MAX)
+        return err_set(e, TUG_EDATA, "'%s' has directories in directories %d deep",
+                       p->l->a->name, DEPTH_MAX);
+    int rc = web_get(p->l->session, list_request, p, &body, &status, e);
+    if (rc == 0 && status == 200)
+        rc = webhdfs_parse_list(body.data, body.len, take_entry, (void *)(uintptr_t)p, e);
+    buf_free(&body);
+    return rc;
+}
+
+static int webhdfs_list(struct listing *l, struct err *e)
+{
+    char path[WEB_ADDRESS_MAX];
+    size_t n = strlen(l->folder);
+    bool slash = n > 0 && l->folder[n - 1] != '/';
+    TRY(join(path, l->folder, slash ? "/" : "", "", e));
+    const struct place p = {l, path, 0};
+    return list_place(&p, e);
+}
+
+const struct scheme scheme_webhdfs = {.name = "webhdfs",
+                                      .over = "http",
+                                      .patterns = true,
+                                      .request = webhdfs_request,
+                                      .list = webhdfs_list,
+                                      .whole = true};
+const struct scheme scheme_swebhdfs = {.name = "swebhdfs",
+                                       .over = "https",
+                                       .patterns = true,
+                                       .request = webhdfs_request,
+                                       .list = webhdfs_list,
+                                       .whole = true};

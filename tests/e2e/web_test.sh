@@ -1,0 +1,151 @@
+#!/bin/sh
+# Data by http, S3 and WebHDFS from a server that checks what it is asked and breaks what it
+# answers (web_server.py): the model is that of the same files on this machine, and what
+# cannot be read is said in one sentence, without a secret in it.
+#
+# SPDX-License-Identifier: Apache-2.0
+set -eu
+tug=$TUG_BINARY
+here=$(dirname "$0")
+if ! command -v python3 >/dev/null; then
+    echo "skipped: there is no python3"
+    exit 77
+fi
+unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
+export HOME="$PWD" no_proxy=127.0.0.1
+
+fail() {
+    echo "$@"
+    exit 1
+}
+
+# Twelve days of a table, some compressed.
+mkdir -p files/t/day=1 files/t/day=2/hour=7 files/t/_temporary files/cut
+"$tug" synth --rows 3000 --format csv --out files/all.csv >/dev/null 2>&1
+head -1 files/all.csv >head
+part() { # FILE FIRST LAST
+    { cat head; sed -n "$2,$3p" files/all.csv; } >"$1"
+}
+part files/t/day=1/a.csv 2 900
+part "files/t/day=1/b & ü+%.csv" 901 1700
+part files/t/day=2/hour=7/c.csv 1701 2500
+part files/t/day=2/d.csv 2501 3001
+gzip -c files/t/day=2/d.csv >files/t/day=2/d.csv.gz
+rm files/t/day=2/d.csv
+: >files/t/_SUCCESS
+echo no data >files/t/_temporary/x
+: >files/empty.csv
+cp files/all.csv files/cut/cut.csv
+
+# The server ends with this script, however that ends: the other end of its input closes.
+mkfifo leash
+exec 9<>leash
+python3 "$here/web_server.py" files port log <leash 9>&- &
+for wait in $(seq 100); do
+    [ -e port ] && break
+    sleep 0.05
+done
+[ -e port ] || fail "the server did not start"
+at=127.0.0.1:$(cat port)
+
+export AWS_ACCESS_KEY_ID=AKTUGTEST AWS_SECRET_ACCESS_KEY='not+a/secret' \
+    AWS_SESSION_TOKEN='t0ken==' AWS_REGION=eu-test-1 AWS_ENDPOINT_URL="http://$at" \
+    HADOOP_USER_NAME=hadoop-user
+
+train() { # OUT DATA...
+    out=$1
+    shift
+    "$tug" train --format csv --label label --model fm --epochs 2 --deterministic --threads 2 \
+        --out "$out" --data "$@" >text 2>&1 || fail "train $*: $(cat text)"
+    ! grep -qF -e 'not+a/secret' -e t0ken text || fail "a secret is told: $(cat text)"
+}
+same() { # WHAT NAME
+    cmp "$1/save-000001/sparse-0.rows" "$2/save-000001/sparse-0.rows" || fail "$2 is not $1"
+}
+refused() { # EXIT WORDS ADDRESS [ARGUMENTS]
+    code=$1 words=$2
+    shift 2
+    rc=0
+    timeout 60 "$tug" eval --from whole --data "$@" >text 2>&1 || rc=$?
+    [ $rc = "$code" ] || fail "eval $*: exit $rc, not $code: $(cat text)"
+    grep -qF -e "$words" text || fail "eval $*: does not say '$words': $(cat text)"
+    ! grep -qF -e 'not+a/secret' -e t0ken -e hidden= text || fail "a secret is told: $(cat text)"
+}
+
+train table files/t
+train whole files/all.csv
+
+# A server that stays busy is given up, after some time: meanwhile the rest goes on.
+{
+    rc=0
+    "$tug" eval --from whole --data "http://$at/busy/all.csv" >busy 2>&1 || rc=$?
+    echo "exit $rc" >>busy
+} &
+busy=$!
+
+# Each fault is of a kind that passes.
+for fault in fine flaky short cut plain200 elsewhere; do
+    train "http-$fault" "http://$at/$fault/all.csv"
+    same whole "http-$fault"
+done
+grep -q '^50[03] /flaky/' log || fail "the server was never busy"
+train stream "http://$at/cut/all.csv" --data-in stream --window 1
+grep -c '^206 /cut/all.csv bytes=[1-9]' log >/dev/null || fail "reading did not go on where it was"
+
+# S3: pages of two keys, names that need quoting, a prefix, a pattern, one object.
+train s3 s3://bucket/t
+same table s3
+train s3-one s3://bucket/all.csv
+same whole s3-one
+train s3-cut s3://bucket/cut/
+same whole s3-cut
+train s3-days 's3://bucket/t/day=[12]'
+same table s3-days
+grep -q 'continuation-token' log || fail "one page was enough"
+
+# WebHDFS, at each depth.
+train hdfs "webhdfs://$at/t"
+same table hdfs
+train hdfs-one "webhdfs://$at/all.csv"
+same whole hdfs-one
+train hdfs-cut "webhdfs://$at/cut"
+same whole hdfs-cut
+
+# Workers share files by ranges of them; through a command; again with --resume.
+before=$(grep -c . log)
+"$tug" launch --servers 1 --workers 2 -- train --format csv --label label --model fm --epochs 2 \
+    --mode sync --data "http://$at/cut/all.csv" --out shared >text 2>&1 || fail "$(cat text)"
+"$tug" launch --servers 1 --workers 2 -- train --format csv --label label --model fm --epochs 2 \
+    --data s3://bucket/t --out shared2 >text 2>&1 || fail "$(cat text)"
+[ "$(grep -c . log)" -gt "$before" ] || fail "the workers asked for nothing"
+"$tug" eval --from shared2 --data files/t --json >text 2>&1 || fail "$(cat text)"
+train filtered "http://$at/fine/all.csv" --pipe-command cat
+same whole filtered
+"$tug" train --resume --deterministic --epochs 3 --out s3 --data s3://bucket/t >text 2>&1 || fail "$(cat text)"
+echo 'more' >>files/t/day=1/a.csv
+rc=0
+"$tug" train --resume --deterministic --epochs 4 --out s3 --data s3://bucket/t >text 2>&1 || rc=$?
+[ $rc = 3 ] && grep -q "a.csv' has" text || fail "other data was not noticed: $rc $(cat text)"
+
+refused 3 'the server has none (404)' "http://$at/fine/nothing.csv?hidden=1"
+refused 4 'the server refuses' "http://$at/forbidden/all.csv"
+refused 4 'points elsewhere, again and again' "http://$at/circle/all.csv"
+refused 3 'changed since the run began' "http://$at/changes/all.csv"
+refused 3 'answers with other bytes' "http://$at/other/all.csv"
+refused 3 'does not say how long it is' "http://$at/unknown/all.csv"
+refused 3 'is empty' "http://$at/fine/empty.csv"
+refused 2 'a name or a password' "http://me:hidden=@$at/fine/all.csv"
+refused 2 'hadoop fs -cat' hdfs://host/path
+refused 2 'only from http' ftp://host/path
+refused 3 'nothing is in it' s3://bucket/nothing
+refused 3 'the pattern matches nothing' 's3://bucket/t/*.parquet'
+refused 3 'no such bucket' s3://none/t
+refused 4 'set AWS_REGION' s3://far/t
+refused 3 'nothing is in it' "webhdfs://$at/nothing"
+AWS_SECRET_ACCESS_KEY=not+a/secret2 refused 4 '403 SignatureDoesNotMatch' s3://bucket/t
+AWS_SECRET_ACCESS_KEY='' refused 2 'only one is set' s3://bucket/t
+HADOOP_USER_NAME=nobody refused 4 '401 SecurityException' "webhdfs://$at/t"
+
+wait $busy
+grep -q 'tried 7 times: the server answers with status 503' busy && grep -q 'exit 4' busy ||
+    fail "busy: $(cat busy)"
