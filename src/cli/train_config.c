@@ -232,6 +232,20 @@ static int set_mode_cluster(struct train_setup *setup, const struct train_option
     return 0;
 }
 
+static int set_mode(struct train_setup *setup, const struct train_options *t,
+                    const struct options *o, const struct train_settings *s,
+                    struct err *e)
+{
+    struct train_config *c = &setup->config;
+    if (c->model.ops->dense != NULL && t->rules == TRAIN_RULES_WORKER &&
+        s->mode != TRAIN_GEO)
+        return err_set(e, TUG_EUSAGE,
+                       "--rules worker: layers are updated by the servers, or by the one "
+                       "process, or in --mode geo:K; give auto or server");
+    return c->cluster != NULL ? set_mode_cluster(setup, t, o, s, e)
+                              : set_mode_alone(c, s, e);
+}
+
 int train_read_table(struct table_config *c, const char *text, struct err *e)
 {
     if (strchr(text, '=') != NULL || !file_exists(text))
@@ -356,16 +370,10 @@ int train_configure(struct train_setup *setup, const struct train_options *t,
         .keep = (uint32_t)t->keep,
         .interrupted = &node_interrupted,
     };
-    bool cluster = node != NULL || t->table != NULL; // perhaps one within this process
-    if (cluster)
+    if (node != NULL || t->table != NULL) // perhaps one within this process
         c->cluster = &setup->cluster;
     TRY(set_model(&c->model, t, o, e));
-    if (c->model.ops->dense != NULL && t->rules == TRAIN_RULES_WORKER &&
-        s.mode != TRAIN_GEO)
-        return err_set(e, TUG_EUSAGE,
-                       "--rules worker: layers are updated by the servers, or by the one "
-                       "process, or in --mode geo:K; give auto or server");
-    TRY(cluster ? set_mode_cluster(setup, t, o, &s, e) : set_mode_alone(c, &s, e));
+    TRY(set_mode(setup, t, o, &s, e));
     if (t->table != NULL)
         TRY(set_table(setup, t, o, e));
     if (node == NULL)

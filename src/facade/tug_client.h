@@ -7,7 +7,7 @@
 //   tug_own.c      a program's own accessors, rules and entry policies
 //   tug_profile.c  profiles, asked for by a tool (facade/tool.h)
 //
-// On top of the public calls: tug_dense.c, tug_auc.c, tug_dump.c.
+// On top of the public calls: tug_communicator.c, tug_dense.c, tug_auc.c, tug_dump.c.
 //
 // Everything here belongs to who has the van.
 //

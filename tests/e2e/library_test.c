@@ -6,9 +6,10 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <sys/socket.h>
 
-#include "tug/tug.h"
+#include "tug/communicator.h"
 
 enum { TABLE = 3, WIDTH = 4 };
 
@@ -134,9 +135,76 @@ static void mistakes(void **state)
     unsetenv("TUG_SCHEDULER");
 }
 
+// Pushes of two threads, merged and sent behind their backs; others see their sum.
+
+enum { SENDS = 500 };
+
+static void *send_ones(void *communicator)
+{
+    const uint64_t keys[2] = {1, 2};
+    const float ones[2 * WIDTH] = {1, 1, 1, 1, 2, 2, 2, 2};
+    for (int i = 0; i < SENDS; i++)
+        check(tug_communicator_send(communicator, TABLE, keys, 2, ones, 0));
+    return NULL;
+}
+
+static void send_by_two(struct tug_client *c)
+{
+    const struct tug_communicator_table t = {.table = TABLE, .queue = 4};
+    struct tug_communicator_stats s;
+    struct tug_communicator *m;
+    pthread_t thread;
+    check(tug_communicator_open(&m, c, &t, 1));
+    check(tug_communicator_start(m));
+    assert_int_equal(pthread_create(&thread, NULL, send_ones, m), 0);
+    send_ones(m);
+    pthread_join(thread, NULL);
+    check(tug_communicator_stop(m, 0));
+    check(tug_communicator_stat(m, TABLE, &s));
+    assert_true(s.taken == 2 * SENDS && s.queued == 0 && s.failed == 0);
+    assert_true(s.sent < s.taken); // a server answers later than four are handed over
+    tug_communicator_close(m);
+}
+
+static void communicators(void **state)
+{
+    (void)state;
+    const struct tug_table_options t = {.number = TABLE, .name = "w", .width = WIDTH};
+    const uint64_t keys[2] = {1, 2};
+    struct tug_client *c, *other;
+    float rows[2 * WIDTH];
+    uint64_t ts;
+    unsetenv("TUG_SCHEDULER");
+    cluster_start("scheduler", "scheduler --servers 2 --workers 0 --cluster com");
+    unsigned port = cluster_port("scheduler");
+    for (int i = 0; i < 2; i++)
+        cluster_start(files_path("server%d", i),
+                      "server --cluster com --scheduler 127.0.0.1:%u", port);
+    cluster_await("scheduler", "all are here");
+    setenv("TUG_CLUSTER", "com", 1);
+    setenv("TUG_SCHEDULER", files_path("127.0.0.1:%u", port), 1);
+    check(open_client(&c, true, CLUSTER_PATIENCE));
+    check(open_client(&other, true, CLUSTER_PATIENCE));
+    check(tug_table_create(c, &t));
+    check(tug_table_create(other, &t));
+    send_by_two(c);
+    check(tug_pull(other, TABLE, keys, 2, rows, NULL, NULL, &ts));
+    check(tug_wait(other, ts, 0));
+    assert_true(rows[0] == 2 * SENDS && rows[2 * WIDTH - 1] == 4 * SENDS);
+    check(tug_client_close(other));
+    check(tug_client_close(c));
+    unsetenv("TUG_CLUSTER");
+    unsetenv("TUG_SCHEDULER");
+    tug_ends(0, "stop --cluster com --scheduler 127.0.0.1:%u", port);
+    cluster_ends("server0", 130, CLUSTER_PATIENCE);
+    cluster_ends("server1", 130, CLUSTER_PATIENCE);
+    cluster_none_left();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cluster_test(forms_of_an_address),
+                                       cluster_test(communicators),
                                        cluster_test(mistakes)};
     return cmocka_run_group_tests(tests, cluster_begin, cluster_end);
 }
