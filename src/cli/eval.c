@@ -11,12 +11,13 @@
 #include "cli/result.h"
 #include "train/group_table.h"
 #include "train/guard.h"
+#include "train/importance.h"
 
 struct eval_values {
     struct model_values model;
-    const char *group, *by;
+    const char *group, *by, *only;
     uint64_t top;
-    bool json;
+    bool importance, json;
 };
 
 #define AT(field) .offset = offsetof(struct eval_values, field)
@@ -36,6 +37,13 @@ static const struct option options[] = {
      "also a table of the metrics for each value of the columns, the values with most "
      "examples first"},
     {"top", U64_AT(top, "N", "20", 1, 1000000000), "how many values --by prints"},
+    {"importance", FLAG_AT(importance),
+     "also what each column is worth: the AUC that is lost, and the logloss that is "
+     "gained, "
+     "when examples have the features of that column of another example, drawn by the "
+     "model's seed. Holds the data in memory"},
+    {"only", STRING_AT(only, "COLUMN,..."),
+     "with --importance: only of these columns, and of several together, as in a,b+c"},
     {"json", FLAG_AT(json), "the last line of standard output is one JSON object"},
 };
 
@@ -53,12 +61,14 @@ const struct option_table cli_eval_options = {
              "model was not trained on count as absent.",
     .examples = "tug eval --from model --data test.tsv\n"
                 "tug eval --from model --data test.csv --group user_id\n"
-                "tug eval --from model --data test.csv --by device,hour --top 50",
+                "tug eval --from model --data test.csv --by device,hour --top 50\n"
+                "tug eval --from model --data test.csv --importance",
     CLI_OPTIONS(options),
 };
 
 static int evaluate_opened(struct opened_model *m, const struct eval_values *v,
-                           struct group_table *table, struct err *e)
+                           struct group_table *table, struct importance *lines,
+                           struct err *e)
 {
     double start = clock_seconds();
     TRY(model_open(m, &v->model, true, e));
@@ -71,7 +81,9 @@ static int evaluate_opened(struct opened_model *m, const struct eval_values *v,
     TRY(groups_check("--by", o.by, o.loss, e));
     struct metrics metrics;
     double opened = clock_seconds();
-    TRY(evaluate(&o, &metrics, e));
+    o.seed = m->run.options.model.seed;
+    TRY(v->importance ? importance(&o, v->only, lines, &metrics, e)
+                      : evaluate(&o, &metrics, e));
     guard_columns(m->reader);
     guard_scores(&metrics, "this data", true);
     struct table_stats s = table_stats(m->parameters.sparse);
@@ -97,6 +109,7 @@ static int evaluate_opened(struct opened_model *m, const struct eval_values *v,
         .skipped_lines = m->bad_lines,
         .by = v->by,
         .table = table,
+        .importance = v->importance ? lines : NULL,
     };
     return v->json ? result_print_json(&r, e) : result_print_metrics(&r);
 }
@@ -107,11 +120,20 @@ static int eval_command(const void *values, const struct options *o, struct err 
     if (v->by == NULL && options_given(o, "top"))
         return err_set(e, TUG_EUSAGE,
                        "--top is of no use without --by COLUMN, whose table it bounds");
+    if (v->only != NULL && !v->importance)
+        return err_set(
+            e, TUG_EUSAGE,
+            "--only is of no use without --importance, whose columns it names");
+    if (v->importance && (v->group != NULL || v->by != NULL))
+        return err_set(e, TUG_EUSAGE,
+                       "--importance goes without --group and --by: ask for them apart");
     struct group_table table = {0};
+    struct importance lines = {0};
     struct opened_model *m = mem_zalloc(sizeof(*m));
     if (m == NULL)
         return err_nomem(e, "a model");
-    int rc = evaluate_opened(m, v, &table, e);
+    int rc = evaluate_opened(m, v, &table, &lines, e);
+    importance_free(&lines);
     group_table_free(&table);
     model_close(m);
     mem_free(m);

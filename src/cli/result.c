@@ -59,6 +59,21 @@ static json_t *table_to_json(const struct result *r)
                      (json_int_t)r->table->groups, "table", lines);
 }
 
+static json_t *importance_to_json(const struct importance *m)
+{
+    json_t *lines = json_array();
+    for (size_t i = 0; i < m->n; i++) {
+        const struct importance_line *l = &m->line[i];
+        json_array_append_new(lines, json_pack("{s:s, s:o, s:o, s:o, s:o}", "column",
+                                               m->names.data + l->name, "auc_drop",
+                                               number(l->auc_drop), "logloss_rise",
+                                               number(l->loss_rise), "auc",
+                                               number(l->metrics.auc), "logloss",
+                                               number(l->metrics.logloss)));
+    }
+    return lines;
+}
+
 static json_t *to_json(const struct result *r)
 {
     json_t *o = json_pack(
@@ -86,6 +101,8 @@ static json_t *to_json(const struct result *r)
     }
     if (o != NULL && r->by != NULL)
         json_object_set_new(o, "by", table_to_json(r));
+    if (o != NULL && r->importance != NULL)
+        json_object_set_new(o, "importance", importance_to_json(r->importance));
     return o;
 }
 
@@ -131,6 +148,21 @@ static void print_table(const struct result *r)
     }
 }
 
+static void print_importance(const struct importance *m)
+{
+    printf("  %8s  %12s  %8s  %8s  column\n", "auc drop", "logloss rise", "auc",
+           "logloss");
+    for (size_t i = 0; i < m->n; i++) {
+        const struct importance_line *l = &m->line[i];
+        print_cell(l->auc_drop);
+        printf("    ");
+        print_cell(l->loss_rise);
+        print_cell(l->metrics.auc);
+        print_cell(l->metrics.logloss);
+        printf("  %s\n", m->names.data + l->name);
+    }
+}
+
 int result_print_metrics(const struct result *r)
 {
     printf("test");
@@ -156,5 +188,7 @@ int result_print_metrics(const struct result *r)
                r->skipped_lines == 1 ? " was" : "s were");
     if (r->by != NULL)
         print_table(r);
+    if (r->importance != NULL)
+        print_importance(r->importance);
     return 0;
 }

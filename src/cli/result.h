@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "model/metrics.h"
 #include "train/group_table.h"
+#include "train/importance.h"
 
 struct result {
     const char *command, *model, *format;
@@ -33,6 +34,7 @@ struct result {
     uint64_t skipped_lines;
     const char *by; // eval: the columns of `table`; NULL: there is none
     const struct group_table *table;
+    const struct importance *importance; // eval; NULL: it was not asked for
 };
 
 int result_print_json(const struct result *r, struct err *e);

@@ -164,16 +164,23 @@ static int gather_one(const struct dataset *d, uint64_t example, struct batch *b
     return 0;
 }
 
-int dataset_gather(const struct dataset *d, const uint64_t *order, size_t n,
-                   struct batch *b)
+int batch_reserve(const struct dataset *d, struct batch *b, size_t n, size_t nnz)
 {
     b->n = b->nnz = 0;
     TRY(batch_room_n(b, n, d->has_weights));
-    TRY(batch_room_nnz(b, b->cap_nnz, d->has_values));
+    TRY(batch_room_nnz(b, nnz, d->has_values));
     b->start[0] = 0;
-    for (size_t i = 0; i < n; i++)
-        TRY(gather_one(d, order[i], b));
     b->weight = d->has_weights ? b->weight_memory : NULL;
     b->value = d->has_values ? b->value_memory : NULL;
+    return 0;
+}
+
+int dataset_gather(const struct dataset *d, const uint64_t *order, size_t n,
+                   struct batch *b)
+{
+    TRY(batch_reserve(d, b, n, b->cap_nnz));
+    for (size_t i = 0; i < n; i++)
+        TRY(gather_one(d, order[i], b));
+    b->value = d->has_values ? b->value_memory : NULL; // it may have grown
     return 0;
 }

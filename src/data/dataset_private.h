@@ -33,6 +33,9 @@ struct dataset {
     size_t regions;
 };
 
+// Empties the batch, with room for n examples with nnz features of the data set.
+int batch_reserve(const struct dataset *d, struct batch *b, size_t n, size_t nnz);
+
 // Where a load takes its chunks from. The first member of something larger.
 struct intake {
     // NULL at the end. The reader has seen the header that the chunk needs. One caller at

@@ -33,6 +33,7 @@ struct sums {
 struct evaluation {
     const struct evaluation_options *o;
     struct view *views; // one a thread
+    struct swap_scratch *swapped;
     struct model_work *works;
     float *dense;          // parameters, of all threads
     struct scored *scored; // of all windows
@@ -90,8 +91,7 @@ static struct scored score_of(const struct evaluation *ev, const struct batch *b
     return (struct scored){.score = score, .weight = label > 0 ? weight : -weight};
 }
 
-// The data of a training run has a row for every feature; those that were never updated
-// count as unseen here.
+// The data of a training run has a row for every feature.
 static void hide_unseen(struct view *v, const struct parameters *p)
 {
     for (size_t j = 0; j < v->batch.nnz; j++)
@@ -141,8 +141,11 @@ static int score_piece(struct evaluation *ev, int rank, uint64_t first, size_t n
     uint64_t order[PIECE];
     float scores[PIECE];
     n = pick(ev, first, n, order);
-    TRY(view_take(v, ev->data, order, n, o->parameters, NULL));
-    if (o->data != NULL)
+    TRY(o->swap == NULL ? dataset_gather(ev->data, order, n, &v->batch)
+                        : dataset_gather_swapped(ev->data, order, n, o->swap,
+                                                 &ev->swapped[rank], &v->batch));
+    TRY(view_rows(v, o->parameters, NULL));
+    if (o->hide_new)
         hide_unseen(v, o->parameters);
     count_known(v, o->parameters, sums);
     struct model_batch b = view_batch(v);
@@ -313,10 +316,13 @@ static void evaluation_fini(struct evaluation *ev)
     for (int i = 0; i < team_size(ev->o->team); i++) {
         if (ev->views != NULL)
             view_free(&ev->views[i]);
+        if (ev->swapped != NULL)
+            swap_scratch_free(&ev->swapped[i]);
         if (ev->works != NULL)
             model_work_close(&ev->works[i]);
     }
     mem_free(ev->views);
+    mem_free(ev->swapped);
     mem_free(ev->works);
     mem_free(ev->dense);
     mem_free(ev->scored);
@@ -350,8 +356,9 @@ static int evaluation_init(struct evaluation *ev, struct err *e)
     TRY(init_groups(ev, e));
     size_t threads = (size_t)team_size(ev->o->team);
     ev->views = mem_zalloc(threads * sizeof(*ev->views));
+    ev->swapped = mem_zalloc(threads * sizeof(*ev->swapped));
     ev->works = mem_zalloc(threads * sizeof(*ev->works));
-    if (ev->views == NULL || ev->works == NULL)
+    if (ev->views == NULL || ev->swapped == NULL || ev->works == NULL)
         return err_nomem(e, "an evaluation");
     const struct parameters *p = ev->o->parameters;
     ev->dense = dense_floats(&p->model);

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 #include "base/team.h"
-#include "data/dataset.h"
+#include "data/dataset_swap.h"
 #include "model/metrics.h"
 #include "train/parameters.h"
 
@@ -21,6 +21,9 @@ struct evaluation_options {
     struct source *source;
     // Instead of the source: the data of a training run, at hand already.
     const struct dataset *data;
+    const struct swap *swap; // of that data's examples; NULL: they are scored as they are
+    // Rows of that data that were never updated count as unseen.
+    bool hide_new;
     struct reader *reader;
     enum loss loss;
     uint64_t max_bad_lines;

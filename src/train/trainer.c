@@ -166,7 +166,7 @@ static int validate(struct run *r, uint64_t examples, struct metrics *ret, struc
         .interrupted = r->rows->whole_passes ? NULL : c->interrupted,
     };
     if (c->valid.n == 0 && !r->streaming && r->data != NULL)
-        o.data = r->data; // and not the text again
+        o.data = r->data, o.hide_new = true; // and not the text again
     else
         TRY(open_source(&o.source, r, c->valid.n > 0 ? &c->valid : &c->data, e));
     TRY(evaluate_source(r, &o, false, ret, e));

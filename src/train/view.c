@@ -73,6 +73,11 @@ int view_take(struct view *v, const struct dataset *d, const uint64_t *order, si
               const struct parameters *p, const struct hot_copies *hot)
 {
     TRY(dataset_gather(d, order, n, &v->batch));
+    return view_rows(v, p, hot);
+}
+
+int view_rows(struct view *v, const struct parameters *p, const struct hot_copies *hot)
+{
     const struct batch *b = &v->batch;
     TRY(view_values(v, &p->model));
     struct table_slabs slabs = table_slabs(p->sparse);

@@ -27,6 +27,8 @@ int view_values(struct view *v, const struct model *m);
 // those.
 int view_take(struct view *v, const struct dataset *d, const uint64_t *order, size_t n,
               const struct parameters *p, const struct hot_copies *hot);
+// The same of what is in v->batch already.
+int view_rows(struct view *v, const struct parameters *p, const struct hot_copies *hot);
 // Training: draws what dropout leaves of each example's layers, if there is any. `pass`:
 // another one has others.
 int view_draw(struct view *v, const struct model *m, uint64_t pass, const uint64_t *order,

@@ -1,0 +1,224 @@
+// See importance.h. The data is loaded once; each column is one evaluation of it, whose
+// examples have a partner each, by a permutation.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "train/importance.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "data/grow.h"
+#include "train/fields.h"
+#include "train/run.h"
+
+struct measuring {
+    struct evaluation_options o;
+    const struct dataset *data;
+    uint32_t slots;
+    bool *present; // of each slot: some example has a feature there
+    bool *swapped; // of each slot, at the moment
+    struct metrics all;
+    struct importance *lines;
+};
+
+void importance_free(struct importance *m)
+{
+    mem_free(m->line);
+    buf_free(&m->names);
+    *m = (struct importance){0};
+}
+
+// ---------------------------------------------------------------- the data
+
+// What is at most held, packed, is a third of the memory that there is.
+static int load(const struct evaluation_options *o, struct dataset **ret, struct err *e)
+{
+    struct dataset_options d = {
+        .source = o->source,
+        .reader = o->reader,
+        .team = o->team,
+        .resolve = o->resolve != NULL ? o->resolve : parameters_resolve_seen,
+        .resolve_ctx = o->resolve != NULL ? o->resolve_ctx
+                                          : (void *)(uintptr_t)o->parameters, // only read
+        .max_chunks = (size_t)(mem_available() / 3 * 2 / RUN_CHUNK_BYTES) + 1,
+        .max_bad_lines = o->max_bad_lines,
+        .bad_lines = o->bad_lines,
+    };
+    TRY(dataset_load(ret, &d, e));
+    if (dataset_size(*ret) == 0)
+        return err_set(e, TUG_EDATA, "%s: there is no example in the data",
+                       source_file_name(o->source, 0));
+    if (!dataset_at_end(*ret))
+        return err_set(
+            e, TUG_EUSAGE,
+            "--importance holds the data in memory, and the first %llu "
+            "examples fill the room that there is for it: give a part of the data",
+            (unsigned long long)dataset_size(*ret));
+    return fields_check(*ret, o->source, NULL, &o->parameters->model.options, e);
+}
+
+static int find_present(struct measuring *m, struct err *e)
+{
+    enum { AT_ONCE = 64 };
+    struct batch b = {0};
+    uint64_t order[AT_ONCE], size = dataset_size(m->data);
+    int rc = 0;
+    for (uint64_t i = 0; i < size && rc == 0; i += AT_ONCE) {
+        size_t n = size - i < AT_ONCE ? (size_t)(size - i) : AT_ONCE;
+        for (size_t k = 0; k < n; k++)
+            order[k] = i + k;
+        rc = dataset_gather(m->data, order, n, &b);
+        for (size_t j = 0; rc == 0 && j < b.nnz; j++)
+            m->present[b.slot[j]] = true;
+    }
+    batch_free(&b);
+    return rc == 0 ? 0 : err_nomem(e, "a batch");
+}
+
+// ---------------------------------------------------------------- columns
+
+// Scores the data with the swapped slots, of which `first` numbers the permutation.
+static int measure(struct measuring *m, uint32_t first, size_t name, struct err *e)
+{
+    struct importance *to = m->lines;
+    struct swap s = {.slots = m->swapped,
+                     .partners = shuffle_make(dataset_size(m->data), m->o.seed, first)};
+    struct evaluation_options o = m->o;
+    struct metrics got;
+    o.swap = &s;
+    TRY(evaluate(&o, &got, e));
+    if (!grow(&to->line, to->n + 1, sizeof(*to->line)))
+        return err_nomem(e, "the importance of columns");
+    to->line[to->n++] = (struct importance_line){.name = name,
+                                                 .metrics = got,
+                                                 .auc_drop = m->all.auc - got.auc,
+                                                 .loss_rise = got.logloss -
+                                                              m->all.logloss};
+    return 0;
+}
+
+static int end_name(struct measuring *m, struct err *e)
+{
+    return buf_add(&m->lines->names, "", 1) == 0 ? 0
+                                                 : err_nomem(e, "the names of columns");
+}
+
+static int measure_each(struct measuring *m, struct err *e)
+{
+    for (uint32_t s = 0; s < m->slots; s++) {
+        if (!m->present[s])
+            continue;
+        size_t name = m->lines->names.len;
+        reader_slot_name(m->o.reader, s, &m->lines->names);
+        TRY(end_name(m, e));
+        memset(m->swapped, 0, m->slots * sizeof(bool));
+        m->swapped[s] = true;
+        TRY(measure(m, s, name, e));
+    }
+    return 0;
+}
+
+// The slot of a name, also where the reader does not know how many there are.
+static int find_slot(struct measuring *m, const char *name, size_t len, uint32_t *ret,
+                     struct err *e)
+{
+    struct buf *names = &m->lines->names;
+    size_t at = names->len;
+    for (*ret = 0; *ret < m->slots; ++*ret) {
+        reader_slot_name(m->o.reader, *ret, names);
+        bool found = names->len - at == len && memcmp(names->data + at, name, len) == 0;
+        names->len = at;
+        if (found)
+            return 0;
+    }
+    return err_set(e, TUG_EUSAGE, "--only: the data has no feature column '%.*s'",
+                   (int)(len < 100 ? len : 100), name);
+}
+
+// Swaps the columns of a word, "a" or "a+b".
+static int swap_word(struct measuring *m, const char *word, size_t len,
+                     uint32_t *ret_first, struct err *e)
+{
+    memset(m->swapped, 0, m->slots * sizeof(bool));
+    const char *end = word + len;
+    for (const char *name = word; name <= end;) {
+        const char *plus = memchr(name, '+', (size_t)(end - name));
+        const char *stop = plus != NULL ? plus : end;
+        uint32_t slot;
+        TRY(find_slot(m, name, (size_t)(stop - name), &slot, e));
+        if (name == word)
+            *ret_first = slot;
+        m->swapped[slot] = true;
+        name = stop + 1;
+    }
+    return 0;
+}
+
+static int measure_words(struct measuring *m, const char *columns, struct err *e)
+{
+    const char *word;
+    size_t len;
+    while (reader_next_name(&columns, &word, &len)) {
+        uint32_t first = 0;
+        TRY(swap_word(m, word, len, &first, e));
+        size_t name = m->lines->names.len;
+        if (buf_add(&m->lines->names, word, len) != 0)
+            return err_nomem(e, "the names of columns");
+        TRY(end_name(m, e));
+        TRY(measure(m, first, name, e));
+    }
+    return 0;
+}
+
+// ---------------------------------------------------------------- all of it
+
+// By what the AUC loses, or the loss gains where there is none; then in the order of
+// slots.
+static int compare_lines(const void *a, const void *b)
+{
+    const struct importance_line *x = a, *y = b;
+    double p = isnan(x->auc_drop) ? x->loss_rise : x->auc_drop;
+    double q = isnan(y->auc_drop) ? y->loss_rise : y->auc_drop;
+    if (p != q)
+        return p > q ? -1 : 1;
+    return x->name < y->name ? -1 : x->name > y->name;
+}
+
+static int measure_all(struct measuring *m, const char *columns, struct err *e)
+{
+    m->slots = dataset_slots(m->data);
+    if (m->slots < reader_slots(m->o.reader))
+        m->slots = reader_slots(m->o.reader);
+    m->present = mem_zalloc((m->slots + 1) * sizeof(bool));
+    m->swapped = mem_zalloc((m->slots + 1) * sizeof(bool));
+    if (m->present == NULL || m->swapped == NULL)
+        return err_nomem(e, "the importance of columns");
+    TRY(find_present(m, e));
+    TRY(evaluate(&m->o, &m->all, e));
+    TRY(columns != NULL ? measure_words(m, columns, e) : measure_each(m, e));
+    qsort(m->lines->line, m->lines->n, sizeof(*m->lines->line), compare_lines);
+    return 0;
+}
+
+int importance(const struct evaluation_options *o, const char *columns,
+               struct importance *ret_lines, struct metrics *ret, struct err *e)
+{
+    size_t none;
+    struct dataset *d = NULL;
+    struct measuring m = {.o = *o, .lines = ret_lines};
+    ret_lines->names = BUF_INIT(1 << 30);
+    // That there are columns at all.
+    TRY(reader_find_columns(o->reader, NULL, NULL, "--importance", 0, NULL, &none, e));
+    int rc = load(o, &d, e);
+    if (rc == 0) {
+        m.data = m.o.data = d;
+        rc = measure_all(&m, columns, e);
+    }
+    dataset_close(d);
+    mem_free(m.present);
+    mem_free(m.swapped);
+    *ret = m.all;
+    return rc;
+}
