@@ -26,7 +26,7 @@ static inline bool repeats_16(float *const *rows, size_t n)
     __m512i low = _mm512_inserti64x4(
         _mm512_castsi256_si512(_mm512_cvtepi64_epi32(_mm512_loadu_si512(rows))),
         _mm512_cvtepi64_epi32(_mm512_loadu_si512(rows + 8)), 1);
-    __mmask16 some = n < 16 ? (__mmask16)((1u << n) - 1) : (__mmask16)-1;
+    __mmask16 some = (__mmask16)(n < 16 ? (1u << n) - 1 : 0xffff);
     __m512i before = _mm512_maskz_conflict_epi32(some, low); // bits of equal ones before
     before = _mm512_and_epi32(before, _mm512_set1_epi32(some));
     return _mm512_mask_test_epi32_mask(some, before, before) != 0;
