@@ -87,6 +87,9 @@ static json_t *to_json(const struct result *r)
         (json_int_t)peak_rss_bytes(), "threads", r->threads, "workers", (int)r->workers,
         "servers", (int)r->servers, "seed", (json_int_t)r->seed, "out", r->out,
         "skipped_lines", (json_int_t)r->skipped_lines);
+    if (o != NULL && r->workers > 0)
+        json_object_set_new(json_object_get(o, "seconds"), "wait",
+                            json_real(r->wait_seconds));
     if (o != NULL)
         add_metrics(o, r->tested ? &r->test : NULL);
     if (o != NULL && r->tested)

@@ -23,6 +23,7 @@ struct result {
     struct metrics valid;
     uint32_t best_epoch;
     double read_seconds, train_seconds, test_seconds, total_seconds;
+    double wait_seconds; // of train_seconds, on a cluster
     double examples_per_second;
     uint64_t keys;
     double bytes_per_key;

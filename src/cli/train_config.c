@@ -199,6 +199,7 @@ static int set_mode_cluster(struct train_setup *setup, const struct train_option
                                      : CONFIG_ASYNC;
     k->staleness = (uint32_t)(s->mode_n < UINT32_MAX ? s->mode_n : UINT32_MAX);
     TRY(set_rules(c, k, t, s, e));
+    k->in_flight = (uint32_t)t->in_flight;
     k->bf16 = t->values == 1;
     k->pack_keys = t->pack_keys;
     k->cache_keys = t->cache_keys;
@@ -207,6 +208,10 @@ static int set_mode_cluster(struct train_setup *setup, const struct train_option
             e, TUG_EUSAGE,
             "--values bf16 cannot be used in sync mode: each worker's sums would be "
             "rounded, so that the result would depend on the number of workers");
+    if (k->mode == CONFIG_SYNC && options_given(o, "in-flight"))
+        return err_set(e, TUG_EUSAGE,
+                       "--in-flight: in sync mode a batch begins when the one before is "
+                       "applied; leave it out, or use --mode async or ssp:S");
     if (k->mode != CONFIG_SYNC && !options_given(o, "batch"))
         c->batch = c->model.ops->dense != NULL || s->mode == TRAIN_HALF_ASYNC
                        ? CLUSTER_BATCH_ONCE
@@ -395,6 +400,7 @@ static struct result result_of(const struct train_config *c, const struct train_
         .valid = t->valid,
         .best_epoch = t->best_epoch,
         .read_seconds = t->read_seconds,
+        .wait_seconds = t->wait_seconds,
         .train_seconds = t->train_seconds,
         .test_seconds = t->test_seconds,
         .total_seconds = t->total_seconds,
@@ -413,7 +419,7 @@ static struct result result_of(const struct train_config *c, const struct train_
 
 static void print_text(const struct result *r)
 {
-    char rate[48] = "", who[64];
+    char rate[80] = "", who[64];
     if (r->workers > 0)
         snprintf(who, sizeof(who), "%u server%s, %u worker%s", r->servers,
                  PLURAL_S(r->servers), r->workers, PLURAL_S(r->workers));
@@ -421,6 +427,10 @@ static void print_text(const struct result *r)
         snprintf(who, sizeof(who), "%d thread%s", r->threads, PLURAL_S(r->threads));
     if (isfinite(r->examples_per_second)) // else nothing was left to train
         snprintf(rate, sizeof(rate), " at %.0f examples/s", r->examples_per_second);
+    if (r->workers > 0 && rate[0] != '\0')
+        snprintf(rate + strlen(rate), sizeof(rate) - strlen(rate),
+                 ", %.0f %% waiting for servers",
+                 100 * r->wait_seconds / r->train_seconds);
     printf(
         "%u pass%s over %llu example%s in %.1f s (read %.1f s, train %.1f s%s, test %.1f "
         "s), %llu key%s of %.0f bytes, %s\n",

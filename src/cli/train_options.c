@@ -155,6 +155,9 @@ static const struct option options[] = {
     {"values", CHOICE_AT(values, TRAIN_VALUES, NULL),
      "floats on the wire; bf16 halves the bytes of gradients and weights and rounds them "
      "to 8 bits"},
+    {"in-flight", U64_AT(in_flight, "N", "3", 1, TRAIN_MAX_IN_FLIGHT),
+     "async, ssp: batches of a worker thread that are pulled, computed and pushed at the "
+     "same time; 1: the next one is asked for when this one's push is acknowledged"},
     {"pack-keys", FLAG_AT(pack_keys),
      "compress the keys of requests: pays for small ids, not for hashed ones"},
     {"cache-keys", FLAG_AT(cache_keys),

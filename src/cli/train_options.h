@@ -63,6 +63,7 @@ struct train_options {
     const char *table; // settings of features that live
     // on a cluster
     int rules, values;
+    uint64_t in_flight;
     bool pack_keys, cache_keys;
     // saving
     const char *out;

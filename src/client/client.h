@@ -225,8 +225,9 @@ void client_set_interrupt(struct client *c, const atomic_bool *interrupted);
 
 struct client_stats {
     uint64_t pushes, pulls, keys, bytes_sent, bytes_received, resent, refused;
-    uint64_t silent;  // links that were replaced for their silence
-    uint64_t no_room; // refusals of loops that had no room at that moment
+    uint64_t silent;    // links that were replaced for their silence
+    uint64_t no_room;   // refusals of loops that had no room at that moment
+    uint64_t waited_ns; // in client_wait
 };
 struct client_stats client_stats(const struct client *c);
 

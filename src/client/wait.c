@@ -26,8 +26,12 @@ int client_poll(struct client *c, struct err *e)
 int client_wait(struct client *c, client_ts ts, struct err *e)
 {
     int rc;
+    if (client_done(c, ts, &rc, e))
+        return rc;
+    uint64_t begin = van_now(c->van);
     while (!client_done(c, ts, &rc, e))
         TRY(poll_until(c, VAN_NEVER, e));
+    c->stats.waited_ns += van_now(c->van) - begin;
     return rc;
 }
 

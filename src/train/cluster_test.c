@@ -362,6 +362,32 @@ static void test_threads_together(void **state)
     }
 }
 
+// One batch at a time of one worker: nothing is left to chance, though servers apply the
+// rules and nobody waits for others.
+static void test_one_in_flight(void **state)
+{
+    (void)state;
+    struct train_result once, twice;
+    char one[256], other[256];
+    data[0] = training_data("flight.ffm", 1500, 30, 0);
+    struct train_config c = config_of("deepfm");
+    c.model = training_model_by("deepfm", RULE_ADAM);
+    c.deterministic = false;
+    snprintf(one, sizeof(one), "%s", files_in("flight-one"));
+    snprintf(other, sizeof(other), "%s", files_in("flight-other"));
+    more = (struct train_cluster){.in_flight = 1};
+    c.out = one;
+    train_there(&c, 1, 1, CONFIG_ASYNC, NULL, &once);
+    c.out = other;
+    train_there(&c, 2, 1, CONFIG_ASYNC, NULL, &twice);
+    more = (struct train_cluster){0};
+    same_part(once.saved, twice.saved, "sparse-0.rows");
+    same_part(once.saved, twice.saved, "dense-0.rows");
+    assert_true(once.wait_seconds > 0 && once.wait_seconds <= once.total_seconds);
+    files_remove(one);
+    files_remove(other);
+}
+
 // Features that live.
 
 struct rows {
@@ -679,6 +705,7 @@ int main(void)
         cmocka_unit_test(test_async),
         cmocka_unit_test(test_geo_alone),
         cmocka_unit_test(test_threads_together),
+        cmocka_unit_test(test_one_in_flight),
         cmocka_unit_test(test_lives_sync),
         cmocka_unit_test(test_lives_count_once),
         cmocka_unit_test(test_saved_within),

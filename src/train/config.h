@@ -31,6 +31,9 @@ enum data_in { DATA_IN_AUTO, DATA_IN_MEMORY, DATA_IN_STREAM };
 // and for rules whose state does not add up; else the worker.
 enum train_rules { TRAIN_RULES_AUTO, TRAIN_RULES_SERVER, TRAIN_RULES_WORKER };
 
+// Batches that a worker pulls, computes and pushes at the same time, at most.
+enum { TRAIN_MAX_IN_FLIGHT = 3 };
+
 // Training on a cluster: what the scheduler's driver and all workers are given.
 struct train_cluster {
     struct node *node;
@@ -39,6 +42,7 @@ struct train_cluster {
     enum train_rules rules;
     bool together; // the threads of a worker compute one batch: half-async, geo
     uint32_t geo;  // batches that a worker trains on its own copy of the rows; 0: not geo
+    uint32_t in_flight;               // 1..TRAIN_MAX_IN_FLIGHT; 0: so many
     bool bf16, pack_keys, cache_keys; // see client_options
 };
 
@@ -85,6 +89,7 @@ struct train_result {
     struct metrics valid; // of the kept model
     uint32_t best_epoch;
     double read_seconds, train_seconds, test_seconds, total_seconds;
+    double wait_seconds; // of train_seconds: the mean of the workers' waiting for servers
     uint64_t trained_examples; // by this process, in train_seconds
     uint64_t keys;
     double bytes_per_key;

@@ -130,6 +130,7 @@ static void take_state(void *ctx, const union wire_any *m)
     int rc;
     while ((rc = report_next(&bytes, &n, &r)) == 1) {
         d->read_seconds += r.read_seconds;
+        d->wait_seconds += r.wait_seconds;
         d->bad_lines += r.bad_lines;
         d->data_bytes = r.data_bytes > d->data_bytes ? r.data_bytes : d->data_bytes;
     }
@@ -281,13 +282,15 @@ static uint32_t readers(struct driver *d)
 // Reading and training overlap: what the mean of them has read is taken off.
 static void count_time(struct driver *d, double seconds, struct train_result *result)
 {
-    double read = d->read_seconds / readers(d);
+    uint32_t n = readers(d);
+    double read = d->read_seconds / n;
     read = read < seconds ? read : seconds;
     result->read_seconds += read;
     result->train_seconds += seconds - read;
+    result->wait_seconds += d->wait_seconds / n;
     result->data_bytes = d->data_bytes > result->data_bytes ? d->data_bytes
                                                             : result->data_bytes;
-    d->read_seconds = 0;
+    d->read_seconds = d->wait_seconds = 0;
 }
 
 static int train_pass(struct run *r, struct train_result *result, struct err *e)

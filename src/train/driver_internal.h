@@ -51,10 +51,10 @@ struct driver {
     struct remote_data *data;
     bool opened;
     uint32_t workers, servers;
-    struct metrics_stream stream; // of the pass
-    double read_seconds;          // of all workers, in the pass
-    uint64_t examples;            // of the pass before; 0: this is the first
-    uint64_t bad_lines;           // in the pass
+    struct metrics_stream stream;      // of the pass
+    double read_seconds, wait_seconds; // of all workers, in the pass
+    uint64_t examples;                 // of the pass before; 0: this is the first
+    uint64_t bad_lines;                // in the pass
     uint64_t data_bytes;
     pthread_mutex_t lock; // of the client, for the threads of an evaluation or a save
     struct parameters *cache;

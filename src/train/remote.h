@@ -82,7 +82,7 @@ uint64_t remote_options_hash(const struct train_config *c);
 // A worker.
 
 enum {
-    REMOTE_SLOTS = 3,       // batches that are pulled, computed, pushed at the same time
+    REMOTE_SLOTS = TRAIN_MAX_IN_FLIGHT,
     REMOTE_INDEX_BITS = 40, // of a piece in a file; msg_push.id_piece has the file above
 };
 
@@ -150,6 +150,8 @@ struct remote_worker {
     struct msg_view view; // the newest division that came
 
     double read_seconds;
+    double wait_seconds; // for rows and acknowledgements
+    uint64_t waited_ns;  // of the client's, until the last report
     uint64_t bad_lines;
 };
 

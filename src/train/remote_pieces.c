@@ -91,8 +91,9 @@ struct batches {
 // With staleness s a batch may be pulled before the s batches before it are pushed.
 static uint64_t window_of(const struct train_cluster *k)
 {
-    return k->mode == CONFIG_SSP && k->staleness < REMOTE_SLOTS - 1 ? k->staleness + 1
+    uint64_t most = k->in_flight > 0 && k->in_flight < REMOTE_SLOTS ? k->in_flight
                                                                     : REMOTE_SLOTS;
+    return k->mode == CONFIG_SSP && k->staleness < most - 1 ? k->staleness + 1 : most;
 }
 
 // All of them in turn, whatever the window: when batch b is computed it needs what batch

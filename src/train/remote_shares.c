@@ -117,11 +117,13 @@ static int wait_for_rows(struct share *s, struct exchange *x, uint64_t b, struct
 {
     struct remote_worker *w = s->worker;
     int rc = 0;
+    double begin = clock_seconds();
     while (!requests_over(x, &rc, e)) {
         if (w->view.view != s->view && b > s->last)
             TRY(redo(s, e));
         TRY(van_poll(w->remote.van, van_now(w->remote.van) + look_ns, e));
     }
+    w->wait_seconds += clock_seconds() - begin;
     return rc;
 }
 

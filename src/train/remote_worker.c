@@ -25,9 +25,11 @@ int remote_report(struct remote_worker *w, struct msg_piece_done *m, struct err 
         metrics_stream_merge(all, &w->threads[i].stream);
         metrics_stream_clear(&w->threads[i].stream);
     }
+    uint64_t waited = client_stats(w->remote.client).waited_ns;
     struct report r = {
         .stream = all,
         .read_seconds = w->read_seconds,
+        .wait_seconds = w->wait_seconds + (double)(waited - w->waited_ns) * 1e-9,
         .bad_lines = w->bad_lines,
         .data_bytes = w->pending_bytes,
     };
@@ -37,7 +39,8 @@ int remote_report(struct remote_worker *w, struct msg_piece_done *m, struct err 
         rc = client_ask(w->remote.client, MSG_PIECE_DONE, m, NULL, NULL, e);
     buf_free(&b);
     metrics_stream_clear(all);
-    w->read_seconds = 0;
+    w->read_seconds = w->wait_seconds = 0;
+    w->waited_ns = waited;
     w->bad_lines = 0;
     return rc;
 }

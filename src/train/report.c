@@ -10,7 +10,7 @@
 
 struct fixed {
     uint64_t examples, bad_lines, data_bytes;
-    double weight, loss, predicted, observed, read_seconds;
+    double weight, loss, predicted, observed, read_seconds, wait_seconds;
     uint32_t n_buckets;
     uint32_t zero;
 };
@@ -37,6 +37,7 @@ int report_write(const struct report *r, struct buf *b)
         .predicted = m->predicted,
         .observed = m->observed,
         .read_seconds = r->read_seconds,
+        .wait_seconds = r->wait_seconds,
     };
     for (uint32_t i = 0; i < METRICS_BUCKETS; i++)
         f.n_buckets += has(m, i);
@@ -82,6 +83,7 @@ int report_next(const char **bytes, size_t *n, struct report *r)
     m->predicted += f.predicted;
     m->observed += f.observed;
     r->read_seconds = f.read_seconds;
+    r->wait_seconds = f.wait_seconds;
     r->bad_lines = f.bad_lines;
     r->data_bytes = f.data_bytes;
     return 1;

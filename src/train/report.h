@@ -11,6 +11,7 @@
 struct report {
     struct metrics_stream *stream; // examples before they were trained on
     double read_seconds;           // spent on reading and parsing
+    double wait_seconds;           // and on waiting for servers
     uint64_t bad_lines;            // skipped
     uint64_t data_bytes;           // of data held in memory now
 };

@@ -203,6 +203,8 @@ static void bad_words(void **state)
           NULL);
     fails(2, files_path("launch --workers 2 -- %s", words("--average 9")), "--average",
           "one process");
+    fails(2, files_path("launch -- %s", words("--mode sync --in-flight 2")),
+          "--in-flight", "in sync mode");
     fails(2, files_path("launch --workers 17 -- %s", words("--mode sync")),
           "16 workers cannot share", NULL);
     fails(2, files_path("worker --scheduler 127.0.0.1:1 -- %s", words("--nosuch 1")),
