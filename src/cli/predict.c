@@ -169,7 +169,12 @@ static int explain_all(struct opened_model *m, struct printer *p, struct err *e)
                                 .ctx = p};
     o.data.eager = v->stream;
     o.data.hold_places = true;
-    TRY(explain(&o, e));
+    struct names *names;
+    TRY(names_load(&names, m->dir, e));
+    o.stored = names;
+    int rc = explain(&o, e);
+    names_close(names);
+    TRY(rc);
     guard_columns(m->reader);
     return 0;
 }

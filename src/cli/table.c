@@ -86,8 +86,10 @@ const struct option_table cli_table_options = {
         "as export writes them (of a running table, as a pull sees them: a key without a "
         "row reads as zeros); of a saved model also by word, as 'get site=a': "
         "COLUMN=WORD. "
-        "top: the rows with the largest weights or vectors, or that were shown most. "
-        "settings: lists the settings of a table.\ncreate: makes a "
+        "top: the rows with the largest weights or vectors, or that were shown most; of "
+        "a "
+        "model with --keep-names also of some columns, as 'top site'. settings: lists "
+        "the settings of a table.\ncreate: makes a "
         "table in the cluster; one that is there already with the same settings is "
         "found. load: rows of a save replace those of the table, whatever the number of "
         "servers then and now. clear: removes all rows. drop: removes the table "
@@ -172,7 +174,7 @@ static const struct action actions[] = {
     {"stat", .saved = true, .running = true, .looks = true},
     {"get", .saved = true, .running = true, .looks = true, .words = true},
     {"settings", .saved = true, .running = true, .looks = true},
-    {"top", .saved = true, .running = true, .looks = true},
+    {"top", .saved = true, .running = true, .looks = true, .words = true},
     {"create", .running = true},
     {"load", .running = true},
     {"clear", .saved = true, .running = true},

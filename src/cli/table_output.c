@@ -9,6 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/plural.h"
+#include "base/printable.h"
+
 int table_output_open(struct table_output *o, const char *path, const char *converter,
                       struct err *e)
 {
@@ -44,6 +47,23 @@ static bool is_picked(struct table_pick *p)
     return any;
 }
 
+static int put_name(struct table_output *o, const struct table_pick *p, struct err *e)
+{
+    uint64_t examples;
+    const char *name = names_find(p->names, p->key, &examples);
+    if (name == NULL)
+        return 0;
+    struct buf b = BUF_INIT(1 << 16);
+    int rc = buf_printf(&b, "# %s", name);
+    if (rc == 0 && buf_str(&b) != NULL) {
+        printable_make(b.data); // a word may hold a line end
+        rc = buf_printf(&b, " in %" PRIu64 " example%s\n", examples, PLURAL_S(examples));
+    }
+    rc = rc == 0 ? put(o, b.data, b.len, e) : err_nomem(e, "a name");
+    buf_free(&b);
+    return rc;
+}
+
 // Lines come in pieces of any size: a key is looked up when all its digits are there.
 static int put_picked(struct table_output *o, const char *bytes, size_t n, struct err *e)
 {
@@ -58,13 +78,15 @@ static int put_picked(struct table_output *o, const char *bytes, size_t n, struc
             int len = snprintf(key, sizeof(key), "%" PRIu64, p->key);
             p->wanted = is_picked(p);
             p->in_key = false;
-            if (p->wanted)
+            if (p->wanted) {
+                TRY(put_name(o, p, e));
                 TRY(put(o, key, (size_t)len, e));
+            }
         }
         if (p->wanted)
             TRY(put(o, bytes + i, 1, e));
         if (bytes[i] == '\n')
-            *p = (struct table_pick){p->keys, p->n, p->found, 0, true, false};
+            *p = (struct table_pick){p->keys, p->n, p->found, 0, true, false, p->names};
     }
     return 0;
 }

@@ -8,15 +8,17 @@
 #include "base/command.h"
 #include "base/file.h"
 #include "cli/table.h"
+#include "train/names.h"
 
 // Of the lines "KEY values...", only those of these keys are wanted.
 struct table_pick {
     const uint64_t *keys;
     size_t n;
-    bool *found;  // of each key; the caller's, all false
-    uint64_t key; // of the line being read
-    bool in_key;  // its key is not complete
-    bool wanted;  // what follows is written
+    bool *found;               // of each key; the caller's, all false
+    uint64_t key;              // of the line being read
+    bool in_key;               // its key is not complete
+    bool wanted;               // what follows is written
+    const struct names *names; // before a row a line says what its key is called; or NULL
 };
 
 static inline struct table_pick table_pick_keys(const struct table_keys *k)

@@ -246,13 +246,18 @@ static int rank_row(void *ctx, const struct accessor *a, const struct accessor *
 static int top(struct running *r, struct err *e)
 {
     struct ranked k = {.e = e};
+    if (r->v->action.n > 1)
+        return err_set(
+            e, TUG_EUSAGE,
+            "'%s': rows of a running table do not say of which column they are",
+            r->v->action.items[1]);
     TRY(find(r, e));
     TRY(table_top_open(&k.top, (enum table_top_by)r->v->by, (size_t)r->v->top, e));
     int rc = dump_rows(r->client, r->table, rank_row, &k);
     if (k.rc == 0)
         rc = failed(rc, e);
     if (rc == 0)
-        rc = table_top_print(&k.top, r->v->json, e);
+        rc = table_top_print(&k.top, NULL, r->v->json, e);
     table_top_close(&k.top);
     return rc;
 }

@@ -277,23 +277,48 @@ static int export(struct saves *s, struct table_pick *pick, struct err *e)
     return table_output_close(&o, rc, e);
 }
 
+static const char *newest_path(const struct saves *s)
+{
+    return s->chain.paths[s->chain.n - 1];
+}
+
 static int get(struct saves *s, struct err *e)
 {
     struct table_keys k;
     TRY(table_keys_open(&k, s->v, s->run, e));
     struct table_pick pick = table_pick_keys(&k);
-    int rc = export(s, &pick, e);
+    struct names *names = NULL;
+    int rc = names_load(&names, newest_path(s), e);
+    pick.names = names;
+    if (rc == 0)
+        rc = export(s, &pick, e);
+    names_close(names);
     if (rc == 0)
         rc = table_keys_check(&k, s->from, e);
     table_keys_close(&k);
     return rc;
 }
 
-// The rows that stand out.
+// The rows that stand out, of all columns or of those that the words behind top name.
 struct ranked {
     struct table_top top;
     const struct accessor *accessor;
+    const struct option_list *words;
+    struct names *names;
 };
+
+static bool is_of_columns(const struct ranked *r, uint64_t key)
+{
+    uint64_t ignored;
+    const char *name = r->words->n > 1 ? names_find(r->names, key, &ignored) : NULL;
+    bool any = r->words->n == 1;
+    for (size_t i = 1; i < r->words->n && name != NULL; i++) {
+        size_t n = strlen(r->words->items[i]);
+        any |= strncmp(name, r->words->items[i], n) == 0 &&
+               (name[n] == '=' || name[n] == '\0');
+    }
+    return any;
+}
 
 static int rank_row(void *ctx, uint64_t key, const float *row, const float *extra,
                     struct err *e)
@@ -302,6 +327,8 @@ static int rank_row(void *ctx, uint64_t key, const float *row, const float *extr
     const struct accessor *a = r->accessor;
     float stats[ACCESSOR_MAX_STATS] = {0};
     (void)e;
+    if (!is_of_columns(r, key))
+        return 0;
     if (a->count != ACCESSOR_NO_COUNT)
         stats[0] = row[a->count];
     else if (a->pulled_stats > 0)
@@ -310,20 +337,31 @@ static int rank_row(void *ctx, uint64_t key, const float *row, const float *extr
     return 0;
 }
 
+static int rank_rows(const struct saves *s, struct store *store, struct ranked *r,
+                     struct err *e)
+{
+    TRY(names_load(&r->names, newest_path(s), e));
+    if (r->names == NULL && r->words->n > 1)
+        return err_set(e, TUG_EUSAGE,
+                       "%s does not say of which column its rows are: leave '%s' out, or "
+                       "train with --keep-names",
+                       s->from, r->words->items[1]);
+    TRY(table_top_open(&r->top, (enum table_top_by)s->v->by, (size_t)s->v->top, e));
+    TRY(table_top_layout(&r->top, r->accessor, e));
+    for (uint32_t p = 0; p < 1u << store_partition_bits(store); p++)
+        TRY(store_each(store, p, rank_row, r, e));
+    return table_top_print(&r->top, r->names, s->v->json, e);
+}
+
 static int top(struct saves *s, struct err *e)
 {
-    struct ranked r = {0};
     size_t i = 0;
     TRY(find_one(s, &i, e));
     TRY(load(s, i, e));
-    r.accessor = store_accessor(s->stores[i]);
-    TRY(table_top_open(&r.top, (enum table_top_by)s->v->by, (size_t)s->v->top, e));
-    int rc = table_top_layout(&r.top, r.accessor, e);
-    for (uint32_t p = 0; p < 1u << store_partition_bits(s->stores[i]) && rc == 0; p++)
-        rc = store_each(s->stores[i], p, rank_row, &r, e);
-    if (rc == 0)
-        rc = table_top_print(&r.top, s->v->json, e);
+    struct ranked r = {.accessor = store_accessor(s->stores[i]), .words = &s->v->action};
+    int rc = rank_rows(s, s->stores[i], &r, e);
     table_top_close(&r.top);
+    names_close(r.names);
     return rc;
 }
 
@@ -347,6 +385,16 @@ static int load_to_change(struct saves *s, struct err *e)
     return load_all(s, e);
 }
 
+// Words behind keys go with the model.
+static int keep_names(const struct saves *s, const char *path, struct err *e)
+{
+    struct names *names;
+    TRY(names_load(&names, newest_path(s), e));
+    int rc = names != NULL ? names_write(names, path, e) : 0;
+    names_close(names);
+    return rc;
+}
+
 static int save_some(struct saves *s, enum save_mode mode, struct store **stores,
                      size_t n, struct err *e)
 {
@@ -362,6 +410,7 @@ static int save_some(struct saves *s, enum save_mode mode, struct store **stores
     // Changed rows no longer belong to that place, so the new save is of tables alone.
     TRY(save_stores(to, mode, stores, n, is_within_pass(s) ? NULL : s->newest->about,
                     (int)s->v->zstd, (uint32_t)s->v->keep, path, e));
+    TRY(keep_names(s, path, e));
     printf("saved to %s\n", path);
     return 0;
 }

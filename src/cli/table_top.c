@@ -9,6 +9,8 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/plural.h"
+#include "base/printable.h"
 
 int table_top_open(struct table_top *t, enum table_top_by by, size_t max, struct err *e)
 {
@@ -116,7 +118,17 @@ static json_t *number(double x)
     return isfinite(x) ? json_real(x) : json_null();
 }
 
-static int print_json(const struct table_top *t, struct err *e)
+static void add_name(json_t *o, const struct names *names, uint64_t key)
+{
+    uint64_t examples;
+    const char *name = names_find(names, key, &examples);
+    if (name == NULL)
+        return;
+    json_object_set_new(o, "name", json_string(name)); // none if it is no UTF-8
+    json_object_set_new(o, "examples", json_integer((json_int_t)examples));
+}
+
+static int print_json(const struct table_top *t, const struct names *names, struct err *e)
 {
     json_begin();
     json_t *rows = json_array();
@@ -129,16 +141,30 @@ static int print_json(const struct table_top *t, struct err *e)
             json_object_set_new(o, "vector", number(r->vector));
         if (t->shows)
             json_object_set_new(o, "shows", number(r->shows));
+        add_name(o, names, r->key);
         json_array_append_new(rows, o);
     }
     return json_print(json_pack("{s:o}", "rows", rows), 0, e);
 }
 
-int table_top_print(struct table_top *t, bool json, struct err *e)
+static void print_name(const struct names *names, uint64_t key)
+{
+    uint64_t examples;
+    const char *name = names_find(names, key, &examples);
+    char text[256];
+    if (name == NULL)
+        return;
+    snprintf(text, sizeof(text), "%s", name);
+    printable_make(text);
+    printf("  %s (in %" PRIu64 " example%s)", text, examples, PLURAL_S(examples));
+}
+
+int table_top_print(struct table_top *t, const struct names *names, bool json,
+                    struct err *e)
 {
     sort(t);
     if (json)
-        return print_json(t, e);
+        return print_json(t, names, e);
     printf("%14s", "weight");
     if (t->vectors)
         printf(" %14s", "vector");
@@ -152,7 +178,9 @@ int table_top_print(struct table_top *t, bool json, struct err *e)
             printf(" %14.7g", r->vector);
         if (t->shows)
             printf(" %14.7g", r->shows);
-        printf("  %" PRIu64 "\n", r->key);
+        printf("  %" PRIu64, r->key);
+        print_name(names, r->key);
+        printf("\n");
     }
     return 0;
 }

@@ -7,6 +7,7 @@
 
 #include "accessor/accessor.h"
 #include "base/err.h"
+#include "train/names.h"
 
 #define TABLE_TOP_BY "weight vector shows"
 enum table_top_by { TABLE_TOP_WEIGHT, TABLE_TOP_VECTOR, TABLE_TOP_SHOWS };
@@ -33,6 +34,8 @@ int table_top_layout(struct table_top *t, const struct accessor *a, struct err *
 // `extra`: where the second group is not in the row; NULL: there is none, or not yet.
 void table_top_add(struct table_top *t, const struct accessor *a, uint64_t key,
                    const float *row, const float *extra, double shows);
-int table_top_print(struct table_top *t, bool json, struct err *e);
+// `names`: what keys are called; NULL: it is not known.
+int table_top_print(struct table_top *t, const struct names *names, bool json,
+                    struct err *e);
 
 #endif

@@ -225,6 +225,10 @@ static int set_mode_cluster(struct train_setup *setup, const struct train_option
                        "--valid %g: a share of the data needs --mode sync on a cluster; "
                        "give a file instead",
                        s->valid_fraction);
+    if (t->keep_names > 0 && k->node != NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "--keep-names: words are kept where one process reads all of the "
+                       "data; leave it out on a cluster");
     if (t->average > 0)
         return err_set(e, TUG_EUSAGE,
                        "--average: a mean is made where one process has all parameters; "
@@ -373,6 +377,7 @@ int train_configure(struct train_setup *setup, const struct train_options *t,
         .save_batches = s.save_batches,
         .log_batches = t->log_every,
         .keep = (uint32_t)t->keep,
+        .keep_names = t->keep_names,
         .interrupted = &node_interrupted,
     };
     if (node != NULL || t->table != NULL) // perhaps one within this process
@@ -381,6 +386,9 @@ int train_configure(struct train_setup *setup, const struct train_options *t,
     TRY(set_mode(setup, t, o, &s, e));
     if (t->table != NULL)
         TRY(set_table(setup, t, o, e));
+    if (t->keep_names > 0 && t->out == NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "--keep-names is of no use without --out, where words are saved");
     if (node == NULL)
         TRY(check_data(c, e));
     return open_log(t, o, node, e);

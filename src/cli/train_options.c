@@ -170,6 +170,11 @@ static const struct option options[] = {
      "end only"},
     {"keep", U64_AT(keep, "N", "3", 1, 1000000),
      "number of saves that are kept; older ones are removed"},
+    {"keep-names", U64_AT(keep_names, "N", "0", 0, 1e9),
+     "save the words behind hashed keys, at most N of them, those that come first, and "
+     "in "
+     "how many examples each is, for 'tug table' and 'tug predict --explain'; reads the "
+     "data once more; 0: none"},
     {"resume", .bare = "yes", CHOICE_AT(resume, TRAIN_RESUMES, "no"),
      "continue the run in --out from its last save, on the same data; auto: continue it "
      "if there is a save, otherwise begin it"},

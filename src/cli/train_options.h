@@ -70,7 +70,7 @@ struct train_options {
     int resume;
     const char *init_from, *init_tables;
     const char *save_every;
-    uint64_t keep;
+    uint64_t keep, keep_names;
     // messages
     uint64_t log_every;
     const char *log_dir;

@@ -110,8 +110,9 @@ int reader_columns(const struct reader *r, const char *line, size_t len,
 
 // Features for people: a column by its name, and a word in it.
 
-// What the column of a slot is called; "" in formats whose columns have no names.
-void reader_slot_name(const struct reader *r, uint32_t slot, struct buf *ret);
+// What the column of a slot is called, added to *ret; nothing in formats whose columns have
+// no names. TUG_ENOMEM.
+int reader_slot_name(const struct reader *r, uint32_t slot, struct buf *ret);
 // The slot of a feature column. TUG_EUSAGE naming one that is not there.
 int reader_find_slot(const struct reader *r, const char *name, size_t len, uint32_t *ret,
                      struct err *e);
@@ -122,11 +123,16 @@ struct reader_word {
     uint64_t key;
     const char *text; // in the text that was given, or in `own`
     size_t len;
+    bool number; // of a column of numbers
     char own[24];
 };
 // TUG_EDATA when the text is no word of such a column.
 int reader_word(const struct reader *r, uint32_t slot, const char *text, size_t len,
                 struct reader_word *ret, struct err *e);
+// The next word of a column's text as reader_columns gives it, where a column with
+// several features has '|' between them. False: there is none.
+bool reader_next_word(const struct reader *r, uint32_t slot, const char **text,
+                      struct reader_word *ret);
 // Whether keys are hashes, so that words say more than they do.
 bool reader_hashes(const struct reader *r);
 

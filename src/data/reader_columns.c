@@ -63,15 +63,16 @@ static size_t bare_name(const struct schema *s, const char *name)
                                                          : strlen(name);
 }
 
-void reader_slot_name(const struct reader *r, uint32_t slot, struct buf *ret)
+int reader_slot_name(const struct reader *r, uint32_t slot, struct buf *ret)
 {
     struct schema_column c;
     uint32_t n = 0;
     if (r->ops->slot_name != NULL)
-        r->ops->slot_name(slot, ret);
+        return r->ops->slot_name(slot, ret);
     for (size_t at = 0; schema_next(r->schema, &at, &c);)
         if (schema_is_feature(c.use) && n++ == slot)
-            (void)buf_add(ret, c.name, bare_name(r->schema, c.name));
+            return buf_add(ret, c.name, bare_name(r->schema, c.name));
+    return 0;
 }
 
 int reader_find_slot(const struct reader *r, const char *name, size_t len, uint32_t *ret,
@@ -79,22 +80,45 @@ int reader_find_slot(const struct reader *r, const char *name, size_t len, uint3
 {
     struct buf b = BUF_INIT(SCHEMA_TEXT_MAX);
     bool found = false;
-    for (*ret = 0; *ret < reader_slots(r); ++*ret) {
+    int rc = 0;
+    for (*ret = 0; *ret < reader_slots(r) && rc == 0; ++*ret) {
         buf_clear(&b);
-        reader_slot_name(r, *ret, &b);
-        found = b.len == len && len > 0 && memcmp(b.data, name, len) == 0;
+        rc = reader_slot_name(r, *ret, &b);
+        found = rc == 0 && b.len == len && len > 0 && memcmp(b.data, name, len) == 0;
         if (found)
             break;
     }
     buf_free(&b);
+    if (rc != 0)
+        return err_nomem(e, "the names of columns");
     return found ? 0
                  : err_set(e, TUG_EUSAGE, "the model has no feature column '%s'",
                            show(name, len).text);
 }
 
+bool reader_next_word(const struct reader *r, uint32_t slot, const char **text,
+                      struct reader_word *ret)
+{
+    struct err none;
+    size_t whole = strlen(*text);
+    if (whole > 0 && reader_word(r, slot, *text, whole, ret, &none) == 0) {
+        *text += whole;
+        return true;
+    }
+    while (**text != '\0') {
+        const char *word = *text;
+        size_t len = strcspn(word, "|");
+        *text += len + (word[len] == '|');
+        if (len > 0 && reader_word(r, slot, word, len, ret, &none) == 0)
+            return true;
+    }
+    return false;
+}
+
 int reader_word(const struct reader *r, uint32_t slot, const char *text, size_t len,
                 struct reader_word *ret, struct err *e)
 {
+    ret->number = false;
     if (r->ops->word != NULL)
         return r->ops->word(r, slot, text, len, ret, e);
     ret->text = text;

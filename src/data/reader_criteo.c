@@ -304,11 +304,11 @@ static int criteo_word(const struct reader *r, uint32_t slot, const char *text,
     return 0;
 }
 
-static void criteo_slot_name(uint32_t slot, struct buf *ret)
+static int criteo_slot_name(uint32_t slot, struct buf *ret)
 {
     bool integer = slot < INTEGERS;
-    (void)buf_printf(ret, "%c%u", integer ? 'I' : 'C',
-                     (integer ? slot : slot - INTEGERS) + 1);
+    return buf_printf(ret, "%c%u", integer ? 'I' : 'C',
+                      (integer ? slot : slot - INTEGERS) + 1);
 }
 
 const struct reader_ops reader_criteo = {.name = "criteo",

@@ -55,6 +55,7 @@ int csv_word(const struct reader *r, uint32_t slot, const char *text, size_t len
         bool words = column->use == SCHEMA_WORDS;
         ret->text = text;
         ret->len = words ? len : 0;
+        ret->number = !words;
         ret->key = words ? hash_bytes(text, len, column->seed) : column->seed;
         return 0;
     }

@@ -114,9 +114,9 @@ static int libffm_column(const struct reader *r, const char *p, const char *end,
     return 0;
 }
 
-static void libffm_slot_name(uint32_t slot, struct buf *ret)
+static int libffm_slot_name(uint32_t slot, struct buf *ret)
 {
-    (void)buf_printf(ret, "%u", slot);
+    return buf_printf(ret, "%u", slot);
 }
 
 const struct reader_ops reader_libffm = {.name = "libffm",

@@ -491,6 +491,7 @@ static int multislot_word(const struct reader *r, uint32_t field, const char *te
         id = negative ? 0 - id : id;
         ret->text = text;
         ret->len = len;
+        ret->number = !s->ids;
         ret->key = s->use == SCHEMA_KEYS ? id
                    : s->ids              ? mix64(id ^ s->seed)
                                          : mix64(s->seed + id);

@@ -33,7 +33,7 @@ struct reader_ops {
     int (*word)(const struct reader *r, uint32_t slot, const char *text, size_t len,
                 struct reader_word *ret, struct err *e);
     // As reader_slot_name, of formats whose schema has no columns.
-    void (*slot_name)(uint32_t slot, struct buf *ret);
+    int (*slot_name)(uint32_t slot, struct buf *ret);
     const char *columns; // which there are, for messages; NULL: the file knows
 };
 

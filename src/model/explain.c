@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "model/data_norm.h"
 #include "model/model_internal.h"
 
 // Puts a pair among the largest, which are few: from the last one up to its place.
@@ -140,18 +141,22 @@ static int check_sum(const struct model *m, const struct model_explained *x, dou
                    x->score, sum, m->options.ops->name);
 }
 
-int model_explain(struct model_work *w, const struct model_batch *b,
+int model_explain(struct model_work *w, const struct model_batch *example,
                   struct model_explained *x, struct err *e)
 {
     const struct model *m = w->model;
+    struct model_batch one = *example;
+    const struct model_batch *b = &one;
     uint32_t n = b->start[1] - b->start[0];
     float score;
+    if (data_norm(w, &one, NULL) != 0)
+        return err_nomem(e, "an explanation");
     memset(x->feature, 0, n * sizeof(*x->feature));
     x->linear = x->pairs = x->layers = 0;
     x->n_pairs = 0;
     x->all_pairs = 0;
     x->bias = (double)w->dense[0];
-    model_scores(w, b, &score);
+    m->options.ops->forward(w, b, &score);
     x->score = (double)(w->dense[0] + score);
     double size = fabs(x->bias) + add_linear(m, b, n, x);
     if (m->options.ops->pair != NULL)

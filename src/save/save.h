@@ -31,6 +31,7 @@ enum {
     SAVE_MAX_CHAIN = 4096,
 };
 #define SAVE_MANIFEST "manifest.json"
+#define SAVE_NAMES "names.words" // of a training run: words behind keys (train/names.h)
 // How a server's refusal begins whose table has gone beyond the batch of the save.
 #define SAVE_PASSED "the save's batch has passed"
 

@@ -69,6 +69,7 @@ int checkpoint_save(struct run *r, bool finished, struct train_result *result,
     m->best_epoch = r->best_epoch;
     m->passes_since_best = r->passes_since_best;
     m->best_valid = r->best_valid;
+    m->names = r->names;
     char dir[FILE_PATH_MAX];
     struct saved_rows best = r->rows->saved(r, true), now = r->rows->saved(r, false),
                       mean = now;

@@ -76,6 +76,7 @@ struct train_config {
     uint32_t save_passes;    // save every so many passes; 0: only at the end
     uint64_t save_batches;   // and every so many batches
     uint64_t log_batches;    // a progress line every so many batches; 0: now and then
+    uint64_t keep_names;     // words behind keys, at most so many; 0: none
     uint32_t keep;           // saves kept in `out`
     const atomic_bool *interrupted; // set by a signal; NULL: never
 };

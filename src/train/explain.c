@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/kept.h"
 #include "model/loss.h"
 #include "train/dense.h"
 #include "train/fields.h"
+#include "train/names.h"
 #include "train/view.h"
 
 enum { NO_TEXT = UINT32_MAX };
@@ -27,10 +27,8 @@ struct explanation {
     const struct explain_options *o;
     const struct parameters *p;
     struct keys keys;
-    struct buf keep;   // the columns whose texts are wanted, "a,b"
-    uint32_t *slot_of; // of each of these
-    size_t kept;       // how many they are
-    struct buf names;  // of the example's columns and words, each with a NUL
+    struct named_columns columns; // whose texts are wanted
+    struct buf names;             // of the example's columns and words, each with a NUL
     struct view view;
     struct model_work work;
     float *dense;
@@ -65,37 +63,13 @@ static int resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
     return 0;
 }
 
-// Which columns are read for their words: those of keys that are hashes, as far as a list
-// with commas can name them.
-static int list_columns(struct explanation *x, struct err *e)
-{
-    const struct reader *r = x->o->data.reader;
-    struct buf name = BUF_INIT(SCHEMA_TEXT_MAX);
-    uint32_t slots = reader_hashes(r) && !x->o->nameless ? reader_slots(r) : 0;
-    int rc = 0;
-    x->slot_of = mem_array(KEPT_COLUMNS, sizeof(*x->slot_of));
-    if (x->slot_of == NULL)
-        return err_nomem(e, "the names of columns");
-    for (uint32_t s = 0; s < slots && x->kept < KEPT_COLUMNS && rc == 0; s++) {
-        buf_clear(&name);
-        reader_slot_name(r, s, &name);
-        if (name.len == 0 || memchr(name.data, ',', name.len) != NULL)
-            continue;
-        x->slot_of[x->kept++] = s;
-        rc = buf_printf(&x->keep, "%s%.*s", x->keep.len > 0 ? "," : "", (int)name.len,
-                        name.data);
-    }
-    buf_free(&name);
-    return rc == 0 && buf_str(&x->keep) != NULL ? 0
-                                                : err_nomem(e, "the names of columns");
-}
-
 static int open_all(struct explanation *x, struct err *e)
 {
     const struct model *m = &x->p->model;
     pthread_mutex_init(&x->keys.lock, NULL);
-    x->keep = x->names = BUF_INIT(1 << 30);
-    TRY(list_columns(x, e));
+    x->names = BUF_INIT(1 << 30);
+    if (!x->o->nameless)
+        TRY(named_columns_open(&x->columns, x->o->data.reader, e));
     TRY(model_work_open(&x->work, m, e));
     x->dense = dense_floats(m);
     x->pair = mem_array(x->o->pairs + 1, sizeof(*x->pair));
@@ -118,9 +92,8 @@ static void close_all(struct explanation *x)
 {
     pthread_mutex_destroy(&x->keys.lock);
     mem_free(x->keys.key);
-    buf_free(&x->keep);
     buf_free(&x->names);
-    mem_free(x->slot_of);
+    named_columns_close(&x->columns);
     view_free(&x->view);
     model_work_close(&x->work);
     mem_free(x->dense);
@@ -146,37 +119,15 @@ static int reserve(struct explanation *x, size_t n)
 }
 
 // A word belongs to the feature of its slot that has its key.
-static int put_word(struct explanation *x, uint32_t slot, const char *text, size_t len,
-                    bool *ret_found)
+static int put_word(struct explanation *x, uint32_t slot, const struct reader_word *w)
 {
     const struct batch *b = &x->view.batch;
-    struct reader_word w;
-    struct err none;
-    *ret_found = false;
-    if (len == 0 || reader_word(x->o->data.reader, slot, text, len, &w, &none) != 0)
-        return 0;
     for (size_t j = 0; j < b->nnz; j++) {
-        if (b->slot[j] != slot || x->keys.key[b->id[j]] != w.key)
+        if (b->slot[j] != slot || x->keys.key[b->id[j]] != w->key)
             continue;
-        *ret_found = true;
         x->word_at[j] = (uint32_t)x->names.len;
-        TRY(buf_add(&x->names, w.text, w.len));
+        TRY(buf_add(&x->names, w->text, w->len));
         TRY(buf_add(&x->names, "", 1));
-    }
-    return 0;
-}
-
-// The whole text of a column, or, of one with several features, what lies between its
-// '|'.
-static int put_words(struct explanation *x, uint32_t slot, const char *text)
-{
-    bool found;
-    TRY(put_word(x, slot, text, strlen(text), &found));
-    while (!found && *text != 0) {
-        bool ignored;
-        size_t len = strcspn(text, "|");
-        TRY(put_word(x, slot, text, len, &ignored));
-        text += len + (text[len] == '|');
     }
     return 0;
 }
@@ -197,14 +148,28 @@ static int name_features(struct explanation *x, const char *texts)
     for (size_t j = 0; j < b->nnz; j++) {
         x->word_at[j] = NO_TEXT;
         x->column_at[j] = (uint32_t)x->names.len;
-        reader_slot_name(r, b->slot[j], &x->names);
+        TRY(reader_slot_name(r, b->slot[j], &x->names));
         TRY(buf_add(&x->names, "", 1));
         if (!reader_hashes(r))
             TRY(put_index(x, j));
     }
-    for (size_t k = 0; k < x->kept && texts != NULL; k++, texts += strlen(texts) + 1)
-        TRY(put_words(x, x->slot_of[k], texts));
+    for (size_t k = 0; k < x->columns.n; k++) {
+        const char *text = texts;
+        texts += strlen(texts) + 1;
+        for (struct reader_word w; reader_next_word(r, x->columns.slot[k], &text, &w);)
+            TRY(put_word(x, x->columns.slot[k], &w));
+    }
     return 0;
+}
+
+// As training has kept it.
+static const char *stored_word(const struct explanation *x, uint64_t key, size_t j)
+{
+    uint64_t examples;
+    const char *name = names_find(x->o->stored, key, &examples);
+    size_t column = strlen(x->names.data + x->column_at[j]);
+    return name == NULL || strlen(name) < column ? NULL
+                                                 : name + column + (name[column] == '=');
 }
 
 static void fill_feature(struct explanation *x, size_t j)
@@ -219,7 +184,8 @@ static void fill_feature(struct explanation *x, size_t j)
         .known = id != PARAMETERS_UNSEEN,
         .value = v->x[j],
         .column = x->names.data + x->column_at[j],
-        .word = x->word_at[j] != NO_TEXT ? x->names.data + x->word_at[j] : NULL,
+        .word = x->word_at[j] != NO_TEXT ? x->names.data + x->word_at[j]
+                                         : stored_word(x, key, j),
     };
 }
 
@@ -230,7 +196,7 @@ static int explain_read(struct explanation *x, const struct dataset *d, uint64_t
     const struct model *m = &x->p->model;
     size_t n = v->batch.nnz;
     if (view_values(v, m) != 0 || reserve(x, n) != 0 ||
-        name_features(x, x->kept > 0 ? dataset_kept(d, i) : NULL) != 0)
+        name_features(x, x->columns.n > 0 ? dataset_kept(d, i) : NULL) != 0)
         return err_nomem(e, "an explanation");
     for (size_t j = 0; j < n; j++)
         fill_feature(x, j);
@@ -278,7 +244,7 @@ static int explain_window(struct explanation *x, bool *ret_more, struct err *e)
         .max_bad_lines = o->max_bad_lines,
         .bad_lines = o->bad_lines,
         .hold_places = o->hold_places,
-        .keep = x->kept > 0 ? buf_str(&x->keep) : NULL,
+        .keep = x->columns.n > 0 ? x->columns.list.data : NULL,
         .keep_option = "the model",
     };
     struct dataset *d = NULL;

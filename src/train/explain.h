@@ -7,6 +7,7 @@
 
 #include "model/explain.h"
 #include "train/evaluate.h"
+#include "train/names.h"
 
 struct explained_feature {
     uint64_t key;
@@ -32,6 +33,7 @@ struct explain_options {
     struct evaluation_options data;
     size_t pairs; // of each example, the largest
     bool nameless;
+    const struct names *stored; // words that training has kept, for what the data lacks
     int (*each)(void *ctx, const struct explained *x, struct err *e);
     void *ctx;
 };

@@ -20,6 +20,7 @@
 struct run;
 struct course;
 struct run_rows;
+struct names;
 struct driver;
 struct averaging;
 struct run_start; // the save that a run begins with
@@ -108,6 +109,7 @@ struct run {
     uint32_t best_epoch, passes_since_best;
     struct metrics best_valid;
 
+    struct names *names; // of --keep-names; NULL: none
     struct progress *progress;
 };
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/relaxed.h"
+#include "train/names.h"
 #include "train/run_tables.h"
 
 // Rows in a file, about: enough that files are few, few enough that threads share the
@@ -200,6 +201,8 @@ int saved_write(const char *out, struct team *team,
     m.step = run->at.batches;
     int rc = model->save != NULL ? model->save(model->ctx, dir, &m, run, e)
                                  : write_tables(&j, &m, team, roles, e);
+    if (rc == 0 && run->names != NULL)
+        rc = names_write(run->names, dir, e);
     if (rc == 0)
         rc = saved_run_print(run, &m.about, e);
     if (rc == 0)

@@ -14,6 +14,7 @@
 enum { SAVED_TEXT_MAX = 16384 };
 
 // All that a run's result depends on. A resumed run must agree in it.
+struct names;
 struct saved_options {
     struct model_options model;
     // Training.
@@ -42,6 +43,7 @@ struct saved_run {
     // Of a save in the middle of a cluster's pass: where the readers of the data stood,
     // as JSON (train/driver_cut.c); or NULL.
     char *readers;
+    const struct names *names; // to be written beside the rows; NULL: none
 };
 void saved_run_free(struct saved_run *x); // a zeroed one is fine
 

@@ -23,6 +23,7 @@
 #include "train/groups.h"
 #include "train/guard.h"
 #include "train/heads.h"
+#include "train/names.h"
 #include "train/progress.h"
 #include "train/run_rows.h"
 
@@ -324,6 +325,30 @@ static int check_paths(const struct run *r, struct err *e)
     return rc;
 }
 
+// Words are read by themselves: whatever pass a run goes on in, they are those of all
+// data.
+static int keep_names(struct run *r, struct err *e)
+{
+    struct names_options o = {.reader = r->reader,
+                              .team = r->team,
+                              .max = r->config->keep_names,
+                              .max_bad_lines = r->config->max_bad_lines,
+                              .interrupted = r->config->interrupted};
+    if (!r->course->reads_data)
+        return err_set(e, TUG_EUSAGE,
+                       "--keep-names works where one process reads the data and has the "
+                       "rows: leave it out on a cluster, and with these settings of "
+                       "--table");
+    if (!source_can_rewind(r->source))
+        return err_set(e, TUG_EUSAGE,
+                       "--keep-names reads the data once more, and a pipe can be read "
+                       "once only: give files");
+    TRY(open_source(&o.source, r, &r->config->data, e));
+    int rc = names_read(&r->names, &o, e);
+    source_close(o.source);
+    return rc;
+}
+
 static int open_run(struct run *r, struct train_result *result, struct err *e)
 {
     const struct train_config *c = r->config;
@@ -348,6 +373,8 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
     TRY(heads_check(c, r->reader, &c->test, "--test", e));
     TRY(heads_check(c, r->reader, &c->valid, "--valid", e));
     TRY(checkpoint_start(r, e));
+    if (c->keep_names > 0)
+        TRY(keep_names(r, e));
     result->examples = r->resumed_examples;
     if (r->rows->begin != NULL)
         TRY(r->rows->begin(r, e));
@@ -366,6 +393,7 @@ static void close_run(struct run *r)
     mem_free(r->data_identity);
     parameters_close(&r->best);
     parameters_close(&r->parameters);
+    names_close(r->names);
     progress_close(r->progress);
     team_close(r->team);
     file_unlock_dir(r->out_lock);

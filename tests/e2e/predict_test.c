@@ -119,6 +119,8 @@ static void predictions_are_explained(void **state)
     e2e_says("model has no row of key ");
     tug_ends(2, "table get page=a --from model");
     e2e_says("the model has no feature column 'page'");
+    tug_ends(2, "table top site --from model");
+    e2e_says("model does not say of which column its rows are");
     files_write("two.csv", "age,site\n3,nobody\n3,a\n");
     tug_ends(0, "predict --from model --data two.csv --explain");
     assert_non_null(strstr(e2e_out, "two.csv:2: prediction "));
@@ -130,6 +132,36 @@ static void predictions_are_explained(void **state)
     e2e_says("--keep is for lines of predictions");
     tug_ends(2, "predict --from model --data two.csv --top 3");
     e2e_says("--top is of no use without --explain");
+}
+
+// Words that are saved, shown, kept when rows are changed, and refused when damaged.
+static void names_are_kept(void **state)
+{
+    (void)state;
+    tug_ends(0, "train --data train.csv --format csv --label click --drop id --model lr "
+                "--epochs 1 --keep-names 100 --out named");
+    tug_ends(0, "table get site=a --from named");
+    assert_memory_equal(e2e_out, "# site=a in 3 examples\n", 23);
+    tug_ends(0, "table shrink --from named");
+    tug_ends(0, "table top site --from named --json");
+    json_t *o = e2e_json();
+    const json_t *rows = json_object_get(o, "rows");
+    assert_int_equal(json_array_size(rows), 3); // a, b and c
+    for (size_t i = 0; i < 3; i++)
+        assert_memory_equal(
+            json_string_value(json_object_get(json_array_get(rows, i), "name")),
+            "site=", 5);
+    json_decref(o);
+    files_write("named/save-000002/names.words", "tugnames, but not");
+    tug_ends(3, "table top --from named");
+    e2e_says("named/save-000002/names.words: is damaged");
+    tug_ends(2, "train --data train.csv --format csv --label click --keep-names 5");
+    e2e_says("--keep-names is of no use without --out");
+    tug_ends(2, "train --data data.svm --format libsvm --keep-names 5 --out unnamed");
+    e2e_says("keys of libsvm data are the indices themselves");
+    tug_ends(2, "launch --servers 1 --workers 1 -- train --data train.csv --format csv "
+                "--label click --keep-names 5 --out unnamed");
+    e2e_says("leave it out on a cluster");
 }
 
 // Of a model with pairs and layers all parts are there, and the check of their sum
@@ -246,6 +278,7 @@ int main(void)
         cmocka_unit_test(bad_lines_have_a_place),
         cmocka_unit_test(predictions_are_explained),
         cmocka_unit_test(pairs_and_layers_are_explained),
+        cmocka_unit_test(names_are_kept),
         cmocka_unit_test(streams),
     };
     return cmocka_run_group_tests(tests, begin, e2e_end);

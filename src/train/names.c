@@ -1,0 +1,346 @@
+// See names.h.
+//
+// The file: "tugnames", the number of words, of each {key, examples, length} and its
+// text, and the checksum of all that. Native byte order, as files of rows.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "train/names.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/key_set.h"
+#include "base/log.h"
+#include "data/dataset.h"
+#include "data/kept.h"
+#include "save/save.h"
+
+enum {
+    TEXT_BYTES = 1 << 30,
+    WINDOW_CHUNKS = 16,
+    WORD_MAX = 4096,
+    NAME_BYTES = 2 * WORD_MAX
+};
+static const char magic[8] = "tugnames";
+
+struct name {
+    uint64_t examples;
+    size_t at; // in the text
+};
+
+struct names {
+    uint64_t *key;
+    struct name *name;
+    size_t n, cap;
+    uint64_t max, left_out; // words met that there was no room for, each time
+    struct key_set set;
+    struct buf text; // each with a NUL behind it
+};
+
+int named_columns_open(struct named_columns *c, const struct reader *r, struct err *e)
+{
+    struct buf name = BUF_INIT(SCHEMA_TEXT_MAX);
+    uint32_t slots = reader_hashes(r) ? reader_slots(r) : 0;
+    int rc = 0;
+    *c = (struct named_columns){.list = BUF_INIT(1 << 20)};
+    c->slot = mem_array(KEPT_COLUMNS, sizeof(*c->slot));
+    if (c->slot == NULL)
+        return err_nomem(e, "the names of columns");
+    for (uint32_t s = 0; s < slots && c->n < KEPT_COLUMNS && rc == 0; s++) {
+        buf_clear(&name);
+        rc = reader_slot_name(r, s, &name);
+        if (rc != 0 || name.len == 0 || memchr(name.data, ',', name.len) != NULL)
+            continue;
+        rc = buf_printf(&c->list, "%s%.*s", c->n > 0 ? "," : "", (int)name.len,
+                        name.data);
+        c->slot[c->n++] = s;
+    }
+    buf_free(&name);
+    if (rc == 0 && buf_str(&c->list) != NULL)
+        return 0;
+    named_columns_close(c);
+    return err_nomem(e, "the names of columns");
+}
+
+void named_columns_close(struct named_columns *c)
+{
+    buf_free(&c->list);
+    mem_free(c->slot);
+    *c = (struct named_columns){0};
+}
+
+static struct names *names_new(uint64_t max)
+{
+    struct names *n = mem_zalloc(sizeof(*n));
+    if (n != NULL) {
+        n->text = BUF_INIT(TEXT_BYTES);
+        n->max = max;
+    }
+    return n;
+}
+
+void names_close(struct names *n)
+{
+    if (n == NULL)
+        return;
+    mem_free(n->key);
+    mem_free(n->name);
+    key_set_fini(&n->set);
+    buf_free(&n->text);
+    mem_free(n);
+}
+
+static int grow(struct names *n, size_t cap)
+{
+    uint64_t *key = mem_realloc_array(n->key, cap, sizeof(*key));
+    n->key = key != NULL ? key : n->key;
+    struct name *name = mem_realloc_array(n->name, cap, sizeof(*name));
+    n->name = name != NULL ? name : n->name;
+    if (key == NULL || name == NULL)
+        return TUG_ENOMEM;
+    TRY(key_set_reserve(&n->set, cap));
+    key_set_clear(&n->set, cap);
+    for (size_t i = 0; i < n->n; i++)
+        *key_set_place(&n->set, n->key, n->key[i]) = (uint32_t)i + 1;
+    n->cap = cap;
+    return 0;
+}
+
+// A word that is new. One for which there is no room is counted as such.
+static int add(struct names *n, uint64_t key, uint64_t examples, const char *column,
+               const char *text, size_t len)
+{
+    struct name name = {examples, n->text.len};
+    if (n->n == n->max || len > NAME_BYTES || n->text.len > TEXT_BYTES - 2 * NAME_BYTES) {
+        n->left_out++;
+        return 0;
+    }
+    if (n->n == n->cap)
+        TRY(grow(n, 2 * n->cap + 64));
+    TRY(buf_printf(&n->text, "%s%s%.*s", column, column[0] != '\0' && len > 0 ? "=" : "",
+                   (int)len, text));
+    TRY(buf_add(&n->text, "", 1));
+    n->key[n->n] = key;
+    n->name[n->n] = name;
+    *key_set_place(&n->set, n->key, key) = (uint32_t)++n->n;
+    return 0;
+}
+
+static uint32_t find(const struct names *n, uint64_t key)
+{
+    return n->n > 0 ? *key_set_place(&n->set, n->key, key) : 0;
+}
+
+const char *names_find(const struct names *n, uint64_t key, uint64_t *ret_examples)
+{
+    uint32_t i = n != NULL ? find(n, key) : 0;
+    if (i == 0)
+        return NULL;
+    *ret_examples = n->name[i - 1].examples;
+    return n->text.data + n->name[i - 1].at;
+}
+
+// Reading.
+
+static int resolve_nothing(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
+{
+    (void)ctx, (void)keys;
+    memset(ret_ids, 0, n * sizeof(*ret_ids));
+    return 0;
+}
+
+// Places of a slot of numbers have no words in the data.
+static int read_text(struct names *n, const struct reader *r, uint32_t slot,
+                     const char *column, const char *text)
+{
+    struct reader_word w;
+    while (reader_next_word(r, slot, &text, &w)) {
+        uint32_t i = find(n, w.key);
+        if (w.number && w.len > 0)
+            continue;
+        if (w.len > WORD_MAX)
+            n->left_out++;
+        else if (i != 0)
+            n->name[i - 1].examples++;
+        else
+            TRY(add(n, w.key, 1, column, w.text, w.len));
+    }
+    return 0;
+}
+
+static int read_window(struct names *n, const struct named_columns *c,
+                       const struct reader *r, const struct dataset *d)
+{
+    for (uint64_t i = 0; i < dataset_size(d); i++) {
+        const char *text = dataset_kept(d, i), *column = c->list.data;
+        char name[WORD_MAX];
+        for (size_t k = 0; k < c->n; k++, text += strlen(text) + 1) {
+            size_t len = strcspn(column, ",");
+            snprintf(name, sizeof(name), "%.*s", (int)len, column);
+            TRY(read_text(n, r, c->slot[k], name, text));
+            column += len + (column[len] == ',');
+        }
+    }
+    return 0;
+}
+
+static int read_all(struct names *n, const struct named_columns *c,
+                    const struct names_options *o, struct err *e)
+{
+    uint64_t bad = 0;
+    struct dataset_options options = {.source = o->source,
+                                      .reader = o->reader,
+                                      .team = o->team,
+                                      .resolve = resolve_nothing,
+                                      .max_chunks = WINDOW_CHUNKS,
+                                      .max_bad_lines = o->max_bad_lines,
+                                      .bad_lines = &bad,
+                                      .keep = c->list.data,
+                                      .keep_option = "--keep-names"};
+    for (bool more = true; more;) {
+        struct dataset *d = NULL;
+        TRY(dataset_load(&d, &options, e));
+        more = !dataset_at_end(d);
+        int rc = read_window(n, c, o->reader, d);
+        dataset_close(d);
+        if (rc != 0)
+            return err_nomem(e, "the words of the data");
+        if (o->interrupted != NULL && atomic_load(o->interrupted))
+            return err_set(e, TUG_EINTERRUPTED, "interrupted while words were read");
+    }
+    return 0;
+}
+
+int names_read(struct names **ret, const struct names_options *o, struct err *e)
+{
+    struct named_columns c;
+    struct names *n = names_new(o->max);
+    if (n == NULL)
+        return err_nomem(e, "the words of the data");
+    int rc = named_columns_open(&c, o->reader, e);
+    if (rc == 0 && c.n == 0)
+        rc = err_set(e, TUG_EUSAGE,
+                     "--keep-names: keys of %s data are the indices themselves, behind "
+                     "which there are no words",
+                     reader_schema(o->reader)->format);
+    if (rc == 0)
+        rc = read_all(n, &c, o, e);
+    named_columns_close(&c);
+    if (rc == 0 && n->left_out > 0)
+        log_warn("--keep-names %llu: that many words are kept, those that came first; "
+                 "others came %llu times",
+                 (unsigned long long)n->max, (unsigned long long)n->left_out);
+    if (rc == 0)
+        *ret = n;
+    else
+        names_close(n);
+    return rc;
+}
+
+// The file.
+
+struct record {
+    uint64_t key, examples, len;
+};
+
+struct output {
+    struct file_writer *file;
+    struct hash_stream hash;
+};
+
+static int put(struct output *o, const void *bytes, size_t n, struct err *e)
+{
+    hash_stream_add(&o->hash, bytes, n);
+    return file_write(o->file, bytes, n, e);
+}
+
+static int write_all(const struct names *n, struct output *o, struct err *e)
+{
+    uint64_t count = n->n;
+    TRY(put(o, magic, sizeof(magic), e));
+    TRY(put(o, &count, sizeof(count), e));
+    for (size_t i = 0; i < n->n; i++) {
+        const char *text = n->text.data + n->name[i].at;
+        struct record r = {n->key[i], n->name[i].examples, strlen(text)};
+        TRY(put(o, &r, sizeof(r), e));
+        TRY(put(o, text, r.len, e));
+    }
+    uint64_t sum = hash_stream_end(&o->hash);
+    return file_write(o->file, &sum, sizeof(sum), e);
+}
+
+int names_write(const struct names *n, const char *dir, struct err *e)
+{
+    char path[FILE_PATH_MAX];
+    struct output o;
+    hash_stream_begin(&o.hash, 0);
+    TRY(file_join(path, dir, SAVE_NAMES, e));
+    TRY(file_create(&o.file, path, e));
+    int rc = write_all(n, &o, e);
+    if (rc == 0)
+        return file_commit(o.file, e);
+    file_abort(o.file);
+    return rc;
+}
+
+static bool take(const char **at, const char *end, void *ret, size_t n)
+{
+    if ((size_t)(end - *at) < n)
+        return false;
+    if (ret != NULL)
+        memcpy(ret, *at, n);
+    *at += n;
+    return true;
+}
+
+static int damaged(const char *path, struct err *e)
+{
+    return err_set(e, TUG_EDATA, "%s: is damaged, or no file of words of a save", path);
+}
+
+static int parse(struct names *n, const struct buf *b, const char *path, struct err *e)
+{
+    const char *at = b->data, *end = at + b->len;
+    char head[sizeof(magic)];
+    uint64_t count = 0, sum;
+    if (b->len < sizeof(sum))
+        return damaged(path, e);
+    end -= sizeof(sum);
+    memcpy(&sum, end, sizeof(sum));
+    if (!take(&at, end, head, sizeof(head)) || !take(&at, end, &count, sizeof(count)) ||
+        memcmp(head, magic, sizeof(head)) != 0 ||
+        hash_bytes(b->data, (size_t)(end - b->data), 0) != sum)
+        return damaged(path, e);
+    for (uint64_t i = 0; i < count; i++) {
+        struct record r;
+        if (!take(&at, end, &r, sizeof(r)) || r.len > NAME_BYTES ||
+            !take(&at, end, NULL, r.len) || find(n, r.key) != 0)
+            return damaged(path, e);
+        if (add(n, r.key, r.examples, "", at - r.len, r.len) != 0)
+            return err_nomem(e, "the words of a save");
+    }
+    return at == end ? 0 : damaged(path, e);
+}
+
+int names_load(struct names **ret, const char *dir, struct err *e)
+{
+    char path[FILE_PATH_MAX];
+    struct buf b = BUF_INIT((size_t)4 << 30);
+    *ret = NULL;
+    TRY(file_join(path, dir, SAVE_NAMES, e));
+    if (!file_exists(path))
+        return 0;
+    struct names *n = names_new(UINT32_MAX / 2);
+    int rc = n != NULL ? file_read(path, &b, e) : err_nomem(e, "the words of a save");
+    if (rc == 0)
+        rc = parse(n, &b, path, e);
+    buf_free(&b);
+    if (rc == 0)
+        *ret = n;
+    else
+        names_close(n);
+    return rc;
+}
