@@ -441,11 +441,11 @@ static void print_text(const struct result *r)
                  100 * r->wait_seconds / r->train_seconds);
     printf(
         "%u pass%s over %llu example%s in %.1f s (read %.1f s, train %.1f s%s, test %.1f "
-        "s), %llu key%s of %.0f bytes, %s\n",
+        "s), %.1f MB of data in memory, %llu key%s of %.0f bytes, %s\n",
         r->epochs, PLURAL_ES(r->epochs), (unsigned long long)r->examples,
         PLURAL_S(r->examples), r->total_seconds, r->read_seconds, r->train_seconds, rate,
-        r->test_seconds, (unsigned long long)r->keys, PLURAL_S(r->keys), r->bytes_per_key,
-        who);
+        r->test_seconds, (double)r->data_bytes / 1e6, (unsigned long long)r->keys,
+        PLURAL_S(r->keys), r->bytes_per_key, who);
     if (r->out[0] != 0)
         printf("saved to %s\n", r->out);
 }

@@ -69,6 +69,41 @@ static void plan_slots(struct block *b, const struct examples *x)
             b->mask_bytes = (uint8_t)(b->max_slot / 8 + 1);
 }
 
+// Where a value's number is, or belongs.
+static uint16_t *code_place(struct block_codes *c, float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    uint32_t i = bits * 0x9e3779b1u >> 22;
+    for (;; i = (i + 1) % (4 * BLOCK_CODES)) {
+        uint16_t *p = &c->place[i];
+        if (*p == 0 || memcmp(&c->value[*p - 1], &value, sizeof value) == 0)
+            return p;
+    }
+}
+
+static void plan_values(struct block_plan *p, const struct examples *x)
+{
+    struct block_codes *c = &p->codes;
+    p->block.has_values = x->has_values;
+    for (size_t j = 0; x->has_values && j < x->nnz; j++) {
+        uint16_t *place = code_place(c, x->value[j]);
+        if (*place != 0)
+            continue;
+        if (c->n == BLOCK_CODES)
+            return;
+        c->value[c->n++] = x->value[j];
+        *place = (uint16_t)c->n;
+    }
+    if (c->n * sizeof(float) < 3 * x->nnz)
+        p->block.n_codes = (uint16_t)c->n;
+}
+
+static size_t value_bytes(const struct block *b)
+{
+    return !b->has_values ? 0 : b->n_codes > 0 ? 1 : sizeof(float);
+}
+
 static uint32_t features_of(const struct examples *x, size_t i)
 {
     return x->start[i + 1] - x->start[i];
@@ -160,6 +195,8 @@ static void lay_out(struct block *b, const struct block_plan *p, const struct ex
         b->label_values = lay(l, x->n, sizeof(float));
     if (p->weights)
         b->weights = lay(l, x->n, sizeof(float));
+    if (b->n_codes > 0)
+        b->codes = lay(l, b->n_codes, sizeof(float));
     b->gaps = lay(l, b->n_gaps, sizeof *b->gaps);
 }
 
@@ -173,10 +210,9 @@ int block_plan(struct block_plan *ret, const struct examples *x, const uint32_t 
     b->n = (uint32_t)x->n;
     b->nnz = (uint32_t)x->nnz;
     b->id_bytes = bytes_for(max_id(ids, x->nnz));
-    b->has_values = x->has_values;
+    plan_values(ret, x);
     b->feature_bytes = (uint8_t)(b->id_bytes + (b->slots == BLOCK_SLOTS_8) +
-                                 (b->slots == BLOCK_SLOTS_16) * 2 +
-                                 (x->has_values ? 4 : 0));
+                                 (b->slots == BLOCK_SLOTS_16) * 2 + value_bytes(b));
     size_t total = x->n * b->mask_bytes + x->nnz * b->feature_bytes;
     if (x->n >= UINT32_MAX || total >= UINT32_MAX - BLOCK_PADDING)
         return err_set(e, TUG_EDATA,
@@ -235,8 +271,20 @@ static unsigned char *pack_slots(const struct block *b, unsigned char *to,
     return to;
 }
 
-static void pack_records(const struct block *b, const struct examples *x,
-                         const uint32_t *ids)
+static unsigned char *pack_values(const struct block *b, struct block_codes *codes,
+                                  unsigned char *to, const float *value, uint32_t k)
+{
+    if (b->n_codes == 0) {
+        memcpy(to, value, k * sizeof *value);
+        return to + k * sizeof *value;
+    }
+    for (uint32_t j = 0; j < k; j++)
+        *to++ = (unsigned char)(*code_place(codes, value[j]) - 1);
+    return to;
+}
+
+static void pack_records(const struct block *b, struct block_codes *codes,
+                         const struct examples *x, const uint32_t *ids)
 {
     unsigned char *to = WRITABLE(unsigned char, b->records);
     for (size_t i = 0; i < x->n; i++) {
@@ -248,10 +296,8 @@ static void pack_records(const struct block *b, const struct examples *x,
         }
         to = pack_ids(to, ids + at, k, b->id_bytes);
         to = pack_slots(b, to, x->slot + at, k);
-        if (b->has_values) {
-            memcpy(to, x->value + at, k * sizeof *x->value);
-            to += k * sizeof *x->value;
-        }
+        if (b->has_values)
+            to = pack_values(b, codes, to, x->value + at, k);
     }
     memset(to, 0, BLOCK_PADDING);
 }
@@ -279,15 +325,18 @@ static void pack_gaps(const struct block *b, const struct examples *x)
             *gaps++ = (uint32_t)i;
 }
 
-void block_pack(struct block *ret, const struct block_plan *plan,
-                const struct examples *x, const uint32_t *ids, void *memory)
+void block_pack(struct block *ret, struct block_plan *plan, const struct examples *x,
+                const uint32_t *ids, void *memory)
 {
     *ret = plan->block;
     struct layout l = {.memory = memory};
     lay_out(ret, plan, x, &l);
     assert(l.at == plan->bytes);
     pack_starts(ret, x);
-    pack_records(ret, x, ids);
+    if (ret->codes != NULL)
+        memcpy(WRITABLE(float, ret->codes), plan->codes.value,
+               ret->n_codes * sizeof(float));
+    pack_records(ret, &plan->codes, x, ids);
     pack_labels(ret, x);
     pack_gaps(ret, x);
 }
@@ -368,7 +417,10 @@ void block_unpack(const struct block *b, uint32_t at, uint32_t k, uint32_t *ret_
     }
     p = unpack_ids(p, k, b->id_bytes, ret_id);
     p = unpack_slots(b, p, k, mask, ret_slot);
-    if (b->has_values)
+    if (b->codes != NULL)
+        for (uint32_t j = 0; j < k; j++)
+            ret_value[j] = b->codes[p[j]];
+    else if (b->has_values)
         memcpy(ret_value, p, k * sizeof *ret_value);
     else if (ret_value != NULL)
         for (uint32_t j = 0; j < k; j++)

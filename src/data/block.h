@@ -7,7 +7,8 @@
 // are below 64,
 //   they are a bit mask before the ids (left out when all examples have the same); else
 //   they are bytes or 16-bit numbers behind the ids;
-// - values are floats, absent when all are 1.
+// - values are floats, absent when all are 1; where there are few different ones, they are
+//   bytes that number them.
 // Records begin at i * record_bytes when all are equally long, else where two arrays say:
 // a 32-bit base for every 16 examples and a 16-bit offset for each (or a 32-bit number
 // for each, when an offset does not fit). Labels are bits when all are 0 or 1.
@@ -35,6 +36,8 @@ struct block {
     uint8_t mask_bytes;    // 0 with BLOCK_SLOTS_MASK: `mask` is that of all examples
     uint8_t slots;         // enum block_slots
     bool has_values;
+    uint16_t n_codes;   // of `codes`
+    const float *codes; // the different values; NULL: they are floats
     uint64_t mask;
     uint64_t first;            // number of its first example in the data set
     const uint8_t *label_bits; // NULL: label_values
@@ -51,19 +54,28 @@ struct block {
     const uint32_t *kept_at;
 };
 
+// The different values of a block and their numbers, as long as they are few.
+enum { BLOCK_CODES = 256 };
+struct block_codes {
+    uint32_t n;
+    float value[BLOCK_CODES];
+    uint16_t place[4 * BLOCK_CODES]; // by hash: 0, or a number + 1
+};
+
 // What block_pack will write, decided from the examples and their ids.
 struct block_plan {
     struct block block;
     uint32_t record_total;
     bool label_bits, weights;
+    struct block_codes codes;
     size_t bytes; // of memory that block_pack needs, 8-byte aligned
 };
 
 // TUG_EDATA when the examples are too many for one block.
 int block_plan(struct block_plan *ret, const struct examples *x, const uint32_t *ids,
                struct err *e);
-void block_pack(struct block *ret, const struct block_plan *plan,
-                const struct examples *x, const uint32_t *ids, void *memory);
+void block_pack(struct block *ret, struct block_plan *plan, const struct examples *x,
+                const uint32_t *ids, void *memory);
 
 static inline uint32_t block_record(const struct block *b, uint32_t i)
 {

@@ -18,23 +18,23 @@ struct kind {
     const char *format;
     unsigned fields;   // libffm: below this
     bool repeat_slots; // libffm: a field may come twice
-    bool values;
+    unsigned values;   // different ones; 0: all are 1
     bool weights;
     uint32_t id_mask;
     enum loss loss;
 };
 
 static const struct kind KINDS[] = {
-    {"libsvm", 0, false, false, false, 0xff, LOSS_LOGISTIC},
-    {"libsvm", 0, false, true, false, 0xffff, LOSS_LOGISTIC},
-    {"libsvm", 0, false, false, false, 0xffffffff, LOSS_SQUARED},
-    {"libffm", 8, false, false, false, 0xffffff, LOSS_LOGISTIC},
-    {"libffm", 64, false, true, false, 0xffff, LOSS_LOGISTIC},
-    {"libffm", 40, true, false, false, 0xffffff, LOSS_LOGISTIC},
-    {"libffm", 200, false, false, false, 0xffff, LOSS_LOGISTIC},
-    {"libffm", 60000, false, true, false, 0x7fffffff, LOSS_SQUARED},
-    {"csv", 12, false, false, false, 0xffffff, LOSS_LOGISTIC},
-    {"csv", 12, false, true, true, 0xffffff, LOSS_SQUARED},
+    {"libsvm", 0, false, 0, false, 0xff, LOSS_LOGISTIC},
+    {"libsvm", 0, false, 256, false, 0xffff, LOSS_LOGISTIC},
+    {"libsvm", 0, false, 0, false, 0xffffffff, LOSS_SQUARED},
+    {"libffm", 8, false, 0, false, 0xffffff, LOSS_LOGISTIC},
+    {"libffm", 64, false, 5, false, 0xffff, LOSS_LOGISTIC},
+    {"libffm", 40, true, 0, false, 0xffffff, LOSS_LOGISTIC},
+    {"libffm", 200, false, 0, false, 0xffff, LOSS_LOGISTIC},
+    {"libffm", 60000, false, 3000, false, 0x7fffffff, LOSS_SQUARED},
+    {"csv", 12, false, 0, false, 0xffffff, LOSS_LOGISTIC},
+    {"csv", 12, false, 100, true, 0xffffff, LOSS_SQUARED},
 };
 enum { N_KINDS = sizeof KINDS / sizeof KINDS[0] };
 
@@ -52,7 +52,7 @@ static void csv_line(struct buf *b, const struct kind *k, bool full)
     if (k->weights)
         buf_printf(b, ",%d", 1 + (int)any(3));
     if (k->values)
-        buf_printf(b, ",%d", (int)any(100));
+        buf_printf(b, ",%d", (int)any(k->values));
     for (unsigned i = 0; i < k->fields; i++)
         if (full || any_in_100(70))
             buf_printf(b, ",%d", (int)any(1000));
@@ -71,7 +71,7 @@ static void sparse_line(struct buf *b, const struct kind *k)
         if (k->fields > 0 && field >= k->fields)
             break;
         buf_printf(b, k->fields > 0 ? " %u:" : " ", field);
-        buf_printf(b, "%d:%d", (int)any(100000), k->values ? (int)any(5) : 1);
+        buf_printf(b, "%d:%d", (int)any(100000), k->values > 0 ? (int)any(k->values) : 1);
     }
     buf_printf(b, "\n");
 }
@@ -499,20 +499,13 @@ static void test_allocation_failures(void **state)
 
 // ---------------------------------------------------------------- real data
 
-static void assert_memory(const char *name, const char *format, uint64_t examples,
+static void assert_packed(const char *path, const struct kind *k, uint64_t examples,
                           uint64_t features, double most)
 {
-    struct kind k = {.format = format,
-                     .id_mask = strcmp(format, "criteo") == 0 ? 0xfffff : 0xffff};
-    const char *path = files_shared(name);
-    if (path == NULL) {
-        print_message("no shared data sets here: skipped\n");
-        skip();
-    }
     struct load l;
     struct dataset *d = NULL;
     uint64_t text = 0;
-    assert_int_equal(load_open(&l, &k, path, 2, 0, NULL), 0);
+    assert_int_equal(load_open(&l, k, path, 2, 0, NULL), 0);
     assert_int_equal(dataset_load(&d, &l.o, NULL), 0);
     assert_int_equal(source_rewind(l.source, SOURCE_START, NULL), 0);
     for (struct chunk *c;
@@ -525,6 +518,37 @@ static void assert_memory(const char *name, const char *format, uint64_t example
     assert_true((double)dataset_bytes(d) < most * (double)text);
     dataset_close(d);
     load_close(&l);
+}
+
+static void assert_memory(const char *name, const char *format, uint64_t examples,
+                          uint64_t features, double most)
+{
+    struct kind k = {.format = format,
+                     .id_mask = strcmp(format, "criteo") == 0 ? 0xfffff : 0xffff};
+    const char *path = files_shared(name);
+    if (path == NULL) {
+        print_message("no shared data sets here: skipped\n");
+        skip();
+    }
+    assert_packed(path, &k, examples, features, most);
+}
+
+// Words and how often they occur, the shortest text that features with values have.
+static void test_memory_counts(void **state)
+{
+    (void)state;
+    enum { LINES = 20000, WORDS = 30 };
+    struct kind k = {.format = "libsvm", .id_mask = 0xffff};
+    struct buf text = BUF_INIT(1 << 30);
+    for (int i = 0; i < LINES; i++) {
+        buf_printf(&text, "%d", i % 2);
+        for (int j = 0; j < WORDS; j++)
+            buf_printf(&text, " %d:%d", (int)any(2000), 1 + (int)any(9));
+        buf_printf(&text, "\n");
+    }
+    assert_packed(files_write(files_in("counts"), buf_str(&text)), &k, LINES,
+                  LINES * WORDS, 2.0 / 3);
+    buf_free(&text);
 }
 
 static void test_memory_ml1m(void **state)
@@ -551,6 +575,7 @@ int main(void)
         cmocka_unit_test(test_truncated_in_windows),
         cmocka_unit_test(test_resolver_fails),
         cmocka_unit_test(test_allocation_failures),
+        cmocka_unit_test(test_memory_counts),
         cmocka_unit_test(test_memory_ml1m),
         cmocka_unit_test(test_memory_criteo),
     };
