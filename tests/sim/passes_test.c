@@ -23,7 +23,7 @@ enum {
     MAX_PIECES = 24,
     GROUPS = 3, // pushes of a piece
 };
-enum { CHOICE = 2, CONTENT }; // streams of random numbers
+enum { CHOICE = 2, CONTENT, STEPS }; // streams of random numbers
 
 // What the scheduler, servers and clients can be told to do wrongly.
 enum {
@@ -93,6 +93,12 @@ static int64_t content(const struct world *w, uint64_t piece, uint32_t group,
 {
     return (int64_t)random_below(w->stage.o->seed, CONTENT,
                                  (piece * GROUPS + group) * KEYS + key, 500);
+}
+
+// Whether workers push by how much whole rows have changed, as in geo: here the same sums.
+static bool by_steps(const struct world *w)
+{
+    return random_below(w->stage.o->seed, STEPS, 0, 2) == 1;
 }
 
 static int64_t sum_of(const struct world *w, uint32_t key, bool all)
@@ -253,6 +259,7 @@ static void push_group(struct worker *k)
                             .keys = w->sums.keys,
                             .n = KEYS,
                             .values = k->values,
+                            .op = by_steps(w) ? WIRE_DELTA : WIRE_GRADIENT,
                             .rate = 1,
                             .pass = 1,
                             .id_pass = 1,
