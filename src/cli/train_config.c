@@ -171,6 +171,25 @@ static int set_rules(struct train_config *c, struct train_cluster *k,
     return geo ? set_geo(c, k, t, s, e) : 0;
 }
 
+static int set_shuffle(struct train_cluster *k, const struct train_options *t,
+                       struct err *e)
+{
+    k->shuffle = t->shuffle == 1;
+    k->shuffle_by = t->shuffle_by;
+    if (k->node == NULL && (k->shuffle || k->shuffle_by != NULL))
+        return err_set(e, TUG_EUSAGE,
+                       "--shuffle%s: on one machine there is one worker, which shuffles "
+                       "all examples with --data-in memory; leave it out",
+                       k->shuffle ? " global" : "-by");
+    if (k->shuffle && k->mode == CONFIG_SYNC)
+        return err_set(e, TUG_EUSAGE,
+                       "--shuffle global: in sync mode every worker holds all examples, "
+                       "which are shuffled as a whole every pass; leave it out");
+    if (k->shuffle_by != NULL && !k->shuffle)
+        return err_set(e, TUG_EUSAGE, "--shuffle-by works only with --shuffle global");
+    return 0;
+}
+
 // Examples of a batch: fewer make more messages, more make workers see less of each
 // other. FM on MovieLens-1M, 2 + 2, 5 passes: AUC .8090 at 512 and 1,024, .8086 at 2,048,
 // .8081 at 4,096; one process .8092.
@@ -251,8 +270,9 @@ static int set_mode(struct train_setup *setup, const struct train_options *t,
         return err_set(e, TUG_EUSAGE,
                        "--rules worker: layers are updated by the servers, or by the one "
                        "process, or in --mode geo:K; give auto or server");
-    return c->cluster != NULL ? set_mode_cluster(setup, t, o, s, e)
-                              : set_mode_alone(c, s, e);
+    TRY(c->cluster != NULL ? set_mode_cluster(setup, t, o, s, e)
+                           : set_mode_alone(c, s, e));
+    return set_shuffle(&setup->cluster, t, e);
 }
 
 int train_read_table(struct table_config *c, const char *text, struct err *e)

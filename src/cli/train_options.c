@@ -152,6 +152,13 @@ static const struct option options[] = {
      "which process applies the update rule: the worker after each example, or the "
      "server to the gradients of a batch; auto: the server in sync mode and for "
      "momentum, rmsprop, adam and ftrl, otherwise the worker"},
+    {"shuffle", CHOICE_AT(shuffle, TRAIN_SHUFFLES, NULL),
+     "pieces: each worker shuffles within the pieces of files that it gets; global: "
+     "before the first pass all examples are dealt anew, by way of the servers, so that "
+     "each piece is a random sample of the data: for data that is sorted"},
+    {"shuffle-by", STRING_AT(shuffle_by, "COLUMN,..."),
+     "with --shuffle global: examples that are equal in these columns, such as a user, "
+     "come to one worker, in one piece. " GROUP_COLUMNS},
     {"values", CHOICE_AT(values, TRAIN_VALUES, NULL),
      "floats on the wire; bf16 halves the bytes of gradients and weights and rounds them "
      "to 8 bits"},

@@ -21,6 +21,7 @@
 #define TRAIN_REDUCES "sum mean"
 #define TRAIN_RULES "auto server worker"
 #define TRAIN_VALUES "f32 bf16"
+#define TRAIN_SHUFFLES "pieces global"
 #define TRAIN_DATA_INS "auto memory stream"
 #define TRAIN_RESUMES "no yes auto"
 #define TRAIN_LOG_LEVELS "error warn info debug"
@@ -62,8 +63,9 @@ struct train_options {
     uint64_t average, patience;
     const char *table; // settings of features that live
     // on a cluster
-    int rules, values;
+    int rules, values, shuffle;
     uint64_t in_flight;
+    const char *shuffle_by;
     bool pack_keys, cache_keys;
     // saving
     const char *out;

@@ -200,6 +200,7 @@ void leases_state(struct leases *l, uint64_t pass, struct msg_pass_state *ret,
         ret->examples = l->examples;
         if (by_piece(l)) {
             leases_pieces_done(l, &ret->pieces_done, &ret->pieces);
+            ret->dealing = l->buckets != 0 && !l->dealt;
         } else {
             for (uint32_t i = 0; i < l->n_workers; i++) {
                 const struct leases_worker *w = &l->workers[i];

@@ -214,11 +214,13 @@ int leases_check_data(const struct leases *l, const struct msg_pass *m, struct e
 {
     if (!l->have_data || m->data == 0 || m->data == leases_data_id(l))
         return 0;
-    return err_set(e, TUG_EDATA,
-                   "--data is not what pass %" PRIu64
-                   " had when it was saved in the middle: give the same files, or use "
-                   "--init-from to start a new run from the saved model",
-                   m->pass);
+    return err_set(
+        e, TUG_EDATA,
+        "--data is not what pass %" PRIu64
+        " had when it was saved in the middle: give the same files, and --shuffle "
+        "as it was, or use "
+        "--init-from to start a new run from the saved model",
+        m->pass);
 }
 
 int leases_data(struct leases *l, const char *who, const struct msg_data *m,

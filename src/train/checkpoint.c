@@ -46,6 +46,11 @@ static void fill_options(const struct run *r, struct saved_options *o)
     o->streaming = r->streaming;
     o->window_bytes = r->streaming ? c->window_bytes : 0;
     o->valid_fraction = c->valid_fraction;
+    const struct train_cluster *k = c->cluster;
+    const char *by = k != NULL ? k->shuffle_by : NULL;
+    snprintf(o->shuffle, sizeof(o->shuffle), "%s%s%s",
+             k != NULL && k->shuffle ? "global" : "pieces", by != NULL ? " by " : "",
+             by != NULL ? by : "");
     copy_table(o->table, c->table);
 }
 

@@ -44,6 +44,10 @@ struct train_cluster {
     uint32_t geo;  // batches that a worker trains on its own copy of the rows; 0: not geo
     uint32_t in_flight;               // 1..TRAIN_MAX_IN_FLIGHT; 0: so many
     bool bf16, pack_keys, cache_keys; // see client_options
+    // The examples of all workers are dealt anew, before the first pass; examples with
+    // equal texts in `shuffle_by` ("a,b"; NULL: at random) then meet on one worker.
+    bool shuffle;
+    const char *shuffle_by;
 };
 
 struct train_config {

@@ -10,6 +10,7 @@
 #include "base/below.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/plural.h"
 #include "train/progress.h"
 #include "train/report.h"
 
@@ -231,6 +232,18 @@ static uint64_t batches_of(const struct run *r, uint64_t examples)
     return (runs * ORDER_RUN + r->config->batch - 1) / r->config->batch;
 }
 
+static void look_at_shuffle(struct driver *d, const struct msg_pass_state *p)
+{
+    if (p->dealing && d->shuffle_begun == 0)
+        d->shuffle_begun = clock_seconds();
+    if (p->dealing || d->shuffle_begun == 0)
+        return;
+    log_info("all examples are dealt anew, into %llu piece%s, after %.2f s",
+             (unsigned long long)p->pieces, PLURAL_S(p->pieces),
+             clock_seconds() - d->shuffle_begun);
+    d->shuffle_begun = 0;
+}
+
 // A pass that was begun is finished, also when a signal asks for the end, if there is
 // something to save: rows in the middle of it belong to no place in the data.
 static int follow_pass(struct run *r, uint64_t pass, struct state *s,
@@ -241,6 +254,7 @@ static int follow_pass(struct run *r, uint64_t pass, struct state *s,
     bool told = false;
     for (double pause = look_first_seconds;; pause *= pause < look_seconds ? 1.5 : 1) {
         TRY(look(d, pass, s, e));
+        look_at_shuffle(d, &s->pass);
         if (s->pass.done) {
             r->at.batches = first + batches_of(r, s->pass.examples);
             return 0;

@@ -56,6 +56,7 @@ struct driver {
     uint64_t examples;                 // of the pass before; 0: this is the first
     uint64_t bad_lines;                // in the pass
     uint64_t data_bytes;
+    double shuffle_begun; // 0: the examples are not being dealt
     pthread_mutex_t lock; // of the client, for the threads of an evaluation or a save
     struct parameters *cache;
     bool best;         // an evaluation looks at the copies

@@ -228,6 +228,8 @@ uint64_t remote_options_hash(const struct train_config *c)
                         (double)rules[i]->beta1, (double)rules[i]->beta2);
     if (rc == 0)
         rc = buf_printf(&b, " %u %d", k->geo, k->together);
+    if (rc == 0 && k->shuffle)
+        rc = buf_printf(&b, " shuffle %s", k->shuffle_by != NULL ? k->shuffle_by : "");
     if (rc == 0 && c->table != NULL)
         rc = table_config_print(c->table, &b);
     uint64_t hash = rc == 0 ? hash_bytes(b.data, b.len, 0) : 0;

@@ -19,6 +19,7 @@
 
 #include "data/identity.h"
 #include "data/piece.h"
+#include "train/deal_rows.h"
 #include "train/exchange.h"
 #include "train/run.h"
 
@@ -130,6 +131,7 @@ struct remote_worker {
     struct reader *reader;
     struct team *team;
     struct pieces *pieces;
+    struct deal_rows *dealt; // NULL: pieces are trained on as they are
     struct rule_params rules[ACCESSOR_MAX_GROUPS],
         dense_rule[ACCESSOR_MAX_GROUPS]; // by steps: at the rate now
     uint64_t *order;                     // examples of a batch, or stretch
@@ -158,7 +160,8 @@ struct remote_worker {
 // Whether the worker's part of a batch is one.
 int remote_check_view(const struct msg_view *v, struct err *e);
 
-// Trains on one leased piece, and reports it done.
+// Trains on one leased piece, or bucket, and reports it done; one that is to be dealt it
+// deals.
 int remote_train_piece(struct remote_worker *w, const struct msg_leased *l,
                        struct err *e);
 // There is no piece for now: nobody is to wait for this worker. Also before the first.

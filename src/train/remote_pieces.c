@@ -35,7 +35,9 @@ static int load(struct remote_worker *w, const struct msg_leased *l, struct data
         .bad_lines = &w->bad_lines,
     };
     double start = clock_seconds();
-    int rc = dataset_load_piece(ret, &o, w->pieces, l->file, l->index, e);
+    int rc = w->dealt != NULL
+                 ? deal_rows_load(w->dealt, (uint32_t)l->index, &o, ret, e)
+                 : dataset_load_piece(ret, &o, w->pieces, l->file, l->index, e);
     w->read_seconds += clock_seconds() - start;
     if (rc == 0)
         rc = fields_check(*ret, NULL, w->pieces, &w->model.options, e);
@@ -237,8 +239,22 @@ static double passes_done(const struct msg_leased *l)
     return (double)(l->pass - 1) + (share < 1 ? share : 1);
 }
 
+static int deal_piece_of(struct remote_worker *w, const struct msg_leased *l,
+                         struct err *e)
+{
+    struct msg_piece_done m = {.pass = l->pass, .file = l->file, .index = l->index};
+    bool at_end;
+    double start = clock_seconds();
+    TRY(deal_rows_put(w->dealt, l->file, l->index, &at_end, e));
+    m.at_end = at_end;
+    w->read_seconds += clock_seconds() - start;
+    return remote_report(w, &m, e);
+}
+
 int remote_train_piece(struct remote_worker *w, const struct msg_leased *l, struct err *e)
 {
+    if (w->dealt != NULL && l->file < pieces_files(w->pieces))
+        return deal_piece_of(w, l, e);
     struct dataset *d = NULL;
     bool own;
     int rc = take_piece(w, l, &d, &own, e);

@@ -83,6 +83,7 @@ static int tell_data(struct remote_worker *w, uint64_t piece_bytes, struct err *
             .piece_bytes = piece_bytes,
             .files = {list.data, (uint32_t)list.len},
             .schema = {schema.data, (uint32_t)schema.len},
+            .buckets = w->dealt != NULL ? deal_rows_buckets(w->dealt) : 0,
         };
         rc = client_ask(w->remote.client, MSG_DATA, &m, NULL, NULL, e);
     }
@@ -108,6 +109,19 @@ static uint64_t text_bytes(const struct remote_worker *w, struct err *e, int *rc
     return bytes;
 }
 
+static int open_shuffle(struct remote_worker *w, uint64_t bytes, struct err *e)
+{
+    const struct train_cluster *k = w->config->cluster;
+    struct deal_rows_options o = {.client = w->remote.client,
+                                  .pieces = w->pieces,
+                                  .deal = {.buckets = deal_buckets(w->pieces, bytes),
+                                           .seed = w->config->model.seed,
+                                           .reader = w->reader,
+                                           .by = k->shuffle_by,
+                                           .option = "--shuffle-by"}};
+    return k->shuffle ? deal_rows_open(&w->dealt, &o, e) : 0;
+}
+
 static int open_data(struct remote_worker *w, struct err *e)
 {
     const struct train_config *c = w->config;
@@ -123,6 +137,7 @@ static int open_data(struct remote_worker *w, struct err *e)
     };
     TRY(pieces_open(&w->pieces, &o, e));
     TRY(dataset_decide_schema(w->reader, w->pieces, e));
+    TRY(open_shuffle(w, bytes, e));
     w->may_hold = c->data_in == DATA_IN_STREAM   ? 0
                   : c->data_in == DATA_IN_MEMORY ? UINT64_MAX
                                                  : mem_available() / 4 / w->lanes;
@@ -206,6 +221,7 @@ static void close_worker(struct remote_worker *w)
         dataset_close(w->held[i].data);
     mem_free(w->held);
     dataset_close(w->all);
+    deal_rows_close(w->dealt);
     pieces_close(w->pieces);
     remote_threads_close(w);
     exchange_keys_close(&w->keys);
@@ -244,7 +260,9 @@ static int check_lease(const struct remote_worker *w, const struct msg_leased *l
     if (works && (l->pass == 0 || l->pass > UINT32_MAX || l->first > UINT32_MAX))
         return err_set(e, TUG_EDATA, "the scheduler leases batch %llu of pass %llu",
                        (unsigned long long)l->first, (unsigned long long)l->pass);
-    if (l->what == WIRE_LEASE_PIECE &&
+    bool bucket = w->dealt != NULL && l->file == pieces_files(w->pieces) &&
+                  l->index < deal_rows_buckets(w->dealt);
+    if (l->what == WIRE_LEASE_PIECE && !bucket &&
         (l->file >= pieces_files(w->pieces) || l->index >> REMOTE_INDEX_BITS != 0))
         return err_set(e, TUG_EDATA,
                        "the scheduler leases piece %llu of file %u; this worker sees %zu "

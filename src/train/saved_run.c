@@ -60,6 +60,8 @@ static json_t *options_to_json(const struct saved_options *o)
         "valid", o->valid_fraction, "table", o->table, "average", (json_int_t)o->average);
     if (ret != NULL && m->ops->dense != NULL)
         json_object_set_new(ret, "layers", layers_to_json(m));
+    if (ret != NULL && o->shuffle[0] != '\0')
+        json_object_set_new(ret, "shuffle", json_string(o->shuffle));
     return ret;
 }
 
@@ -233,6 +235,8 @@ static void get_options(struct json_fields *f, const json_t *o, struct saved_opt
     ret->window_bytes = json_read_int(f, o, "window", INT64_MAX);
     ret->valid_fraction = get_real(f, o, "valid");
     copy_text(f, o, "table", ret->table, sizeof(ret->table));
+    if (json_object_get(o, "shuffle") != NULL)
+        copy_text(f, o, "shuffle", ret->shuffle, sizeof(ret->shuffle));
     ret->average = get_count(f, o, "average");
 }
 

@@ -11,7 +11,7 @@
 #include "data/schema.h"
 #include "train/run.h"
 
-enum { SAVED_TEXT_MAX = 16384 };
+enum { SAVED_TEXT_MAX = 16384, SAVED_SHUFFLE_MAX = 1024 };
 
 // All that a run's result depends on. A resumed run must agree in it.
 struct names;
@@ -23,6 +23,7 @@ struct saved_options {
     bool deterministic, reduce_mean, streaming;
     uint64_t window_bytes, average;
     double valid_fraction;
+    char shuffle[SAVED_SHUFFLE_MAX]; // "pieces", "global", "global by a,b"; "": not known
     // Settings of features that live (train/lifecycle.h), or "".
     char table[SAVED_TEXT_MAX];
 };

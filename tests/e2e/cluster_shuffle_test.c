@@ -1,0 +1,234 @@
+// The global shuffle with real processes: every example once a pass, also when workers die
+// while examples are dealt or trained on, and in a run that goes on; sorted data trains as
+// well as any; equal ids come together.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <poll.h>
+
+#include "kit/processes.h"
+
+enum { ROWS = 9000, EPOCHS = 3 };
+
+#define DEALT "all examples are dealt anew"
+
+static void shell(const char *text)
+{
+    files_write("do.sh", text);
+    assert_int_equal(cluster_system("sh do.sh"), 0);
+}
+
+static const char *words_of(const char *out, const char *more)
+{
+    static char words[FILES_PATH * 4]; // it lives longer than a path
+    files_remove(out);
+    snprintf(words, sizeof(words),
+             "train --format libsvm --epochs %d --json --out %s --batch 64 --dim 2 %s",
+             EPOCHS, out, more);
+    return words;
+}
+
+static void all_were_trained_once(void)
+{
+    assert_true(e2e_number("examples") == ROWS);
+    assert_true(e2e_number("epochs") == EPOCHS);
+    cluster_same_counts("truth", "many");
+}
+
+static void kill_worker(const char *worker)
+{
+    assert_int_equal(kill(cluster_node("run", worker), SIGKILL), 0);
+}
+
+// A worker and its examples in memory are killed in the middle of passes.
+static void lose_worker(const char *more)
+{
+    cluster_start(
+        "run", "launch --servers 2 --workers 2 --dead-timeout 2 -- %s",
+        words_of("many", files_path("--data data.svm --shuffle global %s", more)));
+    cluster_await("run", DEALT);
+    cluster_await("run", files_path("pass 1/%d done", EPOCHS));
+    kill_worker("worker 1");
+    cluster_ends("run", 0, CLUSTER_PATIENCE);
+    cluster_said("run", "was killed by signal 9");
+    all_were_trained_once();
+    cluster_none_left();
+}
+
+static void worker_dies_in_async(void **state)
+{
+    (void)state;
+    lose_worker("--mode async");
+}
+
+static void worker_dies_in_ssp(void **state)
+{
+    (void)state;
+    lose_worker("--mode ssp:1 --values bf16 --data-in stream");
+}
+
+// The files come slowly, so that a worker dies before all is dealt.
+static void worker_dies_while_dealing(void **state)
+{
+    (void)state;
+    cluster_start("run", "launch --servers 2 --workers 2 --dead-timeout 2 -- %s",
+                  words_of("many", "--data parts --shuffle global --threads 1 "
+                                   "--pipe-command sleep${IFS}0.5;cat"));
+    cluster_node("run", "worker 0");
+    cluster_node("run", "worker 1");
+    cluster_await("run", "all are here");
+    poll(NULL, 0, 700); // in the middle of one's second file of three
+    kill_worker("worker 1");
+    cluster_await("run", "is gone");
+    cluster_await("run", DEALT);
+    cluster_ends("run", 0, CLUSTER_PATIENCE);
+    all_were_trained_once();
+    cluster_none_left();
+}
+
+// Killed with all that the servers hold, behind a save in the middle of a pass.
+static void run_goes_on(void **state)
+{
+    (void)state;
+    const char *table = "--data data.svm --table accessor=sparse;count-passes=all";
+    tug_ends(0, "%s", words_of("living", table));
+    char words[FILES_PATH * 5];
+    snprintf(words, sizeof(words), "%s --shuffle global --save-every 20batches",
+             words_of("many", table));
+    cluster_start("run", "launch --servers 2 --workers 2 -- %s", words);
+    for (int i = 0; i < 6000 && !files_exists(files_path("many/save-000002")); i++)
+        poll(NULL, 0, 10);
+    cluster_signal("run", SIGKILL);
+    cluster_ends("run", 128 + SIGKILL, CLUSTER_PATIENCE);
+    cluster_none_left();
+    cluster_start("run", "launch --servers 1 --workers 3 -- %s --resume", words);
+    cluster_await("run", DEALT);
+    cluster_ends("run", 0, CLUSTER_PATIENCE);
+    assert_true(e2e_number("epochs") == EPOCHS);
+    cluster_same_counts("living", "many");
+    // Its position is of the shuffled data, so it must be the same.
+    snprintf(words, sizeof(words),
+             "train --format libsvm --epochs 4 --out many --batch "
+             "64 --dim 2 %s --resume",
+             table);
+    cluster_start("run", "launch --servers 1 --workers 1 -- %s", words);
+    cluster_ends("run", 2, CLUSTER_PATIENCE);
+    cluster_said("run", "--shuffle 'global'");
+    cluster_none_left();
+}
+
+static double auc_of(const char *more)
+{
+    cluster_start("run",
+                  "launch --servers 1 --workers 2 -- train --format libsvm "
+                  "--epochs 1 --test test.svm --json %s",
+                  more);
+    cluster_ends("run", 0, CLUSTER_PATIENCE);
+    return e2e_number("auc");
+}
+
+static void sorted_data(void **state)
+{
+    (void)state;
+    shell("LC_ALL=C sort -s -k1,1 data.svm > sorted.svm");
+    double mixed = auc_of("--data data.svm"), sorted = auc_of("--data sorted.svm"),
+           dealt = auc_of("--data sorted.svm --shuffle global");
+    if (!(sorted < mixed - 0.03) || !(dealt > mixed - 0.02))
+        cluster_fail("AUC %.4f, of sorted data %.4f, dealt anew %.4f", mixed, sorted,
+                     dealt);
+}
+
+static void by_id(void **state)
+{
+    (void)state;
+    const char *words = "train --data data.criteo --format criteo --epochs 1 --json";
+    cluster_start("run",
+                  "launch --servers 1 --workers 2 -- %s --shuffle global "
+                  "--shuffle-by C1,I2",
+                  words);
+    cluster_ends("run", 0, CLUSTER_PATIENCE);
+    assert_true(e2e_number("examples") == ROWS);
+    cluster_start("run",
+                  "launch --servers 1 --workers 2 -- %s --shuffle global "
+                  "--shuffle-by nobody",
+                  words);
+    cluster_ends("run", 3, CLUSTER_PATIENCE);
+    cluster_said("run", "--shuffle-by");
+    cluster_said("run", "nobody");
+}
+
+static void refused(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"--mode sync --shuffle global", "in sync mode every worker holds all examples"},
+        {"--shuffle-by user", "--shuffle-by works only with --shuffle global"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        cluster_start("run",
+                      "launch --servers 1 --workers 1 -- train --data data.svm "
+                      "--format libsvm %s",
+                      cases[i][0]);
+        cluster_ends("run", 2, CLUSTER_PATIENCE);
+        cluster_said("run", cases[i][1]);
+    }
+    tug_ends(2, "train --data data.svm --format libsvm --shuffle global");
+    e2e_says("there is one worker");
+}
+
+// The servers hold all the text; what they may take says so before anything is trained on.
+static void no_room(void **state)
+{
+    (void)state;
+    shell("for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do cat data.svm; done > "
+          "large.svm");
+    const char *train = "train --data large.svm --format libsvm --shuffle global";
+    cluster_start("scheduler", "scheduler --servers 1 --workers 1 -- %s", train);
+    unsigned port = cluster_port("scheduler");
+    cluster_start("server", "server --scheduler 127.0.0.1:%u --memory 50MB", port);
+    cluster_start("worker", "worker --scheduler 127.0.0.1:%u -- %s", port, train);
+    cluster_ends("worker", 4, CLUSTER_PATIENCE);
+    cluster_said("worker", "the servers hold the text of --data");
+    cluster_ends("scheduler", 4, CLUSTER_PATIENCE);
+    cluster_ends("server", 4, CLUSTER_PATIENCE);
+}
+
+// A line that cannot be read is named by its place, wherever its bucket went.
+static void bad_line(void **state)
+{
+    (void)state;
+    shell("sed '5000s/.*/broken/' data.svm > bad.svm");
+    cluster_start("run", "launch --servers 1 --workers 2 -- train --data bad.svm "
+                         "--format libsvm --shuffle global");
+    cluster_ends("run", 3, CLUSTER_PATIENCE);
+    cluster_said("run", "bad.svm:5000: ");
+}
+
+static int begin(void **state)
+{
+    if (cluster_begin(state) != 0)
+        return -1;
+    tug_ends(0,
+             "synth --rows %d --format libsvm --out data.svm --test-rows 3000 "
+             "--test-out test.svm",
+             ROWS);
+    tug_ends(0, "synth --rows %d --format criteo --out data.criteo", ROWS);
+    tug_ends(0, "%s", words_of("truth", "--data data.svm --deterministic"));
+    shell("mkdir parts && split -n l/6 data.svm parts/");
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cluster_test(worker_dies_in_async),
+        cluster_test(worker_dies_in_ssp),
+        cluster_test(worker_dies_while_dealing),
+        cluster_test(run_goes_on),
+        cluster_test(sorted_data),
+        cluster_test(by_id),
+        cluster_test(refused),
+        cluster_test(no_room),
+        cluster_test(bad_line),
+    };
+    return cmocka_run_group_tests(tests, begin, cluster_end);
+}
