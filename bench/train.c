@@ -31,6 +31,7 @@ static int train_once(const struct bench *b, const char *path, double bytes,
     bench_set(*ret, "examples_per_second",
               (double)r->trained_examples / r->train_seconds);
     bench_set(*ret, "read_bytes_per_second", bytes / r->read_seconds);
+    bench_set(*ret, "memory_of_text", (double)r->data_bytes / bytes);
     mem_free(r);
     return rc;
 }
@@ -43,9 +44,10 @@ static int measure_model(const struct bench *b, const char *path, double bytes,
     TRY(train_once(b, path, bytes, ops, 1, &one, e));
     if (!b->o.json)
         printf("%-4s", ops->name);
-    bench_print(b, one,
-                " 1 thread: {examples_per_second:.0k} k examples/s, reads "
-                "{read_bytes_per_second:.0M} MB/s");
+    bench_print(
+        b, one,
+        " 1 thread: {examples_per_second:.0k} k examples/s, reads "
+        "{read_bytes_per_second:.0M} MB/s, keeps {memory_of_text:.2} of the text");
     if (b->o.threads > 1) {
         TRY(train_once(b, path, bytes, ops, b->o.threads, &all, e));
         bench_set(all, "of_one", bench_get(all, rate) / bench_get(one, rate));

@@ -232,6 +232,35 @@ static void table_as_text(void **state)
     e2e_says("the data has no column 'phone', which --group or --by names");
 }
 
+// Clicks depend on the ad and the device; the data is scored once more for each of them.
+static void importance(void **state)
+{
+    (void)state;
+    tug_ends(0, "eval --from model --data test.csv --json");
+    double auc = e2e_number("auc");
+    tug_ends(0, "eval --from model --data test.csv --importance --json");
+    assert_true(e2e_number("auc") == auc);
+    json_t *o = e2e_json();
+    const json_t *lines = json_object_get(o, "importance");
+    assert_int_equal(json_array_size(lines), 2);
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *line = json_array_get(lines, i);
+        assert_string_equal(json_string_value(json_object_get(line, "column")),
+                            i == 0 ? "ad" : "device");
+        assert_true(cell(line, "auc_drop") > 0.01 && cell(line, "logloss_rise") > 0);
+        assert_true(cell(line, "auc") == auc - cell(line, "auc_drop"));
+    }
+    json_decref(o);
+    tug_ends(0, "eval --from model --data test.csv --importance --only ad+device");
+    assert_non_null(strstr(e2e_out, "  ad+device\n"));
+    tug_ends(2, "eval --from model --data test.csv --importance --only ad+user");
+    e2e_says("--only: the data has no feature column 'user'");
+    tug_ends(2, "eval --from model --data test.csv --only ad");
+    e2e_says("--only is of no use without --importance");
+    tug_ends(2, "eval --from model --data test.csv --importance --by ad");
+    e2e_says("--importance goes without --group and --by");
+}
+
 // A share of the data, at hand in memory or read again, and a file.
 static void validation(void **state)
 {
@@ -313,9 +342,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gauc),          cmocka_unit_test(table),
-        cmocka_unit_test(table_as_text), cmocka_unit_test(validation),
-        cmocka_unit_test(on_a_cluster),  cmocka_unit_test(mistakes),
-        cmocka_unit_test(ml1m),
+        cmocka_unit_test(table_as_text), cmocka_unit_test(importance),
+        cmocka_unit_test(validation),    cmocka_unit_test(on_a_cluster),
+        cmocka_unit_test(mistakes),      cmocka_unit_test(ml1m),
     };
     return cmocka_run_group_tests(tests, begin, e2e_end);
 }
