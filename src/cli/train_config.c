@@ -37,9 +37,9 @@ static void set_penalties(struct rule_params *p, const struct train_options *t,
 static int set_layers(struct model_options *m, const struct train_options *t,
                       const struct options *o, struct err *e)
 {
-    static const char *const names[] = {"hidden",    "cross",      "dropout",
-                                        "data-norm", "batch-norm", "dense-optimizer",
-                                        "dense-lr"};
+    static const char *const names[] = {"hidden",          "cross",     "dropout",
+                                        "pooling",         "data-norm", "batch-norm",
+                                        "dense-optimizer", "dense-lr"};
     for (size_t i = 0; i < sizeof(names) / sizeof(*names) && m->ops->dense == NULL; i++)
         if (options_given(o, names[i]))
             return err_set(e, TUG_EUSAGE, "--%s: an %s model has no layers", names[i],
@@ -57,6 +57,7 @@ static int set_layers(struct model_options *m, const struct train_options *t,
         m->dropout = (float)t->dropout;
     m->batch_norm = t->batch_norm;
     m->data_norm = t->data_norm;
+    m->pooling_mean = t->pooling == 1;
     if (m->data_norm && t->fields != 0)
         return err_set(
             e, TUG_EUSAGE,

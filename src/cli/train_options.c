@@ -85,6 +85,8 @@ static const struct option options[] = {
     {"cross", U64_AT(cross, "N", NULL, 1, 8), "dcn: layers of products (default: 3)"},
     {"dropout", F64_AT(dropout, "P", NULL, 0, 0.99),
      "share of the layers' units that each example is trained without (default: 0)"},
+    {"pooling", CHOICE_AT(pooling, "sum mean", "sum"),
+     "what becomes of the vectors of several features of a field"},
     {"data-norm", FLAG_AT(data_norm),
      "numbers of the data less their mean, by their spread, as both are in what was "
      "trained on (csv's --numeric, multislot's dense slots)"},

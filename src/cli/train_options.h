@@ -46,10 +46,11 @@ struct train_options {
     uint64_t dim;
     int loss;
     double init;
-    const char *hidden; // models with layers, and so the next six
+    const char *hidden; // models with layers, and so the next seven
     uint64_t cross;
     double dropout, dense_lr;
     bool data_norm, batch_norm;
+    int pooling;
     int dense_optimizer;
     // training
     uint64_t epochs, batch, threads, seed;

@@ -27,7 +27,8 @@ int data_norm_open(struct model_work *w)
     d->n = data_norm_numbers(o);
     if (d->n == 0)
         return 0;
-    d->first = mem_zalloc(o->fields * sizeof(*d->first));
+    d->first = mem_zalloc(o->fields * 2 * sizeof(*d->first));
+    d->end = d->first + o->fields;
     d->sums = mem_array(SUMMARY * d->n, sizeof(float));
     if (d->first == NULL || d->sums == NULL)
         return TUG_ENOMEM;
@@ -35,6 +36,7 @@ int data_norm_open(struct model_work *w)
         assert(o->numbers[i].field < o->fields);
         d->first[o->numbers[i].field] = number;
         number += o->numbers[i].n;
+        d->end[o->numbers[i].field] = number;
     }
     return 0;
 }
@@ -69,9 +71,8 @@ static void find_numbers(struct model_norm *d, const struct model_batch *b)
         uint32_t begin = b->start[i], place = 0; // in its field
         for (uint32_t j = begin; j < b->start[i + 1]; j++) {
             place = j > begin && b->slot[j] == b->slot[j - 1] ? place + 1 : 0;
-            uint32_t first = d->first[b->slot[j]];
-            d->number[j] = first > 0 ? first + place : 0;
-            assert(d->number[j] <= d->n);
+            uint32_t number = d->first[b->slot[j]] + place;
+            d->number[j] = number < d->end[b->slot[j]] ? number : 0;
         }
     }
 }

@@ -1,6 +1,6 @@
 // Models with layers: scores against sums in double that are written down from the papers,
 // gradients against finite differences of these, batches against their parts, summaries,
-// dropout.
+// numbers, pooling, dropout.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model/deep.h"
@@ -412,6 +412,48 @@ static void test_summaries(void **state)
     close_world(t);
 }
 
+// The mean of a field's vectors is their sum with values over their number; the linear part
+// adds values up as they are.
+static void test_pooling(void **state)
+{
+    (void)state;
+    static struct metrics_stream stream;
+    struct world *sum = new_world("wide_deep", 0), *mean = new_world("wide_deep", 0);
+    float u[EXAMPLES * FEATURES + KERNEL_PADDING] = {0}, err[2][EXAMPLES];
+    float dense[2][MAX_DENSE] = {{0}};
+    for (size_t i = 0; i < EXAMPLES; i++)
+        for (uint32_t j = sum->start[i]; j < sum->start[i + 1]; j++) {
+            uint32_t n = 0;
+            for (uint32_t k = sum->start[i]; k < sum->start[i + 1]; k++)
+                n += sum->slot[k] == sum->slot[j];
+            u[j] = sum->x[j] / (float)n;
+        }
+    sum->b.u = u;
+    model_work_close(&mean->w);
+    mean->m.options.pooling_mean = true;
+    assert_int_equal(model_work_open(&mean->w, &mean->m, NULL), 0);
+    assert_int_equal(model_reserve(&mean->w, EXAMPLES * FEATURES), 0);
+    mean->w.dense = mean->dense;
+    for (size_t i = 0; i < 2; i++) {
+        struct world *t = i == 0 ? sum : mean;
+        struct model_training training = {
+            .loss = LOSS_SQUARED, .stream = &stream, .dense_gradient = dense[i]};
+        assert_int_equal(model_gradients(&t->w, &t->b, &training, err[i], t->w.gradients),
+                         0);
+    }
+    size_t n = sum->start[EXAMPLES];
+    assert_memory_equal(err[0], err[1], sizeof(err[0]));
+    assert_memory_equal(dense[0], dense[1], sizeof(dense[0]));
+    assert_memory_equal(sum->w.gradients[1], mean->w.gradients[1],
+                        n * DIM * sizeof(float));
+    struct model m;
+    struct model_options o = mean->m.options;
+    o.fields = 0;
+    assert_int_equal(model_init(&m, &o, NULL), TUG_EUSAGE);
+    close_world(sum);
+    close_world(mean);
+}
+
 // Examples of numbers: field 0 has a word, field 1 a number, field 2 two or none.
 struct numbers {
     struct model m;
@@ -594,8 +636,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scores),    cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_parts),     cmocka_unit_test(test_summaries),
-        cmocka_unit_test(test_data_norm), cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_first),     cmocka_unit_test(test_options),
+        cmocka_unit_test(test_data_norm), cmocka_unit_test(test_pooling),
+        cmocka_unit_test(test_dropout),   cmocka_unit_test(test_first),
+        cmocka_unit_test(test_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

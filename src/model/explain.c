@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "model/data_norm.h"
 #include "model/model_internal.h"
+#include "model/pooling.h"
 
 // Puts a pair among the largest, which are few: from the last one up to its place.
 static void keep_pair(struct model_explained *x, struct model_pair p)
@@ -100,11 +101,15 @@ static void rest_fill(struct rest *r, const struct model_batch *b, uint32_t n,
     r->rows[to] = r->rows[to - 1];
 }
 
-static double layers_of(struct model_work *w, const struct model_batch *b)
+// Numbers are normalised already, for with a feature left out others would take its place;
+// and one that is left out is none of those that a mean is of.
+static int layers_of(struct model_work *w, struct model_batch b, double *ret)
 {
     float score;
-    w->model->options.ops->layers(w, b, &score);
-    return (double)score;
+    TRY(pooling(w, &b));
+    w->model->options.ops->layers(w, &b, &score);
+    *ret = (double)score;
+    return 0;
 }
 
 static int add_layers(struct model_work *w, const struct model_batch *b, uint32_t n,
@@ -112,7 +117,8 @@ static int add_layers(struct model_work *w, const struct model_batch *b, uint32_
 {
     struct rest r;
     uint32_t start[2] = {0, n - 1};
-    x->layers = layers_of(w, b);
+    double rest;
+    TRY(layers_of(w, *b, &x->layers));
     int rc = rest_open(&r, n);
     for (uint32_t i = 0; i < n && rc == 0; i++) {
         rest_fill(&r, b, n, i);
@@ -123,7 +129,9 @@ static int add_layers(struct model_work *w, const struct model_batch *b, uint32_
                                    .u = r.u,
                                    .slot = r.slot,
                                    .label = b->label};
-        x->feature[i].layers = x->layers - layers_of(w, &part);
+        rc = layers_of(w, part, &rest);
+        if (rc == 0)
+            x->feature[i].layers = x->layers - rest;
     }
     rest_free(&r);
     return rc;
@@ -145,23 +153,25 @@ int model_explain(struct model_work *w, const struct model_batch *example,
                   struct model_explained *x, struct err *e)
 {
     const struct model *m = w->model;
-    struct model_batch one = *example;
-    const struct model_batch *b = &one;
-    uint32_t n = b->start[1] - b->start[0];
+    struct model_batch one = *example, whole; // normalised; and pooled, too
+    uint32_t n = one.start[1] - one.start[0];
     float score;
     if (data_norm(w, &one, NULL) != 0)
+        return err_nomem(e, "an explanation");
+    whole = one;
+    if (pooling(w, &whole) != 0)
         return err_nomem(e, "an explanation");
     memset(x->feature, 0, n * sizeof(*x->feature));
     x->linear = x->pairs = x->layers = 0;
     x->n_pairs = 0;
     x->all_pairs = 0;
     x->bias = (double)w->dense[0];
-    m->options.ops->forward(w, b, &score);
+    m->options.ops->forward(w, &whole, &score);
     x->score = (double)(w->dense[0] + score);
-    double size = fabs(x->bias) + add_linear(m, b, n, x);
+    double size = fabs(x->bias) + add_linear(m, &whole, n, x);
     if (m->options.ops->pair != NULL)
-        size += add_pairs(m, b, n, x);
-    if (m->options.ops->layers != NULL && add_layers(w, b, n, x) != 0)
+        size += add_pairs(m, &whole, n, x);
+    if (m->options.ops->layers != NULL && add_layers(w, &one, n, x) != 0)
         return err_nomem(e, "an explanation");
     return check_sum(m, x, size + fabs(x->layers), e);
 }

@@ -24,13 +24,14 @@ struct world {
 };
 static struct world t;
 
-static void open_world(const char *name)
+static void open_world(const char *name, bool mean)
 {
     struct model_options o = {0};
     assert_int_equal(model_find(name, &o.ops, NULL), 0);
     model_defaults(&o, o.ops, RULE_ADAGRAD);
     o.dim = 3;
     o.fields = FIELDS;
+    o.pooling_mean = mean;
     if (o.hidden[0] != 0) {
         o.hidden[0] = 6;
         o.hidden[1] = 5;
@@ -85,7 +86,7 @@ static double score_of(uint32_t set)
             u[to] = t.u[i];
             slot[to] = t.slot[i];
         }
-    model_scores(&t.w, &b, &score);
+    assert_int_equal(model_scores(&t.w, &b, &score), 0);
     return (double)score;
 }
 
@@ -98,13 +99,14 @@ static void parts_are_what_they_change(void **state)
 {
     (void)state;
     static const char *const names[] = {"lr",        "fm",     "ffm", "mlp",
-                                        "wide_deep", "deepfm", "dcn"};
-    for (size_t k = 0; k < sizeof(names) / sizeof(*names); k++) {
+                                        "wide_deep", "deepfm", "dcn", "wide_deep"};
+    enum { N = sizeof(names) / sizeof(*names) };
+    for (size_t k = 0; k < N; k++) {
         struct model_explained_feature feature[FEATURES];
         struct model_pair pair[PAIRS];
         struct model_explained x = {.feature = feature, .pair = pair, .max_pairs = PAIRS};
         uint32_t all = (1u << FEATURES) - 1;
-        open_world(names[k]);
+        open_world(names[k], k == N - 1);
         assert_int_equal(model_explain(&t.w, &t.b, &x, NULL), 0);
         assert_near(x.score, score_of(all) + (double)t.dense[0]);
         for (uint32_t i = 0; i < FEATURES; i++)
@@ -126,7 +128,7 @@ static void largest_pairs_come_first(void **state)
     struct model_pair all[PAIRS], few[4];
     struct model_explained a = {.feature = feature, .pair = all, .max_pairs = PAIRS},
                            f = {.feature = feature, .pair = few, .max_pairs = 4};
-    open_world("fm");
+    open_world("fm", false);
     assert_int_equal(model_explain(&t.w, &t.b, &a, NULL), 0);
     assert_int_equal(model_explain(&t.w, &t.b, &f, NULL), 0);
     assert_int_equal(f.n_pairs, 4);
@@ -149,7 +151,7 @@ static void what_is_not_told_is_found_out(void **state)
     struct model_explained x = {.feature = feature};
     struct err e;
     assert_int_equal(model_register(&toy, NULL), 0);
-    open_world("toy");
+    open_world("toy", false);
     assert_int_equal(model_explain(&t.w, &t.b, &x, &e), TUG_EINTERNAL);
     assert_non_null(strstr(e.text, "model toy has parts that it does not tell of"));
     model_work_close(&t.w);

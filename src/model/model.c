@@ -11,6 +11,7 @@
 #include "model/data_norm.h"
 #include "model/layers.h"
 #include "model/model_internal.h"
+#include "model/pooling.h"
 #include "rule/rule.h"
 
 // The registry.
@@ -112,6 +113,9 @@ int model_init(struct model *m, const struct model_options *o, struct err *e)
     *m = (struct model){.options = *o, .kernels = kernels_get()};
     if (o->ops->check != NULL)
         TRY(o->ops->check(o, e));
+    if (o->pooling_mean && o->fields == 0)
+        return err_set(e, TUG_EUSAGE, "--pooling mean: an %s model has no fields",
+                       o->ops->name);
     for (size_t i = 0; i < o->n_numbers; i++)
         if (o->numbers[i].field >= o->fields)
             return err_set(e, TUG_EUSAGE,
@@ -221,6 +225,7 @@ int model_work_open(struct model_work *w, const struct model *m, struct err *e)
     size_t bytes = (w->stride * ops->at_once + KERNEL_PADDING) * sizeof(float);
     w->kept = mem_aligned(64, bytes);
     if (w->kept == NULL || model_reserve(w, 64) != 0 || data_norm_open(w) != 0 ||
+        pooling_open(w) != 0 ||
         accessor_scratch_init(&w->apply, &m->accessor, m->kernels, NULL) != 0) {
         model_work_close(w);
         return err_nomem(e, "a thread's scratch");
@@ -260,6 +265,7 @@ void model_work_close(struct model_work *w)
     mem_free(w->kept);
     free_rows(&w->rows);
     data_norm_close(w);
+    pooling_close(w);
     accessor_scratch_fini(&w->apply);
     *w = (struct model_work){0};
 }
@@ -288,12 +294,19 @@ int model_reserve(struct model_work *w, size_t n)
 
 // Batches of any size.
 
+// The batch as the model is to see it. In training summaries are added to.
+static int prepare(struct model_work *w, struct model_batch *b, float *ret_summaries)
+{
+    TRY(data_norm(w, b, ret_summaries));
+    return pooling(w, b);
+}
+
 int model_scores(struct model_work *w, const struct model_batch *b, float *ret_scores)
 {
     const struct model_ops *ops = w->model->options.ops;
     for (size_t i = 0; i < b->n; i += ops->at_once) {
         struct model_batch part = model_part(b, i, ops->at_once);
-        TRY(data_norm(w, &part, NULL));
+        TRY(prepare(w, &part, NULL));
         ops->forward(w, &part, ret_scores + i);
     }
     return 0;
@@ -309,7 +322,7 @@ static int part_gradients(struct model_work *w, const struct model_batch *b,
     struct model_batch in_training = *b;
     in_training.training = true;
     t->bad = 0;
-    TRY(data_norm(w, &in_training, t->dense_gradient + w->model->norm));
+    TRY(prepare(w, &in_training, t->dense_gradient + w->model->norm));
     b = &in_training;
     ops->forward(w, b, scores);
     for (size_t i = 0; i < b->n; i++) {

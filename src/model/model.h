@@ -81,7 +81,8 @@ struct model_options {
     uint32_t cross; // layers of products (dcn); 0: the model has none
     float dropout;  // the share of units that a training example lacks
     bool batch_norm;
-    bool data_norm; // values of these fields are normalised (model/data_norm.h):
+    bool pooling_mean; // else sum
+    bool data_norm;    // values of these fields are normalised (model/data_norm.h):
     uint32_t n_numbers;
     struct model_numbers {
         uint32_t field, n; // which one, and how many numbers it has
@@ -149,10 +150,15 @@ struct model_work {
     size_t stride;                         // floats of it for an example
     struct model_norm {                    // of data_norm
         size_t n, cap;                     // numbers; features that there is room for
-        uint32_t *first; // of each field its first number, from 1 on; or 0
+        uint32_t *first, *end;             // of each field its numbers, from 1 on; or 0
         float *sums, *values;
         uint32_t *number; // of each feature
     } norm;
+    struct model_pool {   // of pooling
+        uint32_t *counts; // of each field
+        float *u;
+        size_t cap;
+    } pool;
     // For models without `step`:
     struct accessor_scratch apply;
     struct model_rows { // the distinct rows of a part, with room for `features`

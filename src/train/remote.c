@@ -218,8 +218,8 @@ uint64_t remote_options_hash(const struct train_config *c)
                         c->reduce_mean, c->schedule.kind, c->schedule.a, c->schedule.b,
                         c->valid_fraction);
     if (rc == 0)
-        rc = buf_printf(&b, " %s %u %a %d %d %u", hidden, m->cross, (double)m->dropout,
-                        m->batch_norm, m->data_norm, k->in_flight);
+        rc = buf_printf(&b, " %s %u %a %d %d %d %u", hidden, m->cross, (double)m->dropout,
+                        m->batch_norm, m->data_norm, m->pooling_mean, k->in_flight);
     for (size_t i = 0; i < 3 && rc == 0; i++)
         rc = buf_printf(&b, " %d %u %a %a %a %a %a %a %a %a", rules[i]->kind,
                         rules[i]->block, (double)rules[i]->lr, (double)rules[i]->l1,

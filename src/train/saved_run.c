@@ -38,10 +38,10 @@ static json_t *layers_to_json(const struct model_options *m)
 {
     char hidden[MODEL_HIDDEN_TEXT_MAX];
     model_hidden_print(m->hidden, hidden);
-    return json_pack("{s:s, s:i, s:f, s:b, s:b, s:o}", "hidden", hidden, "cross",
+    return json_pack("{s:s, s:i, s:f, s:b, s:b, s:s, s:o}", "hidden", hidden, "cross",
                      (int)m->cross, "dropout", (double)m->dropout, "batch-norm",
-                     m->batch_norm, "data-norm", m->data_norm, "dense",
-                     rule_to_json(&m->dense));
+                     m->batch_norm, "data-norm", m->data_norm, "pooling",
+                     m->pooling_mean ? "mean" : "sum", "dense", rule_to_json(&m->dense));
 }
 
 static json_t *options_to_json(const struct saved_options *o)
@@ -207,6 +207,7 @@ static void get_layers(struct json_fields *f, const json_t *o, struct model_opti
     ret->dropout = (float)get_real(f, o, "dropout");
     ret->batch_norm = get_bool(f, o, "batch-norm");
     ret->data_norm = get_bool(f, o, "data-norm");
+    ret->pooling_mean = get_choice(f, o, "pooling", "sum", "mean");
     get_rule(f, o, "dense", &ret->dense);
 }
 

@@ -5,8 +5,12 @@
 #include "base/random.h"
 #include "kit/processes.h"
 
-static const char *const models[] = {"mlp", "wide_deep",        "deepfm",
-                                     "dcn", "mlp --batch-norm", "dcn --batch-norm"};
+static const char *const models[] = {"mlp",
+                                     "wide_deep",
+                                     "deepfm",
+                                     "dcn",
+                                     "mlp --batch-norm --pooling mean",
+                                     "dcn --batch-norm"};
 enum { N_MODELS = sizeof(models) / sizeof(*models) };
 
 static const char small[] = "--dim 4 --hidden 16,8 --data-in memory --json";
@@ -110,6 +114,7 @@ static void refused(void **state)
     (void)state;
     static const char *const cases[][2] = {
         {"--model fm --hidden 8", "--hidden: an fm model has no layers"},
+        {"--model ffm --pooling mean", "--pooling: an ffm model has no layers"},
         {"--model ffm --batch-norm", "--batch-norm: an ffm model has no layers"},
         {"--model lr --dropout 0.5", "--dropout: an lr model has no layers"},
         {"--model mlp --hidden 8,0", "--hidden: '8,0' is not a list of layers"},
@@ -189,6 +194,7 @@ static void numbers_are_normalised(void **state)
             cluster_fail("numbers %d: AUC %.5f", i, auc);
         tug_ends(0, "eval --from one --data %s --json", test);
         assert_true(e2e_number("auc") > auc - 1e-4 && e2e_number("auc") < auc + 1e-4);
+        tug_ends(0, "predict --from one --data %s --explain --json", test);
         files_remove("many");
         tug_ends(0, "%s --epochs 1 --threads 3 --out many", all);
         tug_ends(0, "%s --epochs 2 --threads 2 --out many --resume", all);

@@ -148,8 +148,9 @@ def normalise(p, n, z, norms):
     return z * p[f"scale{n}"] + p[f"b{n}"]
 
 
-def scores(model, p, x, norms=None):
-    e = torch.einsum("nfk,kd->nfd", x, p["v"])  # of each field the sum of its features' vectors
+def scores(model, p, x, norms=None, mean=False):
+    of = x / (x != 0).sum(2, keepdim=True).clamp_min(1) if mean else x
+    e = torch.einsum("nfk,kd->nfd", of, p["v"])  # of each field the sum of its features' vectors
     flat = e.reshape(len(x), FIELDS * DIM)
     hidden = flat
     for n in range(len(HIDDEN)):
@@ -207,7 +208,8 @@ class Trainer:
         """Of rows by the sum or the mean of the examples' losses, of layers by the mean."""
         for t in self.p.values():
             t.grad = None
-        losses = loss_of(self.run.loss, scores(self.model, self.p, x, self.norms), label)
+        losses = loss_of(self.run.loss, scores(self.model, self.p, x, self.norms, self.run.pool),
+                         label)
         losses.sum().backward()
         for name, t in self.p.items():
             t.grad = torch.zeros_like(t) if t.grad is None else t.grad
@@ -256,15 +258,15 @@ class Run:
     """Settings of a run: which rules and rates, in tug's words and for PyTorch. The rates move
     weights far enough that rounding of the weights themselves is little beside."""
 
-    def __init__(self, rule, reduce="mean", data="logistic", norm=False):
+    def __init__(self, rule, reduce="mean", data="logistic", norm=False, pool=False):
         hogwild = data == "once"
-        self.rule, self.data, self.norm = rule, data, norm
+        self.rule, self.data, self.norm, self.pool = rule, data, norm, pool  # pool: mean
         self.loss = "squared" if data == "squared" else "logistic"
         self.mean = reduce == "mean" and not hogwild
         rows = 1 if self.mean else 1 / 250
         self.lr, self.latent_lr, self.dense_lr = {
             "sgd": (0.5 * rows, 2 * rows, 0.3), "adagrad": (0.2, 0.1, 0.01)}[rule]
-        self.name = f"{rule}, {reduce}, {data}{', batch norm' if norm else ''}"
+        self.name = f"{rule}, {reduce}, {data}{', norm' if norm else ''}{', mean' if pool else ''}"
         self.rules = f"--optimizer {rule} --dense-optimizer {'sgd' if rule == 'sgd' else 'adam'}"
         self.words = (f"{self.rules} --lr {self.lr} --latent-lr {self.latent_lr}"
                       f" --dense-lr {self.dense_lr}"
@@ -273,7 +275,8 @@ class Run:
 
 RUNS = (Run("sgd", "sum"), Run("sgd", "mean"), Run("adagrad", "sum"), Run("adagrad", "mean"),
         Run("sgd", data="squared"), Run("sgd", data="once"), Run("sgd", data="large"),
-        Run("sgd", data="once", norm=True))
+        Run("sgd", data="once", norm=True),
+        Run("sgd", data="once", pool=True))
 
 
 # ---------------------------------------------------------------- comparisons
@@ -303,12 +306,12 @@ def compare_step(what, got, after, trainer):
         compare((trainer.run.name, name, what), got[name], wanted, allowed)
 
 
-def check_scores(what, model, p, running, save, path, examples):
+def check_scores(what, model, run, p, running, save, path, examples):
     out = torch.tensor([float(line) for line in tug(
         f"predict --from {save} --data {path} --raw").split()], dtype=torch.double)
     for dtype in (torch.float, torch.double):
         wanted = scores(model, of_type(p, dtype), matrices(examples, dtype)[1],
-                        of_type(running, dtype)).double()
+                        of_type(running, dtype), run.pool).double()
         assert wanted.std() > 0.01, "scores say something"
         compare(("scores", what, dtype), out, wanted, SCORES * (1 + wanted.abs()))
 
@@ -319,7 +322,7 @@ def check_run(model, run, batches, test):
              + (f" --cross {CROSS}" if model == "dcn" else "") +
              f" --init 0.5 --hidden {','.join(map(str, HIDDEN))} --loss {run.loss}"
              " --l2 0 --prior 0 --epochs 1 --data-in memory --quiet"
-             + (" --batch-norm" if run.norm else ""))
+             + (" --batch-norm" if run.norm else "") + (" --pooling mean" if run.pool else ""))
     still = run.rules + " --lr 1e-30 --latent-lr 1e-30 --dense-lr 1e-30"  # the first weights
     name = f"{model}.{RUNS.index(run)}"
     files = [f"{run.data}.{n}" for n in range(len(batches))]
@@ -327,7 +330,7 @@ def check_run(model, run, batches, test):
     first, _, running = parameters_of(model, f"{name}.first", run.norm)
     for t in first.values():
         t[t.abs() < 1e-20] = 0  # as they were: a unit that is 0 is not one that is a little above
-    check_scores(f"{model}, no batch", model, first, running, f"{name}.first",
+    check_scores(f"{model}, no batch", model, run, first, running, f"{name}.first",
                  f"{run.data}.test", test)
     trainers = [Trainer(model, first, run, dtype) for dtype in (torch.double, torch.float)]
     seen, before = set(), ""
@@ -348,7 +351,8 @@ def check_run(model, run, batches, test):
             for what, wanted in trainer.running().items():
                 compare((run.name, what, f"{model}, batch {n + 1}, {trainer.dtype}"),
                         running[what], wanted, SCORES * (1 + wanted.abs()))
-    check_scores(f"{model}, {run.name}", model, got, running, save, f"{run.data}.test", test)
+    check_scores(f"{model}, {run.name}", model, run, got, running, save, f"{run.data}.test",
+                 test)
 
 
 def main():
