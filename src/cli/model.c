@@ -27,6 +27,7 @@ static int open_data(struct opened_model *m, const struct model_values *v, bool 
         .fields = m->run.options.model.fields,
         .labels = labels,
         .drop = v->drop,
+        .columns = v->columns,
         .allow_missing = v->allow_missing,
         .slots = v->slots,
     };

@@ -16,7 +16,7 @@ struct model_values {
     const char *from;
     struct option_list data;
     int format; // 0: as the model was trained
-    const char *drop, *slots, *pipe_command;
+    const char *drop, *columns, *slots, *pipe_command;
     bool allow_missing;
     uint64_t threads;
     uint64_t max_bad_lines;
@@ -33,6 +33,9 @@ struct model_values {
          "format of the data; by default the one that the model was trained on"},        \
         {"drop", STRING_AT(model.drop, "COLUMN,..."),                                    \
          "csv: columns to ignore, with which the model was not trained"},                \
+        {"columns", STRING_AT(model.columns, "NAME,..."),                                \
+         "csv: names of the columns of files that have no header, where they are not "   \
+         "those that the model was trained on"},                                         \
         {"allow-missing", FLAG_AT(model.allow_missing),                                  \
          "csv, multislot: feature columns of the model may be missing; they count as "   \
          "empty"},                                                                       \

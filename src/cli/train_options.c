@@ -58,7 +58,15 @@ static const struct option options[] = {
      "columns to leave out, such as ids that no new example shares; '' is the column "
      "whose name is empty"},
     {"numeric", STRING_AT(numeric, "COLUMN,..."),
-     "columns taken as numbers; the others are words"},
+     "columns taken as numbers; the others are words. COLUMN:log takes log(1 + number)"},
+    {"lists", STRING_AT(lists, "COLUMN,..."),
+     "columns with several words in a cell, each of which is a feature"},
+    {"list-separator", STRING_AT(list_separator, "C"),
+     "what separates the words of a cell (default: |)"},
+    {"missing", STRING_AT(missing, "WORD,..."),
+     "words that stand for an empty cell, as NA,null"},
+    {"columns", STRING_AT(columns, "NAME,..."),
+     "names of the columns of files that have no header"},
     {"weight-column", STRING_AT(weight_column, "COLUMN"),
      "column of the examples' weights"},
     {"allow-missing", FLAG_AT(allow_missing),
@@ -316,10 +324,21 @@ static int parse_separator(const char *text, char *ret, struct err *e)
     return 0;
 }
 
+// One character, for it is looked for in words.
+static int parse_list_separator(const char *text, char *ret, struct err *e)
+{
+    *ret = text != NULL ? text[0] : (char)0;
+    return text == NULL || (strlen(text) == 1 && strchr("\"\r\n", *text) == NULL)
+               ? 0
+               : err_set(e, TUG_EUSAGE, "--list-separator: '%.200s' is not one character",
+                         text);
+}
+
 static int check_csv(const struct options *o, struct err *e)
 {
-    static const char *const names[] = {"label",         "drop",      "numeric",
-                                        "weight-column", "separator", "allow-missing"};
+    static const char *const names[] = {
+        "label",         "drop",  "numeric",        "weight-column", "separator",
+        "allow-missing", "lists", "list-separator", "missing",       "columns"};
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
         if (options_given(o, names[i]))
             return err_set(e, TUG_EUSAGE, "--%s works only with --format csv", names[i]);
@@ -336,6 +355,7 @@ int train_options_check(const struct train_options *t, const struct options *o,
     TRY(parse_valid(t->valid, &s, e));
     TRY(parse_save_every(t->save_every, &s, e));
     TRY(parse_separator(t->separator, &s.separator, e));
+    TRY(parse_list_separator(t->list_separator, &s.list_separator, e));
     if (!options_given(o, "format") && t->resume != TRAIN_RESUME && t->init_from == NULL)
         return err_set(e, TUG_EUSAGE,
                        "--format is missing: the format of the data, one "

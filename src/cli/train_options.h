@@ -34,6 +34,7 @@ struct train_options {
     const char *pipe_command;
     int format;
     const char *label, *drop, *numeric, *weight_column, *separator; // csv
+    const char *lists, *list_separator, *missing, *columns;         // csv
     bool allow_missing;                                             // csv
     const char *slots;                                              // multislot
     uint64_t fields;
@@ -93,7 +94,7 @@ struct train_settings {
     const char *valid;                  // a path, or NULL
     double valid_fraction;              // in (0, 1), or 0
     uint64_t save_passes, save_batches; // 0: not so
-    char separator;
+    char separator, list_separator;
 };
 
 // Takes the texts apart and refuses combinations that make no sense. TUG_EUSAGE.

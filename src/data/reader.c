@@ -210,6 +210,9 @@ static int check_csv_only(const struct reader_options *o, const char *format,
     TRY(only_csv(o->drop, "--drop", format, e));
     TRY(only_csv(o->numeric, "--numeric", format, e));
     TRY(only_csv(o->weight_column, "--weight-column", format, e));
+    TRY(only_csv(o->lists, "--lists", format, e));
+    TRY(only_csv(o->missing, "--missing", format, e));
+    TRY(only_csv(o->columns, "--columns", format, e));
     return only_csv(o->separator != 0 && o->separator != ',' ? separator : NULL,
                     "--separator", format, e);
 }
@@ -246,7 +249,8 @@ static int open_complete(struct reader **ret, const struct reader_options *o,
     r->labels = o->labels;
     r->schema = make_schema(o, ops->name);
     int rc = r->schema != NULL ? 0 : err_nomem(e, "a reader");
-    if (rc == 0 && ops->adopt != NULL && (r->schema->columns > 0 || !ops->header))
+    if (rc == 0 && ops->adopt != NULL &&
+        (r->schema->columns > 0 || r->headless || !ops->header))
         rc = ops->adopt(r, e);
     if (rc == 0)
         *ret = r;
@@ -291,7 +295,7 @@ uint32_t reader_slots(const struct reader *r)
 
 bool reader_has_header(const struct reader *r)
 {
-    return r->ops->header;
+    return r->ops->header && !r->headless;
 }
 
 static size_t without_return(const char *line, size_t len)
@@ -302,7 +306,7 @@ static size_t without_return(const char *line, size_t len)
 int reader_header(struct reader *r, const char *line, size_t len,
                   const struct reader_layout **ret, struct err *e)
 {
-    assert(r->ops->header);
+    assert(reader_has_header(r));
     return r->ops->read_header(r, line, without_return(line, len), ret, e);
 }
 

@@ -60,7 +60,11 @@ struct reader_options {
     const char *label_column; // else the first column
     const char *drop; // "a,b,c"; with a schema also columns that it does not know. "" is
                       // the column whose name is empty
-    const char *numeric; // "a,b": taken as numbers (value), not as text
+    const char *numeric; // "a,b:log": taken as numbers (value), not as text
+    const char *lists;   // "a,b": several words in a cell
+    char list_separator; // between them; 0: not said; else '|'
+    const char *missing; // "NA,null": words that stand for an empty cell
+    const char *columns; // "a,b": names of the columns of files, which have no header
     const char *weight_column;
     char separator;      // 0: not said; else ','
     bool allow_missing;  // feature columns of the schema may be absent
@@ -81,7 +85,7 @@ void reader_close(struct reader *r);
 // (unknown) for libffm without `fields`.
 uint32_t reader_slots(const struct reader *r);
 
-// Whether the first line of every file is a header (csv).
+// Whether the first line of every file is a header (csv, unless its columns are given).
 bool reader_has_header(const struct reader *r);
 
 // The first line of a file (csv): where the columns of the schema lie in it. Without a
@@ -143,6 +147,10 @@ int reader_header_names(const char *line, size_t len, char separator, struct sch
 // The next name of "a,b,c", which begins as *list; false when there is none left, and of
 // NULL. Every name between commas counts, also an empty one.
 bool reader_next_name(const char **list, const char **ret, size_t *ret_len);
+
+// The same of --numeric, where ":log" behind a name says how and is not part of it.
+bool reader_next_number(const char **list, const char **ret, size_t *ret_len,
+                        enum schema_use *ret_use);
 
 // By which the data is read: complete from the beginning, but for the columns of csv, which
 // the first header decides.

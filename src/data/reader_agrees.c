@@ -15,6 +15,27 @@ bool reader_next_name(const char **list, const char **ret, size_t *ret_len)
     return true;
 }
 
+bool reader_next_number(const char **list, const char **ret, size_t *ret_len,
+                        enum schema_use *ret_use)
+{
+    static const struct {
+        const char *text;
+        enum schema_use use;
+    } hows[] = {{":log", SCHEMA_LOGS}, {":value", SCHEMA_NUMBERS}};
+    if (!reader_next_name(list, ret, ret_len))
+        return false;
+    *ret_use = SCHEMA_NUMBERS;
+    for (size_t i = 0; i < sizeof hows / sizeof hows[0]; i++) {
+        size_t n = strlen(hows[i].text);
+        if (*ret_len <= n || memcmp(*ret + *ret_len - n, hows[i].text, n) != 0)
+            continue;
+        *ret_len -= n;
+        *ret_use = hows[i].use;
+        break;
+    }
+    return true;
+}
+
 // The column of a use; NULL: there is none.
 static const char *column_of(const struct schema *s, enum schema_use use)
 {
@@ -57,13 +78,53 @@ static void numeric_agrees(const struct schema *s, const char *list,
 {
     const char *name;
     size_t len;
+    enum schema_use use, wanted;
+    while (reader_next_number(&list, &name, &len, &wanted))
+        if (!find_use(s, name, len, &use) || use != wanted)
+            reader_add_clause(text,
+                              "--numeric '%s', but the model was not trained on %s of "
+                              "that column",
+                              show(name, len).text,
+                              wanted == SCHEMA_LOGS ? "logarithms" : "numbers");
+}
+
+static void lists_agree(const struct schema *s, const char *list, char text[ERR_TEXT_MAX])
+{
+    const char *name;
+    size_t len;
     enum schema_use use;
     while (reader_next_name(&list, &name, &len))
-        if (!find_use(s, name, len, &use) || use != SCHEMA_NUMBERS)
+        if (!find_use(s, name, len, &use) || use != SCHEMA_LISTS)
             reader_add_clause(text,
-                              "--numeric '%s', but the model was not trained on numbers "
-                              "of that column",
+                              "--lists '%s', but the model was not trained on several "
+                              "words of that column",
                               show(name, len).text);
+}
+
+static bool has_setting(const struct schema *s, enum schema_use kind, const char *word,
+                        size_t len)
+{
+    const char *known;
+    for (size_t at = 0; schema_next_setting(s, kind, &at, &known);)
+        if (strlen(known) == len && memcmp(known, word, len) == 0)
+            return true;
+    return false;
+}
+
+static void settings_agree(const struct reader_options *o, char text[ERR_TEXT_MAX])
+{
+    const char *list = o->missing, *word;
+    size_t len;
+    while (reader_next_name(&list, &word, &len))
+        if (!has_setting(o->schema, SCHEMA_MISSING, word, len))
+            reader_add_clause(text,
+                              "--missing '%s', but the model was trained with that as a "
+                              "word",
+                              show(word, len).text);
+    if (o->list_separator != 0 &&
+        !has_setting(o->schema, SCHEMA_LIST_SEPARATOR, &o->list_separator, 1))
+        reader_add_clause(text, "--list-separator '%c', but the model's data has another",
+                          o->list_separator);
 }
 
 static void drop_agrees(const struct schema *s, const char *list, char text[ERR_TEXT_MAX])
@@ -96,6 +157,8 @@ static void columns_agree(const struct reader_options *o, char text[ERR_TEXT_MAX
     column_agrees(s, "--label", o->label_column, SCHEMA_LABEL, "a label", text);
     column_agrees(s, "--weight-column", o->weight_column, SCHEMA_WEIGHT, "weights", text);
     numeric_agrees(s, o->numeric, text);
+    lists_agree(s, o->lists, text);
+    settings_agree(o, text);
     drop_agrees(s, o->drop, text);
 }
 

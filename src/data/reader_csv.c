@@ -13,8 +13,10 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <strings.h>
 
 #include "base/alloc.h"
+#include "base/maths.h"
 #include "base/plural.h"
 
 // ---------------------------------------------------------------- fields
@@ -74,27 +76,50 @@ static void csv_close(struct reader *r)
     mem_free(c->drop);
     mem_free(c->numeric);
     mem_free(c->weight);
+    mem_free(c->lists);
+    mem_free(c->missing);
+    mem_free(c->names);
+    mem_free(c->empty);
     mem_free(c);
+}
+
+static int copy_options(struct csv *c, const struct reader_options *o, struct err *e)
+{
+    TRY(copy_option(&c->label, o->label_column, e));
+    TRY(copy_option(&c->drop, o->drop, e));
+    TRY(copy_option(&c->numeric, o->numeric, e));
+    TRY(copy_option(&c->weight, o->weight_column, e));
+    TRY(copy_option(&c->lists, o->lists, e));
+    TRY(copy_option(&c->missing, o->missing, e));
+    TRY(copy_option(&c->names, o->columns, e));
+    size_t at = 0;
+    const char *names;
+    if (c->names == NULL && o->schema != NULL &&
+        schema_next_setting(o->schema, SCHEMA_HEADER, &at, &names))
+        TRY(copy_option(&c->names, names, e));
+    c->base.headless = c->names != NULL;
+    return 0;
 }
 
 static int csv_open(struct reader **ret, const struct reader_options *o, struct err *e)
 {
+    char lists = o->list_separator;
     if (o->separator == '"' || o->separator == '\n' || o->separator == '\r')
         return err_set(e, TUG_EUSAGE,
                        "a quote or a line end cannot be the csv separator");
+    if (lists == '"' || lists == '\n' || lists == '\r' ||
+        (lists != 0 && o->lists == NULL && o->schema == NULL))
+        return err_set(e, TUG_EUSAGE,
+                       "--list-separator needs --lists, and cannot be a quote or a line "
+                       "end");
     struct csv *c = mem_zalloc(sizeof *c);
     if (c == NULL)
         return err_nomem(e, "a reader");
     c->separator = o->separator;
     c->allow_missing = o->allow_missing;
     c->drop_elsewhere = o->drop_elsewhere;
-    int rc = copy_option(&c->label, o->label_column, e);
-    if (rc == 0)
-        rc = copy_option(&c->drop, o->drop, e);
-    if (rc == 0)
-        rc = copy_option(&c->numeric, o->numeric, e);
-    if (rc == 0)
-        rc = copy_option(&c->weight, o->weight_column, e);
+    c->list_separator = lists;
+    int rc = copy_options(c, o, e);
     if (rc != 0) {
         csv_close(&c->base);
         return rc;
@@ -106,8 +131,10 @@ static int csv_open(struct reader **ret, const struct reader_options *o, struct 
 static int csv_adopt(struct reader *r, struct err *e)
 {
     struct csv *c = (void *)r;
-    c->given = true;
-    return csv_take_schema(c, e);
+    c->given = r->schema->columns > 0;
+    if (c->given)
+        TRY(csv_take_schema(c, e));
+    return c->names != NULL ? csv_take_names(c, e) : 0;
 }
 
 // ---------------------------------------------------------------- lines
@@ -140,11 +167,23 @@ static int text_key(const struct field *f, uint64_t seed, uint64_t *ret, struct 
     return 0;
 }
 
+// "true" and "yes" are 1, "false" and "no" 0, however they are written.
+static bool truth(const struct field *f, float *ret)
+{
+    static const char *const words[] = {"false", "no", "true", "yes"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strlen(words[i]) == f->len && strncasecmp(words[i], f->text, f->len) == 0) {
+            *ret = i < 2 ? 0 : 1;
+            return true;
+        }
+    return false;
+}
+
 static int field_number(const char *what, const struct column *column,
                         const struct field *f, float *ret, struct err *e)
 {
     enum number_status status = number_parse(f->text, f->len, ret);
-    if (status == NUMBER_OK)
+    if (status == NUMBER_OK || truth(f, ret))
         return 0;
     char where[64];
     snprintf(where, sizeof where, " of column '%s'",
@@ -162,22 +201,72 @@ static int take_weight(const struct column *column, const struct field *f, float
     return 0;
 }
 
+// log(1 + v), and the same with the sign of negative numbers.
+static float signed_log(float v)
+{
+    double l = maths_log(1 + fabs((double)v));
+    return (float)(v < 0 ? -l : l);
+}
+
 // A feature goes behind new->nnz.
 static int take_feature(const struct column *column, const struct field *f,
                         struct examples *x, struct example *new, struct err *e)
 {
     size_t k = new->nnz;
     x->value[k] = 1;
-    if (column->use == SCHEMA_WORDS) {
+    if (column->use == SCHEMA_WORDS || column->use == SCHEMA_LISTS) {
         TRY(text_key(f, column->seed, &x->key[k], e));
     } else {
         x->key[k] = column->seed;
         TRY(field_number("value", column, f, &x->value[k], e));
+        if (column->use == SCHEMA_LOGS)
+            x->value[k] = signed_log(x->value[k]);
         new->has_values |= x->value[k] != 1;
     }
     x->slot[k] = (uint16_t)column->slot;
     new->nnz++;
     return 0;
+}
+
+// Every word of a cell is a feature. `f` has no doubled quotes.
+static int take_words(const struct csv *c, const struct column *column,
+                      const struct field *f, struct examples *x, struct example *new,
+                      struct err *e)
+{
+    const char *p = f->text, *end = p + f->len;
+    for (;; p++) {
+        const char *stop = memchr(p, c->list_separator, (size_t)(end - p));
+        const struct field word = {.text = p,
+                                   .len = (size_t)((stop != NULL ? stop : end) - p)};
+        if (!csv_is_empty(c, word.text, word.len))
+            TRY(take_feature(column, &word, x, new, e));
+        if (stop == NULL)
+            return 0;
+        p = stop;
+    }
+}
+
+static int take_list(const struct csv *c, const struct column *column,
+                     const struct field *f, struct examples *x, struct example *new,
+                     struct err *e)
+{
+    if (!f->doubled)
+        return take_words(c, column, f, x, new, e);
+    char *text = mem_alloc(f->len);
+    if (text == NULL)
+        return err_nomem(e, "a csv field");
+    const struct field plain = {.text = text, .len = csv_unquote(f, text)};
+    int rc = take_words(c, column, &plain, x, new, e);
+    mem_free(text);
+    return rc;
+}
+
+static int take_label(const struct csv *c, const struct field *f, float *ret,
+                      struct err *e)
+{
+    if (f->len == 0 && !c->base.labels)
+        return 0;
+    return truth(f, ret) ? 0 : reader_label(&c->base, f->text, f->len, ret, e);
 }
 
 // One field of an example.
@@ -187,17 +276,21 @@ static int take_field(const struct csv *c, const struct column *column,
 {
     switch (column->use) {
     case SCHEMA_LABEL:
-        if (f->len == 0 && !c->base.labels)
-            return 0;
-        return reader_label(&c->base, f->text, f->len, &new->label, e);
+        return take_label(c, f, &new->label, e);
     case SCHEMA_WEIGHT:
         return c->base.labels ? take_weight(column, f, &new->weight, e) : 0;
     case SCHEMA_NUMBERS:
+    case SCHEMA_LOGS:
     case SCHEMA_WORDS:
-        return f->len == 0 ? 0 : take_feature(column, f, x, new, e);
+        return csv_is_empty(c, f->text, f->len) ? 0 : take_feature(column, f, x, new, e);
+    case SCHEMA_LISTS:
+        return take_list(c, column, f, x, new, e);
     case SCHEMA_DROPPED:
     case SCHEMA_IDS: // which no csv has
     case SCHEMA_KEYS:
+    case SCHEMA_MISSING:
+    case SCHEMA_LIST_SEPARATOR:
+    case SCHEMA_HEADER:
     case SCHEMA_USES:
         break;
     }
@@ -226,15 +319,41 @@ static void order_features(struct examples *x, const struct example *new, size_t
     }
 }
 
+// The same where slots have several features, which keep their order. Behind the features
+// there is room for as many, and for a number of each slot in place of keys.
+static int order_lists(struct examples *x, const struct example *new, size_t slots,
+                       struct err *e)
+{
+    size_t first = x->nnz, n = new->nnz - first, copy = new->nnz, at = copy + n;
+    TRY(examples_reserve(x, 2 * n + slots + 1, e));
+    memcpy(x->key + copy, x->key + first, n * sizeof *x->key);
+    memcpy(x->value + copy, x->value + first, n * sizeof *x->value);
+    memcpy(x->slot + copy, x->slot + first, n * sizeof *x->slot);
+    memset(x->key + at, 0, (slots + 1) * sizeof *x->key);
+    for (size_t i = 0; i < n; i++)
+        x->key[at + x->slot[copy + i] + 1]++;
+    for (size_t s = 0; s < slots; s++)
+        x->key[at + s + 1] += x->key[at + s];
+    for (size_t i = 0; i < n; i++) {
+        size_t to = first + x->key[at + x->slot[copy + i]]++;
+        x->key[to] = x->key[copy + i];
+        x->value[to] = x->value[copy + i];
+        x->slot[to] = x->slot[copy + i];
+    }
+    return 0;
+}
+
 static int csv_line(const struct reader *r, const struct reader_layout *l,
                     const char *line, size_t len, struct examples *x, struct err *e)
 {
     const struct csv *c = (const void *)r;
+    l = l != NULL ? l : c->only;
     if (l == NULL)
         return err_set(e, TUG_EDATA, "the header, a line of column names, was not read");
     struct example new = {.weight = 1, .nnz = x->nnz};
     size_t slots = atomic_load_explicit(&c->slots, memory_order_relaxed);
-    TRY(examples_reserve(x, l->in_order ? slots : 2 * slots, e));
+    size_t most = slots + (c->has_lists ? len : 0); // words of a line
+    TRY(examples_reserve(x, l->in_order ? most : most + slots, e));
     const char *p = line, *end = line + len;
     for (size_t i = 0; i < l->columns; i++, p++) {
         struct field f;
@@ -245,7 +364,9 @@ static int csv_line(const struct reader *r, const struct reader_layout *l,
             return bad_columns(c, l, line, end, e);
         TRY(take_field(c, &l->column[i], &f, x, &new, e));
     }
-    if (!l->in_order)
+    if (!l->in_order && c->has_lists)
+        TRY(order_lists(x, &new, slots, e));
+    else if (!l->in_order)
         order_features(x, &new, slots);
     examples_commit(x, &new);
     return 0;

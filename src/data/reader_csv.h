@@ -5,6 +5,7 @@
 #define TUG_DATA_READER_CSV_H
 
 #include <stdatomic.h>
+#include <string.h>
 
 #include "data/reader_ops.h"
 
@@ -26,13 +27,25 @@ struct reader_layout {
     bool in_order; // slots ascend
 };
 
+struct empty_word {
+    const char *text; // in the schema
+    size_t len;
+};
+
 struct csv {
     struct reader base;
     char separator;
-    char *label, *drop, *numeric, *weight; // options; NULL: not given
+    // Options; NULL: not given.
+    char *label, *drop, *numeric, *weight, *lists, *missing;
+    char *names; // "a,b" of files without a header, the model's if not given
     bool allow_missing, drop_elsewhere;
-    bool given;            // the schema: by a model
-    struct column *column; // of the schema; NULL: not decided yet
+    char list_separator;      // 0: not given
+    bool has_lists;           // some column has several words in a cell
+    struct empty_word *empty; // words that stand for an empty cell
+    size_t empties;
+    const struct reader_layout *only; // of all files without a header
+    bool given;                       // the schema: by a model
+    struct column *column;            // of the schema; NULL: not decided yet
     size_t columns;
     uint32_t *index; // of columns by their names' hashes: 1 + the column; 0: none
     size_t index_mask;
@@ -74,6 +87,20 @@ static inline size_t csv_unquote(const struct field *f, char *ret)
 
 // Takes the columns out of the schema; slots are those of features, in order.
 int csv_take_schema(struct csv *c, struct err *e);
+
+// What options say beside the columns goes into the schema, and from there into the reader.
+int csv_add_settings(struct csv *c, struct err *e);
+int csv_take_settings(struct csv *c, struct err *e);
+// Of files without a header: the layout that all of them have.
+int csv_take_names(struct csv *c, struct err *e);
+
+static inline bool csv_is_empty(const struct csv *c, const char *text, size_t len)
+{
+    bool empty = len == 0;
+    for (size_t i = 0; i < c->empties && !empty; i++)
+        empty = c->empty[i].len == len && memcmp(c->empty[i].text, text, len) == 0;
+    return empty;
+}
 
 int csv_header(struct reader *r, const char *line, size_t len,
                const struct reader_layout **ret, struct err *e);

@@ -43,6 +43,7 @@ int csv_take_schema(struct csv *c, struct err *e)
 {
     const struct schema *s = c->base.schema;
     size_t cap = 16;
+    TRY(csv_take_settings(c, e));
     while (cap < 2 * (size_t)s->columns)
         cap *= 2;
     c->column = mem_array(s->columns + 1, sizeof *c->column);
@@ -54,7 +55,8 @@ int csv_take_schema(struct csv *c, struct err *e)
     struct schema_column from;
     for (size_t at = 0; schema_next(s, &at, &from); c->columns++) {
         size_t len = strlen(from.name);
-        bool number = from.use == SCHEMA_NUMBERS;
+        bool number = from.use == SCHEMA_NUMBERS || from.use == SCHEMA_LOGS;
+        c->has_lists |= from.use == SCHEMA_LISTS;
         c->column[c->columns] = (struct column){
             .use = from.use,
             .slot = slots,
@@ -207,6 +209,7 @@ static int check_names(const struct csv *c, const struct schema *names, struct e
 {
     char text[ERR_TEXT_MAX] = "";
     const char *list, *name;
+    enum schema_use use;
     size_t len, at = 0;
     if (c->label != NULL && c->base.labels)
         check_name(names, "--label", c->label, strlen(c->label), text);
@@ -214,8 +217,10 @@ static int check_names(const struct csv *c, const struct schema *names, struct e
         check_name(names, "--weight-column", c->weight, strlen(c->weight), text);
     for (list = c->drop; !c->drop_elsewhere && reader_next_name(&list, &name, &len);)
         check_name(names, "--drop", name, len, text);
-    for (list = c->numeric; reader_next_name(&list, &name, &len);)
+    for (list = c->numeric; reader_next_number(&list, &name, &len, &use);)
         check_name(names, "--numeric", name, len, text);
+    for (list = c->lists; reader_next_name(&list, &name, &len);)
+        check_name(names, "--lists", name, len, text);
     if (text[0] == '\0')
         return 0;
     struct named there = {0};
@@ -228,22 +233,36 @@ static int check_names(const struct csv *c, const struct schema *names, struct e
     return err_set(e, TUG_EDATA, "%s", text);
 }
 
+// Whether the options want the column's numbers.
+static bool is_numeric(const struct csv *c, const char *name, enum schema_use *ret)
+{
+    const char *list = c->numeric, *listed;
+    size_t len;
+    while (reader_next_number(&list, &listed, &len, ret))
+        if (strlen(name) == len && memcmp(listed, name, len) == 0)
+            return true;
+    return false;
+}
+
 // The use of a column by the options, which may name it once.
 static int decide_use(const struct csv *c, const char *name, bool first,
                       enum schema_use *ret, struct err *e)
 {
     static const char *const options[] = {"--label", "--weight-column", "--drop",
-                                          "--numeric"};
-    static const enum schema_use uses[] = {SCHEMA_LABEL, SCHEMA_WEIGHT, SCHEMA_DROPPED,
-                                           SCHEMA_NUMBERS};
+                                          "--numeric", "--lists"};
+    enum schema_use numbers = SCHEMA_NUMBERS;
+    bool numeric = is_numeric(c, name, &numbers);
+    const enum schema_use uses[] = {SCHEMA_LABEL, SCHEMA_WEIGHT, SCHEMA_DROPPED, numbers,
+                                    SCHEMA_LISTS};
     const bool named[] = {
         c->label != NULL ? strcmp(c->label, name) == 0 : first,
         c->weight != NULL && strcmp(c->weight, name) == 0,
         is_listed(c->drop, name),
-        is_listed(c->numeric, name),
+        numeric,
+        is_listed(c->lists, name),
     };
     int use = -1;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         if (!named[i])
             continue;
         if (use >= 0)
@@ -274,6 +293,7 @@ static int decide_schema(struct csv *c, const struct schema *names, struct err *
     struct schema_column n;
     uint32_t features = 0, columns = 0;
     TRY(check_names(c, names, e));
+    TRY(csv_add_settings(c, e));
     for (size_t at = 0; schema_next(names, &at, &n); columns++) {
         enum schema_use use;
         TRY(decide_use(c, n.name, columns == 0, &use, e));

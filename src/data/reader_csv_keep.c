@@ -10,6 +10,7 @@ int csv_find_column(const struct reader *r, const struct reader_layout *l,
                     const char *name, size_t len, size_t *ret, struct err *e)
 {
     const struct csv *c = (const void *)r;
+    l = l != NULL ? l : c->only;
     char *text = mem_alloc(l->header_len + 1);
     if (text == NULL)
         return err_nomem(e, "the columns of a csv file");
@@ -52,7 +53,7 @@ int csv_word(const struct reader *r, uint32_t slot, const char *text, size_t len
         const struct column *column = &c->column[i];
         if (column->slot != slot || !schema_is_feature(column->use))
             continue;
-        bool words = column->use == SCHEMA_WORDS;
+        bool words = column->use == SCHEMA_WORDS || column->use == SCHEMA_LISTS;
         ret->text = text;
         ret->len = words ? len : 0;
         ret->number = !words;

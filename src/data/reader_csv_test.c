@@ -2,6 +2,8 @@
 // inserted and left out, against a naive model by name; headers, schemas and bad lines.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+
 #include "data/number.h"
 #include "kit/files.h"
 #include "kit/lines.h"
@@ -255,15 +257,15 @@ struct row {
 
 static void any_table(struct table_column *t, size_t *ret_n)
 {
+    static const enum schema_use uses[] = {SCHEMA_WORDS,   SCHEMA_WORDS, SCHEMA_NUMBERS,
+                                           SCHEMA_DROPPED, SCHEMA_LISTS, SCHEMA_LOGS};
     *ret_n = 3 + any(MOST - 3);
     for (size_t i = 0; i < *ret_n; i++) {
         snprintf(t[i].name, sizeof t[i].name, "c%zu", i * 7 % 100);
         t[i].use = i == 0   ? SCHEMA_LABEL
                    : i == 1 ? SCHEMA_WORDS
                    : i == 2 ? SCHEMA_NUMBERS
-                            : (enum schema_use)any(SCHEMA_USES);
-        if (i > 0 && (t[i].use == SCHEMA_LABEL || t[i].use == SCHEMA_WEIGHT))
-            t[i].use = SCHEMA_WORDS;
+                            : uses[any(sizeof uses / sizeof uses[0])];
     }
 }
 
@@ -271,9 +273,14 @@ static void any_row(const struct table_column *t, size_t n, struct row *row)
 {
     for (size_t i = 0; i < n; i++) {
         int number = (int)any(50);
+        bool list = t[i].use == SCHEMA_LISTS && any_in_100(70);
         snprintf(row->text[i], sizeof row->text[i],
-                 t[i].use == SCHEMA_WORDS ? "w%d" : "%d",
+                 list                       ? "w%d|x||NA"
+                 : t[i].use == SCHEMA_WORDS ? "w%d"
+                                            : "%d",
                  t[i].use == SCHEMA_LABEL ? number % 2 : number);
+        if (i > 0 && any_in_100(10))
+            snprintf(row->text[i], sizeof row->text[i], "NA");
         if (i > 0 && any_in_100(20))
             row->text[i][0] = 0;
     }
@@ -329,18 +336,25 @@ static void assert_row(const struct table_column *t, size_t n, const size_t *fir
             continue;
         slot++;
         const char *text = row->text[first[i]];
-        if (!there || *text == 0)
-            continue;
-        assert_true(k < x->nnz);
-        assert_int_equal(x->slot[k], slot - 1);
-        bool number = c->use == SCHEMA_NUMBERS;
-        assert_true(x->key[k] ==
-                    (number ? number_key(c->name) : word_key(c->name, text)));
-        float value = 1;
-        if (number)
-            assert_int_equal(number_parse(text, strlen(text), &value), NUMBER_OK);
-        assert_true(x->value[k] == value);
-        k++;
+        char word[16];
+        for (size_t len; there && *text != 0; text += len + (text[len] != 0)) {
+            len = c->use == SCHEMA_LISTS ? strcspn(text, "|") : strlen(text);
+            snprintf(word, sizeof word, "%.*s", (int)len, text);
+            if (len == 0 || strcmp(word, "NA") == 0)
+                continue;
+            assert_true(k < x->nnz);
+            assert_int_equal(x->slot[k], slot - 1);
+            bool log_of = c->use == SCHEMA_LOGS;
+            bool number = c->use == SCHEMA_NUMBERS || log_of;
+            assert_true(x->key[k] ==
+                        (number ? number_key(c->name) : word_key(c->name, word)));
+            float value = 1;
+            if (number)
+                assert_int_equal(number_parse(word, strlen(word), &value), NUMBER_OK);
+            double want = log_of ? log1p((double)value) : (double)value;
+            assert_true(fabs((double)x->value[k] - want) < 1e-6);
+            k++;
+        }
     }
     assert_int_equal(x->nnz, k);
 }
@@ -373,7 +387,7 @@ static void test_any_order(void **state)
     for (int round = 0; round < 300; round++) {
         struct table_column t[MOST];
         size_t n, first[MOST], order[MOST + 1];
-        char numeric[128], drop[128], drops[160];
+        char numeric[128], logs[128], numbers[400], lists[128], drop[128], drops[160];
         any_table(t, &n);
         for (size_t i = 0; i < n; i++)
             first[i] = i;
@@ -381,11 +395,20 @@ static void test_any_order(void **state)
         const char *dropped = list_of(t, n, SCHEMA_DROPPED, drop);
         snprintf(drops, sizeof drops, "%s%sstranger", dropped != NULL ? dropped : "",
                  dropped != NULL ? "," : "");
+        assert_non_null(list_of(t, n, SCHEMA_NUMBERS, numeric)); // one at least is
+        snprintf(numbers, sizeof numbers, "%s", numeric);
+        const char *name, *rest = list_of(t, n, SCHEMA_LOGS, logs);
+        for (size_t len; reader_next_name(&rest, &name, &len);) {
+            size_t at = strlen(numbers);
+            snprintf(numbers + at, sizeof numbers - at, ",%.*s:log", (int)len, name);
+        }
         bool strangers = any_in_100(50), missing = any_in_100(50);
         struct reader *r = open_reader(
             (struct reader_options){.labels = true,
                                     .label_column = t[0].name,
-                                    .numeric = list_of(t, n, SCHEMA_NUMBERS, numeric),
+                                    .numeric = numbers,
+                                    .lists = list_of(t, n, SCHEMA_LISTS, lists),
+                                    .missing = "null,NA",
                                     .drop = strangers ? drops : dropped,
                                     .drop_elsewhere = strangers,
                                     .allow_missing = missing});
@@ -521,6 +544,88 @@ static void test_schema(void **state)
     assert_contradicts(o,
                        "has ;; --label 'city', but in the model's data it is column 'y'; "
                        "--numeric 'city', but the model was not trained on numbers");
+    examples_free(&x);
+    mem_free(s);
+}
+
+static void test_several_words(void **state)
+{
+    (void)state;
+    struct examples x = {0};
+    struct reader *r = open_reader((struct reader_options){
+        .labels = true, .lists = "a", .list_separator = ';', .missing = "NA,\\N"});
+    header(r, "y,b,a");
+    assert_int_equal(line_parse(r, "yes,\\N,\"p;;\"\"q\"\";NA\"", &x, NULL), 0);
+    assert_int_equal(x.nnz, 2);
+    assert_true(x.key[0] == word_key("a", "p") && x.key[1] == word_key("a", "\"q\""));
+    assert_true(x.slot[0] == 1 && x.slot[1] == 1 && x.label[0] == 1);
+    // A saved model reads them so; what contradicts it is said.
+    struct schema *s = copy_schema(r);
+    reader_close(r);
+    r = open_reader((struct reader_options){.schema = s, .labels = true});
+    header(r, "a,b,y");
+    examples_clear(&x);
+    assert_int_equal(line_parse(r, "p;q;NA,NA,FALSE", &x, NULL), 0);
+    assert_true(x.nnz == 2 && x.label[0] == 0);
+    reader_close(r);
+    assert_contradicts((struct reader_options){.schema = s, .lists = "b"},
+                       "--lists 'b', but the model was not trained on several words");
+    assert_contradicts((struct reader_options){.schema = s, .missing = "NA,none"},
+                       "--missing 'none'");
+    assert_contradicts((struct reader_options){.schema = s, .list_separator = '|'},
+                       "--list-separator '|'");
+    assert_contradicts((struct reader_options){.schema = s, .numeric = "b:log"},
+                       "not trained on logarithms");
+    examples_free(&x);
+    mem_free(s);
+}
+
+static struct reader *open_headless(struct reader_options o)
+{
+    struct reader *r = NULL;
+    struct err e;
+    o.format = "csv";
+    if (reader_open(&r, &o, &e) != 0)
+        fail_msg("%s", e.text);
+    assert_false(reader_has_header(r));
+    line_layout = NULL;
+    return r;
+}
+
+static void test_names_given(void **state)
+{
+    (void)state;
+    struct examples x = {0};
+    struct reader *r = open_headless((struct reader_options){
+        .labels = true, .columns = "y,a,b", .numeric = "b:log", .separator = '\t'});
+    assert_int_equal(reader_slots(r), 2);
+    assert_int_equal(line_parse(r, "1\tw\t-3", &x, NULL), 0);
+    assert_true(x.nnz == 2 && x.key[0] == word_key("a", "w"));
+    assert_true(fabs((double)x.value[1] + log(4)) < 1e-6);
+    struct schema *s = copy_schema(r);
+    reader_close(r);
+    r = open_headless((struct reader_options){.schema = s});
+    assert_int_equal(line_parse(r, "\tw\t1", &x, NULL), 0);
+    reader_close(r);
+    // Another order, and no label.
+    r = open_headless((struct reader_options){.schema = s, .columns = "b,a"});
+    examples_clear(&x);
+    assert_int_equal(line_parse(r, "true\tw", &x, NULL), 0);
+    assert_true(x.nnz == 2 && x.key[0] == word_key("a", "w"));
+    assert_true(fabs((double)x.value[1] - log(2)) < 1e-6);
+    reader_close(r);
+    static const char *const bad[][2] = {
+        {"y,b", "--columns: the header lacks the feature column 'a'"},
+        {"y,a,b,c", "the model was not trained with the column 'c'"},
+        {"y,a,\"b\"", "has a quote or the separator in it"},
+        {"", "--columns: the header, a line of column names, is empty"}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct err e;
+        struct reader_options o = {.schema = s, .labels = true, .columns = bad[i][0]};
+        assert_int_equal(reader_open(&r, &o, &e), TUG_EUSAGE);
+        if (strstr(e.text, bad[i][1]) == NULL)
+            fail_msg("'%s': %s", bad[i][0], e.text);
+    }
     examples_free(&x);
     mem_free(s);
 }
@@ -688,7 +793,8 @@ int main(void)
         cmocka_unit_test(test_round_trips),         cmocka_unit_test(test_headers),
         cmocka_unit_test(test_empty_names),         cmocka_unit_test(test_no_header),
         cmocka_unit_test(test_any_order),           cmocka_unit_test(test_schema),
-        cmocka_unit_test(test_damaged_schemas),     cmocka_unit_test(test_bad_lines),
+        cmocka_unit_test(test_damaged_schemas),     cmocka_unit_test(test_several_words),
+        cmocka_unit_test(test_names_given),         cmocka_unit_test(test_bad_lines),
         cmocka_unit_test(test_without_label),       cmocka_unit_test(test_options),
         cmocka_unit_test(test_allocation_failures), cmocka_unit_test(test_real_data),
     };

@@ -13,8 +13,8 @@ struct reader_ops {
     // Makes the format's reader, whose first member is a struct reader; reader_open fills
     // that.
     int (*open)(struct reader **ret, const struct reader_options *o, struct err *e);
-    // Takes r->schema as that of a model when it has columns; else a format without headers
-    // fills it, and one with them is not asked. NULL: formats without columns.
+    // Takes r->schema as that of a model when it has columns; else who needs no header fills
+    // it, and who does is not asked. NULL: formats without columns.
     int (*adopt)(struct reader *r, struct err *e);
     void (*close)(struct reader *r); // half-built is fine
     uint32_t (*slots)(const struct reader *r);
@@ -47,6 +47,7 @@ struct reader {
     const struct reader_ops *ops;
     enum loss loss;
     bool labels;
+    bool headless; // the format has headers, the files at hand have none
     struct schema *schema;
 };
 

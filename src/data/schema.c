@@ -7,11 +7,13 @@
 #include <string.h>
 
 // Of the columns' uses, in the order of the enum.
-static const char letters[] = "tnlwdik";
-static const char *const words[] = {"words",   "numbers", "label", "weight",
-                                    "dropped", "ids",     "keys"};
+static const char letters[] = "tnlwdikmg0|h";
+static const char *const words[] = {"words",   "numbers", "label",          "weight",
+                                    "dropped", "ids",     "keys",           "lists",
+                                    "logs",    "missing", "list-separator", "header"};
 
-bool schema_next(const struct schema *s, size_t *at, struct schema_column *ret)
+// Of columns and settings.
+static bool next_entry(const struct schema *s, size_t *at, struct schema_column *ret)
 {
     if (*at >= s->text_len)
         return false;
@@ -20,6 +22,26 @@ bool schema_next(const struct schema *s, size_t *at, struct schema_column *ret)
     ret->name = column + 1;
     *at += strlen(column) + 1;
     return true;
+}
+
+bool schema_next(const struct schema *s, size_t *at, struct schema_column *ret)
+{
+    while (next_entry(s, at, ret))
+        if (!schema_is_setting(ret->use))
+            return true;
+    return false;
+}
+
+bool schema_next_setting(const struct schema *s, enum schema_use kind, size_t *at,
+                         const char **ret)
+{
+    struct schema_column c;
+    while (next_entry(s, at, &c)) {
+        *ret = c.name;
+        if (c.use == kind)
+            return true;
+    }
+    return false;
 }
 
 int schema_add(struct schema *s, enum schema_use use, const char *name, size_t len,
@@ -39,7 +61,7 @@ int schema_add(struct schema *s, enum schema_use use, const char *name, size_t l
     memcpy(to + 1, name, len);
     to[len + 1] = 0;
     s->text_len += (uint32_t)len + 2;
-    s->columns++;
+    s->columns += !schema_is_setting(use);
     return 0;
 }
 
@@ -69,7 +91,7 @@ bool schema_has_text(const struct schema *s)
 {
     struct schema_column c;
     bool text = (s->separator & 0x80) == 0;
-    for (size_t at = 0; text && schema_next(s, &at, &c);) {
+    for (size_t at = 0; text && next_entry(s, &at, &c);) {
         json_begin();
         json_t *name = json_string(c.name);
         text = name != NULL || json_memory_failed();
@@ -83,7 +105,7 @@ json_t *schema_to_json(const struct schema *s)
     const char separator[2] = {s->separator, 0};
     struct schema_column c;
     json_t *columns = json_array();
-    for (size_t at = 0; columns != NULL && schema_next(s, &at, &c);)
+    for (size_t at = 0; columns != NULL && next_entry(s, &at, &c);)
         if (json_array_append_new(columns, column_to_json(&c)) != 0) {
             json_decref(columns);
             columns = NULL;
@@ -148,10 +170,12 @@ int schema_write(const struct schema *s, struct buf *b)
 // Every column ends, and begins with the letter of a use.
 static bool count_columns(struct schema *s)
 {
-    for (size_t at = 0; at < s->text_len; s->columns++) {
+    for (size_t at = 0; at < s->text_len;) {
         const char *end = memchr(s->text + at, 0, s->text_len - at);
-        if (end == NULL || end == s->text + at || strchr(letters, s->text[at]) == NULL)
+        const char *use = strchr(letters, s->text[at]);
+        if (end == NULL || end == s->text + at || use == NULL)
             return false;
+        s->columns += !schema_is_setting((enum schema_use)(use - letters));
         at = (size_t)(end - s->text) + 1;
     }
     return true;

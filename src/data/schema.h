@@ -26,8 +26,14 @@ enum schema_use {
     SCHEMA_LABEL,
     SCHEMA_WEIGHT,
     SCHEMA_DROPPED,
-    SCHEMA_IDS,  // multislot: features, whose keys are made of ids and the slot
-    SCHEMA_KEYS, // multislot: features, whose keys are the numbers themselves
+    SCHEMA_IDS,   // multislot: features, whose keys are made of ids and the slot
+    SCHEMA_KEYS,  // multislot: features, whose keys are the numbers themselves
+    SCHEMA_LISTS, // csv: features, several words in a cell
+    SCHEMA_LOGS,  // csv: a feature, the logarithm of its number is the value
+    // Settings of csv, which are no columns; what is a name else is their text.
+    SCHEMA_MISSING,        // a word that stands for an empty cell
+    SCHEMA_LIST_SEPARATOR, // the character between words of a cell
+    SCHEMA_HEADER,         // of files that have none: the names, with commas
     SCHEMA_USES
 };
 
@@ -50,11 +56,14 @@ struct schema_column {
 
 // The columns in order: begins with *at = 0; false when there is none left.
 bool schema_next(const struct schema *s, size_t *at, struct schema_column *ret);
+// The same of the settings of one kind.
+bool schema_next_setting(const struct schema *s, enum schema_use kind, size_t *at,
+                         const char **ret);
 
 static inline bool schema_is_feature(enum schema_use use)
 {
     return use == SCHEMA_WORDS || use == SCHEMA_NUMBERS || use == SCHEMA_IDS ||
-           use == SCHEMA_KEYS;
+           use == SCHEMA_KEYS || use == SCHEMA_LISTS || use == SCHEMA_LOGS;
 }
 
 // TUG_EDATA for a name with a NUL byte, and for names that are too long together.
@@ -63,6 +72,11 @@ int schema_add(struct schema *s, enum schema_use use, const char *name, size_t l
 
 // Whether models trained on data of one format know the keys of the other's.
 bool schema_same_keys(const char *format, const char *other);
+
+static inline bool schema_is_setting(enum schema_use use)
+{
+    return use == SCHEMA_MISSING || use == SCHEMA_LIST_SEPARATOR || use == SCHEMA_HEADER;
+}
 
 // For files. NULL: no memory, or (schema_has_text false) names that are no UTF-8.
 bool schema_has_text(const struct schema *s);

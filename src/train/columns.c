@@ -102,7 +102,7 @@ int columns_check_drop(const struct train_config *c, bool *ret, struct err *e)
 {
     const struct reader_options *o = &c->reader;
     *ret = false;
-    if (o->drop == NULL || o->schema != NULL || o->format == NULL ||
+    if (o->drop == NULL || o->columns != NULL || o->schema != NULL || o->format == NULL ||
         strcmp(o->format, "csv") != 0 || begins_with_pipe(&c->data))
         return 0;
     struct search s = {.config = c,

@@ -97,7 +97,9 @@ int fields_numbers(const struct schema *s, struct model_options *m, struct err *
     uint32_t field = 0, all = 0;
     m->n_numbers = 0;
     for (size_t at = 0; m->data_norm && schema_next(s, &at, &c);) {
-        uint32_t n = c.use == SCHEMA_NUMBERS ? numbers_in(s, c.name) : 0;
+        uint32_t n = c.use == SCHEMA_NUMBERS || c.use == SCHEMA_LOGS
+                         ? numbers_in(s, c.name)
+                         : 0;
         all += n;
         if (n > 0 && (m->n_numbers == MODEL_MAX_NUMBERS || all > UINT16_MAX))
             return err_set(e, TUG_EUSAGE,

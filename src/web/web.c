@@ -42,10 +42,11 @@ static int try_again(struct web *r, int rc, struct err *e)
 {
     r->open = false;
     if (++r->tries >= web_patience.tries) {
-        err_wrap(e, "cannot read '%s', tried %u times", r->a.name, r->tries);
+        if (e != NULL)
+            err_wrap(e, "cannot read '%s', tried %u times", r->a.name, r->tries);
         return rc;
     }
-    if (!r->mentioned)
+    if (!r->mentioned && e != NULL)
         log_warn("'%s': %s; trying again", r->a.name, e->text);
     r->mentioned = true;
     if (r->gave)
@@ -62,7 +63,8 @@ static int retry(struct web *r, int rc, bool may_pass, struct err *e)
     if (may_pass)
         return try_again(r, rc, e);
     r->open = false;
-    err_wrap(e, "cannot read '%s'", r->a.name);
+    if (e != NULL)
+        err_wrap(e, "cannot read '%s'", r->a.name);
     return rc;
 }
 

@@ -149,3 +149,47 @@ HADOOP_USER_NAME=nobody refused 4 '401 SecurityException' "webhdfs://$at/t"
 wait $busy
 grep -q 'tried 7 times: the server answers with status 503' busy && grep -q 'exit 4' busy ||
     fail "busy: $(cat busy)"
+
+# A server that many have, where it is installed; by TLS, too, whose certificate must be known.
+nginx=$(command -v nginx || ls /usr/sbin/nginx 2>/dev/null || true)
+if [ -z "$nginx" ] || ! command -v openssl >/dev/null; then
+    echo "without nginx: there is none"
+    exit 0
+fi
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost \
+    -addext subjectAltName=IP:127.0.0.1 -keyout key.pem -out cert.pem 2>/dev/null
+chmod 755 . files && chmod -R a+rX files
+begin_nginx() { # PORT, and the next one with TLS
+    port=$1
+    cat >nginx.conf <<END
+daemon off; master_process off; pid $PWD/nginx.pid; error_log $PWD/nginx.log;
+events { }
+http {
+    access_log off; client_body_temp_path t1; proxy_temp_path t2; fastcgi_temp_path t3;
+    uwsgi_temp_path t4; scgi_temp_path t5;
+    server {
+        listen 127.0.0.1:$port; listen 127.0.0.1:$((port + 1)) ssl;
+        ssl_certificate $PWD/cert.pem; ssl_certificate_key $PWD/key.pem; root $PWD/files;
+    }
+}
+END
+    "$tug" launch --supervise -- "$nginx" -p "$PWD" -c "$PWD/nginx.conf" <leash 9>&- >nginx.out 2>&1 &
+    server=$!
+    for wait in $(seq 50); do
+        [ -s nginx.pid ] && return 0
+        kill -0 $server 2>/dev/null || return 1
+        sleep 0.1
+    done
+    kill $server
+    return 1
+}
+begin_nginx $((24000 + 2 * ($$ % 497))) || begin_nginx $((25000 + 2 * ($$ % 497))) ||
+    fail "nginx does not start: $(cat nginx.log nginx.out)"
+train nginx "http://127.0.0.1:$port/all.csv"
+same whole nginx
+port=$((port + 1))
+SSL_CERT_FILE=$PWD/cert.pem train nginx-tls "https://127.0.0.1:$port/all.csv" \
+    --test "https://127.0.0.1:$port/t/day=1/b%20&%20%C3%BC+%25.csv"
+same whole nginx-tls
+refused 4 'certificate' "https://127.0.0.1:$port/all.csv"
+refused 3 'the server has none (404)' "http://127.0.0.1:$((port - 1))/nothing.csv"

@@ -9,6 +9,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t choice = size > 0 ? data[0] : 0;
     struct reader_options o = {.format = "csv",
                                .separator = separators[(choice >> 2) % 3]};
+    if (choice & 8) {
+        o.lists = "l";
+        o.missing = "NA,\\N";
+    }
     if (choice & 16)
         o.label_column = "y";
     if (choice & 32)

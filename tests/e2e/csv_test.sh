@@ -1,0 +1,67 @@
+#!/bin/sh
+# CSV as it comes: without a header, with several words in a cell, words that stand for
+# nothing, numbers by their logarithm. A saved model reads other files in the same way, in one
+# process and on a cluster.
+#
+# SPDX-License-Identifier: Apache-2.0
+set -eu
+tug=$TUG_BINARY
+
+fail() {
+    echo "$@"
+    exit 1
+}
+
+awk 'BEGIN {
+    srand(7); print "y,user,genres,price,note" >"headed.csv"
+    for (i = 0; i < 4000; i++) {
+        u = int(rand() * 40); g = int(rand() * 6); h = int(rand() * 6); p = int(rand() * 1000)
+        good = rand() < ((g == 2 || h == 2) ? .8 : .2)
+        line = (good ? "true" : "false") ",u" u ",g" g "|g" h "," (p < 100 ? "NA" : p) ",none"
+        print line >"headed.csv"; print line >"bare.csv"
+        printf "%s,%s,g%d|g%d,u%d\n", "none", p < 100 ? "NA" : p, g, h, u >"other.csv"
+    }
+}'
+options='--format csv --lists genres --missing NA,none --numeric price:log --model fm --epochs 3
+    --deterministic --threads 2'
+names='--columns y,user,genres,price,note'
+
+run() { # ARGUMENTS
+    "$tug" "$@" >text 2>&1 || fail "tug $*: $(cat text)"
+}
+refused() { # EXIT WORDS ARGUMENTS
+    code=$1 words=$2 rc=0
+    shift 2
+    "$tug" "$@" >text 2>&1 || rc=$?
+    [ $rc = "$code" ] || fail "tug $*: exit $rc, not $code: $(cat text)"
+    grep -qF -e "$words" text || fail "tug $*: does not say '$words': $(cat text)"
+}
+
+run train $options --label y --data headed.csv --out headed
+run train $options $names --data bare.csv --out bare
+cmp headed/save-000001/sparse-0.rows bare/save-000001/sparse-0.rows || fail "a header matters"
+"$tug" predict --from headed --data headed.csv >want
+"$tug" predict --from bare --data bare.csv >got
+cmp want got || fail "bare.csv is predicted in another way"
+"$tug" predict --from headed --data other.csv --columns note,price,genres,user >got
+cmp want got || fail "other.csv is predicted in another way"
+"$tug" eval --from bare --data bare.csv --json >text
+auc=$(sed 's/.*"auc": *\([0-9.]*\).*/\1/' text)
+awk -v a="$auc" 'BEGIN { exit !(a > .75) }' || fail "auc $auc: $(cat text)"
+# Several words are features of their own: without --lists a pair is one.
+run train --format csv $names --missing NA,none --numeric price:log --model fm --epochs 3 \
+    --deterministic --threads 2 --data bare.csv --out pairs
+! cmp -s pairs/save-000001/sparse-0.rows headed/save-000001/sparse-0.rows ||
+    fail "lists make no difference"
+
+run train --resume --deterministic --epochs 4 --data bare.csv --out bare
+run launch --servers 1 --workers 2 -- train $options $names --mode sync --data bare.csv --out shared
+run eval --from shared --data headed.csv --columns y,user,genres,price,note --max-bad-lines 1
+
+refused 2 "--columns: the header lacks the feature columns 'genres'" predict --from bare \
+    --data bare.csv --columns y,user,price
+refused 2 '--lists works only' train --format libsvm --data bare.csv --lists a
+refused 2 '--list-separator' train --format csv --data bare.csv --lists user --list-separator ab
+refused 2 "--missing 'x'" train --resume --deterministic --missing x --data bare.csv --out bare \
+    --epochs 5
+refused 3 "which --lists names" train --format csv --label y --data headed.csv --lists genre
