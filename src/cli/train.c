@@ -9,14 +9,16 @@
 #include "cli/roles.h"
 #include "cli/train_config.h"
 #include "train/lifecycle.h"
+#include "train/refit.h"
 
 static int run_alone(struct train_setup *s, struct err *e)
 {
     struct train_result *result = mem_zalloc(sizeof(*result));
     if (result == NULL)
         return err_nomem(e, "the result");
-    int rc = s->config.table != NULL ? lifecycle_run(&s->config, result, e)
-                                     : train_run(&s->config, result, e);
+    int rc = s->refit                  ? refit_run(&s->config, result, e)
+             : s->config.table != NULL ? lifecycle_run(&s->config, result, e)
+                                       : train_run(&s->config, result, e);
     if (rc == 0)
         rc = train_print(s, result, 0, 0, e);
     mem_free(result);

@@ -350,6 +350,39 @@ static int check_data(const struct train_config *c, struct err *e)
     return rc;
 }
 
+static bool is_pipe(const struct path_list *l)
+{
+    bool any = false;
+    for (size_t i = 0; i < l->n; i++)
+        any |= strcmp(l->items[i], "-") == 0;
+    return any;
+}
+
+static int check_refit(const struct train_config *c, const struct node *node,
+                       struct err *e)
+{
+    if (c->valid.n == 0 && c->valid_fraction == 0)
+        return err_set(e, TUG_EUSAGE,
+                       "--refit is of no use without --valid, which finds the number of "
+                       "passes");
+    if (node != NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "--refit works in one process; on a cluster train with --valid "
+                       "first, and then without it for the best number of --epochs");
+    if (c->resume != TRAIN_NEW)
+        return err_set(
+            e, TUG_EUSAGE,
+            "--refit cannot be resumed: the run with validation saves nothing. "
+            "The second run, if that is what there is in --out, is resumed "
+            "with --data of all files, without --valid and --refit, with its "
+            "--epochs");
+    if (is_pipe(&c->data) || is_pipe(&c->valid))
+        return err_set(e, TUG_EUSAGE,
+                       "--refit reads the data twice, and standard input comes once: "
+                       "give files");
+    return 0;
+}
+
 int train_configure(struct train_setup *setup, const struct train_options *t,
                     const struct options *o, struct node *node, struct err *e)
 {
@@ -411,6 +444,9 @@ int train_configure(struct train_setup *setup, const struct train_options *t,
     TRY(set_mode(setup, t, o, &s, e));
     if (t->table != NULL)
         TRY(set_table(setup, t, o, e));
+    setup->refit = t->refit;
+    if (t->refit)
+        TRY(check_refit(c, node, e));
     if (t->keep_names > 0 && t->out == NULL)
         return err_set(e, TUG_EUSAGE,
                        "--keep-names is of no use without --out, where words are saved");
@@ -495,6 +531,10 @@ int train_print(const struct train_setup *s, const struct train_result *t,
         TRY(result_print_metrics(&r));
     if (s->json)
         return result_print_json(&r, e);
+    if (s->refit)
+        printf("validation was best after pass %u, with a logloss of %.5f: the model was "
+               "trained again on all examples\n",
+               r.best_epoch, r.valid.logloss);
     (t->nothing_to_do ? print_nothing : print_text)(&r);
     return 0;
 }

@@ -13,7 +13,7 @@ struct train_setup {
     struct train_config config;
     struct train_cluster cluster; // config.cluster points here, or nowhere
     struct table_config table;    // config.table likewise
-    bool json;
+    bool json, refit;
     char format[OPTION_NAME_MAX]; // these two are what config points to
     const char *valid[1];
 };

@@ -129,6 +129,10 @@ static const struct option options[] = {
     {"schedule-b", F64_AT(schedule_b, "B", "0.5", 0, INFINITY), "of the schedule"},
     {"patience", U64_AT(patience, "N", "2", 0, 1000000),
      "with --valid: passes without a better loss before stopping; 0: never stop early"},
+    {"refit", FLAG_AT(refit),
+     "with --valid: when validation has found the best number of passes, train again "
+     "from "
+     "the start for so many, on all examples, those of --valid included"},
     {"batch", U64_AT(batch, "N", "256", 1, 1 << 20),
      "examples per batch: with --deterministic their gradients are added per key and "
      "applied once; otherwise a thread takes this many at a time; the default on a "

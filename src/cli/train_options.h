@@ -61,7 +61,7 @@ struct train_options {
     double schedule_a, schedule_b;
     const char *mode;
     int reduce;
-    bool deterministic;
+    bool deterministic, refit;
     uint64_t average, patience;
     const char *table; // settings of features that live
     // on a cluster

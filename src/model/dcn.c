@@ -7,6 +7,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/deep.h"
 
+#include <stdio.h>
+
 static void defaults(struct model_options *o)
 {
     deep_defaults(o);
@@ -126,6 +128,18 @@ static void backward(struct model_work *w, const struct model_batch *b, const fl
     fields_backward(w, b, d.dx, ret[MODEL_LATENT]);
 }
 
+static void layer_name(const struct model_options *o, size_t at,
+                       char ret[MODEL_LAYER_NAME_MAX])
+{
+    size_t in = fields_floats(o), cross = (at - deep_dense(o)) / layer_parameters(in, in);
+    if (at < deep_dense(o))
+        deep_layer_name(o, at, ret);
+    else if (cross < o->cross)
+        snprintf(ret, MODEL_LAYER_NAME_MAX, "cross layer %zu of %u", cross + 1, o->cross);
+    else
+        snprintf(ret, MODEL_LAYER_NAME_MAX, "the unit on the cross layers");
+}
+
 const struct model_ops model_dcn = {
     .name = "dcn",
     .groups = {"w", "v"},
@@ -141,4 +155,5 @@ const struct model_ops model_dcn = {
     .forward = forward,
     .backward = backward,
     .layers = forward,
+    .layer_name = layer_name,
 };

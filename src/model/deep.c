@@ -91,6 +91,13 @@ void deep_first(const struct model_options *o, float *ret)
     tower_score_first(&t, ret);
 }
 
+void deep_layer_name(const struct model_options *o, size_t at,
+                     char ret[MODEL_LAYER_NAME_MAX])
+{
+    struct tower t = tower(o);
+    tower_layer_name(&t, at, ret);
+}
+
 size_t deep_summaries(const struct model_options *o)
 {
     struct tower t = tower(o);

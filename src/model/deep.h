@@ -18,6 +18,8 @@ void deep_layout(const struct model_options *o, struct accessor_options *ret);
 size_t deep_dense(const struct model_options *o);
 void deep_first(const struct model_options *o, float *ret);
 size_t deep_summaries(const struct model_options *o);
+void deep_layer_name(const struct model_options *o, size_t at,
+                     char ret[MODEL_LAYER_NAME_MAX]);
 
 // What is kept of an example: the layers' input x, d loss / d x, and then the tower's.
 struct deep {
@@ -43,7 +45,7 @@ void deep_backward(struct deep *d, const struct model_work *w,
     .check = deep_check, .layout = deep_layout, .dense = deep_dense,                     \
     .first = deep_first, .summaries = deep_summaries, .kept = deep_kept,                 \
     .at_once = MODEL_AT_ONCE_MAX, .forward = forward, .backward = backward,              \
-    .layers = deep_layers
+    .layers = deep_layers, .layer_name = deep_layer_name
 
 // The linear part: it is added to the scores. Its gradients; zeros where a model has none.
 void deep_linear(const struct model_work *w, const struct model_batch *b, float *scores);

@@ -5,6 +5,7 @@
 
 #include <cblas.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/random.h"
@@ -313,6 +314,16 @@ void unit_backward(struct matrix y, const float *w, const float *err, float *dw,
     for (size_t i = 0; i < dy.rows; i++)
         for (size_t c = 0; c < dy.columns; c++)
             dy.at[i * dy.stride + c] = err[i] * w[c];
+}
+
+void tower_layer_name(const struct tower *t, size_t at, char ret[MODEL_LAYER_NAME_MAX])
+{
+    for (size_t l = 0; l < t->n; at -= parameters_of(t, l++))
+        if (at < parameters_of(t, l)) {
+            snprintf(ret, MODEL_LAYER_NAME_MAX, "layer %zu of %zu", l + 1, t->n);
+            return;
+        }
+    snprintf(ret, MODEL_LAYER_NAME_MAX, "the unit on the layers");
 }
 
 size_t tower_score_parameters(const struct tower *t)

@@ -54,6 +54,9 @@ size_t tower_kept(const struct tower *t);
 struct matrix tower_forward(const struct tower *t, const struct model_work *w,
                             const struct model_batch *b, struct matrix x, float *kept);
 
+// The layer that has parameter `at`, or, behind them, the unit that makes a score.
+void tower_layer_name(const struct tower *t, size_t at, char ret[MODEL_LAYER_NAME_MAX]);
+
 // One unit, which makes a score of a layer: scores += y w; dw += y' err, dy = err w.
 void unit_first(size_t in, uint64_t seed, float *ret);
 void unit_forward(struct matrix y, const float *w, float *scores);

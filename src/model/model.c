@@ -201,6 +201,18 @@ void model_first_dense(const struct model *m, float *ret)
         m->options.ops->first(&m->options, ret + 1);
 }
 
+void model_dense_name(const struct model *m, size_t at, char ret[MODEL_LAYER_NAME_MAX])
+{
+    const struct model_ops *ops = m->options.ops;
+    if (at > 0 && ops->layer_name != NULL && (m->summaries == 0 || at < m->summaries))
+        ops->layer_name(&m->options, at - 1, ret);
+    else
+        snprintf(ret, MODEL_LAYER_NAME_MAX, "%s",
+                 at == 0                                  ? "the bias"
+                 : m->summaries > 0 && at >= m->summaries ? "the summaries"
+                                                          : "the layers");
+}
+
 void model_step_dense(const struct model *m, const struct rule_params *rule,
                       float *const *blocks, const float *gradient)
 {

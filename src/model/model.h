@@ -61,6 +61,7 @@ enum {
     MODEL_MAX_CROSS = 8,
     MODEL_DENSE_BLOCK = 256, // floats
     MODEL_NAME_MAX = 32,     // with the zero
+    MODEL_LAYER_NAME_MAX = 64,
     MODEL_MAX_NUMBERS = 256, // fields of numbers that are normalised
 };
 
@@ -220,6 +221,9 @@ struct model_ops {
     // NULL: the model has none.
     float (*pair)(const struct model *m, const struct model_batch *b, size_t i, size_t j);
     void (*layers)(struct model_work *w, const struct model_batch *b, float *ret_scores);
+    // Which layer has dense parameter `at` behind the bias, for messages. NULL: no names.
+    void (*layer_name)(const struct model_options *o, size_t at,
+                       char ret[MODEL_LAYER_NAME_MAX]);
 };
 
 // Floats of the dense parameters, those behind the last one counted that fill its block.
@@ -257,6 +261,9 @@ int model_init(struct model *m, const struct model_options *o, struct err *e);
 
 // The dense parameters that training begins with: model_dense floats.
 void model_first_dense(const struct model *m, float *ret);
+
+// What dense parameter `at` is of: "the bias", "layer 2 of 3".
+void model_dense_name(const struct model *m, size_t at, char ret[MODEL_LAYER_NAME_MAX]);
 
 // One update of the rows of all blocks by `rule`, at the rate now, and model_dense floats.
 void model_step_dense(const struct model *m, const struct rule_params *rule,

@@ -4,9 +4,11 @@
 #include "train/diverged.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "base/finite.h"
 #include "train/run_rows.h"
+#include "train/run_tables.h"
 
 #define ADVICE                                                                           \
     "training has diverged; use a smaller --lr, a larger --l2, or scale the data's "     \
@@ -55,6 +57,19 @@ static int explain(struct run *r, uint64_t example, struct worst *ret)
     return rc;
 }
 
+// The first dense parameter that is not finite, as a part of a message: of a layer, for the
+// bias goes with them; "" if all are.
+static void name_dense(const struct model *m, float *const *blocks,
+                       char ret[MODEL_LAYER_NAME_MAX])
+{
+    const struct accessor_group *g = &m->dense.groups[0];
+    ret[0] = '\0';
+    for (size_t at = model_dense(m); at-- > 0;)
+        if (!isfinite(blocks[at / g->n][g->weights + at % g->n]) &&
+            (at > 0 || ret[0] == '\0'))
+            model_dense_name(m, at, ret);
+}
+
 int diverged_score(struct run *r, uint64_t example, struct err *e)
 {
     uint32_t file;
@@ -63,12 +78,18 @@ int diverged_score(struct run *r, uint64_t example, struct err *e)
     struct worst worst;
     if (explain(r, example, &worst) != 0)
         return err_nomem(e, "explaining a score");
+    char layer[MODEL_LAYER_NAME_MAX] = "";
+    if (r->blocks != NULL)
+        name_dense(r->model, r->blocks, layer);
     return err_set(
         e, TUG_EDATA,
         "%s:%llu: the score of this example is not finite (largest weight %g, of "
-        "key %llu) in pass %u, batch %llu: " ADVICE,
+        "key %llu of table " RUN_SPARSE "%s%s%s) in pass %u, batch %llu: " ADVICE,
         source_file_name(r->source, file), (unsigned long long)line, worst.weight,
-        (unsigned long long)worst.key, r->at.epoch + 1, (unsigned long long)r->at.batch);
+        (unsigned long long)worst.key,
+        layer[0] != '\0' ? "; of table " RUN_DENSE ", " : "", layer,
+        layer[0] != '\0' ? " has weights that are not finite" : "", r->at.epoch + 1,
+        (unsigned long long)r->at.batch);
 }
 
 // The first row with a float that is not finite; NULL: none.
@@ -103,14 +124,23 @@ static bool find_example(const struct run *r, const float *row, uint64_t *ret_ex
 
 int diverged_key(uint64_t key, struct err *e)
 {
-    return err_set(e, TUG_EDATA, "the weights of key %llu are not finite: " ADVICE,
+    return err_set(e, TUG_EDATA,
+                   "the weights of key %llu of table " RUN_SPARSE
+                   " are not finite: " ADVICE,
                    (unsigned long long)key);
 }
 
-int diverged_dense(const struct model *m, struct err *e)
+int diverged_dense(const struct model *m, float *const *blocks, struct err *e)
 {
-    return err_set(e, TUG_EDATA, "%s not finite: " ADVICE,
-                   model_has_layers(m) ? "weights of the layers are" : "the bias is");
+    char layer[MODEL_LAYER_NAME_MAX] = "";
+    if (blocks != NULL)
+        name_dense(m, blocks, layer);
+    if (layer[0] == '\0') // states of rules, or nobody knows
+        snprintf(layer, sizeof(layer), "%s",
+                 model_has_layers(m) ? "the layers" : "the bias");
+    return err_set(e, TUG_EDATA,
+                   "%s, in table " RUN_DENSE ", has weights that are not finite: " ADVICE,
+                   layer);
 }
 
 int diverged_check_table(const struct table *t, struct err *e)
@@ -127,13 +157,13 @@ int diverged_check(const struct run *r, struct err *e)
     if (row == NULL)
         return find_bad_row(r->parameters.dense) == NULL
                    ? 0
-                   : diverged_dense(&r->parameters.model, e);
+                   : diverged_dense(&r->parameters.model, r->parameters.blocks, e);
     if (!find_example(r, row, &example))
         return diverged_key(table_row_key(row), e);
     dataset_where(r->data, example, &file, &line);
     return err_set(e, TUG_EDATA,
-                   "%s:%llu: the weights of key %llu, in this example first, are not "
-                   "finite: " ADVICE,
+                   "%s:%llu: the weights of key %llu of table " RUN_SPARSE
+                   ", in this example first, are not finite: " ADVICE,
                    source_file_name(r->source, file), (unsigned long long)line,
                    (unsigned long long)table_row_key(row));
 }

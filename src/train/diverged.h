@@ -16,6 +16,7 @@ int diverged_check(const struct run *r, struct err *e);
 int diverged_check_table(const struct table *t, struct err *e);
 // The same of what was found out elsewhere.
 int diverged_key(uint64_t key, struct err *e);
-int diverged_dense(const struct model *m, struct err *e);
+// `blocks`: the rows of the dense parameters; NULL: they are elsewhere.
+int diverged_dense(const struct model *m, float *const *blocks, struct err *e);
 
 #endif

@@ -284,7 +284,7 @@ static int check(const struct run *r, struct err *e)
         TRY(store_each(l->sparse, p, check_row, &a, e));
     for (size_t i = 0; i < l->model.blocks; i++)
         if (!finite_floats(l->blocks[i], l->model.dense.width))
-            return diverged_dense(&l->model, e);
+            return diverged_dense(&l->model, l->blocks, e);
     return 0;
 }
 

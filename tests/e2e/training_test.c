@@ -80,6 +80,41 @@ static void valid_is_eval(void **state)
     assert_true(e2e_number("auc") == auc);
 }
 
+// What --refit leaves is what training on all files for the best number of passes would.
+static void refit(void **state)
+{
+    (void)state;
+    static const char *const valid[] = {"valid.svm", "0.3"};
+    for (size_t i = 0; i < 2; i++) {
+        const char *how =
+            "--format libsvm --model fm --lr 1 --l2 0 --prior 0 --no-normalize "
+            "--deterministic --data-in "
+            "memory";
+        files_remove("again");
+        files_remove("whole");
+        tug_ends(0,
+                 "train --data data.svm --valid %s --epochs 30 --patience 3 %s --refit "
+                 "--test test.svm --json --out again",
+                 valid[i], how);
+        double passes = e2e_number("epochs"), auc = e2e_number("auc");
+        assert_true(valid_number("epoch") == passes && passes < 28);
+        tug_ends(0,
+                 "train --data data.svm %s --epochs %d %s --test test.svm --json --out "
+                 "whole",
+                 i == 0 ? valid[i] : "", (int)passes, how);
+        assert_true(e2e_number("auc") == auc);
+        e2e_same_model("again", "whole");
+        tug_ends(2, "train --data data.svm --valid %s %s --refit --resume --out again",
+                 valid[i], how);
+        e2e_says("--refit cannot be resumed");
+    }
+    tug_ends(2, "train %s --refit", svm);
+    e2e_says("--refit is of no use without --valid");
+    tug_ends(2, "launch --servers 1 --workers 1 -- train %s --valid valid.svm --refit",
+             svm);
+    e2e_says("--refit works in one process");
+}
+
 static bool is_held_out(size_t row)
 {
     return evaluate_held_out(0.25, 5, row);
@@ -250,12 +285,19 @@ static void divergence(void **state)
         e2e_says("wild.svm:");
         e2e_says("not finite");
         e2e_says("--lr");
-        assert_true(strstr(e2e_err, "of key 1)") != NULL ||
-                    strstr(e2e_err, "of key 77)") != NULL);
+        assert_true(strstr(e2e_err, "of key 1 of table sparse") != NULL ||
+                    strstr(e2e_err, "of key 77 of table sparse") != NULL);
         // What has diverged is not saved.
         char names[4][64];
         assert_int_equal(files_list("out", names, 4), 0);
     }
+    // Which layer it was.
+    files_write("wild.ffm", "1000 0:1:30 1:2:40\n-3000 0:1:50 1:3:70\n9 0:4:60 1:2:80\n");
+    tug_ends(3, "train --data wild.ffm --format libffm --model mlp --hidden 4,3 --loss "
+                "squared --dense-optimizer sgd --dense-lr 1000 --lr 0.001 --epochs 40 "
+                "--threads 1");
+    e2e_says("wild.ffm:");
+    e2e_says("; of table dense, ");
 }
 
 // The last example's gradient is beyond floats: nobody looks at its weight again in
@@ -269,7 +311,7 @@ static void divergence_at_the_end(void **state)
         "sgd --lr 100 --epochs 1 --out wild");
     assert_int_equal(code, 3);
     e2e_says("end.svm:1: ");
-    e2e_says("key 1, in this example first, are not finite");
+    e2e_says("key 1 of table sparse, in this example first, are not finite");
     assert_false(files_exists("wild/save-000001"));
 }
 
@@ -365,6 +407,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(early_stop),
         cmocka_unit_test(valid_is_eval),
+        cmocka_unit_test(refit),
         cmocka_unit_test(held_out),
         cmocka_unit_test(held_out_of_standard_input),
         cmocka_unit_test(shares_that_are_none),
