@@ -274,6 +274,43 @@ static int load_files(struct options *o, struct words *w, struct err *e)
     return any || !path || !*path ? 0 : options_load_file(o, path, e);
 }
 
+static int load_setting(struct options *o, const char *setting, size_t len,
+                        const struct option_giver *by, struct err *e)
+{
+    size_t name = strcspn(setting, "="), i = option_find(o->table, setting, name);
+    const char *value = option_keep(o, setting + name + 1, len - name - 1);
+    if (value == NULL)
+        return err_nomem(e, "options");
+    if (i == OPTION_NONE)
+        return err_set(e, TUG_EINTERNAL, "a preset has '%.*s'", (int)len, setting);
+    return o->origin[i].giver.source == OPTION_DEFAULT ? option_assign(o, i, value, by, e)
+                                                       : 0;
+}
+
+// What the preset says of options that have no other value.
+static int load_preset(struct options *o, struct err *e)
+{
+    if (o->table->preset == NULL)
+        return 0;
+    size_t i = option_find(o->table, o->table->preset, strlen(o->table->preset));
+    const struct option *opt = &o->table->options[i];
+    int chosen = *(const int *)(const void *)(o->values + opt->offset);
+    const char *setting = o->table->presets[chosen];
+    char word[OPTION_NAME_MAX], place[2 * OPTION_NAME_MAX + 2];
+    snprintf(place, sizeof(place), "%s %s", opt->name,
+             options_word(opt->choices, chosen, word));
+    struct option_giver by = {OPTION_PRESET, option_keep(o, place, strlen(place)),
+                              ++o->loads};
+    if (by.place == NULL)
+        return err_nomem(e, "options");
+    while (setting != NULL && *setting != '\0') {
+        size_t len = strcspn(setting, " ");
+        TRY(load_setting(o, setting, len, &by, e));
+        setting += len + (setting[len] == ' ');
+    }
+    return 0;
+}
+
 static int check_required(struct options *o, struct err *e)
 {
     for (size_t i = 0; i < o->table->n_options; i++) {
@@ -297,6 +334,7 @@ static int load_all(struct options *o, struct words *w, unsigned flags, struct e
     TRY(option_note(o, load_files(o, w, e), e));
     TRY(load_environment(o, e));
     TRY(load_words(o, w, e));
+    TRY(load_preset(o, e));
     TRY(check_environment(o, e));
     // A required option that was given wrongly is not missing.
     if (!(flags & OPTIONS_INCOMPLETE) && o->problems.n == 0)

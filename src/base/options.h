@@ -2,7 +2,7 @@
 // --help, the man page and `tug config`, so that they cannot disagree and every value
 // knows where it came from.
 //
-// Sources in order, later ones win: defaults, --config FILE, environment (TUG_<NAME>),
+// Sources in order, later ones win: defaults, a preset, --config FILE, environment (TUG_<NAME>),
 // command line. Values land in a struct of the command's own, by offset. A name that does
 // not exist, a choice that is none and a number out of bounds are errors that say who
 // gave them and what was meant.
@@ -83,9 +83,13 @@ struct option_table {
     // commands' options in the environment and sections of other commands in the YAML
     // file are left alone.
     const struct option_table *const *family;
+    // The choice whose words stand for settings of other options, and those of each word, as
+    // "epochs=1 lr=0.05": values for what nobody gives otherwise. The first word has none.
+    const char *preset;
+    const char *const *presets;
 };
 
-enum option_source { OPTION_DEFAULT, OPTION_FILE, OPTION_ENV, OPTION_ARGS };
+enum option_source { OPTION_DEFAULT, OPTION_PRESET, OPTION_FILE, OPTION_ENV, OPTION_ARGS };
 
 struct options;
 
@@ -103,7 +107,7 @@ void options_close(
 
 bool options_help_wanted(const struct options *o);
 
-// Where option i of the table came from; the place in words: "default", "FILE:LINE",
+// Where option i of the table came from; the place in words: "default", "recipe criteo", "FILE:LINE",
 // "TUG_X", "command line"; and the value as it was given (nothing when unset, a list's
 // items with spaces between them), added to *b.
 enum option_source options_source(const struct options *o, size_t i);

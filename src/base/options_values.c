@@ -41,6 +41,7 @@ static const char *label(const struct option *opt, const struct option_giver *by
     case OPTION_ENV:
         snprintf(ret_text, 512, "%s", by->place);
         break;
+    case OPTION_PRESET:
     case OPTION_FILE:
         snprintf(ret_text, 512, "%s: %s", by->place, opt->name);
         break;

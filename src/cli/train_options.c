@@ -16,6 +16,14 @@
 
 #define MODEL_HELP(name, about) "; " #name ": " about
 
+// Settings for data sets that models are compared on (docs/models.md).
+#define TRAIN_RECIPES "none criteo avazu"
+static const char *const recipes[] = {
+    NULL,
+    "format=criteo model=deepfm dim=16 batch=1024 epochs=1",
+    "format=csv label=click drop=id model=deepfm dim=16 batch=1024 epochs=1",
+};
+
 static const struct option options[] = {
     {"data", .group = "Data", .required = true, LIST_AT(data, "PATH..."),
      "what to train on: files, directories, globs in quotes, or - for standard input; "
@@ -78,8 +86,10 @@ static const struct option options[] = {
      "price:dense[3], c1..c26:ids, junk:skip\"; types: label, ids, ids@SLOT (the same "
      "ids as that slot's), keys (ids that are keys as they stand), dense[N] (numbers), "
      "weight, skip"},
-    {"model", .group = "Model", CHOICE_AT(model, TRAIN_MODELS, "fm"),
-     MODELS(MODEL_HELP) + 2},
+    {"recipe", .group = "Model", CHOICE_AT(recipe, TRAIN_RECIPES, "none"),
+     "settings for a known data set, each of which holds unless it is given otherwise; "
+     "'tug config --recipe criteo' shows them"},
+    {"model", CHOICE_AT(model, TRAIN_MODELS, "fm"), MODELS(MODEL_HELP) + 2},
     {"dim", U64_AT(dim, "K", NULL, 1, 1024),
      "length of the latent vectors (default: 8 for fm, 4 for ffm, 16 with layers)"},
     {"loss", CHOICE_AT(loss, LOSS_NAMES, "logistic"),
@@ -232,6 +242,8 @@ const struct option_table cli_train_options = {
         "value'\n"
         "zcat log.gz | tug train --data - --format libffm --model ffm --fields 39",
     CLI_OPTIONS(options),
+    .preset = "recipe",
+    .presets = recipes,
 };
 
 // A whole number at *text, which moves behind it.

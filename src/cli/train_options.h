@@ -43,7 +43,7 @@ struct train_options {
     int data_in;
     uint64_t window_mb;
     // model
-    int model;
+    int recipe, model;
     uint64_t dim;
     int loss;
     double init;

@@ -60,6 +60,29 @@ static void all_mistakes(void **state)
     e2e_says("(2) --lr: 'x' is not a number");
 }
 
+// A recipe is values for what nobody gives; its settings have a place as any others.
+static void recipes(void **state)
+{
+    (void)state;
+    tug_ends(0, "config --recipe avazu --dim 8");
+    assert_non_null(strstr(e2e_out, "\nrecipe: avazu  "));
+    assert_non_null(strstr(e2e_out, "\nmodel: deepfm  "));
+    assert_non_null(strstr(e2e_out, "# recipe avazu\n"));
+    assert_non_null(strstr(e2e_out, "\ndim: 8  "));
+    assert_non_null(strstr(e2e_out, "\n# optimizer: "));
+    files_write("again.yaml", e2e_out);
+    files_write("clicks.csv", "id,click,a,b\n7,1,x,u\n8,0,y,v\n9,1,x,v\n");
+    tug_ends(0, "train --recipe avazu --data clicks.csv --hidden 4 --json");
+    assert_true(e2e_number("epochs") == 1);
+    assert_true(e2e_number("keys") == 4); // without ids
+    tug_ends(0, "train --config again.yaml --data clicks.csv --hidden 4 --json");
+    assert_true(e2e_number("keys") == 4);
+    tug_ends(0, "train --recipe avazu --model lr --epochs 2 --data clicks.csv --json");
+    assert_true(e2e_number("epochs") == 2);
+    tug_ends(2, "train --recipe avazoo --data clicks.csv");
+    e2e_says("avazu");
+}
+
 static void versions(void **state)
 {
     (void)state;
@@ -235,8 +258,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(config_round_trip), cmocka_unit_test(all_mistakes),
-        cmocka_unit_test(versions),          cmocka_unit_test(completion),
-        cmocka_unit_test(actions),
+        cmocka_unit_test(recipes),           cmocka_unit_test(versions),
+        cmocka_unit_test(completion),        cmocka_unit_test(actions),
     };
     return cmocka_run_group_tests(tests, begin, e2e_end);
 }
