@@ -89,7 +89,13 @@ struct option_table {
     const char *const *presets;
 };
 
-enum option_source { OPTION_DEFAULT, OPTION_PRESET, OPTION_FILE, OPTION_ENV, OPTION_ARGS };
+enum option_source {
+    OPTION_DEFAULT,
+    OPTION_PRESET,
+    OPTION_FILE,
+    OPTION_ENV,
+    OPTION_ARGS
+};
 
 struct options;
 
@@ -107,9 +113,9 @@ void options_close(
 
 bool options_help_wanted(const struct options *o);
 
-// Where option i of the table came from; the place in words: "default", "recipe criteo", "FILE:LINE",
-// "TUG_X", "command line"; and the value as it was given (nothing when unset, a list's
-// items with spaces between them), added to *b.
+// Where option i of the table came from; the place in words: "default", "recipe criteo",
+// "FILE:LINE", "TUG_X", "command line"; and the value as it was given (nothing when unset,
+// a list's items with spaces between them), added to *b.
 enum option_source options_source(const struct options *o, size_t i);
 const char *options_place(const struct options *o, size_t i);
 int options_text(const struct options *o, size_t i, struct buf *b);

@@ -215,7 +215,9 @@ static const struct option options[] = {
     {"json", .group = "Messages", FLAG_AT(json),
      "the last line of standard output is one JSON object"},
     {"log-every", U64_AT(log_every, "N", "0", 0, 0),
-     "print a progress line every N batches; 0: at growing intervals of time"},
+     "print a progress line every N batches, also with loss and AUC of these batches "
+     "alone "
+     "(window); 0: at growing intervals of time"},
     {"log-dir", STRING_AT(log_dir, "DIR"), "also write messages to DIR/train.log"},
     {"log-level", CHOICE_AT(log_level, TRAIN_LOG_LEVELS, "info"),
      "which messages are printed: this level and more urgent ones"},

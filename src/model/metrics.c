@@ -124,6 +124,24 @@ void metrics_stream_merge(struct metrics_stream *into, const struct metrics_stre
     }
 }
 
+void metrics_stream_since(struct metrics_stream *ret, const struct metrics_stream *now,
+                          const struct metrics_stream *before)
+{
+    *ret = (struct metrics_stream){
+        .examples = now->examples - before->examples,
+        .weight = now->weight - before->weight,
+        .loss = now->loss - maths_log(now->likelihood) -
+                (before->loss - maths_log(before->likelihood)),
+        .likelihood = 1,
+        .predicted = now->predicted - before->predicted,
+        .observed = now->observed - before->observed,
+    };
+    for (int i = 0; i < METRICS_BUCKETS; i++) {
+        ret->positive[i] = now->positive[i] - before->positive[i];
+        ret->negative[i] = now->negative[i] - before->negative[i];
+    }
+}
+
 double metrics_base(enum loss loss, double weight, double observed, double squares)
 {
     if (!(weight > 0))

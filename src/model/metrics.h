@@ -129,6 +129,9 @@ void metrics_stream_clear(struct metrics_stream *m);
 void metrics_stream_add(struct metrics_stream *m, enum loss loss, float score,
                         double prediction, float label, float weight);
 void metrics_stream_merge(struct metrics_stream *into, const struct metrics_stream *from);
+// What `now` counts beyond `before`, an earlier moment of the same stream.
+void metrics_stream_since(struct metrics_stream *ret, const struct metrics_stream *now,
+                          const struct metrics_stream *before);
 struct metrics metrics_stream_result(const struct metrics_stream *m, enum loss loss);
 
 #endif

@@ -271,7 +271,7 @@ static int follow_pass(struct run *r, uint64_t pass, struct state *s,
             double share = share_of(&s->pass);
             TRY(look_at_clock(r, pass, &m.examples, &share, e));
             r->at.batches = first + m.examples / r->config->batch;
-            progress_line(r->progress, r->at.epoch, share, r->at.batches, &m);
+            progress_line(r->progress, r->at.epoch, share, r->at.batches, &m, NULL);
         }
         if (r->config->save_batches != 0) {
             uint64_t examples = s->pass.examples;

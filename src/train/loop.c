@@ -222,8 +222,12 @@ static double share_of_pass(const struct run *r, uint64_t end)
 
 static void print_line(struct run *r, uint64_t end)
 {
-    struct metrics m = metrics_stream_result(streams(r), r->config->reader.loss);
-    progress_line(r->progress, r->at.epoch, share_of_pass(r, end), r->at.batches, &m);
+    enum loss loss = r->config->reader.loss;
+    struct metrics_stream *seen = streams(r);
+    struct metrics m = metrics_stream_result(seen, loss), window;
+    bool since = progress_window(r->progress, r->at.epoch, seen, loss, &window);
+    progress_line(r->progress, r->at.epoch, share_of_pass(r, end), r->at.batches, &m,
+                  since ? &window : NULL);
 }
 
 static int train_window(struct run *r, struct train_result *result, struct err *e)

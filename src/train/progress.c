@@ -21,6 +21,9 @@ struct progress {
     uint32_t last_epoch;
     double share_at_start;
     unsigned calls;
+    // With by_batches: the stream of pass `before_epoch` at the line before, and since then.
+    struct metrics_stream *before, *since;
+    uint32_t before_epoch;
 };
 
 enum { TERMINAL_NS = 200000000, PLAIN_NS = 1000000000 };
@@ -31,6 +34,15 @@ int progress_open(struct progress **ret, uint32_t epochs, uint64_t log_batches,
     struct progress *p = mem_zalloc(sizeof(*p));
     if (p == NULL)
         return err_nomem(e, "progress lines");
+    p->before = log_batches != 0 ? mem_zalloc(2 * sizeof(*p->before)) : NULL;
+    if (log_batches != 0 && p->before == NULL) {
+        mem_free(p);
+        return err_nomem(e, "progress lines");
+    }
+    if (p->before != NULL) {
+        p->since = p->before + 1;
+        metrics_stream_clear(p->before);
+    }
     p->epochs = epochs;
     p->by_batches = log_batches != 0;
     p->terminal = !p->by_batches && log_shows(LOG_INFO) && terminal_can_draw();
@@ -45,6 +57,8 @@ void progress_close(struct progress *p)
 {
     if (p != NULL && p->terminal)
         terminal_draw(NULL);
+    if (p != NULL)
+        mem_free(p->before);
     mem_free(p);
 }
 
@@ -99,8 +113,23 @@ static void format_left(struct progress *p, char *to, size_t size, double done,
     snprintf(to, size, "  %s left", text);
 }
 
+bool progress_window(struct progress *p, uint32_t epoch,
+                     const struct metrics_stream *stream, enum loss loss,
+                     struct metrics *ret)
+{
+    if (p->before == NULL)
+        return false;
+    if (epoch != p->before_epoch || stream->examples < p->before->examples)
+        metrics_stream_clear(p->before);
+    metrics_stream_since(p->since, stream, p->before);
+    *ret = metrics_stream_result(p->since, loss);
+    *p->before = *stream;
+    p->before_epoch = epoch;
+    return true;
+}
+
 // What a line consists of, from left to right.
-enum { PASS, BATCH, METRICS, RATE, LEFT, PARTS, LINE_BYTES = PARTS * 64 };
+enum { PASS, BATCH, METRICS, WINDOW, RATE, LEFT, PARTS, LINE_BYTES = PARTS * 64 };
 
 static void format_pass(char to[64], uint32_t pass, uint32_t passes, double share)
 {
@@ -113,7 +142,7 @@ static void format_pass(char to[64], uint32_t pass, uint32_t passes, double shar
 // matter less are left out, first the number of the batch.
 static void join_parts(char part[PARTS][64], char line[LINE_BYTES], size_t columns)
 {
-    static const int least_first[] = {BATCH, RATE, METRICS, LEFT};
+    static const int least_first[] = {BATCH, WINDOW, RATE, METRICS, LEFT};
     size_t len = 0;
     for (int i = 0; i < PARTS; i++)
         len += strlen(part[i]);
@@ -121,12 +150,12 @@ static void join_parts(char part[PARTS][64], char line[LINE_BYTES], size_t colum
         len -= strlen(part[least_first[i]]);
         part[least_first[i]][0] = '\0';
     }
-    snprintf(line, LINE_BYTES, "%s%s%s%s%s", part[PASS], part[BATCH], part[METRICS],
-             part[RATE], part[LEFT]);
+    snprintf(line, LINE_BYTES, "%s%s%s%s%s%s", part[PASS], part[BATCH], part[METRICS],
+             part[WINDOW], part[RATE], part[LEFT]);
 }
 
 void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t batches,
-                   const struct metrics *m)
+                   const struct metrics *m, const struct metrics *window)
 {
     uint64_t now = clock_ns();
     if (epoch != p->last_epoch || m->examples < p->last_examples)
@@ -138,6 +167,9 @@ void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t ba
     snprintf(part[BATCH], sizeof(part[BATCH]), "  batch %llu",
              (unsigned long long)batches);
     format_metrics(part[METRICS], sizeof(part[METRICS]), "", m);
+    part[WINDOW][0] = '\0';
+    if (window != NULL)
+        format_metrics(part[WINDOW], sizeof(part[WINDOW]), "window ", window);
     snprintf(part[RATE], sizeof(part[RATE]), "  %.0f k examples/s", rate / 1000);
     part[LEFT][0] = '\0';
     if (share >= 0)

@@ -26,10 +26,17 @@ bool progress_wants_a_stop(struct progress *p, const atomic_bool *interrupted);
 // Whether the clock says that a line is due.
 bool progress_is_due(const struct progress *p);
 
+// With log_batches: what the examples since the call before say, of the stream of the pass
+// so far. False: there are no such lines.
+bool progress_window(struct progress *p, uint32_t epoch,
+                     const struct metrics_stream *stream, enum loss loss,
+                     struct metrics *ret);
+
 // Prints a line about the pass so far. `share` of the pass is done (0..1;
-// negative: not known).
+// negative: not known). `window`: likewise of the examples since the line before; NULL: not
+// known.
 void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t batches,
-                   const struct metrics *m);
+                   const struct metrics *m, const struct metrics *window);
 
 // A line about a finished pass; `valid` may be NULL. Other messages between lines go to
 // the log, which takes the place of a line that is being drawn (base/terminal.h).

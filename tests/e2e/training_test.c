@@ -325,6 +325,21 @@ static size_t count(const char *text, const char *what)
     return n;
 }
 
+// The losses of windows of as many examples have the pass's for their mean.
+static void windows_add_up(const char *lines)
+{
+    double sum = 0, loss = 0, window;
+    for (int b = 10; b <= 30; b += 10) {
+        const char *at = strstr(lines, files_path("batch %d  loss ", b));
+        assert_non_null(at);
+        assert_int_equal(sscanf(at, "batch %*d  loss %lf", &loss), 1);
+        assert_int_equal(sscanf(strstr(at, "window loss "), "window loss %lf", &window),
+                         1);
+        sum += window;
+        assert_true(fabs(sum / (b / 10) - loss) < 2e-5);
+    }
+}
+
 static void lines_every_n_batches(void **state)
 {
     (void)state;
@@ -338,6 +353,7 @@ static void lines_every_n_batches(void **state)
         for (int b = 10; b <= 60; b += 10)
             e2e_says(files_path("batch %d  loss ", b));
         assert_int_equal(count(e2e_err, "done  loss"), 2);
+        windows_add_up(e2e_err);
         assert_int_equal(count(e2e_err, "\033"), 0);
         assert_int_equal(count(e2e_err, "\r"), 0);
     }
