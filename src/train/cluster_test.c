@@ -388,6 +388,27 @@ static void test_one_in_flight(void **state)
     files_remove(other);
 }
 
+// The threads of each worker step on one copy; with layers, too.
+static void test_geo_learns(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"fm", "deepfm"};
+    data[0] = training_data("copies.ffm", 3000, 3, 0);
+    for (size_t i = 0; i < 2; i++) {
+        struct train_config c = config_of(names[i]);
+        struct train_result r;
+        c.deterministic = false;
+        c.threads = 3;
+        c.batch = 32;
+        more = (struct train_cluster){.geo = 4, .together = true};
+        train_there(&c, 2, 2, CONFIG_ASYNC, NULL, &r);
+        more = (struct train_cluster){0};
+        assert_int_equal(r.trained_examples, 9000);
+        if (!(r.test.auc > 0.8))
+            fail_msg("%s: AUC %.9f", names[i], r.test.auc);
+    }
+}
+
 // Features that live.
 
 struct rows {
@@ -705,6 +726,7 @@ int main(void)
         cmocka_unit_test(test_async),
         cmocka_unit_test(test_geo_alone),
         cmocka_unit_test(test_threads_together),
+        cmocka_unit_test(test_geo_learns),
         cmocka_unit_test(test_one_in_flight),
         cmocka_unit_test(test_lives_sync),
         cmocka_unit_test(test_lives_count_once),
