@@ -228,7 +228,9 @@ static void print_work(const json_t *s)
         printf("pass %.0f: %.0f of %.0f pieces, %.0f examples%s\n",
                tool_number(pass, "number"), tool_number(pass, "pieces_done"),
                tool_number(pass, "pieces"), tool_number(pass, "examples"),
-               tool_true(pass, "done") ? ", done" : "");
+               tool_true(pass, "done")      ? ", done"
+               : tool_true(pass, "dealing") ? ", examples are dealt anew first"
+                                            : "");
     json_array_foreach(json_object_get(s, "barriers"), i, barrier)
         printf("a barrier waits for %s\n", tool_text(barrier, "missing"));
     json_array_foreach(json_object_get(s, "servers"), i,

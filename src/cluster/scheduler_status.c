@@ -121,9 +121,9 @@ static int put_pass(const struct scheduler *s, struct buf *to)
     return buf_printf(to,
                       ",\"pass\":{\"number\":%" PRIu64
                       ",\"done\":%s,\"pieces_done\":%" PRIu64 ",\"pieces\":%" PRIu64
-                      ",\"examples\":%" PRIu64 "}",
+                      ",\"examples\":%" PRIu64 ",\"dealing\":%s}",
                       state.pass, state.done ? "true" : "false", state.pieces_done,
-                      state.pieces, state.examples);
+                      state.pieces, state.examples, state.dealing ? "true" : "false");
 }
 
 int scheduler_json(const struct scheduler *s, struct buf *ret)
