@@ -82,6 +82,11 @@ static int evaluate_opened(struct opened_model *m, const struct eval_values *v,
     struct metrics metrics;
     double opened = clock_seconds();
     o.seed = m->run.options.model.seed;
+    o.merge = m->run.options.merge[0] != '\0' ? m->run.options.merge : NULL;
+    if (o.merge != NULL && (v->group != NULL || v->by != NULL))
+        return err_set(e, TUG_EUSAGE,
+                       "the model was trained with --merge-ids: its examples are several "
+                       "lines, and --group and --by are of one");
     TRY(v->importance ? importance(&o, v->only, lines, &metrics, e)
                       : evaluate(&o, &metrics, e));
     guard_columns(m->reader);

@@ -17,6 +17,7 @@
 #include "data/paths.h"
 #include "rule/rule.h"
 #include "train/lifecycle.h"
+#include "train/merge.h"
 
 static int err_in(int rc, const char *where, struct err *e)
 {
@@ -383,12 +384,35 @@ static int check_refit(const struct train_config *c, const struct node *node,
     return 0;
 }
 
+// Lines that belong together lie anywhere in the data.
+static int check_merge(const struct train_options *t, const struct node *node,
+                       struct err *e)
+{
+    struct merge m = {0};
+    struct dataset_options waste;
+    TRY(merge_begin(&m, t->merge_ids, &waste, e));
+    if (t->merge_ids == NULL)
+        return 0;
+    if (node != NULL)
+        return err_set(
+            e, TUG_EUSAGE,
+            "--merge-ids needs all of the data in one process; merge it first");
+    if (t->data_in == DATA_IN_STREAM)
+        return err_set(e, TUG_EUSAGE,
+                       "--merge-ids needs the data in memory: not --data-in stream");
+    if (t->group != NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "--merge-ids: examples are several lines, and --group is of one");
+    return 0;
+}
+
 int train_configure(struct train_setup *setup, const struct train_options *t,
                     const struct options *o, struct node *node, struct err *e)
 {
     struct train_config *c = &setup->config;
     struct train_settings s;
     TRY(train_options_check(t, o, &s, e));
+    TRY(check_merge(t, node, e));
     setup->json = t->json;
     setup->cluster = (struct train_cluster){.node = node};
     setup->valid[0] = s.valid;
@@ -398,6 +422,7 @@ int train_configure(struct train_setup *setup, const struct train_options *t,
         .valid = {setup->valid, s.valid != NULL, t->pipe_command},
         .valid_fraction = s.valid_fraction,
         .group = t->group,
+        .merge = t->merge_ids,
         .reader = {.format = options_given(o, "format")
                                  ? options_word(TRAIN_FORMATS, t->format, setup->format)
                                  : NULL,

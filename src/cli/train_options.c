@@ -47,6 +47,12 @@ static const struct option options[] = {
     {"group", STRING_AT(group, "COLUMN,..."),
      "also the AUC by group (gauc) of --test and --valid, such as by "
      "user. " GROUP_COLUMNS},
+    {"merge-ids", STRING_AT(merge_ids, "COLUMN:N"),
+     "the N lines with the same text in this column are one example, which has the slots "
+     "of all of them; ids of another number of lines, and lines that have the same slot, "
+     "are left out and counted. Of --test and --valid, too, and of eval of the model. "
+     "Data "
+     "in memory only"},
     {"max-bad-lines", U64_AT(max_bad_lines, "N", "0", 0, 0),
      "how many lines that cannot be read are skipped and counted before training gives "
      "up"},

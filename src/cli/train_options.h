@@ -30,7 +30,7 @@ struct train_options {
     // data
     struct option_list data, test;
     const char *valid;
-    const char *group;
+    const char *group, *merge_ids;
     const char *pipe_command;
     int format;
     const char *label, *drop, *numeric, *weight_column, *separator; // csv

@@ -37,9 +37,13 @@ struct dataset_options {
     // For predictions, which are wanted of every line: one that is skipped becomes an
     // example without features whose label is NaN.
     bool hold_places;
-    // The texts of these columns ("a,b"; NULL: none) stay with the examples; and the option
-    // that asks for them, for messages.
+    // The texts of these columns ("a,b"; NULL: none) stay with the examples; and the
+    // option that asks for them, for messages.
     const char *keep, *keep_option;
+    // Of a source that is loaded to its end: so many examples whose kept texts are the
+    // same become one (dataset_merge.h). 0: each stays. `keep` is then not kept.
+    uint32_t merge;
+    struct dataset_merged *merged;
 };
 
 struct dataset;

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "data/dataset_merge.h"
 #include "data/dataset_private.h"
 #include "data/kept.h"
 #include "data/lines.h"
@@ -91,8 +92,7 @@ static int add_region(struct dataset *d, size_t bytes)
     return 0;
 }
 
-// Locked.
-static void *region_alloc(struct dataset *d, size_t bytes)
+void *dataset_room(struct dataset *d, size_t bytes)
 {
     struct region *r = d->regions > 0 ? &d->region[d->regions - 1] : NULL;
     if (r == NULL || r->size - r->used < bytes) {
@@ -108,7 +108,7 @@ static void *region_alloc(struct dataset *d, size_t bytes)
 static void *loader_alloc(struct loader *l, size_t bytes)
 {
     pthread_mutex_lock(&l->lock);
-    void *p = region_alloc(l->d, bytes);
+    void *p = dataset_room(l->d, bytes);
     pthread_mutex_unlock(&l->lock);
     return p;
 }
@@ -401,7 +401,7 @@ static int explain_bad_line(struct loader *l, struct err *e)
                    reason.text, (unsigned long long)l->o->max_bad_lines);
 }
 
-static void add_block(struct dataset *d, const struct block *b)
+void dataset_add_block(struct dataset *d, const struct block *b)
 {
     struct block *to = &d->block[d->blocks++];
     *to = *b;
@@ -416,7 +416,7 @@ static void add_block(struct dataset *d, const struct block *b)
 }
 
 // About two entries for each block, so that the walk from the entry's block is short.
-static int make_finder(struct dataset *d)
+int dataset_make_finder(struct dataset *d)
 {
     while (d->size >> d->finder_shift > 2 * (uint64_t)d->blocks)
         d->finder_shift++;
@@ -442,8 +442,8 @@ static int collect_blocks(struct loader *l, struct err *e)
         return err_nomem(e, "the data");
     for (size_t i = 0; i < l->committed; i++)
         if (l->part[i].block.n > 0)
-            add_block(d, &l->part[i].block);
-    return make_finder(d) == 0 ? 0 : err_nomem(e, "the data");
+            dataset_add_block(d, &l->part[i].block);
+    return dataset_make_finder(d) == 0 ? 0 : err_nomem(e, "the data");
 }
 
 static int finish(struct loader *l, struct err *e)
@@ -595,6 +595,10 @@ int dataset_load(struct dataset **ret, const struct dataset_options *o, struct e
     TRY(dataset_load_from(&d, o, &s.base, e));
     d->at_end = o->eager ? s.ended
                          : source_place(o->source).file == source_files(o->source);
-    *ret = d;
-    return 0;
+    int rc = o->merge > 0 ? dataset_merge(&d, o, e) : 0;
+    if (rc == 0)
+        *ret = d;
+    else
+        dataset_close(d);
+    return rc;
 }

@@ -33,6 +33,12 @@ struct dataset {
     size_t regions;
 };
 
+// While a data set is made: memory of it (NULL: there is none; one caller at a time), a
+// block behind the last, for which `block` has room, and at the end what finds them.
+void *dataset_room(struct dataset *d, size_t bytes);
+void dataset_add_block(struct dataset *d, const struct block *b);
+int dataset_make_finder(struct dataset *d);
+
 // Empties the batch, with room for n examples with nnz features of the data set.
 int batch_reserve(const struct dataset *d, struct batch *b, size_t n, size_t nnz);
 

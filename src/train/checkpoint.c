@@ -52,6 +52,7 @@ static void fill_options(const struct run *r, struct saved_options *o)
              k != NULL && k->shuffle ? "global" : "pieces", by != NULL ? " by " : "",
              by != NULL ? by : "");
     copy_table(o->table, c->table);
+    snprintf(o->merge, sizeof(o->merge), "%s", c->merge != NULL ? c->merge : "");
 }
 
 int checkpoint_save(struct run *r, bool finished, struct train_result *result,

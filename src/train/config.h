@@ -58,6 +58,8 @@ struct train_config {
     struct path_list data, test, valid; // valid: files, or none
     double valid_fraction; // or this share of the training data, by a hash of position
     const char *group;     // evaluation_options.group of `test` and `valid`
+    const char
+        *merge; // "COLUMN:N" (train/merge.h) of all of these; NULL: each line stays
     struct reader_options reader;
     struct model_options model;
     struct schedule schedule;

@@ -17,6 +17,7 @@
 #include "train/dense.h"
 #include "train/fields.h"
 #include "train/group_table.h"
+#include "train/merge.h"
 #include "train/view.h"
 
 enum {
@@ -270,9 +271,12 @@ static int load_window(struct evaluation *ev, struct err *e)
                        : o->group == NULL ? "--by"
                                           : "--group or --by",
     };
+    struct merge merge = {0};
+    TRY(merge_begin(&merge, o->merge, &d, e));
     dataset_close(ev->loaded);
     ev->loaded = NULL;
     TRY(dataset_load(&ev->loaded, &d, e));
+    TRY(merge_end(&merge, &d, e));
     ev->data = ev->loaded;
     return fields_check(ev->data, o->source, NULL, &o->parameters->model.options, e);
 }

@@ -46,6 +46,8 @@ struct evaluation_options {
     const char *by;
     size_t top;
     struct group_table *table;
+    const char
+        *merge; // "COLUMN:N": see train/merge.h; NULL: each line stays. Without groups
     // For who wants predictions and no metrics (but for the features that are known): nothing
     // of an example is held once it was predicted.
     bool predict;

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "data/grow.h"
 #include "train/fields.h"
+#include "train/merge.h"
 #include "train/run.h"
 
 struct measuring {
@@ -46,7 +47,10 @@ static int load(const struct evaluation_options *o, struct dataset **ret, struct
         .max_bad_lines = o->max_bad_lines,
         .bad_lines = o->bad_lines,
     };
+    struct merge merge = {0};
+    TRY(merge_begin(&merge, o->merge, &d, e));
     TRY(dataset_load(ret, &d, e));
+    TRY(merge_end(&merge, &d, e));
     if (dataset_size(*ret) == 0)
         return err_set(e, TUG_EDATA, "%s: there is no example in the data",
                        source_file_name(o->source, 0));

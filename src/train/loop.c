@@ -15,6 +15,7 @@
 #include "train/course.h"
 #include "train/diverged.h"
 #include "train/fields.h"
+#include "train/merge.h"
 #include "train/progress.h"
 #include "train/run_rows.h"
 
@@ -110,6 +111,8 @@ static int load_window(struct run *r, struct position next, struct train_result 
         .keep = !r->streaming && r->config->valid_fraction > 0 ? r->config->group : NULL,
         .keep_option = "--group",
     };
+    struct merge merge = {0};
+    TRY(merge_begin(&merge, r->config->merge, &o, e));
     double start = clock_seconds();
     dataset_close(r->data);
     r->data = NULL;
@@ -117,6 +120,8 @@ static int load_window(struct run *r, struct position next, struct train_result 
     next.place = source_place(r->source);
     next.bad_lines = r->bad_lines;
     int rc = dataset_load(&r->data, &o, e);
+    if (rc == 0)
+        rc = merge_end(&merge, &o, e);
     if (rc == 0 && r->rows->end_data != NULL)
         rc = r->rows->end_data(r, e);
     result->read_seconds += clock_seconds() - start;

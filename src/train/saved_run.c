@@ -49,7 +49,7 @@ static json_t *options_to_json(const struct saved_options *o)
     const struct model_options *m = &o->model;
     json_t *ret = json_pack(
         "{s:s, s:i, s:i, s:f, s:o, s:b, s:o, s:o,"
-        " s:i, s:f, s:f, s:i, s:b, s:s, s:s, s:I, s:f, s:s, s:I}",
+        " s:i, s:f, s:f, s:i, s:b, s:s, s:s, s:I, s:f, s:s, s:I, s:s}",
         "model", m->ops->name, "dim", (int)m->dim, "fields", (int)m->fields, "init",
         (double)m->init, "seed", json_hex(m->seed), "normalize", m->normalize, "linear",
         rule_to_json(&m->linear), "latent", rule_to_json(&m->latent), //
@@ -57,7 +57,8 @@ static json_t *options_to_json(const struct saved_options *o)
         o->schedule.b, "batch", (int)o->batch, "deterministic", o->deterministic,
         "reduce", o->reduce_mean ? "mean" : "sum", "data-in",
         o->streaming ? "stream" : "memory", "window", (json_int_t)o->window_bytes,
-        "valid", o->valid_fraction, "table", o->table, "average", (json_int_t)o->average);
+        "valid", o->valid_fraction, "table", o->table, "average", (json_int_t)o->average,
+        "merge-ids", o->merge);
     if (ret != NULL && m->ops->dense != NULL)
         json_object_set_new(ret, "layers", layers_to_json(m));
     if (ret != NULL && o->shuffle[0] != '\0')
@@ -239,6 +240,8 @@ static void get_options(struct json_fields *f, const json_t *o, struct saved_opt
     if (json_object_get(o, "shuffle") != NULL)
         copy_text(f, o, "shuffle", ret->shuffle, sizeof(ret->shuffle));
     ret->average = get_count(f, o, "average");
+    if (json_object_get(o, "merge-ids") != NULL) // saves of before have none
+        copy_text(f, o, "merge-ids", ret->merge, sizeof(ret->merge));
 }
 
 static void get_position(struct json_fields *f, const json_t *o, struct position *ret)

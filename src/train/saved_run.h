@@ -26,6 +26,7 @@ struct saved_options {
     char shuffle[SAVED_SHUFFLE_MAX]; // "pieces", "global", "global by a,b"; "": not known
     // Settings of features that live (train/lifecycle.h), or "".
     char table[SAVED_TEXT_MAX];
+    char merge[320]; // "COLUMN:N" (train/merge.h), or ""
 };
 
 // Large: not for the stack.

@@ -75,7 +75,7 @@ static int open_source(struct source **ret, const struct run *r,
 // In memory if the data, packed, would take at most a third of what is there now.
 static bool should_stream(const struct train_config *c, const struct source *s)
 {
-    if (c->data_in != DATA_IN_AUTO)
+    if (c->data_in != DATA_IN_AUTO || c->merge != NULL)
         return c->data_in == DATA_IN_STREAM;
     return source_text_bytes(s) / 2 > mem_available() / 3;
 }
@@ -164,6 +164,7 @@ static int validate(struct run *r, uint64_t examples, struct metrics *ret, struc
         .held_out = c->valid.n > 0 ? 0 : c->valid_fraction,
         .seed = c->model.seed,
         .group = c->group,
+        .merge = c->merge,
         .interrupted = r->rows->whole_passes ? NULL : c->interrupted,
     };
     if (c->valid.n == 0 && !r->streaming && r->data != NULL)
@@ -260,6 +261,7 @@ static int test(struct run *r, struct train_result *result, struct err *e)
         .max_bad_lines = c->max_bad_lines,
         .bad_lines = &r->bad_lines,
         .group = c->group,
+        .merge = c->merge,
         .interrupted = c->interrupted,
     };
     double start = clock_seconds();

@@ -115,12 +115,50 @@ static void mistakes(void **state)
     e2e_says("--slots: 'a:idz': there is no type 'idz'; the types are label, ids");
 }
 
+// What the user did and what was shown lie in lines of their own: apart they say nothing of
+// each other. Evaluation merges as training did.
+static void merged(void **state)
+{
+    (void)state;
+    const char *how = "train --data apart.txt --format multislot --model ffm --epochs 8 "
+                      "--slots id:skip,label:label,user:ids,ad:ids";
+    FILE *f = fopen("apart.txt", "w");
+    assert_non_null(f);
+    for (int half = 0; half < 2; half++)
+        for (int i = 0; i < 4000; i++) {
+            int user = i * 7 % 11, ad = i * 5 % 13, label = (user + ad) % 2;
+            fprintf(f, "1 q%d 1 %d ", i, label);
+            fprintf(f, half == 0 ? "1 %d 0\n" : "0 1 %d\n", half == 0 ? user : ad);
+        }
+    fprintf(f, "1 alone 1 0 1 3 0\n1 both 1 1 1 3 0\n1 both 1 1 1 4 0\n");
+    assert_int_equal(fclose(f), 0);
+    tug_ends(0, "%s --merge-ids id:2 --out merged", how);
+    e2e_says("merged by 'id': 8003 lines are 4000 examples");
+    e2e_says("1 id was left out because it has more or fewer lines than 2: 1 line");
+    e2e_says("first apart.txt:8002 and apart.txt:8003 (slot user)");
+    tug_ends(0, "eval --from merged --data apart.txt --json");
+    assert_true(e2e_number("examples") == 4000 && e2e_number("auc") > 0.9);
+    tug_ends(0, "eval --from merged --data apart.txt --importance");
+    assert_non_null(strstr(e2e_out, "  user\n"));
+    tug_ends(2, "eval --from merged --data apart.txt --by id");
+    e2e_says("--group and --by are of one");
+    tug_ends(2, "%s --merge-ids id:2 --data-in stream", how);
+    e2e_says("--merge-ids needs the data in memory");
+    tug_ends(2, "%s --merge-ids id", how);
+    e2e_says("--merge-ids: 'id' is not COLUMN:N");
+    tug_ends(3, "%s --merge-ids id:3", how);
+    e2e_says("no id of column 'id' has 3 lines that go together");
+    tug_ends(2, "%s --out merged --resume --merge-ids user:2", how);
+    e2e_says("had --merge-ids 'id:2', this one has 'user:2'");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_model_as_libsvm),
         cmocka_unit_test(saved_slots),
         cmocka_unit_test(on_a_cluster),
+        cmocka_unit_test(merged),
         cmocka_unit_test(mistakes),
     };
     return cmocka_run_group_tests(tests, e2e_begin, e2e_end);
