@@ -113,6 +113,12 @@ static int open_data(struct run *r, struct err *e)
     r->data_identity = mem_zalloc(sizeof(*r->data_identity));
     if (r->data_identity == NULL)
         return err_nomem(e, "the data");
+    if (!r->course->reads_data && c->merge != NULL)
+        return err_set(
+            e, TUG_EUSAGE,
+            "--merge-ids needs all of the data in memory at once; on a cluster, "
+            "and with --table where rows have a server of their own (as with "
+            "--deterministic), it is read in pieces");
     if (!r->course->reads_data)
         return run_open_reader(r, e);
     TRY(columns_check_drop(c, &r->own.reader.drop_elsewhere, e));

@@ -144,6 +144,8 @@ static void merged(void **state)
     e2e_says("--group and --by are of one");
     tug_ends(2, "%s --merge-ids id:2 --data-in stream", how);
     e2e_says("--merge-ids needs the data in memory");
+    tug_ends(2, "%s --merge-ids id:2 --table entry=count:1 --deterministic", how);
+    e2e_says("--merge-ids needs all of the data in memory at once");
     tug_ends(2, "%s --merge-ids id", how);
     e2e_says("--merge-ids: 'id' is not COLUMN:N");
     tug_ends(3, "%s --merge-ids id:3", how);
