@@ -221,6 +221,15 @@ static int set_mode_cluster(struct train_setup *setup, const struct train_option
     k->staleness = (uint32_t)(s->mode_n < UINT32_MAX ? s->mode_n : UINT32_MAX);
     TRY(set_rules(c, k, t, s, e));
     k->in_flight = (uint32_t)t->in_flight;
+    k->dense_bounded = options_given(o, "dense-staleness");
+    k->dense_staleness = (uint32_t)t->dense_staleness;
+    if (k->dense_bounded && (k->mode != CONFIG_ASYNC || k->geo > 0 || t->table != NULL ||
+                             c->model.ops->dense == NULL))
+        return err_set(
+            e, TUG_EUSAGE,
+            "--dense-staleness: bounds what layers miss while rows of features "
+            "are async: give a model with layers, --mode async or half-async, "
+            "and no --table");
     k->bf16 = t->values == 1;
     k->pack_keys = t->pack_keys;
     k->cache_keys = t->cache_keys;

@@ -195,6 +195,9 @@ static const struct option options[] = {
     {"in-flight", U64_AT(in_flight, "N", "3", 1, TRAIN_MAX_IN_FLIGHT),
      "async, ssp: batches of a worker thread that are pulled, computed and pushed at the "
      "same time; 1: the next one is asked for when this one's push is acknowledged"},
+    {"dense-staleness", U64_AT(dense_staleness, "S", NULL, 0, UINT32_MAX),
+     "async, models with layers: what is pulled of the layers misses at most the last S "
+     "batches of each worker, as in ssp:S; 0: layers in step, rows of features not"},
     {"pack-keys", FLAG_AT(pack_keys),
      "compress the keys of requests: pays for small ids, not for hashed ones"},
     {"cache-keys", FLAG_AT(cache_keys),

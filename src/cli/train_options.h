@@ -66,7 +66,7 @@ struct train_options {
     const char *table; // settings of features that live
     // on a cluster
     int rules, values, shuffle;
-    uint64_t in_flight;
+    uint64_t in_flight, dense_staleness;
     const char *shuffle_by;
     bool pack_keys, cache_keys;
     // saving

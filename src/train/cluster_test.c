@@ -409,6 +409,38 @@ static void test_geo_learns(void **state)
     }
 }
 
+// With rows that never change, layers in step are those of one batch at a time, though the
+// next batch is pulled before this one is pushed; and with several workers all examples
+// count.
+static void test_layers_in_step(void **state)
+{
+    (void)state;
+    struct train_result r;
+    char out[2][256];
+    data[0] = training_data("step.ffm", 1500, 30, 0);
+    struct train_config c = config_of("mlp");
+    c.model = training_model_by("mlp", RULE_SGD);
+    c.model.linear.lr = c.model.latent.lr = 1e-30f; // lost in rounding
+    c.model.latent.l2 = c.model.latent.prior = 0;
+    c.deterministic = false;
+    for (int i = 0; i < 2; i++) {
+        snprintf(out[i], sizeof(out[i]), "%s", files_in("step-%d", i));
+        more = i == 0 ? (struct train_cluster){.in_flight = 1}
+                      : (struct train_cluster){.dense_bounded = true};
+        more.rules = TRAIN_RULES_SERVER;
+        c.out = out[i];
+        train_there(&c, 2, 1, CONFIG_ASYNC, NULL, &r);
+    }
+    same_part(out[0], out[1], "save-000001/dense-0.rows");
+    c.out = NULL;
+    c.model = training_model("deepfm");
+    train_there(&c, 2, 3, CONFIG_ASYNC, NULL, &r);
+    assert_int_equal(r.trained_examples, 4500);
+    more = (struct train_cluster){0};
+    for (int i = 0; i < 2; i++)
+        files_remove(out[i]);
+}
+
 // Features that live.
 
 struct rows {
@@ -728,6 +760,7 @@ int main(void)
         cmocka_unit_test(test_threads_together),
         cmocka_unit_test(test_geo_learns),
         cmocka_unit_test(test_one_in_flight),
+        cmocka_unit_test(test_layers_in_step),
         cmocka_unit_test(test_lives_sync),
         cmocka_unit_test(test_lives_count_once),
         cmocka_unit_test(test_saved_within),

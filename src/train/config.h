@@ -42,7 +42,10 @@ struct train_cluster {
     enum train_rules rules;
     bool together; // the threads of a worker compute one batch: half-async, geo
     uint32_t geo;  // batches that a worker trains on its own copy of the rows; 0: not geo
-    uint32_t in_flight;               // 1..TRAIN_MAX_IN_FLIGHT; 0: so many
+    uint32_t in_flight; // 1..TRAIN_MAX_IN_FLIGHT; 0: so many
+    // Async: layers keep to this bound nevertheless, as in ssp (if `dense_bounded`).
+    uint32_t dense_staleness;
+    bool dense_bounded;
     bool bf16, pack_keys, cache_keys; // see client_options
     // The examples of all workers are dealt anew, before the first pass; examples with
     // equal texts in `shuffle_by` ("a,b"; NULL: at random) then meet on one worker.

@@ -258,15 +258,17 @@ int exchange_pull(struct exchange *x, uint64_t clock, struct err *e)
     return x->pulls[1] != 0 ? 0 : e->code;
 }
 
+static int wait_one(struct client *c, client_ts *ts, struct err *e)
+{
+    client_ts t = *ts;
+    *ts = 0;
+    return t != 0 ? client_wait(c, t, e) : 0;
+}
+
 static int wait_both(struct client *c, client_ts ts[2], struct err *e)
 {
-    for (size_t i = 0; i < 2; i++) {
-        client_ts t = ts[i];
-        ts[i] = 0;
-        if (t != 0)
-            TRY(client_wait(c, t, e));
-    }
-    return 0;
+    TRY(wait_one(c, &ts[0], e));
+    return wait_one(c, &ts[1], e);
 }
 
 int exchange_pulled(struct exchange *x, struct err *e)
@@ -277,6 +279,11 @@ int exchange_pulled(struct exchange *x, struct err *e)
 int exchange_pushed(struct exchange *x, struct err *e)
 {
     return wait_both(x->client, x->pushes, e);
+}
+
+int exchange_dense_pushed(struct exchange *x, struct err *e)
+{
+    return wait_one(x->client, &x->pushes[1], e);
 }
 
 // Adds the gradients of n examples to packed push values, which are at x->to[j] for

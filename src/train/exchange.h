@@ -137,5 +137,6 @@ struct exchange_push {
 };
 int exchange_push(struct exchange *x, const struct exchange_push *p, struct err *e);
 int exchange_pushed(struct exchange *x, struct err *e); // waits for acknowledgement
+int exchange_dense_pushed(struct exchange *x, struct err *e);
 
 #endif

@@ -34,7 +34,9 @@ int remote_open(struct remote *r, const struct train_config *c,
         .member = node_member(r->node, ro->role, ""),
         .view = ro->view,
         .view_ctx = ro->ctx,
-        .request_timeout_ns = k->mode == CONFIG_ASYNC ? 0 : HELD_SECONDS * SECOND_NS,
+        .request_timeout_ns = k->mode == CONFIG_ASYNC && !k->dense_bounded
+                                  ? 0
+                                  : HELD_SECONDS * SECOND_NS,
         .bf16 = k->bf16,
         .pack_keys = k->pack_keys,
         .cache_keys = k->cache_keys,
@@ -218,8 +220,9 @@ uint64_t remote_options_hash(const struct train_config *c)
                         c->reduce_mean, c->schedule.kind, c->schedule.a, c->schedule.b,
                         c->valid_fraction);
     if (rc == 0)
-        rc = buf_printf(&b, " %s %u %a %d %d %d %u", hidden, m->cross, (double)m->dropout,
-                        m->batch_norm, m->data_norm, m->pooling_mean, k->in_flight);
+        rc = buf_printf(&b, " %s %u %a %d %d %d %u %u %d", hidden, m->cross,
+                        (double)m->dropout, m->batch_norm, m->data_norm, m->pooling_mean,
+                        k->in_flight, k->dense_staleness, k->dense_bounded);
     for (size_t i = 0; i < 3 && rc == 0; i++)
         rc = buf_printf(&b, " %d %u %a %a %a %a %a %a %a %a", rules[i]->kind,
                         rules[i]->block, (double)rules[i]->lr, (double)rules[i]->l1,

@@ -88,6 +88,7 @@ struct batches {
     uint64_t window;  // batches that are pulled and not acknowledged yet
     float rate;
     uint64_t first_clock; // ssp: of batch 0
+    uint64_t ticked;      // layers in ssp: batches that the clock has passed
 };
 
 // With staleness s a batch may be pulled before the s batches before it are pushed.
@@ -105,9 +106,17 @@ static struct exchange *slot_of(struct remote_worker *w, uint64_t b)
     return &w->slots[b % REMOTE_SLOTS];
 }
 
+// Whether what is pulled of the table waits for other workers.
+static bool keeps_clock(const struct train_cluster *k, uint32_t table)
+{
+    return k->mode == CONFIG_SSP || (table == EXCHANGE_DENSE && k->dense_bounded);
+}
+
 static int tick(struct remote_worker *w, uint64_t clock, struct err *e)
 {
     for (uint32_t table = 0; table < 2; table++) {
+        if (!keeps_clock(w->config->cluster, table))
+            continue;
         client_ts ts = client_tick(w->remote.client, table, clock, e);
         if (ts == 0)
             return e->code;
@@ -123,6 +132,19 @@ static int finish_batch(struct remote_worker *w, const struct batches *s, uint64
     TRY(exchange_pushed(slot_of(w, b), e));
     return w->config->cluster->mode == CONFIG_SSP ? tick(w, s->first_clock + b + 1, e)
                                                   : 0;
+}
+
+// Of layers that keep to a bound while rows of features do not, a batch's clock has passed
+// when their gradients are applied: before those of the rows are, perhaps.
+static int pass_clock(struct remote_worker *w, struct batches *s, uint64_t batches,
+                      struct err *e)
+{
+    const struct train_cluster *k = w->config->cluster;
+    for (; k->dense_bounded && s->ticked < batches; s->ticked++) {
+        TRY(exchange_dense_pushed(slot_of(w, s->ticked), e));
+        TRY(tick(w, s->first_clock + s->ticked + 1, e));
+    }
+    return 0;
 }
 
 // In geo the rows become the average of what the workers make of them: those that are
@@ -158,6 +180,10 @@ static int compute_batch(struct remote_worker *w, struct batches *s, uint64_t b,
                          struct err *e)
 {
     struct exchange *x = slot_of(w, b);
+    // Later batches than this one's successor have their places already.
+    uint64_t may_miss = w->config->cluster->dense_staleness;
+    may_miss = may_miss < s->window ? may_miss : s->window - 1;
+    TRY(pass_clock(w, s, b > may_miss ? b - may_miss : 0, e));
     TRY(exchange_pulled(x, e));
     TRY(remote_compute(w, x, s->lease->pass, e));
     // The next batch's rows are to come without what this one changed, but servers hold
@@ -192,22 +218,25 @@ static int train_batches(struct remote_worker *w, struct batches *s, struct err 
         }
     for (uint64_t b = s->n > s->window ? s->n - s->window : 0; b < s->n; b++)
         TRY(finish_batch(w, s, b, e));
-    return 0;
+    return pass_clock(w, s, s->n, e);
 }
 
 // ssp: a pass has its own clocks; a worker that begins later than others takes part from
 // the slowest of them on, and does not make them wait until it has done as much.
 static int begin_pass(struct remote_worker *w, uint64_t pass, struct err *e)
 {
+    const struct train_cluster *k = w->config->cluster;
     struct msg_table_is now;
     if (w->pass == pass)
         return 0;
     w->pass = pass;
     w->paused = false;
     w->clock = pass << 32;
-    if (w->config->cluster->mode != CONFIG_SSP)
+    if (!keeps_clock(k, EXCHANGE_DENSE))
         return 0;
-    client_ts ts = client_stat(w->remote.client, EXCHANGE_SPARSE, &now, e);
+    client_ts ts = client_stat(
+        w->remote.client,
+        keeps_clock(k, EXCHANGE_SPARSE) ? EXCHANGE_SPARSE : EXCHANGE_DENSE, &now, e);
     if (ts == 0)
         return e->code;
     TRY(client_wait(w->remote.client, ts, e));
@@ -218,7 +247,7 @@ static int begin_pass(struct remote_worker *w, uint64_t pass, struct err *e)
 
 int remote_pieces_pause(struct remote_worker *w, struct err *e)
 {
-    if (w->paused || w->config->cluster->mode != CONFIG_SSP)
+    if (w->paused || !keeps_clock(w->config->cluster, EXCHANGE_DENSE))
         return 0;
     w->paused = true;
     w->pass = 0;

@@ -108,6 +108,10 @@ int run_tables(const struct train_config *c, const struct model *m,
 
     *ret_dense = run_dense(m);
     set_run(c, m, ret_dense);
+    if (c->cluster != NULL && c->cluster->dense_bounded) {
+        ret_dense->mode = CONFIG_SSP;
+        ret_dense->staleness = c->cluster->dense_staleness;
+    }
     ret_dense->mean |= model_has_layers(m) && ret_dense->mode == CONFIG_SYNC;
     TRY(table_config_check(ret_sparse, e));
     return table_config_check(ret_dense, e);
