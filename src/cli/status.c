@@ -224,10 +224,13 @@ static void print_work(const json_t *s)
 {
     const json_t *pass = json_object_get(s, "pass"), *barrier, *server;
     size_t i;
+    double pieces = pass != NULL ? tool_number(pass, "pieces") : 0;
+    char of[64] = "";
+    if (pieces > 0) // else the end of no file is known yet
+        snprintf(of, sizeof(of), " of %.0f", pieces);
     if (pass != NULL)
-        printf("pass %.0f: %.0f of %.0f pieces, %.0f examples%s\n",
-               tool_number(pass, "number"), tool_number(pass, "pieces_done"),
-               tool_number(pass, "pieces"), tool_number(pass, "examples"),
+        printf("pass %.0f: %.0f%s pieces, %.0f examples%s\n", tool_number(pass, "number"),
+               tool_number(pass, "pieces_done"), of, tool_number(pass, "examples"),
                tool_true(pass, "done")      ? ", done"
                : tool_true(pass, "dealing") ? ", examples are dealt anew first"
                                             : "");

@@ -122,6 +122,8 @@ void leases_ask_piece(struct leases *l, struct leases_worker *w, struct msg_leas
 bool leases_piece_done(struct leases *l, struct leases_worker *w,
                        const struct msg_piece_done *m);
 void leases_return_pieces(struct leases *l, struct leases_worker *w); // it has died
+// Whether all are; how many are, and of how many, which is an estimate while the end of some
+// files is not known, and 0 while that of none is.
 bool leases_pieces_done(const struct leases *l, uint64_t *ret_done, uint64_t *ret_pieces);
 
 // Cuts: leases_cut.c.

@@ -332,21 +332,40 @@ void leases_return_pieces(struct leases *l, struct leases_worker *w)
     w->reserved = 0;
 }
 
+// Pieces of files whose end nobody has seen: as many a byte as those have that were read to
+// their end. 0 when there are none yet, and nobody can say.
+static double pieces_a_byte(const struct leases *l)
+{
+    double pieces = 0, bytes = 0;
+    for (uint32_t i = 0; i < l->n_files; i++) {
+        const struct file *f = &l->files[i];
+        if (f->pieces == LEASES_UNKNOWN && f->count != LEASES_UNKNOWN) {
+            pieces += (double)f->count;
+            bytes += (double)f->bytes;
+        }
+    }
+    return bytes > 0 ? pieces / bytes : 0;
+}
+
 bool leases_pieces_done(const struct leases *l, uint64_t *ret_done, uint64_t *ret_pieces)
 {
     uint64_t done = 0, pieces = 0;
-    bool all = l->prepared;
+    double a_byte = pieces_a_byte(l);
+    bool all = l->prepared, told = true;
     for (uint32_t i = 0; i < l->n_files && l->prepared; i++) {
         const struct file *f = &l->files[i];
         if (leases_deals(l, i))
             continue; // the buckets wait for them
+        uint64_t guess = (uint64_t)(a_byte * (double)f->bytes + 0.5);
+        bool open = f->count == LEASES_UNKNOWN;
         done += f->done;
-        pieces += f->count != LEASES_UNKNOWN ? f->count : f->made;
+        pieces += !open ? f->count : guess > f->made ? guess : f->made;
+        told &= !open || a_byte > 0;
         all &= f->done == f->count;
     }
     if (ret_done != NULL)
         *ret_done = done;
     if (ret_pieces != NULL)
-        *ret_pieces = pieces;
+        *ret_pieces = told ? pieces : 0;
     return all;
 }

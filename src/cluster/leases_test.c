@@ -332,6 +332,36 @@ static void test_affinity(void **state)
     leases_close(m.l);
 }
 
+// Nobody knows how many pieces compressed files have before one was read to its end; then
+// the others are taken to have as many a byte.
+static void test_pieces_are_estimated(void **state)
+{
+    (void)state;
+    enum { FILES = 3, PIECES = 6 };
+    struct msg_pass_state now = {0};
+    m = (struct model){.seed = 5, .n_files = FILES, .pass = 1};
+    for (int f = 0; f < FILES; f++) {
+        m.pieces[f] = PIECES;
+        m.unknown[f] = true;
+    }
+    memset(m.had, NOBODY, sizeof(m.had));
+    memset(m.holder, NOBODY, sizeof(m.holder));
+    assert_int_equal(leases_open(&m.l, NULL), 0);
+    join();
+    assert_int_equal(leases_pass(m.l, &(struct msg_pass){.pass = 1, .seed = 3}, NULL), 0);
+    m.in_order = true;
+    tell_data();
+    for (uint64_t done = 1; done <= FILES * PIECES; done++) {
+        ask(0);
+        finish_piece(0);
+        leases_state(m.l, 1, &now, NULL);
+        assert_int_equal(now.pieces_done, done);
+        assert_int_equal(now.pieces, done < PIECES ? 0 : FILES * PIECES);
+    }
+    assert_int_equal(now.done, 1);
+    leases_close(m.l);
+}
+
 static int tell(struct leases *l, const char *who, uint64_t options, const char *name,
                 uint64_t pieces, struct err *e)
 {
@@ -702,6 +732,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_piece_once),
         cmocka_unit_test(test_affinity),
+        cmocka_unit_test(test_pieces_are_estimated),
         cmocka_unit_test(test_data_must_agree),
         cmocka_unit_test(test_passes_in_turn),
         cmocka_unit_test(test_data_of_before),
