@@ -2,11 +2,11 @@
 //
 //   y = scale (z - mean) / sqrt(variance + 1e-5) + shift      (* by unit)
 //
-// In training mean and variance are those of the examples that are computed together; they
-// also move summaries of the layer, by which examples are scored: one float counts, how
-// far it has come from 0 to 1, and one for each unit's mean and one for its variance come
-// as far towards theirs. So the first batch says as much as there is to say, and divided
-// by the count they are means over the last hundred batches or so.
+// In training mean and variance are those of the examples that are computed together. Scores
+// are made with running ones, which are summaries of the layer: each batch moves them a
+// hundredth of the way to its own. They begin at 0, so one more float is moved towards 1 in
+// the same way, and what they are divided by when they are used: from the first batch on
+// they are means, over the last hundred batches or so.
 //
 // One example alone has no variance: it is computed as when it is scored.
 //

@@ -125,7 +125,7 @@ struct model_batch {
     // A random number of each example, another in each pass, which says what dropout leaves
     // of the layers; NULL: all of them, as for scores.
     const uint64_t *draw;
-    bool training; // scores are those that gradients follow, not those that are told
+    bool training; // scores for gradients: by statistics of the batch itself
     struct model_latent latent;
 };
 

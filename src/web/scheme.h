@@ -68,7 +68,7 @@ struct web {
 
     // The answer that is being read: its next byte is `next`, those before `from` are of
     // no use, it ends with byte `to` - 1.
-    bool open, gave; // gave: some of it came
+    bool open, gave; // gave: some bytes of it came before it broke off
     uint64_t next, from, to;
 
     unsigned tries; // since the last time that something came

@@ -50,7 +50,7 @@ static int try_again(struct web *r, int rc, struct err *e)
         log_warn("'%s': %s; trying again", r->a.name, e->text);
     r->mentioned = true;
     if (r->gave)
-        return 0; // at once: the server does send
+        return 0; // no wait: the server answers, only the transfer broke off
     double wait = web_patience.wait * (double)(1u << (r->tries - 1));
     return wait_a_while(r, wait < wait_most ? wait : wait_most, e);
 }
