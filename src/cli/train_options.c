@@ -79,6 +79,8 @@ static const struct option options[] = {
      "what separates the words of a cell (default: |)"},
     {"missing", STRING_AT(missing, "WORD,..."),
      "words that stand for an empty cell, as NA,null"},
+    {"cross-columns", STRING_AT(cross_columns, "COLUMN*COLUMN,..."),
+     "two or three columns whose words together are a further feature"},
     {"columns", STRING_AT(columns, "NAME,..."),
      "names of the columns of files that have no header"},
     {"weight-column", STRING_AT(weight_column, "COLUMN"),
@@ -364,8 +366,9 @@ static int parse_list_separator(const char *text, char *ret, struct err *e)
 static int check_csv(const struct options *o, struct err *e)
 {
     static const char *const names[] = {
-        "label",         "drop",  "numeric",        "weight-column", "separator",
-        "allow-missing", "lists", "list-separator", "missing",       "columns"};
+        "label",     "drop",          "numeric",      "weight-column",
+        "separator", "allow-missing", "lists",        "list-separator",
+        "missing",   "columns",       "cross-columns"};
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
         if (options_given(o, names[i]))
             return err_set(e, TUG_EUSAGE, "--%s works only with --format csv", names[i]);

@@ -42,7 +42,8 @@ int kept_line(struct kept *k, const struct reader *r, const struct reader_layout
     }
     TRY(reserve(k, i, e));
     k->at[i] = (uint32_t)k->text.len;
-    int rc = line != NULL ? reader_columns(r, line, len, k->column, k->n, &k->text)
-                          : buf_add(&k->text, nothing, k->n);
+    int rc = line != NULL
+                 ? reader_columns(r, layout, line, len, k->column, k->n, &k->text)
+                 : buf_add(&k->text, nothing, k->n);
     return rc == 0 ? 0 : err_nomem(e, "columns that are kept");
 }

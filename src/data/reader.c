@@ -213,6 +213,7 @@ static int check_csv_only(const struct reader_options *o, const char *format,
     TRY(only_csv(o->lists, "--lists", format, e));
     TRY(only_csv(o->missing, "--missing", format, e));
     TRY(only_csv(o->columns, "--columns", format, e));
+    TRY(only_csv(o->cross_columns, "--cross-columns", format, e));
     return only_csv(o->separator != 0 && o->separator != ',' ? separator : NULL,
                     "--separator", format, e);
 }
@@ -247,6 +248,7 @@ static int open_complete(struct reader **ret, const struct reader_options *o,
     r->ops = ops;
     r->loss = o->loss;
     r->labels = o->labels;
+    r->between = '|';
     r->schema = make_schema(o, ops->name);
     int rc = r->schema != NULL ? 0 : err_nomem(e, "a reader");
     if (rc == 0 && ops->adopt != NULL &&

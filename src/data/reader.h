@@ -47,8 +47,8 @@ void examples_clear(struct examples *x);
 void examples_free(struct examples *x);
 
 struct reader_options {
-    // Of the data that the model at hand was trained on; NULL: there is none. What is said
-    // below must not contradict it, what is not said is taken from it.
+    // Of the data that the model at hand was trained on; NULL: there is none. What is
+    // said below must not contradict it, what is not said is taken from it.
     const struct schema *schema;
     const char *format; // of READER_FORMATS; NULL: not said
     enum loss loss;     // logistic: labels 0/1 or -1/+1 become 0/1, others are errors;
@@ -65,6 +65,7 @@ struct reader_options {
     char list_separator; // between them; 0: not said; else '|'
     const char *missing; // "NA,null": words that stand for an empty cell
     const char *columns; // "a,b": names of the columns of files, which have no header
+    const char *cross_columns; // "a*b,a*c*d": their words together are features, too
     const char *weight_column;
     char separator;      // 0: not said; else ','
     bool allow_missing;  // feature columns of the schema may be absent
@@ -81,8 +82,8 @@ int reader_open(struct reader **ret, const struct reader_options *o, struct err 
 void reader_close(struct reader *r);
 
 // Slots of the format: 39 for criteo, the schema's feature columns for csv (0 before the
-// first header when no schema was given), its feature slots for multislot, 1 for libsvm, 0
-// (unknown) for libffm without `fields`.
+// first header when no schema was given), its feature slots for multislot, 1 for libsvm,
+// 0 (unknown) for libffm without `fields`.
 uint32_t reader_slots(const struct reader *r);
 
 // Whether the first line of every file is a header (csv, unless its columns are given).
@@ -94,10 +95,10 @@ struct reader_layout;
 int reader_header(struct reader *r, const char *line, size_t len,
                   const struct reader_layout **ret, struct err *e);
 
-// Where columns lie in the lines of a file: of the names "a,b,c" that of each in ret[]. csv
-// has those of its header, criteo I1 to I13 and C1 to C26, libffm the fields' numbers.
-// TUG_EDATA naming one that is not there, with the option that asks for it; TUG_EUSAGE for
-// formats without columns.
+// Where columns lie in the lines of a file: of the names "a,b,c" that of each in ret[].
+// csv has those of its header and crosses of them, criteo I1 to I13 and C1 to C26, libffm
+// the fields' numbers. TUG_EDATA naming one that is not there, with the option that asks
+// for it; TUG_EUSAGE for formats without columns.
 int reader_find_columns(const struct reader *r, const struct reader_layout *layout,
                         const char *names, const char *option, size_t max, size_t *ret,
                         size_t *ret_n, struct err *e);
@@ -107,15 +108,17 @@ int reader_find_columns(const struct reader *r, const struct reader_layout *layo
 enum { READER_NAMES_MAX = 320 };
 void reader_absent_columns(const struct reader *r, char text[READER_NAMES_MAX]);
 
-// The texts of those columns of a line that was read, each with a NUL behind it; of a field
-// with several features all indices, with '|' between them.
-int reader_columns(const struct reader *r, const char *line, size_t len,
-                   const size_t *columns, size_t n, struct buf *to);
+// The texts of those columns of a line that was read, each with a NUL behind it;
+// of a field with several features all indices, with '|' (of csv its list
+// separator) between them.
+int reader_columns(const struct reader *r, const struct reader_layout *layout,
+                   const char *line, size_t len, const size_t *columns, size_t n,
+                   struct buf *to);
 
 // Features for people: a column by its name, and a word in it.
 
-// What the column of a slot is called, added to *ret; nothing in formats whose columns have
-// no names. TUG_ENOMEM.
+// What the column of a slot is called, added to *ret; nothing in formats whose columns
+// have no names. TUG_ENOMEM.
 int reader_slot_name(const struct reader *r, uint32_t slot, struct buf *ret);
 // The slot of a feature column. TUG_EUSAGE naming one that is not there.
 int reader_find_slot(const struct reader *r, const char *name, size_t len, uint32_t *ret,
@@ -133,8 +136,9 @@ struct reader_word {
 // TUG_EDATA when the text is no word of such a column.
 int reader_word(const struct reader *r, uint32_t slot, const char *text, size_t len,
                 struct reader_word *ret, struct err *e);
-// The next word of a column's text as reader_columns gives it, where a column with
-// several features has '|' between them. False: there is none.
+// The next word of a column's text as reader_columns gives it, where a column
+// with several features has '|' (of csv its list separator) between them.
+// False: there is none.
 bool reader_next_word(const struct reader *r, uint32_t slot, const char **text,
                       struct reader_word *ret);
 // Whether keys are hashes, so that words say more than they do.
@@ -152,18 +156,19 @@ bool reader_next_name(const char **list, const char **ret, size_t *ret_len);
 bool reader_next_number(const char **list, const char **ret, size_t *ret_len,
                         enum schema_use *ret_use);
 
-// By which the data is read: complete from the beginning, but for the columns of csv, which
-// the first header decides.
+// By which the data is read: complete from the beginning, but for the columns of csv,
+// which the first header decides.
 const struct schema *reader_schema(const struct reader *r);
 
 // The parsers look ahead in words: this many bytes from line[len] on must be readable,
 // whatever they hold; line[len] itself is the newline or NUL.
 enum { READER_PADDING = 32 };
 
-// Appends one example. `layout`: of the line's file; NULL where files have no header. The
-// line has no newline; a '\r' at its end is ignored. An empty line adds nothing. On failure
-// *x is as before and e says why, without FILE:LINE (the caller adds it, and sets x->line).
-// Threads: any, each with its own x, also while reader_header reads other files' headers.
+// Appends one example. `layout`: of the line's file; NULL where files have no header.
+// The line has no newline; a '\r' at its end is ignored. An empty line adds nothing. On
+// failure *x is as before and e says why, without FILE:LINE (the caller adds it, and
+// sets x->line). Threads: any, each with its own x, also while reader_header reads
+// other files' headers.
 int reader_line(const struct reader *r, const struct reader_layout *layout,
                 const char *line, size_t len, struct examples *x, struct err *e);
 

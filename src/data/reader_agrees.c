@@ -101,6 +101,20 @@ static void lists_agree(const struct schema *s, const char *list, char text[ERR_
                               show(name, len).text);
 }
 
+static void crosses_agree(const struct schema *s, const char *list,
+                          char text[ERR_TEXT_MAX])
+{
+    const char *name;
+    size_t len;
+    enum schema_use use;
+    while (reader_next_name(&list, &name, &len))
+        if (!find_use(s, name, len, &use) || use != SCHEMA_CROSSES)
+            reader_add_clause(text,
+                              "--cross-columns '%s', but the model was trained without "
+                              "that cross",
+                              show(name, len).text);
+}
+
 static bool has_setting(const struct schema *s, enum schema_use kind, const char *word,
                         size_t len)
 {
@@ -158,6 +172,7 @@ static void columns_agree(const struct reader_options *o, char text[ERR_TEXT_MAX
     column_agrees(s, "--weight-column", o->weight_column, SCHEMA_WEIGHT, "weights", text);
     numeric_agrees(s, o->numeric, text);
     lists_agree(s, o->lists, text);
+    crosses_agree(s, o->cross_columns, text);
     settings_agree(o, text);
     drop_agrees(s, o->drop, text);
 }

@@ -40,12 +40,13 @@ int reader_find_columns(const struct reader *r, const struct reader_layout *l,
     return 0;
 }
 
-int reader_columns(const struct reader *r, const char *line, size_t len,
-                   const size_t *columns, size_t n, struct buf *to)
+int reader_columns(const struct reader *r, const struct reader_layout *layout,
+                   const char *line, size_t len, const size_t *columns, size_t n,
+                   struct buf *to)
 {
     const char *end = line + (len > 0 && line[len - 1] == '\r' ? len - 1 : len);
     for (size_t k = 0; k < n; k++) {
-        TRY(r->ops->column(r, line, end, columns[k], to));
+        TRY(r->ops->column(r, layout, line, end, columns[k], to));
         TRY(buf_add(to, "", 1));
     }
     return 0;
@@ -101,14 +102,15 @@ bool reader_next_word(const struct reader *r, uint32_t slot, const char **text,
 {
     struct err none;
     size_t whole = strlen(*text);
+    const char between[2] = {r->between, 0};
     if (whole > 0 && reader_word(r, slot, *text, whole, ret, &none) == 0) {
         *text += whole;
         return true;
     }
     while (**text != '\0') {
         const char *word = *text;
-        size_t len = strcspn(word, "|");
-        *text += len + (word[len] == '|');
+        size_t len = strcspn(word, between);
+        *text += len + (word[len] == r->between);
         if (len > 0 && reader_word(r, slot, word, len, ret, &none) == 0)
             return true;
     }

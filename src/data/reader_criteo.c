@@ -277,9 +277,10 @@ static int criteo_find_column(const struct reader *r, const struct reader_layout
     return 0;
 }
 
-static int criteo_column(const struct reader *r, const char *line, const char *end,
-                         size_t column, struct buf *to)
+static int criteo_column(const struct reader *r, const struct reader_layout *layout,
+                         const char *line, const char *end, size_t column, struct buf *to)
 {
+    (void)layout;
     const char *p = line;
     for (size_t skip = column + has_label(r, line, end); skip > 0 && p < end; skip--)
         p = find_byte(p, end, '\t') + 1;

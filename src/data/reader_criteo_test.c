@@ -220,7 +220,7 @@ static void test_columns(void **state)
                          0);
         assert_int_equal(n, 6);
         size_t len = strlen(line);
-        assert_int_equal(reader_columns(r, line, len, column, n, &text), 0);
+        assert_int_equal(reader_columns(r, NULL, line, len, column, n, &text), 0);
         static const char want[] = "100\0\000112\0\000114\000138";
         assert_int_equal(text.len, sizeof want);
         assert_memory_equal(text.data, want, sizeof want);

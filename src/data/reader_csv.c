@@ -1,12 +1,12 @@
 // CSV with a header (RFC 4180 without line breaks inside quotes). Every column is a text
 // category unless the options say that it is the label, a weight, a number or dropped.
 //
-// Keys go by the columns' names, so that files may order columns as they like: a word's is
-// the hash of its text with the name's hash as the seed, a number's that of the name, its
-// value the number; an empty field is missing. Slots are the schema's feature columns,
-// numbered from 0 in its order. Each file has a layout of its own, which says what its
-// columns are; features are handed out in the order of slots, whatever that of the file, so
-// that an example has the same bits in all of them.
+// Keys go by the columns' names, so that files may order columns as they like: a word's
+// is the hash of its text with the name's hash as the seed, a number's that of the name,
+// its value the number; an empty field is missing. Slots are the schema's feature
+// columns, numbered from 0 in its order. Each file has a layout of its own, which says
+// what its columns are; features are handed out in the order of slots, whatever that of
+// the file, so that an example has the same bits in all of them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/reader_csv.h"
@@ -77,6 +77,8 @@ static void csv_close(struct reader *r)
     mem_free(c->numeric);
     mem_free(c->weight);
     mem_free(c->lists);
+    mem_free(c->cross_columns);
+    mem_free(c->cross);
     mem_free(c->missing);
     mem_free(c->names);
     mem_free(c->empty);
@@ -91,6 +93,7 @@ static int copy_options(struct csv *c, const struct reader_options *o, struct er
     TRY(copy_option(&c->weight, o->weight_column, e));
     TRY(copy_option(&c->lists, o->lists, e));
     TRY(copy_option(&c->missing, o->missing, e));
+    TRY(copy_option(&c->cross_columns, o->cross_columns, e));
     TRY(copy_option(&c->names, o->columns, e));
     size_t at = 0;
     const char *names;
@@ -288,6 +291,7 @@ static int take_field(const struct csv *c, const struct column *column,
     case SCHEMA_DROPPED:
     case SCHEMA_IDS: // which no csv has
     case SCHEMA_KEYS:
+    case SCHEMA_CROSSES: // which are made of others
     case SCHEMA_MISSING:
     case SCHEMA_LIST_SEPARATOR:
     case SCHEMA_HEADER:
@@ -368,6 +372,8 @@ static int csv_line(const struct reader *r, const struct reader_layout *l,
         TRY(order_lists(x, &new, slots, e));
     else if (!l->in_order)
         order_features(x, &new, slots);
+    if (c->crosses > 0)
+        TRY(csv_cross_line(c, x, &new, e));
     examples_commit(x, &new);
     return 0;
 }

@@ -32,11 +32,18 @@ struct empty_word {
     size_t len;
 };
 
+enum { CSV_CROSS_PARTS = 3 };
+
+struct cross {
+    const struct column *column, *part[CSV_CROSS_PARTS];
+    size_t parts;
+};
+
 struct csv {
     struct reader base;
     char separator;
     // Options; NULL: not given.
-    char *label, *drop, *numeric, *weight, *lists, *missing;
+    char *label, *drop, *numeric, *weight, *lists, *missing, *cross_columns;
     char *names; // "a,b" of files without a header, the model's if not given
     bool allow_missing, drop_elsewhere;
     char list_separator;      // 0: not given
@@ -47,6 +54,8 @@ struct csv {
     bool given;                       // the schema: by a model
     struct column *column;            // of the schema; NULL: not decided yet
     size_t columns;
+    struct cross *cross; // of the schema, whose columns are behind the others
+    size_t crosses;
     uint32_t *index; // of columns by their names' hashes: 1 + the column; 0: none
     size_t index_mask;
     atomic_uint slots; // 0 before the schema is decided
@@ -85,14 +94,58 @@ static inline size_t csv_unquote(const struct field *f, char *ret)
     return n;
 }
 
+// The schema as the first header, whose columns are `names`, and the options have it.
+int csv_decide_schema(struct csv *c, const struct schema *names, struct err *e);
 // Takes the columns out of the schema; slots are those of features, in order.
 int csv_take_schema(struct csv *c, struct err *e);
+void csv_forget_schema(struct csv *c);
+// The column of that name, of the schema; NULL: there is none.
+struct column *csv_schema_column(const struct csv *c, const char *name, size_t len);
 
-// What options say beside the columns goes into the schema, and from there into the reader.
+// Whether a comma-separated list of names has this one; a list that is NULL has none.
+bool csv_is_listed(const char *list, const char *name);
+
+// Whether the first line is data: it begins with a number. Names that only count columns,
+// as some tools write them, are names.
+bool csv_looks_like_data(const struct schema *names);
+
+#define CSV_NEEDS_HEADER                                                                 \
+    "; this line looks like data: csv needs a header, a first line with the columns' "   \
+    "names"
+
+// Columns that a message names: the first few of them, and how many there are.
+enum { CSV_NAMED_MAX = 4 };
+
+struct csv_named {
+    size_t n;
+    char text[CSV_NAMED_MAX * (sizeof(struct shown) + 4)];
+};
+
+void csv_name_column(struct csv_named *l, const char *name);
+const char *csv_named_rest(const struct csv_named *l, char ret[32]);
+
+// What options say beside the columns goes into the schema, and from there into the
+// reader.
 int csv_add_settings(struct csv *c, struct err *e);
 int csv_take_settings(struct csv *c, struct err *e);
 // Of files without a header: the layout that all of them have.
 int csv_take_names(struct csv *c, struct err *e);
+
+// What --cross-columns says goes into the schema, and from there into the reader, when
+// its other columns are there.
+int csv_add_crosses(struct csv *c, struct err *e);
+int csv_take_crosses(struct csv *c, struct err *e);
+// The next name of "a*b", which begins as *name; false when there is none left.
+bool csv_next_part(const char **name, const char *end, const char **ret, size_t *ret_len);
+// Puts an example's crosses behind its features, which are in the order of slots.
+int csv_cross_line(const struct csv *c, struct examples *x, struct example *new,
+                   struct err *e);
+// The key of "word*word" of a cross; false where that is no such text.
+bool csv_cross_word(const struct csv *c, const struct column *column, const char *text,
+                    size_t len, uint64_t *ret);
+// The words of a cross in a line; of lists several.
+int csv_cross_text(const struct csv *c, const struct reader_layout *l, size_t cross,
+                   const char *line, const char *end, struct buf *to);
 
 static inline bool csv_is_empty(const struct csv *c, const char *text, size_t len)
 {
@@ -108,8 +161,8 @@ void csv_layout_free(struct reader_layout *l);
 
 int csv_find_column(const struct reader *r, const struct reader_layout *l,
                     const char *name, size_t len, size_t *ret, struct err *e);
-int csv_column(const struct reader *r, const char *line, const char *end, size_t column,
-               struct buf *to);
+int csv_column(const struct reader *r, const struct reader_layout *l, const char *line,
+               const char *end, size_t column, struct buf *to);
 
 int csv_word(const struct reader *r, uint32_t slot, const char *text, size_t len,
              struct reader_word *ret, struct err *e);

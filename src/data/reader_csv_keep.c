@@ -11,6 +11,12 @@ int csv_find_column(const struct reader *r, const struct reader_layout *l,
 {
     const struct csv *c = (const void *)r;
     l = l != NULL ? l : c->only;
+    for (size_t i = 0; i < c->crosses; i++) {
+        const char *cross = c->cross[i].column->name;
+        *ret = l->columns + i;
+        if (strlen(cross) == len && memcmp(cross, name, len) == 0)
+            return 0;
+    }
     char *text = mem_alloc(l->header_len + 1);
     if (text == NULL)
         return err_nomem(e, "the columns of a csv file");
@@ -31,10 +37,13 @@ int csv_find_column(const struct reader *r, const struct reader_layout *l,
     return rc;
 }
 
-int csv_column(const struct reader *r, const char *line, const char *end, size_t column,
-               struct buf *to)
+int csv_column(const struct reader *r, const struct reader_layout *l, const char *line,
+               const char *end, size_t column, struct buf *to)
 {
     const struct csv *c = (const void *)r;
+    l = l != NULL ? l : c->only;
+    if (column >= l->columns)
+        return csv_cross_text(c, l, column - l->columns, line, end, to);
     const char *p = line;
     struct field f = {0};
     for (size_t i = 0; i <= column && p != NULL && p <= end; i++, p++)
@@ -42,6 +51,17 @@ int csv_column(const struct reader *r, const char *line, const char *end, size_t
     TRY(buf_reserve(to, f.len + 1));
     to->len += csv_unquote(&f, to->data + to->len);
     return 0;
+}
+
+// Whether the text is one word of the column, and not none or several.
+static bool word_key(const struct csv *c, const struct column *column, const char *text,
+                     size_t len, uint64_t *ret)
+{
+    if (column->use == SCHEMA_CROSSES)
+        return csv_cross_word(c, column, text, len, ret);
+    *ret = hash_bytes(text, len, column->seed);
+    return !csv_is_empty(c, text, len) &&
+           (column->use != SCHEMA_LISTS || memchr(text, c->base.between, len) == NULL);
 }
 
 // All numbers of a column are one feature.
@@ -53,12 +73,16 @@ int csv_word(const struct reader *r, uint32_t slot, const char *text, size_t len
         const struct column *column = &c->column[i];
         if (column->slot != slot || !schema_is_feature(column->use))
             continue;
-        bool words = column->use == SCHEMA_WORDS || column->use == SCHEMA_LISTS;
+        bool words = column->use != SCHEMA_NUMBERS && column->use != SCHEMA_LOGS;
         ret->text = text;
         ret->len = words ? len : 0;
         ret->number = !words;
-        ret->key = words ? hash_bytes(text, len, column->seed) : column->seed;
-        return 0;
+        ret->key = column->seed;
+        if (!words || word_key(c, column, text, len, &ret->key))
+            return 0;
+        return err_set(e, TUG_EDATA, "'%s' is not one word of column '%s'",
+                       show(text, len).text,
+                       show(column->name, strlen(column->name)).text);
     }
     return err_set(e, TUG_EDATA, "there is no feature column %u", slot);
 }

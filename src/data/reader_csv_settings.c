@@ -1,5 +1,5 @@
-// What is said of csv beside its columns: words that stand for nothing, what separates the
-// words of a cell, and the names of columns where files have none.
+// What is said of csv beside its columns: words that stand for nothing, what separates
+// the words of a cell, and the names of columns where files have none.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"
@@ -38,7 +38,7 @@ int csv_take_settings(struct csv *c, struct err *e)
     for (size_t at = 0; schema_next_setting(s, SCHEMA_MISSING, &at, &text);)
         c->empty[c->empties++] = (struct empty_word){text, strlen(text)};
     for (size_t at = 0; schema_next_setting(s, SCHEMA_LIST_SEPARATOR, &at, &text);)
-        c->list_separator = text[0];
+        c->base.between = c->list_separator = text[0];
     return 0;
 }
 

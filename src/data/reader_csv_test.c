@@ -307,6 +307,42 @@ static const char *list_of(const struct table_column *t, size_t n, enum schema_u
     return len > 0 ? ret : NULL;
 }
 
+// Columns whose words are crossed, by their places in the table.
+struct crossing {
+    size_t parts, at[3];
+};
+
+static struct crossing crossings[3];
+static size_t n_crossings;
+
+static const char *any_crossings(const struct table_column *t, size_t n, char ret[128])
+{
+    size_t words[MOST], n_words = 0, len = 0;
+    for (size_t i = 0; i < n; i++)
+        if (t[i].use == SCHEMA_WORDS || t[i].use == SCHEMA_LISTS)
+            words[n_words++] = i;
+    for (n_crossings = 0; n_words > 2 && n_crossings < 3; n_crossings++) {
+        struct crossing *k = &crossings[n_crossings];
+        shuffle(words, n_words);
+        k->parts = n_crossings == 0 ? 3 : 2;
+        for (size_t p = 0; p < k->parts; p++) {
+            k->at[p] = words[p];
+            len += (size_t)snprintf(ret + len, 128 - len, "%s%s",
+                                    p > 0     ? "*"
+                                    : len > 0 ? ","
+                                              : "",
+                                    t[words[p]].name);
+        }
+        for (size_t i = 0; i < n_crossings; i++) // once more is refused
+            if (memcmp(crossings[i].at, k->at, k->parts * sizeof k->at[0]) == 0 &&
+                crossings[i].parts == k->parts) {
+                n_crossings = 0;
+                return NULL;
+            }
+    }
+    return n_crossings > 0 ? ret : NULL;
+}
+
 // Columns of a file: those of `order`, a stranger where it says n.
 static void print_line(const struct table_column *t, size_t n, const size_t *order,
                        size_t shown, const struct row *row, char ret[512])
@@ -319,6 +355,45 @@ static void print_line(const struct table_column *t, size_t n, const size_t *ord
                                               : t[order[i]].name);
 }
 
+// The keys of a column's words, when the column is there; returns how many.
+static size_t keys_of(const struct table_column *c, const char *text, bool there,
+                      uint64_t ret[4])
+{
+    size_t n = 0;
+    for (size_t len; there && *text != 0; text += len + (text[len] != 0)) {
+        char word[16];
+        len = c->use == SCHEMA_LISTS ? strcspn(text, "|") : strlen(text);
+        snprintf(word, sizeof word, "%.*s", (int)len, text);
+        if (len > 0 && strcmp(word, "NA") != 0)
+            ret[n++] = word_key(c->name, word);
+    }
+    return n;
+}
+
+static void assert_crossing(const struct table_column *t, const struct crossing *k,
+                            const bool *there, const struct row *row, size_t slot,
+                            const struct examples *x, size_t *at)
+{
+    char name[40] = "";
+    uint64_t keys[3][4] = {{0}};
+    size_t n[3] = {1, 1, 1};
+    for (size_t p = 0; p < k->parts; p++) {
+        const struct table_column *c = &t[k->at[p]];
+        n[p] = keys_of(c, row->text[k->at[p]], there[k->at[p]], keys[p]);
+        snprintf(name + strlen(name), sizeof name - strlen(name), "%s%s",
+                 p > 0 ? "*" : "", c->name);
+    }
+    for (size_t i = 0; i < n[0]; i++)
+        for (size_t j = 0; j < n[1]; j++)
+            for (size_t l = 0; l < n[2]; l++, ++*at) {
+                const uint64_t all[] = {keys[0][i], keys[1][j], keys[2][l]};
+                assert_true(*at < x->nnz && x->value[*at] == 1);
+                assert_int_equal(x->slot[*at], slot);
+                assert_true(x->key[*at] == hash_bytes(all, k->parts * sizeof all[0],
+                                                      hash_bytes(name, strlen(name), 2)));
+            }
+}
+
 // The features of a row, by name and in the order of the first file's columns, when the
 // columns `order[0 .. shown)` of it are there.
 static void assert_row(const struct table_column *t, size_t n, const size_t *first,
@@ -327,11 +402,12 @@ static void assert_row(const struct table_column *t, size_t n, const size_t *fir
 {
     uint16_t slot = 0;
     size_t k = 0;
+    bool all[MOST + 1] = {0};
+    for (size_t j = 0; j < shown; j++)
+        all[order[j]] = true;
     for (size_t i = 0; i < n; i++) {
         const struct table_column *c = &t[first[i]];
-        bool there = false;
-        for (size_t j = 0; j < shown; j++)
-            there |= order[j] == first[i];
+        bool there = all[first[i]];
         if (!schema_is_feature(c->use))
             continue;
         slot++;
@@ -356,6 +432,8 @@ static void assert_row(const struct table_column *t, size_t n, const size_t *fir
             k++;
         }
     }
+    for (size_t i = 0; i < n_crossings; i++)
+        assert_crossing(t, &crossings[i], all, row, slot + i, x, &k);
     assert_int_equal(x->nnz, k);
 }
 
@@ -387,7 +465,8 @@ static void test_any_order(void **state)
     for (int round = 0; round < 300; round++) {
         struct table_column t[MOST];
         size_t n, first[MOST], order[MOST + 1];
-        char numeric[128], logs[128], numbers[400], lists[128], drop[128], drops[160];
+        char numeric[128], logs[128], numbers[400], lists[128], drop[128], drops[160],
+            crosses[128];
         any_table(t, &n);
         for (size_t i = 0; i < n; i++)
             first[i] = i;
@@ -402,6 +481,7 @@ static void test_any_order(void **state)
             size_t at = strlen(numbers);
             snprintf(numbers + at, sizeof numbers - at, ",%.*s:log", (int)len, name);
         }
+        const char *crossed = any_crossings(t, n, crosses);
         bool strangers = any_in_100(50), missing = any_in_100(50);
         struct reader *r = open_reader(
             (struct reader_options){.labels = true,
@@ -409,6 +489,7 @@ static void test_any_order(void **state)
                                     .numeric = numbers,
                                     .lists = list_of(t, n, SCHEMA_LISTS, lists),
                                     .missing = "null,NA",
+                                    .cross_columns = crossed,
                                     .drop = strangers ? drops : dropped,
                                     .drop_elsewhere = strangers,
                                     .allow_missing = missing});
@@ -580,6 +661,101 @@ static void test_several_words(void **state)
     mem_free(s);
 }
 
+// The text of a column in a line, as words of the slot: "a=key" each, in order.
+static void assert_words(const struct reader *r, const char *name, const char *line,
+                         const char *text, const uint64_t *keys, size_t n)
+{
+    size_t column, found, at = 0;
+    struct buf b = BUF_INIT(1 << 20);
+    struct err e;
+    char padded[256] = "";
+    uint32_t slot;
+    snprintf(padded, sizeof padded - READER_PADDING, "%s", line);
+    if (reader_find_columns(r, line_layout, name, "--keep", 1, &column, &found, &e) != 0)
+        fail_msg("%s", e.text);
+    assert_int_equal(reader_columns(r, line_layout, padded, strlen(line), &column, 1, &b),
+                     0);
+    assert_string_equal(b.data, text);
+    assert_int_equal(reader_find_slot(r, name, strlen(name), &slot, &e), 0);
+    const char *rest = b.data;
+    for (struct reader_word w; reader_next_word(r, slot, &rest, &w); at++)
+        assert_true(at < n && w.key == keys[at]);
+    assert_int_equal(at, n);
+    buf_free(&b);
+}
+
+static void test_crosses(void **state)
+{
+    (void)state;
+    struct examples x = {0};
+    struct err e;
+    struct reader *r = open_reader((struct reader_options){
+        .labels = true, .lists = "b", .cross_columns = "a*b,c*a", .missing = "NA"});
+    header(r, "y,a,b,c");
+    assert_int_equal(reader_slots(r), 5);
+    assert_int_equal(line_parse(r, "1,p,NA,", &x, NULL), 0);
+    assert_int_equal(x.nnz, 1);
+    examples_clear(&x);
+    const char *line = "1,\"p\",u||NA|v,\"q\"\"\"";
+    assert_int_equal(line_parse(r, line, &x, NULL), 0);
+    assert_int_equal(x.nnz, 7);
+    assert_words(r, "a*b", line, "p*u|p*v", x.key + 4, 2);
+    assert_words(r, "c*a", line, "q\"*p", x.key + 6, 1);
+    assert_words(r, "b", line, "u||NA|v", x.key + 1, 2);
+    assert_words(r, "a*b", "1,,u,q", "", NULL, 0);
+    assert_words(r, "a*b", "1,p*p,u|v*,q", "", NULL, 0); // would not be found again
+    // What the keys are of is where they come from.
+    assert_true(x.key[4] != x.key[5] && x.key[4] != x.key[6] && x.slot[6] == 4);
+    // Too many.
+    struct buf b = BUF_INIT(1 << 16);
+    buf_printf(&b, "1,p,w0");
+    for (int i = 1; i < 1024; i++)
+        buf_printf(&b, "|w%d", i);
+    size_t len = b.len;
+    buf_printf(&b, ",");
+    examples_clear(&x);
+    assert_int_equal(line_parse(r, buf_str(&b), &x, &e), 0);
+    assert_int_equal(x.nnz, 1 + 2 * 1024);
+    b.len = len;
+    buf_printf(&b, "|w,");
+    assert_int_equal(line_parse(r, buf_str(&b), &x, &e), TUG_EDATA);
+    assert_non_null(strstr(e.text, "more than 1024 combinations of the words of 'a*b'"));
+    buf_free(&b);
+
+    struct schema *s = copy_schema(r);
+    reader_close(r);
+    r = open_reader((struct reader_options){
+        .schema = s, .labels = true, .cross_columns = "c*a", .allow_missing = true});
+    header(r, "b,a,y");
+    examples_clear(&x);
+    assert_int_equal(line_parse(r, "u|v,p,1", &x, NULL), 0);
+    assert_int_equal(x.nnz, 5);
+    assert_words(r, "a*b", "u|v,p,1", "p*u|p*v", x.key + 3, 2);
+    reader_close(r);
+    assert_contradicts(
+        (struct reader_options){.schema = s, .cross_columns = "a*b,a*c"},
+        "--cross-columns 'a*c', but the model was trained without that cross");
+    mem_free(s);
+    examples_free(&x);
+    static const char *const bad[][2] = {
+        {"a", "'a' is one column"},
+        {"", "no column '', which --cross-columns"},
+        {"a*b,a*b", "'a*b' is named twice"},
+        {"a*a", "'a*a' names a column twice"},
+        {"a*b*c*d", "'a*b*c*d' is more than three columns"},
+        {"a*n", "'a*n' is made of 'n', which is no column of words"},
+        {"y*a", "is made of 'y', which"},
+        {"a*i", "is made of 'i', which"},
+        {"a*z,a*", "no column 'z', which --cross-columns names; the header has no column "
+                   "'', which"},
+        {"c*d", "'c*d' is the name of a column, too"}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_header_refused(
+            (struct reader_options){
+                .labels = true, .numeric = "n", .drop = "i", .cross_columns = bad[i][0]},
+            "y,a,b,c,d,n,i,c*d", bad[i][1]);
+}
+
 static struct reader *open_headless(struct reader_options o)
 {
     struct reader *r = NULL;
@@ -634,7 +810,8 @@ static void test_names_given(void **state)
 static void test_damaged_schemas(void **state)
 {
     (void)state;
-    struct reader *r = open_reader((struct reader_options){.labels = true});
+    struct reader *r = open_reader(
+        (struct reader_options){.labels = true, .cross_columns = "a*b,b*c"});
     header(r, "y,a,b,c");
     struct buf b = BUF_INIT(1 << 20);
     struct schema *s = mem_alloc(sizeof *s);
@@ -729,7 +906,7 @@ static void test_options(void **state)
 static void test_allocation_failures(void **state)
 {
     (void)state;
-    static const char line[64] = "1,2,3,4,\"5\"\"6\"\n";
+    static const char line[64] = "1,2,3,4,\"5\"\"6\",7\n";
     size_t live = mem_live();
     bool done = false;
     for (long n = 0; !done; n++) {
@@ -738,17 +915,18 @@ static void test_allocation_failures(void **state)
                                    .label_column = "y",
                                    .drop = "a",
                                    .numeric = "b",
+                                   .cross_columns = "c*d",
                                    .weight_column = "w"};
         struct reader *r = NULL;
         struct examples x = {0};
         mem_fault_after(n);
         int rc = reader_open(&r, &o, NULL);
         if (rc == 0)
-            rc = reader_header(r, "y,a,b,w,c", 9, &line_layout, NULL);
+            rc = reader_header(r, "y,a,b,w,c,d", 11, &line_layout, NULL);
         if (rc == 0)
             rc = reader_line(r, line_layout, line, strcspn(line, "\n"), &x, NULL);
         if (rc == 0)
-            rc = reader_header(r, "c,a,b,w,y", 9, &line_layout, NULL);
+            rc = reader_header(r, "c,a,b,w,y,d", 11, &line_layout, NULL);
         done = !mem_faulted();
         mem_fault_after(-1);
         assert_int_equal(rc, done ? 0 : TUG_ENOMEM);
@@ -790,13 +968,21 @@ static void test_real_data(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trips),         cmocka_unit_test(test_headers),
-        cmocka_unit_test(test_empty_names),         cmocka_unit_test(test_no_header),
-        cmocka_unit_test(test_any_order),           cmocka_unit_test(test_schema),
-        cmocka_unit_test(test_damaged_schemas),     cmocka_unit_test(test_several_words),
-        cmocka_unit_test(test_names_given),         cmocka_unit_test(test_bad_lines),
-        cmocka_unit_test(test_without_label),       cmocka_unit_test(test_options),
-        cmocka_unit_test(test_allocation_failures), cmocka_unit_test(test_real_data),
+        cmocka_unit_test(test_round_trips),
+        cmocka_unit_test(test_headers),
+        cmocka_unit_test(test_empty_names),
+        cmocka_unit_test(test_no_header),
+        cmocka_unit_test(test_any_order),
+        cmocka_unit_test(test_schema),
+        cmocka_unit_test(test_damaged_schemas),
+        cmocka_unit_test(test_several_words),
+        cmocka_unit_test(test_names_given),
+        cmocka_unit_test(test_crosses),
+        cmocka_unit_test(test_bad_lines),
+        cmocka_unit_test(test_without_label),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_allocation_failures),
+        cmocka_unit_test(test_real_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,10 +97,10 @@ static int libffm_find_column(const struct reader *r, const struct reader_layout
 }
 
 // A label has no colon, and is passed over as what is no feature.
-static int libffm_column(const struct reader *r, const char *p, const char *end,
-                         size_t column, struct buf *to)
+static int libffm_column(const struct reader *r, const struct reader_layout *layout,
+                         const char *p, const char *end, size_t column, struct buf *to)
 {
-    (void)r;
+    (void)r, (void)layout;
     size_t before = to->len;
     for (; (p = sparse_next(p, end)) < end; p = sparse_token_end(p, end)) {
         uint64_t field;

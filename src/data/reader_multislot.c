@@ -1,15 +1,15 @@
 // MultiSlot text, as Paddle's data feeds read it: slot after slot, in the order that the
 // schema says, "count value value ...". An example of three slots is "1 1 3 5 0 5 0".
 //
-// Every slot of ids or numbers is a field. The key of an id is made of the id and of the
-// slot's name (or of the one whose ids it shares), so that 7 in one slot is not 7 in
-// another; of slots of type keys the number is the key. A number of a dense slot has a key
-// by its place, and is the value. Unlike Paddle's readers this one takes 0 for an id, a
-// slot without values for what it is, and passes over slots of type skip whatever they
-// hold.
+// Every slot of ids or numbers is a field. The key of an id is made of the id and of
+// the slot's name (or of the one whose ids it shares), so that 7 in one slot is not
+// 7 in another; of slots of type keys the number is the key. A number of a dense
+// slot has a key by its place, and is the value. Unlike Paddle's readers this one
+// takes 0 for an id, a slot without values for what it is, and passes over slots of
+// type skip whatever they hold.
 //
-// A line of n bytes has at most n / 2 + 1 features, so that room is asked for once, and no
-// count in it decides how much.
+// A line of n bytes has at most n / 2 + 1 features, so that room is asked for once, and
+// no count in it decides how much.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/reader_multislot.h"
@@ -327,9 +327,9 @@ static int pass_over(struct line *l, const struct slot *s, uint64_t n, struct er
     return 0;
 }
 
-// Usual slots, of one id or of none, from slot i on; returns the first one that is another.
-// The id is looked for two bytes further on, which need not wait for the value of the count,
-// and what changes from slot to slot is kept in registers.
+// Usual slots, of one id or of none, from slot i on; returns the first one that is
+// another. The id is looked for two bytes further on, which need not wait for the value
+// of the count, and what changes from slot to slot is kept in registers.
 static size_t take_usual(struct line *l, size_t i)
 {
     const struct slots *slots = &l->m->slots;
@@ -451,10 +451,10 @@ static int multislot_find_column(const struct reader *r,
 }
 
 // Of a line that was read, so its counts fit.
-static int multislot_column(const struct reader *r, const char *p, const char *end,
-                            size_t column, struct buf *to)
+static int multislot_column(const struct reader *r, const struct reader_layout *layout,
+                            const char *p, const char *end, size_t column, struct buf *to)
 {
-    (void)r;
+    (void)r, (void)layout;
     for (size_t i = 0; i <= column; i++) {
         uint64_t n;
         p = whole(skip_blanks(p), &n);

@@ -1,6 +1,6 @@
 // multislot: random slots and lines of them, printed in every legal way, against a naive
-// model of features by name; texts of slots; lines of another order than the model's; what
-// is not legal is refused with its slot and its reason.
+// model of features by name; texts of slots; lines of another order than the model's;
+// what is not legal is refused with its slot and its reason.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>
@@ -440,7 +440,7 @@ static void test_columns(void **state)
     struct err e;
     OK(reader_find_columns(r, NULL, "j,a,p,y", "--keep", 4, columns, &n, &e));
     assert_int_equal(n, 4);
-    OK(reader_columns(r, l.text, l.len, columns, n, &b));
+    OK(reader_columns(r, NULL, l.text, l.len, columns, n, &b));
     assert_int_equal(b.len, 17);
     assert_memory_equal(b.data,
                         "ins#1|x,y\0"

@@ -13,8 +13,8 @@ struct reader_ops {
     // Makes the format's reader, whose first member is a struct reader; reader_open fills
     // that.
     int (*open)(struct reader **ret, const struct reader_options *o, struct err *e);
-    // Takes r->schema as that of a model when it has columns; else who needs no header fills
-    // it, and who does is not asked. NULL: formats without columns.
+    // Takes r->schema as that of a model when it has columns; else who needs no header
+    // fills it, and who does is not asked. NULL: formats without columns.
     int (*adopt)(struct reader *r, struct err *e);
     void (*close)(struct reader *r); // half-built is fine
     uint32_t (*slots)(const struct reader *r);
@@ -23,12 +23,12 @@ struct reader_ops {
     // As reader_line; the line is not empty and has no '\r' at its end.
     int (*line)(const struct reader *r, const struct reader_layout *layout,
                 const char *line, size_t len, struct examples *x, struct err *e);
-    // The column of that name, or READER_NO_COLUMN, and the text of one in a line that was
-    // read, added to a buffer. NULL: lines have none.
+    // The column of that name, or READER_NO_COLUMN, and the text of one in a line that
+    // was read, added to a buffer. NULL: lines have none.
     int (*find_column)(const struct reader *r, const struct reader_layout *layout,
                        const char *name, size_t len, size_t *ret, struct err *e);
-    int (*column)(const struct reader *r, const char *line, const char *end,
-                  size_t column, struct buf *to);
+    int (*column)(const struct reader *r, const struct reader_layout *layout,
+                  const char *line, const char *end, size_t column, struct buf *to);
     // As reader_word. NULL: words are whole numbers, and are the keys.
     int (*word)(const struct reader *r, uint32_t slot, const char *text, size_t len,
                 struct reader_word *ret, struct err *e);
@@ -48,6 +48,7 @@ struct reader {
     enum loss loss;
     bool labels;
     bool headless; // the format has headers, the files at hand have none
+    char between;  // the words of a column's text
     struct schema *schema;
 };
 

@@ -7,10 +7,10 @@
 #include <string.h>
 
 // Of the columns' uses, in the order of the enum.
-static const char letters[] = "tnlwdikmg0|h";
-static const char *const words[] = {"words",   "numbers", "label",          "weight",
-                                    "dropped", "ids",     "keys",           "lists",
-                                    "logs",    "missing", "list-separator", "header"};
+static const char letters[] = "tnlwdikmgx0|h";
+static const char *const words[] = {
+    "words", "numbers", "label",   "weight",  "dropped",        "ids",   "keys",
+    "lists", "logs",    "crosses", "missing", "list-separator", "header"};
 
 // Of columns and settings.
 static bool next_entry(const struct schema *s, size_t *at, struct schema_column *ret)

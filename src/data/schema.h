@@ -3,9 +3,9 @@
 // workers of a cluster are told it.
 //
 // csv has columns: their keys go by name, and their slots, the fields of an ffm, are the
-// places of the feature columns here. So has multislot, whose slots are columns here; their
-// names may end in "@GROUP" (ids) or "[N]" (numbers), see reader_multislot.h. Other formats
-// have none.
+// places of the feature columns here. So has multislot, whose slots are columns here;
+// their names may end in "@GROUP" (ids) or "[N]" (numbers), see reader_multislot.h.
+// Other formats have none.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_SCHEMA_H
@@ -26,10 +26,12 @@ enum schema_use {
     SCHEMA_LABEL,
     SCHEMA_WEIGHT,
     SCHEMA_DROPPED,
-    SCHEMA_IDS,   // multislot: features, whose keys are made of ids and the slot
-    SCHEMA_KEYS,  // multislot: features, whose keys are the numbers themselves
-    SCHEMA_LISTS, // csv: features, several words in a cell
-    SCHEMA_LOGS,  // csv: a feature, the logarithm of its number is the value
+    SCHEMA_IDS,     // multislot: features, whose keys are made of ids and the slot
+    SCHEMA_KEYS,    // multislot: features, whose keys are the numbers themselves
+    SCHEMA_LISTS,   // csv: features, several words in a cell
+    SCHEMA_LOGS,    // csv: a feature, the logarithm of its number is the value
+    SCHEMA_CROSSES, // csv: features, the words of columns together; the name is theirs
+                    // with '*' between them. No column of the data, and behind all
     // Settings of csv, which are no columns; what is a name else is their text.
     SCHEMA_MISSING,        // a word that stands for an empty cell
     SCHEMA_LIST_SEPARATOR, // the character between words of a cell
@@ -63,7 +65,8 @@ bool schema_next_setting(const struct schema *s, enum schema_use kind, size_t *a
 static inline bool schema_is_feature(enum schema_use use)
 {
     return use == SCHEMA_WORDS || use == SCHEMA_NUMBERS || use == SCHEMA_IDS ||
-           use == SCHEMA_KEYS || use == SCHEMA_LISTS || use == SCHEMA_LOGS;
+           use == SCHEMA_KEYS || use == SCHEMA_LISTS || use == SCHEMA_LOGS ||
+           use == SCHEMA_CROSSES;
 }
 
 // TUG_EDATA for a name with a NUL byte, and for names that are too long together.

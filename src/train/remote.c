@@ -236,7 +236,7 @@ uint64_t remote_options_hash(const struct train_config *c)
     if (rc == 0 && c->table != NULL)
         rc = table_config_print(c->table, &b);
     const struct reader_options *o = &c->reader;
-    const char *texts[] = {o->lists, o->missing, o->columns};
+    const char *texts[] = {o->lists, o->missing, o->columns, o->cross_columns};
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts) && rc == 0; i++)
         rc = buf_printf(&b, " %s", texts[i] != NULL ? texts[i] : "-");
     uint64_t hash = rc == 0 ? hash_bytes(b.data, b.len, 0) : 0;

@@ -12,6 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (choice & 8) {
         o.lists = "l";
         o.missing = "NA,\\N";
+        o.cross_columns = choice & 16 ? "l*x" : NULL;
     }
     if (choice & 16)
         o.label_column = "y";

@@ -26,13 +26,13 @@ static inline void check_columns(const struct reader *r,
                                  const struct reader_layout *layout, const char *line,
                                  size_t len)
 {
-    static const char *const names[] = {"y", "n", "I1,I13,C1,C26", "0,6,7"};
+    static const char *const names[] = {"y", "n", "I1,I13,C1,C26", "0,6,7", "l*x"};
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         size_t column[8], n, found = 0;
         struct buf text = BUF_INIT(1 << 30);
         if (reader_find_columns(r, layout, names[i], "--keep", 8, column, &n, NULL) != 0)
             continue;
-        require(reader_columns(r, line, len, column, n, &text) == 0);
+        require(reader_columns(r, layout, line, len, column, n, &text) == 0);
         for (size_t k = 0; k < text.len; k++)
             found += text.data[k] == '\0';
         require(found >= n && text.data[text.len - 1] == '\0');

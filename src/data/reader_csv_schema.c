@@ -1,0 +1,265 @@
+// The schema of csv files: decided by the first header and the options, or
+// taken as a model has it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "data/reader_csv.h"
+
+// Words and numbers of one name never meet.
+enum { WORD_SEED = 0, NUMBER_SEED = 1 };
+
+static uint64_t hash_name(const char *name, size_t len)
+{
+    return hash_bytes(name, len, WORD_SEED);
+}
+
+struct column *csv_schema_column(const struct csv *c, const char *name, size_t len)
+{
+    size_t at = hash_name(name, len) & c->index_mask;
+    for (; c->index[at] != 0; at = (at + 1) & c->index_mask) {
+        struct column *column = &c->column[c->index[at] - 1];
+        if (strlen(column->name) == len && memcmp(column->name, name, len) == 0)
+            return column;
+    }
+    return NULL;
+}
+
+static void index_column(struct csv *c, size_t i)
+{
+    const char *name = c->column[i].name;
+    size_t len = strlen(name), at = hash_name(name, len) & c->index_mask;
+    if (csv_schema_column(c, name, len) != NULL)
+        return; // dropped twice
+    while (c->index[at] != 0)
+        at = (at + 1) & c->index_mask;
+    c->index[at] = (uint32_t)i + 1;
+}
+
+int csv_take_schema(struct csv *c, struct err *e)
+{
+    const struct schema *s = c->base.schema;
+    size_t cap = 16;
+    TRY(csv_take_settings(c, e));
+    while (cap < 2 * (size_t)s->columns)
+        cap *= 2;
+    c->column = mem_array(s->columns + 1, sizeof *c->column);
+    c->index = mem_zalloc(cap * sizeof *c->index);
+    if (c->column == NULL || c->index == NULL)
+        return err_nomem(e, "the columns of a csv file");
+    c->index_mask = cap - 1;
+    uint32_t slots = 0;
+    struct schema_column from;
+    for (size_t at = 0; schema_next(s, &at, &from); c->columns++) {
+        size_t len = strlen(from.name);
+        bool number = from.use == SCHEMA_NUMBERS || from.use == SCHEMA_LOGS;
+        c->has_lists |= from.use == SCHEMA_LISTS;
+        c->column[c->columns] = (struct column){
+            .use = from.use,
+            .slot = slots,
+            .seed = number ? hash_bytes(from.name, len, NUMBER_SEED)
+                           : hash_name(from.name, len),
+            .name = from.name,
+        };
+        slots += schema_is_feature(from.use);
+        if (from.use != SCHEMA_CROSSES)
+            index_column(c, c->columns);
+    }
+    if (slots > READER_MAX_SLOT + 1)
+        return err_set(e, TUG_EDATA, "the header has %u feature columns; the limit is %d",
+                       slots, READER_MAX_SLOT + 1);
+    TRY(csv_take_crosses(c, e));
+    atomic_store(&c->slots, slots);
+    return 0;
+}
+
+void csv_forget_schema(struct csv *c)
+{
+    mem_free(c->column);
+    mem_free(c->index);
+    c->column = NULL;
+    c->index = NULL;
+    c->columns = 0;
+    c->base.schema->columns = c->base.schema->text_len = 0;
+}
+
+static bool is_number(const char *text)
+{
+    float ignored;
+    return number_parse(text, strlen(text), &ignored) == NUMBER_OK;
+}
+
+bool csv_looks_like_data(const struct schema *names)
+{
+    struct schema_column n;
+    bool number = false, counts[2] = {true, true};
+    uint32_t i = 0;
+    for (size_t at = 0; schema_next(names, &at, &n); i++) {
+        char count[16];
+        number |= i == 0 && is_number(n.name);
+        for (uint32_t from = 0; from < 2; from++) {
+            snprintf(count, sizeof count, "%u", i + from);
+            counts[from] &= strcmp(n.name, count) == 0;
+        }
+    }
+    return number && !counts[0] && !counts[1];
+}
+
+bool csv_is_listed(const char *list, const char *name)
+{
+    const char *listed;
+    size_t len;
+    while (reader_next_name(&list, &listed, &len))
+        if (strlen(name) == len && memcmp(listed, name, len) == 0)
+            return true;
+    return false;
+}
+
+static bool has_name(const struct schema *names, const char *name, size_t len)
+{
+    struct schema_column n;
+    for (size_t at = 0; schema_next(names, &at, &n);)
+        if (strlen(n.name) == len && memcmp(n.name, name, len) == 0)
+            return true;
+    return false;
+}
+
+void csv_name_column(struct csv_named *l, const char *name)
+{
+    size_t at = strlen(l->text);
+    if (l->n++ < CSV_NAMED_MAX)
+        snprintf(l->text + at, sizeof l->text - at, "%s'%s'", at > 0 ? ", " : "",
+                 show(name, strlen(name)).text);
+}
+
+const char *csv_named_rest(const struct csv_named *l, char ret[32])
+{
+    ret[0] = '\0';
+    if (l->n > CSV_NAMED_MAX)
+        snprintf(ret, 32, " and %zu more", l->n - CSV_NAMED_MAX);
+    return ret;
+}
+
+static void check_name(const struct schema *names, const char *option, const char *name,
+                       size_t len, char text[ERR_TEXT_MAX])
+{
+    if (!has_name(names, name, len))
+        reader_add_clause(text, "the header has no column '%s', which %s names",
+                          show(name, len).text, option);
+}
+
+// What the options name is there; all that is not is told in one message.
+static int check_names(const struct csv *c, const struct schema *names, struct err *e)
+{
+    char text[ERR_TEXT_MAX] = "";
+    const char *list, *name, *cross;
+    enum schema_use use;
+    size_t len, cross_len, at = 0;
+    if (c->label != NULL && c->base.labels)
+        check_name(names, "--label", c->label, strlen(c->label), text);
+    if (c->weight != NULL)
+        check_name(names, "--weight-column", c->weight, strlen(c->weight), text);
+    for (list = c->drop; !c->drop_elsewhere && reader_next_name(&list, &name, &len);)
+        check_name(names, "--drop", name, len, text);
+    for (list = c->numeric; reader_next_number(&list, &name, &len, &use);)
+        check_name(names, "--numeric", name, len, text);
+    for (list = c->lists; reader_next_name(&list, &name, &len);)
+        check_name(names, "--lists", name, len, text);
+    for (list = c->cross_columns; reader_next_name(&list, &cross, &cross_len);)
+        for (const char *rest = cross;
+             csv_next_part(&rest, cross + cross_len, &name, &len);)
+            check_name(names, "--cross-columns", name, len, text);
+    if (text[0] == '\0')
+        return 0;
+    struct csv_named there = {0};
+    struct schema_column n;
+    char more[32];
+    while (schema_next(names, &at, &n))
+        csv_name_column(&there, n.name);
+    reader_add_clause(text, "it has %s%s%s", there.text, csv_named_rest(&there, more),
+                      csv_looks_like_data(names) ? CSV_NEEDS_HEADER : "");
+    return err_set(e, TUG_EDATA, "%s", text);
+}
+
+// Whether the options want the column's numbers.
+static bool is_numeric(const struct csv *c, const char *name, enum schema_use *ret)
+{
+    const char *list = c->numeric, *listed;
+    size_t len;
+    while (reader_next_number(&list, &listed, &len, ret))
+        if (strlen(name) == len && memcmp(listed, name, len) == 0)
+            return true;
+    return false;
+}
+
+// The use of a column by the options, which may name it once.
+static int decide_use(const struct csv *c, const char *name, bool first,
+                      enum schema_use *ret, struct err *e)
+{
+    static const char *const options[] = {"--label", "--weight-column", "--drop",
+                                          "--numeric", "--lists"};
+    enum schema_use numbers = SCHEMA_NUMBERS;
+    bool numeric = is_numeric(c, name, &numbers);
+    const enum schema_use uses[] = {SCHEMA_LABEL, SCHEMA_WEIGHT, SCHEMA_DROPPED, numbers,
+                                    SCHEMA_LISTS};
+    const bool named[] = {
+        c->label != NULL ? strcmp(c->label, name) == 0 : first,
+        c->weight != NULL && strcmp(c->weight, name) == 0,
+        csv_is_listed(c->drop, name),
+        numeric,
+        csv_is_listed(c->lists, name),
+    };
+    int use = -1;
+    for (int i = 0; i < 5; i++) {
+        if (!named[i])
+            continue;
+        if (use >= 0)
+            return err_set(e, TUG_EUSAGE,
+                           "column '%s', which %s names, has another use already: it is "
+                           "%s's",
+                           show(name, strlen(name)).text, options[i], options[use]);
+        use = i;
+    }
+    *ret = use >= 0 ? uses[use] : SCHEMA_WORDS;
+    return 0;
+}
+
+// Names of `drop` that other files have.
+static int add_dropped(const struct csv *c, const struct schema *names, struct err *e)
+{
+    const char *list = c->drop, *name;
+    size_t len;
+    while (reader_next_name(&list, &name, &len))
+        if (!has_name(names, name, len))
+            TRY(schema_add(c->base.schema, SCHEMA_DROPPED, name, len, e));
+    return 0;
+}
+
+int csv_decide_schema(struct csv *c, const struct schema *names, struct err *e)
+{
+    struct schema_column n;
+    uint32_t features = 0, columns = 0;
+    TRY(check_names(c, names, e));
+    TRY(csv_add_settings(c, e));
+    for (size_t at = 0; schema_next(names, &at, &n); columns++) {
+        enum schema_use use;
+        TRY(decide_use(c, n.name, columns == 0, &use, e));
+        TRY(schema_add(c->base.schema, use, n.name, strlen(n.name), e));
+        features += schema_is_feature(use);
+    }
+    TRY(add_dropped(c, names, e));
+    if (c->label != NULL && !has_name(names, c->label, strlen(c->label)))
+        TRY(schema_add(c->base.schema, SCHEMA_LABEL, c->label, strlen(c->label), e));
+    TRY(csv_add_crosses(c, e));
+    if (features == 0)
+        return err_set(e, TUG_EDATA,
+                       "the header has no column that could be a feature: is '%c' its "
+                       "separator? (--separator gives another)",
+                       c->separator == '\t' ? ' ' : c->separator);
+    if (c->label == NULL && csv_looks_like_data(names))
+        return err_set(e, TUG_EDATA,
+                       "the column of the label is called '%s'" CSV_NEEDS_HEADER,
+                       show(names->text + 1, strlen(names->text + 1)).text);
+    return csv_take_schema(c, e);
+}
