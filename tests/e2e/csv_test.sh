@@ -65,21 +65,21 @@ awk 'BEGIN {
 lr='--format csv --lists b --model lr --epochs 3 --deterministic --threads 2 --data pairs.csv'
 auc() { # MODEL
     run eval --from "$1" --data pairs.csv --json
-    sed 's/.*"auc": *\([0-9.]*\).*/\1/' text
+    sed -n 's/.*"auc": *\([0-9.]*\).*/\1/p' text
 }
 run train $lr --out single
 run train $lr --cross-columns 'a*b,b*c*a' --keep-names 1000 --out crossed
 awk -v a="$(auc single)" -v b="$(auc crossed)" 'BEGIN { exit !(a < .6 && b > .99) }' ||
     fail "crosses: auc $(auc single), $(auc crossed)"
 printf 'c,b,a\nc1,b2|x,a2\nc1,b2,\n' >two.csv
-run predict --from crossed --data two.csv --explain 9
+run predict --from crossed --data two.csv --explain
 for word in 'a*b=a2*b2' 'a*b=a2*x' 'b*c*a=b2*c1*a2' b=b2; do
     grep -qF "$word" text || fail "--explain does not tell $word: $(cat text)"
 done
-run train --resume --deterministic --epochs 4 --cross-columns 'a*b' --data pairs.csv --out crossed
+run train --resume --model lr --deterministic --epochs 4 --cross-columns 'a*b' --data pairs.csv --out crossed
 run launch --servers 1 --workers 2 -- train $lr --cross-columns 'a*b,b*c*a' --mode sync --out far
 awk -v a="$(auc far)" 'BEGIN { exit !(a > .99) }' || fail "crosses on a cluster: auc $(auc far)"
-refused 2 "--cross-columns 'a*c'" train --resume --deterministic --epochs 5 --out crossed \
+refused 2 "--cross-columns 'a*c'" train --resume --model lr --deterministic --epochs 5 --out crossed \
     --cross-columns 'a*c' --data pairs.csv
 refused 2 '--cross-columns works only' train --format libsvm --data pairs.csv --cross-columns 'a*b'
 refused 2 'which is no column of words' train $lr --numeric c --cross-columns 'a*c'
