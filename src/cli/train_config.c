@@ -18,6 +18,7 @@
 #include "rule/rule.h"
 #include "train/lifecycle.h"
 #include "train/merge.h"
+#include "train/micro.h"
 
 static int err_in(int rc, const char *where, struct err *e)
 {
@@ -271,6 +272,19 @@ static int set_mode_cluster(struct train_setup *setup, const struct train_option
     return 0;
 }
 
+// Examples that are computed together have a mean and a variance of their own.
+static int check_batch_norm(const struct train_config *c, struct err *e)
+{
+    uint32_t least = c->deterministic ? SYNC_MICROS + 1 : 2;
+    if (!c->model.batch_norm || c->batch >= least)
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "--batch-norm: with --batch %u%s each example is computed alone, and "
+                   "one has no variance: give --batch %u or more",
+                   c->batch, c->deterministic ? ", a sixteenth of it at a time," : "",
+                   least);
+}
+
 static int set_mode(struct train_setup *setup, const struct train_options *t,
                     const struct options *o, const struct train_settings *s,
                     struct err *e)
@@ -283,6 +297,7 @@ static int set_mode(struct train_setup *setup, const struct train_options *t,
                        "process, or in --mode geo:K; give auto or server");
     TRY(c->cluster != NULL ? set_mode_cluster(setup, t, o, s, e)
                            : set_mode_alone(c, s, e));
+    TRY(check_batch_norm(c, e));
     return set_shuffle(&setup->cluster, t, e);
 }
 

@@ -188,8 +188,8 @@ static int init_from(struct run *r, struct err *e)
         return err_set(
             e, TUG_EUSAGE,
             "%s holds layers of another shape: give the same --hidden, --cross, "
-            "--batch-norm and --dense-optimizer, or take its features alone: "
-            "--init-tables sparse",
+            "--batch-norm, --data-norm and --dense-optimizer, or take its features "
+            "alone: --init-tables sparse",
             dir);
     return r->rows->load(r, dir, m, sparse, dense, e);
 }

@@ -146,10 +146,15 @@ static bool get_bool(struct json_fields *f, const json_t *o, const char *name)
     return json_is_true(v);
 }
 
-// One that saves of before do not have.
-static uint64_t get_count(struct json_fields *f, const json_t *o, const char *name)
+// What saves lack that are older than a setting: what such runs did. A setting that comes
+// to an object of before goes here, too. Takes `values` over, which may be NULL.
+static void complete(struct json_fields *f, json_t *o, json_t *values)
 {
-    return json_object_get(o, name) != NULL ? json_read_int(f, o, name, INT64_MAX) : 0;
+    if (json_is_object(o))
+        json_object_update_missing(o, values); // else there is no memory
+    if (f->rc == 0 && json_memory_failed())
+        f->rc = err_nomem(f->e, f->path);
+    json_decref(values);
 }
 
 // Whether the text is `second`; it must be one of the two.
@@ -196,12 +201,15 @@ static void get_rule(struct json_fields *f, const json_t *o, const char *name,
     };
 }
 
-static void get_layers(struct json_fields *f, const json_t *o, struct model_options *ret)
+static void get_layers(struct json_fields *f, json_t *o, struct model_options *ret)
 {
     if (!json_is_object(o)) {
         json_complain(f, "layers", "is missing");
         return;
     }
+    complete(
+        f, o,
+        json_pack("{s:b, s:b, s:s}", "batch-norm", 0, "data-norm", 0, "pooling", "sum"));
     if (model_hidden_parse(json_read_text(f, o, "hidden"), ret->hidden, NULL) != 0)
         json_complain(f, "hidden", "is no list of layers");
     ret->cross = (uint32_t)json_read_int(f, o, "cross", MODEL_MAX_CROSS);
@@ -212,9 +220,11 @@ static void get_layers(struct json_fields *f, const json_t *o, struct model_opti
     get_rule(f, o, "dense", &ret->dense);
 }
 
-static void get_options(struct json_fields *f, const json_t *o, struct saved_options *ret)
+static void get_options(struct json_fields *f, json_t *o, struct saved_options *ret)
 {
     struct model_options *m = &ret->model;
+    complete(f, o,
+             json_pack("{s:i, s:s, s:s}", "average", 0, "merge-ids", "", "shuffle", ""));
     if (model_find(json_read_text(f, o, "model"), &m->ops, NULL) != 0)
         json_complain(f, "model", "names no model that this version knows");
     m->dim = (uint32_t)json_read_int(f, o, "dim", MODEL_MAX_DIM);
@@ -237,15 +247,14 @@ static void get_options(struct json_fields *f, const json_t *o, struct saved_opt
     ret->window_bytes = json_read_int(f, o, "window", INT64_MAX);
     ret->valid_fraction = get_real(f, o, "valid");
     copy_text(f, o, "table", ret->table, sizeof(ret->table));
-    if (json_object_get(o, "shuffle") != NULL)
-        copy_text(f, o, "shuffle", ret->shuffle, sizeof(ret->shuffle));
-    ret->average = get_count(f, o, "average");
-    if (json_object_get(o, "merge-ids") != NULL) // saves of before have none
-        copy_text(f, o, "merge-ids", ret->merge, sizeof(ret->merge));
+    copy_text(f, o, "shuffle", ret->shuffle, sizeof(ret->shuffle));
+    ret->average = json_read_int(f, o, "average", INT64_MAX);
+    copy_text(f, o, "merge-ids", ret->merge, sizeof(ret->merge));
 }
 
-static void get_position(struct json_fields *f, const json_t *o, struct position *ret)
+static void get_position(struct json_fields *f, json_t *o, struct position *ret)
 {
+    complete(f, o, json_pack("{s:i}", "averaged", 0));
     *ret = (struct position){
         .epoch = (uint32_t)json_read_int(f, o, "epoch", INT32_MAX),
         .window = json_read_int(f, o, "window", INT64_MAX),
@@ -257,7 +266,7 @@ static void get_position(struct json_fields *f, const json_t *o, struct position
                   .file = (uint32_t)json_read_int(f, o, "file", INT32_MAX),
                   .line = json_read_int(f, o, "line", INT64_MAX),
                   .offset = json_read_int(f, o, "offset", INT64_MAX)},
-        .averaged = get_count(f, o, "averaged"),
+        .averaged = json_read_int(f, o, "averaged", INT64_MAX),
     };
 }
 

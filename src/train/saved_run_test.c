@@ -229,6 +229,50 @@ static void forged(void **state)
     forged_is_refused("", "options", NULL, "");
 }
 
+// A model of before there was --batch-norm, --data-norm, --pooling, --average,
+// --merge-ids and --shuffle, as it was written then; ' is ".
+static const char of_before[] =
+    "{'bad_lines':0,'best':null,'data':{'files':1,'hash':'eb3d825b68058e5e',"
+    "'list':['cb08be940585c3ca 5211 a.csv']},'examples':400,'finished':false,"
+    "'options':{'batch':32,'data-in':'memory','deterministic':false,'dim':2,"
+    "'fields':2,'init':0.009999999776482582,'latent':{'beta':0.0,'beta1':0.0,"
+    "'beta2':0.0,'l1':0.0,'l2':0.00019999999494757503,'lr':0.20000000298023224,"
+    "'n0':1.0,'optimizer':'adagrad-row','prior':1.0},'layers':{'cross':0,"
+    "'dense':{'beta':9.99999993922529e-09,'beta1':0.8999999761581421,"
+    "'beta2':0.9990000128746033,'l1':0.0,'l2':0.0,'lr':0.0010000000474974513,"
+    "'n0':0.0,'optimizer':'adam','prior':0.0},'dropout':0.0,'hidden':'4'},"
+    "'linear':{'beta':0.0,'beta1':0.0,'beta2':0.0,'l1':0.0,'l2':0.0,"
+    "'lr':0.10000000149011612,'n0':1.0,'optimizer':'adagrad','prior':2.0},"
+    "'model':'mlp','normalize':false,'reduce':'sum','schedule':0,'schedule-a':1.0,"
+    "'schedule-b':0.5,'seed':'0000000000000001','table':'','valid':0.0,'window':0},"
+    "'position':{'bad_lines':0,'batch':0,'batches':13,'chunk':0,'epoch':1,'file':0,"
+    "'line':1,'offset':0,'seen':0,'window':0},'readers':null,"
+    "'schema':{'columns':[['y','label'],['city','words'],['far','numbers']],"
+    "'format':'csv','hashing':'name','loss':'logistic','separator':','}}";
+
+// What a save lacks that is older than a setting is what its run did.
+static void older_than_settings(void **state)
+{
+    (void)state;
+    char text[sizeof(of_before)];
+    memcpy(text, of_before, sizeof(text));
+    for (char *at = text; (at = strchr(at, '\'')) != NULL;)
+        *at = '"';
+    struct err e = {0};
+    memset(&again, 0xff, sizeof(again));
+    if (saved_run_parse(&again, text, "manifest.json", &e) != 0)
+        fail_msg("%s", e.text);
+    const struct saved_options *o = &again.options;
+    assert_true(!o->model.batch_norm && !o->model.data_norm && !o->model.pooling_mean);
+    assert_true(o->average == 0 && again.at.averaged == 0 && again.at.batches == 13);
+    assert_true(o->merge[0] == 0 && o->shuffle[0] == 0 && o->model.hidden[0] == 4);
+    assert_int_equal(again.schema.columns, 3);
+    char *dropout = strstr(text, "\"dropout\"");
+    assert_non_null(dropout);
+    memcpy(dropout, "\"pooling\"", strlen("\"pooling\"")); // and a number behind it
+    refused(text, "'dropout' is missing");                 // which was never not there
+}
+
 // ---------------------------------------------------------------- options
 
 static void same_options(void **state)
@@ -301,9 +345,13 @@ static void failing_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),   cmocka_unit_test(no_numbers),
-        cmocka_unit_test(damaged),      cmocka_unit_test(forged),
-        cmocka_unit_test(same_options), cmocka_unit_test(failing_allocations),
+        cmocka_unit_test(round_trip),
+        cmocka_unit_test(no_numbers),
+        cmocka_unit_test(damaged),
+        cmocka_unit_test(forged),
+        cmocka_unit_test(older_than_settings),
+        cmocka_unit_test(same_options),
+        cmocka_unit_test(failing_allocations),
     };
     return cmocka_run_group_tests(tests, files_begin, files_end);
 }

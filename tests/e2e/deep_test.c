@@ -124,6 +124,8 @@ static void refused(void **state)
         {"--model dcn --cross 9", "--cross"},
         {"--model mlp --cross 2", "--cross: an mlp model has no layers of products"},
         {"--model dcn --dropout 1", "--dropout"},
+        {"--model mlp --batch-norm --batch 1", "give --batch 2 or more"},
+        {"--model mlp --batch-norm --batch 16 --deterministic", "--batch 17 or more"},
         {"--model deepfm --dense-lr 0", "--dense-lr: a learning rate of 0"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -151,6 +153,7 @@ static void other_layers(void **state)
     tug_ends(2, "train --data train.ffm --format libffm --model deepfm --dim 4 "
                 "--hidden 16,8 --batch-norm --data-in memory --init-from out");
     e2e_says("layers of another shape");
+    e2e_says("--batch-norm, --data-norm and --dense-optimizer");
 }
 
 // Numbers far from 0: a click where a large one is above its mean and a small one is.
