@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/buf.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -109,6 +110,11 @@ int buf_json(struct buf *b, const char *text)
     if (rc != 0)
         b->len = before;
     return rc;
+}
+
+int buf_json_number(struct buf *b, int digits, double x)
+{
+    return isfinite(x) ? buf_printf(b, "%.*g", digits, x) : buf_printf(b, "null");
 }
 
 const char *buf_str(struct buf *b)

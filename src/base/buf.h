@@ -24,6 +24,7 @@ int buf_reserve(struct buf *b, size_t more); // room for `more` bytes behind len
 int buf_add(struct buf *b, const void *bytes, size_t n);
 int buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 int buf_json(struct buf *b, const char *text); // a string in quotes, valid whatever it is
+int buf_json_number(struct buf *b, int digits, double x); // null unless it is finite
 const char *buf_str(struct buf *b); // terminated; "" when empty; NULL when out of memory
 void buf_clear(struct buf *b);      // keeps the memory
 void buf_free(struct buf *b);

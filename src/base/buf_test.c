@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/buf.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -114,6 +115,19 @@ static void test_json(void **state)
     buf_free(&small);
 }
 
+static void test_json_numbers(void **state)
+{
+    (void)state;
+    static const double numbers[] = {0.1, -3e38, NAN, INFINITY, -INFINITY};
+    struct buf b = BUF_INIT(100);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+        assert_int_equal(buf_json_number(&b, 3, numbers[i]), 0);
+        assert_int_equal(buf_add(&b, " ", 1), 0);
+    }
+    assert_string_equal(buf_str(&b), "0.1 -3e+38 null null null ");
+    buf_free(&b);
+}
+
 static void test_filled_by_hand(void **state)
 {
     (void)state;
@@ -154,6 +168,7 @@ int main(void)
         cmocka_unit_test(test_sizes_that_overflow),
         cmocka_unit_test(test_printf),
         cmocka_unit_test(test_json),
+        cmocka_unit_test(test_json_numbers),
         cmocka_unit_test(test_filled_by_hand),
         cmocka_unit_test(test_out_of_memory_changes_nothing),
     };

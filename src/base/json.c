@@ -4,6 +4,7 @@
 #include "base/json.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,11 @@ json_t *json_hex(uint64_t x)
     char text[24];
     snprintf(text, sizeof(text), "%016" PRIx64, x);
     return json_string(text);
+}
+
+json_t *json_real_or_null(double x)
+{
+    return isfinite(x) ? json_real(x) : json_null();
 }
 
 int json_checksum(const json_t *value, uint64_t seed, uint64_t *ret)

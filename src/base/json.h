@@ -23,11 +23,14 @@ bool json_memory_failed(void);
 // JSON's integers are signed: a uint64_t travels as 16 hexadecimal digits.
 json_t *json_hex(uint64_t x);
 
+// JSON has no infinity, and nothing that is not a number: null.
+json_t *json_real_or_null(double x);
+
 // Of the compact text of a value, keys sorted. TUG_ENOMEM.
 int json_checksum(const json_t *value, uint64_t seed, uint64_t *ret);
 
-// Prints one line of compact text, by further flags of jansson's. Takes `root` over, which
-// may be NULL: TUG_ENOMEM.
+// Prints one line of compact text, by further flags of jansson's. Takes `root` over,
+// which may be NULL: TUG_ENOMEM.
 int json_print(json_t *root, size_t flags, struct err *e);
 
 // Writes a file beside and renames it. Takes `root` over, which may be NULL: TUG_ENOMEM.

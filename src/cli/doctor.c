@@ -209,8 +209,7 @@ static void examine_node(struct examination *x, const json_t *n)
         tool_text(n, "host"), "address", address, "alive", alive, "heard_by_scheduler",
         tool_true(n, "linked"), "reached_from_here",
         listens ? json_boolean(reached) : json_null(), "version", t.version,
-        "round_trip_ms", isfinite(trip) ? json_real(trip) : json_null(),
-        "clock_skew_seconds", skew);
+        "round_trip_ms", json_real_or_null(trip), "clock_skew_seconds", skew);
     json_array_append_new(x->rows, row);
     tool_close(&t);
 }

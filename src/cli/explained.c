@@ -51,11 +51,18 @@ static int compare(const void *a, const void *b)
     return x->i < y->i ? -1 : x->i > y->i;
 }
 
+// What is not a number stands first: it is what one looks for.
+static double size_of(const struct explained *x, size_t i)
+{
+    double size = fabs(left_out(x, i));
+    return isnan(size) ? (double)INFINITY : size;
+}
+
 static struct place *sorted(const struct explained *x)
 {
     struct place *order = mem_array(x->n + 1, sizeof(*order));
     for (size_t i = 0; i < x->n && order != NULL; i++)
-        order[i] = (struct place){fabs(left_out(x, i)), i};
+        order[i] = (struct place){size_of(x, i), i};
     if (order != NULL)
         qsort(order, x->n, sizeof(*order), compare);
     return order;
@@ -127,6 +134,13 @@ static int json_text(struct buf *b, const char *name, const char *text)
     return text != NULL ? buf_json(b, text) : buf_printf(b, "null");
 }
 
+// Not the first of its object.
+static int json_number(struct buf *b, const char *name, double x)
+{
+    TRY(buf_printf(b, ",\"%s\":", name));
+    return buf_json_number(b, 9, x);
+}
+
 static int json_feature(struct buf *b, const struct explained *x, size_t i)
 {
     const struct model_explained_feature *p = &x->parts.feature[i];
@@ -135,11 +149,14 @@ static int json_feature(struct buf *b, const struct explained *x, size_t i)
     TRY(json_text(b, "column", f->column[0] != '\0' ? f->column : NULL));
     TRY(buf_add(b, ",", 1));
     TRY(json_text(b, "word", f->word));
-    return buf_printf(b,
-                      ",\"key\":\"%" PRIu64 "\",\"value\":%.9g,\"known\":%s,"
-                      "\"left_out\":%.9g,\"linear\":%.9g,\"pairs\":%.9g,\"layers\":%.9g}",
-                      f->key, (double)f->value, f->known ? "true" : "false",
-                      left_out(x, i), p->linear, p->pairs, p->layers);
+    TRY(buf_printf(b, ",\"key\":\"%" PRIu64 "\"", f->key));
+    TRY(json_number(b, "value", (double)f->value));
+    TRY(buf_printf(b, ",\"known\":%s", f->known ? "true" : "false"));
+    TRY(json_number(b, "left_out", left_out(x, i)));
+    TRY(json_number(b, "linear", p->linear));
+    TRY(json_number(b, "pairs", p->pairs));
+    TRY(json_number(b, "layers", p->layers));
+    return buf_add(b, "}", 1);
 }
 
 static int json_pairs(struct buf *b, const struct explained *x, const struct place *order)
@@ -151,8 +168,9 @@ static int json_pairs(struct buf *b, const struct explained *x, const struct pla
             first = order[k].i == p->pair[i].a ? k : first;
             second = order[k].i == p->pair[i].b ? k : second;
         }
-        TRY(buf_printf(b, "%s{\"features\":[%zu,%zu],\"adds\":%.9g}", i > 0 ? "," : "",
-                       first, second, p->pair[i].adds));
+        TRY(buf_printf(b, "%s{\"features\":[%zu,%zu]", i > 0 ? "," : "", first, second));
+        TRY(json_number(b, "adds", p->pair[i].adds));
+        TRY(buf_add(b, "}", 1));
     }
     return 0;
 }
@@ -165,10 +183,14 @@ static int put_json(struct buf *b, const struct explained *x, const struct place
     TRY(buf_printf(b, ",\"line\":%" PRIu64, x->line));
     if (x->skipped)
         return buf_printf(b, ",\"prediction\":null}\n");
-    TRY(buf_printf(b,
-                   ",\"prediction\":%.7g,\"score\":%.9g,\"bias\":%.9g,\"linear\":%.9g,"
-                   "\"pairs\":%.9g,\"layers\":%.9g,\"features\":[",
-                   x->prediction, p->score, p->bias, p->linear, p->pairs, p->layers));
+    TRY(buf_printf(b, ",\"prediction\":"));
+    TRY(buf_json_number(b, 7, x->prediction));
+    TRY(json_number(b, "score", p->score));
+    TRY(json_number(b, "bias", p->bias));
+    TRY(json_number(b, "linear", p->linear));
+    TRY(json_number(b, "pairs", p->pairs));
+    TRY(json_number(b, "layers", p->layers));
+    TRY(buf_printf(b, ",\"features\":["));
     for (size_t i = 0; i < x->n; i++) {
         if (i > 0)
             TRY(buf_add(b, ",", 1));

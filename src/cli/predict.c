@@ -96,9 +96,8 @@ static int put_json(struct printer *p, const char *kept, float prediction)
 {
     const char *names = p->v->keep, *name;
     size_t len;
-    TRY(isfinite(prediction)
-            ? buf_printf(&p->line, "{\"prediction\":%.7g", (double)prediction)
-            : buf_printf(&p->line, "{\"prediction\":null"));
+    TRY(buf_printf(&p->line, "{\"prediction\":"));
+    TRY(buf_json_number(&p->line, 7, (double)prediction));
     while (kept != NULL && reader_next_name(&names, &name, &len)) {
         char text[512];
         snprintf(text, sizeof(text), "%.*s", (int)(len < 511 ? len : 511), name);

@@ -11,11 +11,6 @@
 #include "base/plural.h"
 #include "train/guard.h"
 
-static json_t *number(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
 static double peak_rss_bytes(void)
 {
     struct rusage u;
@@ -33,7 +28,8 @@ static void add_metrics(json_t *o, const struct metrics *m)
     struct metrics values = m != NULL ? *m : (struct metrics){0};
     for (size_t i = 0; i < METRICS_FIELDS; i++)
         json_object_set_new(o, metrics_fields[i].name,
-                            m != NULL ? number(*metrics_value(&values, i)) : json_null());
+                            m != NULL ? json_real_or_null(*metrics_value(&values, i))
+                                      : json_null());
     if (has_groups(&values))
         json_object_set_new(o, "groups",
                             json_pack("{s:I, s:I, s:I}", "counted",
@@ -52,8 +48,9 @@ static json_t *table_to_json(const struct result *r)
             lines, json_pack("{s:o, s:I, s:I, s:o, s:o, s:o}", "value",
                              l->value[0] != '\0' ? json_string(l->value) : json_null(),
                              "examples", (json_int_t)m->examples, "positives",
-                             (json_int_t)m->positives, "auc", number(m->auc), "logloss",
-                             number(m->logloss), "copc", number(m->copc)));
+                             (json_int_t)m->positives, "auc", json_real_or_null(m->auc),
+                             "logloss", json_real_or_null(m->logloss), "copc",
+                             json_real_or_null(m->copc)));
     }
     return json_pack("{s:s, s:I, s:o}", "columns", r->by, "values",
                      (json_int_t)r->table->groups, "table", lines);
@@ -64,12 +61,13 @@ static json_t *importance_to_json(const struct importance *m)
     json_t *lines = json_array();
     for (size_t i = 0; i < m->n; i++) {
         const struct importance_line *l = &m->line[i];
-        json_array_append_new(lines, json_pack("{s:s, s:o, s:o, s:o, s:o}", "column",
-                                               m->names.data + l->name, "auc_drop",
-                                               number(l->auc_drop), "logloss_rise",
-                                               number(l->loss_rise), "auc",
-                                               number(l->metrics.auc), "logloss",
-                                               number(l->metrics.logloss)));
+        json_array_append_new(lines,
+                              json_pack("{s:s, s:o, s:o, s:o, s:o}", "column",
+                                        m->names.data + l->name, "auc_drop",
+                                        json_real_or_null(l->auc_drop), "logloss_rise",
+                                        json_real_or_null(l->loss_rise), "auc",
+                                        json_real_or_null(l->metrics.auc), "logloss",
+                                        json_real_or_null(l->metrics.logloss)));
     }
     return lines;
 }
@@ -82,18 +80,20 @@ static json_t *to_json(const struct result *r)
         "command", r->command, "model", r->model, "format", r->format, "examples",
         (json_int_t)r->examples, "epochs", (int)r->epochs, "seconds", "read",
         r->read_seconds, "train", r->train_seconds, "test", r->test_seconds, "total",
-        r->total_seconds, "examples_per_second", number(r->examples_per_second), "keys",
-        (json_int_t)r->keys, "bytes_per_key", r->bytes_per_key, "peak_rss_bytes",
-        (json_int_t)peak_rss_bytes(), "threads", r->threads, "workers", (int)r->workers,
-        "servers", (int)r->servers, "seed", (json_int_t)r->seed, "out", r->out,
-        "skipped_lines", (json_int_t)r->skipped_lines);
+        r->total_seconds, "examples_per_second",
+        json_real_or_null(r->examples_per_second), "keys", (json_int_t)r->keys,
+        "bytes_per_key", r->bytes_per_key, "peak_rss_bytes", (json_int_t)peak_rss_bytes(),
+        "threads", r->threads, "workers", (int)r->workers, "servers", (int)r->servers,
+        "seed", (json_int_t)r->seed, "out", r->out, "skipped_lines",
+        (json_int_t)r->skipped_lines);
     if (o != NULL && r->workers > 0)
         json_object_set_new(json_object_get(o, "seconds"), "wait",
                             json_real(r->wait_seconds));
     if (o != NULL)
         add_metrics(o, r->tested ? &r->test : NULL);
     if (o != NULL && r->tested)
-        json_object_set_new(o, "known_features", number(guard_known(&r->test)));
+        json_object_set_new(o, "known_features",
+                            json_real_or_null(guard_known(&r->test)));
     if (o != NULL)
         json_object_set_new(o, "data_bytes", json_integer((json_int_t)r->data_bytes));
     if (o != NULL && r->validated) {

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/json.h"
 #include "base/plural.h"
 #include "cli/cli.h"
 #include "data/synth.h"
@@ -82,12 +83,6 @@ static void print_text(const struct synth_values *v, const struct synth_summary 
     printf("the best linear model's AUC is about %.4f\n", s->linear_auc);
 }
 
-// null where there is no such number (one class only).
-static json_t *number(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
 static int print_json(const struct synth_values *v, const struct synth_summary *s,
                       struct err *e)
 {
@@ -97,9 +92,10 @@ static int print_json(const struct synth_values *v, const struct synth_summary *
         "s:s*}",
         "command", "synth", "format", options_word(SYNTH_FORMATS, v->format, format),
         "rows", (json_int_t)v->rows, "test_rows", (json_int_t)v->test_rows, "seed",
-        (json_int_t)v->seed, "positives", (json_int_t)s->positives, "auc", number(s->auc),
-        "logloss", number(s->logloss), "expected_auc", number(s->expected_auc),
-        "linear_auc", number(s->linear_auc), "seconds", s->seconds, "rows_per_second",
+        (json_int_t)v->seed, "positives", (json_int_t)s->positives, "auc",
+        json_real_or_null(s->auc), "logloss", json_real_or_null(s->logloss),
+        "expected_auc", json_real_or_null(s->expected_auc), "linear_auc",
+        json_real_or_null(s->linear_auc), "seconds", s->seconds, "rows_per_second",
         (double)v->rows / s->seconds, "bytes", (json_int_t)s->bytes, "out", v->out,
         "test_out", v->test_out, "slots",
         v->format == SYNTH_MULTISLOT ? synth_slots : NULL);

@@ -113,11 +113,6 @@ static void sort(struct table_top *t)
     }
 }
 
-static json_t *number(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
 static void add_name(json_t *o, const struct names *names, uint64_t key)
 {
     uint64_t examples;
@@ -136,11 +131,12 @@ static int print_json(const struct table_top *t, const struct names *names, stru
         const struct top_row *r = &t->row[i];
         char key[24];
         snprintf(key, sizeof(key), "%" PRIu64, r->key);
-        json_t *o = json_pack("{s:s,s:o}", "key", key, "weight", number(r->weight));
+        json_t *o = json_pack("{s:s,s:o}", "key", key, "weight",
+                              json_real_or_null(r->weight));
         if (t->vectors)
-            json_object_set_new(o, "vector", number(r->vector));
+            json_object_set_new(o, "vector", json_real_or_null(r->vector));
         if (t->shows)
-            json_object_set_new(o, "shows", number(r->shows));
+            json_object_set_new(o, "shows", json_real_or_null(r->shows));
         add_name(o, names, r->key);
         json_array_append_new(rows, o);
     }

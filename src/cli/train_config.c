@@ -264,11 +264,6 @@ static int set_mode_cluster(struct train_setup *setup, const struct train_option
         return err_set(e, TUG_EUSAGE,
                        "--average: a mean is made where one process has all parameters; "
                        "on a cluster, and with --table, there is none");
-    for (size_t i = 0; i < t->data.n; i++)
-        if (strcmp(t->data.items[i], "-") == 0)
-            return err_set(e, TUG_EUSAGE,
-                           "--data -: standard input reaches one process only; on a "
-                           "cluster give files that all workers can read");
     return 0;
 }
 
@@ -357,30 +352,34 @@ static int open_log(const struct train_options *t, const struct options *o,
     return log_set_file(path, e);
 }
 
-// The worker and the driver of a cluster each see their own data, and open it themselves.
-static int check_data(const struct train_config *c, struct err *e)
+static int check_paths(const struct train_config *c, const struct path_list *l,
+                       bool twice, struct problems *problems, struct err *e)
 {
-    const struct path_list *lists[] = {&c->data, &c->test, &c->valid};
+    struct data_files files = {.command = l->command, .interrupted = c->interrupted};
+    int rc = data_files_add_all(&files, l->items, l->n, problems, e);
+    const struct data_file *pipe = twice ? data_files_pipe(&files) : NULL;
+    if (rc == 0 && pipe != NULL)
+        rc = err_set(e, TUG_EUSAGE,
+                     "--refit reads the data twice, and %s is a pipe, which comes once: "
+                     "write it to a file",
+                     pipe->name);
+    data_files_free(&files);
+    return rc;
+}
+
+// The worker and the driver of a cluster each see their own data, and open it themselves.
+static int check_data(const struct train_config *c, bool refit, struct err *e)
+{
     struct problems problems = PROBLEMS_INIT;
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < sizeof(lists) / sizeof(*lists); i++) {
-        struct data_files files = {.command = lists[i]->command,
-                                   .interrupted = c->interrupted};
-        rc = data_files_add_all(&files, lists[i]->items, lists[i]->n, &problems, e);
-        data_files_free(&files);
-    }
+    int rc = check_paths(c, &c->data, refit, &problems, e);
+    if (rc == 0)
+        rc = check_paths(c, &c->test, false, &problems, e); // after the second run only
+    if (rc == 0)
+        rc = check_paths(c, &c->valid, refit, &problems, e);
     if (rc == 0)
         rc = problems_tell(&problems, e);
     problems_free(&problems);
     return rc;
-}
-
-static bool is_pipe(const struct path_list *l)
-{
-    bool any = false;
-    for (size_t i = 0; i < l->n; i++)
-        any |= strcmp(l->items[i], "-") == 0;
-    return any;
 }
 
 static int check_refit(const struct train_config *c, const struct node *node,
@@ -401,10 +400,6 @@ static int check_refit(const struct train_config *c, const struct node *node,
             "The second run, if that is what there is in --out, is resumed "
             "with --data of all files, without --valid and --refit, with its "
             "--epochs");
-    if (is_pipe(&c->data) || is_pipe(&c->valid))
-        return err_set(e, TUG_EUSAGE,
-                       "--refit reads the data twice, and standard input comes once: "
-                       "give files");
     return 0;
 }
 
@@ -501,7 +496,7 @@ int train_configure(struct train_setup *setup, const struct train_options *t,
         return err_set(e, TUG_EUSAGE,
                        "--keep-names is of no use without --out, where words are saved");
     if (node == NULL)
-        TRY(check_data(c, e));
+        TRY(check_data(c, t->refit, e));
     return open_log(t, o, node, e);
 }
 

@@ -277,6 +277,14 @@ int data_files_add_all(struct data_files *f, const char *const *paths, size_t n,
     return 0;
 }
 
+const struct data_file *data_files_pipe(const struct data_files *f)
+{
+    for (size_t i = 0; i < f->n; i++)
+        if (f->file[i].is_pipe)
+            return &f->file[i];
+    return NULL;
+}
+
 // ---------------------------------------------------------------- their bytes
 
 static int hash_ends(struct input *in, const struct data_file *f, uint64_t *ret,

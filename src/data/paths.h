@@ -47,6 +47,8 @@ int data_files_add(struct data_files *f, const char *path, struct err *e);
 int data_files_add_all(struct data_files *f, const char *const *paths, size_t n,
                        struct problems *p, struct err *e);
 void data_files_free(struct data_files *f);
+// The first that can be read once only, or NULL.
+const struct data_file *data_files_pipe(const struct data_files *f);
 
 // Its bytes as they lie, and its text: decompressed, and through its command. Of files of
 // this machine only pipes wait, and `wake_fd` ends that.

@@ -45,13 +45,13 @@ struct pieces {
 
 static int no_pipes(const struct data_files *f, struct err *e)
 {
-    for (size_t i = 0; i < f->n; i++)
-        if (f->file[i].is_pipe)
-            return err_set(e, TUG_EUSAGE,
-                           "%s is a pipe, which the workers of a cluster cannot share: "
-                           "write it to a file that all of them can read",
-                           f->file[i].name);
-    return 0;
+    const struct data_file *pipe = data_files_pipe(f);
+    return pipe == NULL
+               ? 0
+               : err_set(e, TUG_EUSAGE,
+                         "%s is a pipe, which the workers of a cluster cannot share: "
+                         "write it to a file that all of them can read",
+                         pipe->name);
 }
 
 static int add_files(struct pieces *p, const struct pieces_options *o, struct err *e)

@@ -285,10 +285,7 @@ void source_set_layout(struct source *s, uint32_t file, const struct reader_layo
 
 bool source_can_rewind(const struct source *s)
 {
-    for (size_t i = 0; i < s->files.n; i++)
-        if (s->files.file[i].is_pipe)
-            return false;
-    return true;
+    return data_files_pipe(&s->files) == NULL;
 }
 
 bool source_is_pipe(const struct source *s, uint32_t file)

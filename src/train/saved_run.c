@@ -19,11 +19,6 @@
 #include "rule/rule.h"
 #include "train/fields.h"
 
-static json_t *real_or_null(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
 static json_t *rule_to_json(const struct rule_params *p)
 {
     return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "optimizer",
@@ -82,13 +77,13 @@ static json_t *best_to_json(const struct saved_run *m)
     if (!m->has_best)
         return json_null();
     struct metrics valid = m->best_valid;
-    json_t *o = json_pack("{s:o, s:i, s:i, s:I}", "loss", real_or_null(m->best_loss),
+    json_t *o = json_pack("{s:o, s:i, s:i, s:I}", "loss", json_real_or_null(m->best_loss),
                           "epoch", (int)m->best_epoch, "passes_since",
                           (int)m->passes_since_best, "examples",
                           (json_int_t)valid.examples);
     for (size_t i = 0; i < METRICS_FIELDS && o != NULL; i++)
         json_object_set_new(o, metrics_fields[i].name,
-                            real_or_null(*metrics_value(&valid, i)));
+                            json_real_or_null(*metrics_value(&valid, i)));
     return o;
 }
 

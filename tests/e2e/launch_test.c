@@ -216,7 +216,7 @@ static void bad_input(void **state)
     tug_ends(2, "launch -- train --data day.svm --format libsvmm");
     e2e_says("libsvmm");
     tug_ends(2, "launch -- train --data - --format libsvm");
-    e2e_says("standard input reaches one process only");
+    e2e_says("(standard input) is a pipe, which the workers of a cluster cannot share");
     tug_ends(2, "launch -- " TRAIN " --mode geo:3 --rules server");
     e2e_says("each worker applies the rules to its own copy");
     tug_ends(2, "launch -- " TRAIN " --mode geo:3 --optimizer ftrl");

@@ -134,6 +134,21 @@ static void predictions_are_explained(void **state)
     e2e_says("--top is of no use without --explain");
 }
 
+// Whatever comes out of values near the largest: JSON, with null for what is no number.
+static void explained_numbers_are_json(void **state)
+{
+    (void)state;
+    files_write("near.svm", "1 1:1 2:1\n0 3:1\n1 1:1 2:1\n0 3:1\n");
+    files_write("far.svm", "1 1:3e38 2:3e38 3:-3e38\n");
+    tug_ends(0, "train --data near.svm --format libsvm --model fm --lr 10 --epochs 20 "
+                "--quiet --no-normalize --out far");
+    tug_ends(0, "predict --from far --data far.svm --explain --json");
+    json_t *o = e2e_json();
+    assert_true(json_is_null(json_object_get(o, "score")));
+    assert_int_equal(json_array_size(json_object_get(o, "features")), 3);
+    json_decref(o);
+}
+
 // Words that are saved, shown, kept when rows are changed, and refused when damaged.
 static void names_are_kept(void **state)
 {
@@ -277,6 +292,7 @@ int main(void)
         cmocka_unit_test(scores),
         cmocka_unit_test(bad_lines_have_a_place),
         cmocka_unit_test(predictions_are_explained),
+        cmocka_unit_test(explained_numbers_are_json),
         cmocka_unit_test(pairs_and_layers_are_explained),
         cmocka_unit_test(names_are_kept),
         cmocka_unit_test(streams),

@@ -5,6 +5,7 @@
 #include "kit/command.h"
 
 #include <math.h>
+#include <sys/stat.h>
 
 #include "train/evaluate.h"
 
@@ -108,6 +109,12 @@ static void refit(void **state)
                  valid[i], how);
         e2e_says("--refit cannot be resumed");
     }
+    files_remove("pipe");
+    assert_int_equal(mkfifo("pipe", 0600), 0);
+    tug_ends(2, "train --data pipe --format libsvm --valid 0.1 --refit");
+    e2e_says("--refit reads the data twice, and pipe is a pipe");
+    tug_ends(2, "train --data data.svm --format libsvm --valid - --refit");
+    e2e_says("--refit reads the data twice, and (standard input) is a pipe");
     tug_ends(2, "train %s --refit", svm);
     e2e_says("--refit is of no use without --valid");
     tug_ends(2, "launch --servers 1 --workers 1 -- train %s --valid valid.svm --refit",
