@@ -61,9 +61,10 @@ void averaging_close(struct averaging *a)
     mem_free(a);
 }
 
-uint64_t averaging_every(const struct averaging *a)
+uint64_t averaging_next(const struct averaging *a, uint64_t at)
 {
-    return (a->window + AVERAGING_SAMPLES - 1) / AVERAGING_SAMPLES;
+    uint64_t over = at < a->window ? at : a->window;
+    return at + (over > 0 ? (over - 1) / AVERAGING_SAMPLES : 0) + 1;
 }
 
 // Rows come as data is read.

@@ -2,8 +2,8 @@
 // beside the parameters: evaluations and saved models use it, training goes on with the
 // parameters themselves.
 //
-// It is made of samples: every W / AVERAGING_SAMPLES batches, and when the data
-// at hand is over, the parameters are added, with the weight of the batches
+// It is made of samples: every min(batches so far, W) / AVERAGING_SAMPLES batches, and
+// when the data at hand is over, the parameters are added, with the weight of the batches
 // since the sample before:
 //
 //   mean += (parameters - mean) * batches since then / min(batches so far, W)
@@ -27,8 +27,9 @@ int averaging_open(struct averaging **ret, uint64_t window, struct team *team,
                    const struct parameters *p, struct err *e);
 void averaging_close(struct averaging *a); // NULL is fine
 
-// Batches from one sample to the next.
-uint64_t averaging_every(const struct averaging *a);
+// After how many batches of the run the next sample is due, when the last one was after
+// `at`, 0: there was none. A window longer than the run has samples from the beginning.
+uint64_t averaging_next(const struct averaging *a, uint64_t at);
 
 // A sample after so many batches of the run, of which *at were in the samples before:
 // they all are then. Nobody trains meanwhile, here and below.

@@ -155,13 +155,17 @@ static double passes_done(const struct run *r, uint64_t end)
 // The next batch at which somebody wants the team to stop, by count.
 static uint64_t next_stop(const struct run *r, uint64_t end)
 {
-    const uint64_t every[] = {r->config->save_batches, r->config->log_batches,
-                              r->averaging != NULL ? averaging_every(r->averaging) : 0};
+    const uint64_t every[] = {r->config->save_batches, r->config->log_batches};
     uint64_t stop = end;
     for (size_t i = 0; i < sizeof(every) / sizeof(*every); i++) {
         if (every[i] == 0)
             continue;
         uint64_t left = every[i] - r->at.batches % every[i];
+        stop = r->at.batch + left < stop ? r->at.batch + left : stop;
+    }
+    if (r->averaging != NULL) {
+        uint64_t at = averaging_next(r->averaging, r->at.averaged);
+        uint64_t left = at > r->at.batches ? at - r->at.batches : 1; // 1: an older save
         stop = r->at.batch + left < stop ? r->at.batch + left : stop;
     }
     uint64_t step = schedule_step(end);
@@ -190,7 +194,7 @@ static int sample(struct run *r, uint64_t end, struct err *e)
 {
     struct averaging *a = r->averaging;
     bool due = a != NULL && r->at.averaged < r->at.batches &&
-               (r->at.batch == end || run_due(r->at.batches, averaging_every(a)));
+               (r->at.batch == end || r->at.batches >= averaging_next(a, r->at.averaged));
     return due ? averaging_sample(a, r->at.batches, &r->at.averaged, e) : 0;
 }
 
