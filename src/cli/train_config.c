@@ -280,6 +280,25 @@ static int check_batch_norm(const struct train_config *c, struct err *e)
                    least);
 }
 
+// What would be passed over in silence.
+static int check_use(const struct train_config *c, const struct options *o, struct err *e)
+{
+    static const char *const cluster[] = {"rules",           "values",    "in-flight",
+                                          "dense-staleness", "pack-keys", "cache-keys"};
+    for (size_t i = 0; c->cluster == NULL && i < sizeof(cluster) / sizeof(*cluster); i++)
+        if (options_given(o, cluster[i]))
+            return err_set(e, TUG_EUSAGE,
+                           "--%s is of no use on one machine: it is about workers and "
+                           "servers, as 'tug launch' starts them",
+                           cluster[i]);
+    if (c->reduce_mean && !c->deterministic)
+        return err_set(e, TUG_EUSAGE,
+                       "--reduce mean is of no use without --deterministic or --mode "
+                       "sync: else no batch is applied as a whole, or its gradients are "
+                       "added; a smaller --lr does the same");
+    return 0;
+}
+
 static int set_mode(struct train_setup *setup, const struct train_options *t,
                     const struct options *o, const struct train_settings *s,
                     struct err *e)
@@ -292,6 +311,7 @@ static int set_mode(struct train_setup *setup, const struct train_options *t,
                        "process, or in --mode geo:K; give auto or server");
     TRY(c->cluster != NULL ? set_mode_cluster(setup, t, o, s, e)
                            : set_mode_alone(c, s, e));
+    TRY(check_use(c, o, e));
     TRY(check_batch_norm(c, e));
     return set_shuffle(&setup->cluster, t, e);
 }
@@ -556,14 +576,21 @@ static void print_text(const struct result *r)
         printf("saved to %s\n", r->out);
 }
 
-// A run that was over before: what there is, and what was perhaps meant.
-static void print_nothing(const struct result *r)
+// A run that was over before: what there is, and what was perhaps meant. One that has
+// passes left was stopped early.
+static void print_nothing(const struct result *r, const struct train_config *c)
 {
+    char more[160] = "more --epochs";
+    if (r->epochs < c->epochs)
+        snprintf(more, sizeof(more),
+                 "a larger --patience, or --patience 0, for validation has not been "
+                 "better for %u pass%s,",
+                 c->patience, PLURAL_ES(c->patience));
     printf("there is nothing to do: the run is over, %u pass%s over %llu examples, saved "
-           "in %s\n(give more --epochs to train longer on this data, or --init-from and "
+           "in %s\n(give %s to train longer on this data, or --init-from and "
            "another --out to train on new data)\n",
-           r->epochs, r->epochs == 1 ? "" : "es", (unsigned long long)r->examples,
-           r->out);
+           r->epochs, r->epochs == 1 ? "" : "es", (unsigned long long)r->examples, r->out,
+           more);
 }
 
 int train_print(const struct train_setup *s, const struct train_result *t,
@@ -580,6 +607,9 @@ int train_print(const struct train_setup *s, const struct train_result *t,
         printf("validation was best after pass %u, with a logloss of %.5f: the model was "
                "trained again on all examples\n",
                r.best_epoch, r.valid.logloss);
-    (t->nothing_to_do ? print_nothing : print_text)(&r);
+    if (t->nothing_to_do)
+        print_nothing(&r, &s->config);
+    else
+        print_text(&r);
     return 0;
 }

@@ -369,18 +369,29 @@ static void match_slot(struct slot *s, const struct slot *known, char text[ERR_T
         s->field = known->field;
 }
 
+enum { NAMED_MISSING = 5 }; // which, with their quotes, READER_NAMES_MAX has room for
+
 static void find_missing(const struct multislot *m, const struct slots *model,
                          const struct slot **lines, char text[ERR_TEXT_MAX])
 {
+    char names[READER_NAMES_MAX] = "", rest[32] = "";
+    size_t n = 0, len = 0;
     for (size_t i = 0; i < model->n && !m->allow_missing; i++) {
         const struct slot *s = &model->slot[i];
-        if (schema_is_feature(s->use) &&
-            find(lines, m->slots.n, s->name, s->name_len) == NULL)
-            reader_add_clause(text,
-                              "'%s', which the model was trained with, is missing; "
-                              "--allow-missing reads the data without",
-                              show(s->name, s->name_len).text);
+        if (!schema_is_feature(s->use) ||
+            find(lines, m->slots.n, s->name, s->name_len) != NULL)
+            continue;
+        if (n++ < NAMED_MISSING)
+            len += (size_t)snprintf(names + len, sizeof names - len, "%s'%s'",
+                                    n > 1 ? ", " : "", show(s->name, s->name_len).text);
     }
+    if (n > NAMED_MISSING)
+        snprintf(rest, sizeof rest, " and %zu more", n - NAMED_MISSING);
+    if (n > 0)
+        reader_add_clause(text,
+                          "%s%s, which the model was trained with, %s missing; "
+                          "--allow-missing reads the data without %s",
+                          names, rest, n > 1 ? "are" : "is", n > 1 ? "them" : "it");
 }
 
 int multislot_match(struct multislot *m, const struct slots *model, struct err *e)

@@ -337,6 +337,8 @@ static void test_misfits(void **state)
     struct reader *of_model = open_reader(
         options_of("y:label, a:ids, b:ids, p:dense[2]"));
     static const char *const bad[][2] = {
+        {"y:label, a:ids", "'b', 'p', which the model was trained with, are missing; "
+                           "--allow-missing reads the data without them"},
         {"y:label, a:ids, b:ids", "'p', which the model was trained with, is missing"},
         {"y:label, a:ids, b:ids, p:dense[2], c:keys", "not trained with 'c'"},
         {"y:label, a:ids, b:ids@a, p:dense[2]", "'b' is of another type in the model"},
@@ -352,7 +354,7 @@ static void test_misfits(void **state)
     }
     o.slots = "b:ids";
     o.labels = false;
-    assert_refuses(o, "'a', which the model was trained with, is missing");
+    assert_refuses(o, "'a', 'p', which the model was trained with, are missing");
     o.allow_missing = true;
     struct reader *r = open_reader(o);
     struct examples x = {0};

@@ -23,23 +23,25 @@ static void keep_pair(struct model_explained *x, struct model_pair p)
     x->pair[i] = p;
 }
 
-// Returns the sum of the terms' sizes, which says what rounding can do.
+// Returns a size that says what rounding can do: fm takes the features' own squares from
+// the square of their sum, both of which are at most that of the sum of their lengths.
 static double add_pairs(const struct model *m, const struct model_batch *b, uint32_t n,
                         struct model_explained *x)
 {
     size_t from = b->start[0];
-    double size = 0;
-    for (uint32_t i = 0; i < n; i++)
+    double lengths = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        lengths += sqrt(fabs((double)m->options.ops->pair(m, b, from + i, from + i)));
         for (uint32_t j = i + 1; j < n; j++) {
             double adds = (double)m->options.ops->pair(m, b, from + i, from + j);
             x->pairs += adds;
             x->feature[i].pairs += adds;
             x->feature[j].pairs += adds;
-            size += fabs(adds);
             keep_pair(x, (struct model_pair){i, j, adds});
         }
+    }
     x->all_pairs = (uint64_t)n * (n - (n > 0)) / 2;
-    return size;
+    return lengths * lengths;
 }
 
 static double add_linear(const struct model *m, const struct model_batch *b, uint32_t n,

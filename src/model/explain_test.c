@@ -144,6 +144,19 @@ static void largest_pairs_come_first(void **state)
     model_work_close(&t.w);
 }
 
+// The square of a number that is far from 1 comes and goes: what it leaves is rounding, and
+// no part that is missing.
+static void large_numbers_are_rounded(void **state)
+{
+    (void)state;
+    struct model_explained_feature feature[FEATURES];
+    struct model_explained x = {.feature = feature};
+    open_world("fm", false);
+    t.x[2] = t.u[2] = 123457;
+    assert_int_equal(model_explain(&t.w, &t.b, &x, NULL), 0);
+    model_work_close(&t.w);
+}
+
 static void what_is_not_told_is_found_out(void **state)
 {
     (void)state;
@@ -162,6 +175,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_are_what_they_change),
         cmocka_unit_test(largest_pairs_come_first),
+        cmocka_unit_test(large_numbers_are_rounded),
         cmocka_unit_test(what_is_not_told_is_found_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

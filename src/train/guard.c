@@ -31,7 +31,8 @@ bool guard_training(const struct metrics *last, uint32_t passes, double lr)
     log_warn("the model is worse than a guess: its loss on the training data is %.5f, "
              "while predicting the share of positives for every example has a loss of "
              "%.5f. Training has probably diverged: try a smaller --lr (it is %g), a "
-             "larger --l2, or numbers scaled to about 1",
+             "larger --l2, or, of numbers that are far from 1, their logarithm "
+             "(--numeric COLUMN:log of csv) or, in models with layers, --data-norm",
              last->logloss, last->base, lr);
     return true;
 }

@@ -60,6 +60,21 @@ static void all_mistakes(void **state)
     e2e_says("(2) --lr: 'x' is not a number");
 }
 
+// What would be passed over is refused.
+static void of_no_use(void **state)
+{
+    (void)state;
+    static const char *const given[] = {"rules server", "values bf16", "in-flight 2",
+                                        "pack-keys", "dense-staleness 1"};
+    for (size_t i = 0; i < sizeof(given) / sizeof(*given); i++) {
+        tug_ends(2, "train --data x.csv --format csv --%s", given[i]);
+        e2e_says(files_path("--%.*s is of no use on one machine",
+                            (int)strcspn(given[i], " "), given[i]));
+    }
+    tug_ends(2, "train --data x.csv --format csv --reduce mean");
+    e2e_says("--reduce mean is of no use without --deterministic");
+}
+
 // A recipe is values for what nobody gives; its settings have a place as any others.
 static void recipes(void **state)
 {
@@ -258,8 +273,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(config_round_trip), cmocka_unit_test(all_mistakes),
-        cmocka_unit_test(recipes),           cmocka_unit_test(versions),
-        cmocka_unit_test(completion),        cmocka_unit_test(actions),
+        cmocka_unit_test(of_no_use),         cmocka_unit_test(recipes),
+        cmocka_unit_test(versions),          cmocka_unit_test(completion),
+        cmocka_unit_test(actions),
     };
     return cmocka_run_group_tests(tests, begin, e2e_end);
 }

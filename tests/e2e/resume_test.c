@@ -281,6 +281,24 @@ static void more_epochs(void **state)
     }
 }
 
+// A run that has stopped early has passes left, and goes on with more patience.
+static void stopped_early(void **state)
+{
+    (void)state;
+    const char *run =
+        "train --data data.svm --format libsvm --model fm --valid 0.2 --lr 1 "
+        "--threads 1 --out patient";
+    files_remove("patient");
+    tug_ends(0, "%s --epochs 30 --patience 1", run);
+    tug_ends(0, "%s --epochs 40 --patience 1 --resume", run);
+    assert_non_null(strstr(e2e_out, "there is nothing to do"));
+    assert_non_null(strstr(e2e_out, "(give a larger --patience, or --patience 0, for "
+                                    "validation has not been better for 1 pass, to train "
+                                    "longer"));
+    tug_ends(0, "%s --epochs 30 --patience 3 --resume", run);
+    assert_null(strstr(e2e_out, "there is nothing to do"));
+}
+
 static void nothing_to_resume(void **state)
 {
     (void)state;
@@ -332,12 +350,13 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(after_kill),          cmocka_unit_test(after_two_kills),
-        cmocka_unit_test(after_signals),       cmocka_unit_test(without_out),
-        cmocka_unit_test(other_options),       cmocka_unit_test(more_epochs),
-        cmocka_unit_test(nothing_to_resume),   cmocka_unit_test(other_data),
-        cmocka_unit_test(saved_at_the_signal), cmocka_unit_test(after_half_a_save),
-        cmocka_unit_test(as_it_was_read),      cmocka_unit_test(other_pipe),
+        cmocka_unit_test(after_kill),        cmocka_unit_test(after_two_kills),
+        cmocka_unit_test(after_signals),     cmocka_unit_test(without_out),
+        cmocka_unit_test(other_options),     cmocka_unit_test(more_epochs),
+        cmocka_unit_test(stopped_early),     cmocka_unit_test(nothing_to_resume),
+        cmocka_unit_test(other_data),        cmocka_unit_test(saved_at_the_signal),
+        cmocka_unit_test(after_half_a_save), cmocka_unit_test(as_it_was_read),
+        cmocka_unit_test(other_pipe),
     };
     return cmocka_run_group_tests(tests, begin, e2e_end);
 }
