@@ -42,7 +42,10 @@ static int parse_word(const char *text, const char *equals, const struct saved_r
     o.schema = &run->schema;
     o.fields = run->options.model.fields;
     TRY(reader_open(&r, &o, e));
-    int rc = reader_find_slot(r, text, (size_t)(equals - text), &slot, e);
+    int rc = reader_find_slot(r, text, (size_t)(equals - text), reader_slots(r), &slot,
+                              e);
+    if (rc == TUG_EUSAGE)
+        err_wrap(e, "the data of the model");
     if (rc == 0)
         rc = reader_word(r, slot, equals + 1, strlen(equals + 1), &w, e);
     reader_close(r);

@@ -22,6 +22,8 @@
 // Turns keys into ids (row handles of a table). Called by team members at the same time.
 typedef int (*dataset_resolve_fn)(void *ctx, const uint64_t *keys, size_t n,
                                   uint32_t *ret_ids);
+// Where ids are not wanted: 0 for all.
+int dataset_resolve_nothing(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids);
 
 struct dataset_options {
     struct source *source;

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/dataset_private.h"
-#include "data/deal_private.h"
+#include "data/dataset_internal.h"
+#include "data/deal_internal.h"
 #include "data/lines.h"
 
 struct dealt_intake {

@@ -21,8 +21,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "data/dataset_internal.h"
 #include "data/dataset_merge.h"
-#include "data/dataset_private.h"
 #include "data/kept.h"
 #include "data/lines.h"
 #include "data/reader_ops.h"

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
-#include "data/dataset_private.h"
+#include "data/dataset_internal.h"
 #include "data/grow.h"
 #include "data/reader_ops.h"
 

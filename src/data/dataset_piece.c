@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/dataset_private.h"
-#include "data/deal_private.h"
+#include "data/dataset_internal.h"
 #include "data/lines.h"
 
 struct piece_intake {

@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "data/dataset_private.h"
+#include "data/dataset_internal.h"
 
 enum { AT_ONCE = 256 };
 

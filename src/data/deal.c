@@ -8,7 +8,8 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
-#include "data/deal_private.h"
+#include "data/dataset_internal.h"
+#include "data/deal_internal.h"
 #include "data/kept.h"
 #include "data/lines.h"
 

@@ -15,7 +15,7 @@
 
 struct data_file;
 
-// What the file's command makes of it; the file is borrowed. `w` ends waiting for the
+// What the file's command makes of it; the file is borrowed. `i` ends waiting for the
 // command. The end is seen only when the command has ended, and well; closing before ends
 // it.
 int filter_open(struct input **ret, const struct data_file *file,

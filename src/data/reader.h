@@ -120,9 +120,10 @@ int reader_columns(const struct reader *r, const struct reader_layout *layout,
 // What the column of a slot is called, added to *ret; nothing in formats whose columns
 // have no names. TUG_ENOMEM.
 int reader_slot_name(const struct reader *r, uint32_t slot, struct buf *ret);
-// The slot of a feature column. TUG_EUSAGE naming one that is not there.
-int reader_find_slot(const struct reader *r, const char *name, size_t len, uint32_t *ret,
-                     struct err *e);
+// The slot of a feature column, of the first `slots`. TUG_EUSAGE naming one that is not
+// there.
+int reader_find_slot(const struct reader *r, const char *name, size_t len, uint32_t slots,
+                     uint32_t *ret, struct err *e);
 
 // A text of a slot's column as a feature. What has many texts has one word (criteo's
 // integers are buckets), and numbers, whose column is the feature, have none.

@@ -76,13 +76,13 @@ int reader_slot_name(const struct reader *r, uint32_t slot, struct buf *ret)
     return 0;
 }
 
-int reader_find_slot(const struct reader *r, const char *name, size_t len, uint32_t *ret,
-                     struct err *e)
+int reader_find_slot(const struct reader *r, const char *name, size_t len, uint32_t slots,
+                     uint32_t *ret, struct err *e)
 {
     struct buf b = BUF_INIT(SCHEMA_TEXT_MAX);
     bool found = false;
     int rc = 0;
-    for (*ret = 0; *ret < reader_slots(r) && rc == 0; ++*ret) {
+    for (*ret = 0; *ret < slots && rc == 0; ++*ret) {
         buf_clear(&b);
         rc = reader_slot_name(r, *ret, &b);
         found = rc == 0 && b.len == len && len > 0 && memcmp(b.data, name, len) == 0;
@@ -93,7 +93,7 @@ int reader_find_slot(const struct reader *r, const char *name, size_t len, uint3
     if (rc != 0)
         return err_nomem(e, "the names of columns");
     return found ? 0
-                 : err_set(e, TUG_EUSAGE, "the model has no feature column '%s'",
+                 : err_set(e, TUG_EUSAGE, "there is no feature column '%s'",
                            show(name, len).text);
 }
 

@@ -676,7 +676,8 @@ static void assert_words(const struct reader *r, const char *name, const char *l
     assert_int_equal(reader_columns(r, line_layout, padded, strlen(line), &column, 1, &b),
                      0);
     assert_string_equal(b.data, text);
-    assert_int_equal(reader_find_slot(r, name, strlen(name), &slot, &e), 0);
+    assert_int_equal(reader_find_slot(r, name, strlen(name), reader_slots(r), &slot, &e),
+                     0);
     const char *rest = b.data;
     for (struct reader_word w; reader_next_word(r, slot, &rest, &w); at++)
         assert_true(at < n && w.key == keys[at]);

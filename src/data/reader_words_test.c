@@ -21,7 +21,9 @@ static void check_word(const struct reader *r, const struct examples *x, size_t 
     struct reader_word w;
     struct buf name = BUF_INIT(1000);
     uint32_t slot;
-    assert_int_equal(reader_find_slot(r, trial, (size_t)(text - trial), &slot, NULL), 0);
+    assert_int_equal(
+        reader_find_slot(r, trial, (size_t)(text - trial), reader_slots(r), &slot, NULL),
+        0);
     assert_int_equal(slot, x->slot[i]);
     reader_slot_name(r, slot, &name);
     assert_int_equal(name.len, text - trial);
@@ -94,9 +96,10 @@ static void what_is_no_word_is_refused(void **state)
                                .slots = "y:label, u:ids, p:dense[2]"};
     assert_int_equal(reader_open(&r, &o, NULL), 0);
     assert_true(reader_hashes(r));
-    assert_int_equal(reader_find_slot(r, "v", 1, &slot, &e), TUG_EUSAGE);
-    assert_string_equal(e.text, "the model has no feature column 'v'");
-    assert_int_equal(reader_find_slot(r, "y", 1, &slot, &e), TUG_EUSAGE); // the label
+    assert_int_equal(reader_find_slot(r, "v", 1, reader_slots(r), &slot, &e), TUG_EUSAGE);
+    assert_string_equal(e.text, "there is no feature column 'v'");
+    assert_int_equal(reader_find_slot(r, "y", 1, reader_slots(r), &slot, &e),
+                     TUG_EUSAGE); // the label
     assert_int_equal(reader_word(r, 0, "x7", 2, &w, &e), TUG_EDATA);
     assert_string_equal(e.text, "slot 'u' has no id 'x7'");
     assert_int_equal(reader_word(r, 1, "2", 1, &w, &e), TUG_EDATA);

@@ -2,16 +2,13 @@
 //
 // Invariants:
 // 1. A chunk that begins at byte o of a file ends behind the last newline within
-// chunk_bytes of o;
-//    when there is none, behind the first newline after; at the end of the file, there.
-//    It so depends on nothing but the file and o, and reading can begin anew at any
-//    chunk.
-// 2. At most queue_chunks finished chunks wait. Their buffers come from a free list and
-// go back to
-//    it; one that grew for a long line is freed instead.
+//    chunk_bytes of o; when there is none, behind the first newline after; at the end of
+//    the file, there. It so depends on nothing but the file and o, and reading can begin
+//    anew at any chunk.
+// 2. At most queue_chunks finished chunks wait. Their buffers come from a free list and go
+//    back to it; one that grew for a long line is freed instead.
 // 3. What the thread found wrong is handed out behind the chunks that came before it, so
-// that which
-//    of several faults is reported does not depend on timing.
+//    that which of several faults is reported does not depend on timing.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_SOURCE_INTERNAL_H

@@ -55,6 +55,12 @@ static void fill_options(const struct run *r, struct saved_options *o)
     snprintf(o->merge, sizeof(o->merge), "%s", c->merge != NULL ? c->merge : "");
 }
 
+static int swap(void *run, struct err *e)
+{
+    struct run *r = run;
+    return r->rows->swap(r, e);
+}
+
 int checkpoint_save(struct run *r, bool finished, struct train_result *result,
                     struct err *e)
 {
@@ -79,7 +85,8 @@ int checkpoint_save(struct run *r, bool finished, struct train_result *result,
     char dir[FILE_PATH_MAX];
     struct saved_rows best = r->rows->saved(r, true), now = r->rows->saved(r, false),
                       mean = now;
-    mean.mean = r->averaging;
+    mean.swap = swap;
+    mean.ctx = r;
     bool averaged = r->at.averaged > 0;
     const struct saved_rows *roles[SAVED_ROLES] = {
         [SAVED_MODEL] = r->has_best ? &best

@@ -11,9 +11,9 @@
 #include "base/hash.h"
 #include "rule/rule.h"
 #include "train/deal_words.h"
+#include "train/exchange.h"
 
 enum {
-    TABLE = 4,      // behind those of the run, and the copies of its best pass
     AT_ONCE = 4096, // rows of a request
     HEADS = 1024,   // cells whose heads are pulled at once
 };
@@ -76,7 +76,7 @@ static struct table_config settings(void)
 static int make_table(struct deal_rows *d, struct err *e)
 {
     struct table_config t = settings();
-    client_ts ts = client_table(d->client, TABLE, &t, e);
+    client_ts ts = client_table(d->client, EXCHANGE_SHUFFLE, &t, e);
     return ts != 0 ? client_wait(d->client, ts, e) : e->code;
 }
 
@@ -169,7 +169,7 @@ static int explain(int rc, struct err *e)
 static int send_rows(struct deal_rows *d, struct err *e)
 {
     struct request *r = &d->requests[d->filled];
-    struct client_push p = {.table = TABLE,
+    struct client_push p = {.table = EXCHANGE_SHUFFLE,
                             .keys = r->keys,
                             .n = r->n,
                             .values = r->values,
@@ -235,14 +235,14 @@ int deal_rows_put(struct deal_rows *d, uint32_t file, uint64_t index, bool *ret_
         TRY(put_cell(d, key_of(b, file, index, 0), text, len, *ret_at_end, e));
     }
     TRY(send_rows(d, e));
-    return send_rows(d, e); // and waits for it
+    return explain(wait(d, &d->requests[d->filled ^ 1], e), e); // those sent last
 }
 
 // Getting.
 
 static int pull_rows(struct deal_rows *d, struct request *r, struct err *e)
 {
-    struct client_pull p = {.table = TABLE,
+    struct client_pull p = {.table = EXCHANGE_SHUFFLE,
                             .keys = r->keys,
                             .n = r->n,
                             .values = r->values,

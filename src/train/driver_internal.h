@@ -18,9 +18,6 @@
 #include "train/remote.h"
 #include "train/run_rows.h"
 
-// Copies of the tables as they were after the best pass.
-#define DRIVER_BEST 2u // added to the numbers of the tables
-
 // The moment of a save of shares lies so many batches ahead: twice as many each time that
 // it has passed before all servers heard of it, and step by step fewer with each save that
 // was made: until that moment the save waits, and behind it the pass may end.

@@ -22,7 +22,7 @@ static int wait(struct driver *d, client_ts ts, struct err *e)
 
 static uint32_t number_of(bool dense, bool best)
 {
-    return (dense ? EXCHANGE_DENSE : EXCHANGE_SPARSE) + (best ? DRIVER_BEST : 0u);
+    return (dense ? EXCHANGE_DENSE : EXCHANGE_SPARSE) + (best ? EXCHANGE_BEST : 0);
 }
 
 // Evaluation: the cache gets rows as the text asks for them.

@@ -92,7 +92,8 @@ static struct scored score_of(const struct evaluation *ev, const struct batch *b
     return (struct scored){.score = score, .weight = label > 0 ? weight : -weight};
 }
 
-// The data of a training run has a row for every feature.
+// The data of a training run has a row for every feature; those that were never updated
+// count as unseen here.
 static void hide_unseen(struct view *v, const struct parameters *p)
 {
     for (size_t j = 0; j < v->batch.nnz; j++)
@@ -247,13 +248,9 @@ static int evaluate_window(struct evaluation *ev, struct err *e)
                                : 0;
 }
 
-static int load_window(struct evaluation *ev, struct err *e)
+int evaluation_load(const struct evaluation_options *o, size_t max_chunks,
+                    struct dataset **ret, struct err *e)
 {
-    const struct evaluation_options *o = ev->o;
-    if (o->data != NULL) {
-        ev->data = o->data;
-        return 0;
-    }
     struct dataset_options d = {
         .source = o->source,
         .reader = o->reader,
@@ -261,24 +258,45 @@ static int load_window(struct evaluation *ev, struct err *e)
         .resolve = o->resolve != NULL ? o->resolve : parameters_resolve_seen,
         .resolve_ctx = o->resolve != NULL ? o->resolve_ctx
                                           : (void *)(uintptr_t)o->parameters, // only read
-        .max_chunks = o->eager ? 1 : WINDOW_CHUNKS,
+        .max_chunks = max_chunks,
         .eager = o->eager,
         .max_bad_lines = o->max_bad_lines,
         .bad_lines = o->bad_lines,
         .hold_places = o->hold_places,
-        .keep = ev->keep.len > 0 ? buf_str(&ev->keep) : o->keep,
-        .keep_option = o->by == NULL ? (o->group != NULL ? "--group" : o->keep_option)
-                       : o->group == NULL ? "--by"
-                                          : "--group or --by",
+        .keep = o->keep,
+        .keep_option = o->keep_option,
     };
     struct merge merge = {0};
     TRY(merge_begin(&merge, o->merge, &d, e));
+    TRY(dataset_load(ret, &d, e));
+    int rc = merge_end(&merge, &d, e);
+    if (rc == 0)
+        rc = fields_check(*ret, o->source, NULL, &o->parameters->model.options, e);
+    if (rc != 0) {
+        dataset_close(*ret);
+        *ret = NULL;
+    }
+    return rc;
+}
+
+static int load_window(struct evaluation *ev, struct err *e)
+{
+    struct evaluation_options o = *ev->o;
+    if (o.data != NULL) {
+        ev->data = o.data;
+        return 0;
+    }
+    if (ev->keep.len > 0) {
+        o.keep = buf_str(&ev->keep);
+        o.keep_option = o.by == NULL      ? "--group"
+                        : o.group == NULL ? "--by"
+                                          : "--group or --by";
+    }
     dataset_close(ev->loaded);
     ev->loaded = NULL;
-    TRY(dataset_load(&ev->loaded, &d, e));
-    TRY(merge_end(&merge, &d, e));
+    TRY(evaluation_load(&o, o.eager ? 1 : WINDOW_CHUNKS, &ev->loaded, e));
     ev->data = ev->loaded;
-    return fields_check(ev->data, o->source, NULL, &o->parameters->model.options, e);
+    return 0;
 }
 
 static int rank_groups(struct evaluation *ev, struct metrics *ret, struct err *e)

@@ -57,6 +57,12 @@ struct evaluation_options {
     const char *keep, *keep_option; // likewise
 };
 
+// Loads what comes next of o->source, at most max_chunks of it (0, or --merge-ids: all), as
+// what is to be scored: features that the model does not know have no row. Nothing is
+// open after an error.
+int evaluation_load(const struct evaluation_options *o, size_t max_chunks,
+                    struct dataset **ret, struct err *e);
+
 // Reads the whole source once. Metrics are exact and have the same bits for
 // any number of threads.
 int evaluate(const struct evaluation_options *o, struct metrics *ret, struct err *e);

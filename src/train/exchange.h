@@ -16,8 +16,14 @@
 #include "train/dense.h"
 #include "train/view.h"
 
-// Numbers of a model's tables in the cluster.
-enum { EXCHANGE_SPARSE = 0, EXCHANGE_DENSE = 1 };
+// Numbers of a run's tables in the cluster: the model's, the same with EXCHANGE_BEST added
+// as they were after the best pass, and the examples that are dealt (deal_rows.h).
+enum {
+    EXCHANGE_SPARSE = 0,
+    EXCHANGE_DENSE = 1,
+    EXCHANGE_BEST = 2,
+    EXCHANGE_SHUFFLE = 4,
+};
 
 // Keys of a worker's data. Ids are handles of a table without columns.
 struct exchange_keys {

@@ -10,7 +10,6 @@
 #include "base/alloc.h"
 #include "model/loss.h"
 #include "train/dense.h"
-#include "train/fields.h"
 #include "train/names.h"
 #include "train/view.h"
 
@@ -232,26 +231,16 @@ static int explain_one(struct explanation *x, const struct dataset *d, uint64_t 
 
 static int explain_window(struct explanation *x, bool *ret_more, struct err *e)
 {
-    const struct evaluation_options *o = &x->o->data;
-    struct dataset_options options = {
-        .source = o->source,
-        .reader = o->reader,
-        .team = o->team,
-        .resolve = resolve,
-        .resolve_ctx = &x->keys,
-        .max_chunks = 1,
-        .eager = o->eager,
-        .max_bad_lines = o->max_bad_lines,
-        .bad_lines = o->bad_lines,
-        .hold_places = o->hold_places,
-        .keep = x->columns.n > 0 ? x->columns.list.data : NULL,
-        .keep_option = "the model",
-    };
+    struct evaluation_options o = x->o->data;
+    o.resolve = resolve;
+    o.resolve_ctx = &x->keys;
+    o.keep = x->columns.n > 0 ? x->columns.list.data : NULL;
+    o.keep_option = "the model";
     struct dataset *d = NULL;
     x->keys.n = 0;
-    TRY(dataset_load(&d, &options, e));
+    TRY(evaluation_load(&o, 1, &d, e));
     *ret_more = !dataset_at_end(d);
-    int rc = fields_check(d, o->source, NULL, &x->p->model.options, e);
+    int rc = 0;
     for (uint64_t i = 0; i < dataset_size(d) && rc == 0; i++)
         rc = explain_one(x, d, i, e);
     dataset_close(d);

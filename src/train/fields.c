@@ -11,13 +11,6 @@
 
 enum { WINDOW_CHUNKS = 32 };
 
-static int resolve_nothing(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
-{
-    (void)ctx, (void)keys;
-    memset(ret_ids, 0, n * sizeof(*ret_ids));
-    return 0;
-}
-
 static int count_window(struct dataset_options *o, uint32_t *fields, bool *ret_more,
                         struct err *e)
 {
@@ -43,7 +36,7 @@ static int count_by_reading(struct team *team, const struct path_list *paths,
     struct dataset_options o = {
         .reader = reader,
         .team = team,
-        .resolve = resolve_nothing,
+        .resolve = dataset_resolve_nothing,
         .max_chunks = headed ? 1 : WINDOW_CHUNKS,
         .max_bad_lines = UINT64_MAX, // the real reading judges them
         .bad_lines = &bad,

@@ -10,8 +10,6 @@
 
 #include "base/alloc.h"
 #include "data/grow.h"
-#include "train/fields.h"
-#include "train/merge.h"
 #include "train/run.h"
 
 struct measuring {
@@ -36,21 +34,8 @@ void importance_free(struct importance *m)
 // What is at most held, packed, is a third of the memory that there is.
 static int load(const struct evaluation_options *o, struct dataset **ret, struct err *e)
 {
-    struct dataset_options d = {
-        .source = o->source,
-        .reader = o->reader,
-        .team = o->team,
-        .resolve = o->resolve != NULL ? o->resolve : parameters_resolve_seen,
-        .resolve_ctx = o->resolve != NULL ? o->resolve_ctx
-                                          : (void *)(uintptr_t)o->parameters, // only read
-        .max_chunks = (size_t)(mem_available() / 3 * 2 / RUN_CHUNK_BYTES) + 1,
-        .max_bad_lines = o->max_bad_lines,
-        .bad_lines = o->bad_lines,
-    };
-    struct merge merge = {0};
-    TRY(merge_begin(&merge, o->merge, &d, e));
-    TRY(dataset_load(ret, &d, e));
-    TRY(merge_end(&merge, &d, e));
+    size_t chunks = (size_t)(mem_available() / 3 * 2 / RUN_CHUNK_BYTES) + 1;
+    TRY(evaluation_load(o, chunks, ret, e));
     if (dataset_size(*ret) == 0)
         return err_set(e, TUG_EDATA, "%s: there is no example in the data",
                        source_file_name(o->source, 0));
@@ -60,7 +45,7 @@ static int load(const struct evaluation_options *o, struct dataset **ret, struct
             "--importance holds the data in memory, and the first %llu "
             "examples fill the room that there is for it: give a part of the data",
             (unsigned long long)dataset_size(*ret));
-    return fields_check(*ret, o->source, NULL, &o->parameters->model.options, e);
+    return 0;
 }
 
 static int find_present(struct measuring *m, struct err *e)
@@ -124,23 +109,6 @@ static int measure_each(struct measuring *m, struct err *e)
     return 0;
 }
 
-// The slot of a name, also where the reader does not know how many there are.
-static int find_slot(struct measuring *m, const char *name, size_t len, uint32_t *ret,
-                     struct err *e)
-{
-    struct buf *names = &m->lines->names;
-    size_t at = names->len;
-    for (*ret = 0; *ret < m->slots; ++*ret) {
-        reader_slot_name(m->o.reader, *ret, names);
-        bool found = names->len - at == len && memcmp(names->data + at, name, len) == 0;
-        names->len = at;
-        if (found)
-            return 0;
-    }
-    return err_set(e, TUG_EUSAGE, "--only: the data has no feature column '%.*s'",
-                   (int)(len < 100 ? len : 100), name);
-}
-
 // Swaps the columns of a word, "a" or "a+b".
 static int swap_word(struct measuring *m, const char *word, size_t len,
                      uint32_t *ret_first, struct err *e)
@@ -151,7 +119,9 @@ static int swap_word(struct measuring *m, const char *word, size_t len,
         const char *plus = memchr(name, '+', (size_t)(end - name));
         const char *stop = plus != NULL ? plus : end;
         uint32_t slot;
-        TRY(find_slot(m, name, (size_t)(stop - name), &slot, e));
+        if (reader_find_slot(m->o.reader, name, (size_t)(stop - name), m->slots, &slot,
+                             e) != 0)
+            return err_wrap(e, "--only");
         if (name == word)
             *ret_first = slot;
         m->swapped[slot] = true;

@@ -145,13 +145,6 @@ const char *names_find(const struct names *n, uint64_t key, uint64_t *ret_exampl
 
 // Reading.
 
-static int resolve_nothing(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
-{
-    (void)ctx, (void)keys;
-    memset(ret_ids, 0, n * sizeof(*ret_ids));
-    return 0;
-}
-
 // Places of a slot of numbers have no words in the data.
 static int read_text(struct names *n, const struct reader *r, uint32_t slot,
                      const char *column, const char *text)
@@ -194,7 +187,7 @@ static int read_all(struct names *n, const struct named_columns *c,
     struct dataset_options options = {.source = o->source,
                                       .reader = o->reader,
                                       .team = o->team,
-                                      .resolve = resolve_nothing,
+                                      .resolve = dataset_resolve_nothing,
                                       .max_chunks = WINDOW_CHUNKS,
                                       .max_bad_lines = o->max_bad_lines,
                                       .bad_lines = &bad,

@@ -26,6 +26,11 @@ static int evaluates(struct run *r, bool best, struct evaluation_options *o,
     return 0;
 }
 
+static int swap(struct run *r, struct err *e)
+{
+    return r->at.averaged > 0 ? averaging_swap(r->averaging, e) : 0;
+}
+
 static int keep_best(struct run *r, struct err *e)
 {
     parameters_close(&r->best);
@@ -122,6 +127,7 @@ const struct run_rows rows_own = {
     .open = open,
     .close = close,
     .evaluates = evaluates,
+    .swap = swap,
     .keep_best = keep_best,
     .check = diverged_check,
     .saved = saved,

@@ -27,6 +27,9 @@ struct run_rows {
     int (*evaluates)(struct run *r, bool best, struct evaluation_options *o,
                      struct err *e);
     int (*reason)(struct run *r, int rc, struct err *e);
+    // Puts what is scored and saved in the place of what is trained, where that is
+    // something else (averaging.h); and back, the next time. NULL: it is the same.
+    int (*swap)(struct run *r, struct err *e);
     // What is trained now is the best pass so far.
     int (*keep_best)(struct run *r, struct err *e);
 

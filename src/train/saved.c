@@ -162,13 +162,13 @@ static int write_role(struct files_job *j, struct save_manifest *m, struct team 
 {
     for (int dense = 0; dense < 2; dense++)
         TRY(plan_table(j, m, from, role, dense, e));
-    if (from->mean != NULL)
-        TRY(averaging_swap(from->mean, e));
+    if (from->swap != NULL)
+        TRY(from->swap(from->ctx, e));
     atomic_store(&j->next, j->done);
     team_run(team, write_files, j);
     j->done = j->n;
-    if (from->mean != NULL)
-        TRY(averaging_swap(from->mean, e));
+    if (from->swap != NULL)
+        TRY(from->swap(from->ctx, e));
     if (!atomic_load(&j->failed))
         return 0;
     if (e != NULL)

@@ -16,7 +16,6 @@
 #include "base/file.h"
 #include "base/team.h"
 #include "save/save.h"
-#include "train/averaging.h"
 #include "train/parameters.h"
 #include "train/saved_run.h"
 
@@ -32,8 +31,9 @@ const char *saved_table(enum saved_role role, bool dense);
 struct saved_rows {
     const struct model *model;
     const struct parameters *local; // NULL: they are fetched
-    // Stands in the place of `local` while it is written; or NULL.
-    struct averaging *mean;
+    // Called before the rows are written and after, of who writes something else than what
+    // is trained (struct run_rows); or NULL.
+    int (*swap)(void *ctx, struct err *e);
     void *ctx;
     bool best; // for fetch and count: of the best pass
     // A table of the rows of partitions [first, first + n), which the caller closes.

@@ -11,10 +11,11 @@
 #include "data/schema.h"
 #include "train/run.h"
 
-enum { SAVED_TEXT_MAX = 16384, SAVED_SHUFFLE_MAX = 1024 };
+enum { SAVED_TEXT_MAX = 16384, SAVED_SHUFFLE_MAX = 1024, SAVED_MERGE_MAX = 320 };
+
+struct names;
 
 // All that a run's result depends on. A resumed run must agree in it.
-struct names;
 struct saved_options {
     struct model_options model;
     // Training.
@@ -26,7 +27,7 @@ struct saved_options {
     char shuffle[SAVED_SHUFFLE_MAX]; // "pieces", "global", "global by a,b"; "": not known
     // Settings of features that live (train/lifecycle.h), or "".
     char table[SAVED_TEXT_MAX];
-    char merge[320]; // "COLUMN:N" (train/merge.h), or ""
+    char merge[SAVED_MERGE_MAX]; // "COLUMN:N" (train/merge.h), or ""
 };
 
 // Large: not for the stack.

@@ -15,7 +15,6 @@
 #include "base/log.h"
 #include "data/lines.h"
 #include "data/paths.h"
-#include "train/averaging.h"
 #include "train/checkpoint.h"
 #include "train/columns.h"
 #include "train/course.h"
@@ -134,11 +133,9 @@ static int open_data(struct run *r, struct err *e)
     return decide_schema(r, e);
 }
 
-// Puts the mean of the parameters in their place, where there is one, and takes it away
-// again.
-static int swap_mean(struct run *r, struct err *e)
+static int swap(struct run *r, struct err *e)
 {
-    return r->at.averaged > 0 ? averaging_swap(r->averaging, e) : 0;
+    return r->rows->swap != NULL ? r->rows->swap(r, e) : 0;
 }
 
 // Of the parameters, or (`best`) those of the best pass.
@@ -147,10 +144,10 @@ static int evaluate_source(struct run *r, struct evaluation_options *o, bool bes
 {
     int rc = r->rows->evaluates(r, best, o, e);
     if (rc == 0 && !best)
-        rc = swap_mean(r, e);
+        rc = swap(r, e);
     if (rc == 0) {
         rc = evaluate(o, ret, e);
-        if (!best && swap_mean(r, NULL) != 0 && rc == 0)
+        if (!best && swap(r, NULL) != 0 && rc == 0)
             rc = TUG_ENOMEM;
     }
     source_close(o->source);
@@ -173,10 +170,12 @@ static int validate(struct run *r, uint64_t examples, struct metrics *ret, struc
         .merge = c->merge,
         .interrupted = r->rows->whole_passes ? NULL : c->interrupted,
     };
-    if (c->valid.n == 0 && !r->streaming && r->data != NULL)
-        o.data = r->data, o.hide_new = true; // and not the text again
-    else
+    if (c->valid.n == 0 && !r->streaming && r->data != NULL) {
+        o.data = r->data; // and not the text again
+        o.hide_new = true;
+    } else {
         TRY(open_source(&o.source, r, c->valid.n > 0 ? &c->valid : &c->data, e));
+    }
     TRY(evaluate_source(r, &o, false, ret, e));
     if (o.held_out == 0 || (ret->examples > 0 && ret->examples < examples))
         return 0;
@@ -196,9 +195,9 @@ static int judge_pass(struct run *r, const struct metrics *valid, struct err *e)
         return 0;
     }
     r->has_best = false;
-    TRY(swap_mean(r, e));
+    TRY(swap(r, e));
     TRY(r->rows->keep_best(r, e));
-    TRY(swap_mean(r, e));
+    TRY(swap(r, e));
     r->has_best = true;
     r->best_loss = valid->logloss;
     r->best_valid = *valid;

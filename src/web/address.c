@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/printable.h"
-#include "web/scheme.h"
+#include "web/scheme_internal.h"
 
 static const struct scheme *const schemes[] = {&scheme_http, &scheme_https, &scheme_s3,
                                                &scheme_webhdfs, &scheme_swebhdfs};

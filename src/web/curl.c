@@ -1,7 +1,7 @@
 // The loading of libcurl.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "web/curl.h"
+#include "web/curl_internal.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -2,7 +2,7 @@
 // there is no thread, and a reader that is busy keeps the server waiting.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "web/http.h"
+#include "web/http_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/printable.h"
-#include "web/curl.h"
+#include "web/curl_internal.h"
 
 enum { LOOK_MS = 100, READ_BYTES = 64 << 10, REDIRECTS = 5 };
 

@@ -2,7 +2,7 @@
 // Stands in for http.c, which see.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "web/http.h"
+#include "web/http_internal.h"
 
 static int none(struct err *e)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "web/scheme.h"
+#include "web/scheme_internal.h"
 
 bool listing_is_hidden(const char *name)
 {

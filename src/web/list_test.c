@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "kit/test.h"
-#include "web/scheme.h"
+#include "web/scheme_internal.h"
 
 struct seen {
     char text[512];

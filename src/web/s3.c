@@ -8,8 +8,8 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "web/scheme.h"
-#include "web/sigv4.h"
+#include "web/scheme_internal.h"
+#include "web/sigv4_internal.h"
 
 enum { PAGE_KEYS = 1000, PAGES_MAX = 10 * LISTED_FILES_MAX / PAGE_KEYS };
 

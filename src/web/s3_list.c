@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "web/scheme.h"
+#include "web/scheme_internal.h"
 
 enum { DEPTH_MAX = 16, NAME_MAX_BYTES = 32 };
 

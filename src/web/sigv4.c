@@ -3,7 +3,7 @@
 // day, the region and the service.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "web/sigv4.h"
+#include "web/sigv4_internal.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 // of S3.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "web/sigv4.h"
+#include "web/sigv4_internal.h"
 
 #include "kit/test.h"
 

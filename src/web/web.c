@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "web/scheme.h"
+#include "web/scheme_internal.h"
 
 enum { LIST_READ_BYTES = 64 << 10 };
 
@@ -256,7 +256,7 @@ static int skip(struct web *r, size_t *ret_n, struct err *e)
 {
     char waste[4096];
     *ret_n = 1;
-    while (r->next<r->from && * ret_n> 0) {
+    while (*ret_n > 0 && r->next < r->from) {
         uint64_t left = r->from - r->next;
         TRY(http_read(r->http, waste, left < sizeof waste ? (size_t)left : sizeof waste,
                       ret_n, e));

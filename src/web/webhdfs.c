@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
-#include "web/scheme.h"
+#include "web/scheme_internal.h"
 
 enum { DEPTH_MAX = 64 };
 

@@ -254,7 +254,7 @@ static void importance(void **state)
     tug_ends(0, "eval --from model --data test.csv --importance --only ad+device");
     assert_non_null(strstr(e2e_out, "  ad+device\n"));
     tug_ends(2, "eval --from model --data test.csv --importance --only ad+user");
-    e2e_says("--only: the data has no feature column 'user'");
+    e2e_says("--only: there is no feature column 'user'");
     tug_ends(2, "eval --from model --data test.csv --only ad");
     e2e_says("--only is of no use without --importance");
     tug_ends(2, "eval --from model --data test.csv --importance --by ad");

@@ -118,7 +118,7 @@ static void predictions_are_explained(void **state)
     tug_ends(3, "table get site=nobody --from model");
     e2e_says("model has no row of key ");
     tug_ends(2, "table get page=a --from model");
-    e2e_says("the model has no feature column 'page'");
+    e2e_says("the data of the model: there is no feature column 'page'");
     tug_ends(2, "table top site --from model");
     e2e_says("model does not say of which column its rows are");
     files_write("two.csv", "age,site\n3,nobody\n3,a\n");

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "web/scheme.h"
+#include "web/scheme_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,8 +3,8 @@
 // for a byte thirty.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_WEB_HTTP_H
-#define TUG_WEB_HTTP_H
+#ifndef TUG_WEB_HTTP_INTERNAL_H
+#define TUG_WEB_HTTP_INTERNAL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
 // reading.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_DATA_DATASET_PRIVATE_H
-#define TUG_DATA_DATASET_PRIVATE_H
+#ifndef TUG_DATA_DATASET_INTERNAL_H
+#define TUG_DATA_DATASET_INTERNAL_H
 
 #include "data/block.h"
 #include "data/dataset.h"
@@ -54,6 +54,11 @@ struct intake {
     int (*line)(struct intake *in, const struct chunk *c, uint32_t line,
                 uint64_t *ret_line, struct err *e);
 };
+
+// The header of the first file decides the schema; where columns lie in a file its own
+// says (*ret, NULL where files have no headers).
+int dataset_read_headers(struct reader *r, const struct pieces *p, uint32_t file,
+                         const struct reader_layout **ret, struct err *e);
 
 // As dataset_load, from `in` instead of o->source.
 int dataset_load_from(struct dataset **ret, const struct dataset_options *o,

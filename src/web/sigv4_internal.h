@@ -2,8 +2,8 @@
 // asks.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_WEB_SIGV4_H
-#define TUG_WEB_SIGV4_H
+#ifndef TUG_WEB_SIGV4_INTERNAL_H
+#define TUG_WEB_SIGV4_INTERNAL_H
 
 #include <stddef.h>
 

@@ -2,10 +2,10 @@
 // asked for, and how files are listed. Only src/web includes it.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_WEB_SCHEME_H
-#define TUG_WEB_SCHEME_H
+#ifndef TUG_WEB_SCHEME_INTERNAL_H
+#define TUG_WEB_SCHEME_INTERNAL_H
 
-#include "web/http.h"
+#include "web/http_internal.h"
 #include "web/web.h"
 
 struct scheme;

@@ -2,8 +2,8 @@
 // on this machine neither needs it nor waits for its many libraries.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_WEB_CURL_H
-#define TUG_WEB_CURL_H
+#ifndef TUG_WEB_CURL_INTERNAL_H
+#define TUG_WEB_CURL_INTERNAL_H
 
 #define CURL_DISABLE_TYPECHECK
 #include <curl/curl.h>
