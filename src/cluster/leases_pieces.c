@@ -253,6 +253,7 @@ void leases_ask_piece(struct leases *l, struct leases_worker *w, struct msg_leas
     ret->what = WIRE_LEASE_PIECE;
     ret->file = w->file;
     ret->index = w->index;
+    leases_pieces_done(l, &ret->pieces_done, &ret->pieces);
 }
 
 // The file has no piece from `count` on. What was handed out behind it counts for

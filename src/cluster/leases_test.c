@@ -159,6 +159,10 @@ static void ask(uint32_t worker)
     }
     assert_int_equal(got.what, WIRE_LEASE_PIECE);
     assert_int_equal(got.pass, m.pass);
+    struct msg_pass_state now;
+    leases_state(m.l, m.pass, &now, NULL);
+    assert_int_equal(got.pieces_done, now.pieces_done);
+    assert_int_equal(got.pieces, now.pieces);
     check_new_piece(worker, &got, own);
     w->holds = true;
     w->piece = got;

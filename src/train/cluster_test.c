@@ -337,6 +337,45 @@ static void test_geo_alone(void **state)
     }
 }
 
+// Of one piece one worker alone can train: the others do not make its steps shorter.
+static void test_geo_idle(void **state)
+{
+    (void)state;
+    char out[2][256];
+    struct train_result r[2];
+    data[0] = training_data("piece.ffm", 1500, 30, 0);
+    for (int i = 0; i < 2; i++) {
+        struct train_config c = config_of("fm");
+        snprintf(out[i], sizeof(out[i]), "%s", files_in("idle-%d", i));
+        c.deterministic = false;
+        c.out = out[i];
+        more = (struct train_cluster){.geo = 3, .together = true};
+        train_there(&c, 1, 1 + 2 * i, CONFIG_ASYNC, NULL, &r[i]);
+        more = (struct train_cluster){0};
+    }
+    same_part(r[0].saved, r[1].saved, "sparse-0.rows");
+    same_part(r[0].saved, r[1].saved, "dense-0.rows");
+    files_remove(out[0]);
+    files_remove(out[1]);
+}
+
+// Rates follow the schedule within a pass.
+static void test_schedule(void **state)
+{
+    (void)state;
+    struct train_result r[2];
+    data[0] = training_data("rates.ffm", 5000, 30, 600); // several pieces
+    for (int i = 0; i < 2; i++) {
+        struct train_config c = config_of("lr");
+        c.deterministic = false;
+        c.epochs = 1;
+        if (i == 1)
+            c.schedule = (struct schedule){SCHEDULE_EXP, 1e-9, 0.2};
+        train_there(&c, 1, 1, CONFIG_ASYNC, NULL, &r[i]);
+    }
+    assert_true(r[1].test.logloss > r[0].test.logloss + 0.001);
+}
+
 // However many threads take the gradients of a batch, their sums are the same but for
 // rounding; with layers, too.
 static void test_threads_together(void **state)
@@ -757,6 +796,8 @@ int main(void)
         cmocka_unit_test(test_sync_without_one),
         cmocka_unit_test(test_async),
         cmocka_unit_test(test_geo_alone),
+        cmocka_unit_test(test_geo_idle),
+        cmocka_unit_test(test_schedule),
         cmocka_unit_test(test_threads_together),
         cmocka_unit_test(test_geo_learns),
         cmocka_unit_test(test_one_in_flight),

@@ -148,15 +148,18 @@ static int pass_clock(struct remote_worker *w, struct batches *s, uint64_t batch
 }
 
 // In geo the rows become the average of what the workers make of them: those that are
-// there when the rows are asked for.
-static float share_of(const struct remote_worker *w)
+// there when the rows are asked for, and have something to train on.
+static float share_of(const struct remote_worker *w, const struct msg_leased *l)
 {
     const struct roster *r = member_roster(client_member(w->remote.client));
-    uint32_t workers = 0;
+    uint64_t workers = 0,
+             left = l->pieces > l->pieces_done ? l->pieces - l->pieces_done : 1;
     if (w->config->cluster->geo == 0)
         return 1;
     for (uint32_t i = 0; i < r->n_nodes; i++)
         workers += r->nodes[i].role == WIRE_WORKER && r->nodes[i].alive;
+    if (l->pieces != 0 && left < workers)
+        workers = left; // the others have nothing to train on
     return 1 / (float)(workers > 0 ? workers : 1);
 }
 
@@ -168,7 +171,7 @@ static int begin_batch(struct remote_worker *w, struct batches *s, uint64_t b,
         TRY(finish_batch(w, s, b - s->window, e));
     size_t n = order_take(&s->order, &s->hand, b * s->size, s->size, w->order);
     struct exchange *before = b > 0 && s->window > 1 ? slot_of(w, b - 1) : NULL;
-    x->share = share_of(w);
+    x->share = share_of(w, s->lease);
     TRY(exchange_take(x, s->data, w->order, n, before, e));
     if (view_draw(&x->view, &w->model, s->lease->pass << 32 ^ piece_id(s->lease),
                   w->order, n) != 0)
