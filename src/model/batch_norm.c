@@ -72,7 +72,7 @@ void batch_norm_forward(const struct batch_norm *b, struct matrix z, struct matr
 // The mean of squares of n examples is a little less than that of all there are.
 static void move_summary(const struct batch_norm *b, size_t n, size_t units, float *ret)
 {
-    float by = momentum * (float)n, unbiased = (float)n / (float)(n - 1);
+    float by = momentum * b->share, unbiased = (float)n / (float)(n - 1);
     const float *means = b->summary + 1, *variances = means + units;
     ret[0] += by * (1 - b->summary[0]);
     for (size_t c = 0; c < units; c++) {

@@ -2,11 +2,11 @@
 //
 //   y = scale (z - mean) / sqrt(variance + 1e-5) + shift      (* by unit)
 //
-// In training mean and variance are those of the examples that are computed together. Scores
-// are made with running ones, which are summaries of the layer: each batch moves them a
-// hundredth of the way to its own. They begin at 0, so one more float is moved towards 1 in
-// the same way, and what they are divided by when they are used: from the first batch on
-// they are means, over the last hundred batches or so.
+// In training mean and variance are those of the examples that are computed together.
+// Scores are made with running ones, which are summaries of the layer: each batch moves
+// them a hundredth of the way to its own. They begin at 0, so one more float is moved
+// towards 1 in the same way, and what they are divided by when they are used: from the
+// first batch on they are means, over the last hundred batches or so.
 //
 // One example alone has no variance: it is computed as when it is scored.
 //
@@ -22,6 +22,7 @@ struct batch_norm {
     const float *scale, *shift; // of each unit
     const float *summary;       // batch_norm_summaries floats
     bool training;
+    float share;            // in training: of the examples of a whole batch
     float *mean, *variance; // of each unit: forward leaves them for backward,
     float *by_z;            // which needs room for another float of each
 };
@@ -35,8 +36,7 @@ static inline size_t batch_norm_summaries(size_t units)
 void batch_norm_forward(const struct batch_norm *b, struct matrix z, struct matrix ret_y);
 
 // After forward, whose z it is: d loss / d y becomes that by z as it was before, the
-// gradients of scale and shift are added, and the summary's change is added, for each of
-// the examples, as gradients are.
+// gradients of scale and shift are added, and the summary's change is added.
 void batch_norm_backward(const struct batch_norm *b, struct matrix z, struct matrix dy,
                          float *scale, float *shift, float *summary);
 

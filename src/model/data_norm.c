@@ -9,7 +9,11 @@
 
 #include "base/alloc.h"
 
-enum { SIZE, SUM, SQUARES, SUMMARY }; // the floats of a number
+enum { SIZE, HIGH, LOW, SQUARES, SUMMARY }; // the floats of a number
+
+// Of about so many examples, the last ones, sums are kept: so they never grow so large
+// that floats would lose what is added.
+static const double memory = 1 << 18;
 
 size_t data_norm_numbers(const struct model_options *o)
 {
@@ -29,7 +33,7 @@ int data_norm_open(struct model_work *w)
         return 0;
     d->first = mem_zalloc(o->fields * 2 * sizeof(*d->first));
     d->end = d->first + o->fields;
-    d->sums = mem_array(SUMMARY * d->n, sizeof(float));
+    d->sums = mem_array(2 * d->n, sizeof(*d->sums));
     if (d->first == NULL || d->sums == NULL)
         return TUG_ENOMEM;
     for (size_t i = 0; i < o->n_numbers; i++) {
@@ -77,63 +81,86 @@ static void find_numbers(struct model_norm *d, const struct model_batch *b)
     }
 }
 
-static float mean_of(const float *sums)
+static double mean_of(const struct model_sums *s)
 {
-    return sums[SIZE] > 0 ? sums[SUM] / sums[SIZE] : 0;
+    return s->size > 0 ? s->sum / s->size : 0;
 }
 
 // Spread that floats of that size do not resolve is none.
-static float scale_of(const float *sums)
+static double scale_of(const struct model_sums *s)
 {
-    float mean = mean_of(sums), variance = sums[SQUARES] / sums[SIZE];
-    return sums[SIZE] > 0 && variance > 1e-10f * mean * mean ? 1 / sqrtf(variance) : 0;
+    double mean = mean_of(s), variance = s->squares / s->size;
+    return s->size > 0 && variance > 0x1p-42 * mean * mean ? 1 / sqrt(variance) : 0;
 }
 
-// What the batch's numbers add up to, with squares from the means that `from` has.
-static void add_up(const struct model_norm *d, const struct model_batch *b,
-                   const float *from, float *ret)
+static void read_summaries(struct model_norm *d, const float *summaries)
 {
-    for (uint32_t j = b->start[0]; j < b->start[b->n]; j++) {
-        if (d->number[j] == 0)
-            continue;
-        size_t k = SUMMARY * (d->number[j] - 1);
-        float off = b->x[j] - mean_of(from + k);
-        ret[k + SIZE] += 1;
-        ret[k + SUM] += b->x[j];
-        ret[k + SQUARES] += off * off;
-    }
+    for (size_t k = 0; k < d->n; k++, summaries += SUMMARY)
+        d->sums[k] = (struct model_sums){.size = (double)summaries[SIZE],
+                                         .sum = (double)summaries[HIGH] +
+                                                (double)summaries[LOW],
+                                         .squares = (double)summaries[SQUARES]};
 }
 
-// Squares from the means of what has been added up.
-static void own_squares(const struct model_norm *d, const struct model_batch *b)
+// What the batch's numbers add up to, with squares from the means of before. A number
+// that was not there before has the batch's own.
+static void add_up(struct model_norm *d, const struct model_batch *b)
 {
+    struct model_sums *old = d->sums, *new = d->sums + d->n;
+    uint32_t begin = b->start[0], end = b->start[b->n];
+    memset(new, 0, d->n * sizeof(*new));
+    for (uint32_t j = begin; j < end; j++)
+        if (d->number[j] > 0) {
+            new[d->number[j] - 1].size += 1;
+            new[d->number[j] - 1].sum += (double)b->x[j];
+        }
     for (size_t k = 0; k < d->n; k++)
-        d->sums[SUMMARY * k + SQUARES] = 0;
-    for (uint32_t j = b->start[0]; j < b->start[b->n]; j++) {
-        if (d->number[j] == 0)
-            continue;
-        float *sums = d->sums + SUMMARY * (d->number[j] - 1),
-              off = b->x[j] - mean_of(sums);
-        sums[SQUARES] += off * off;
-    }
+        if (!(old[k].size > 0)) {
+            old[k] = new[k];
+            old[k].squares = -1; // they are known below
+        }
+    for (uint32_t j = begin; j < end; j++)
+        if (d->number[j] > 0) {
+            size_t k = d->number[j] - 1;
+            double off = (double)b->x[j] - mean_of(&old[k]);
+            new[k].squares += off *off;
+        }
+    for (size_t k = 0; k < d->n; k++)
+        if (old[k].squares < 0)
+            old[k].squares = new[k].squares;
 }
 
-// Those by which a batch is normalised: the summaries, or its own where these have none.
-static void choose_sums(struct model_norm *d, const struct model_batch *b,
-                        const float *summaries)
+// The part of a sum that floats add without loss: a multiple of a power of two that goes
+// into the whole sum no more than 2^23 times. All who add find about the same power.
+static double exact_part(double sum, const struct model_sums *old)
 {
-    bool fresh = false;
-    size_t bytes = SUMMARY * d->n * sizeof(float);
-    for (size_t k = 0; k < d->n; k++)
-        fresh |= summaries[SUMMARY * k + SIZE] == 0;
-    memset(d->sums, 0, bytes);
-    if (fresh && b->training) {
-        add_up(d, b, summaries, d->sums);
-        own_squares(d, b);
+    double most = 2 * fabs(mean_of(old)) * fmax(memory, old->size);
+    if (!(most > 0 && most < (double)INFINITY))
+        return 0;
+    double unit = scalbn(1, ilogb(most) - 22);
+    return unit * rint(sum / unit);
+}
+
+// Once there are enough, as many of the old examples are forgotten as come, of a
+// large batch fewer, for others that do not know of it may be on their way. Whole
+// ones: `size` is exact.
+static double forgotten(const struct model_sums *old, const struct model_batch *b)
+{
+    double share = fmin((double)b->n / memory, (double)b->share / 64);
+    return old->size > memory ? rint(old->size * share) / old->size : 0;
+}
+
+static void leave(const struct model_norm *d, const struct model_batch *b, float *ret)
+{
+    for (size_t k = 0; k < d->n; k++, ret += SUMMARY) {
+        const struct model_sums *old = &d->sums[k], *new = &d->sums[d->n + k];
+        double gone = forgotten(old, b), sum = new->sum - gone * old->sum,
+               high = exact_part(sum, old);
+        ret[SIZE] += (float)rint(new->size - gone * old->size);
+        ret[HIGH] += (float)high;
+        ret[LOW] += (float)(sum - high);
+        ret[SQUARES] += (float)(new->squares - gone * old->squares);
     }
-    for (size_t k = 0; k < SUMMARY * d->n; k += SUMMARY)
-        if (summaries[k + SIZE] > 0)
-            memcpy(d->sums + k, summaries + k, SUMMARY * sizeof(float));
 }
 
 int data_norm(struct model_work *w, struct model_batch *b, float *ret_summaries)
@@ -144,16 +171,18 @@ int data_norm(struct model_work *w, struct model_batch *b, float *ret_summaries)
     assert(b->latent.start == NULL && b->u != NULL);
     TRY(reserve(d, b->start[b->n]));
     find_numbers(d, b);
-    choose_sums(d, b, w->dense + w->model->norm);
+    read_summaries(d, w->dense + w->model->norm);
+    if (b->training) {
+        add_up(d, b);
+        leave(d, b, ret_summaries);
+    }
     for (uint32_t j = b->start[0]; j < b->start[b->n]; j++) {
         d->values[j] = b->x[j];
         if (d->number[j] > 0) {
-            const float *sums = d->sums + SUMMARY * (d->number[j] - 1);
-            d->values[j] = (b->x[j] - mean_of(sums)) * scale_of(sums);
+            const struct model_sums *s = d->sums + d->number[j] - 1;
+            d->values[j] = (float)(((double)b->x[j] - mean_of(s)) * scale_of(s));
         }
     }
-    if (b->training)
-        add_up(d, b, d->sums, ret_summaries);
     b->x = b->u = d->values;
     return 0;
 }

@@ -3,10 +3,14 @@
 //
 //   x' = (x - sum / size) * sqrt(size / squares)
 //
-// where summaries of the model have three floats of each number: `size` counts examples
-// that have it, `sum` adds it up, `squares` adds the squares of x - sum / size, as that is
-// at the time. The first batch, before which there is nothing, is normalised by itself. A
-// number that is always the same becomes 0.
+// where `size` counts examples that have it, `sum` adds it up, `squares` adds the squares
+// of x - sum / size, as that is at the time. The first batch, before which there is
+// nothing, is normalised by itself. A number that is always the same becomes 0.
+//
+// Summaries of the model have four floats of each number: size, sum in two, squares. They
+// are only ever added to, by several at a time, so what is added to the first float of a
+// sum is a multiple of a power of two, which is exact, and the second has the rest: of a
+// date in seconds a float alone would lose days.
 //
 // Numbers are features of the fields in model_options.numbers; of those of one field in
 // an example the first is the field's first number. Other features stay as they are.
@@ -21,7 +25,7 @@
 size_t data_norm_numbers(const struct model_options *o);
 static inline size_t data_norm_summaries(const struct model_options *o)
 {
-    return 3 * data_norm_numbers(o);
+    return 4 * data_norm_numbers(o);
 }
 
 int data_norm_open(struct model_work *w); // TUG_ENOMEM

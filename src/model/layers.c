@@ -187,6 +187,7 @@ static struct batch_norm norm_of(const struct tower *t, const struct model_work 
                                .scale = shift + t->units[l],
                                .summary = model_summaries(w) + summaries_before(t, l),
                                .training = b->training,
+                               .share = b->share,
                                .mean = s.at,
                                .variance = s.at + s.stride,
                                .by_z = s.at + 2 * s.stride};

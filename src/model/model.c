@@ -1,4 +1,5 @@
-// What all models have in common: the registry, tables, a thread's memory, batches in parts.
+// What all models have in common: the registry, tables, a thread's memory, batches in
+// parts.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model/model.h"
@@ -333,6 +334,7 @@ static int part_gradients(struct model_work *w, const struct model_batch *b,
     float scores[MODEL_AT_ONCE_MAX];
     struct model_batch in_training = *b;
     in_training.training = true;
+    in_training.share = t->batch > 0 ? (float)b->n / (float)t->batch : 1;
     t->bad = 0;
     TRY(prepare(w, &in_training, t->dense_gradient + w->model->norm));
     b = &in_training;

@@ -1,11 +1,11 @@
 // Models: what a row holds, how examples are scored, what the gradients of their features
 // are.
 //
-// A model is a `struct model_ops` in a file of its own and a line of MODELS below. It sees
-// batches of examples as arrays: a pointer to a row and a value for each feature. Who
-// stands behind the rows (this process, servers) and who adds up gradients is the
-// trainer's business. A row is one of the accessor features: one or two groups of weights,
-// each followed by its rule's state, and the count of the row's updates:
+// A model is a `struct model_ops` in a file of its own and a line of MODELS below. It
+// sees batches of examples as arrays: a pointer to a row and a value for each feature.
+// Who stands behind the rows (this process, servers) and who adds up gradients is the
+// trainer's business. A row is one of the accessor features: one or two groups of
+// weights, each followed by its rule's state, and the count of the row's updates:
 //
 //   lr   [w | state][count]                            f(x) = b + sum w_i x_i
 //   fm   [w | state][count][v: dim | state]            + sum over pairs <v_i, v_j> u_i u_j
@@ -102,8 +102,8 @@ struct model {
 };
 
 // Examples as a model sees them. Features of example i are start[i] .. start[i + 1] - 1
-// in the arrays over features, which are padded as kernels.h asks. start[0] need not be 0:
-// a part of a batch has the same arrays.
+// in the arrays over features, which are padded as kernels.h asks. start[0] need not be
+// 0: a part of a batch has the same arrays.
 //
 // Where rows live (accessor/life.h), the second group's weights lie in rows of their own,
 // which not every feature has: `latent` lists those that have one. Else latent.start is
@@ -122,10 +122,11 @@ struct model_batch {
     const uint16_t *slot;
     const float *label;
     const float *weight; // NULL: all 1
-    // A random number of each example, another in each pass, which says what dropout leaves
-    // of the layers; NULL: all of them, as for scores.
+    // A random number of each example, another in each pass, which says what dropout
+    // leaves of the layers; NULL: all of them, as for scores.
     const uint64_t *draw;
     bool training; // scores for gradients: by statistics of the batch itself
+    float share;   // in training: of the examples of a whole batch
     struct model_latent latent;
 };
 
@@ -136,7 +137,8 @@ struct model_training {
     float pass;                      // as in rule_params.prior
     struct metrics_stream *stream;   // counts the examples as they were before
     float *dense_gradient;           // that of the dense parameters is added here
-    size_t bad;                      // with TUG_EDATA: whose score is not finite
+    uint32_t batch; // examples of a whole one, which this is a part of; 0: this is one
+    size_t bad;     // with TUG_EDATA: whose score is not finite
 };
 
 // What one thread needs to score and to train.
@@ -152,7 +154,10 @@ struct model_work {
     struct model_norm {                    // of data_norm
         size_t n, cap;                     // numbers; features that there is room for
         uint32_t *first, *end;             // of each field its numbers, from 1 on; or 0
-        float *sums, *values;
+        struct model_sums { // of each number as it was before, then of the batch
+            double size, sum, squares;
+        } * sums;
+        float *values;
         uint32_t *number; // of each feature
     } norm;
     struct model_pool {   // of pooling
@@ -175,14 +180,15 @@ struct model_ops {
     const char *groups[ACCESSOR_MAX_GROUPS]; // what `tug table stat` calls them
     bool needs_fields; // how many the data has is found out before the first row is made
 
-    // Changes the defaults, which model_defaults has set for a model like fm; may be NULL.
+    // Changes the defaults, which model_defaults has set for a model like fm; may be
+    // NULL.
     void (*defaults)(struct model_options *o);
 
     // TUG_EUSAGE: options that the model cannot work with; may be NULL.
     int (*check)(const struct model_options *o, struct err *e);
 
-    // What a feature's row holds, as settings of the accessor features: `embed` weights (1,
-    // before this is called) and `dim` more (0). NULL: so it stays.
+    // What a feature's row holds, as settings of the accessor features: `embed` weights
+    // (1, before this is called) and `dim` more (0). NULL: so it stays.
     void (*layout)(const struct model_options *o, struct accessor_options *ret);
 
     // Dense parameters behind the bias, and their first values, into zeros. NULL: none.
@@ -192,8 +198,8 @@ struct model_ops {
     // Summaries, zeros at first. NULL: none.
     size_t (*summaries)(const struct model_options *o);
 
-    // Floats that `forward` leaves for `backward`, of each example: model_kept says where.
-    // They are zeros at first. NULL: none.
+    // Floats that `forward` leaves for `backward`, of each example: model_kept says
+    // where. They are zeros at first. NULL: none.
     size_t (*kept)(const struct model *m);
 
     // Batches have at most so many examples: many where a model computes them together,
@@ -204,15 +210,15 @@ struct model_ops {
     void (*forward)(struct model_work *w, const struct model_batch *b, float *ret_scores);
 
     // After `forward` of the same examples, with d loss / d score of each in err: the
-    // gradients by the weights of each feature. Group g of the batch's first feature is at
-    // ret_gradients[g], its n floats, then those of the next feature. Those of the dense
-    // parameters behind the bias are added to what is at `dense`.
+    // gradients by the weights of each feature. Group g of the batch's first feature is
+    // at ret_gradients[g], its n floats, then those of the next feature. Those of the
+    // dense parameters behind the bias are added to what is at `dense`.
     void (*backward)(struct model_work *w, const struct model_batch *b, const float *err,
                      float *const *ret_gradients, float *dense);
 
-    // Score, loss and update of the rows, example after example, for models that do all in
-    // one faster than model_step does it of the above; NULL: there is none. It takes as
-    // many examples as there are. TUG_EDATA, TUG_ENOMEM.
+    // Score, loss and update of the rows, example after example, for models that do all
+    // in one faster than model_step does it of the above; NULL: there is none. It takes
+    // as many examples as there are. TUG_EDATA, TUG_ENOMEM.
     int (*step)(struct model_work *w, const struct model_batch *b,
                 struct model_training *t);
 
@@ -240,8 +246,8 @@ static inline size_t model_dense(const struct model *m)
     return m->blocks * model_dense_block(m);
 }
 
-// The registry. model_at: NULL behind the last. A program's own model is registered before
-// others are looked for, by one thread; *ops is not copied.
+// The registry. model_at: NULL behind the last. A program's own model is registered
+// before others are looked for, by one thread; *ops is not copied.
 const struct model_ops *model_at(size_t i);
 int model_find(const char *name, const struct model_ops **ret, struct err *e);
 int model_register(const struct model_ops *ops, struct err *e);
@@ -265,7 +271,8 @@ void model_first_dense(const struct model *m, float *ret);
 // What dense parameter `at` is of: "the bias", "layer 2 of 3".
 void model_dense_name(const struct model *m, size_t at, char ret[MODEL_LAYER_NAME_MAX]);
 
-// One update of the rows of all blocks by `rule`, at the rate now, and model_dense floats.
+// One update of the rows of all blocks by `rule`, at the rate now, and model_dense
+// floats.
 void model_step_dense(const struct model *m, const struct rule_params *rule,
                       float *const *blocks, const float *gradient);
 
@@ -313,9 +320,9 @@ static inline size_t model_features(const struct model_batch *b)
 // Scores without the bias, of a batch of any size, as are the next two. TUG_ENOMEM.
 int model_scores(struct model_work *w, const struct model_batch *b, float *ret_scores);
 
-// The gradients of all features, each in its place of ret_gradients (usually w->gradients,
-// with room for them), and d loss / d score of the examples. Rows stay as they are.
-// TUG_EDATA.
+// The gradients of all features, each in its place of ret_gradients (usually
+// w->gradients, with room for them), and d loss / d score of the examples. Rows stay
+// as they are. TUG_EDATA.
 int model_gradients(struct model_work *w, const struct model_batch *b,
                     struct model_training *t, float *ret_err,
                     float *const *ret_gradients);

@@ -2,7 +2,8 @@
 // tree of sums says, and pushed to the store partition by partition, keys ascending; so
 // the rows do not depend on who contributed what.
 //
-// Gradients are divided by the examples of the batch with reduce = mean. Of rule
+// Gradients are divided by the examples of the batch with reduce = mean, but for those of
+// rows that are sums (sums-from). Of rule
 // `average` the store gets the mean of the contributions that have the key, of `assign`
 // the last one. Sums and statistics (show, click) are added whatever `reduce` says; those
 // that are kept (the slot) are the last contribution's.
@@ -175,8 +176,8 @@ static bool comes_again(const struct merge *m)
 // Values of one key.
 
 // What the sum of its contributions is to the rule of a group.
-static void reduce(const struct merge *m, enum rule_kind kind, const float *last,
-                   uint32_t n_parts, float *sum, uint32_t n)
+static void reduce(float scale, enum rule_kind kind, const float *last, uint32_t n_parts,
+                   float *sum, uint32_t n)
 {
     switch (rule_info(kind)->reduce) {
     case RULE_ADD:
@@ -189,13 +190,15 @@ static void reduce(const struct merge *m, enum rule_kind kind, const float *last
             sum[i] /= (float)n_parts;
         return;
     case RULE_STEP:
-        for (uint32_t i = 0; i < n && m->scale != 1; i++)
-            sum[i] *= m->scale;
+        for (uint32_t i = 0; i < n && scale != 1; i++)
+            sum[i] *= scale;
     }
 }
 
-static void add_up(const struct merge *m, const uint32_t *at, uint32_t has, float *ret)
+static void add_up(const struct merge *m, uint64_t key, const uint32_t *at, uint32_t has,
+                   float *ret)
 {
+    float scale = table_config_sums(&m->t->spec.config, key) ? 1 : m->scale;
     const struct accessor *a = &m->t->spec.accessor;
     float *values[SHARD_MICROS];
     const float *from[SHARD_MICROS];
@@ -212,7 +215,7 @@ static void add_up(const struct merge *m, const uint32_t *at, uint32_t has, floa
     }
     tree_sum(kernels_get(), first, values, n, width);
     for (uint32_t g = 0; g < a->n_groups; column += a->groups[g++].n)
-        reduce(m, a->groups[g].rule.kind, from[n - 1] + column, n, ret + column,
+        reduce(scale, a->groups[g].rule.kind, from[n - 1] + column, n, ret + column,
                a->groups[g].n);
     column = a->push_width - (a->class != NULL ? a->class->kept_stats : 0);
     for (; column < width; column++)
@@ -262,7 +265,8 @@ static void add_partition(struct merge *m, uint32_t partition)
     for (uint32_t i = 0; i < n; i++, x->n++) {
         uint32_t k = x->entries[i].handle; // its number
         x->key[x->n] = x->entries[i].key;
-        add_up(m, x->at + (size_t)k * SHARD_MICROS, x->has[k], x->values + x->n * width);
+        add_up(m, x->key[x->n], x->at + (size_t)k * SHARD_MICROS, x->has[k],
+               x->values + x->n * width);
     }
     x->partitions[x->n_partitions++] = partition;
 }

@@ -54,6 +54,12 @@ struct table_config {
     bool cold_durable;
 };
 
+// Whether what is pushed to the key's row is added to it, and so never averaged.
+static inline bool table_config_sums(const struct table_config *c, uint64_t key)
+{
+    return c->sums_from > 0 && key >= c->sums_from;
+}
+
 struct table_config table_config_defaults(void);
 
 // One setting. TUG_EUSAGE: no such setting (the nearest is named), or what is wrong with

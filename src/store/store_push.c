@@ -96,11 +96,6 @@ static void apply_some(struct store *s, const struct store_push *push,
     }
 }
 
-static bool is_sum(const struct store *s, uint64_t key)
-{
-    return s->config.sums_from > 0 && key >= s->config.sums_from;
-}
-
 static void add_to_sums(struct store *s, const struct store_push *p, const float *values,
                         size_t i)
 {
@@ -123,7 +118,8 @@ static void apply_gradients(struct store *s, const struct store_push *p,
     }
     for (size_t i = 0, end; i < b->n; i = end) {
         end = i;
-        while (end < b->n && s->batch.rows[end] != NULL && !is_sum(s, b->keys[end]))
+        while (end < b->n && s->batch.rows[end] != NULL &&
+               !table_config_sums(&s->config, b->keys[end]))
             end++;
         if (end > i)
             apply_some(s, p, rules, values, i, end - i);

@@ -55,14 +55,19 @@ void dense_close(struct dense *d)
     *d = (struct dense){0};
 }
 
+void dense_scale(const struct model *m, float scale, float *gradient)
+{
+    size_t n = m->summaries > 0 ? m->summaries : model_dense(m);
+    if (scale != 1)
+        m->kernels->scale(gradient, scale, gradient, n);
+}
+
 void dense_step(struct dense *d, const struct model *m, const struct rule_params *rule,
                 float *const *blocks, float scale)
 {
-    size_t n = model_dense(m);
-    if (scale != 1)
-        m->kernels->scale(d->gradient, scale, d->gradient, n);
+    dense_scale(m, scale, d->gradient);
     model_step_dense(m, rule, blocks, d->gradient);
-    memset(d->gradient, 0, n * sizeof(*d->gradient));
+    memset(d->gradient, 0, model_dense(m) * sizeof(*d->gradient));
 }
 
 void dense_sums_begin(struct dense_sums *s, const struct model *m, uint32_t from,

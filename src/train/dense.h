@@ -1,6 +1,6 @@
-// Dense parameters, as a thread has them: the floats that a model sees, read from the rows
-// of the blocks (model/model.h), and their gradient; and sums of gradients in the order of
-// the fixed tree.
+// Dense parameters, as a thread has them: the floats that a model sees, read from the
+// rows of the blocks (model/model.h), and their gradient; and sums of gradients in the
+// order of the fixed tree.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_DENSE_H
@@ -25,6 +25,10 @@ struct dense {
 };
 int dense_open(struct dense *d, const struct model *m); // TUG_ENOMEM
 void dense_close(struct dense *d);                      // a zeroed one is fine
+
+// A gradient that was added up becomes that times `scale`. Summaries are added up, never
+// averaged: they stay.
+void dense_scale(const struct model *m, float scale, float *gradient);
 
 // One update of the rows by the gradient times `scale`, which is zeros then.
 void dense_step(struct dense *d, const struct model *m, const struct rule_params *rule,

@@ -116,11 +116,31 @@ static void test_blocks(void **state)
     parameters_close(&p);
 }
 
+// Weights step by the mean; what a batch adds to summaries is added as it is.
+static void test_summaries(void **state)
+{
+    (void)state;
+    struct model_options o = training_model("mlp");
+    o.batch_norm = true;
+    struct model m;
+    assert_int_equal(model_init(&m, &o, NULL), 0);
+    float *gradient = dense_floats(&m);
+    assert_non_null(gradient);
+    assert_true(m.summaries > 0 && m.summaries < model_dense(&m));
+    for (size_t i = 0; i < model_dense(&m); i++)
+        gradient[i] = 1;
+    dense_scale(&m, 0.125f, gradient);
+    for (size_t i = 0; i < model_dense(&m); i++)
+        assert_true(gradient[i] == (i < m.summaries ? 0.125f : 1));
+    mem_free(gradient);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums),
         cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_summaries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,6 +50,7 @@ void hogwild_step(struct worker *w, const uint64_t *order, size_t n)
         dense_read(m, r->blocks, w->dense.values);
     struct model_batch b = view_batch(&w->view);
     struct model_training t = {
+        .batch = r->config->batch,
         .loss = r->config->reader.loss,
         .dense_gradient = w->dense.gradient,
         .rules = w->rules,

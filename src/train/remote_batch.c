@@ -70,7 +70,11 @@ int remote_gradients(const struct remote_worker *w, struct remote_thread *t,
                      float *ret_err, float *dense)
 {
     struct model_training training = {
-        .loss = w->config->reader.loss, .stream = &t->stream, .dense_gradient = dense};
+        .loss = w->config->reader.loss,
+        .stream = &t->stream,
+        .dense_gradient = dense,
+        .batch = w->config->batch,
+    };
     t->work.dense = x->dense;
     TRY(model_reserve(&t->work, model_features(part)));
     return model_gradients(&t->work, part, &training, ret_err, t->work.gradients);
@@ -153,6 +157,7 @@ static int step_unit(struct job *j, struct remote_thread *t, int rank, size_t fi
         struct model_training training = {
             .loss = w->config->reader.loss,
             .dense_gradient = t->dense.gradient,
+            .batch = w->config->batch,
             .rules = w->rules,
             .pass = (float)j->pass,
             .stream = &t->stream,
@@ -231,8 +236,7 @@ static int take_gradients(struct job *j)
         run(j, add_sums);
     // As in one process, layers are updated by the mean.
     if (model_has_layers(&x->model) && j->batch.n > 0)
-        x->model.kernels->scale(x->dense_gradient, 1 / (float)j->batch.n,
-                                x->dense_gradient, x->dense_floats);
+        dense_scale(&x->model, 1 / (float)j->batch.n, x->dense_gradient);
     return 0;
 }
 

@@ -133,8 +133,8 @@ static void pick_slice(struct worker *w, uint64_t batch, uint64_t from, uint64_t
     }
 }
 
-// With layers, whose gradients are one product of matrices for a micro-batch, threads share
-// none: this is the first of a thread's.
+// With layers, whose gradients are one product of matrices for a micro-batch, threads
+// share none: this is the first of a thread's.
 static uint32_t first_micro(const struct run *r, uint32_t rank)
 {
     return rank * SYNC_MICROS / (uint32_t)team_size(r->team);
@@ -147,6 +147,7 @@ static int gradients_of(struct worker *w, const struct model_batch *slice, size_
     struct synchronous *s = w->synchronous;
     struct model_batch b = model_part(slice, first, n);
     struct model_training t = {
+        .batch = w->run->config->batch,
         .loss = w->run->config->reader.loss,
         .stream = &w->stream,
         .dense_gradient = dense,
