@@ -4,7 +4,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "web/http_internal.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -13,6 +12,7 @@
 #include "base/clock.h"
 #include "base/printable.h"
 #include "web/curl_internal.h"
+#include "web/http_header_internal.h"
 
 enum { LOOK_MS = 100, READ_BYTES = 64 << 10, REDIRECTS = 5 };
 
@@ -38,92 +38,11 @@ struct http {
 
 // ---------------------------------------------------------------- what comes
 
-// The value of "Name: value\r\n", of `n` bytes, or NULL.
-static const char *value_of(const char *line, size_t n, const char *name, size_t *ret_len)
-{
-    size_t len = strlen(name);
-    if (n <= len || strncasecmp(line, name, len) != 0 || line[len] != ':')
-        return NULL;
-    const char *p = line + len + 1, *end = line + n;
-    while (p < end && (*p == ' ' || *p == '\t'))
-        p++;
-    while (end > p && (end[-1] == '\r' || end[-1] == '\n' || end[-1] == ' '))
-        end--;
-    *ret_len = (size_t)(end - p);
-    return p;
-}
-
-static bool take_text(char to[HTTP_TEXT_MAX], const char *line, size_t n,
-                      const char *name)
-{
-    size_t len;
-    const char *value = value_of(line, n, name, &len);
-    if (value == NULL || len >= HTTP_TEXT_MAX)
-        return false;
-    memcpy(to, value, len);
-    to[len] = '\0';
-    printable_make(to);
-    return true;
-}
-
-static bool digits(const char **p, uint64_t *ret)
-{
-    char *end;
-    if (**p < '0' || **p > '9')
-        return false;
-    errno = 0;
-    *ret = strtoull(*p, &end, 10);
-    *p = end;
-    return errno == 0;
-}
-
-// "bytes 5-9/100", and "bytes */100" where there was nothing.
-static void take_range(struct http_answer *a, const char *text)
-{
-    const char *p = text;
-    uint64_t last;
-    if (strncasecmp(p, "bytes ", 6) != 0)
-        return;
-    p += 6;
-    bool some = digits(&p, &a->from) && *p++ == '-' && digits(&p, &last);
-    if (!some && *p == '*')
-        p++;
-    a->has_range = *p++ == '/' && digits(&p, &a->total);
-}
-
-// Of "HTTP/1.1 200 OK"; 0: none.
-static int status_of(const char *line, size_t n)
-{
-    const char *p = memchr(line, ' ', n);
-    int status = 0;
-    for (p = p != NULL ? p + 1 : line + n; p < line + n && *p >= '0' && *p <= '9'; p++)
-        status = status < 100 ? 10 * status + (*p - '0') : 0;
-    return status;
-}
-
-static void take_header(struct http_answer *a, const char *line, size_t n)
-{
-    char text[HTTP_TEXT_MAX];
-    const char *p = text;
-    if (n > 9 && strncmp(line, "HTTP/", 5) == 0) {
-        *a = (struct http_answer){.status = status_of(line, n)}; // a new answer
-    }
-    if (take_text(text, line, n, "Content-Length"))
-        a->has_length = digits(&p, &a->length);
-    else if (take_text(text, line, n, "Content-Range"))
-        take_range(a, text);
-    else if (take_text(text, line, n, "ETag"))
-        memcpy(a->version, text, sizeof text);
-    else if (a->version[0] == '\0')
-        (void)take_text(a->version, line, n, "Last-Modified");
-    (void)take_text(a->region, line, n, "x-amz-bucket-region");
-}
-
 static size_t on_header(char *line, size_t size, size_t n, void *arg)
 {
     struct http *h = arg;
     h->silent = 0;
-    take_header(&h->answer, line, size * n);
+    http_take_header(&h->answer, line, size * n);
     return size * n;
 }
 

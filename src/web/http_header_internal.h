@@ -1,0 +1,14 @@
+// What the lines before the body of an HTTP answer say. They come from whoever answers:
+// apart from http.c, so that tests can send anything without a server.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_WEB_HTTP_HEADER_INTERNAL_H
+#define TUG_WEB_HTTP_HEADER_INTERNAL_H
+
+#include "web/http_internal.h"
+
+// Takes one line, of n bytes and without a NUL at its end: "Name: value\r\n", or
+// "HTTP/1.1 200 OK", with which another answer begins.
+void http_take_header(struct http_answer *a, const char *line, size_t n);
+
+#endif

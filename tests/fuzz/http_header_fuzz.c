@@ -1,0 +1,26 @@
+// Headers of an answer of HTTP, a line each: texts stay texts, and nothing is a
+// number that was none.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
+#include <string.h>
+
+#include "web/http_header_internal.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct http_answer a = {0};
+    const char *p = (const char *)data, *end = p + size;
+    while (p < end) {
+        const char *stop = memchr(p, '\n', (size_t)(end - p));
+        size_t n = (size_t)((stop != NULL ? stop + 1 : end) - p);
+        http_take_header(&a, p, n);
+        p += n;
+    }
+    assert(memchr(a.version, 0, sizeof a.version) != NULL);
+    assert(memchr(a.region, 0, sizeof a.region) != NULL);
+    assert(a.status >= 0 && a.status < 1000);
+    return 0;
+}
