@@ -35,7 +35,7 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
 {
     struct heartbeat *h = ctx;
     enum session_news news = session_message(&h->s, link, m, now);
-    if (m->type == MSG_WELCOME && h->s.state == SESSION_OPEN)
+    if (news == SESSION_GREETED)
         h->next = now;
     else if (news == SESSION_REFUSED)
         h->next = now + SECOND_NS;

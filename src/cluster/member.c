@@ -203,8 +203,7 @@ static bool keep_secret(uint8_t to[MAC_BYTES], struct wire_text from)
 
 static void joined(struct member *m, const struct msg_joined *msg, uint64_t now)
 {
-    if (m->s.state != SESSION_OPEN || member_is_here(m) || msg->node == 0 ||
-        msg->session == 0)
+    if (member_is_here(m) || msg->node == 0 || msg->session == 0)
         return;
     if (is_somebody_else(m, msg)) {
         char why[ERR_TEXT_MAX];

@@ -120,6 +120,8 @@ void session_end(struct session *s)
     s->due = VAN_NEVER;
 }
 
+// Who has not been believed yet may refuse the link, and nothing else that it says
+// counts: whoever took a port would just never greet.
 enum session_news session_message(struct session *s, van_link link,
                                   const struct van_message *m, uint64_t now)
 {
@@ -141,12 +143,13 @@ enum session_news session_message(struct session *s, van_link link,
         s->state = SESSION_OPEN;
         s->wait = 0;
     }
-    if (s->state == SESSION_OPEN)
+    bool open = s->state == SESSION_OPEN;
+    if (open)
         s->heard_at = now;
     session_check(s, now);
-    return greets                   ? SESSION_GREETED
-           : m->type == MSG_WELCOME ? SESSION_NOTHING
-                                    : SESSION_MESSAGE;
+    return greets                           ? SESSION_GREETED
+           : open && m->type != MSG_WELCOME ? SESSION_MESSAGE
+                                            : SESSION_NOTHING;
 }
 
 uint64_t session_tick(struct session *s, uint64_t now)

@@ -55,7 +55,7 @@ enum session_news {
     SESSION_NOTHING, // for its user
     SESSION_GREETED, // it is open now
     SESSION_REFUSED, // it is closed now
-    SESSION_MESSAGE, // for its user; it need not be open yet
+    SESSION_MESSAGE, // for its user, from who was believed: it is open
 };
 
 // Of a closed one. False: there is no memory; `due` says when to try again.

@@ -22,10 +22,23 @@ static struct {
 static struct {
     enum wire_role says; // WIRE_NOBODY: it does not greet back
     unsigned welcomes;   // that many times
-    bool refuses, answers_pings;
-    unsigned hellos, pings;
+    bool refuses, answers_pings, babbles;
+    unsigned hellos, pings, said;
     uint64_t cluster, unix_ns;
 } far;
+
+// A message of every type but WELCOME, as if each answered a question.
+static void babble(struct node *n, van_link link)
+{
+    static const union wire_any nothing;
+    static const uint16_t types[] = {
+#define MESSAGE(NAME, name, id, ...) MSG_##NAME,
+#include "wire/messages.def"
+    };
+    for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++)
+        if (types[i] != MSG_WELCOME)
+            far.said += van_send(n->v, link, types[i], 1, &nothing, NULL) == 0;
+}
 
 static void far_message(struct node *n, van_link link, struct van_message *m)
 {
@@ -43,6 +56,8 @@ static void far_message(struct node *n, van_link link, struct van_message *m)
     far.unix_ns = m->m->hello.unix_ns;
     if (far.refuses)
         (void)van_send(n->v, link, MSG_ERROR, 0, &e, NULL);
+    if (far.babbles)
+        babble(n, link);
     for (unsigned i = 0; i < far.welcomes && far.says != WIRE_NOBODY; i++)
         (void)van_send(n->v, link, MSG_WELCOME, 0, &w, NULL);
 }
@@ -163,6 +178,18 @@ static void test_whoever_it_is(struct vans *w)
     PUMP(w, near.news[SESSION_GREETED] == 1);
 }
 
+// What comes before it greets, or from who never does, is for nobody.
+static void test_heard_before_it_greets(struct vans *w)
+{
+    far.babbles = true;
+    far.says = WIRE_NOBODY;
+    dial(w);
+    PUMP(w, far.said > 0 && near.news[SESSION_NOTHING] == far.said);
+    vans_settle(w);
+    assert_int_equal(near.news[SESSION_MESSAGE], 0);
+    assert_int_equal(near.s.state, SESSION_GREETING);
+}
+
 // HELLO is sent again, and after a while in vain.
 static void test_nobody_greets(struct vans *w)
 {
@@ -260,6 +287,7 @@ TEST(refused)
 TEST(another_role)
 TEST(a_server_without_proof)
 TEST(whoever_it_is)
+TEST(heard_before_it_greets)
 TEST(nobody_greets)
 TEST(silent)
 TEST(asked)
@@ -311,6 +339,7 @@ int main(void)
         cmocka_unit_test(test_another_role_everywhere),
         cmocka_unit_test(test_a_server_without_proof_everywhere),
         cmocka_unit_test(test_whoever_it_is_everywhere),
+        cmocka_unit_test(test_heard_before_it_greets_everywhere),
         cmocka_unit_test(test_nobody_greets_everywhere),
         cmocka_unit_test(test_silent_everywhere),
         cmocka_unit_test(test_asked_everywhere),

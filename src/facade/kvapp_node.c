@@ -169,8 +169,7 @@ static void from_peer(struct tug_node *n, struct peer *p, struct van_message *m,
         kv_peer_ready(n, p);
     else if (news == SESSION_REFUSED)
         kv_peer_lost(n, p);
-    else if (news == SESSION_MESSAGE && p->s.state == SESSION_OPEN &&
-             (m->type == MSG_ERROR || m->type == MSG_APP))
+    else if (news == SESSION_MESSAGE && (m->type == MSG_ERROR || m->type == MSG_APP))
         answered(n, p, m);
 }
 

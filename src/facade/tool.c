@@ -42,7 +42,7 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
     }
     if (news == SESSION_REFUSED && m->type == MSG_ERROR)
         err_wrap(&t->s.why, "%s", t->address);
-    if (news != SESSION_MESSAGE || t->s.state != SESSION_OPEN)
+    if (news != SESSION_MESSAGE)
         return;
     t->type = m->type;
     t->answered = true;

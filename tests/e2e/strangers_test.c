@@ -2,9 +2,15 @@
 // lesser one, another account. What is let in finds its way without being told anything.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "kit/processes.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 
-#include "kit/processes.h"
+#include "base/clock.h"
+#include "cluster/node.h"
+#include "wire/wire.h"
 
 static unsigned port;
 
@@ -154,6 +160,102 @@ static void another_role_at_the_port(void **state)
     cluster_wait("scheduler", CLUSTER_PATIENCE);
 }
 
+// A worker at the scheduler's port, on a thread, that orders before it says who it is.
+static struct {
+    uint16_t orders;
+    struct node node;
+    struct van *van;
+    atomic_bool stop;
+    pthread_t thread;
+} impostor;
+
+static void impostor_message(void *ctx, van_link link, struct van_message *m,
+                             uint64_t now)
+{
+    union wire_any order = {0};
+    struct msg_welcome w = {.role = WIRE_SCHEDULER, .node = 1, .version = wire_text("1")};
+    (void)ctx, (void)now;
+    if (m->type != MSG_HELLO)
+        return;
+    if (impostor.orders == MSG_ROSTER)
+        order.roster.version = UINT64_MAX;
+    (void)van_send(impostor.van, link, impostor.orders, 0, &order, NULL);
+    (void)van_send(impostor.van, link, MSG_WELCOME, 0, &w, NULL);
+}
+
+static uint64_t impostor_tick(void *ctx, uint64_t now)
+{
+    (void)ctx, (void)now;
+    return VAN_NEVER;
+}
+
+static void *impostor_run(void *arg)
+{
+    (void)arg;
+    while (!atomic_load(&impostor.stop) &&
+           van_poll(impostor.van, van_now(impostor.van) + SECOND_NS, NULL) == 0)
+        ;
+    return NULL;
+}
+
+static void impostor_open(uint16_t orders)
+{
+    struct node_options o = {.port = (uint16_t)port,
+                             .ca = "certs/ca.pem",
+                             .cert = "certs/worker.pem",
+                             .key = "certs/worker.key"};
+    struct van_handler h = {.message = impostor_message, .tick = impostor_tick};
+    char address[VAN_ADDRESS_MAX];
+    struct err e;
+    memset(&impostor, 0, sizeof(impostor));
+    impostor.orders = orders;
+    if (node_open(&impostor.node, &o, &e) != 0 ||
+        node_van(&impostor.node, &impostor.van, &h, false, &e) != 0 ||
+        node_listen(&impostor.node, impostor.van, 0, address, &e) != 0)
+        cluster_fail("%s", e.text);
+    assert_int_equal(pthread_create(&impostor.thread, NULL, impostor_run, NULL), 0);
+}
+
+static void impostor_close(void)
+{
+    atomic_store(&impostor.stop, true);
+    van_wake(impostor.van);
+    pthread_join(impostor.thread, NULL);
+    van_free(impostor.van);
+    node_close(&impostor.node);
+}
+
+// The server's scheduler is dead, and who took its port sends STOP, or a roster that
+// cannot be, before it has said who it is: the server does not obey, and ends for what it
+// could not prove.
+static void orders_before_it_greets(void **state)
+{
+    static const uint16_t orders[] = {MSG_STOP, MSG_ROSTER};
+    static const char tls[] = "--ca certs/ca.pem --cert certs/%s.pem --key certs/%s.key";
+    char keys[2][256];
+    (void)state;
+    unsetenv("TUG_TOKEN");
+    setenv("XDG_RUNTIME_DIR", files_dir, 1);
+    tug_ends(0, "cert ca --dir certs");
+    tug_ends(0, "cert node --dir certs --name scheduler --role scheduler");
+    tug_ends(0, "cert node --dir certs --name server --role server");
+    tug_ends(0, "cert node --dir certs --name worker --role worker");
+    snprintf(keys[0], sizeof(keys[0]), tls, "scheduler", "scheduler");
+    snprintf(keys[1], sizeof(keys[1]), tls, "server", "server");
+    for (size_t i = 0; i < sizeof(orders) / sizeof(*orders); i++) {
+        cluster_start("scheduler", "scheduler --workers 0 %s", keys[0]);
+        port = cluster_port("scheduler");
+        cluster_start("server", "server --scheduler 127.0.0.1:%u %s", port, keys[1]);
+        cluster_await("scheduler", "all are here");
+        cluster_signal("scheduler", SIGKILL);
+        cluster_wait("scheduler", CLUSTER_PATIENCE);
+        impostor_open(orders[i]);
+        cluster_ends("server", 4, CLUSTER_PATIENCE);
+        cluster_said("server", "cannot prove that it is a scheduler of the cluster");
+        impostor_close();
+    }
+}
+
 // The command where the other account can run it; false: it cannot, or we can't be another.
 static bool other_account(const char **ret_words)
 {
@@ -217,6 +319,7 @@ int main(void)
         cluster_test(another_account),
         cluster_test(another_account_at_a_socket),
         cluster_test(another_role_at_the_port),
+        cluster_test(orders_before_it_greets),
     };
     return cmocka_run_group_tests(tests, cluster_begin, cluster_end);
 }
