@@ -285,28 +285,35 @@ int tug_communicator_start(struct tug_communicator *m)
 {
     int rc = 0;
     pthread_mutex_lock(&m->mutex);
-    if (m->running)
+    if (m->running) { // also while it is being stopped
         rc = err_set(last_error(), TUG_EUSAGE, "the communicator runs already");
-    m->stopping = false;
-    if (rc == 0 && thread_start(&m->thread, run, m) != 0)
-        rc = err_set(last_error(), TUG_EIO, "cannot start the thread of a communicator");
-    m->running |= rc == 0;
+    } else {
+        m->stopping = false;
+        m->running = thread_start(&m->thread, run, m) == 0;
+        if (!m->running)
+            rc = err_set(last_error(), TUG_EIO,
+                         "cannot start the thread of a communicator");
+    }
     pthread_mutex_unlock(&m->mutex);
     return rc;
 }
 
+// One caller joins the thread; others that come meanwhile wait until it has.
 static void end_thread(struct tug_communicator *m)
 {
     pthread_mutex_lock(&m->mutex);
-    bool runs = m->running && !m->stopping; // nobody else ends it
+    bool joins = m->running && !m->stopping;
     m->stopping = true;
     pthread_cond_signal(&m->work);
+    while (!joins && m->running)
+        pthread_cond_wait(&m->done, &m->mutex);
     pthread_mutex_unlock(&m->mutex);
-    if (!runs)
+    if (!joins)
         return;
     pthread_join(m->thread, NULL);
     pthread_mutex_lock(&m->mutex);
     m->running = false;
+    pthread_cond_broadcast(&m->done);
     pthread_mutex_unlock(&m->mutex);
 }
 

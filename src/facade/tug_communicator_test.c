@@ -4,11 +4,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tug/communicator.h"
 
+#include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/random.h"
 #include "kit/test.h"
 #include "tug/table.h"
@@ -267,6 +270,79 @@ static void told_once(void **state)
     tug_communicator_close(m);
 }
 
+// Stopping by several threads.
+
+static atomic_bool joins_wait;
+static atomic_uint joins; // that began since
+
+// In place of the C library's: who ends a thread takes as long as a test wants.
+int pthread_join(pthread_t thread, void **ret)
+{
+    int (*real)(pthread_t, void **);
+    void *found = dlsym(RTLD_NEXT, "pthread_join");
+    memcpy(&real, &found, sizeof(real));
+    atomic_fetch_add(&joins, 1);
+    while (atomic_load(&joins_wait)) {
+    }
+    return real(thread, ret);
+}
+
+struct stopper {
+    struct tug_communicator *m;
+    pthread_t thread;
+    atomic_bool over;
+};
+
+static void *stop(void *arg)
+{
+    struct stopper *s = arg;
+    check(tug_communicator_stop(s->m, 0));
+    atomic_store(&s->over, true);
+    return NULL;
+}
+
+static bool over_in(struct stopper *s, double seconds)
+{
+    double until = clock_seconds() + seconds;
+    while (!atomic_load(&s->over) && clock_seconds() < until) {
+    }
+    return atomic_load(&s->over);
+}
+
+static void begin_stop(struct stopper *s)
+{
+    assert_int_equal(pthread_create(&s->thread, NULL, stop, s), 0);
+}
+
+// While one thread stops a communicator, starting it is refused, and another thread that
+// stops it comes back only when it has ended.
+static void stopped_by_two(void **state)
+{
+    (void)state;
+    struct tug_communicator *m = open_of((struct tug_communicator_table){.table = TABLE});
+    struct stopper s[2] = {{.m = m}, {.m = m}};
+    check(tug_communicator_start(m));
+    atomic_store(&joins, 0);
+    atomic_store(&joins_wait, true);
+    begin_stop(&s[0]);
+    while (atomic_load(&joins) == 0) {
+    }
+    int started = tug_communicator_start(m);
+    begin_stop(&s[1]);
+    bool early = over_in(&s[1], 0.1);
+    unsigned joined = atomic_load(&joins);
+    atomic_store(&joins_wait, false);
+    assert_int_equal(started, TUG_EUSAGE);
+    assert_false(early);
+    assert_int_equal(joined, 1);
+    for (size_t i = 0; i < 2; i++) {
+        assert_true(over_in(&s[i], 20));
+        pthread_join(s[i].thread, NULL);
+    }
+    check(tug_communicator_start(m));
+    tug_communicator_close(m);
+}
+
 static void refused(const struct tug_communicator_table *tables, size_t n,
                     const char *says)
 {
@@ -311,7 +387,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums),      cmocka_unit_test(merged),
         cmocka_unit_test(full),      cmocka_unit_test(what_counts_is_added),
-        cmocka_unit_test(told_once), cmocka_unit_test(refusals),
+        cmocka_unit_test(told_once), cmocka_unit_test(stopped_by_two),
+        cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
