@@ -18,7 +18,13 @@ static int find_passes(const struct train_config *c, struct train_result *ret,
     search.save_batches = search.keep_names = 0;
     search.test = (struct path_list){0};
     log_info("--refit: first with validation, to find the number of passes");
-    return train_run(&search, ret, e);
+    int rc = train_run(&search, ret, e);
+    if (rc != TUG_EINTERRUPTED)
+        return rc;
+    return err_set(e, rc,
+                   "interrupted while --refit looked for the number of passes; nothing "
+                   "was saved, because the model is trained only after that: the same "
+                   "command begins anew");
 }
 
 // The training files, and then those of the validation, if that has some of its own.

@@ -11,6 +11,7 @@
 #include "kit/toy_model.h"
 #include "kit/training.h"
 #include "train/config.h"
+#include "train/refit.h"
 
 static struct train_result result;
 static const char *data[1];
@@ -120,6 +121,11 @@ static void interrupted(void **state)
         assert_int_equal(train_run(&c, &result, &e), TUG_EINTERRUPTED);
         assert_non_null(strstr(e.text, "nothing was saved"));
         assert_int_equal(result.trained_examples, 0);
+        c.valid_fraction = 0.3;
+        c.out = "somewhere"; // its absence is no reason
+        assert_int_equal(refit_run(&c, &result, &e), TUG_EINTERRUPTED);
+        assert_non_null(strstr(e.text, "nothing was saved"));
+        assert_null(strstr(e.text, "no --out"));
     }
 }
 
