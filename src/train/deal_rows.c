@@ -148,12 +148,14 @@ static uint64_t key_of(uint32_t bucket, uint32_t file, uint64_t index, uint64_t 
            row;
 }
 
+// After an interrupt the request is still open: its timestamp stays, for deal_rows_close.
 static int wait(struct deal_rows *d, struct request *r, struct err *e)
 {
-    client_ts ts = r->ts;
+    if (r->ts != 0)
+        TRY(client_wait(d->client, r->ts, e));
     r->ts = 0;
     r->n = 0;
-    return ts != 0 ? client_wait(d->client, ts, e) : 0;
+    return 0;
 }
 
 // Putting.

@@ -258,11 +258,13 @@ int exchange_pull(struct exchange *x, uint64_t clock, struct err *e)
     return x->pulls[1] != 0 ? 0 : e->code;
 }
 
+// After an interrupt the request is still open: its timestamp stays, for exchange_close.
 static int wait_one(struct client *c, client_ts *ts, struct err *e)
 {
-    client_ts t = *ts;
+    if (*ts != 0)
+        TRY(client_wait(c, *ts, e));
     *ts = 0;
-    return t != 0 ? client_wait(c, t, e) : 0;
+    return 0;
 }
 
 static int wait_both(struct client *c, client_ts ts[2], struct err *e)

@@ -315,9 +315,33 @@ static void again(void **state)
     close_world();
 }
 
+// What an interrupt leaves open is cancelled before its arrays are freed.
+static void interrupted(void **state)
+{
+    (void)state;
+    static struct party k;
+    uint64_t order[STRETCH];
+    atomic_bool now = true;
+    open_world();
+    open_worker(&k, 1, 0);
+    struct exchange *x = &k.slots[0];
+    for (uint64_t i = 0; i < STRETCH; i++)
+        order[i] = i;
+    check(exchange_take(x, w.data, order, STRETCH, NULL, &test_err));
+    check(exchange_pull(x, 0, &test_err));
+    client_set_interrupt(w.remote.client, &now);
+    assert_int_equal(exchange_pulled(x, &test_err), TUG_EINTERRUPTED);
+    assert_int_equal(client_in_flight(w.remote.client), 2);
+    close_worker(&k);
+    assert_int_equal(client_in_flight(w.remote.client), 0);
+    client_set_interrupt(w.remote.client, NULL);
+    close_world();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(interrupted),
         cmocka_unit_test(equal_workers),
         cmocka_unit_test(workers_in_any_order),
         cmocka_unit_test(again),
