@@ -25,7 +25,7 @@ uint64_t clock_unix_ns(void)
 struct timespec clock_deadline(double seconds)
 {
     struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
+    clock_gettime(CLOCK_MONOTONIC, &t);
     int64_t ns = t.tv_nsec + (int64_t)(seconds * 1e9), second = (int64_t)SECOND_NS;
     t.tv_sec += ns / second;
     t.tv_nsec = ns % second;

@@ -22,7 +22,7 @@ static inline double clock_seconds(void)
     return (double)clock_ns() * 1e-9;
 }
 
-// That many seconds from now, for waits on conditions. At most a day.
+// That many seconds from now, for waits on thread_condition. At most a day.
 struct timespec clock_deadline(double seconds);
 
 #endif

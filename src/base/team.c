@@ -147,7 +147,7 @@ int team_open(struct team **ret, int size, struct err *e)
     t->spins = size <= usable_cpus() ? SPINS : 0;
     atomic_init(&t->parties, size);
     pthread_mutex_init(&t->lock, NULL);
-    pthread_cond_init(&t->next_phase, NULL);
+    thread_condition(&t->next_phase);
     int error;
     int n = start_members(t, &error);
     if (n < size) {

@@ -1,4 +1,5 @@
-// Threads that signals do not reach: these are for the threads that expect them.
+// Threads that signals do not reach: these are for the threads that expect them. And
+// conditions whose waits a wall clock that is set does not stretch.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_THREAD_H
@@ -6,6 +7,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <time.h>
 
 // pthread_create, and all signals blocked in the new thread. 0, or an errno.
 static inline int thread_start(pthread_t *ret, void *(*main)(void *), void *arg)
@@ -16,6 +18,16 @@ static inline int thread_start(pthread_t *ret, void *(*main)(void *), void *arg)
     int rc = pthread_create(ret, NULL, main, arg);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return rc;
+}
+
+// pthread_cond_init, by the monotonic clock, as clock_deadline.
+static inline void thread_condition(pthread_cond_t *ret)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(ret, &monotonic);
+    pthread_condattr_destroy(&monotonic);
 }
 
 #endif

@@ -86,8 +86,8 @@ int source_open(struct source **ret, const struct source_options *o, struct err 
     s->from = SOURCE_START;
     s->tail = &s->head;
     pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->ready, NULL);
-    pthread_cond_init(&s->room, NULL);
+    thread_condition(&s->ready);
+    thread_condition(&s->room);
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (s->wake_fd < 0) {
         rc = err_sys(e, TUG_EIO, "open an event descriptor");

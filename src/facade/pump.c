@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/thread.h"
 
 #define MS ((uint64_t)1000000)
 #define IDLE_NS (1 * MS)     // without a call, before the background thread takes over
@@ -319,7 +320,7 @@ bool pump_wait(struct pump *p, bool (*over)(void *ctx), void *ctx, uint64_t dead
         return true;
     }
     struct waiter w = {.over = over, .ctx = ctx, .deadline = deadline};
-    pthread_cond_init(&w.told, NULL);
+    thread_condition(&w.told);
     wait_for(p, &w);
     pthread_cond_destroy(&w.told);
     return w.in_time;
@@ -360,8 +361,8 @@ int pump_open(struct pump **ret, struct van *v, struct err *e)
         return err_nomem(e, "threads around a van");
     p->van = v;
     pthread_mutex_init(&p->mutex, NULL);
-    pthread_cond_init(&p->free, NULL);
-    pthread_cond_init(&p->stopped, NULL);
+    thread_condition(&p->free);
+    thread_condition(&p->stopped);
     *ret = p; // first: the thread calls the van's handlers, and they want to know it
     if (pthread_create(&p->thread, NULL, look_after, p) != 0) {
         *ret = NULL;

@@ -264,9 +264,9 @@ int tug_communicator_open(struct tug_communicator **ret, struct tug_client *c,
     if (m == NULL)
         return err_nomem(last_error(), "a communicator");
     pthread_mutex_init(&m->mutex, NULL);
-    pthread_cond_init(&m->work, NULL);
-    pthread_cond_init(&m->room, NULL);
-    pthread_cond_init(&m->done, NULL);
+    thread_condition(&m->work);
+    thread_condition(&m->room);
+    thread_condition(&m->done);
     m->client = c;
     m->n = n;
     m->queues = mem_zalloc(n * sizeof(*m->queues));

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 
 enum what { BEGIN, BLOCK, END };
 
@@ -145,7 +146,7 @@ int save_writer_open(struct save_writer **ret, const struct save_writer_options 
     w->o = *o;
     w->last = &w->first;
     pthread_mutex_init(&w->lock, NULL);
-    pthread_cond_init(&w->more, NULL);
+    thread_condition(&w->more);
     if (o->threaded && pthread_create(&w->thread, NULL, run, w) != 0) {
         save_writer_close(w);
         *ret = NULL;

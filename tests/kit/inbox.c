@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/thread.h"
 
 struct inbox {
     pthread_mutex_t lock;
@@ -25,11 +26,7 @@ struct inbox *inbox_open(void)
     struct inbox *b = mem_zalloc(sizeof(*b));
     if (b == NULL)
         return NULL;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&b->filled, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    thread_condition(&b->filled);
     pthread_mutex_init(&b->lock, NULL);
     b->end = &b->first;
     atomic_init(&b->refs, 1);

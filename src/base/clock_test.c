@@ -1,0 +1,45 @@
+// Deadlines, with a wall clock that is set back as soon as it was read.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "base/clock.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/thread.h"
+#include "kit/test.h"
+
+// In place of the C library's: the wall clock is ahead of what the kernel waits by.
+int clock_gettime(clockid_t id, struct timespec *ret)
+{
+    int rc = (int)syscall(SYS_clock_gettime, id, ret);
+    if (id == CLOCK_REALTIME)
+        ret->tv_sec += 5;
+    return rc;
+}
+
+// Neither longer, nor not at all, which is what a condition of the other clock would do.
+static void waits_as_long(void **state)
+{
+    (void)state;
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t condition;
+    thread_condition(&condition);
+    double begin = clock_seconds();
+    struct timespec until = clock_deadline(0.05);
+    pthread_mutex_lock(&mutex);
+    while (pthread_cond_timedwait(&condition, &mutex, &until) == 0) {
+    }
+    pthread_mutex_unlock(&mutex);
+    double took = clock_seconds() - begin;
+    assert_true(took > 0.04 && took < 4);
+    pthread_cond_destroy(&condition);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(waits_as_long),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
