@@ -17,13 +17,15 @@ static double left_out(const struct explained *x, size_t i)
     return f->linear + f->pairs + f->layers;
 }
 
-// "user=17", "price", "#123" where the key is all that is known.
+// "user=17", "price", "embedding[2]", "#123" where the key is all that is known.
 static int put_name(struct buf *b, const struct explained_feature *f)
 {
     struct buf name = BUF_INIT(1 << 20);
     int rc = buf_printf(&name, "%s", f->column);
     if (rc == 0 && f->word == NULL)
         rc = buf_printf(&name, "#%" PRIu64, f->key);
+    else if (rc == 0 && f->place && f->word[0] != '\0')
+        rc = buf_printf(&name, "[%s]", f->word);
     else if (rc == 0 && f->word[0] != '\0')
         rc = buf_printf(&name, "%s%s", f->column[0] != '\0' ? "=" : "", f->word);
     const char *text = rc == 0 ? buf_str(&name) : NULL;

@@ -58,12 +58,16 @@ int table_find_saves(const char *from, char ret[FILE_PATH_MAX], const char **ret
                      struct err *e);
 // The keys behind "get", and which of them have been found.
 struct table_keys {
+    const char *const *text; // as it was given
     uint64_t *key;
     bool *found;
     size_t n;
 };
 // `run`: whose data says what COLUMN=WORD is; NULL: keys only.
 struct saved_run;
+// Whether the words behind "top" are columns of its features; TUG_EUSAGE.
+int table_keys_columns(const struct option_list *words, const struct saved_run *run,
+                       struct err *e);
 int table_keys_open(struct table_keys *k, const struct table_values *v,
                     const struct saved_run *run, struct err *e);
 void table_keys_close(struct table_keys *k);

@@ -25,11 +25,39 @@ static int parse_key(const char *text, uint64_t *ret, struct err *e)
     return 0;
 }
 
+static int open_reader(struct reader **ret, const struct saved_run *run, struct err *e)
+{
+    struct reader_options o = {.schema = &run->schema,
+                               .fields = run->options.model.fields};
+    return reader_open(ret, &o, e);
+}
+
+static int find_column(const struct reader *r, const char *name, size_t len,
+                       uint32_t *ret, struct err *e)
+{
+    int rc = reader_find_slot(r, name, len, reader_slots(r), ret, e);
+    if (rc == TUG_EUSAGE)
+        err_wrap(e, "the data of the model");
+    return rc;
+}
+
+int table_keys_columns(const struct option_list *words, const struct saved_run *run,
+                       struct err *e)
+{
+    struct reader *r;
+    uint32_t slot;
+    TRY(open_reader(&r, run, e));
+    int rc = 0;
+    for (size_t i = 1; i < words->n && rc == 0; i++)
+        rc = find_column(r, words->items[i], strlen(words->items[i]), &slot, e);
+    reader_close(r);
+    return rc;
+}
+
 // COLUMN=WORD, as the reader of the run's data hashes it.
 static int parse_word(const char *text, const char *equals, const struct saved_run *run,
                       uint64_t *ret, struct err *e)
 {
-    struct reader_options o = {0};
     struct reader *r;
     struct reader_word w;
     uint32_t slot;
@@ -39,13 +67,8 @@ static int parse_word(const char *text, const char *equals, const struct saved_r
             "'%.200s': words have keys in saved models, which know their data; "
             "give the key of the row",
             text);
-    o.schema = &run->schema;
-    o.fields = run->options.model.fields;
-    TRY(reader_open(&r, &o, e));
-    int rc = reader_find_slot(r, text, (size_t)(equals - text), reader_slots(r), &slot,
-                              e);
-    if (rc == TUG_EUSAGE)
-        err_wrap(e, "the data of the model");
+    TRY(open_reader(&r, run, e));
+    int rc = find_column(r, text, (size_t)(equals - text), &slot, e);
     if (rc == 0)
         rc = reader_word(r, slot, equals + 1, strlen(equals + 1), &w, e);
     reader_close(r);
@@ -64,7 +87,7 @@ static int parse(const char *text, const struct saved_run *run, uint64_t *ret,
 int table_keys_open(struct table_keys *k, const struct table_values *v,
                     const struct saved_run *run, struct err *e)
 {
-    *k = (struct table_keys){.n = v->action.n - 1};
+    *k = (struct table_keys){.n = v->action.n - 1, .text = v->action.items + 1};
     k->key = mem_array(k->n + 1, sizeof(*k->key));
     k->found = mem_zalloc((k->n + 1) * sizeof(*k->found));
     int rc = k->key == NULL || k->found == NULL ? err_nomem(e, "keys") : 0;
@@ -92,10 +115,12 @@ int table_keys_check(const struct table_keys *k, const char *where, struct err *
         }
     if (missing == 0)
         return 0;
+    bool is_word = strchr(k->text[first], '=') != NULL;
     if (missing == 1)
-        return err_set(e, TUG_EDATA, "%s has no row of key %" PRIu64, where,
-                       k->key[first]);
+        return err_set(e, TUG_EDATA, "%s has no row of %s%.200s%s%" PRIu64 "%s", where,
+                       is_word ? "'" : "key ", is_word ? k->text[first] : "",
+                       is_word ? "' (key " : "", k->key[first], is_word ? ")" : "");
     return err_set(e, TUG_EDATA,
-                   "%s has no row of %zu of the keys; the first of them is %" PRIu64,
-                   where, missing, k->key[first]);
+                   "%s has no row of %zu of the keys; the first of them is '%.200s'",
+                   where, missing, k->text[first]);
 }

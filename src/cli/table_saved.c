@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/plural.h"
 #include "cli/table.h"
 #include "cli/table_output.h"
@@ -305,6 +306,7 @@ struct ranked {
     const struct accessor *accessor;
     const struct option_list *words;
     struct names *names;
+    uint64_t nameless; // rows without a name, which may be of these columns, too
 };
 
 static bool is_of_columns(const struct ranked *r, uint64_t key)
@@ -326,7 +328,9 @@ static int rank_row(void *ctx, uint64_t key, const float *row, const float *extr
     struct ranked *r = ctx;
     const struct accessor *a = r->accessor;
     float stats[ACCESSOR_MAX_STATS] = {0};
+    uint64_t ignored;
     (void)e;
+    r->nameless += names_find(r->names, key, &ignored) == NULL;
     if (!is_of_columns(r, key))
         return 0;
     if (a->count != ACCESSOR_NO_COUNT)
@@ -346,10 +350,19 @@ static int rank_rows(const struct saves *s, struct store *store, struct ranked *
                        "%s does not say of which column its rows are: leave '%s' out, or "
                        "train with --keep-names",
                        s->from, r->words->items[1]);
+    if (s->run != NULL)
+        TRY(table_keys_columns(r->words, s->run, e));
     TRY(table_top_open(&r->top, (enum table_top_by)s->v->by, (size_t)s->v->top, e));
     TRY(table_top_layout(&r->top, r->accessor, e));
     for (uint32_t p = 0; p < 1u << store_partition_bits(store); p++)
         TRY(store_each(store, p, rank_row, r, e));
+    if (r->words->n > 1 && r->nameless > 0)
+        log_warn("%" PRIu64
+                 " row%s of %s %s no name, for --keep-names was too small or the "
+                 "model was trained on from another: such rows of '%s' are missing here",
+                 r->nameless, PLURAL_S(r->nameless), s->from,
+                 r->nameless == 1 ? "has" : "have", r->words->items[1]);
+    r->top.nameless = r->nameless;
     return table_top_print(&r->top, r->names, s->v->json, e);
 }
 

@@ -140,7 +140,11 @@ static int print_json(const struct table_top *t, const struct names *names, stru
         add_name(o, names, r->key);
         json_array_append_new(rows, o);
     }
-    return json_print(json_pack("{s:o}", "rows", rows), 0, e);
+    json_t *all = json_pack("{s:o}", "rows", rows);
+    if (names != NULL)
+        json_object_set_new(all, "rows_without_name",
+                            json_integer((json_int_t)t->nameless));
+    return json_print(all, 0, e);
 }
 
 static void print_name(const struct names *names, uint64_t key)

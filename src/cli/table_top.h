@@ -24,6 +24,7 @@ struct table_top {
     struct top_row *row; // the largest first
     size_t max, n;
     bool vectors, shows; // whether rows have any
+    uint64_t nameless;   // rows of the table that have no name
 };
 
 // For the rows that `by` sorts, `max` of them at most.

@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
+#include "base/options.h"
 #include "data/reader_ops.h"
 
 static int no_column(const struct reader *r, const char *name, size_t len,
@@ -76,6 +77,24 @@ int reader_slot_name(const struct reader *r, uint32_t slot, struct buf *ret)
     return 0;
 }
 
+// A name that was perhaps meant is told; those with spaces are not looked at.
+static int no_slot(const struct reader *r, const char *name, size_t len, uint32_t slots,
+                   struct err *e)
+{
+    struct buf b = BUF_INIT(2 * SCHEMA_TEXT_MAX);
+    struct shown shown = show(name, len);
+    char near[OPTION_NAME_MAX] = "";
+    for (uint32_t slot = 0; slot < slots; slot++)
+        if (reader_slot_name(r, slot, &b) != 0 || buf_add(&b, " ", 1) != 0)
+            break;
+    if (buf_str(&b) != NULL)
+        options_nearest(shown.text, b.data, near);
+    buf_free(&b);
+    return err_set(e, TUG_EUSAGE, "there is no feature column '%s'%s%s%s", shown.text,
+                   near[0] != '\0' ? "; did you mean '" : "", near,
+                   near[0] != '\0' ? "'?" : "");
+}
+
 int reader_find_slot(const struct reader *r, const char *name, size_t len, uint32_t slots,
                      uint32_t *ret, struct err *e)
 {
@@ -92,9 +111,7 @@ int reader_find_slot(const struct reader *r, const char *name, size_t len, uint3
     buf_free(&b);
     if (rc != 0)
         return err_nomem(e, "the names of columns");
-    return found ? 0
-                 : err_set(e, TUG_EUSAGE, "there is no feature column '%s'",
-                           show(name, len).text);
+    return found ? 0 : no_slot(r, name, len, slots, e);
 }
 
 bool reader_next_word(const struct reader *r, uint32_t slot, const char **text,

@@ -182,8 +182,8 @@ static bool truth(const struct field *f, float *ret)
     return false;
 }
 
-static int field_number(const char *what, const struct column *column,
-                        const struct field *f, float *ret, struct err *e)
+int csv_number(const char *what, const struct column *column, const struct field *f,
+               float *ret, struct err *e)
 {
     enum number_status status = number_parse(f->text, f->len, ret);
     if (status == NUMBER_OK || truth(f, ret))
@@ -197,7 +197,7 @@ static int field_number(const char *what, const struct column *column,
 static int take_weight(const struct column *column, const struct field *f, float *ret,
                        struct err *e)
 {
-    TRY(field_number("weight", column, f, ret, e));
+    TRY(csv_number("weight", column, f, ret, e));
     if (*ret < 0)
         return err_set(e, TUG_EDATA, "weight '%s' is negative",
                        show(f->text, f->len).text);
@@ -221,7 +221,7 @@ static int take_feature(const struct column *column, const struct field *f,
         TRY(text_key(f, column->seed, &x->key[k], e));
     } else {
         x->key[k] = column->seed;
-        TRY(field_number("value", column, f, &x->value[k], e));
+        TRY(csv_number("value", column, f, &x->value[k], e));
         if (column->use == SCHEMA_LOGS)
             x->value[k] = signed_log(x->value[k]);
         new->has_values |= x->value[k] != 1;

@@ -164,6 +164,9 @@ int csv_find_column(const struct reader *r, const struct reader_layout *l,
 int csv_column(const struct reader *r, const struct reader_layout *l, const char *line,
                const char *end, size_t column, struct buf *to);
 
+// A number as cells have it, also "true" and "no".
+int csv_number(const char *what, const struct column *column, const struct field *f,
+               float *ret, struct err *e);
 int csv_word(const struct reader *r, uint32_t slot, const char *text, size_t len,
              struct reader_word *ret, struct err *e);
 

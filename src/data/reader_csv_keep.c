@@ -78,6 +78,10 @@ int csv_word(const struct reader *r, uint32_t slot, const char *text, size_t len
         ret->len = words ? len : 0;
         ret->number = !words;
         ret->key = column->seed;
+        float ignored;
+        struct field f = {.text = text, .len = len};
+        if (!words && len > 0) // else the text is the column itself
+            TRY(csv_number("value", column, &f, &ignored, e));
         if (!words || word_key(c, column, text, len, &ret->key))
             return 0;
         return err_set(e, TUG_EDATA, "'%s' is not one word of column '%s'",

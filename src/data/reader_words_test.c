@@ -97,7 +97,7 @@ static void what_is_no_word_is_refused(void **state)
     assert_int_equal(reader_open(&r, &o, NULL), 0);
     assert_true(reader_hashes(r));
     assert_int_equal(reader_find_slot(r, "v", 1, reader_slots(r), &slot, &e), TUG_EUSAGE);
-    assert_string_equal(e.text, "there is no feature column 'v'");
+    assert_string_equal(e.text, "there is no feature column 'v'; did you mean 'u'?");
     assert_int_equal(reader_find_slot(r, "y", 1, reader_slots(r), &slot, &e),
                      TUG_EUSAGE); // the label
     assert_int_equal(reader_word(r, 0, "x7", 2, &w, &e), TUG_EDATA);

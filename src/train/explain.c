@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -125,10 +126,26 @@ static int put_word(struct explanation *x, uint32_t slot, const struct reader_wo
         if (b->slot[j] != slot || x->keys.key[b->id[j]] != w->key)
             continue;
         x->word_at[j] = (uint32_t)x->names.len;
+        x->feature[j].place = w->number;
         TRY(buf_add(&x->names, w->text, w->len));
         TRY(buf_add(&x->names, "", 1));
     }
     return 0;
+}
+
+// Of a slot of several numbers the words are their places.
+static int put_places(struct explanation *x, uint32_t slot)
+{
+    struct reader_word w;
+    struct err none;
+    char place[24];
+    for (unsigned i = 0;; i++) {
+        int len = snprintf(place, sizeof(place), "%u", i);
+        if (reader_word(x->o->data.reader, slot, place, (size_t)len, &w, &none) != 0 ||
+            !w.number || w.len == 0)
+            return 0;
+        TRY(put_word(x, slot, &w));
+    }
 }
 
 static int put_index(struct explanation *x, size_t j)
@@ -146,6 +163,7 @@ static int name_features(struct explanation *x, const char *texts)
     buf_clear(&x->names);
     for (size_t j = 0; j < b->nnz; j++) {
         x->word_at[j] = NO_TEXT;
+        x->feature[j].place = false;
         x->column_at[j] = (uint32_t)x->names.len;
         TRY(reader_slot_name(r, b->slot[j], &x->names));
         TRY(buf_add(&x->names, "", 1));
@@ -155,6 +173,7 @@ static int name_features(struct explanation *x, const char *texts)
     for (size_t k = 0; k < x->columns.n; k++) {
         const char *text = texts;
         texts += strlen(texts) + 1;
+        TRY(put_places(x, x->columns.slot[k]));
         for (struct reader_word w; reader_next_word(r, x->columns.slot[k], &text, &w);)
             TRY(put_word(x, x->columns.slot[k], &w));
     }
@@ -185,6 +204,7 @@ static void fill_feature(struct explanation *x, size_t j)
         .column = x->names.data + x->column_at[j],
         .word = x->word_at[j] != NO_TEXT ? x->names.data + x->word_at[j]
                                          : stored_word(x, key, j),
+        .place = x->feature[j].place,
     };
 }
 

@@ -15,6 +15,7 @@ struct explained_feature {
     float value;
     const char *column; // "": it has no name
     const char *word; // NULL: the key is all that is known; "": the column is the feature
+    bool place;       // the word is a place of several numbers, from 0
 };
 
 struct explained {

@@ -39,6 +39,20 @@ static void same_model_as_libsvm(void **state)
     mem_free(want);
 }
 
+// Of several numbers in a slot each has its place for a name.
+static void places_are_explained(void **state)
+{
+    (void)state;
+    files_write("places.txt", "1 1 1 7 2 0.5 3\n1 0 1 8 2 2 0.25\n");
+    tug_ends(0, "train --data places.txt --format multislot --slots "
+                "y:label,u:ids,n:dense[2] --model lr --epochs 1 --out places");
+    tug_ends(0, "predict --from places --data places.txt --explain");
+    assert_non_null(strstr(e2e_out, "  u=7\n"));
+    assert_non_null(strstr(e2e_out, "  n[0] (value "));
+    assert_non_null(strstr(e2e_out, "  n[1] (value "));
+    assert_null(strstr(e2e_out, "#"));
+}
+
 // Slots are kept in the saved model; files of another order are told by --slots.
 static void saved_slots(void **state)
 {
@@ -160,6 +174,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_model_as_libsvm),
         cmocka_unit_test(saved_slots),
+        cmocka_unit_test(places_are_explained),
         cmocka_unit_test(on_a_cluster),
         cmocka_unit_test(merged),
         cmocka_unit_test(mistakes),

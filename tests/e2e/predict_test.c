@@ -116,7 +116,7 @@ static void predictions_are_explained(void **state)
     tug_ends(0, "table get site=a --from model");
     assert_memory_equal(e2e_out, key, strlen(key));
     tug_ends(3, "table get site=nobody --from model");
-    e2e_says("model has no row of key ");
+    e2e_says("has no row of 'site=nobody' (key ");
     tug_ends(2, "table get page=a --from model");
     e2e_says("the data of the model: there is no feature column 'page'");
     tug_ends(2, "table top site --from model");
@@ -166,6 +166,24 @@ static void names_are_kept(void **state)
         assert_memory_equal(
             json_string_value(json_object_get(json_array_get(rows, i), "name")),
             "site=", 5);
+    assert_int_equal(json_integer_value(json_object_get(o, "rows_without_name")), 0);
+    json_decref(o);
+    tug_ends(2, "table top sit --from named");
+    e2e_says("there is no feature column 'sit'; did you mean 'site'?");
+    tug_ends(2, "table top click --from named"); // the label
+    e2e_says("there is no feature column 'click'");
+    tug_ends(0, "train --data train.csv --format csv --label click --drop id --model lr "
+                "--epochs 1 --keep-names 1 --numeric age --out few");
+    tug_ends(3, "table get age=banana --from few");
+    e2e_says("banana");
+    tug_ends(0, "table get age=17 --from few");
+    tug_ends(0, "table top site --from few --json");
+    o = e2e_json();
+    e2e_says(
+        files_path("warning: %d rows of few have no name",
+                   (int)json_integer_value(json_object_get(o, "rows_without_name"))));
+    assert_int_equal(json_array_size(json_object_get(o, "rows")), 1);
+    assert_true(json_integer_value(json_object_get(o, "rows_without_name")) > 1);
     json_decref(o);
     files_write("named/save-000002/names.words", "tugnames, but not");
     tug_ends(3, "table top --from named");
