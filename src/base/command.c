@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,7 +23,7 @@
 #include "base/file.h"
 #include "base/new_file.h"
 
-enum { COMPLAINT_MAX = 400 };
+enum { COMPLAINT_MAX = 400, COMPLAINTS_HELD = 64 << 10 };
 
 struct command {
     char *text;
@@ -132,8 +133,19 @@ int command_begin(struct command **ret, const char *text, enum command_way way, 
     return 0;
 }
 
+// What it wrote to its standard error before the end that is told gives its memory back,
+// whenever we look after the command; its place in the file stays, and so no byte moves.
+static void forget_complaints(const struct command *c)
+{
+    struct stat s;
+    if (fstat(c->complaints, &s) == 0 && s.st_blocks > COMPLAINTS_HELD / 512)
+        (void)fallocate(c->complaints, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                        s.st_size - COMPLAINT_MAX);
+}
+
 int command_write(struct command *c, const void *bytes, size_t n, struct err *e)
 {
+    forget_complaints(c);
     while (n > 0 && !c->broken) {
         struct iovec part = {(void *)(uintptr_t)bytes, n};
         ssize_t done = disk_write_pipe(c->pipe, &part, 1);
@@ -154,6 +166,7 @@ int command_write(struct command *c, const void *bytes, size_t n, struct err *e)
 
 int command_read(struct command *c, void *bytes, size_t cap, size_t *ret_n, struct err *e)
 {
+    forget_complaints(c);
     for (;;) {
         ssize_t n = read(c->pipe, bytes, cap);
         if (n < 0 && errno == EINTR)
@@ -196,12 +209,14 @@ static int check_end(const struct command *c, int status, struct err *e)
 
 int command_fd(const struct command *c)
 {
+    forget_complaints(c);
     return c->pipe;
 }
 
 bool command_ended(const struct command *c)
 {
     siginfo_t info = {0};
+    forget_complaints(c);
     return waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
            info.si_pid != 0;
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -119,6 +120,47 @@ static void test_reads(void **state)
     fclose(in);
 }
 
+// The memory of all files that are in memory alone, as a command's complaints are.
+static size_t complaints_held(const struct command *c)
+{
+    size_t held = 0;
+    (void)command_fd(c); // looks after it
+    for (int fd = 3; fd < 64; fd++) {
+        char link[64], to[64] = "";
+        struct stat s;
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        if (readlink(link, to, sizeof to - 1) > 0 && strstr(to, "complaints") != NULL &&
+            fstat(fd, &s) == 0)
+            held += (size_t)s.st_blocks * 512;
+    }
+    return held;
+}
+
+// Much is written to standard error: the end of it is told, the rest not held.
+static void test_complains_much(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct command *c;
+    char byte;
+    size_t n;
+    FILE *in = tmpfile();
+    assert_non_null(in);
+    assert_int_equal(command_begin(&c,
+                                   "head -c 8000000 /dev/zero | tr '\\0' x >&2; echo; "
+                                   "read -r line; echo the end >&2; exit 4",
+                                   COMMAND_READ, fileno(in), &e),
+                     0);
+    assert_int_equal(command_read(c, &byte, 1, &n, &e), 0);
+    size_t held = complaints_held(c);
+    if (held == 0 || held > 200 << 10)
+        fail_msg("%zu bytes of complaints are held", held);
+    assert_int_equal(command_end(c, &e), TUG_EIO);
+    assert_non_null(strstr(e.text, "status 4: "));
+    assert_non_null(strstr(e.text, "xxthe end"));
+    fclose(in);
+}
+
 static void test_faults(void **state)
 {
     (void)state;
@@ -150,9 +192,9 @@ static void test_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_writes), cmocka_unit_test(test_fails),
-        cmocka_unit_test(test_abort),  cmocka_unit_test(test_reads),
-        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_writes),         cmocka_unit_test(test_fails),
+        cmocka_unit_test(test_abort),          cmocka_unit_test(test_reads),
+        cmocka_unit_test(test_complains_much), cmocka_unit_test(test_faults),
     };
     return cmocka_run_group_tests(tests, make_dir, files_end);
 }
