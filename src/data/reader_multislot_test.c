@@ -271,6 +271,7 @@ static void test_bad_slots(void **state)
         {"y:label, c1..d2:ids", "a range of slots is written as c1..c26"},
         {"y:label, c0..c99999:ids", "a range of slots is written as c1..c26"},
         {"y:label, c0..c9:ids, c1..c60000:ids", "longer than 262144 bytes together"},
+        {"c18446744073709551614..c18446744073709551615:ids", "no slot is the label"},
         {"# y:label", "no slot is named"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
