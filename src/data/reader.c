@@ -305,10 +305,22 @@ static size_t without_return(const char *line, size_t len)
     return len > 0 && line[len - 1] == '\r' ? len - 1 : len;
 }
 
+// Texts of lines end with a NUL where they are kept (kept.h): one with a NUL inside would
+// pass for several.
+static int check_text(const char *line, size_t len, struct err *e)
+{
+    return memchr(line, '\0', len) == NULL
+               ? 0
+               : err_set(e, TUG_EDATA,
+                         "the line has a byte 0, which no text has: is the file binary, "
+                         "or UTF-16?");
+}
+
 int reader_header(struct reader *r, const char *line, size_t len,
                   const struct reader_layout **ret, struct err *e)
 {
     assert(reader_has_header(r));
+    TRY(check_text(line, len, e));
     return r->ops->read_header(r, line, without_return(line, len), ret, e);
 }
 
@@ -316,5 +328,8 @@ int reader_line(const struct reader *r, const struct reader_layout *layout,
                 const char *line, size_t len, struct examples *x, struct err *e)
 {
     len = without_return(line, len);
-    return len == 0 ? 0 : r->ops->line(r, layout, line, len, x, e);
+    if (len == 0)
+        return 0;
+    TRY(check_text(line, len, e));
+    return r->ops->line(r, layout, line, len, x, e);
 }

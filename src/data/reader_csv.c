@@ -354,6 +354,11 @@ static int csv_line(const struct reader *r, const struct reader_layout *l,
     l = l != NULL ? l : c->only;
     if (l == NULL)
         return err_set(e, TUG_EDATA, "the header, a line of column names, was not read");
+    if (c->only != NULL && csv_is_header(c, line, len))
+        return err_set(e, TUG_EDATA,
+                       "the line is a header, the names of the columns, but the data was "
+                       "said to have none (--columns): remove the line, or read the data "
+                       "with its header");
     struct example new = {.weight = 1, .nnz = x->nnz};
     size_t slots = atomic_load_explicit(&c->slots, memory_order_relaxed);
     size_t most = slots + (c->has_lists ? len : 0); // words of a line

@@ -155,6 +155,8 @@ static inline bool csv_is_empty(const struct csv *c, const char *text, size_t le
     return empty;
 }
 
+// Whether a line of files without a header is the names of their columns.
+bool csv_is_header(const struct csv *c, const char *line, size_t len);
 int csv_header(struct reader *r, const char *line, size_t len,
                const struct reader_layout **ret, struct err *e);
 void csv_layout_free(struct reader_layout *l);

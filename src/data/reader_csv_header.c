@@ -235,6 +235,24 @@ static int new_layout(struct csv *c, const char *line, size_t len,
     return 0;
 }
 
+// One column alone may have its own name among its words.
+bool csv_is_header(const struct csv *c, const char *line, size_t len)
+{
+    size_t mark = mark_len(line, len);
+    const char *p = line + mark, *end = line + len;
+    const char *n = c->only->header, *stop = n + c->only->header_len;
+    for (;; p++, n++) {
+        struct field f, name;
+        p = csv_next_field(p, end, c->separator, &f, NULL);
+        n = csv_next_field(n, stop, c->separator, &name, NULL);
+        if (p == NULL || n == NULL || f.len != name.len ||
+            memcmp(f.text, name.text, f.len) != 0)
+            return false;
+        if (p == end || n == stop)
+            return p == end && n == stop && c->only->columns > 1;
+    }
+}
+
 int csv_header(struct reader *r, const char *line, size_t len,
                const struct reader_layout **ret, struct err *e)
 {
