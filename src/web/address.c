@@ -44,6 +44,19 @@ static int no_scheme(const char *text, size_t len, struct err *e)
                    (int)(len < 20 ? len : 20), text, advice);
 }
 
+// Without the query, which may have a secret. Of patterns '?' is a wildcard, and yet what
+// looks like "?name=value" is not shown.
+static size_t shown_length(const struct scheme *s, const char *text)
+{
+    size_t n = strcspn(text, "?#");
+    if (!s->patterns)
+        return n;
+    for (const char *p = strchr(text, '?'); p != NULL; p = strchr(p + 1, '?'))
+        if (p[strcspn(p, "=/")] == '=')
+            return (size_t)(p - text);
+    return strlen(text);
+}
+
 int address_parse(struct address *ret, const char *text, struct err *e)
 {
     size_t len = scheme_len(text);
@@ -64,7 +77,7 @@ int address_parse(struct address *ret, const char *text, struct err *e)
     snprintf(ret->whole, sizeof ret->whole, "%s", text);
     snprintf(ret->host, sizeof ret->host, "%.*s", (int)host_len, host);
     snprintf(ret->path, sizeof ret->path, "%s", path);
-    size_t shown = s->patterns ? strlen(text) : strcspn(text, "?#");
+    size_t shown = shown_length(s, text);
     snprintf(ret->name, sizeof ret->name, "%.*s", (int)shown, text);
     printable_make(ret->name);
     if (host_len == 0)

@@ -162,6 +162,11 @@ static void addresses(void **state)
     OK(address_parse(&a, "s3://bucket/a?b/c#d", &ok_e));
     assert_string_equal(a.path, "a?b/c#d");
     assert_string_equal(a.name, "s3://bucket/a?b/c#d");
+    struct address secret;
+    OK(address_parse(&secret, "webhdfs://h/d?delegation=SEC/RET", &ok_e));
+    assert_string_equal(secret.name, "webhdfs://h/d");
+    OK(address_parse(&secret, "webhdfs://h/day=?/hour=?", &ok_e));
+    assert_string_equal(secret.name, "webhdfs://h/day=?/hour=?");
     OK(address_with_path(&below, &a, "x\ny", &ok_e));
     assert_string_equal(below.whole, "s3://bucket/x\ny");
     assert_string_equal(below.name, "s3://bucket/x?y");
