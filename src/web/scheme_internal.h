@@ -68,10 +68,12 @@ struct web {
 
     // The answer that is being read: its next byte is `next`, those before `from` are of
     // no use, it ends with byte `to` - 1.
-    bool open, gave; // gave: some bytes of it came before it broke off
+    bool open;
     uint64_t next, from, to;
+    uint64_t given; // of it, so far
 
-    unsigned tries; // since the last time that something came
+    unsigned tries;   // since the last time that enough came
+    struct err first; // why the first of them failed
     bool mentioned;
 };
 

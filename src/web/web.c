@@ -13,7 +13,8 @@
 #include "base/log.h"
 #include "web/scheme_internal.h"
 
-enum { LIST_READ_BYTES = 64 << 10 };
+// An answer with so many bytes was worth asking for, though it broke off.
+enum { LIST_READ_BYTES = 64 << 10, ENOUGH_BYTES = 4 << 10 };
 
 static const double wait_most = 8; // between two tries
 
@@ -41,15 +42,15 @@ static int wait_a_while(struct web *r, double seconds, struct err *e)
 static int try_again(struct web *r, int rc, struct err *e)
 {
     r->open = false;
-    if (++r->tries >= web_patience.tries) {
-        if (e != NULL)
-            err_wrap(e, "cannot read '%s', tried %u times", r->a.name, r->tries);
-        return rc;
-    }
+    if (r->tries == 0 && e != NULL)
+        r->first = *e; // it names the cause; what follows may be a consequence
+    if (++r->tries >= web_patience.tries)
+        return err_set(e, rc, "cannot read '%s', tried %u times: %s", r->a.name, r->tries,
+                       r->first.text);
     if (!r->mentioned && e != NULL)
         log_warn("'%s': %s; trying again", r->a.name, e->text);
     r->mentioned = true;
-    if (r->gave)
+    if (r->given >= ENOUGH_BYTES)
         return 0; // no wait: the server answers, only the transfer broke off
     double wait = web_patience.wait * (double)(1u << (r->tries - 1));
     return wait_a_while(r, wait < wait_most ? wait : wait_most, e);
@@ -175,7 +176,7 @@ int web_get(struct web *r,
 {
     bool again = true;
     r->tries = 0;
-    r->gave = false;
+    r->given = 0;
     while (again) { // a signature has the time in it: the request is made anew
         struct http_request q = HTTP_REQUEST_INIT;
         int rc = request(arg, &q, e);
@@ -241,7 +242,7 @@ static int begin(struct web *r, uint64_t from, uint64_t to, struct err *e)
     int rc = r->a.scheme->request(&r->a, from, to, &q, e);
     r->from = from;
     r->to = to;
-    r->gave = false;
+    r->given = 0;
     if (rc == 0)
         rc = ask(r, &q, &a, false, &ok, e);
     http_request_free(&q);
@@ -279,11 +280,11 @@ static int read_some(struct web *r, char *out, size_t cap, size_t *ret_n, struct
     }
     r->next += *ret_n;
     r->from = r->next;
-    if (*ret_n > 0) {
+    r->given += *ret_n;
+    if (r->given >= ENOUGH_BYTES || r->from == r->to)
         r->tries = 0;
-        r->gave = true;
+    if (*ret_n > 0)
         return 0;
-    }
     rc = err_set(e, TUG_EIO, "the server sends fewer bytes than it says it has");
     return try_again(r, rc, e);
 }

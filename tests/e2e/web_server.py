@@ -116,6 +116,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer((500, 503)[n % 3 - 1], b"wait a moment")
         if fault == "busy" and not small:
             return self.answer(503, b"for ever")
+        if fault == "worse" and not small:
+            with lock:
+                seen["worse"] = seen.get("worse", 0) + 1
+            return self.answer(500 if seen["worse"] == 1 else 503, b"for ever")
+        if fault == "drip" and not small:
+            self.answer(status, body[:60], headers, len(body))
+            self.close_connection = True
+            return None
         if fault == "short" and len(body) > 70000:
             body = body[:70000]
             first = int(headers[0][1].split()[1].split("-")[0])

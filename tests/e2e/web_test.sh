@@ -75,13 +75,17 @@ refused() { # EXIT WORDS ADDRESS [ARGUMENTS]
 train table files/t
 train whole files/all.csv
 
-# A server that stays busy is given up, after some time: meanwhile the rest goes on.
-{
-    rc=0
-    "$tug" eval --from whole --data "http://$at/busy/all.csv" >busy 2>&1 || rc=$?
-    echo "exit $rc" >>busy
-} &
-busy=$!
+# A server that stays busy is given up, after some time, and so is one that gives a few
+# bytes at a time, without end; the first reason is told. Meanwhile the rest goes on.
+given_up=
+for fault in busy worse drip; do
+    {
+        rc=0
+        timeout 60 "$tug" eval --from whole --data "http://$at/$fault/all.csv" >$fault 2>&1 || rc=$?
+        echo "exit $rc" >>$fault
+    } &
+    given_up="$given_up $!"
+done
 
 # Each fault is of a kind that passes.
 for fault in fine flaky short cut plain200 elsewhere; do
@@ -146,9 +150,13 @@ AWS_SECRET_ACCESS_KEY=not+a/secret2 refused 4 '403 SignatureDoesNotMatch' s3://b
 AWS_SECRET_ACCESS_KEY='' refused 2 'only one is set' s3://bucket/t
 HADOOP_USER_NAME=nobody refused 4 '401 SecurityException' "webhdfs://$at/t"
 
-wait $busy
-grep -q 'tried 7 times: the server answers with status 503' busy && grep -q 'exit 4' busy ||
-    fail "busy: $(cat busy)"
+wait $given_up
+told() { # FAULT WORDS
+    grep -q "tried 7 times: $2" "$1" && grep -q 'exit 4' "$1" || fail "$1: $(cat "$1")"
+}
+told busy 'the server answers with status 503'
+told worse 'the server answers with status 500'
+told drip ''
 
 # A server that many have, where it is installed; by TLS, too, whose certificate must be known.
 nginx=$(command -v nginx || ls /usr/sbin/nginx 2>/dev/null || true)
