@@ -242,14 +242,16 @@ static bool same_files(const char *name, const char *a, const char *b)
 static const char *first_difference(const char *a, const char *b)
 {
     static char names[2][MAX_FILES][64];
-    a = e2e_newest(a), b = e2e_newest(b);
-    size_t n = files_list(a, names[0], MAX_FILES);
-    if (files_list(b, names[1], MAX_FILES) != n)
+    char at[2][FILES_PATH]; // more paths are made below than files_path remembers
+    snprintf(at[0], sizeof(at[0]), "%s", e2e_newest(a));
+    snprintf(at[1], sizeof(at[1]), "%s", e2e_newest(b));
+    size_t n = files_list(at[0], names[0], MAX_FILES);
+    if (files_list(at[1], names[1], MAX_FILES) != n)
         return "the list of files";
     for (size_t i = 0; i < n; i++)
         if (strcmp(names[0][i], names[1][i]) != 0 ||
-            !same_files(names[0][i], files_path("%s/%s", a, names[0][i]),
-                        files_path("%s/%s", b, names[1][i])))
+            !same_files(names[0][i], files_path("%s/%s", at[0], names[0][i]),
+                        files_path("%s/%s", at[1], names[1][i])))
             return names[0][i];
     return NULL;
 }
