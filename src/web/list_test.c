@@ -118,6 +118,14 @@ static void webhdfs_lists(void **state)
         STATUS(ENTRY("a", "FILE", "\"length\":\"3\",\"modificationTime\":4")),
     };
     struct seen got = {""};
+    // Many values of little text: refused before any memory is taken for them.
+    static char many[1 << 20];
+    for (size_t i = 0; i + 3 <= sizeof many; i += 3)
+        memcpy(many + i, i == 0 ? "[{}" : ",{}", 3);
+    mem_fault_after(0);
+    int rc = webhdfs_parse_list(many, sizeof many, take_name, &got, NULL);
+    mem_fault_after(-1);
+    assert_int_equal(rc, TUG_EDATA);
     OK(webhdfs_parse_list(good, strlen(good), take_name, &got, &ok_e));
     assert_string_equal(got.text, "a 3 4; 3 4 d;");
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)

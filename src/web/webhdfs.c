@@ -71,13 +71,31 @@ static bool read_entry(const json_t *o, struct webhdfs_entry *ret)
     return true;
 }
 
+// A value of JSON takes some hundred bytes of memory, and an entry has eight of text for
+// each of its own: what has less is no list, and would take many times its bytes.
+static bool has_too_many_values(const char *text, size_t n)
+{
+    size_t values = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < n; i++) {
+        if (quoted && text[i] == '\\')
+            i++;
+        else if (text[i] == '"')
+            quoted = !quoted;
+        else
+            values += !quoted && (text[i] == ',' || text[i] == '{' || text[i] == '[');
+    }
+    return values > n / 8 + 64;
+}
+
 int webhdfs_parse_list(const char *text, size_t n,
                        int (*entry)(void *arg, const struct webhdfs_entry *w,
                                     struct err *e),
                        void *arg, struct err *e)
 {
     json_begin();
-    json_t *root = n > 0 ? json_loadb(text, n, 0, NULL) : NULL;
+    bool sane = n > 0 && !has_too_many_values(text, n);
+    json_t *root = sane ? json_loadb(text, n, 0, NULL) : NULL;
     const json_t *all = json_object_get(json_object_get(root, "FileStatuses"),
                                         "FileStatus");
     int rc = json_is_array(all) ? 0 : bad(e);
