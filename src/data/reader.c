@@ -320,7 +320,6 @@ int reader_header(struct reader *r, const char *line, size_t len,
                   const struct reader_layout **ret, struct err *e)
 {
     assert(reader_has_header(r));
-    TRY(check_text(line, len, e));
     return r->ops->read_header(r, line, without_return(line, len), ret, e);
 }
 

@@ -124,9 +124,9 @@ static void binary_files(void **state)
     unsigned char bytes[4096];
     for (size_t i = 0; i < sizeof(bytes); i++)
         bytes[i] = (unsigned char)(i * 131 >> 3 ^ i);
-    static const char *const formats[][2] = {{"libsvm", "' is not a number"},
-                                             {"libffm", "' is not a number"},
-                                             {"criteo", "found 1 column between tabs"},
+    static const char *const formats[][2] = {{"libsvm", "the line has a byte 0"},
+                                             {"libffm", "the line has a byte 0"},
+                                             {"criteo", "the line has a byte 0"},
                                              {"csv", "holds a NUL byte"}};
     for (size_t i = 0; i < 4; i++) {
         files_write_bytes("data", bytes, sizeof(bytes));
