@@ -60,7 +60,7 @@ static void open_gate(void *ctx)
 static int wait_for_writer(struct save_bench *x, struct err *e)
 {
     struct timespec deadline = clock_deadline(WRITE_SECONDS);
-    if (sem_timedwait(&x->gate, &deadline) == 0 || errno == EINTR)
+    if (sem_clockwait(&x->gate, CLOCK_MONOTONIC, &deadline) == 0 || errno == EINTR)
         return 0;
     return err_set(e, TUG_EIO, "the disk has written nothing for %d seconds",
                    WRITE_SECONDS);
