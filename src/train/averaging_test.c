@@ -33,19 +33,12 @@ static void train_on(const char *text)
 
 static struct train_config config_of(const char *model)
 {
-    return (struct train_config){
-        .data = {data, 1},
-        .test = {data, 1},
-        .reader = {.format = "libffm", .loss = LOSS_LOGISTIC, .labels = true},
-        .model = training_model(model),
-        .epochs = PASSES,
-        .batch = 16,
-        .threads = 2,
-        .deterministic = true,
-        .data_in = DATA_IN_MEMORY,
-        .window_bytes = 1 << 20,
-        .keep = 1000,
-    };
+    struct train_config c = training_config(model, data);
+    c.epochs = PASSES;
+    c.threads = 2;
+    c.deterministic = true;
+    c.keep = 1000;
+    return c;
 }
 
 static void train(const struct train_config *c)

@@ -189,19 +189,10 @@ static void train_there(const struct train_config *config, uint32_t servers,
 
 static struct train_config config_of(const char *model)
 {
-    return (struct train_config){
-        .data = {data, 1},
-        .test = {data, 1},
-        .reader = {.format = "libffm", .loss = LOSS_LOGISTIC, .labels = true},
-        .model = training_model(model),
-        .epochs = 3,
-        .batch = 64,
-        .threads = 1,
-        .deterministic = true,
-        .data_in = DATA_IN_MEMORY,
-        .window_bytes = 1 << 20,
-        .keep = 1,
-    };
+    struct train_config c = training_config(model, data);
+    c.batch = 64;
+    c.deterministic = true;
+    return c;
 }
 
 static void same_part(const char *one, const char *other, const char *name)

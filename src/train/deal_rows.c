@@ -311,6 +311,8 @@ static size_t ask_heads(struct deal_rows *d, struct cursor c, uint32_t bucket,
         uint64_t count = pieces_count(d->pieces, c.file, &exact);
         if (!exact && count < 2 * c.index + 1)
             count = 2 * c.index + 1;
+        if (count > (uint64_t)1 << INDEX_BITS)
+            count = (uint64_t)1 << INDEX_BITS; // none was put behind it
         for (; c.index < count && r->n < HEADS; c.index++) {
             ret[r->n] = (struct dealt_cell){.file = c.file, .index = c.index};
             r->keys[r->n++] = key_of(bucket, c.file, c.index, 0);
@@ -327,7 +329,7 @@ static int take_heads(struct deal_rows *d, struct cursor *c, const struct dealt_
     for (size_t i = 0; i < n; i++) {
         if (at[i].file < c->file)
             continue;
-        if (!d->found[i])
+        if (at[i].file > c->file || !d->found[i]) // or a file without a last cell
             return missing(d, &at[i], e);
         TRY(add_cell(d, &at[i], r->values + i * DEAL_WIDTH, e));
         c->index = at[i].index + 1;
@@ -389,6 +391,8 @@ static int get_bucket(struct deal_rows *d, uint32_t bucket, struct err *e)
     buf_clear(&d->text);
     while (c.file < pieces_files(d->pieces)) {
         size_t first = d->n_cells, n = ask_heads(d, c, bucket, at);
+        if (n == 0)
+            return missing(d, &(struct dealt_cell){.file = c.file, .index = c.index}, e);
         TRY(pull_rows(d, &d->requests[0], e));
         TRY(take_heads(d, &c, at, n, e));
         TRY(fill_cells(d, bucket, first, e));

@@ -59,15 +59,7 @@ static void write_rows(void)
 
 static void open_model(struct parameters *p)
 {
-    struct model_options o = training_model("lr");
-    assert_int_equal(parameters_open(p, &o, NULL), 0);
-    for (uint64_t key = 0; key < FEATURES; key++) {
-        uint32_t id;
-        assert_int_equal(parameters_resolve_new(p, &key, 1, &id), 0);
-        float *row = table_row(table_slabs(p->sparse), id);
-        row[0] = weight_of(key);
-        row[p->model.accessor.count] = 1;
-    }
+    training_linear(p, FEATURES, weight_of);
     *p->blocks[0] = 0.5f;
 }
 

@@ -28,15 +28,15 @@ static unsigned draw(unsigned below)
     return (unsigned)random_below(3, 2, n++, below);
 }
 
-static double weight_of(uint64_t key)
+static float weight_of(uint64_t key)
 {
-    return key < FEATURES ? (double)(random_f32(5, 1, key) * 4 - 2) : 0;
+    return key < FEATURES ? random_f32(5, 1, key) * 4 - 2 : 0;
 }
 
 static void add(FILE *f, struct row *r, unsigned slot, unsigned key, bool half)
 {
     fprintf(f, " %u:%u:%s", slot, key, half ? "0.5" : "1");
-    r->part[slot] += weight_of(key) * (half ? 0.5 : 1);
+    r->part[slot] += (double)weight_of(key) * (half ? 0.5 : 1);
 }
 
 static void write_rows(void)
@@ -56,19 +56,6 @@ static void write_rows(void)
         fputc('\n', f);
     }
     assert_int_equal(fclose(f), 0);
-}
-
-static void open_model(struct parameters *p)
-{
-    struct model_options o = training_model("lr");
-    assert_int_equal(parameters_open(p, &o, NULL), 0);
-    for (uint64_t key = 0; key < FEATURES; key++) {
-        uint32_t id;
-        assert_int_equal(parameters_resolve_new(p, &key, 1, &id), 0);
-        float *row = table_row(table_slabs(p->sparse), id);
-        row[0] = (float)weight_of(key);
-        row[p->model.accessor.count] = 1;
-    }
 }
 
 static int run(struct team *team, const struct parameters *p, const char *only,
@@ -149,7 +136,7 @@ static void test_each(void **state)
     struct importance one, many;
     struct metrics all, same;
     struct team *alone = training_team(1), *team = training_team(3);
-    open_model(&p);
+    training_linear(&p, FEATURES, weight_of);
     assert_int_equal(run(alone, &p, NULL, &one, &all), 0);
     assert_int_equal(one.n, 4); // of slot 3 there is nothing
     for (unsigned s = 0; s < SLOTS; s++)
@@ -179,7 +166,7 @@ static void test_named(void **state)
     struct importance m;
     struct metrics all;
     struct team *team = training_team(2);
-    open_model(&p);
+    training_linear(&p, FEATURES, weight_of);
     assert_int_equal(run(team, &p, "1,1+0", &m, &all), 0);
     assert_int_equal(m.n, 2);
     assert_line(&m, "1", 2, 1);
@@ -198,7 +185,7 @@ static void test_failing_allocations(void **state)
     struct importance m;
     struct metrics all;
     struct team *team = training_team(1);
-    open_model(&p);
+    training_linear(&p, FEATURES, weight_of);
     FAIL_EACH_ALLOCATION(run(team, &p, NULL, &m, &all), importance_free(&m));
     parameters_close(&p);
     team_close(team);

@@ -230,7 +230,7 @@ uint64_t remote_options_hash(const struct train_config *c)
                         (double)rules[i]->n0, (double)rules[i]->beta,
                         (double)rules[i]->beta1, (double)rules[i]->beta2);
     if (rc == 0)
-        rc = buf_printf(&b, " %u %d", k->geo, k->together);
+        rc = buf_printf(&b, " %u %d %d", k->geo, k->together, k->rules);
     if (rc == 0 && k->shuffle)
         rc = buf_printf(&b, " shuffle %s", k->shuffle_by != NULL ? k->shuffle_by : "");
     if (rc == 0 && c->table != NULL)

@@ -18,18 +18,9 @@ static const char *data[1];
 
 static struct train_config config_of(const char *model, int threads)
 {
-    return (struct train_config){
-        .data = {data, 1},
-        .test = {data, 1},
-        .reader = {.format = "libffm", .loss = LOSS_LOGISTIC, .labels = true},
-        .model = training_model(model),
-        .epochs = 3,
-        .batch = 16,
-        .threads = threads,
-        .data_in = DATA_IN_MEMORY,
-        .window_bytes = 1 << 20,
-        .keep = 1,
-    };
+    struct train_config c = training_config(model, data);
+    c.threads = threads;
+    return c;
 }
 
 static void train(const struct train_config *c)

@@ -50,6 +50,35 @@ struct model_options training_model(const char *name)
     return training_model_by(name, RULE_ADAGRAD);
 }
 
+struct train_config training_config(const char *model, const char *const *data)
+{
+    return (struct train_config){
+        .data = {data, 1},
+        .test = {data, 1},
+        .reader = {.format = "libffm", .loss = LOSS_LOGISTIC, .labels = true},
+        .model = training_model(model),
+        .epochs = 3,
+        .batch = 16,
+        .threads = 1,
+        .data_in = DATA_IN_MEMORY,
+        .window_bytes = 1 << 20,
+        .keep = 1,
+    };
+}
+
+void training_linear(struct parameters *p, uint64_t n, float (*weight)(uint64_t key))
+{
+    struct model_options o = training_model("lr");
+    assert_int_equal(parameters_open(p, &o, NULL), 0);
+    for (uint64_t key = 0; key < n; key++) {
+        uint32_t id;
+        assert_int_equal(parameters_resolve_new(p, &key, 1, &id), 0);
+        float *row = table_row(table_slabs(p->sparse), id);
+        row[0] = weight(key);
+        row[p->model.accessor.count] = 1;
+    }
+}
+
 struct team *training_team(int threads)
 {
     struct team *t;
