@@ -38,10 +38,9 @@ static const struct option options[] = {
      "examples first"},
     {"top", U64_AT(top, "N", "20", 1, 1000000000), "how many values --by prints"},
     {"importance", FLAG_AT(importance),
-     "also what each column is worth: the AUC that is lost, and the logloss that is "
-     "gained, "
-     "when examples have the features of that column of another example, drawn by the "
-     "model's seed. Holds the data in memory"},
+     "also print what each column is worth: the AUC lost and the logloss gained when "
+     "every example has that column's features of another, random example. Holds the "
+     "data in memory"},
     {"only", STRING_AT(only, "COLUMN,..."),
      "with --importance: only of these columns, and of several together, as in a,b+c"},
     {"json", FLAG_AT(json), "the last line of standard output is one JSON object"},

@@ -44,11 +44,9 @@ static const struct option options[] = {
     {"json", FLAG_AT(json),
      "each line is a JSON object: \"prediction\", and the columns of --keep"},
     {"explain", FLAG_AT(explain),
-     "instead of a line for each prediction what it is made of: the bias, what each "
-     "feature adds (linear), what the pairs that it is in add (pairs), by how much "
-     "layers "
-     "add less without it (layers; these are differences and do not add up), and by how "
-     "much the score changes when it is left out, by which features are sorted. With "
+     "take each prediction apart: the bias, and for each feature its linear term, what "
+     "its pairs add, and how much less the layers add without it (a difference: these do "
+     "not add up). Features are sorted by how much the score changes without them. With "
      "--json one object a line"},
     {"top", U64_AT(top, "N", "10", 0, 1000000),
      "with --explain: how many pairs are shown, those that add or take most"},

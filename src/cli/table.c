@@ -63,9 +63,8 @@ static const struct option options[] = {
      "export: a shell command that the text goes through; import: one that each file "
      "comes through. One that fails is an error, and nothing is written"},
     {"by", .group = "Looking", CHOICE_AT(by, TABLE_TOP_BY, "weight"),
-     "top: what is large: the weight (of several, their length), the length of the "
-     "vector, "
-     "or the shows, in a model the updates"},
+     "top: sort rows by the weight (of several, by their length), by the length of the "
+     "vector, or by shows (in a model: updates)"},
     {"top", U64_AT(top, "N", "20", 1, 10000000), "top: how many rows are printed"},
     {"json", FLAG_AT(json), "list, stat, top: one JSON object"},
     {TOOL_SCHEDULER_OPTION},

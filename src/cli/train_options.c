@@ -48,11 +48,9 @@ static const struct option options[] = {
      "also the AUC by group (gauc) of --test and --valid, such as by "
      "user. " GROUP_COLUMNS},
     {"merge-ids", STRING_AT(merge_ids, "COLUMN:N"),
-     "the N lines with the same text in this column are one example, which has the slots "
-     "of all of them; ids of another number of lines, and lines that have the same slot, "
-     "are left out and counted. Of --test and --valid, too, and of eval of the model. "
-     "Data "
-     "in memory only"},
+     "join the N lines with the same text in this column into one example with the slots "
+     "of all of them; ids with another number of lines, and lines with the same slot, "
+     "are left out and counted. Also for --test, --valid and eval. Data in memory only"},
     {"max-bad-lines", U64_AT(max_bad_lines, "N", "0", 0, 0),
      "how many lines that cannot be read are skipped and counted before training gives "
      "up"},
@@ -80,7 +78,7 @@ static const struct option options[] = {
     {"missing", STRING_AT(missing, "WORD,..."),
      "words that stand for an empty cell, as NA,null"},
     {"cross-columns", STRING_AT(cross_columns, "COLUMN*COLUMN,..."),
-     "two or three columns whose words together are a further feature"},
+     "two or three columns whose words in combination are one more feature"},
     {"columns", STRING_AT(columns, "NAME,..."),
      "names of the columns of files that have no header"},
     {"weight-column", STRING_AT(weight_column, "COLUMN"),
@@ -114,8 +112,8 @@ static const struct option options[] = {
     {"pooling", CHOICE_AT(pooling, "sum mean", "sum"),
      "what becomes of the vectors of several features of a field"},
     {"data-norm", FLAG_AT(data_norm),
-     "numbers of the data less their mean, by their spread, as both are in what was "
-     "trained on (csv's --numeric, multislot's dense slots)"},
+     "subtract from each number its mean and divide it by its spread, both over the "
+     "examples trained on (csv: --numeric; multislot: dense slots)"},
     {"batch-norm", FLAG_AT(batch_norm),
      "normalise each unit over the examples that are computed together (Ioffe & Szegedy "
      "2015)"},
