@@ -23,8 +23,9 @@ target_compile_definitions(tug_flags INTERFACE _GNU_SOURCE TUG_VERSION="${PROJEC
 # No contraction and no value-changing mathematics: the same bits on every CPU.
 target_compile_options(
   tug_flags
-  INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wvla -Wmissing-prototypes -Wstrict-prototypes
-            -Wno-sign-conversion -ffp-contract=off -fno-math-errno -fno-trapping-math
+  INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wvla -Wno-sign-conversion
+            $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes$<SEMICOLON>-Wstrict-prototypes>
+            -ffp-contract=off -fno-math-errno -fno-trapping-math
             $<$<BOOL:${TUG_WERROR}>:-Werror> $<$<CONFIG:Release>:-O3>)
 if(TUG_SANITIZE)
   set(TUG_SANITIZERS -fsanitize=${TUG_SANITIZE})

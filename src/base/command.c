@@ -1,6 +1,11 @@
 // Shell commands that bytes go through. Each is a process group of its own, so that one
 // that is given up is ended with all that it has started.
 //
+// The group's leader is its keeper, a shell that waits for the end of a pipe whose other
+// end only this process has: should this process be killed, the keeper kills the group. (A
+// death signal of prctl would reach the command and not what it has started, and it comes
+// when the thread ends that started the command, which need not be the one that reads.)
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "base/command.h"
 
@@ -28,31 +33,56 @@ enum { COMPLAINT_MAX = 400, COMPLAINTS_HELD = 64 << 10 };
 struct command {
     char *text;
     enum command_way way;
-    pid_t pid; // 0: it does not run
-    int pipe;  // our end
+    pid_t pid;    // 0: it does not run
+    pid_t keeper; // and the group; 0: there is none
+    int leash;    // the keeper's pipe
+    int pipe;     // our end
     int complaints;
     bool broken; // it does not read any more
 };
 
 extern char **environ;
 
+static int wait_for(pid_t pid)
+{
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return status;
+}
+
+// What the command has left running may go on.
+static void release_keeper(struct command *c)
+{
+    struct iovec line = {(void *)(uintptr_t) "\n", 1};
+    if (c->keeper == 0)
+        return;
+    (void)disk_write_pipe(c->leash, &line, 1); // it may be gone
+    close(c->leash);
+    c->leash = -1;
+    wait_for(c->keeper);
+    c->keeper = 0;
+}
+
 static void command_free(struct command *c)
 {
     if (c == NULL)
         return;
-    if (c->pipe >= 0)
-        close(c->pipe);
-    if (c->complaints >= 0)
-        close(c->complaints);
+    release_keeper(c);
+    const int fds[] = {c->pipe, c->complaints, c->leash};
+    for (size_t i = 0; i < sizeof(fds) / sizeof(*fds); i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
     mem_free(c->text);
     mem_free(c);
 }
 
-// Its end of the pipe and `fd` in their places; signals as a new process has them.
-static int spawn(struct command *c, int end, int fd)
+// A shell with these descriptors as its first three, in a process group (0: its own), with
+// signals as a new process has them.
+static int spawn(pid_t *ret, char *text, const int fds[3], pid_t group)
 {
     static const char shell[] = "/bin/sh";
-    char *arguments[] = {(char *)"sh", (char *)"-c", c->text, NULL};
+    char *arguments[] = {(char *)"sh", (char *)"-c", text, NULL};
     posix_spawn_file_actions_t files;
     posix_spawnattr_t how;
     sigset_t none, usual;
@@ -67,17 +97,15 @@ static int spawn(struct command *c, int end, int fd)
         posix_spawn_file_actions_destroy(&files);
         return rc;
     }
-    bool writes = c->way == COMMAND_WRITE;
-    rc |= posix_spawn_file_actions_adddup2(&files, writes ? end : fd, 0);
-    rc |= posix_spawn_file_actions_adddup2(&files, writes ? fd : end, 1);
-    rc |= posix_spawn_file_actions_adddup2(&files, c->complaints, 2);
+    for (int i = 0; i < 3; i++)
+        rc |= posix_spawn_file_actions_adddup2(&files, fds[i], i);
     rc |= posix_spawnattr_setflags(&how, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
                                              POSIX_SPAWN_SETSIGDEF);
-    rc |= posix_spawnattr_setpgroup(&how, 0);
+    rc |= posix_spawnattr_setpgroup(&how, group);
     rc |= posix_spawnattr_setsigmask(&how, &none);
     rc |= posix_spawnattr_setsigdefault(&how, &usual);
     if (rc == 0)
-        rc = posix_spawn(&c->pid, shell, &files, &how, arguments, environ);
+        rc = posix_spawn(ret, shell, &files, &how, arguments, environ);
     posix_spawnattr_destroy(&how);
     posix_spawn_file_actions_destroy(&files);
     return rc;
@@ -93,26 +121,63 @@ static int move_up(int fd)
     return moved;
 }
 
+static void close_all(const int *fds, size_t n)
+{
+    int error = errno;
+    for (size_t i = 0; i < n; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    errno = error;
+}
+
+// A pipe, whose ends are none of 0 to 2. False: errno says why.
+static bool open_pipe(int ends[2])
+{
+    ends[0] = ends[1] = -1;
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return false;
+    ends[0] = move_up(ends[0]);
+    ends[1] = move_up(ends[1]);
+    return ends[0] >= 0 && ends[1] >= 0;
+}
+
+// It kills the group, itself included, unless it is let go.
+static int start_keeper(struct command *c)
+{
+    static char text[] = "read -r line && exit; kill -9 0";
+    int ends[2];
+    bool open = open_pipe(ends);
+    c->leash = ends[1];
+    if (open) {
+        const int fds[3] = {ends[0], c->complaints, c->complaints};
+        errno = spawn(&c->keeper, text, fds, 0);
+        open = errno == 0;
+    }
+    close_all(ends, 1);
+    return open ? 0 : -1;
+}
+
+static int start_command(struct command *c, int fd)
+{
+    int ends[2], other = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    bool writes = c->way == COMMAND_WRITE, open = open_pipe(ends) && other >= 0;
+    int end = ends[!writes];
+    c->pipe = ends[writes];
+    if (open) {
+        const int fds[3] = {writes ? end : other, writes ? other : end, c->complaints};
+        errno = spawn(&c->pid, c->text, fds, c->keeper);
+        open = errno == 0;
+    }
+    close_all((const int[]){end, other}, 2);
+    return open ? 0 : -1;
+}
+
 static int start(struct command *c, int fd, struct err *e)
 {
-    int ends[2];
     c->complaints = move_up(memfd_create("complaints", MFD_CLOEXEC));
-    if (c->complaints < 0 || pipe2(ends, O_CLOEXEC) != 0)
-        return err_sys(e, TUG_EIO, "cannot run '%s'", c->text);
-    bool writes = c->way == COMMAND_WRITE;
-    c->pipe = move_up(ends[writes]);
-    int end = move_up(ends[!writes]), other = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    if (c->pipe < 0 || end < 0 || other < 0)
-        errno = EMFILE;
-    else
-        errno = spawn(c, end, other);
-    int error = errno;
-    if (end >= 0)
-        close(end);
-    if (other >= 0)
-        close(other);
-    errno = error;
-    return error == 0 ? 0 : err_sys(e, TUG_EIO, "cannot run '%s'", c->text);
+    return c->complaints >= 0 && start_keeper(c) == 0 && start_command(c, fd) == 0
+               ? 0
+               : err_sys(e, TUG_EIO, "cannot run '%s'", c->text);
 }
 
 int command_begin(struct command **ret, const char *text, enum command_way way, int fd,
@@ -121,7 +186,7 @@ int command_begin(struct command **ret, const char *text, enum command_way way, 
     struct command *c = mem_zalloc(sizeof(*c));
     if (c == NULL)
         return err_nomem(e, "a command");
-    c->pipe = c->complaints = -1;
+    c->pipe = c->complaints = c->leash = -1;
     c->way = way;
     c->text = mem_strdup(text);
     int rc = c->text == NULL ? err_nomem(e, "a command") : start(c, fd, e);
@@ -221,19 +286,11 @@ bool command_ended(const struct command *c)
            info.si_pid != 0;
 }
 
-static int wait_for(struct command *c)
-{
-    int status = 0;
-    while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    return status;
-}
-
 int command_end(struct command *c, struct err *e)
 {
     close(c->pipe);
     c->pipe = -1;
-    int rc = check_end(c, wait_for(c), e);
+    int rc = check_end(c, wait_for(c->pid), e);
     command_free(c);
     return rc;
 }
@@ -242,8 +299,8 @@ void command_abort(struct command *c)
 {
     if (c == NULL)
         return;
-    kill(-c->pid, SIGKILL);
-    wait_for(c);
+    kill(-c->keeper, SIGKILL);
+    wait_for(c->pid);
     command_free(c);
 }
 

@@ -20,7 +20,8 @@ enum command_way { COMMAND_WRITE, COMMAND_READ };
 
 struct command;
 
-// Runs `text` by /bin/sh. `fd` is its other end, borrowed: its standard output
+// Runs `text` by /bin/sh. Should this process be killed, it is, with all that it has
+// started. `fd` is its other end, borrowed: its standard output
 // (COMMAND_WRITE) or input (COMMAND_READ).
 int command_begin(struct command **ret, const char *text, enum command_way way, int fd,
                   struct err *e);

@@ -26,9 +26,9 @@ static atomic_int max_level = LOG_INFO;
 static pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER;
 static int file_fd = -1; // under file_lock
 
-void log_set_level(enum log_level level)
+enum log_level log_set_level(enum log_level level)
 {
-    atomic_store(&max_level, (int)level);
+    return (enum log_level)atomic_exchange(&max_level, (int)level);
 }
 
 bool log_shows(enum log_level level)

@@ -11,7 +11,7 @@
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
-void log_set_level(enum log_level level);
+enum log_level log_set_level(enum log_level level); // gives what it was
 bool log_shows(enum log_level level); // whether messages of that level are written
 
 // Lines also go to the end of this file, with their times. NULL: no more.

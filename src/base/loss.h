@@ -8,6 +8,9 @@
 enum loss { LOSS_LOGISTIC, LOSS_SQUARED };
 #define LOSS_NAMES "logistic squared" // in this order, as they are typed
 
+// Labels of an example (multi-task learning), at most.
+enum { LABELS_MAX = 8 };
+
 static inline const char *loss_name(enum loss loss)
 {
     return loss == LOSS_SQUARED ? "squared" : "logistic";

@@ -96,7 +96,7 @@ static bool family_has_env(const struct option_table *t, const char *name, size_
 {
     if (table_has_env(t, name, len))
         return true;
-    for (const struct option_table *const *f = t->family; f && *f; f++)
+    for (const struct option_table *const *f = options_family; f && *f; f++)
         if (table_has_env(*f, name, len))
             return true;
     return len == 10 && memcmp(name, "TUG_CONFIG", len) == 0;
@@ -437,4 +437,17 @@ bool options_given(const struct options *o, const char *name)
 {
     size_t i = option_find(o->table, name, strlen(name));
     return i != OPTION_NONE && o->origin[i].giver.source != OPTION_DEFAULT;
+}
+
+const char *options_given_of_group(const struct options *o, const char *group)
+{
+    const char *heading = "";
+    for (size_t i = 0; i < o->table->n_options; i++) {
+        const struct option *opt = &o->table->options[i];
+        if (opt->group != NULL)
+            heading = opt->group;
+        if (strcmp(heading, group) == 0 && o->origin[i].giver.source != OPTION_DEFAULT)
+            return opt->name;
+    }
+    return NULL;
 }

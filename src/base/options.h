@@ -79,10 +79,6 @@ struct option_table {
     size_t n_options;
     // The list option that plain words go to; NULL: plain words are errors.
     const char *operands;
-    // All commands' tables, NULL at the end; NULL: only this one. Names of other
-    // commands' options in the environment and sections of other commands in the YAML
-    // file are left alone.
-    const struct option_table *const *family;
     // The choice whose words stand for settings of other options, and those of each word, as
     // "epochs=1 lr=0.05": values for what nobody gives otherwise. The first word has none.
     const char *preset;
@@ -98,6 +94,11 @@ enum option_source {
 };
 
 struct options;
+
+// The tables of all commands of this program, NULL at the end, which it sets when it begins;
+// NULL: there is one. Names of other commands' options in the environment and sections of
+// other commands in the YAML file are left alone.
+extern const struct option_table *const *options_family;
 
 // Flags of options_parse: required options may be missing.
 enum { OPTIONS_INCOMPLETE = 1 };
@@ -121,6 +122,8 @@ const char *options_place(const struct options *o, size_t i);
 int options_text(const struct options *o, size_t i, struct buf *b);
 bool options_given(const struct options *o,
                    const char *name); // by anything but the default
+// The first of those under this heading that is given, likewise; NULL: none is.
+const char *options_given_of_group(const struct options *o, const char *group);
 
 // Manual text from the table: for the terminal, and as scdoc source of a man page.
 int options_help(const struct option_table *t, struct buf *b);

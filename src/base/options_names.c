@@ -36,12 +36,14 @@ size_t option_find(const struct option_table *t, const char *name, size_t len)
     return OPTION_NONE;
 }
 
+const struct option_table *const *options_family;
+
 const struct option_table *option_family_find(const struct option_table *t,
                                               const char *command)
 {
     if (strcmp(t->command, command) == 0)
         return t;
-    for (const struct option_table *const *f = t->family; f && *f; f++)
+    for (const struct option_table *const *f = options_family; f && *f; f++)
         if (strcmp((*f)->command, command) == 0)
             return *f;
     return NULL;

@@ -96,7 +96,6 @@ static const struct option_table table = {
     .examples = "tug train --data a.gz   # the least",
     .options = list,
     .n_options = sizeof(list) / sizeof(*list),
-    .family = family,
 };
 
 enum { DATA, OUT, EPOCHS, LR, MODEL, WINDOW, SHUFFLE, JSON, SEED };
@@ -165,6 +164,16 @@ static void test_defaults(void **state)
     assert_string_equal(text_of(EPOCHS), "10");
     assert_string_equal(text_of(OUT), "");
     assert_false(options_given(o, "epochs"));
+    assert_null(options_given_of_group(o, "Training"));
+}
+
+// Of a group, whose heading stands at its first option, the first that is given.
+static void test_groups(void **state)
+{
+    (void)state;
+    assert_int_equal(PARSE("--lr", "1e-3", "--out", "x", "--json"), 0);
+    assert_string_equal(options_given_of_group(o, "Data"), "out");
+    assert_string_equal(options_given_of_group(o, "Training"), "lr");
 }
 
 static void test_words(void **state)
@@ -189,6 +198,9 @@ static void test_words(void **state)
     assert_string_equal(options_place(o, LR), "command line");
     assert_string_equal(text_of(LR), "1e-3");
     assert_true(options_given(o, "lr"));
+    assert_string_equal(options_given_of_group(o, "Data"), "data");
+    assert_string_equal(options_given_of_group(o, "Training"), "epochs");
+    assert_null(options_given_of_group(o, "Saving")); // there is none
     assert_int_equal(
         PARSE("--set", "epochs=3", "--set=data=x", "--json=off", "--epochs", "4"), 0);
     assert_int_equal(v.epochs, 4);
@@ -506,8 +518,10 @@ static void test_no_memory(void **state)
 
 int main(void)
 {
+    options_family = family;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_defaults, teardown),
+        cmocka_unit_test_teardown(test_groups, teardown),
         cmocka_unit_test_teardown(test_words, teardown),
         cmocka_unit_test_teardown(test_suggestions, teardown),
         cmocka_unit_test_teardown(test_bad_values, teardown),

@@ -4,6 +4,7 @@
 #include "data/block.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 enum { MASK_SLOTS = 64, GROUP = 1 << BLOCK_GROUP_BITS };
@@ -137,9 +138,13 @@ static bool offsets_fit(const struct block *b, const struct examples *x)
 static void plan_labels(struct block_plan *p, const struct examples *x)
 {
     p->label_bits = true;
-    for (size_t i = 0; i < x->n; i++) {
-        p->block.positives += x->label[i] > 0;
-        p->label_bits &= x->label[i] == 0 || x->label[i] == 1;
+    p->block.labels = (uint8_t)x->labels;
+    for (size_t i = 0; i < x->n; i++)
+        p->block.positives += x->label[i * x->labels] > 0;
+    for (size_t i = 0; i < x->n * x->labels; i++) {
+        bool missing = x->labels > 1 && isnan(x->label[i]);
+        p->block.label_gaps |= missing;
+        p->label_bits &= missing || x->label[i] == 0 || x->label[i] == 1;
     }
 }
 
@@ -178,6 +183,11 @@ static int kind_of_starts(const struct block *b, const struct examples *x)
     return offsets_fit(b, x) ? STARTS_GROUPED : STARTS_WIDE;
 }
 
+static size_t label_planes(const struct block *b)
+{
+    return (size_t)b->labels << b->label_gaps;
+}
+
 // The order of the parts in memory, once for measuring and once for the pointers.
 static void lay_out(struct block *b, const struct block_plan *p, const struct examples *x,
                     struct layout *l)
@@ -190,9 +200,9 @@ static void lay_out(struct block *b, const struct block_plan *p, const struct ex
     if (starts == STARTS_GROUPED)
         b->offset = lay(l, x->n + 1, sizeof *b->offset);
     if (p->label_bits)
-        b->label_bits = lay(l, x->n / 8 + 1, 1);
+        b->label_bits = lay(l, label_planes(&p->block), x->n / 8 + 1);
     else
-        b->label_values = lay(l, x->n, sizeof(float));
+        b->label_values = lay(l, x->n * x->labels, sizeof(float));
     if (p->weights)
         b->weights = lay(l, x->n, sizeof(float));
     if (b->n_codes > 0)
@@ -302,15 +312,29 @@ static void pack_records(const struct block *b, struct block_codes *codes,
     memset(to, 0, BLOCK_PADDING);
 }
 
+// Of label t; and which examples lack it.
+static void pack_plane(const struct block *b, const struct examples *x, uint32_t t,
+                       uint8_t *bits)
+{
+    uint8_t *gaps = bits + b->labels * block_plane(b);
+    for (size_t i = 0; i < x->n; i++) {
+        float label = x->label[i * x->labels + t];
+        bits[i / 8] |= (uint8_t)((label > 0) << (i % 8));
+        if (b->label_gaps)
+            gaps[i / 8] |= (uint8_t)(isnan(label) << (i % 8));
+    }
+}
+
 static void pack_labels(const struct block *b, const struct examples *x)
 {
     uint8_t *bits = WRITABLE(uint8_t, b->label_bits);
     if (bits == NULL) {
-        memcpy(WRITABLE(float, b->label_values), x->label, x->n * sizeof *x->label);
+        memcpy(WRITABLE(float, b->label_values), x->label,
+               x->n * x->labels * sizeof *x->label);
     } else {
-        memset(bits, 0, x->n / 8 + 1);
-        for (size_t i = 0; i < x->n; i++)
-            bits[i / 8] |= (uint8_t)((x->label[i] > 0) << (i % 8));
+        memset(bits, 0, label_planes(b) * block_plane(b));
+        for (uint32_t t = 0; t < x->labels; t++, bits += block_plane(b))
+            pack_plane(b, x, t, bits);
     }
     if (b->weights != NULL)
         memcpy(WRITABLE(float, b->weights), x->weight, x->n * sizeof *x->weight);

@@ -7,11 +7,13 @@
 // are below 64,
 //   they are a bit mask before the ids (left out when all examples have the same); else
 //   they are bytes or 16-bit numbers behind the ids;
-// - values are floats, absent when all are 1; where there are few different ones, they are
-//   bytes that number them.
+// - values are floats, absent when all are 1; where there are few different ones, they
+//   are bytes that number them.
 // Records begin at i * record_bytes when all are equally long, else where two arrays say:
 // a 32-bit base for every 16 examples and a 16-bit offset for each (or a 32-bit number
-// for each, when an offset does not fit). Labels are bits when all are 0 or 1.
+// for each, when an offset does not fit). Labels are bits when all are 0 or 1: a plane of
+// bits for each label of an example, and if some of several are missing (NaN) behind them
+// one for each, of those that are.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_BLOCK_H
@@ -40,9 +42,11 @@ struct block {
     const float *codes; // the different values; NULL: they are floats
     uint64_t mask;
     uint64_t first;            // number of its first example in the data set
+    uint8_t labels;            // of an example
+    bool label_gaps;           // some are missing
     const uint8_t *label_bits; // NULL: label_values
-    const float *label_values;
-    const float *weights; // NULL: all 1
+    const float *label_values; // those of an example one behind the other
+    const float *weights;      // NULL: all 1
 
     uint32_t n, nnz, positives, max_slot;
     uint32_t file;
@@ -84,10 +88,20 @@ static inline uint32_t block_record(const struct block *b, uint32_t i)
     return b->offset == NULL ? b->base[i] : b->base[i >> BLOCK_GROUP_BITS] + b->offset[i];
 }
 
-static inline float block_label(const struct block *b, uint32_t i)
+static inline size_t block_plane(const struct block *b) // bytes
 {
-    return b->label_bits != NULL ? (float)(b->label_bits[i >> 3] >> (i & 7) & 1)
-                                 : b->label_values[i];
+    return b->n / 8 + 1;
+}
+
+// Label number t of example i.
+static inline float block_label(const struct block *b, uint32_t i, uint32_t t)
+{
+    if (b->label_bits == NULL)
+        return b->label_values[(size_t)i * b->labels + t];
+    const uint8_t *bits = b->label_bits + t * block_plane(b) + (i >> 3);
+    if (b->label_gaps && bits[b->labels * block_plane(b)] >> (i & 7) & 1)
+        return __builtin_nanf("");
+    return (float)(*bits >> (i & 7) & 1);
 }
 
 // Features of the example whose record has `bytes`.

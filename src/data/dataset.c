@@ -127,14 +127,24 @@ static int batch_room_n(struct batch *b, size_t n, bool weights)
             return TUG_ENOMEM;
     if (n <= b->cap_n && b->start != NULL)
         return 0;
-    if (!grow(&b->label, cap, sizeof *b->label) ||
-        !grow(&b->start, cap + 1, sizeof *b->start))
+    if (!grow(&b->start, cap + 1, sizeof *b->start))
         return TUG_ENOMEM;
     if (!weights) { // its size would be unknown
         mem_free(b->weight_memory);
         b->weight_memory = NULL;
     }
     b->cap_n = cap;
+    return 0;
+}
+
+static int batch_room_labels(struct batch *b, uint32_t labels)
+{
+    b->labels = labels;
+    if (b->cap_n * labels <= b->cap_labels)
+        return 0;
+    if (!grow(&b->label, b->cap_n * labels, sizeof *b->label))
+        return TUG_ENOMEM;
+    b->cap_labels = b->cap_n * labels;
     return 0;
 }
 
@@ -165,7 +175,8 @@ static int gather_one(const struct dataset *d, uint64_t example, struct batch *b
         TRY(batch_room_nnz(b, b->nnz + k, d->has_values));
     block_unpack(from, at, k, b->id + b->nnz, b->slot + b->nnz,
                  d->has_values ? b->value_memory + b->nnz : NULL);
-    b->label[b->n] = block_label(from, i);
+    for (uint32_t t = 0; t < b->labels; t++)
+        b->label[b->n * b->labels + t] = block_label(from, i, t);
     if (d->has_weights)
         b->weight_memory[b->n] = from->weights != NULL ? from->weights[i] : 1;
     b->nnz += k;
@@ -177,6 +188,7 @@ int batch_reserve(const struct dataset *d, struct batch *b, size_t n, size_t nnz
 {
     b->n = b->nnz = 0;
     TRY(batch_room_n(b, n, d->has_weights));
+    TRY(batch_room_labels(b, d->labels));
     TRY(batch_room_nnz(b, nnz, d->has_values));
     b->start[0] = 0;
     b->weight = d->has_weights ? b->weight_memory : NULL;

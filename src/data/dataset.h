@@ -37,7 +37,7 @@ struct dataset_options {
     uint64_t max_bad_lines; // of the run
     uint64_t *bad_lines;    // counts skipped lines of the run; not NULL
     // For predictions, which are wanted of every line: one that is skipped becomes an
-    // example without features whose label is NaN.
+    // example without features whose labels are NaN.
     bool hold_places;
     // The texts of these columns ("a,b"; NULL: none) stay with the examples; and the
     // option that asks for them, for messages.
@@ -61,21 +61,22 @@ int dataset_load_piece(struct dataset **ret, const struct dataset_options *o,
                        struct pieces *p, uint32_t file, uint64_t index, struct err *e);
 void dataset_close(struct dataset *d); // NULL is fine
 
-// Lets the first file's header decide the schema, if that is still open.
+// Lets the first file's first lines decide what is open of the schema.
 int dataset_decide_schema(struct reader *r, const struct pieces *p, struct err *e);
 
 uint64_t dataset_size(const struct dataset *d);      // examples
 uint64_t dataset_features(const struct dataset *d);  // in all
 uint64_t dataset_bytes(const struct dataset *d);     // memory held
-uint64_t dataset_positives(const struct dataset *d); // labels > 0
+uint64_t dataset_positives(const struct dataset *d); // whose first label is > 0
 uint32_t dataset_slots(const struct dataset *d);     // highest slot + 1
 bool dataset_at_end(const struct dataset *d); // nothing of the source is left behind it
 
 // A batch of unpacked examples; grows as needed, reused from batch to batch.
 struct batch {
     size_t n, nnz;
-    size_t cap_n, cap_nnz;
-    float *label;
+    size_t cap_n, cap_nnz, cap_labels;
+    uint32_t labels; // of an example
+    float *label;    // those of an example one behind the other; NaN: it is missing
     float *weight;   // NULL: all 1
     uint32_t *start; // n + 1
     uint32_t *id;

@@ -27,6 +27,7 @@ struct dataset {
     const struct pieces *pieces;
     uint64_t offset;
     uint32_t slots;
+    uint32_t labels; // of an example
     uint64_t size, features, positives;
 
     struct region *region;

@@ -22,9 +22,7 @@
 
 #include "base/alloc.h"
 #include "data/dataset_internal.h"
-#include "data/dataset_merge.h"
 #include "data/kept.h"
-#include "data/lines.h"
 #include "data/reader_ops.h"
 
 enum { REGION_MIN = 2 << 20, REGION_MAX = 32 << 20, KNOWN_BITS = 12 };
@@ -139,13 +137,15 @@ static int bad_line(const struct loader *l, const struct chunk *c, uint32_t line
 static int hold_place(struct examples *x, struct err *e)
 {
     TRY(examples_reserve(x, 0, e));
-    examples_commit(x,
-                    &(struct example){.label = (float)NAN, .weight = 1, .nnz = x->nnz});
+    struct example none = {.weight = 1, .nnz = x->nnz};
+    for (uint32_t t = 0; t < LABELS_MAX; t++)
+        none.label[t] = (float)NAN;
+    examples_commit(x, &none);
     return 0;
 }
 
-// Parses a chunk into s->x. Bad lines are passed over and counted, until the `stop_at`-th,
-// which is returned as an error with its place (0: none).
+// Parses a chunk into s->x. Bad lines are passed over and counted, until the
+// `stop_at`-th, which is returned as an error with its place (0: none).
 static int parse_chunk(const struct loader *l, const struct chunk *c, uint64_t stop_at,
                        struct scratch *s, uint32_t *ret_bad, struct err *e)
 {
@@ -409,6 +409,7 @@ void dataset_add_block(struct dataset *d, const struct block *b)
     d->size += b->n;
     d->features += b->nnz;
     d->positives += b->positives;
+    d->labels = b->labels; // all blocks'
     d->has_values |= b->has_values;
     d->has_weights |= b->weights != NULL;
     if (b->nnz > 0 && d->slots < b->max_slot + 1)
@@ -502,103 +503,5 @@ int dataset_load_from(struct dataset **ret, const struct dataset_options *o,
         *ret = l.d;
     else
         dataset_close(l.d);
-    return rc;
-}
-
-// ---------------------------------------------------------------- chunks of a source
-
-struct source_intake {
-    struct intake base;
-    const struct dataset_options *o;
-    size_t taken;
-    bool ended;
-};
-
-// A run that goes on begins in the middle of a file, and has not seen its header.
-static int missed_header(const struct dataset_options *o, uint32_t file,
-                         const struct reader_layout **ret, struct err *e)
-{
-    struct buf line = BUF_INIT(MAX_LINE_BYTES);
-    int rc = source_first_line(o->source, file, &line, e);
-    if (rc == 0)
-        rc = reader_header(o->reader, buf_str(&line), line.len, ret, e);
-    buf_free(&line);
-    return rc;
-}
-
-static int read_header(const struct dataset_options *o, struct chunk *c, struct err *e)
-{
-    if (!reader_has_header(o->reader))
-        return 0;
-    int rc = 0;
-    c->layout = source_layout(o->source, c->file);
-    if (c->offset == 0) {
-        const char *end = memchr(c->text, '\n', c->len);
-        size_t len = end != NULL ? (size_t)(end - c->text) : c->len;
-        rc = reader_header(o->reader, c->text, len, &c->layout, e);
-    } else if (c->layout == NULL) {
-        rc = missed_header(o, c->file, &c->layout, e);
-    }
-    if (rc == 0)
-        source_set_layout(o->source, c->file, c->layout);
-    return rc == TUG_EDATA ? err_wrap(e, "%s:1", source_file_name(o->source, c->file))
-                           : rc;
-}
-
-static int source_intake_next(struct intake *in, struct chunk **ret, struct err *e)
-{
-    struct source_intake *s = (void *)in;
-    const struct dataset_options *o = s->o;
-    *ret = NULL;
-    if (o->max_chunks != 0 && s->taken == o->max_chunks)
-        return 0;
-    TRY(source_next(o->source, ret, e));
-    s->ended = *ret == NULL;
-    if (s->ended)
-        return 0;
-    s->taken++;
-    int rc = read_header(o, *ret, e);
-    if (rc != 0) {
-        source_release(o->source, *ret);
-        *ret = NULL;
-    }
-    return rc;
-}
-
-static void source_intake_release(struct intake *in, struct chunk *c)
-{
-    source_release(((struct source_intake *)(void *)in)->o->source, c);
-}
-
-static const char *source_intake_name(const struct intake *in, uint32_t file)
-{
-    return source_file_name(((const struct source_intake *)(const void *)in)->o->source,
-                            file);
-}
-
-static int source_intake_line(struct intake *in, const struct chunk *c, uint32_t line,
-                              uint64_t *ret_line, struct err *e)
-{
-    (void)in, (void)e;
-    *ret_line = c->line + line;
-    return 0;
-}
-
-int dataset_load(struct dataset **ret, const struct dataset_options *o, struct err *e)
-{
-    struct source_intake s = {.base = {.next = source_intake_next,
-                                       .release = source_intake_release,
-                                       .name = source_intake_name,
-                                       .line = source_intake_line},
-                              .o = o};
-    struct dataset *d = NULL;
-    TRY(dataset_load_from(&d, o, &s.base, e));
-    d->at_end = o->eager ? s.ended
-                         : source_place(o->source).file == source_files(o->source);
-    int rc = o->merge > 0 ? dataset_merge(&d, o, e) : 0;
-    if (rc == 0)
-        *ret = d;
-    else
-        dataset_close(d);
     return rc;
 }

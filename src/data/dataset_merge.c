@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/dataset_merge.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,12 +104,23 @@ static void conflict(struct merging *m, uint64_t a, uint64_t b, uint32_t slot)
     told->slot = slot;
 }
 
+// As those of the first line; one may be missing from both.
+static bool same_labels(const struct batch *b, size_t i)
+{
+    for (uint32_t t = 0; t < b->labels; t++) {
+        float first = b->label[t], label = b->label[i * b->labels + t];
+        if (label != first && !(isnan(label) && isnan(first)))
+            return false;
+    }
+    return true;
+}
+
 // Whether the lines of the group, which is in `batch`, have nothing twice.
 static bool agree(struct merging *m)
 {
     const struct batch *b = &m->batch;
     for (size_t i = 0; i < b->n; i++) {
-        bool same = b->label[i] == b->label[0] &&
+        bool same = same_labels(b, i) &&
                     (b->weight == NULL || b->weight[i] == b->weight[0]);
         if (!same) {
             conflict(m, m->orders[0], m->orders[i], MERGED_LABEL);
@@ -150,9 +162,8 @@ static void join(struct merging *m)
 {
     const struct batch *b = &m->batch;
     struct examples *x = &m->x;
-    struct example new = {.label = b->label[0],
-                          .weight = b->weight != NULL ? b->weight[0] : 1,
-                          .nnz = x->nnz};
+    struct example new = {.weight = b->weight != NULL ? b->weight[0] : 1, .nnz = x->nnz};
+    memcpy(new.label, b->label, b->labels * sizeof(*b->label));
     for (size_t j = 0; j < b->nnz; j++, new.nnz++) {
         size_t k = new.nnz;
         for (; k > x->nnz && x->slot[k - 1] > b->slot[j]; k--) {
@@ -185,6 +196,7 @@ static int merge_group(struct merging *m, size_t place, struct err *e)
         m->file = file;
         m->line = line;
     }
+    m->x.labels = m->batch.labels;
     TRY(examples_reserve(&m->x, m->batch.nnz, e));
     if (m->cap_ids < m->x.cap_nnz && !grow(&m->ids, m->x.cap_nnz, sizeof(*m->ids)))
         return err_nomem(e, "examples");

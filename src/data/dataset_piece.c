@@ -83,7 +83,7 @@ static int read_header(struct reader *r, const struct pieces *p, uint32_t file,
                        const struct reader_layout **ret, struct err *e)
 {
     struct buf line = BUF_INIT(MAX_LINE_BYTES);
-    int rc = pieces_first_line(p, file, &line, e);
+    int rc = pieces_first_lines(p, file, 1, MAX_LINE_BYTES, &line, e);
     if (rc == 0) {
         rc = reader_header(r, buf_str(&line), line.len, ret, e);
         if (rc == TUG_EDATA)
@@ -105,10 +105,15 @@ int dataset_read_headers(struct reader *r, const struct pieces *p, uint32_t file
 
 int dataset_decide_schema(struct reader *r, const struct pieces *p, struct err *e)
 {
-    const struct reader_layout *ignored;
-    return reader_has_header(r) && reader_slots(r) == 0
-               ? read_header(r, p, 0, &ignored, e)
-               : 0;
+    struct buf lines = BUF_INIT(READER_LOOK_BYTES + READER_PADDING);
+    size_t wanted = reader_wants(r);
+    if (wanted == 0)
+        return 0;
+    int rc = pieces_first_lines(p, 0, wanted, READER_LOOK_BYTES, &lines, e);
+    if (rc == 0)
+        rc = reader_decide(r, pieces_file_name(p, 0), &lines, e);
+    buf_free(&lines);
+    return rc;
 }
 
 int dataset_load_piece(struct dataset **ret, const struct dataset_options *o,

@@ -55,7 +55,7 @@ int dataset_gather_swapped(const struct dataset *d, const uint64_t *order, size_
     TRY(dataset_gather(d, order, n, &t->own));
     TRY(dataset_gather(d, partners, n, &t->others));
     TRY(batch_reserve(d, b, n, t->own.nnz + t->others.nnz));
-    memcpy(b->label, t->own.label, n * sizeof(*b->label));
+    memcpy(b->label, t->own.label, n * b->labels * sizeof(*b->label));
     if (b->weight != NULL)
         memcpy(b->weight, t->own.weight, n * sizeof(*b->weight));
     for (size_t i = 0; i < n; i++)

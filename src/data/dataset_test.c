@@ -2,6 +2,8 @@
 // values, any number of threads and any size of chunks; bad lines; windows; memory.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+
 #include "data/dataset.h"
 
 #include <string.h>
@@ -22,25 +24,29 @@ struct kind {
     bool weights;
     uint32_t id_mask;
     enum loss loss;
+    bool labels; // three, of which some are missing
 };
 
 static const struct kind KINDS[] = {
-    {"libsvm", 0, false, 0, false, 0xff, LOSS_LOGISTIC},
-    {"libsvm", 0, false, 256, false, 0xffff, LOSS_LOGISTIC},
-    {"libsvm", 0, false, 0, false, 0xffffffff, LOSS_SQUARED},
-    {"libffm", 8, false, 0, false, 0xffffff, LOSS_LOGISTIC},
-    {"libffm", 64, false, 5, false, 0xffff, LOSS_LOGISTIC},
-    {"libffm", 40, true, 0, false, 0xffffff, LOSS_LOGISTIC},
-    {"libffm", 200, false, 0, false, 0xffff, LOSS_LOGISTIC},
-    {"libffm", 60000, false, 3000, false, 0x7fffffff, LOSS_SQUARED},
-    {"csv", 12, false, 0, false, 0xffffff, LOSS_LOGISTIC},
-    {"csv", 12, false, 100, true, 0xffffff, LOSS_SQUARED},
+    {"libsvm", 0, false, 0, false, 0xff, LOSS_LOGISTIC, false},
+    {"libsvm", 0, false, 256, false, 0xffff, LOSS_LOGISTIC, false},
+    {"libsvm", 0, false, 0, false, 0xffffffff, LOSS_SQUARED, false},
+    {"libffm", 8, false, 0, false, 0xffffff, LOSS_LOGISTIC, false},
+    {"libffm", 64, false, 5, false, 0xffff, LOSS_LOGISTIC, false},
+    {"libffm", 40, true, 0, false, 0xffffff, LOSS_LOGISTIC, false},
+    {"libffm", 200, false, 0, false, 0xffff, LOSS_LOGISTIC, false},
+    {"libffm", 60000, false, 3000, false, 0x7fffffff, LOSS_SQUARED, false},
+    {"csv", 12, false, 0, false, 0xffffff, LOSS_LOGISTIC, false},
+    {"csv", 12, false, 100, true, 0xffffff, LOSS_SQUARED, false},
+    {"csv", 12, false, 0, false, 0xffffff, LOSS_LOGISTIC, true},
+    {"csv", 2, false, 100, true, 0xffffff, LOSS_SQUARED, true},
 };
 enum { N_KINDS = sizeof KINDS / sizeof KINDS[0] };
 
 static void csv_header(struct buf *b, const struct kind *k)
 {
-    buf_printf(b, "y%s%s", k->weights ? ",w" : "", k->values ? ",n" : "");
+    buf_printf(b, "y%s%s%s", k->labels ? ",t,u" : "", k->weights ? ",w" : "",
+               k->values ? ",n" : "");
     for (unsigned i = 0; i < k->fields; i++)
         buf_printf(b, ",c%u", i);
     buf_printf(b, "\n");
@@ -49,6 +55,11 @@ static void csv_header(struct buf *b, const struct kind *k)
 static void csv_line(struct buf *b, const struct kind *k, bool full)
 {
     buf_printf(b, k->loss == LOSS_SQUARED ? "%d.5" : "%d", (int)any(2));
+    for (int t = 0; t < 2 && k->labels; t++)
+        if (any_in_100(any_in_100(50) ? 100 : 50))
+            buf_printf(b, ",%d", (int)any(2));
+        else
+            buf_printf(b, ",");
     if (k->weights)
         buf_printf(b, ",%d", 1 + (int)any(3));
     if (k->values)
@@ -103,6 +114,7 @@ static struct reader *kind_reader(const struct kind *k)
     if (strcmp(k->format, "csv") == 0) {
         o.numeric = k->values ? "n" : NULL;
         o.weight_column = k->weights ? "w" : NULL;
+        o.label_column = k->labels ? "u,y,t" : NULL;
     }
     if (reader_open(&r, &o, &e) != 0)
         fail_msg("%s", e.text);
@@ -158,6 +170,7 @@ static int load_open(struct load *l, const struct kind *k, const char *path, int
     if (strcmp(k->format, "csv") == 0) {
         ro.numeric = k->values ? "n" : NULL;
         ro.weight_column = k->weights ? "w" : NULL;
+        ro.label_column = k->labels ? "u,y,t" : NULL;
     }
     TRY(source_open(&l->source, &so, e));
     TRY(reader_open(&l->reader, &ro, e));
@@ -189,7 +202,12 @@ static void assert_gathered(const struct dataset *d, const struct kind *k,
     assert_int_equal(b->start[n], b->nnz);
     for (size_t i = 0; i < n; i++) {
         size_t at = first + order[i], from = want->start[at], to = b->start[i];
-        assert_true(b->label[i] == want->label[at]);
+        assert_int_equal(b->labels, k->labels ? 3 : 1);
+        for (size_t t = 0; t < b->labels; t++) {
+            float label = b->label[i * b->labels + t],
+                  wanted = want->label[at * b->labels + t];
+            assert_true(label == wanted || (isnan(label) && isnan(wanted)));
+        }
         assert_true((b->weight != NULL ? b->weight[i] : 1) == want->weight[at]);
         assert_int_equal(b->start[i + 1] - to, want->start[at + 1] - from);
         for (; to < b->start[i + 1]; to++, from++) {
@@ -220,7 +238,7 @@ static void assert_dataset(const struct dataset *d, const struct kind *k,
         assert_gathered(d, k, order, 100, want, first, b);
     }
     for (uint64_t i = first; i < first + n; i++) {
-        positives += want->label[i] > 0;
+        positives += want->label[i * want->labels] > 0;
         features += want->start[i + 1] - want->start[i];
         for (size_t j = want->start[i]; j < want->start[i + 1]; j++)
             slots = want->slot[j] + 1u > slots ? want->slot[j] + 1u : slots;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "data/first_lines.h"
 #include "data/input.h"
 
 enum { IN_BYTES = 256 << 10, MAGIC_BYTES = 4, FOREIGN_BYTES = 8 };
@@ -250,19 +251,19 @@ int decoder_skip(struct decoder *d, uint64_t n, struct err *e)
     return rc;
 }
 
-int decoder_first_line(struct decoder *d, struct buf *b, struct err *e)
+int decoder_first_lines(struct decoder *d, size_t lines, size_t most, struct buf *b,
+                        struct err *e)
 {
     char part[4096];
-    for (;;) {
+    struct first_lines f = {.lines = lines, .most = most, .to = b};
+    for (bool more = true; more;) {
         size_t n = 0;
         TRY(decoder_read(d, part, sizeof part, &n, e));
-        const char *end = memchr(part, '\n', n);
-        int rc = buf_add(b, part, end != NULL ? (size_t)(end - part) : n);
+        int rc = first_lines_add(&f, part, n, &more);
         if (rc != 0)
             return err_set(e, rc, "%s:1: the line is too long", d->name);
-        if (n == 0 || end != NULL)
-            return 0;
     }
+    return 0;
 }
 
 int decoder_truncated(const struct decoder *d, struct err *e)

@@ -65,8 +65,10 @@ int decoder_read_full(struct decoder *d, char *out, size_t cap, size_t *ret_n,
 // only.
 int decoder_skip(struct decoder *d, uint64_t n, struct err *e);
 
-// The first line, without its newline, appended to *b. Before the first read only.
-int decoder_first_line(struct decoder *d, struct buf *b, struct err *e);
+// The first lines, at most `lines` of them and, but for the first one, `most` bytes,
+// appended to *b without the last one's newline. Before the first read only.
+int decoder_first_lines(struct decoder *d, size_t lines, size_t most, struct buf *b,
+                        struct err *e);
 
 const struct decode_ops *decoder_detect(const char *bytes, size_t n);
 

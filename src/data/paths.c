@@ -86,6 +86,8 @@ static int check_file(const struct data_files *f, int fd, const char *path,
     if (n < 0)
         return err_sys(e, TUG_EIO, "read '%s'", path);
     ret->bytes = (uint64_t)st.st_size;
+    ret->device = st.st_dev;
+    ret->inode = st.st_ino;
     return take_head(f, head, (size_t)n, path, ret, e);
 }
 
@@ -195,7 +197,10 @@ static int add_path(struct data_files *f, const char *path, struct err *e)
     if (stat(path, &st) < 0)
         return open_failed(path, e);
     if (S_ISFIFO(st.st_mode))
-        return add_name(f, path, (struct data_file){.is_pipe = true}, e);
+        return add_name(
+            f, path,
+            (struct data_file){.is_pipe = true, .device = st.st_dev, .inode = st.st_ino},
+            e);
     if (S_ISDIR(st.st_mode))
         return add_dir(f, path, e);
     return S_ISREG(st.st_mode)
@@ -340,12 +345,12 @@ int data_file_open(struct decoder **ret, const struct data_file *f,
     return decoder_open_input(ret, in, f->name, e);
 }
 
-int data_file_first_line(const struct data_file *f, const atomic_bool *interrupted,
-                         struct buf *b, struct err *e)
+int data_file_first_lines(const struct data_file *f, const atomic_bool *interrupted,
+                          size_t lines, size_t most, struct buf *b, struct err *e)
 {
     struct decoder *d = NULL;
     TRY(data_file_open(&d, f, &(struct interrupt){-1, interrupted}, e));
-    int rc = decoder_first_line(d, b, e);
+    int rc = decoder_first_lines(d, lines, most, b, e);
     decoder_close(d);
     return rc;
 }

@@ -18,6 +18,7 @@ struct data_file {
     char *name;       // as it is shown; "(standard input)" for "-"
     char *address;    // by which it is opened where it lies elsewhere; NULL: by its name
     uint64_t version; // of one that lies elsewhere (web/web.h)
+    uint64_t device, inode; // of a file of this machine that has a name; 0: it has none
     bool is_stdin, compressed;
     bool is_pipe; // it can be read once only: standard input, a named pipe, <(command)
     // What its bytes go through (data/filter.h), so that its text is not known before it
@@ -57,10 +58,10 @@ int data_file_input(struct input **ret, const struct data_file *f,
 struct decoder;
 int data_file_open(struct decoder **ret, const struct data_file *f,
                    const struct interrupt *i, struct err *e);
-// The first line of it, without its newline, appended to *b.
+// Its first lines: decoder_first_lines.
 struct buf;
-int data_file_first_line(const struct data_file *f, const atomic_bool *interrupted,
-                         struct buf *b, struct err *e);
+int data_file_first_lines(const struct data_file *f, const atomic_bool *interrupted,
+                          size_t lines, size_t most, struct buf *b, struct err *e);
 
 // XXH3 of the file's size, its first 64 KiB and its last 64 KiB: reads these. TUG_EDATA
 // when it has changed since. Of one that lies elsewhere and has a version, of the size

@@ -483,7 +483,8 @@ int pieces_line(const struct pieces *p, uint32_t file, uint64_t offset,
     return rc;
 }
 
-int pieces_first_line(const struct pieces *p, uint32_t file, struct buf *b, struct err *e)
+int pieces_first_lines(const struct pieces *p, uint32_t file, size_t lines, size_t most,
+                       struct buf *b, struct err *e)
 {
-    return data_file_first_line(&p->files.file[file], p->interrupted, b, e);
+    return data_file_first_lines(&p->files.file[file], p->interrupted, lines, most, b, e);
 }

@@ -84,8 +84,9 @@ void piece_free(struct piece *c);
 int pieces_line(const struct pieces *p, uint32_t file, uint64_t offset,
                 uint64_t *ret_line, struct err *e);
 
-// The first line of a file, without its newline, appended to *b: a header.
-int pieces_first_line(const struct pieces *p, uint32_t file, struct buf *b,
-                      struct err *e);
+// The first lines of a file, at most `lines` of them and `most` bytes, appended to *b
+// without the last one's newline: a header, and what is behind it.
+int pieces_first_lines(const struct pieces *p, uint32_t file, size_t lines, size_t most,
+                       struct buf *b, struct err *e);
 
 #endif

@@ -203,7 +203,7 @@ static void test_several_files(void **state)
     }
     struct buf first = BUF_INIT(1 << 20);
     size_t len = (size_t)((char *)memchr(b.data, '\n', b.len) - b.data);
-    assert_int_equal(pieces_first_line(p, 1, &first, NULL), 0);
+    assert_int_equal(pieces_first_lines(p, 1, 1, 1 << 20, &first, NULL), 0);
     assert_int_equal(first.len, len);
     buf_free(&first);
     piece_free(&c);

@@ -4,6 +4,7 @@
 #include "data/reader.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -43,12 +44,22 @@ void examples_free(struct examples *x)
 
 static bool grow_examples(struct examples *x, size_t n)
 {
-    bool ok = grow(&x->label, n, sizeof *x->label) &&
-              grow(&x->weight, n, sizeof *x->weight) &&
+    bool ok = grow(&x->weight, n, sizeof *x->weight) &&
               grow(&x->start, n + 1, sizeof *x->start) &&
               grow(&x->line, n, sizeof *x->line);
     if (ok)
         x->cap_n = n;
+    return ok;
+}
+
+// Of all examples that there is room for.
+static bool grow_labels(struct examples *x, size_t n)
+{
+    if (n <= x->cap_labels)
+        return true;
+    bool ok = grow(&x->label, n, sizeof *x->label);
+    if (ok)
+        x->cap_labels = n;
     return ok;
 }
 
@@ -68,6 +79,9 @@ int examples_reserve(struct examples *x, size_t features, struct err *e)
         return err_set(e, TUG_EDATA, "more than 2^32 features in one piece of text");
     if (x->n == x->cap_n && !grow_examples(x, x->cap_n == 0 ? 1024 : x->cap_n * 2))
         return err_nomem(e, "examples");
+    x->labels += x->labels == 0; // of examples that no reader makes
+    if (!grow_labels(x, x->cap_n * x->labels))
+        return err_nomem(e, "examples");
     if (nnz > x->cap_nnz && !grow_features(x, nnz + nnz / 2 + 1024))
         return err_nomem(e, "examples");
     return 0;
@@ -76,7 +90,7 @@ int examples_reserve(struct examples *x, size_t features, struct err *e)
 void examples_commit(struct examples *x, const struct example *new)
 {
     assert(x->n < x->cap_n && new->nnz <= x->cap_nnz);
-    x->label[x->n] = new->label;
+    memcpy(x->label + x->n * x->labels, new->label, x->labels * sizeof *x->label);
     x->weight[x->n] = new->weight;
     x->start[x->n] = (uint32_t)x->nnz;
     x->line[x->n] = 0;
@@ -144,6 +158,16 @@ int reader_label(const struct reader *r, const char *text, size_t len, float *re
     return 0;
 }
 
+int reader_check_labels(const struct reader *r, const struct example *new, struct err *e)
+{
+    if (!r->labels || r->n_labels == 1)
+        return 0;
+    for (uint32_t t = 0; t < r->n_labels; t++)
+        if (!isnan(new->label[t]))
+            return 0;
+    return err_set(e, TUG_EDATA, "all %u labels are missing", r->n_labels);
+}
+
 // A name, as headers are made of: printable, no number, and with a letter.
 static bool is_name(const char *text, size_t len)
 {
@@ -175,7 +199,7 @@ void reader_explain_first(const struct reader *r, const char *line, size_t len,
 
 // ---------------------------------------------------------------- the interface
 
-static const struct reader_ops *find_format(const char *name)
+const struct reader_ops *reader_ops_find(const char *name)
 {
     for (size_t i = 0; name != NULL && i < sizeof FORMATS / sizeof FORMATS[0]; i++)
         if (strcmp(FORMATS[i]->name, name) == 0)
@@ -235,7 +259,7 @@ static struct schema *make_schema(const struct reader_options *o, const char *fo
 static int open_complete(struct reader **ret, const struct reader_options *o,
                          struct err *e)
 {
-    const struct reader_ops *ops = find_format(o->format);
+    const struct reader_ops *ops = reader_ops_find(o->format);
     if (ops == NULL)
         return no_format(o->format, e);
     if (ops != &reader_csv)
@@ -248,6 +272,7 @@ static int open_complete(struct reader **ret, const struct reader_options *o,
     r->ops = ops;
     r->loss = o->loss;
     r->labels = o->labels;
+    r->n_labels = 1;
     r->between = '|';
     r->schema = make_schema(o, ops->name);
     int rc = r->schema != NULL ? 0 : err_nomem(e, "a reader");
@@ -290,6 +315,11 @@ const struct schema *reader_schema(const struct reader *r)
     return r->schema;
 }
 
+uint32_t reader_label_count(const struct reader *r)
+{
+    return r->n_labels;
+}
+
 uint32_t reader_slots(const struct reader *r)
 {
     return r->ops->slots(r);
@@ -323,12 +353,44 @@ int reader_header(struct reader *r, const char *line, size_t len,
     return r->ops->read_header(r, line, without_return(line, len), ret, e);
 }
 
+size_t reader_wants(const struct reader *r)
+{
+    bool header = reader_has_header(r);
+    size_t rows = r->ops->wants != NULL ? r->ops->wants(r) : 0;
+    return rows > 0 ? rows + header : header && reader_slots(r) == 0;
+}
+
+int reader_decide(struct reader *r, const char *name, struct buf *lines, struct err *e)
+{
+    static const char padding[READER_PADDING] = {0};
+    const struct reader_layout *layout = NULL;
+    bool header = reader_has_header(r),
+         rows = r->ops->wants != NULL && r->ops->wants(r) > 0;
+    size_t len = lines->len, at = 0;
+    if (buf_add(lines, padding, sizeof padding) != 0)
+        return err_nomem(e, "the first lines of a file");
+    if (header) {
+        const char *end = memchr(lines->data, '\n', len);
+        size_t n = end != NULL ? (size_t)(end - lines->data) : len;
+        int rc = reader_header(r, lines->data, n, &layout, e);
+        if (rc != 0)
+            return rc == TUG_EDATA ? err_wrap(e, "%s:1", name) : rc;
+        at = end != NULL ? n + 1 : n;
+    }
+    return rows ? r->ops->decide(r, layout, name, lines->data + at, len - at, 1 + header,
+                                 e)
+                : 0;
+}
+
 int reader_line(const struct reader *r, const struct reader_layout *layout,
                 const char *line, size_t len, struct examples *x, struct err *e)
 {
     len = without_return(line, len);
     if (len == 0)
         return 0;
+    if (x->n == 0)
+        x->labels = r->n_labels;
+    assert(x->labels == r->n_labels);
     TRY(check_text(line, len, e));
     return r->ops->line(r, layout, line, len, x, e);
 }

@@ -32,7 +32,9 @@
 struct examples {
     size_t n, nnz;
     size_t cap_n, cap_nnz;
-    float *label;
+    float *label;    // `labels` of each, one behind the other; NaN: it is missing
+    uint32_t labels; // of an example: the reader's, from the first one on
+    size_t cap_labels;
     float *weight;   // of the example, 1 unless the format has one
     uint32_t *start; // cap_n + 1: features of example i are start[i] .. start[i + 1]
     uint32_t *line;  // line within the chunk, from 0
@@ -57,10 +59,11 @@ struct reader_options {
     bool labels;        // false (predict): a label may be absent where the format allows
     uint32_t fields;    // libffm: fields must be below; 0 means no bound but 65,535
     // csv only, but for allow_missing; NULL means not said
-    const char *label_column; // else the first column
-    const char *drop; // "a,b,c"; with a schema also columns that it does not know. "" is
-                      // the column whose name is empty
-    const char *numeric; // "a,b:log": taken as numbers (value), not as text
+    const char
+        *label_column; // "a,b": several labels, in this order; else the first column
+    const char *drop;  // "a,b,c"; with a schema also columns that it does not know. "" is
+                       // the column whose name is empty
+    const char *numeric; // "a,b:log,c:bins:64": taken as numbers, not as text
     const char *lists;   // "a,b": several words in a cell
     char list_separator; // between them; 0: not said; else '|'
     const char *missing; // "NA,null": words that stand for an empty cell
@@ -86,6 +89,10 @@ void reader_close(struct reader *r);
 // 0 (unknown) for libffm without `fields`.
 uint32_t reader_slots(const struct reader *r);
 
+// How many labels an example has, at most LABELS_MAX: 1 before the first header of csv.
+// schema_label has their names. Of several some may be missing, but not all.
+uint32_t reader_label_count(const struct reader *r);
+
 // Whether the first line of every file is a header (csv, unless its columns are given).
 bool reader_has_header(const struct reader *r);
 
@@ -94,6 +101,16 @@ bool reader_has_header(const struct reader *r);
 struct reader_layout;
 int reader_header(struct reader *r, const char *line, size_t len,
                   const struct reader_layout **ret, struct err *e);
+
+// How many lines of the first file have to be seen before anything else of it is read:
+// its header where that decides the schema, and as many lines behind it as bins of
+// numbers are made by. 0: nothing is open.
+size_t reader_wants(const struct reader *r);
+enum { READER_LOOK_BYTES = 64 << 20 }; // they may be fewer, where they are long
+// Decides what is open, by these lines, to which it adds its padding. Lines that are not
+// examples are passed over: who reads all of the file tells them. TUG_EDATA, with
+// `name`:LINE where it is a line's fault.
+int reader_decide(struct reader *r, const char *name, struct buf *lines, struct err *e);
 
 // Where columns lie in the lines of a file: of the names "a,b,c" that of each in ret[].
 // csv has those of its header and crosses of them, criteo I1 to I13 and C1 to C26, libffm
@@ -120,10 +137,13 @@ int reader_columns(const struct reader *r, const struct reader_layout *layout,
 // What the column of a slot is called, added to *ret; nothing in formats whose columns
 // have no names. TUG_ENOMEM.
 int reader_slot_name(const struct reader *r, uint32_t slot, struct buf *ret);
+int reader_schema_slot_name(const struct schema *s, uint32_t slot, struct buf *ret);
 // The slot of a feature column, of the first `slots`. TUG_EUSAGE naming one that is not
 // there.
 int reader_find_slot(const struct reader *r, const char *name, size_t len, uint32_t slots,
                      uint32_t *ret, struct err *e);
+int reader_schema_find_slot(const struct schema *s, const char *name, size_t len,
+                            uint32_t slots, uint32_t *ret, struct err *e);
 
 // A text of a slot's column as a feature. What has many texts has one word (criteo's
 // integers are buckets), and numbers, whose column is the feature, have none.
@@ -132,14 +152,14 @@ struct reader_word {
     const char *text; // in the text that was given, or in `own`
     size_t len;
     bool number; // of a column of numbers
-    char own[24];
+    char own[48];
 };
 // TUG_EDATA when the text is no word of such a column.
 int reader_word(const struct reader *r, uint32_t slot, const char *text, size_t len,
                 struct reader_word *ret, struct err *e);
 // The next word of a column's text as reader_columns gives it, where a column
-// with several features has '|' (of csv its list separator) between them.
-// False: there is none.
+// with several features has '|' (of csv its list separator) between them; *text may be NULL
+// behind the last one. False: there is none.
 bool reader_next_word(const struct reader *r, uint32_t slot, const char **text,
                       struct reader_word *ret);
 // Whether keys are hashes, so that words say more than they do.
@@ -153,9 +173,16 @@ int reader_header_names(const char *line, size_t len, char separator, struct sch
 // NULL. Every name between commas counts, also an empty one.
 bool reader_next_name(const char **list, const char **ret, size_t *ret_len);
 
-// The same of --numeric, where ":log" behind a name says how and is not part of it.
-bool reader_next_number(const char **list, const char **ret, size_t *ret_len,
-                        enum schema_use *ret_use);
+// The same of --numeric, where ":log" or ":bins:64" behind a name says how
+// and is not part of it.
+struct reader_numeric {
+    const char *name;
+    size_t len;
+    enum schema_use use;
+    uint32_t bins; // at most so many, of SCHEMA_BINS
+};
+enum { READER_BINS = 32, READER_BINS_MAX = 1024 }; // when no number is given; at most
+bool reader_next_numeric(const char **list, struct reader_numeric *ret);
 
 // By which the data is read: complete from the beginning, but for the columns of csv,
 // which the first header decides.

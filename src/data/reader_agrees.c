@@ -2,6 +2,8 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "data/reader_ops.h"
 
@@ -15,22 +17,44 @@ bool reader_next_name(const char **list, const char **ret, size_t *ret_len)
     return true;
 }
 
-bool reader_next_number(const char **list, const char **ret, size_t *ret_len,
-                        enum schema_use *ret_use)
+static bool ends_with(const char *text, size_t len, const char *end)
+{
+    size_t n = strlen(end);
+    return len > n && memcmp(text + len - n, end, n) == 0;
+}
+
+// Of "name:bins:64": how many, and what is before the number; false when there is none.
+static bool take_count(struct reader_numeric *n)
+{
+    size_t digits = 0;
+    uint64_t count;
+    while (digits < n->len && n->name[n->len - 1 - digits] >= '0' &&
+           n->name[n->len - 1 - digits] <= '9')
+        digits++;
+    if (digits == 0 || !ends_with(n->name, n->len - digits, ":bins:") ||
+        !number_u64(n->name + n->len - digits, digits, &count))
+        return false;
+    n->bins = count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
+    n->len -= digits + 1;
+    return true;
+}
+
+bool reader_next_numeric(const char **list, struct reader_numeric *ret)
 {
     static const struct {
         const char *text;
         enum schema_use use;
-    } hows[] = {{":log", SCHEMA_LOGS}, {":value", SCHEMA_NUMBERS}};
-    if (!reader_next_name(list, ret, ret_len))
+    } hows[] = {
+        {":log", SCHEMA_LOGS}, {":bins", SCHEMA_BINS}, {":value", SCHEMA_NUMBERS}};
+    *ret = (struct reader_numeric){.use = SCHEMA_NUMBERS, .bins = READER_BINS};
+    if (!reader_next_name(list, &ret->name, &ret->len))
         return false;
-    *ret_use = SCHEMA_NUMBERS;
+    (void)take_count(ret);
     for (size_t i = 0; i < sizeof hows / sizeof hows[0]; i++) {
-        size_t n = strlen(hows[i].text);
-        if (*ret_len <= n || memcmp(*ret + *ret_len - n, hows[i].text, n) != 0)
+        if (!ends_with(ret->name, ret->len, hows[i].text))
             continue;
-        *ret_len -= n;
-        *ret_use = hows[i].use;
+        ret->len -= strlen(hows[i].text);
+        ret->use = hows[i].use;
         break;
     }
     return true;
@@ -73,19 +97,67 @@ static void column_agrees(const struct schema *s, const char *option, const char
                           option, g.text, show(trained, strlen(trained)).text);
 }
 
-static void numeric_agrees(const struct schema *s, const char *list,
-                           char text[ERR_TEXT_MAX])
+// How many bins the model's training asked for, of a column that has some.
+static uint32_t bins_of(const struct schema *s, const char *name, size_t len)
+{
+    struct schema_column c;
+    const char *text = "";
+    size_t setting = 0;
+    for (size_t at = 0; schema_next(s, &at, &c);) {
+        if (c.use != SCHEMA_BINS)
+            continue;
+        (void)schema_next_setting(s, SCHEMA_EDGES, &setting, &text);
+        if (strlen(c.name) == len && memcmp(c.name, name, len) == 0)
+            break;
+    }
+    return (uint32_t)strtoul(text, NULL, 10);
+}
+
+// Labels have an order: the first one is looked at where one is wanted.
+static bool same_labels(const struct schema *s, const char *given)
 {
     const char *name;
     size_t len;
-    enum schema_use use, wanted;
-    while (reader_next_number(&list, &name, &len, &wanted))
-        if (!find_use(s, name, len, &use) || use != wanted)
+    uint32_t n = 0;
+    for (; reader_next_name(&given, &name, &len); n++) {
+        const char *trained = schema_label(s, n);
+        if (trained == NULL || strlen(trained) != len || memcmp(trained, name, len) != 0)
+            return false;
+    }
+    return schema_label(s, n) == NULL;
+}
+
+static void labels_agree(const struct schema *s, const char *given,
+                         char text[ERR_TEXT_MAX])
+{
+    if (given == NULL || same_labels(s, given))
+        return;
+    if (schema_label(s, 1) == NULL)
+        column_agrees(s, "--label", given, SCHEMA_LABEL, "a label", text);
+    else
+        reader_add_clause(text, "--label '%s', but the model has %u labels, from '%s' on",
+                          show(given, strlen(given)).text, schema_labels(s),
+                          show(schema_label(s, 0), strlen(schema_label(s, 0))).text);
+}
+
+static void numeric_agrees(const struct schema *s, const char *list,
+                           char text[ERR_TEXT_MAX])
+{
+    static const char *const what[SCHEMA_USES] = {[SCHEMA_NUMBERS] = "numbers",
+                                                  [SCHEMA_LOGS] = "logarithms",
+                                                  [SCHEMA_BINS] = "bins"};
+    struct reader_numeric n;
+    enum schema_use use;
+    while (reader_next_numeric(&list, &n))
+        if (!find_use(s, n.name, n.len, &use) || use != n.use)
             reader_add_clause(text,
                               "--numeric '%s', but the model was not trained on %s of "
                               "that column",
-                              show(name, len).text,
-                              wanted == SCHEMA_LOGS ? "logarithms" : "numbers");
+                              show(n.name, n.len).text, what[n.use]);
+        else if (use == SCHEMA_BINS && bins_of(s, n.name, n.len) != n.bins)
+            reader_add_clause(
+                text, "--numeric '%s:bins:%u', but the model was trained on %u bins",
+                show(n.name, n.len).text, n.bins, bins_of(s, n.name, n.len));
 }
 
 static void lists_agree(const struct schema *s, const char *list, char text[ERR_TEXT_MAX])
@@ -168,7 +240,7 @@ static void columns_agree(const struct reader_options *o, char text[ERR_TEXT_MAX
         reader_add_clause(text, "--separator %s, but the model's data has %s",
                           separator_name(&o->separator, &given),
                           separator_name(&s->separator, &trained));
-    column_agrees(s, "--label", o->label_column, SCHEMA_LABEL, "a label", text);
+    labels_agree(s, o->label_column, text);
     column_agrees(s, "--weight-column", o->weight_column, SCHEMA_WEIGHT, "weights", text);
     numeric_agrees(s, o->numeric, text);
     lists_agree(s, o->lists, text);

@@ -65,27 +65,33 @@ static size_t bare_name(const struct schema *s, const char *name)
                                                          : strlen(name);
 }
 
-int reader_slot_name(const struct reader *r, uint32_t slot, struct buf *ret)
+int reader_schema_slot_name(const struct schema *s, uint32_t slot, struct buf *ret)
 {
+    const struct reader_ops *ops = reader_ops_find(s->format);
     struct schema_column c;
     uint32_t n = 0;
-    if (r->ops->slot_name != NULL)
-        return r->ops->slot_name(slot, ret);
-    for (size_t at = 0; schema_next(r->schema, &at, &c);)
+    if (ops != NULL && ops->slot_name != NULL)
+        return ops->slot_name(slot, ret);
+    for (size_t at = 0; schema_next(s, &at, &c);)
         if (schema_is_feature(c.use) && n++ == slot)
-            return buf_add(ret, c.name, bare_name(r->schema, c.name));
+            return buf_add(ret, c.name, bare_name(s, c.name));
     return 0;
 }
 
+int reader_slot_name(const struct reader *r, uint32_t slot, struct buf *ret)
+{
+    return reader_schema_slot_name(r->schema, slot, ret);
+}
+
 // A name that was perhaps meant is told; those with spaces are not looked at.
-static int no_slot(const struct reader *r, const char *name, size_t len, uint32_t slots,
+static int no_slot(const struct schema *s, const char *name, size_t len, uint32_t slots,
                    struct err *e)
 {
     struct buf b = BUF_INIT(2 * SCHEMA_TEXT_MAX);
     struct shown shown = show(name, len);
     char near[OPTION_NAME_MAX] = "";
     for (uint32_t slot = 0; slot < slots; slot++)
-        if (reader_slot_name(r, slot, &b) != 0 || buf_add(&b, " ", 1) != 0)
+        if (reader_schema_slot_name(s, slot, &b) != 0 || buf_add(&b, " ", 1) != 0)
             break;
     if (buf_str(&b) != NULL)
         options_nearest(shown.text, b.data, near);
@@ -95,33 +101,72 @@ static int no_slot(const struct reader *r, const char *name, size_t len, uint32_
                    near[0] != '\0' ? "'?" : "");
 }
 
-int reader_find_slot(const struct reader *r, const char *name, size_t len, uint32_t slots,
-                     uint32_t *ret, struct err *e)
+// Formats whose schema has columns.
+static bool find_column(const struct schema *s, const char *name, size_t len,
+                        uint32_t *ret)
+{
+    struct schema_column c;
+    *ret = 0;
+    for (size_t at = 0; schema_next(s, &at, &c);) {
+        bool feature = schema_is_feature(c.use);
+        if (feature && bare_name(s, c.name) == len && memcmp(c.name, name, len) == 0)
+            return true;
+        *ret += feature;
+    }
+    return false;
+}
+
+// The others.
+static int find_named(const struct schema *s, const char *name, size_t len,
+                      uint32_t slots, uint32_t *ret, bool *ret_found)
 {
     struct buf b = BUF_INIT(SCHEMA_TEXT_MAX);
-    bool found = false;
     int rc = 0;
+    *ret_found = false;
     for (*ret = 0; *ret < slots && rc == 0; ++*ret) {
         buf_clear(&b);
-        rc = reader_slot_name(r, *ret, &b);
-        found = rc == 0 && b.len == len && len > 0 && memcmp(b.data, name, len) == 0;
-        if (found)
+        rc = reader_schema_slot_name(s, *ret, &b);
+        *ret_found = rc == 0 && b.len == len && memcmp(b.data, name, len) == 0;
+        if (*ret_found)
             break;
     }
     buf_free(&b);
+    return rc;
+}
+
+int reader_schema_find_slot(const struct schema *s, const char *name, size_t len,
+                            uint32_t slots, uint32_t *ret, struct err *e)
+{
+    const struct reader_ops *ops = reader_ops_find(s->format);
+    bool found = false;
+    int rc = 0;
+    if (ops != NULL && ops->slot_name != NULL)
+        rc = find_named(s, name, len, slots, ret, &found);
+    else
+        found = find_column(s, name, len, ret) && *ret < slots;
     if (rc != 0)
         return err_nomem(e, "the names of columns");
-    return found ? 0 : no_slot(r, name, len, slots, e);
+    return found && len > 0 ? 0 : no_slot(s, name, len, slots, e);
+}
+
+int reader_find_slot(const struct reader *r, const char *name, size_t len, uint32_t slots,
+                     uint32_t *ret, struct err *e)
+{
+    return reader_schema_find_slot(r->schema, name, len, slots, ret, e);
 }
 
 bool reader_next_word(const struct reader *r, uint32_t slot, const char **text,
                       struct reader_word *ret)
 {
     struct err none;
-    size_t whole = strlen(*text);
     const char between[2] = {r->between, 0};
-    if (whole > 0 && reader_word(r, slot, *text, whole, ret, &none) == 0) {
-        *text += whole;
+    if (*text == NULL)
+        return false;
+    size_t whole = strlen(*text);
+    bool is_word = reader_word(r, slot, *text, whole, ret, &none) == 0;
+    // Only of numbers in bins an empty text is a word, too.
+    if (is_word && (whole > 0 || (ret->len > 0 && !ret->number))) {
+        *text = NULL;
         return true;
     }
     while (**text != '\0') {

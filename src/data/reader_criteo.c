@@ -229,7 +229,7 @@ static int criteo_line(const struct reader *r, const struct reader_layout *layou
         const char *tab = find_byte(line, at.end, '\t');
         if (tab == at.end)
             return bad_columns(line, at.end, true, e);
-        TRY(reader_label(r, line, (size_t)(tab - line), &new.label, e));
+        TRY(reader_label(r, line, (size_t)(tab - line), new.label, e));
         at.p = tab + 1;
     }
     TRY(read_integers(c, &at, x, e));

@@ -79,6 +79,8 @@ static void csv_close(struct reader *r)
     mem_free(c->lists);
     mem_free(c->cross_columns);
     mem_free(c->cross);
+    mem_free(c->bin);
+    mem_free(c->edges);
     mem_free(c->missing);
     mem_free(c->names);
     mem_free(c->empty);
@@ -123,6 +125,8 @@ static int csv_open(struct reader **ret, const struct reader_options *o, struct 
     c->drop_elsewhere = o->drop_elsewhere;
     c->list_separator = lists;
     int rc = copy_options(c, o, e);
+    if (rc == 0)
+        rc = csv_check_bins(c, e);
     if (rc != 0) {
         csv_close(&c->base);
         return rc;
@@ -231,6 +235,21 @@ static int take_feature(const struct column *column, const struct field *f,
     return 0;
 }
 
+// While the first lines are looked at it is a number as any other.
+static int take_bin(const struct csv *c, const struct column *column,
+                    const struct field *f, struct examples *x, struct example *new,
+                    struct err *e)
+{
+    if (c->looking)
+        return csv_is_empty(c, f->text, f->len) ? 0 : take_feature(column, f, x, new, e);
+    size_t k = new->nnz;
+    TRY(csv_bin_key(c, column, f, &x->key[k], e));
+    x->value[k] = 1;
+    x->slot[k] = (uint16_t)column->slot;
+    new->nnz++;
+    return 0;
+}
+
 // Every word of a cell is a feature. `f` has no doubled quotes.
 static int take_words(const struct csv *c, const struct column *column,
                       const struct field *f, struct examples *x, struct example *new,
@@ -264,12 +283,19 @@ static int take_list(const struct csv *c, const struct column *column,
     return rc;
 }
 
-static int take_label(const struct csv *c, const struct field *f, float *ret,
-                      struct err *e)
+static int take_label(const struct csv *c, const struct column *column,
+                      const struct field *f, float *ret, struct err *e)
 {
     if (f->len == 0 && !c->base.labels)
         return 0;
-    return truth(f, ret) ? 0 : reader_label(&c->base, f->text, f->len, ret, e);
+    if (c->base.n_labels > 1 && csv_is_empty(c, f->text, f->len)) {
+        *ret = c->base.labels ? (float)NAN : 0;
+        return 0;
+    }
+    int rc = truth(f, ret) ? 0 : reader_label(&c->base, f->text, f->len, ret, e);
+    if (rc == 0 || c->base.n_labels == 1)
+        return rc;
+    return err_wrap(e, "column '%s'", show(column->name, strlen(column->name)).text);
 }
 
 // One field of an example.
@@ -279,7 +305,7 @@ static int take_field(const struct csv *c, const struct column *column,
 {
     switch (column->use) {
     case SCHEMA_LABEL:
-        return take_label(c, f, &new->label, e);
+        return take_label(c, column, f, &new->label[column->slot], e);
     case SCHEMA_WEIGHT:
         return c->base.labels ? take_weight(column, f, &new->weight, e) : 0;
     case SCHEMA_NUMBERS:
@@ -288,6 +314,8 @@ static int take_field(const struct csv *c, const struct column *column,
         return csv_is_empty(c, f->text, f->len) ? 0 : take_feature(column, f, x, new, e);
     case SCHEMA_LISTS:
         return take_list(c, column, f, x, new, e);
+    case SCHEMA_BINS:
+        return take_bin(c, column, f, x, new, e);
     case SCHEMA_DROPPED:
     case SCHEMA_IDS: // which no csv has
     case SCHEMA_KEYS:
@@ -295,6 +323,7 @@ static int take_field(const struct csv *c, const struct column *column,
     case SCHEMA_MISSING:
     case SCHEMA_LIST_SEPARATOR:
     case SCHEMA_HEADER:
+    case SCHEMA_EDGES:
     case SCHEMA_USES:
         break;
     }
@@ -354,6 +383,8 @@ static int csv_line(const struct reader *r, const struct reader_layout *l,
     l = l != NULL ? l : c->only;
     if (l == NULL)
         return err_set(e, TUG_EDATA, "the header, a line of column names, was not read");
+    if (c->binned > 0 && c->bin[0].edge == NULL && !c->looking)
+        return err_set(e, TUG_EINTERNAL, "the bins of numbers are not decided");
     if (c->only != NULL && csv_is_header(c, line, len))
         return err_set(e, TUG_EDATA,
                        "the line is a header, the names of the columns, but the data was "
@@ -373,6 +404,10 @@ static int csv_line(const struct reader *r, const struct reader_layout *l,
             return bad_columns(c, l, line, end, e);
         TRY(take_field(c, &l->column[i], &f, x, &new, e));
     }
+    for (size_t i = 0; i < l->absent; i++)
+        TRY(take_field(c, &l->column[l->columns + i], &(struct field){.text = line}, x,
+                       &new, e));
+    TRY(reader_check_labels(r, &new, e));
     if (!l->in_order && c->has_lists)
         TRY(order_lists(x, &new, slots, e));
     else if (!l->in_order)
@@ -395,6 +430,8 @@ const struct reader_ops reader_csv = {.name = "csv",
                                       .close = csv_close,
                                       .slots = csv_slots,
                                       .read_header = csv_header,
+                                      .wants = csv_wants,
+                                      .decide = csv_decide_bins,
                                       .line = csv_line,
                                       .find_column = csv_find_column,
                                       .column = csv_column,

@@ -9,13 +9,23 @@
 
 #include "data/reader_ops.h"
 
+// Into which numbers of a column go: bin i holds those from edge[i - 1] on that
+// are below edge[i], the first one what is below all edges, and the last what
+// is not below the last.
+struct bins {
+    uint32_t most; // were asked for
+    uint32_t edges;
+    const float *edge; // ascend; NULL: not decided yet
+};
+
 // A column of the schema, or of a file.
 struct column {
     enum schema_use use;
-    uint32_t slot;
+    uint32_t slot;    // or which of the labels it is
     uint64_t seed;    // of words; of numbers their key
     const char *name; // of the schema
     bool absent;      // some header lacks this feature, which was allowed
+    const struct bins *bins;
 };
 
 struct reader_layout {
@@ -24,6 +34,7 @@ struct reader_layout {
     size_t header_len;
     struct column *column;
     size_t columns;
+    size_t absent; // behind these: columns of bins that the file lacks
     bool in_order; // slots ascend
 };
 
@@ -54,6 +65,10 @@ struct csv {
     bool given;                       // the schema: by a model
     struct column *column;            // of the schema; NULL: not decided yet
     size_t columns;
+    struct bins *bin; // of the schema's columns that have some
+    size_t binned;
+    float *edges;        // of all of them
+    bool looking;        // the first lines are seen: bins are not needed
     struct cross *cross; // of the schema, whose columns are behind the others
     size_t crosses;
     uint32_t *index; // of columns by their names' hashes: 1 + the column; 0: none
@@ -146,6 +161,23 @@ bool csv_cross_word(const struct csv *c, const struct column *column, const char
 // The words of a cross in a line; of lists several.
 int csv_cross_text(const struct csv *c, const struct reader_layout *l, size_t cross,
                    const char *line, const char *end, struct buf *to);
+
+// What --numeric says of a column; false when it does not name it.
+bool csv_numeric(const struct csv *c, const char *name, struct reader_numeric *ret);
+
+// The bins that --numeric asks for: places for them, and the edges as the schema has
+// them. They are wanted of the first lines where it has none.
+int csv_check_bins(const struct csv *c, struct err *e);
+int csv_take_bins(struct csv *c, struct err *e);
+size_t csv_wants(const struct reader *r);
+int csv_decide_bins(struct reader *r, const struct reader_layout *l, const char *name,
+                    const char *text, size_t len, uint64_t first, struct err *e);
+// The key of a cell of numbers that go into bins. What is missing is a bin, too.
+int csv_bin_key(const struct csv *c, const struct column *column, const struct field *f,
+                uint64_t *ret, struct err *e);
+// The bin that a text is in or, as reader_word gives it, is the name of.
+int csv_bin_word(const struct csv *c, const struct column *column,
+                 struct reader_word *word, struct err *e);
 
 static inline bool csv_is_empty(const struct csv *c, const char *text, size_t len)
 {

@@ -83,13 +83,18 @@ static int place_columns(const struct csv *c, const struct schema *names,
     return 0;
 }
 
-static void find_missing(struct csv *c, const bool *seen, struct misfit *bad)
+static void find_missing(struct csv *c, const bool *seen, struct reader_layout *l,
+                         struct misfit *bad)
 {
     for (size_t i = 0; i < c->columns; i++) {
         struct column *column = &c->column[i];
         if (seen[i] || column->use == SCHEMA_CROSSES)
             continue;
         column->absent |= schema_is_feature(column->use);
+        if (column->use == SCHEMA_BINS) { // every line is in the bin of what is missing
+            l->column[l->columns + l->absent++] = *column;
+            l->in_order = false;
+        }
         if (schema_is_feature(column->use) && !c->allow_missing)
             csv_name_column(&bad->missing, column->name);
         else if (column->use == SCHEMA_LABEL && c->base.labels)
@@ -160,14 +165,14 @@ static int fill_layout(struct csv *c, const struct schema *names, struct reader_
 {
     struct misfit bad = {0};
     bool *seen = mem_zalloc(c->columns * sizeof *seen);
-    l->column = mem_array(names->columns, sizeof *l->column);
+    l->column = mem_array(names->columns + c->binned, sizeof *l->column);
     int rc = seen != NULL && l->column != NULL
                  ? place_columns(c, names, l, seen, &bad, e)
                  : err_nomem(e, "the columns of a csv file");
     if (rc == 0 && bad.unknown.n == names->columns)
         rc = nothing_fits(c, names, e);
     if (rc == 0) {
-        find_missing(c, seen, &bad);
+        find_missing(c, seen, l, &bad);
         rc = tell_misfit(c, &bad, e);
     }
     mem_free(seen);

@@ -73,6 +73,10 @@ int csv_word(const struct reader *r, uint32_t slot, const char *text, size_t len
         const struct column *column = &c->column[i];
         if (column->slot != slot || !schema_is_feature(column->use))
             continue;
+        if (column->use == SCHEMA_BINS) {
+            *ret = (struct reader_word){.text = text, .len = len};
+            return csv_bin_word(c, column, ret, e);
+        }
         bool words = column->use != SCHEMA_NUMBERS && column->use != SCHEMA_LOGS;
         ret->text = text;
         ret->len = words ? len : 0;

@@ -8,7 +8,7 @@
 #include "data/reader_csv.h"
 
 // Words and numbers of one name never meet.
-enum { WORD_SEED = 0, NUMBER_SEED = 1 };
+enum { WORD_SEED = 0, NUMBER_SEED = 1, BIN_SEED = 3 }; // 2 is that of crosses
 
 static uint64_t hash_name(const char *name, size_t len)
 {
@@ -37,6 +37,15 @@ static void index_column(struct csv *c, size_t i)
     c->index[at] = (uint32_t)i + 1;
 }
 
+static uint64_t seed_of(enum schema_use use, const char *name, size_t len)
+{
+    bool number = use == SCHEMA_NUMBERS || use == SCHEMA_LOGS;
+    return hash_bytes(name, len,
+                      number               ? NUMBER_SEED
+                      : use == SCHEMA_BINS ? BIN_SEED
+                                           : WORD_SEED);
+}
+
 int csv_take_schema(struct csv *c, struct err *e)
 {
     const struct schema *s = c->base.schema;
@@ -49,17 +58,15 @@ int csv_take_schema(struct csv *c, struct err *e)
     if (c->column == NULL || c->index == NULL)
         return err_nomem(e, "the columns of a csv file");
     c->index_mask = cap - 1;
-    uint32_t slots = 0;
+    uint32_t slots = 0, labels = 0;
     struct schema_column from;
     for (size_t at = 0; schema_next(s, &at, &from); c->columns++) {
         size_t len = strlen(from.name);
-        bool number = from.use == SCHEMA_NUMBERS || from.use == SCHEMA_LOGS;
         c->has_lists |= from.use == SCHEMA_LISTS;
         c->column[c->columns] = (struct column){
             .use = from.use,
-            .slot = slots,
-            .seed = number ? hash_bytes(from.name, len, NUMBER_SEED)
-                           : hash_name(from.name, len),
+            .slot = from.use == SCHEMA_LABEL ? labels++ : slots,
+            .seed = seed_of(from.use, from.name, len),
             .name = from.name,
         };
         slots += schema_is_feature(from.use);
@@ -69,7 +76,12 @@ int csv_take_schema(struct csv *c, struct err *e)
     if (slots > READER_MAX_SLOT + 1)
         return err_set(e, TUG_EDATA, "the header has %u feature columns; the limit is %d",
                        slots, READER_MAX_SLOT + 1);
+    if (labels > LABELS_MAX)
+        return err_set(e, TUG_EUSAGE, "--label names %u columns; the limit is %d", labels,
+                       LABELS_MAX);
+    c->base.n_labels = labels > 0 ? labels : 1;
     TRY(csv_take_crosses(c, e));
+    TRY(csv_take_bins(c, e));
     atomic_store(&c->slots, slots);
     return 0;
 }
@@ -78,6 +90,9 @@ void csv_forget_schema(struct csv *c)
 {
     mem_free(c->column);
     mem_free(c->index);
+    mem_free(c->bin);
+    c->bin = NULL;
+    c->binned = 0;
     c->column = NULL;
     c->index = NULL;
     c->columns = 0;
@@ -154,16 +169,16 @@ static int check_names(const struct csv *c, const struct schema *names, struct e
 {
     char text[ERR_TEXT_MAX] = "";
     const char *list, *name, *cross;
-    enum schema_use use;
+    struct reader_numeric number;
     size_t len, cross_len, at = 0;
-    if (c->label != NULL && c->base.labels)
-        check_name(names, "--label", c->label, strlen(c->label), text);
+    for (list = c->base.labels ? c->label : NULL; reader_next_name(&list, &name, &len);)
+        check_name(names, "--label", name, len, text);
     if (c->weight != NULL)
         check_name(names, "--weight-column", c->weight, strlen(c->weight), text);
     for (list = c->drop; !c->drop_elsewhere && reader_next_name(&list, &name, &len);)
         check_name(names, "--drop", name, len, text);
-    for (list = c->numeric; reader_next_number(&list, &name, &len, &use);)
-        check_name(names, "--numeric", name, len, text);
+    for (list = c->numeric; reader_next_numeric(&list, &number);)
+        check_name(names, "--numeric", number.name, number.len, text);
     for (list = c->lists; reader_next_name(&list, &name, &len);)
         check_name(names, "--lists", name, len, text);
     for (list = c->cross_columns; reader_next_name(&list, &cross, &cross_len);)
@@ -182,15 +197,22 @@ static int check_names(const struct csv *c, const struct schema *names, struct e
     return err_set(e, TUG_EDATA, "%s", text);
 }
 
+bool csv_numeric(const struct csv *c, const char *name, struct reader_numeric *ret)
+{
+    const char *list = c->numeric;
+    while (reader_next_numeric(&list, ret))
+        if (strlen(name) == ret->len && memcmp(ret->name, name, ret->len) == 0)
+            return true;
+    return false;
+}
+
 // Whether the options want the column's numbers.
 static bool is_numeric(const struct csv *c, const char *name, enum schema_use *ret)
 {
-    const char *list = c->numeric, *listed;
-    size_t len;
-    while (reader_next_number(&list, &listed, &len, ret))
-        if (strlen(name) == len && memcmp(listed, name, len) == 0)
-            return true;
-    return false;
+    struct reader_numeric n;
+    bool found = csv_numeric(c, name, &n);
+    *ret = n.use;
+    return found;
 }
 
 // The use of a column by the options, which may name it once.
@@ -204,7 +226,7 @@ static int decide_use(const struct csv *c, const char *name, bool first,
     const enum schema_use uses[] = {SCHEMA_LABEL, SCHEMA_WEIGHT, SCHEMA_DROPPED, numbers,
                                     SCHEMA_LISTS};
     const bool named[] = {
-        c->label != NULL ? strcmp(c->label, name) == 0 : first,
+        c->label != NULL ? csv_is_listed(c->label, name) : first,
         c->weight != NULL && strcmp(c->weight, name) == 0,
         csv_is_listed(c->drop, name),
         numeric,
@@ -236,21 +258,42 @@ static int add_dropped(const struct csv *c, const struct schema *names, struct e
     return 0;
 }
 
+// All labels in the order that the option has them in, wherever their columns lie; files
+// for predictions may lack them.
+static int add_labels(const struct csv *c, struct err *e)
+{
+    const char *list = c->label, *name, *rest, *other;
+    size_t len, other_len;
+    while (reader_next_name(&list, &name, &len)) {
+        for (rest = list; reader_next_name(&rest, &other, &other_len);)
+            if (other_len == len && memcmp(other, name, len) == 0)
+                return err_set(e, TUG_EUSAGE, "--label names the column '%s' twice",
+                               show(name, len).text);
+        TRY(schema_add(c->base.schema, SCHEMA_LABEL, name, len, e));
+    }
+    return 0;
+}
+
 int csv_decide_schema(struct csv *c, const struct schema *names, struct err *e)
 {
     struct schema_column n;
     uint32_t features = 0, columns = 0;
+    bool labels = c->label == NULL; // are there
     TRY(check_names(c, names, e));
     TRY(csv_add_settings(c, e));
     for (size_t at = 0; schema_next(names, &at, &n); columns++) {
         enum schema_use use;
         TRY(decide_use(c, n.name, columns == 0, &use, e));
-        TRY(schema_add(c->base.schema, use, n.name, strlen(n.name), e));
+        if (use != SCHEMA_LABEL || c->label == NULL)
+            TRY(schema_add(c->base.schema, use, n.name, strlen(n.name), e));
+        else if (!labels)
+            TRY(add_labels(c, e));
+        labels |= use == SCHEMA_LABEL;
         features += schema_is_feature(use);
     }
     TRY(add_dropped(c, names, e));
-    if (c->label != NULL && !has_name(names, c->label, strlen(c->label)))
-        TRY(schema_add(c->base.schema, SCHEMA_LABEL, c->label, strlen(c->label), e));
+    if (!labels)
+        TRY(add_labels(c, e));
     TRY(csv_add_crosses(c, e));
     if (features == 0)
         return err_set(e, TUG_EDATA,

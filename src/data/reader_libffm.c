@@ -65,7 +65,7 @@ static int libffm_line(const struct reader *r, const struct reader_layout *layou
     const char *end = p + len;
     struct example new = {.weight = 1};
     TRY(examples_reserve(x, len / 6 + 1, e));
-    TRY(sparse_label(r, &p, end, &new.label, e));
+    TRY(sparse_label(r, &p, end, new.label, e));
     if (p == NULL)
         return 0;
     size_t k = x->nnz;

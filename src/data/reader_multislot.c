@@ -15,6 +15,7 @@
 #include "data/reader_multislot.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
@@ -85,11 +86,13 @@ static int multislot_adopt(struct reader *r, struct err *e)
 {
     struct multislot *m = (void *)r;
     struct slots model = {0};
-    int rc = r->schema->columns > 0 && m->text != NULL ? adopt_others(m, &model, e)
-                                                       : adopt_own(m, e);
+    bool others = r->schema->columns > 0 && m->text != NULL;
+    int rc = others ? adopt_others(m, &model, e) : adopt_own(m, e);
+    uint32_t labels = others ? model.labels : m->slots.labels;
     slots_free(&model);
     TRY(rc);
-    if (r->labels && !m->slots.label)
+    r->n_labels = labels > 0 ? labels : 1;
+    if (r->labels && m->slots.labels == 0)
         return err_set(e, TUG_EUSAGE, "--slots: no slot is the label");
     uint32_t next = 0;
     m->in_order = true;
@@ -289,14 +292,19 @@ static int take_numbers(struct line *l, const struct slot *s, uint64_t n, struct
 static int take_label(struct line *l, const struct slot *s, uint64_t n, struct err *e)
 {
     const struct reader *r = &l->m->base;
-    if (n == 0 && !r->labels)
+    float *label = &l->new.label[s->field];
+    if (n == 0 && (!r->labels || r->n_labels > 1)) {
+        *label = r->labels ? (float)NAN : 0;
         return 0;
+    }
     if (n != 1)
         return wrong_count(s, n, 1, e);
     const char *p = skip_blanks(l->p);
     l->p = token_end(p, l->end);
-    return p == l->p ? bad_value(s, 0, 1, p, l->end, e)
-                     : reader_label(r, p, (size_t)(l->p - p), &l->new.label, e);
+    if (p == l->p)
+        return bad_value(s, 0, 1, p, l->end, e);
+    int rc = reader_label(r, p, (size_t)(l->p - p), label, e);
+    return rc == 0 || r->n_labels == 1 ? rc : err_wrap(e, "slot '%s'", name_of(s).text);
 }
 
 static int take_weight(struct line *l, const struct slot *s, uint64_t n, struct err *e)
@@ -425,6 +433,7 @@ static int multislot_line(const struct reader *r, const struct reader_layout *la
     l.p = skip_blanks(l.p);
     if (l.p != l.end)
         return too_long(m, l.p, l.end, e);
+    TRY(reader_check_labels(r, &l.new, e));
     if (!m->in_order)
         order_features(x, &l.new, m->fields);
     examples_commit(x, &l.new);

@@ -1,7 +1,7 @@
 // The inside of the multislot reader: what its slots and its lines share.
 //
-// A text says what a line holds, slot after slot, with commas or line ends between them and
-// '#' before comments:
+// A text says what a line holds, slot after slot, with commas or line ends between them
+// and '#' before comments:
 //
 //   label:label, user:ids, history:ids@user, price:dense[3], junk:skip, c1..c26:ids
 //
@@ -27,7 +27,8 @@ struct slots {
     size_t n;
     struct slot *slot;
     uint32_t features; // slots that are
-    bool label, weight;
+    uint32_t labels;
+    bool weight;
 };
 
 struct multislot {

@@ -1,5 +1,5 @@
-// What lies in the lines of multislot data: the text that says it, and whether that fits a
-// model.
+// What lies in the lines of multislot data: the text that says it, and
+// whether that fits a model.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -267,14 +267,17 @@ static int take_slot(struct slots *to, const struct schema_column *c, struct err
         return broken(c->name, e);
     s->seed = hash_bytes(group, group_len,
                          c->use == SCHEMA_NUMBERS ? NUMBER_SEED : ID_SEED);
-    s->field = (uint16_t)to->features;
+    s->field = (uint16_t)(c->use == SCHEMA_LABEL ? to->labels : to->features);
     s->ids = c->use == SCHEMA_IDS || c->use == SCHEMA_KEYS;
     to->features += schema_is_feature(c->use);
-    if ((c->use == SCHEMA_LABEL && to->label) || (c->use == SCHEMA_WEIGHT && to->weight))
-        return err_set(e, TUG_EUSAGE, "--slots: two slots, the second one '%s', are %s",
-                       show(s->name, s->name_len).text,
-                       c->use == SCHEMA_LABEL ? "the label" : "the weight");
-    to->label |= c->use == SCHEMA_LABEL;
+    if (c->use == SCHEMA_WEIGHT && to->weight)
+        return err_set(e, TUG_EUSAGE,
+                       "--slots: two slots, the second one '%s', are the weight",
+                       show(s->name, s->name_len).text);
+    if (c->use == SCHEMA_LABEL && to->labels == LABELS_MAX)
+        return err_set(e, TUG_EUSAGE, "--slots: more than %d slots are labels",
+                       LABELS_MAX);
+    to->labels += c->use == SCHEMA_LABEL;
     to->weight |= c->use == SCHEMA_WEIGHT;
     return 0;
 }
@@ -369,6 +372,30 @@ static void match_slot(struct slot *s, const struct slot *known, char text[ERR_T
         s->field = known->field;
 }
 
+// One label needs no name; several are found by theirs.
+static void match_label(const struct multislot *m, const struct slots *model,
+                        struct slot *s, const struct slot *known, char text[ERR_TEXT_MAX])
+{
+    if (m->slots.labels <= 1 && model->labels <= 1)
+        return;
+    if (known != NULL && known->use == SCHEMA_LABEL)
+        s->field = known->field;
+    else
+        reader_add_clause(text,
+                          "the model was not trained with the label '%s'; of type skip "
+                          "it is passed over",
+                          show(s->name, s->name_len).text);
+}
+
+static void find_label(const struct multislot *m, const struct slot *label,
+                       const struct slot **lines, char text[ERR_TEXT_MAX])
+{
+    const struct slot *s = find(lines, m->slots.n, label->name, label->name_len);
+    if (m->base.labels && (s == NULL || s->use != SCHEMA_LABEL))
+        reader_add_clause(text, "the label '%s' of the model is missing",
+                          show(label->name, label->name_len).text);
+}
+
 enum { NAMED_MISSING = 5 }; // which, with their quotes, READER_NAMES_MAX has room for
 
 static void find_missing(const struct multislot *m, const struct slots *model,
@@ -404,7 +431,13 @@ int multislot_match(struct multislot *m, const struct slots *model, struct err *
         struct slot *s = &m->slots.slot[i];
         if (schema_is_feature(s->use))
             match_slot(s, find(of_model, model->n, s->name, s->name_len), text);
+        else if (s->use == SCHEMA_LABEL)
+            match_label(m, model, s, find(of_model, model->n, s->name, s->name_len),
+                        text);
     }
+    for (size_t i = 0; rc == 0 && model->labels > 1 && i < model->n; i++)
+        if (model->slot[i].use == SCHEMA_LABEL)
+            find_label(m, &model->slot[i], of_lines, text);
     if (rc == 0)
         find_missing(m, model, of_lines, text);
     if (text[0] != '\0')

@@ -253,7 +253,7 @@ static void test_bad_slots(void **state)
         {"no-such-file", "'no-such-file' is neither slots, as"},
         {"y:label", "no slot is a feature"},
         {"a:ids", "no slot is the label"},
-        {"y:label, z:label, a:ids", "two slots, the second one 'z', are the label"},
+        {"y1..y9:label, a:ids", "more than 8 slots are labels"},
         {"y:label, v:weight, w:weight, a:ids", "'w', are the weight"},
         {"y:label, a:ids, a:skip", "there are two slots 'a'"},
         {"y:label, a:ids@b", "'a' shares the ids of 'b', which is no slot of ids"},

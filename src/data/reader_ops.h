@@ -20,6 +20,11 @@ struct reader_ops {
     uint32_t (*slots)(const struct reader *r);
     int (*read_header)(struct reader *r, const char *line, size_t len,
                        const struct reader_layout **ret, struct err *e);
+    // How many lines behind the header it wants to see, and what it makes of them: `text`
+    // is padded, and begins with line `first` of the file `name`. NULL: none.
+    size_t (*wants)(const struct reader *r);
+    int (*decide)(struct reader *r, const struct reader_layout *layout, const char *name,
+                  const char *text, size_t len, uint64_t first, struct err *e);
     // As reader_line; the line is not empty and has no '\r' at its end.
     int (*line)(const struct reader *r, const struct reader_layout *layout,
                 const char *line, size_t len, struct examples *x, struct err *e);
@@ -43,12 +48,16 @@ struct reader_ops {
 READER_FORMATS(READER_DECLARE)
 #undef READER_DECLARE
 
+// That of a format; NULL where there is none, and of NULL.
+const struct reader_ops *reader_ops_find(const char *format);
+
 struct reader {
     const struct reader_ops *ops;
     enum loss loss;
     bool labels;
-    bool headless; // the format has headers, the files at hand have none
-    char between;  // the words of a column's text
+    uint32_t n_labels; // of an example: what the schema says
+    bool headless;     // the format has headers, the files at hand have none
+    char between;      // the words of a column's text
     struct schema *schema;
 };
 
@@ -59,7 +68,7 @@ int examples_reserve(struct examples *x, size_t features, struct err *e);
 
 // What a format found in a line: features lie behind x->nnz already.
 struct example {
-    float label, weight;
+    float label[LABELS_MAX], weight;
     size_t nnz; // x->nnz with this example
     bool has_values;
 };
@@ -71,6 +80,9 @@ int reader_agrees(const struct reader_options *o, struct err *e);
 // A label by the rules of the loss.
 int reader_label(const struct reader *r, const char *text, size_t len, float *ret,
                  struct err *e);
+
+// Of several labels one may be missing (NaN), of an example that is learned from not all.
+int reader_check_labels(const struct reader *r, const struct example *new, struct err *e);
 
 // The error of a text that is not a finite number, as number_parse said;
 // `what` is "value", ...

@@ -7,10 +7,10 @@
 #include <string.h>
 
 // Of the columns' uses, in the order of the enum.
-static const char letters[] = "tnlwdikmgx0|h";
+static const char letters[] = "tnlwdikmgbx0|he";
 static const char *const words[] = {
-    "words", "numbers", "label",   "weight",  "dropped",        "ids",   "keys",
-    "lists", "logs",    "crosses", "missing", "list-separator", "header"};
+    "words", "numbers", "label",   "weight",  "dropped",        "ids",    "keys", "lists",
+    "logs",  "bins",    "crosses", "missing", "list-separator", "header", "edges"};
 
 // Of columns and settings.
 static bool next_entry(const struct schema *s, size_t *at, struct schema_column *ret)
@@ -44,6 +44,24 @@ bool schema_next_setting(const struct schema *s, enum schema_use kind, size_t *a
     return false;
 }
 
+uint32_t schema_labels(const struct schema *s)
+{
+    struct schema_column c;
+    uint32_t n = 0;
+    for (size_t at = 0; schema_next(s, &at, &c);)
+        n += c.use == SCHEMA_LABEL;
+    return n > 0 ? n : 1;
+}
+
+const char *schema_label(const struct schema *s, uint32_t i)
+{
+    struct schema_column c;
+    for (size_t at = 0; schema_next(s, &at, &c);)
+        if (c.use == SCHEMA_LABEL && i-- == 0)
+            return c.name;
+    return NULL;
+}
+
 int schema_add(struct schema *s, enum schema_use use, const char *name, size_t len,
                struct err *e)
 {
@@ -53,9 +71,11 @@ int schema_add(struct schema *s, enum schema_use use, const char *name, size_t l
             "the name of column %u holds a NUL byte: this file is not text in UTF-8",
             s->columns + 1);
     if (len + 2 > SCHEMA_TEXT_MAX - s->text_len)
-        return err_set(e, TUG_EDATA,
-                       "the names of the columns are longer than %d bytes together",
-                       SCHEMA_TEXT_MAX);
+        return err_set(
+            e, TUG_EDATA,
+            "the names of the columns, with the edges of their bins, are longer than "
+            "%d bytes together",
+            SCHEMA_TEXT_MAX);
     char *to = s->text + s->text_len;
     to[0] = letters[use];
     memcpy(to + 1, name, len);

@@ -30,12 +30,15 @@ enum schema_use {
     SCHEMA_KEYS,    // multislot: features, whose keys are the numbers themselves
     SCHEMA_LISTS,   // csv: features, several words in a cell
     SCHEMA_LOGS,    // csv: a feature, the logarithm of its number is the value
+    SCHEMA_BINS,    // csv: a feature, which of the column's bins its number is in
     SCHEMA_CROSSES, // csv: features, the words of columns together; the name is theirs
                     // with '*' between them. No column of the data, and behind all
     // Settings of csv, which are no columns; what is a name else is their text.
     SCHEMA_MISSING,        // a word that stands for an empty cell
     SCHEMA_LIST_SEPARATOR, // the character between words of a cell
     SCHEMA_HEADER,         // of files that have none: the names, with commas
+    SCHEMA_EDGES, // of the bins of a column, one entry for each of SCHEMA_BINS, in
+                  // their order: how many were asked for, and where they begin
     SCHEMA_USES
 };
 
@@ -62,11 +65,15 @@ bool schema_next(const struct schema *s, size_t *at, struct schema_column *ret);
 bool schema_next_setting(const struct schema *s, enum schema_use kind, size_t *at,
                          const char **ret);
 
+// How many labels there are, and what number i of them is called; NULL: it has no name.
+uint32_t schema_labels(const struct schema *s);
+const char *schema_label(const struct schema *s, uint32_t i);
+
 static inline bool schema_is_feature(enum schema_use use)
 {
     return use == SCHEMA_WORDS || use == SCHEMA_NUMBERS || use == SCHEMA_IDS ||
            use == SCHEMA_KEYS || use == SCHEMA_LISTS || use == SCHEMA_LOGS ||
-           use == SCHEMA_CROSSES;
+           use == SCHEMA_BINS || use == SCHEMA_CROSSES;
 }
 
 // TUG_EDATA for a name with a NUL byte, and for names that are too long together.
@@ -78,7 +85,8 @@ bool schema_same_keys(const char *format, const char *other);
 
 static inline bool schema_is_setting(enum schema_use use)
 {
-    return use == SCHEMA_MISSING || use == SCHEMA_LIST_SEPARATOR || use == SCHEMA_HEADER;
+    return use == SCHEMA_MISSING || use == SCHEMA_LIST_SEPARATOR ||
+           use == SCHEMA_HEADER || use == SCHEMA_EDGES;
 }
 
 // For files. NULL: no memory, or (schema_has_text false) names that are no UTF-8.

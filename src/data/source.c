@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "data/decode.h"
+#include "data/first_lines.h"
 #include "data/identity.h"
 #include "data/lines.h"
 #include "data/source_internal.h"
@@ -64,7 +65,7 @@ static void source_stop(struct source *s)
     boxes_free(s->head);
     s->head = NULL;
     s->tail = &s->head;
-    s->queued = 0;
+    s->queued = s->queued_bytes = 0;
 }
 
 // ---------------------------------------------------------------- the consumers' side
@@ -137,15 +138,18 @@ static void wait_ready(struct source *s)
     pthread_cond_timedwait(&s->ready, &s->lock, &until);
 }
 
+static int interrupted(struct err *e)
+{
+    return err_set(e, TUG_EINTERRUPTED, "interrupted while data was read");
+}
+
 // Waits until there is a chunk, or the end. Locked.
 static int source_wait(struct source *s, struct err *e)
 {
     TRY(source_start(s, e));
     while (s->head == NULL && !s->ended && !is_interrupted(s))
         wait_ready(s);
-    return is_interrupted(s)
-               ? err_set(e, TUG_EINTERRUPTED, "interrupted while data was read")
-               : 0;
+    return is_interrupted(s) ? interrupted(e) : 0;
 }
 
 static int take(struct source *s, struct chunk **ret, struct err *e)
@@ -161,6 +165,7 @@ static int take(struct source *s, struct chunk **ret, struct err *e)
     if (s->head == NULL)
         s->tail = &s->head;
     s->queued--;
+    s->queued_bytes -= b->chunk.len;
     s->out++;
     s->taken = true;
     pthread_cond_signal(&s->room);
@@ -227,33 +232,69 @@ struct source_place source_place(struct source *s)
 
 // ---------------------------------------------------------------- the first line
 
-static int first_line_of_queue(struct source *s, struct buf *b, struct err *e)
+// What is wrong when a pipe has no chunk at all.
+static int no_first_line(const struct source *s, struct err *e)
 {
+    if (s->failure.code != 0)
+        return err_set(e, s->failure.code, "%s", s->failure.text);
+    return err_set(e, TUG_EDATA, "%s: there is no data", s->files.file[0].name);
+}
+
+// The chunk behind `last`, or the first one, of the first file; NULL: it has no more.
+// Locked.
+static int chunk_behind(struct source *s, const struct box *last, const struct box **ret,
+                        struct err *e)
+{
+    struct box *const *next = last != NULL ? &last->next : &s->head;
+    while (*next == NULL && !s->ended && !is_interrupted(s))
+        wait_ready(s);
+    if (is_interrupted(s))
+        return interrupted(e);
+    *ret = *next != NULL && (*next)->chunk.file == 0 ? *next : NULL;
+    if (*next == NULL && s->failure.code != 0)
+        return no_first_line(s, e);
+    return 0;
+}
+
+// Looks at chunks where they wait. Locked.
+static int look_at_queue(struct source *s, struct first_lines *f, struct err *e)
+{
+    const struct box *at = NULL;
     TRY(source_wait(s, e));
     if (s->taken || (s->head != NULL && s->head->chunk.offset != 0))
         return err_set(e, TUG_EUSAGE, "the first line of the pipe is read already");
     if (s->head == NULL)
-        return s->failure.code != 0
-                   ? err_set(e, s->failure.code, "%s", s->failure.text)
-                   : err_set(e, TUG_EDATA, "%s: there is no data", s->files.file[0].name);
-    const struct chunk *c = &s->head->chunk;
-    const char *end = memchr(c->text, '\n', c->len);
-    int rc = buf_add(b, c->text, end != NULL ? (size_t)(end - c->text) : c->len);
-    return rc == 0 ? 0
-                   : err_set(e, rc, "%s:1: the line is too long", s->files.file[0].name);
+        return no_first_line(s, e);
+    for (bool more = true; more;) {
+        TRY(chunk_behind(s, at, &at, e));
+        int rc = first_lines_add(f, at != NULL ? at->chunk.text : NULL,
+                                 at != NULL ? at->chunk.len : 0, &more);
+        if (rc != 0)
+            return err_set(e, rc, "%s:1: the line is too long", s->files.file[0].name);
+    }
+    return 0;
+}
+
+int source_first_lines(struct source *s, uint32_t file, size_t lines, size_t most,
+                       struct buf *b, struct err *e)
+{
+    assert(file < s->files.n);
+    const struct data_file *d = &s->files.file[file];
+    struct first_lines f = {.lines = lines, .most = most, .to = b};
+    if (!d->is_pipe)
+        return data_file_first_lines(d, s->interrupted, lines, most, b, e);
+    pthread_mutex_lock(&s->lock);
+    s->wanted_bytes = lines > 1 ? most : 0;
+    pthread_cond_signal(&s->room);
+    int rc = look_at_queue(s, &f, e);
+    s->wanted_bytes = 0;
+    pthread_mutex_unlock(&s->lock);
+    return rc;
 }
 
 int source_first_line(struct source *s, uint32_t file, struct buf *b, struct err *e)
 {
-    assert(file < s->files.n);
-    const struct data_file *f = &s->files.file[file];
-    if (f->is_pipe) {
-        pthread_mutex_lock(&s->lock);
-        int rc = first_line_of_queue(s, b, e);
-        pthread_mutex_unlock(&s->lock);
-        return rc;
-    }
-    return data_file_first_line(f, s->interrupted, b, e);
+    return source_first_lines(s, file, 1, MAX_LINE_BYTES, b, e);
 }
 
 // ---------------------------------------------------------------- facts

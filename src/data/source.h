@@ -75,9 +75,13 @@ int source_rewind(struct source *s, struct source_place at, struct err *e);
 // `file` is source_files(); before an error it is the file that is at fault.
 struct source_place source_place(struct source *s);
 
-// The first line of a file, without its newline, appended to *b: a header can so be read
-// before the data. For a pipe only if it is the first file, and before its first chunk
-// was taken (else TUG_EUSAGE).
+// The first lines of a file, at most `lines` of them and `most` bytes, appended to *b
+// without the last one's newline: a header can so be read before the data. For a pipe
+// only if it is the first file, and before its first chunk was taken (else TUG_EUSAGE); what
+// was seen of it is handed out later all the same, and is kept until then.
+int source_first_lines(struct source *s, uint32_t file, size_t lines, size_t most,
+                       struct buf *b, struct err *e);
+// The first one.
 int source_first_line(struct source *s, uint32_t file, struct buf *b, struct err *e);
 
 // The beginning of a file that is no pipe, at most `most` bytes of text, appended to *b.

@@ -196,12 +196,13 @@ static int feed_push(struct feed *f, size_t cut, bool *ret_stop, struct err *e)
     f->at.line += count_lines(full->text, cut);
 
     pthread_mutex_lock(&s->lock);
-    while (s->queued >= s->queue_chunks && !s->stop)
+    while (s->queued >= s->queue_chunks && s->queued_bytes >= s->wanted_bytes && !s->stop)
         pthread_cond_wait(&s->room, &s->lock);
     *ret_stop = s->stop;
     *s->tail = full;
     s->tail = &full->next;
     s->queued++;
+    s->queued_bytes += cut;
     pthread_cond_signal(&s->ready);
     pthread_mutex_unlock(&s->lock);
     return 0;

@@ -5,7 +5,8 @@
 //    chunk_bytes of o; when there is none, behind the first newline after; at the end of
 //    the file, there. It so depends on nothing but the file and o, and reading can begin
 //    anew at any chunk.
-// 2. At most queue_chunks finished chunks wait. Their buffers come from a free list and go
+// 2. At most queue_chunks finished chunks wait, but for the first lines of a pipe while
+//    somebody looks at them. Their buffers come from a free list and go
 //    back to it; one that grew for a long line is freed instead.
 // 3. What the thread found wrong is handed out behind the chunks that came before it, so
 //    that which of several faults is reported does not depend on timing.
@@ -45,6 +46,8 @@ struct source {
     struct box *head, **tail;
     struct box *free;
     size_t queued, out;
+    size_t queued_bytes,
+        wanted_bytes; // of the queue; that are wanted whatever its length
     bool stop, ended, taken;
     struct source_place end; // where the thread ended
     struct err failure;      // code 0: none

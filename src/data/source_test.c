@@ -648,6 +648,79 @@ static void test_stdin(void **state)
     buf_free(&b);
 }
 
+struct feeding {
+    char path[128];
+    const struct buf *text;
+};
+
+static void *feed_all(void *arg)
+{
+    const struct feeding *f = arg;
+    files_write_bytes(f->path, f->text->data, f->text->len);
+    return NULL;
+}
+
+// The first lines by the definition: as many as are wanted and fit.
+static size_t lines_within(const struct buf *b, size_t lines, size_t most)
+{
+    size_t end = 0, seen = 0;
+    if (most > b->len)
+        most = b->len + 1;
+    for (size_t i = 0; i < most && i < b->len && seen < lines; i++)
+        if (b->data[i] == '\n') {
+            end = i;
+            seen++;
+        }
+    return seen < lines && most > b->len ? b->len : end;
+}
+
+// Many more chunks than may wait are looked at, and are handed out all the same; a file
+// gives the same lines.
+static void test_first_lines(void **state)
+{
+    (void)state;
+    struct buf b = BUF_INIT(1 << 20), seen = BUF_INIT(1 << 20), rest = BUF_INIT(1 << 20);
+    any_lines(&b, 60000, false);
+    struct feeding plain = {.text = &b}, fifo = {.text = &b};
+    snprintf(plain.path, sizeof plain.path, "%s", files_in("plain"));
+    snprintf(fifo.path, sizeof fifo.path, "%s", files_in("looked-at"));
+    feed_all(&plain);
+    assert_int_equal(mkfifo(fifo.path, 0644), 0);
+    static const size_t wanted[][2] = {
+        {1, 50000}, {2, 50000}, {300, 1 << 20}, {1 << 20, 20000}, {1 << 20, 1 << 20}};
+    for (size_t i = 0; i < 2 * sizeof wanted / sizeof *wanted; i++) {
+        size_t lines = wanted[i / 2][0], most = wanted[i / 2][1];
+        bool pipe = i % 2 == 1;
+        struct source *s = open_source(pipe ? fifo.path : plain.path, 100, 0);
+        pthread_t writer;
+        if (pipe)
+            assert_int_equal(pthread_create(&writer, NULL, feed_all, &fifo), 0);
+        buf_clear(&seen);
+        buf_clear(&rest);
+        for (int again = 0; again < 2; again++) {
+            buf_clear(&seen);
+            assert_int_equal(source_first_lines(s, 0, lines, most, &seen, NULL), 0);
+            assert_int_equal(seen.len, lines_within(&b, lines, most));
+            assert_memory_equal(seen.data, b.data, seen.len);
+        }
+        assert_int_equal(read_rest(s, &rest, SOURCE_START, NULL), 0);
+        assert_int_equal(rest.len, b.len);
+        assert_memory_equal(rest.data, b.data, b.len);
+        if (pipe)
+            pthread_join(writer, NULL);
+        source_close(s);
+    }
+    struct err e;
+    struct source *s = open_source(plain.path, 100, 0);
+    buf_clear(&seen);
+    assert_int_equal(source_first_lines(s, 0, 5, 1, &seen, &e),
+                     b.data[0] == '\n' ? 0 : TUG_EDATA);
+    source_close(s);
+    buf_free(&b);
+    buf_free(&seen);
+    buf_free(&rest);
+}
+
 static void *write_to_pipe(void *path)
 {
     FILE *f = fopen(path, "w");
@@ -803,6 +876,7 @@ int main(void)
         cmocka_unit_test(test_first_line),
         cmocka_unit_test(test_stdin),
         cmocka_unit_test(test_stdin_stop),
+        cmocka_unit_test(test_first_lines),
         cmocka_unit_test(test_pipes),
         cmocka_unit_test(test_pipe_stop),
         cmocka_unit_test(test_foreign_files),

@@ -82,7 +82,7 @@ int address_parse(struct address *ret, const char *text, struct err *e)
     printable_make(ret->name);
     if (host_len == 0)
         return err_set(e, TUG_EUSAGE, "'%s' has no %s behind %s://", ret->name,
-                       s == &scheme_s3 ? "bucket" : "host", s->name);
+                       s->host_is, s->name);
     for (const char *p = ret->host; *p != '\0'; p++)
         if (*p <= ' ' || *p >= 0x7f || strchr("\\%\"<>^`{|}", *p) != NULL)
             return err_set(e, TUG_EUSAGE, "'%s' has a '%c' where a host is named",
@@ -161,6 +161,6 @@ static int http_request(const struct address *a, uint64_t from, uint64_t to,
 }
 
 const struct scheme scheme_http = {
-    .name = "http", .over = "http", .request = http_request};
+    .name = "http", .over = "http", .request = http_request, .host_is = "host"};
 const struct scheme scheme_https = {
-    .name = "https", .over = "https", .request = http_request};
+    .name = "https", .over = "https", .request = http_request, .host_is = "host"};

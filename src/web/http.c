@@ -27,7 +27,8 @@ struct http {
     struct curl_slist *headers;
     struct interrupt interrupt;
     struct http_answer answer;
-    bool running; // the transfer is in `multi` and not over
+    const char *wanted; // see struct http_request
+    bool running;       // the transfer is in `multi` and not over
     bool no_memory, may_pass;
     CURLcode result;
     char error[CURL_ERROR_SIZE];
@@ -42,7 +43,7 @@ static size_t on_header(char *line, size_t size, size_t n, void *arg)
 {
     struct http *h = arg;
     h->silent = 0;
-    http_take_header(&h->answer, line, size * n);
+    http_take_header(&h->answer, h->wanted, line, size * n);
     return size * n;
 }
 
@@ -211,6 +212,7 @@ static int start(struct http *h, const struct http_request *q, struct err *e)
     struct buf url = BUF_INIT(HTTP_URL_MAX);
     TRY(add_headers(h, q, e));
     h->answer = (struct http_answer){0};
+    h->wanted = q->wanted;
     h->result = CURLE_OK;
     h->silent = 0;
     h->error[0] = '\0';

@@ -79,7 +79,8 @@ static int status_of(const char *line, size_t n)
     return status;
 }
 
-void http_take_header(struct http_answer *a, const char *line, size_t n)
+void http_take_header(struct http_answer *a, const char *wanted, const char *line,
+                      size_t n)
 {
     char text[HTTP_TEXT_MAX];
     const char *p = text;
@@ -94,5 +95,6 @@ void http_take_header(struct http_answer *a, const char *line, size_t n)
         memcpy(a->version, text, sizeof text);
     else if (a->version[0] == '\0')
         (void)take_text(a->version, line, n, "Last-Modified");
-    (void)take_text(a->region, line, n, "x-amz-bucket-region");
+    if (wanted != NULL)
+        (void)take_text(a->wanted, line, n, wanted);
 }

@@ -8,7 +8,8 @@
 #include "web/http_internal.h"
 
 // Takes one line, of n bytes and without a NUL at its end: "Name: value\r\n", or
-// "HTTP/1.1 200 OK", with which another answer begins.
-void http_take_header(struct http_answer *a, const char *line, size_t n);
+// "HTTP/1.1 200 OK", with which another answer begins. `wanted`: as in struct http_request.
+void http_take_header(struct http_answer *a, const char *wanted, const char *line,
+                      size_t n);
 
 #endif

@@ -11,7 +11,7 @@
 static struct http_answer take(const char *line)
 {
     struct http_answer a = {0};
-    http_take_header(&a, line, strlen(line));
+    http_take_header(&a, "x-other", line, strlen(line));
     return a;
 }
 
@@ -73,9 +73,15 @@ static void takes_the_rest(void **state)
     assert_int_equal(a.status, 206);
     static const char length[] = "Content-Length: 12\r\n", etag[] = "ETag: \"e\"\r\n",
                       date[] = "Last-Modified: now\r\n";
-    http_take_header(&a, length, strlen(length));
-    http_take_header(&a, etag, strlen(etag));
-    http_take_header(&a, date, strlen(date));
+    http_take_header(&a, "x-other", length, strlen(length));
+    http_take_header(&a, "x-other", etag, strlen(etag));
+    http_take_header(&a, "x-other", date, strlen(date));
+    assert_string_equal(a.wanted, "");
+    static const char other[] = "X-Other: else\r\n";
+    http_take_header(&a, NULL, other, strlen(other));
+    assert_string_equal(a.wanted, "");
+    http_take_header(&a, "x-other", other, strlen(other));
+    assert_string_equal(a.wanted, "else");
     assert_true(a.has_length && a.length == 12);
     assert_string_equal(a.version, "\"e\"");
     assert_int_equal(take("HTTP/2").status, 0);

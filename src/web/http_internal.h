@@ -23,6 +23,7 @@ struct http_request {
     struct buf headers; // "Name: value" and a NUL each
     bool follow;        // where the server points; else such an answer is what it is
     bool netrc;         // the user's ~/.netrc may have a password for the server
+    const char *wanted; // the name of a header of the answer; NULL: none. Not copied
 };
 #define HTTP_REQUEST_INIT                                                                \
     ((struct http_request){.url = BUF_INIT(HTTP_URL_MAX),                                \
@@ -39,7 +40,7 @@ struct http_answer {
     uint64_t length;             // of the body, as announced
     uint64_t from, total;        // of a range: its first byte, and the size of the file
     char version[HTTP_TEXT_MAX]; // the ETag, or else Last-Modified; "" without both
-    char region[HTTP_TEXT_MAX];  // of an S3 bucket, where another one was asked
+    char wanted[HTTP_TEXT_MAX];  // the header that the request names, or ""
 };
 
 // TUG_EUSAGE where libcurl is missing.

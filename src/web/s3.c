@@ -1,21 +1,25 @@
 // S3, and stores that speak it: signed requests, and lists by pages. Who asks is said by
-// the variables of the environment that AWS's own tools read.
+// the variables of the environment and the files that AWS's own tools read. Both are looked at
+// for each request, so that keys which somebody renews are the new ones.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "web/aws_profile_internal.h"
 #include "web/scheme_internal.h"
 #include "web/sigv4_internal.h"
 
 enum { PAGE_KEYS = 1000, PAGES_MAX = 10 * LISTED_FILES_MAX / PAGE_KEYS };
 
-// What the environment says.
+// What the environment says, and else the profile.
 struct account {
     const char *key_id, *secret, *token, *region, *endpoint;
+    struct aws_profile profile;
 };
 
 static int either(const char *name, const char *other, const char **ret, struct err *e)
@@ -33,7 +37,39 @@ static int check_endpoint(const char *text, struct err *e)
     if (n > 0 && n < 512 && (host[n] == '\0' || strcmp(host + n, "/") == 0))
         return 0;
     return err_set(e, TUG_EUSAGE,
-                   "AWS_ENDPOINT_URL is not http://HOST[:PORT] or https://HOST[:PORT]");
+                   "AWS_ENDPOINT_URL, or endpoint_url of the profile, is not "
+                   "http://HOST[:PORT] or https://HOST[:PORT]");
+}
+
+// The keys of the profile, where the environment has none.
+static int take_keys(struct account *a, struct err *e)
+{
+    const struct aws_profile *p = &a->profile;
+    bool role = strcmp(p->other, "role_arn") == 0;
+    const char *named = getenv("AWS_PROFILE");
+    if (!p->found && named != NULL && named[0] != '\0')
+        return err_set(e, TUG_EUSAGE,
+                       "AWS_PROFILE is '%s', and AWS's files of credentials and settings "
+                       "have no such profile",
+                       p->name);
+    if ((p->key_id[0] == '\0') != (p->secret[0] == '\0'))
+        return err_set(e, TUG_EUSAGE,
+                       "the profile '%s' has only one of aws_access_key_id and "
+                       "aws_secret_access_key",
+                       p->name);
+    if (p->other[0] != '\0' && (role || p->key_id[0] == '\0'))
+        return err_set(
+            e, TUG_EUSAGE,
+            "the profile '%s' of %s gets its keys by %s, which is not done here: 'aws "
+            "configure export-credentials --profile %s --format env' says them for the "
+            "environment",
+            p->name, p->file, p->other, p->name);
+    if (p->key_id[0] == '\0')
+        return 0;
+    a->key_id = p->key_id;
+    a->secret = p->secret;
+    a->token = p->token[0] != '\0' ? p->token : NULL;
+    return 0;
 }
 
 static int read_account(struct account *ret, struct err *e)
@@ -43,13 +79,19 @@ static int read_account(struct account *ret, struct err *e)
     TRY(environment_text("AWS_SESSION_TOKEN", &ret->token, e));
     TRY(either("AWS_REGION", "AWS_DEFAULT_REGION", &ret->region, e));
     TRY(either("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", &ret->endpoint, e));
+    TRY(aws_profile_read(&ret->profile, e));
+    const struct aws_profile *p = &ret->profile;
     if (ret->region == NULL)
-        ret->region = "us-east-1";
+        ret->region = p->region[0] != '\0' ? p->region : "us-east-1";
+    if (ret->endpoint == NULL && p->endpoint[0] != '\0')
+        ret->endpoint = p->endpoint;
     if ((ret->key_id == NULL) != (ret->secret == NULL))
         return err_set(
             e, TUG_EUSAGE,
             "of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY only one is set in "
             "the environment: S3 needs both, or for public data neither");
+    if (ret->key_id == NULL)
+        TRY(take_keys(ret, e));
     return ret->endpoint == NULL ? 0 : check_endpoint(ret->endpoint, e);
 }
 
@@ -154,6 +196,7 @@ static int make_request(const struct address *a, const char *key, const char *qu
     struct target t;
     struct buf path = BUF_INIT(HTTP_URL_MAX);
     TRY(read_account(&who, e));
+    q->wanted = "x-amz-bucket-region"; // where another region was asked
     find_target(&who, a->host, &t);
     int rc = add_path(&t, a, key, &path);
     if (rc == 0)
@@ -262,8 +305,26 @@ static int s3_list(struct listing *l, struct err *e)
     return t.found ? 0 : list_prefix(l, l->literal, &t, e);
 }
 
+static int s3_refused(const struct address *a, const struct http_answer *answer,
+                      const char *reason, struct err *e)
+{
+    if (answer->status == 401 || answer->status == 403)
+        return err_set(e, TUG_EIO,
+                       "the server refuses '%s' (%d%s): are AWS_ACCESS_KEY_ID, "
+                       "AWS_SECRET_ACCESS_KEY and AWS_REGION right, and may this account "
+                       "read it?",
+                       a->name, answer->status, reason);
+    if (answer->wanted[0] != '\0' && answer->status >= 300 && answer->status < 500)
+        return err_set(e, TUG_EIO,
+                       "the bucket of '%s' lies in the region %s: set AWS_REGION to it",
+                       a->name, answer->wanted);
+    return 0;
+}
+
 const struct scheme scheme_s3 = {.name = "s3",
                                  .over = "https",
                                  .patterns = true,
                                  .request = s3_request,
-                                 .list = s3_list};
+                                 .list = s3_list,
+                                 .host_is = "bucket",
+                                 .refused = s3_refused};

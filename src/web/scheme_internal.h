@@ -30,7 +30,12 @@ struct scheme {
                    struct http_request *q, struct err *e);
     // Tells listing_add of every file that `l` may want. NULL: an address is a file.
     int (*list)(struct listing *l, struct err *e);
-    bool whole; // the answer to a range is 200, and its length that of the range
+    bool whole;          // the answer to a range is 200, and its length that of the range
+    const char *host_is; // in messages: "host", "bucket"
+    // A refusal that more can be said about than its status: `reason` is the server's word
+    // for it, with a blank before it, or "". Its code; 0: nothing more. NULL: never.
+    int (*refused)(const struct address *a, const struct http_answer *answer,
+                   const char *reason, struct err *e);
 };
 
 extern const struct scheme scheme_http, scheme_https, scheme_s3, scheme_webhdfs,
@@ -96,7 +101,8 @@ struct listing {
     char folder[WEB_ADDRESS_MAX];  // the same, up to its last '/'
     struct web *session;           // by which lists are asked for
     struct web *probe;             // by which files are looked at
-    size_t files;
+    size_t files, directories;     // so far
+    size_t held;                   // bytes of the lists that are looked at
     int (*found)(void *arg, const struct web_file *f, struct err *e);
     void *arg;
 };

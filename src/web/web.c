@@ -71,7 +71,8 @@ static int retry(struct web *r, int rc, bool may_pass, struct err *e)
 
 // ---------------------------------------------------------------- refusals
 
-// The word by which S3 (XML) and WebHDFS (JSON) say why: letters only, so no secret.
+// The word by which a server says why, in XML (S3) or JSON (WebHDFS), also where it is asked
+// as any other: letters only, so no secret.
 static void find_reason(const char *body, char ret[64])
 {
     static const char *const before[] = {"<Code>", "\"exception\":\"",
@@ -109,20 +110,14 @@ static int refused(struct web *r, const struct http_answer *a, struct err *e)
     char reason[64];
     read_reason(r, reason);
     const char *name = r->a.name;
-    bool s3 = r->a.scheme == &scheme_s3;
     if (a->status == 404)
         return err_set(e, TUG_EDATA, "no data at '%s': the server has none (404%s)", name,
                        reason);
+    if (r->a.scheme->refused != NULL)
+        TRY(r->a.scheme->refused(&r->a, a, reason, e));
     if (a->status == 401 || a->status == 403)
-        return err_set(e, TUG_EIO, "the server refuses '%s' (%d%s)%s", name, a->status,
-                       reason,
-                       s3 ? ": are AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and "
-                            "AWS_REGION right, and may this account read it?"
-                          : "");
-    if (s3 && a->region[0] != '\0' && a->status >= 300 && a->status < 500)
-        return err_set(e, TUG_EIO,
-                       "the bucket of '%s' lies in the region %s: set AWS_REGION to it",
-                       name, a->region);
+        return err_set(e, TUG_EIO, "the server refuses '%s' (%d%s)", name, a->status,
+                       reason);
     return err_set(e, TUG_EIO, "cannot read '%s': the server answers with status %d%s",
                    name, a->status, reason);
 }

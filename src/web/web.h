@@ -64,4 +64,8 @@ struct web_patience {
 };
 extern struct web_patience web_patience;
 
+// How many directories a webhdfs address may have below it: each is asked for by itself.
+// Tests have fewer.
+extern size_t web_directories_max;
+
 #endif

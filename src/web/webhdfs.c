@@ -12,6 +12,8 @@
 
 enum { DEPTH_MAX = 64 };
 
+size_t web_directories_max = 100000;
+
 // As whom: Hadoop's own variable, or the account of this machine.
 static int add_user(struct buf *b, struct err *e)
 {
@@ -160,14 +162,22 @@ static int take_entry(void *arg, const struct webhdfs_entry *w, struct err *e)
 
 static int list_place(const struct place *p, struct err *e)
 {
-    struct buf body = BUF_INIT(LIST_TEXT_MAX);
+    struct listing *l = p->l;
+    struct buf body = BUF_INIT(LIST_TEXT_MAX - l->held);
     int status = 0;
     if (p->depth == DEPTH_MAX)
         return err_set(e, TUG_EDATA, "'%s' has directories in directories %d deep",
-                       p->l->a->name, DEPTH_MAX);
-    int rc = web_get(p->l->session, list_request, p, &body, &status, e);
+                       l->a->name, DEPTH_MAX);
+    if (l->directories++ == web_directories_max)
+        return err_set(e, TUG_EDATA,
+                       "'%s' has more than %zu directories below it, each of which is "
+                       "asked for by itself: name some of them, with several --data",
+                       l->a->name, web_directories_max);
+    int rc = web_get(l->session, list_request, p, &body, &status, e);
+    l->held += body.len;
     if (rc == 0 && status == 200)
         rc = webhdfs_parse_list(body.data, body.len, take_entry, (void *)(uintptr_t)p, e);
+    l->held -= body.len;
     buf_free(&body);
     return rc;
 }
@@ -187,10 +197,12 @@ const struct scheme scheme_webhdfs = {.name = "webhdfs",
                                       .patterns = true,
                                       .request = webhdfs_request,
                                       .list = webhdfs_list,
+                                      .host_is = "host",
                                       .whole = true};
 const struct scheme scheme_swebhdfs = {.name = "swebhdfs",
                                        .over = "https",
                                        .patterns = true,
                                        .request = webhdfs_request,
                                        .list = webhdfs_list,
+                                       .host_is = "host",
                                        .whole = true};

@@ -15,9 +15,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         o.cross_columns = choice & 16 ? "l*x" : NULL;
     }
     if (choice & 16)
-        o.label_column = "y";
+        o.label_column = choice & 32 ? "y,z" : "y";
     if (choice & 32)
-        o.numeric = "n";
+        o.numeric = choice & 64 ? "n:bins:3" : "n";
     if (choice & 64)
         o.drop = "id";
     if (choice & 128)

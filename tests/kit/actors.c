@@ -135,7 +135,7 @@ static void tell_data(struct actor *a)
         .name = wire_text("data"),
     };
     assert_int_equal(wire_put_data_file(&files, &f), 0);
-    struct msg_data m = {.options = 1, .piece_bytes = 2};
+    struct msg_data m = {.piece_bytes = 2};
     m.files = (struct wire_text){files.data, (uint32_t)files.len};
     a->asking = true;
     assert_int_equal(member_ask(a->m, MSG_DATA, &m, on_data_ok, a), 0);

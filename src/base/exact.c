@@ -1,0 +1,24 @@
+// See exact.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "base/exact.h"
+
+#include <math.h>
+
+double exact_value(const struct exact *s)
+{
+    struct exact x = *s;
+    double sum = 0, sign = 1;
+    exact_carry(&x);
+    if (x.special != 0) // of NaN, too
+        return x.special;
+    if (x.limb[EXACT_LIMBS - 1] < 0) {
+        sign = -1;
+        for (int i = 0; i < EXACT_LIMBS; i++)
+            x.limb[i] = -x.limb[i];
+        exact_carry(&x);
+    }
+    for (int i = EXACT_LIMBS; i-- > 0;) // from the largest on, so that little is lost
+        sum += ldexp((double)x.limb[i], 32 * i - 1074);
+    return sign * sum;
+}

@@ -1,0 +1,76 @@
+// Sums of doubles that are exact: whatever the order and the division of what is added,
+// the bits are the same.
+//
+// A double is a whole number of 53 bits times a power of two, so any sum of doubles is a
+// whole number of units of 2^-1074. It is kept in limbs of 32 bits, each in 64 so that
+// carries wait (Kulisch's accumulator; Neal, Fast exact summation using small and large
+// superaccumulators, 2015, section 2). 550 bytes a sum, some nanoseconds an addition.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_BASE_EXACT_H
+#define TUG_BASE_EXACT_H
+
+#include <stdint.h>
+#include <string.h>
+
+enum {
+    EXACT_LIMBS = 68,     // 2,098 bits of the largest double and what carries make more
+    EXACT_ADDS = 1 << 30, // additions of 32 bits to a limb before it may overflow
+};
+
+// Zeroed it is 0.
+struct exact {
+    int64_t limb[EXACT_LIMBS]; // the lowest first
+    double special;            // sum of what was infinite or no number
+    uint64_t adds;             // since carries were taken
+};
+
+// Every limb but the last is from 0 to 2^32 - 1 then.
+static inline void exact_carry(struct exact *s)
+{
+    int64_t carry = 0;
+    for (int i = 0; i + 1 < EXACT_LIMBS; i++) {
+        int64_t x = s->limb[i] + carry;
+        s->limb[i] = (int64_t)(uint32_t)x;
+        carry = x >> 32; // of negative ones downwards, as gcc and clang shift
+    }
+    s->limb[EXACT_LIMBS - 1] += carry;
+    s->adds = 0;
+}
+
+static inline void exact_add(struct exact *s, double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof(bits));
+    uint64_t fraction = bits & ((UINT64_C(1) << 52) - 1);
+    uint32_t exponent = (uint32_t)(bits >> 52) & 0x7ff;
+    if (exponent == 0x7ff) {
+        s->special += x;
+        return;
+    }
+    if (exponent > 0)
+        fraction |= UINT64_C(1) << 52;
+    uint32_t at = exponent > 0 ? exponent - 1 : 0;
+    unsigned __int128 wide = (unsigned __int128)fraction << (at % 32);
+    int64_t sign = bits >> 63 != 0 ? -1 : 1, *limb = s->limb + at / 32;
+    limb[0] += sign * (int64_t)(uint32_t)wide;
+    limb[1] += sign * (int64_t)(uint32_t)(wide >> 32);
+    limb[2] += sign * (int64_t)(uint32_t)(wide >> 64);
+    if (++s->adds == EXACT_ADDS)
+        exact_carry(s);
+}
+
+static inline void exact_merge(struct exact *into, const struct exact *from)
+{
+    struct exact other = *from;
+    exact_carry(&other);
+    exact_carry(into);
+    for (int i = 0; i < EXACT_LIMBS; i++)
+        into->limb[i] += other.limb[i];
+    into->special += other.special;
+    exact_carry(into);
+}
+
+double exact_value(const struct exact *s); // within a rounding or two of the sum
+
+#endif
