@@ -21,6 +21,7 @@ struct accessor_group *accessor_add_group(struct accessor *a,
     struct accessor_group *g = &a->groups[a->n_groups++];
     *g = (struct accessor_group){.weights = a->width,
                                  .n = n,
+                                 .random = n,
                                  .state = a->width + n,
                                  .n_state = rule_state(rule, n),
                                  .rule = *rule};
@@ -310,7 +311,7 @@ void accessor_inits(const struct accessor *a, float low, float high, float low1,
         const struct accessor_group *x = &a->groups[g];
         if (in_extra(a, g))
             continue;
-        add_init(t, x->weights, x->n, g == 0 ? low : low1, g == 0 ? high : high1);
+        add_init(t, x->weights, x->random, g == 0 ? low : low1, g == 0 ? high : high1);
         add_init(t, x->state, x->n_state, x->rule.n0, x->rule.n0);
     }
 }

@@ -47,7 +47,8 @@ enum { ACCESSOR_MAX_GROUPS = 2, ACCESSOR_MAX_STATS = 256 };
 struct accessor_group {
     uint32_t weights; // column of the first
     uint32_t n;
-    uint32_t state; // column of the rule's state
+    uint32_t random; // its first so many weights may begin at random, those behind at 0
+    uint32_t state;  // column of the rule's state
     uint32_t n_state;
     struct rule_params rule;
     // Whether an update decays by the mean square of the row's values in it instead of
@@ -83,7 +84,9 @@ struct accessor_options {
     struct rule_params rule;  // of group 0
     struct rule_params extra; // of embedx
     uint32_t embed;           // features: floats of group 0
-    bool by_squares;          // features: embedx decays_by_squares
+    uint32_t random; // features: floats of embedx that begin at random, the others at 0;
+                     // 0: all do
+    bool by_squares; // features: embedx decays_by_squares
     struct life life;
 };
 struct accessor_class {
@@ -132,8 +135,8 @@ void accessor_first(const struct accessor *a, const struct table *t, uint64_t ke
                     float *ret);
 
 // What a table's rows begin with: weights of group 0 uniform in [low, high), those of a
-// group 1 in the same row likewise in [low1, high1), states where their rules begin.
-// Replaces the inits of *t.
+// group 1 in the same row likewise in [low1, high1), both as far as the group says; states
+// where their rules begin. Replaces the inits of *t.
 void accessor_inits(const struct accessor *a, float low, float high, float low1,
                     float high1, struct table_options *t);
 

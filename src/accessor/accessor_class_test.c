@@ -190,6 +190,16 @@ static void test_features(void **state)
                 a.groups[1].state == 11);
     assert_true(a.groups[1].decays_by_squares && a.groups[1].n_state == 2);
     assert_true(a.width == 13 && a.pull_width == 8 && a.push_width == 10);
+    struct table_options t = {.width = a.width};
+    accessor_inits(&a, 0, 0, -1, 1, &t);
+    assert_true(t.inits[1].begin == 5 && t.inits[1].count == 6); // the first is a state's
+    o.random = 4;
+    assert_int_equal(accessor_make(&a, &o, &e), 0);
+    accessor_inits(&a, 0, 0, -1, 1, &t);
+    assert_true(t.inits[1].begin == 5 && t.inits[1].count == 4);
+    o.random = 7;
+    assert_int_equal(accessor_make(&a, &o, &e), TUG_EUSAGE);
+    o.random = 0;
     o.extra.block = 1; // a sum for each weight, however many there are
     assert_int_equal(accessor_make(&a, &o, &e), 0);
     assert_int_equal(a.groups[1].n_state, 6);

@@ -25,11 +25,17 @@ static int layout(const struct accessor_options *o, struct accessor *ret, struct
                        "at most %d, and at least one weight",
                        o->embed, o->dim, (unsigned long long)width_of(o),
                        TABLE_MAX_WIDTH);
+    if (o->random > o->dim)
+        return err_set(e, TUG_EUSAGE, "embedx-random is %u, and embedx has %u floats",
+                       o->random, o->dim);
     *ret = ACCESSOR_EMPTY;
     accessor_add_group(ret, &o->rule, o->embed);
     accessor_add_count(ret);
-    if (o->dim > 0)
-        accessor_add_group(ret, &o->extra, o->dim)->decays_by_squares = o->by_squares;
+    if (o->dim > 0) {
+        struct accessor_group *embedx = accessor_add_group(ret, &o->extra, o->dim);
+        embedx->decays_by_squares = o->by_squares;
+        embedx->random = o->random > 0 ? o->random : o->dim;
+    }
     return 0;
 }
 

@@ -6,7 +6,7 @@
 
 #include "bench/bench.h"
 #include "cli/cli.h"
-#include "cli/model.h"
+#include "run/model.h"
 
 struct bench_values {
     struct option_list names;

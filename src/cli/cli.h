@@ -53,13 +53,12 @@ struct cli_command {
 CLI_COMMANDS(X)
 #undef X
 
-// All commands' tables, for option_table.family; and all commands. NULL at the end.
+// All commands' tables, for options_family; and all commands. NULL at the end.
 extern const struct option_table *const cli_tables[];
 extern const struct cli_command *const cli_commands[];
 
 // The rows of a command's table.
-#define CLI_OPTIONS(rows)                                                                \
-    .options = rows, .n_options = sizeof(rows) / sizeof(*rows), .family = cli_tables
+#define CLI_OPTIONS(rows) .options = rows, .n_options = sizeof(rows) / sizeof(*rows)
 
 // NULL when there is none.
 const struct cli_command *cli_find(const char *name);

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "cli/cli.h"
-#include "cli/train_options.h"
+#include "run/train_options.h"
 
 static const struct option options[] = {
     {"print", .group = "Output", .kind = OPTION_FLAG,

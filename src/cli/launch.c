@@ -9,10 +9,11 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/launch_refit.h"
 #include "cli/node_options.h"
 #include "cli/roles.h"
-#include "cli/train_config.h"
 #include "launch/launch.h"
+#include "run/train_config.h"
 
 struct launch_values {
     struct node_values node;
@@ -170,10 +171,12 @@ static int check_wraps(const struct launch_values *v, struct err *e)
     return 0;
 }
 
-// What servers may touch, as far as the command line leaves it open: what train names.
+// What train names: what servers may touch, as far as the command line leaves it open, and
+// whether there are two runs.
 struct launch_roots {
     const char *save, *cold;
     const char *load[1];
+    bool refit;
     char cold_dir[CONFIG_PATH_MAX];
 };
 
@@ -188,6 +191,7 @@ static void roots_of_training(struct launch_roots *r, int argc, char *const *arg
     // The words of options that are read from a file live no longer than `parsed`:
     // copies.
     r->save = t.out != NULL ? mem_strdup(t.out) : NULL;
+    r->refit = t.refit;
     r->load[0] = t.init_from != NULL ? mem_strdup(t.init_from) : NULL;
     if (t.table != NULL && train_read_table(&config, t.table, NULL) == 0 &&
         config.cold[0] != '\0') {
@@ -247,7 +251,7 @@ static int run_launch(const struct launch_values *v, const char *tug, int argc,
     if (v->load_roots.n > 0)
         o.load_roots = (struct launch_list){v->load_roots.items, v->load_roots.n};
     log_set_level((enum log_level)v->node.log_level);
-    int rc = launch_run(&o, e);
+    int rc = roots.refit ? launch_refit(&o, e) : launch_run(&o, e);
     roots_free(&roots);
     return rc;
 }

@@ -135,6 +135,7 @@ int main(int argc, char **argv)
     static struct err e;
     signal(SIGXFSZ,
            SIG_IGN); // a limit on file sizes is an error of write(2) like a full disk
+    options_family = cli_tables;
     if (argc < 2) {
         short_usage(stderr);
         return err_exit_code(TUG_EUSAGE);

@@ -11,66 +11,17 @@
 #include "base/plural.h"
 #include "cli/cli.h"
 #include "cli/explained.h"
-#include "cli/model.h"
+#include "run/predict_options.h"
 #include "train/guard.h"
-
-struct predict_values {
-    struct model_values model;
-    const char *out, *keep;
-    bool raw, stream, json, explain;
-    uint64_t top;
-};
-
-#define AT(field) .offset = offsetof(struct predict_values, field)
-
-static const struct option options[] = {
-    MODEL_OPTIONS("What to predict", "files, directories, globs in quotes, or - for "
-                                     "standard input; the labels may be absent"),
-    {"max-bad-lines", U64_AT(model.max_bad_lines, "N", "0", 0, 0),
-     "how many lines that cannot be read are skipped before the command gives up; each "
-     "is printed as 'nan', so that predictions stay beside their lines (empty lines are "
-     "passed over and give none)"},
-    {"out", .group = "Output", STRING_AT(out, "FILE"),
-     "file for the predictions, which appears when it is complete; by default, and with "
-     "-, standard output"},
-    {"keep", STRING_AT(keep, "COLUMN,..."),
-     "write these columns before each prediction, with the data's separator; of csv by "
-     "their names, of criteo I1 to I13 and C1 to C26, of libffm the fields' numbers, of "
-     "multislot the slots' names"},
-    {"raw", FLAG_AT(raw), "scores (log-odds) instead of probabilities"},
-    {"stream", FLAG_AT(stream),
-     "write each prediction as soon as its line has been read, for a program that waits "
-     "for it"},
-    {"json", FLAG_AT(json),
-     "each line is a JSON object: \"prediction\", and the columns of --keep"},
-    {"explain", FLAG_AT(explain),
-     "take each prediction apart: the bias, and for each feature its linear term, what "
-     "its pairs add, and how much less the layers add without it (a difference: these do "
-     "not add up). Features are sorted by how much the score changes without them. With "
-     "--json one object a line"},
-    {"top", U64_AT(top, "N", "10", 0, 1000000),
-     "with --explain: how many pairs are shown, those that add or take most"},
-};
-
-const struct option_table cli_predict_options = {
-    .command = "predict",
-    .summary = "print a saved model's predictions for data",
-    .usage = "--from DIR --data PATH... [--out FILE] [options]",
-    .about = "Prints one probability per line, in the order of the input (for a model "
-             "trained with --loss squared, the predicted number).",
-    .examples = "tug predict --from model --data new.tsv --out p.txt\n"
-                "tug predict --from model --data new.csv --keep id > scored.csv\n"
-                "zcat new.tsv.gz | tug predict --from model --data - | head\n"
-                "head -1 new.tsv | tug predict --from model --data - --explain",
-    CLI_OPTIONS(options),
-};
 
 struct printer {
     const struct predict_values *v;
     struct file_writer *file; // NULL: standard output
     struct buf line;
     char separator;
-    bool quotes; // csv
+    bool quotes;                 // csv
+    const struct schema *schema; // of the model: its labels
+    uint32_t labels;
 };
 
 // A field as csv wants it: in quotes where it holds what would end it.
@@ -90,12 +41,26 @@ static int put_field(struct printer *p, const char *text)
     return buf_add(&p->line, "\"", 1);
 }
 
-static int put_json(struct printer *p, const char *kept, float prediction)
+// Of several labels an object, by their names.
+static int put_json_predictions(struct printer *p, const float *predictions)
+{
+    if (p->labels == 1)
+        return buf_json_number(&p->line, 7, (double)predictions[0]);
+    for (uint32_t k = 0; k < p->labels; k++) {
+        TRY(buf_add(&p->line, k == 0 ? "{" : ",", 1));
+        TRY(buf_json(&p->line, schema_label(p->schema, k)));
+        TRY(buf_add(&p->line, ":", 1));
+        TRY(buf_json_number(&p->line, 7, (double)predictions[k]));
+    }
+    return buf_add(&p->line, "}", 1);
+}
+
+static int put_json(struct printer *p, const char *kept, const float *predictions)
 {
     const char *names = p->v->keep, *name;
     size_t len;
     TRY(buf_printf(&p->line, "{\"prediction\":"));
-    TRY(buf_json_number(&p->line, 7, (double)prediction));
+    TRY(put_json_predictions(p, predictions));
     while (kept != NULL && reader_next_name(&names, &name, &len)) {
         char text[512];
         snprintf(text, sizeof(text), "%.*s", (int)(len < 511 ? len : 511), name);
@@ -108,7 +73,7 @@ static int put_json(struct printer *p, const char *kept, float prediction)
     return buf_add(&p->line, "}\n", 2);
 }
 
-static int put_text(struct printer *p, const char *kept, float prediction)
+static int put_text(struct printer *p, const char *kept, const float *predictions)
 {
     const char *names = p->v->keep, *name;
     size_t len;
@@ -117,9 +82,13 @@ static int put_text(struct printer *p, const char *kept, float prediction)
         TRY(buf_add(&p->line, &p->separator, 1));
         kept += strlen(kept) + 1;
     }
-    if (isnan(prediction))
-        return buf_add(&p->line, "nan\n", 4);
-    return buf_printf(&p->line, "%.7g\n", (double)prediction);
+    for (uint32_t k = 0; k < p->labels; k++) {
+        if (k > 0)
+            TRY(buf_add(&p->line, &p->separator, 1));
+        TRY(isnan(predictions[k]) ? buf_add(&p->line, "nan", 3)
+                                  : buf_printf(&p->line, "%.7g", (double)predictions[k]));
+    }
+    return buf_add(&p->line, "\n", 1);
 }
 
 static int write_lines(struct printer *p, struct err *e)
@@ -140,7 +109,7 @@ static int print_predictions(void *ctx, const struct dataset *d, const float *pr
     struct printer *p = ctx;
     for (size_t i = 0; i < n; i++) {
         const char *kept = p->v->keep != NULL ? dataset_kept(d, i) : NULL;
-        if ((p->v->json ? put_json : put_text)(p, kept, predictions[i]) != 0)
+        if ((p->v->json ? put_json : put_text)(p, kept, predictions + i * p->labels) != 0)
             return err_nomem(e, "a prediction");
         if (p->line.len >= ENOUGH)
             TRY(write_lines(p, e));
@@ -188,10 +157,10 @@ static int print_all(struct opened_model *m, struct printer *p, struct err *e)
     o.hold_places = true;
     o.keep = v->keep;
     o.keep_option = "--keep";
-    struct metrics metrics;
-    TRY(evaluate(&o, &metrics, e));
+    struct metrics metrics[MODEL_MAX_TASKS];
+    TRY(evaluate(&o, metrics, e));
     guard_columns(m->reader);
-    guard_scores(&metrics, "this data", false);
+    guard_scores(&metrics[0], "this data", false);
     if (m->bad_lines > 0)
         log_warn("%llu line%s of the data could not be read and got 'nan'",
                  (unsigned long long)m->bad_lines, PLURAL_S(m->bad_lines));
@@ -206,7 +175,14 @@ static int predict_opened(struct opened_model *m, const struct predict_values *v
     struct printer p = {.v = v,
                         .line = BUF_INIT(1 << 30),
                         .separator = separator != 0 ? separator : '\t',
-                        .quotes = separator != 0};
+                        .quotes = separator != 0,
+                        .schema = &m->run.schema,
+                        .labels = schema_labels(&m->run.schema)};
+    if (v->explain && p.labels > 1)
+        return err_set(e, TUG_EUSAGE,
+                       "--explain takes one score apart, and this model has %u labels, "
+                       "each with its own",
+                       p.labels);
     if (v->out != NULL && strcmp(v->out, "-") != 0)
         TRY(file_create(&p.file, v->out, e));
     int rc = (v->explain ? explain_all : print_all)(m, &p, e);

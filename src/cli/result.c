@@ -38,6 +38,28 @@ static void add_metrics(json_t *o, const struct metrics *m)
                                       (json_int_t)values.without_group));
 }
 
+// Of several labels those of each, by name; what stands outside is the first one's.
+static void add_labels(json_t *o, const struct result *r, const struct metrics *m)
+{
+    json_t *all = r->labels > 1 ? json_object() : NULL;
+    for (uint32_t k = 0; all != NULL && k < r->labels; k++) {
+        json_t *one = json_pack("{s:I}", "examples", (json_int_t)m[k].examples);
+        add_metrics(one, &m[k]);
+        json_object_set_new(all, r->label[k], one);
+    }
+    if (all != NULL)
+        json_object_set_new(o, "labels", all);
+}
+
+void result_name_labels(struct result *r, const struct schema *s)
+{
+    r->labels = schema_labels(s);
+    for (uint32_t k = 0; k < r->labels; k++) {
+        const char *name = schema_label(s, k);
+        snprintf(r->label[k], sizeof(r->label[k]), "%s", name != NULL ? name : "");
+    }
+}
+
 static json_t *table_to_json(const struct result *r)
 {
     json_t *lines = json_array();
@@ -92,6 +114,8 @@ static json_t *to_json(const struct result *r)
     if (o != NULL)
         add_metrics(o, r->tested ? &r->test : NULL);
     if (o != NULL && r->tested)
+        add_labels(o, r, r->tests);
+    if (o != NULL && r->tested)
         json_object_set_new(o, "known_features",
                             json_real_or_null(guard_known(&r->test)));
     if (o != NULL)
@@ -100,6 +124,8 @@ static json_t *to_json(const struct result *r)
         json_t *valid = json_pack("{s:i}", "epoch", (int)r->best_epoch);
         if (valid != NULL)
             add_metrics(valid, &r->valid);
+        if (valid != NULL)
+            add_labels(valid, r, r->valids);
         json_object_set_new(o, "valid", valid);
     }
     if (o != NULL && r->by != NULL)
@@ -166,19 +192,26 @@ static void print_importance(const struct importance *m)
     }
 }
 
+static void print_label(const struct metrics *m, const char *label)
+{
+    printf("test%s%s", label[0] != '\0' ? " " : "", label);
+    print_metric("auc", m->auc);
+    print_metric("logloss", m->logloss);
+    print_metric("copc", m->copc);
+    bool ranks = isfinite(m->pr_auc); // else predictions are numbers, or labels one
+    print_metric(ranks ? "pr_auc" : "rmse", ranks ? m->pr_auc : m->rmse);
+    print_metric(ranks ? "ne" : "mae", ranks ? m->ne : m->mae);
+    if (has_groups(m))
+        print_metric("gauc", m->gauc);
+    printf("  (%llu example%s)\n", (unsigned long long)m->examples,
+           PLURAL_S(m->examples));
+}
+
 int result_print_metrics(const struct result *r)
 {
-    printf("test");
-    print_metric("auc", r->test.auc);
-    print_metric("logloss", r->test.logloss);
-    print_metric("copc", r->test.copc);
-    bool ranks = isfinite(r->test.pr_auc); // else predictions are numbers, or labels one
-    print_metric(ranks ? "pr_auc" : "rmse", ranks ? r->test.pr_auc : r->test.rmse);
-    print_metric(ranks ? "ne" : "mae", ranks ? r->test.ne : r->test.mae);
-    if (has_groups(&r->test))
-        print_metric("gauc", r->test.gauc);
-    printf("  (%llu example%s)\n", (unsigned long long)r->test.examples,
-           PLURAL_S(r->test.examples));
+    print_label(&r->test, r->labels > 1 ? r->label[0] : "");
+    for (uint32_t k = 1; k < r->labels; k++)
+        print_label(&r->tests[k], r->label[k]);
     if (has_groups(&r->test))
         printf(
             "gauc is of %llu group%s; left out: %llu with labels of one kind, and %llu "

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "model/metrics.h"
+#include "train/config.h"
 #include "train/group_table.h"
 #include "train/importance.h"
 
@@ -18,9 +19,16 @@ struct result {
     uint64_t examples; // train: a pass's; eval: those scored
     uint32_t epochs;
     bool tested;
-    struct metrics test;
+    // Of an example, and what they are called.
+    uint32_t labels;
+    char label[LABELS_MAX][TRAIN_LABEL_MAX];
+    union { // of the first label, and of each
+        struct metrics test, tests[LABELS_MAX];
+    };
     bool validated;
-    struct metrics valid;
+    union {
+        struct metrics valid, valids[LABELS_MAX];
+    };
     uint32_t best_epoch;
     double read_seconds, train_seconds, test_seconds, total_seconds;
     double wait_seconds; // of train_seconds, on a cluster
@@ -38,10 +46,13 @@ struct result {
     const struct importance *importance; // eval; NULL: it was not asked for
 };
 
+void result_name_labels(struct result *r, const struct schema *s);
+
 int result_print_json(const struct result *r, struct err *e);
 
 // "test  auc 0.80341  logloss 0.53201  copc 0.99800  pr_auc 0.66012  ne 0.85112  (48765
-// examples)"; where there is no AUC, rmse and mae instead of pr_auc and ne.
+// examples)"; where there is no AUC, rmse and mae instead of pr_auc and ne. With several
+// labels a line of each: "test click  auc ...".
 int result_print_metrics(const struct result *r);
 
 #endif

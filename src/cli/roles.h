@@ -6,7 +6,7 @@
 #define TUG_CLI_ROLES_H
 
 #include "cli/node_options.h"
-#include "cli/train_options.h"
+#include "run/train_options.h"
 
 struct scheduler_values {
     struct node_values node;

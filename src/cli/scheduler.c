@@ -14,7 +14,7 @@
 #include "base/route.h"
 #include "cli/cli.h"
 #include "cli/roles.h"
-#include "cli/train_config.h"
+#include "cli/train_output.h"
 #include "cluster/scheduler.h"
 #include "launch/processes.h"
 #include "train/saved.h"
@@ -161,7 +161,9 @@ static int begin_driver(struct process *p, const struct training *t, struct err 
 {
     if (t == NULL)
         return 0;
+    p->setup.interrupted = &node_interrupted;
     TRY(train_configure(&p->setup, t->values, t->options, &p->node.node, e));
+    TRY(train_open_log(t->values, t->options, &p->node.node, e));
     if (pthread_create(&p->driver, NULL, drive, p) != 0)
         return err_set(e, TUG_EIO, "cannot start the thread that drives the training");
     p->drives = true;
@@ -264,6 +266,7 @@ int role_scheduler(const struct scheduler_values *values, const struct training 
     node_take_token(&p->node.node);
     van_free(p->van);
     scheduler_close(p->scheduler);
+    train_setup_close(&p->setup);
     opened_node_close(&p->node);
     mem_free(p);
     return rc;

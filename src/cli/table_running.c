@@ -223,8 +223,7 @@ static int get(struct running *r, struct err *e)
 }
 
 struct ranked {
-    struct table_top top;
-    bool begun;
+    struct table_top *top;
     struct err *e; // of what is not the client's
     int rc;
 };
@@ -233,33 +232,27 @@ static int rank_row(void *ctx, const struct accessor *a, const struct accessor *
                     uint64_t key, const float *row)
 {
     struct ranked *r = ctx;
-    double shows = a->count != ACCESSOR_NO_COUNT ? (double)row[a->count]
-                   : a->pulled_stats > 0         ? (double)row[0]
-                                                 : 0;
-    if (!r->begun)
-        r->rc = table_top_layout(&r->top, a, r->e);
-    r->begun = true;
-    table_top_add(&r->top, at, key, row, NULL, shows);
+    r->rc = table_top_add(r->top, a, at, key, row, NULL, row, r->e);
     return r->rc;
+}
+
+static int rank_rows(void *ctx, struct table_top *t, struct err *e)
+{
+    struct running *r = ctx;
+    struct ranked k = {.top = t, .e = e};
+    int rc = dump_rows(r->client, r->table, rank_row, &k);
+    return k.rc != 0 ? k.rc : failed(rc, e);
 }
 
 static int top(struct running *r, struct err *e)
 {
-    struct ranked k = {.e = e};
     if (r->v->action.n > 1)
         return err_set(
             e, TUG_EUSAGE,
             "'%s': rows of a running table do not say of which column they are",
             r->v->action.items[1]);
     TRY(find(r, e));
-    TRY(table_top_open(&k.top, (enum table_top_by)r->v->by, (size_t)r->v->top, e));
-    int rc = dump_rows(r->client, r->table, rank_row, &k);
-    if (k.rc == 0)
-        rc = failed(rc, e);
-    if (rc == 0)
-        rc = table_top_print(&k.top, NULL, r->v->json, e);
-    table_top_close(&k.top);
-    return rc;
+    return table_top(r->v, rank_rows, r, NULL, e);
 }
 
 static int shrink(struct running *r, struct err *e)

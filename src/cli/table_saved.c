@@ -195,11 +195,11 @@ static bool has_vectors(const struct saved_run *r)
 static json_t *run_json(const struct saved_run *r)
 {
     const struct model_options *o = &r->options.model;
-    return json_pack("{s:s,s:i,s:i,s:s,s:I,s:i,s:I,s:b}", "model", o->ops->name, "dim",
-                     (int)(has_vectors(r) ? o->dim : 0), "fields", (int)o->fields,
-                     "format", r->schema.format, "seed", (json_int_t)o->seed, "epochs",
-                     (int)r->at.epoch, "examples", (json_int_t)r->examples, "finished",
-                     (int)r->finished);
+    return json_pack("{s:s,s:i,s:s,s:i,s:s,s:I,s:i,s:I,s:b}", "model", o->ops->name,
+                     "dim", (int)(has_vectors(r) ? o->dim : 0), "dims", r->options.dims,
+                     "fields", (int)o->fields, "format", r->schema.format, "seed",
+                     (json_int_t)o->seed, "epochs", (int)r->at.epoch, "examples",
+                     (json_int_t)r->examples, "finished", (int)r->finished);
 }
 
 static int stat_json(const struct saves *s, struct err *e)
@@ -227,6 +227,8 @@ static void print_run(const struct saved_run *r)
     printf("model %s", o->ops->name);
     if (has_vectors(r))
         printf(", dim %u", o->dim);
+    if (o->n_dims > 0)
+        printf(" (%s)", r->options.dims);
     if (o->ops->needs_fields)
         printf(", %u field%s", o->fields, PLURAL_S(o->fields));
     printf(", format %s, seed %" PRIu64 ", %u pass%s over %" PRIu64 " example%s%s\n",
@@ -302,11 +304,11 @@ static int get(struct saves *s, struct err *e)
 
 // The rows that stand out, of all columns or of those that the words behind top name.
 struct ranked {
-    struct table_top top;
-    const struct accessor *accessor;
+    const struct saves *saves;
+    struct store *store;
+    struct table_top *top;
     const struct option_list *words;
     struct names *names;
-    uint64_t nameless; // rows without a name, which may be of these columns, too
 };
 
 static bool is_of_columns(const struct ranked *r, uint64_t key)
@@ -326,24 +328,22 @@ static int rank_row(void *ctx, uint64_t key, const float *row, const float *extr
                     struct err *e)
 {
     struct ranked *r = ctx;
-    const struct accessor *a = r->accessor;
+    const struct accessor *a = store_accessor(r->store);
     float stats[ACCESSOR_MAX_STATS] = {0};
     uint64_t ignored;
-    (void)e;
-    r->nameless += names_find(r->names, key, &ignored) == NULL;
+    r->top->nameless += names_find(r->names, key, &ignored) == NULL;
     if (!is_of_columns(r, key))
         return 0;
-    if (a->count != ACCESSOR_NO_COUNT)
-        stats[0] = row[a->count];
-    else if (a->pulled_stats > 0)
+    if (a->count == ACCESSOR_NO_COUNT && a->pulled_stats > 0)
         a->class->life.stats(a, row, stats);
-    table_top_add(&r->top, a, key, row, extra, (double)stats[0]);
-    return 0;
+    return table_top_add(r->top, a, a, key, row, extra, stats, e);
 }
 
-static int rank_rows(const struct saves *s, struct store *store, struct ranked *r,
-                     struct err *e)
+static int rank_rows(void *ctx, struct table_top *t, struct err *e)
 {
+    struct ranked *r = ctx;
+    const struct saves *s = r->saves;
+    r->top = t;
     TRY(names_load(&r->names, newest_path(s), e));
     if (r->names == NULL && r->words->n > 1)
         return err_set(e, TUG_EUSAGE,
@@ -352,18 +352,16 @@ static int rank_rows(const struct saves *s, struct store *store, struct ranked *
                        s->from, r->words->items[1]);
     if (s->run != NULL)
         TRY(table_keys_columns(r->words, s->run, e));
-    TRY(table_top_open(&r->top, (enum table_top_by)s->v->by, (size_t)s->v->top, e));
-    TRY(table_top_layout(&r->top, r->accessor, e));
-    for (uint32_t p = 0; p < 1u << store_partition_bits(store); p++)
-        TRY(store_each(store, p, rank_row, r, e));
-    if (r->words->n > 1 && r->nameless > 0)
+    TRY(table_top_layout(t, store_accessor(r->store), e));
+    for (uint32_t p = 0; p < 1u << store_partition_bits(r->store); p++)
+        TRY(store_each(r->store, p, rank_row, r, e));
+    if (r->words->n > 1 && t->nameless > 0)
         log_warn("%" PRIu64
                  " row%s of %s %s no name, for --keep-names was too small or the "
                  "model was trained on from another: such rows of '%s' are missing here",
-                 r->nameless, PLURAL_S(r->nameless), s->from,
-                 r->nameless == 1 ? "has" : "have", r->words->items[1]);
-    r->top.nameless = r->nameless;
-    return table_top_print(&r->top, r->names, s->v->json, e);
+                 t->nameless, PLURAL_S(t->nameless), s->from,
+                 t->nameless == 1 ? "has" : "have", r->words->items[1]);
+    return 0;
 }
 
 static int top(struct saves *s, struct err *e)
@@ -371,9 +369,8 @@ static int top(struct saves *s, struct err *e)
     size_t i = 0;
     TRY(find_one(s, &i, e));
     TRY(load(s, i, e));
-    struct ranked r = {.accessor = store_accessor(s->stores[i]), .words = &s->v->action};
-    int rc = rank_rows(s, s->stores[i], &r, e);
-    table_top_close(&r.top);
+    struct ranked r = {.saves = s, .store = s->stores[i], .words = &s->v->action};
+    int rc = table_top(s->v, rank_rows, &r, &r.names, e);
     names_close(r.names);
     return rc;
 }

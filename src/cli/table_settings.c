@@ -80,7 +80,8 @@ static int add_all(struct buf *b)
     TRY(add_settings(b, false));
     TRY(buf_printf(
         b, "\nTables whose rows come and go: accessors sparse, ctr, ctr_double (those of "
-           "embedx\nare features', too; embed and by-squares are features' alone)\n"));
+           "embedx\nare features', too; embed, by-squares and\nembedx-random are "
+           "features' alone)\n"));
     TRY(add_settings(b, true));
     TRY(buf_printf(
         b,

@@ -12,21 +12,9 @@
 #include "base/plural.h"
 #include "base/printable.h"
 
-int table_top_open(struct table_top *t, enum table_top_by by, size_t max, struct err *e)
-{
-    *t = (struct table_top){.by = by, .max = max};
-    t->row = mem_array(max + 1, sizeof(*t->row));
-    return t->row != NULL ? 0 : err_nomem(e, "the largest rows of a table");
-}
-
-void table_top_close(struct table_top *t)
-{
-    mem_free(t->row);
-    *t = (struct table_top){0};
-}
-
 int table_top_layout(struct table_top *t, const struct accessor *a, struct err *e)
 {
+    t->known = true;
     t->vectors = a->n_groups > 1;
     t->shows = a->count != ACCESSOR_NO_COUNT || a->pulled_stats > 0;
     if ((t->by == TABLE_TOP_VECTOR && !t->vectors) ||
@@ -87,17 +75,24 @@ static void keep(struct table_top *t, struct top_row r)
     }
 }
 
-void table_top_add(struct table_top *t, const struct accessor *a, uint64_t key,
-                   const float *row, const float *extra, double shows)
+int table_top_add(struct table_top *t, const struct accessor *a,
+                  const struct accessor *at, uint64_t key, const float *row,
+                  const float *extra, const float *stats, struct err *e)
 {
-    const struct accessor_group *g = a->groups;
-    const float *vector = a->extra_width > 0 ? extra : row;
-    struct top_row r = {.key = key, .shows = shows};
+    const struct accessor_group *g = at->groups;
+    const float *vector = at->extra_width > 0 ? extra : row;
+    struct top_row r = {.key = key};
+    if (!t->known)
+        TRY(table_top_layout(t, a, e));
+    r.shows = a->count != ACCESSOR_NO_COUNT ? (double)row[a->count]
+              : a->pulled_stats > 0         ? (double)stats[0]
+                                            : 0;
     r.weight = g[0].n == 1 ? (double)row[g[0].weights]
                            : length(row + g[0].weights, g[0].n);
-    if (a->n_groups > 1 && vector != NULL)
+    if (at->n_groups > 1 && vector != NULL)
         r.vector = length(vector + g[1].weights, g[1].n);
     keep(t, r);
+    return 0;
 }
 
 // A heap of all becomes a list: the least goes to the end, again and again.
@@ -159,12 +154,8 @@ static void print_name(const struct names *names, uint64_t key)
     printf("  %s (in %" PRIu64 " example%s)", text, examples, PLURAL_S(examples));
 }
 
-int table_top_print(struct table_top *t, const struct names *names, bool json,
-                    struct err *e)
+static void print_text(const struct table_top *t, const struct names *names)
 {
-    sort(t);
-    if (json)
-        return print_json(t, names, e);
     printf("%14s", "weight");
     if (t->vectors)
         printf(" %14s", "vector");
@@ -182,5 +173,22 @@ int table_top_print(struct table_top *t, const struct names *names, bool json,
         print_name(names, r->key);
         printf("\n");
     }
-    return 0;
+}
+
+int table_top(const struct table_values *v, table_top_add_fn add, void *ctx,
+              struct names *const *names, struct err *e)
+{
+    struct table_top t = {.by = (enum table_top_by)v->by, .max = (size_t)v->top};
+    t.row = mem_array(t.max + 1, sizeof(*t.row));
+    int rc = t.row != NULL ? add(ctx, &t, e)
+                           : err_nomem(e, "the largest rows of a table");
+    const struct names *called = names != NULL ? *names : NULL;
+    if (rc == 0)
+        sort(&t);
+    if (rc == 0 && v->json)
+        rc = print_json(&t, called, e);
+    else if (rc == 0)
+        print_text(&t, called);
+    mem_free(t.row);
+    return rc;
 }

@@ -7,6 +7,7 @@
 
 #include "accessor/accessor.h"
 #include "base/err.h"
+#include "cli/table.h"
 #include "train/names.h"
 
 #define TABLE_TOP_BY "weight vector shows"
@@ -23,20 +24,25 @@ struct table_top {
     enum table_top_by by;
     struct top_row *row; // the largest first
     size_t max, n;
-    bool vectors, shows; // whether rows have any
+    bool known;          // what rows of the layout have:
+    bool vectors, shows; // whether there are any
     uint64_t nameless;   // rows of the table that have no name
 };
 
-// For the rows that `by` sorts, `max` of them at most.
-int table_top_open(struct table_top *t, enum table_top_by by, size_t max, struct err *e);
-void table_top_close(struct table_top *t); // a zeroed one is fine
-// What rows of this layout have. TUG_EUSAGE: nothing to be sorted by.
+// Prints the rows that `v` asks for, out of those that `add` adds. `names`: what keys are
+// called; NULL: it is not known, or `add` finds it out (then it is what *names becomes).
+typedef int (*table_top_add_fn)(void *ctx, struct table_top *t, struct err *e);
+int table_top(const struct table_values *v, table_top_add_fn add, void *ctx,
+              struct names *const *names, struct err *e);
+
+// What rows of this layout have: before the first, or by itself with it. TUG_EUSAGE: nothing
+// to be sorted by.
 int table_top_layout(struct table_top *t, const struct accessor *a, struct err *e);
-// `extra`: where the second group is not in the row; NULL: there is none, or not yet.
-void table_top_add(struct table_top *t, const struct accessor *a, uint64_t key,
-                   const float *row, const float *extra, double shows);
-// `names`: what keys are called; NULL: it is not known.
-int table_top_print(struct table_top *t, const struct names *names, bool json,
-                    struct err *e);
+// A row of layout `a` whose weights lie in `row` as `at` says. `extra`: where the second
+// group is not in the row; NULL: there is none, or not yet. `stats`: what a pull returns of its
+// statistics, where it has no count.
+int table_top_add(struct table_top *t, const struct accessor *a,
+                  const struct accessor *at, uint64_t key, const float *row,
+                  const float *extra, const float *stats, struct err *e);
 
 #endif

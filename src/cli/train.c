@@ -7,18 +7,14 @@
 #include "cli/cli.h"
 #include "cli/node_options.h"
 #include "cli/roles.h"
-#include "cli/train_config.h"
-#include "train/lifecycle.h"
-#include "train/refit.h"
+#include "cli/train_output.h"
 
 static int run_alone(struct train_setup *s, struct err *e)
 {
     struct train_result *result = mem_zalloc(sizeof(*result));
     if (result == NULL)
         return err_nomem(e, "the result");
-    int rc = s->refit                  ? refit_run(&s->config, result, e)
-             : s->config.table != NULL ? lifecycle_run(&s->config, result, e)
-                                       : train_run(&s->config, result, e);
+    int rc = train_setup_run(s, result, e);
     if (rc == 0)
         rc = train_print(s, result, 0, 0, e);
     mem_free(result);
@@ -27,12 +23,13 @@ static int run_alone(struct train_setup *s, struct err *e)
 
 static int train_command(const void *values, const struct options *o, struct err *e)
 {
-    struct train_setup s = {0};
+    struct train_setup s = {.interrupted = &node_interrupted};
     struct role role;
     TRY(node_role(&role, WIRE_NOBODY, e));
     if (role.scheme != ROLE_NONE)
         return role_of_environment(&role, values, o, e);
     TRY(train_configure(&s, values, o, NULL, e));
+    TRY(train_open_log(values, o, NULL, e));
     node_catch_signals();
     return run_alone(&s, e);
 }

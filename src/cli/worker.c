@@ -2,9 +2,9 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/cli.h"
-#include "cli/model.h"
 #include "cli/roles.h"
-#include "cli/train_config.h"
+#include "cli/train_output.h"
+#include "run/model.h"
 
 #define AT(field) .offset = offsetof(struct worker_values, field)
 
@@ -40,7 +40,7 @@ const struct option_table cli_worker_options = {
 
 int role_worker(const struct worker_values *v, const struct training *t, struct err *e)
 {
-    struct train_setup s = {0};
+    struct train_setup s = {.interrupted = &node_interrupted};
     struct opened_node n;
     if (t == NULL)
         return err_set(e, TUG_EUSAGE,
@@ -49,10 +49,13 @@ int role_worker(const struct worker_values *v, const struct training *t, struct 
     int rc = node_values_open(&n, &v->node, WIRE_WORKER, e);
     if (rc == 0)
         rc = train_configure(&s, t->values, t->options, &n.node, e);
+    if (rc == 0)
+        rc = train_open_log(t->values, t->options, &n.node, e);
     if (rc == 0 && !options_given(t->options, "threads"))
         s.config.threads = model_threads(v->threads);
     if (rc == 0)
         rc = train_worker_run(&s.config, e);
+    train_setup_close(&s);
     opened_node_close(&n);
     return rc;
 }

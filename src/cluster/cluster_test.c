@@ -148,7 +148,7 @@ static void say_anything(struct van *v, van_link link, uint64_t i)
                                    (uint32_t)some(k + 9),
                                    some(k + 10)};
     else if (type == MSG_DATA)
-        m.data = (struct msg_data){some(k + 1), some(k + 2), text, text, 0};
+        m.data = (struct msg_data){some(k + 1), text, text, 0, 0, 0};
     else if (type == MSG_PASS)
         m.pass = (struct msg_pass){some(k + 1), (uint8_t)some(k + 2), some(k + 3),
                                    some(k + 4), some(k + 5),          text,

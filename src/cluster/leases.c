@@ -17,6 +17,7 @@ int leases_open(struct leases **ret, struct err *e)
         return err_nomem(e, "leases");
     l->reports = BUF_INIT(LEASES_MAX_REPORTS);
     l->schema = BUF_INIT(WIRE_BYTES_MAX);
+    l->options = BUF_INIT(WIRE_BYTES_MAX);
     l->done = BUF_INIT(WIRE_BYTES_MAX);
     *ret = l;
     return 0;
@@ -31,6 +32,7 @@ void leases_close(struct leases *l)
     mem_free(l->workers);
     mem_free(l->order);
     buf_free(&l->schema);
+    buf_free(&l->options);
     buf_free(&l->reports);
     buf_free(&l->done);
     mem_free(l);
@@ -64,7 +66,7 @@ int leases_worker_joined(struct leases *l, uint32_t id)
 
 static bool by_piece(const struct leases *l)
 {
-    return l->pass.pass != 0 && l->pass.kind == WIRE_PASS_PIECES;
+    return l->pass.pass != 0 && l->pass.kind != WIRE_PASS_SHARES;
 }
 
 static bool by_share(const struct leases *l)
@@ -94,10 +96,10 @@ int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e)
 {
     // Clocks and orders are made of a pass in the upper and a batch in the lower half.
     if (m->pass == 0 || m->pass > UINT32_MAX || m->first > UINT32_MAX ||
-        m->examples > INT64_MAX || m->kind > WIRE_PASS_SHARES)
+        m->examples > INT64_MAX || m->kind > WIRE_PASS_TEST_BEST)
         return err_set(e, TUG_EUSAGE, "there is no pass %" PRIu64 " of kind %u", m->pass,
                        m->kind);
-    if (m->pass <= l->pass.pass)
+    if (m->pass < l->pass.pass || (m->pass == l->pass.pass && m->kind <= l->pass.kind))
         return 0;
     if (l->pass.pass != 0 && !pass_done(l))
         return err_set(e, TUG_EUSAGE,
@@ -108,6 +110,8 @@ int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e)
     l->pass = *m;
     l->pass.done = (struct wire_text){0}; // the message's
     l->prepared = false;
+    for (uint32_t i = 0; i < l->n_workers; i++)
+        l->workers[i].holds = false; // what lay behind the end of a file
     l->examples = by_piece(l) ? m->examples : 0;
     l->all_finished = false;
     if (by_piece(l))
@@ -142,11 +146,16 @@ void leases_ask(struct leases *l, uint32_t id, const struct msg_lease *m,
         leases_ask_share(l, w, m, ret);
 }
 
-// A report that finds no memory is lost: it is for people and for the loss of the pass,
-// and the work that it tells of is done all the same.
+static bool has_room(struct leases *l, struct wire_text report)
+{
+    return buf_reserve(&l->reports, sizeof(report.n) + report.n) == 0;
+}
+
+// A report of training that finds no memory is lost: it is for people and for the loss of the
+// pass, and the work that it tells of is done all the same.
 static void keep_report(struct leases *l, struct wire_text report)
 {
-    if (report.n == 0 || buf_reserve(&l->reports, sizeof(report.n) + report.n) != 0)
+    if (report.n == 0 || !has_room(l, report))
         return;
     (void)buf_add(&l->reports, &report.n, sizeof(report.n));
     (void)buf_add(&l->reports, report.data, report.n);
@@ -158,6 +167,8 @@ bool leases_done(struct leases *l, uint32_t id, const struct msg_piece_done *m)
     struct leases_worker *w = find_worker(l, id);
     if (w == NULL || !w->alive || m->pass != l->pass.pass || m->pass == 0)
         return false;
+    if (leases_scores(l) && !has_room(l, m->report))
+        return false; // it gets the piece again
     bool news = by_piece(l) ? leases_piece_done(l, w, m) : leases_share_done(l, w, m);
     if (news) {
         if (by_piece(l))

@@ -13,6 +13,10 @@
 // are leased in their place: the pieces of one more file, behind the others. Passes that
 // go on from a save have their pieces dealt again: who held the buckets is gone.
 //
+// Scoring: behind a pass, with its number, there may be one over the files of --valid and one
+// over those of --test. Their pieces are leased in the same way, and scored. What is told of
+// one is needed: a piece whose report finds no room is not done.
+//
 // Shares: every worker trains on its share (slot of slots) of every batch of the pass.
 // When one dies the batches are divided anew among the living (a new view); who joins
 // waits for the next pass. The pass is over when all living workers have finished it.
@@ -45,8 +49,8 @@ int leases_schema(struct leases *l, const struct msg_schema *m, struct err *e);
 int leases_data_is(const struct leases *l, const struct msg_data_wanted *m,
                    struct msg_data_is *ret, struct buf *to);
 
-// Opens pass 1, 2, ...; again the same one: nothing happens. TUG_EUSAGE: the
-// pass before is not over.
+// Opens pass 1, 2, ...; again the same one: nothing happens. Those of one number are opened
+// in the order of enum wire_pass. TUG_EUSAGE: the pass before is not over.
 int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e);
 
 // Which pieces a save holds that every worker is to mark; asked again until it is

@@ -88,6 +88,8 @@ static void file_holds(const struct leases *l, uint32_t file, uint64_t turn)
 {
     const struct file *f = &l->files[file];
     assert(f->made <= f->cap);
+    if (!f->in_pass)
+        return;
     assert(f->in_order || f->count <= f->made);
     holders_are_counted(l, file);
     if (f->made > 0)
@@ -160,7 +162,7 @@ void leases_check(struct leases *l)
     l->events++;
     assert((l->n_reports == 0) == (l->reports.len == 0));
     assert(l->save_workers <= l->n_workers);
-    assert(!l->prepared || (l->have_data && l->pass.kind == WIRE_PASS_PIECES));
+    assert(!l->prepared || (l->have_data && l->pass.kind != WIRE_PASS_SHARES));
     if (!sampled_now(l->events, l->n_workers))
         return;
     workers_hold(l);

@@ -18,7 +18,7 @@
 static void each_piece_of(struct leases *l, uint32_t worker,
                           void (*fn)(struct leases *, struct piece *))
 {
-    for (uint32_t i = 0; i < l->n_files; i++)
+    for (uint32_t i = 0; i < leases_trained(l); i++)
         for (uint64_t k = 0; k < l->files[i].made; k++) {
             struct piece *p = &l->files[i].p[k];
             if (p->state == PIECE_DONE && (worker == LEASES_NOBODY || p->had == worker))
@@ -81,7 +81,7 @@ static void take_the_dead(struct leases *l)
     for (uint32_t i = 0; i < l->n_workers; i++)
         if (!l->workers[i].alive && l->workers[i].marked != l->save)
             each_piece_of(l, i, put_in);
-    for (uint32_t i = 0; i < l->n_files; i++)
+    for (uint32_t i = 0; i < leases_trained(l); i++)
         for (uint64_t k = 0; k < l->files[i].made; k++)
             l->save_torn |= l->files[i].p[k].left && !l->files[i].p[k].in_cut;
 }
@@ -121,7 +121,7 @@ int leases_cut(struct leases *l, uint64_t save, struct msg_cut_state *ret, struc
     }
     *ret = (struct msg_cut_state){
         .save = save, .known = l->save_known, .torn = l->save_torn};
-    for (uint32_t i = 0; i < l->n_files && l->save_known && rc == 0; i++)
+    for (uint32_t i = 0; i < leases_trained(l) && l->save_known && rc == 0; i++)
         rc = put_file(&l->files[i], &scratch, to, &ret->examples);
     buf_free(&scratch);
     ret->done = (struct wire_text){to->data, (uint32_t)to->len};
@@ -142,7 +142,7 @@ static int check_done(const struct leases *l, struct wire_text list, struct err 
     for (; (more = wire_next_file_done(&list, &f)) == 1; n++)
         pieces += 8 * (uint64_t)f.bits.n;
     if (more != 0 || pieces > LEASES_MAX_PIECES + 8 * (uint64_t)n ||
-        (l->have_data && n > l->n_files))
+        (l->have_data && n > leases_trained(l)))
         return err_set(e, TUG_EDATA, "the list of finished pieces is inconsistent");
     return 0;
 }

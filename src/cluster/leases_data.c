@@ -94,8 +94,16 @@ int leases_schema(struct leases *l, const struct msg_schema *m, struct err *e)
     if (l->schema_told)
         return 0; // it was sent again
     TRY(believe_schema(l, "the driver", m->schema, e));
+    if (l->options.len == 0 && buf_add(&l->options, m->options.data, m->options.n) != 0)
+        return err_nomem(e, "the options of a run");
     l->schema_told = true;
     return 0;
+}
+
+// The files of --data.
+static uint32_t told_to_train(const struct leases *l)
+{
+    return leases_trained(l) - (l->buckets != 0);
 }
 
 int leases_data_is(const struct leases *l, const struct msg_data_wanted *m,
@@ -106,7 +114,7 @@ int leases_data_is(const struct leases *l, const struct msg_data_wanted *m,
         .known = l->have_data,
         .schema = {l->schema.data, (uint32_t)l->schema.len},
     };
-    for (uint32_t i = 0; i < l->n_files - (l->buckets != 0) && m->files != 0; i++) {
+    for (uint32_t i = 0; i < told_to_train(l) && m->files != 0; i++) {
         const struct file *f = &l->files[i];
         struct wire_data_file record = {.bytes = f->bytes,
                                         .hash = f->hash,
@@ -116,6 +124,8 @@ int leases_data_is(const struct leases *l, const struct msg_data_wanted *m,
         TRY(wire_put_data_file(to, &record));
     }
     ret->files = (struct wire_text){to->data, (uint32_t)to->len};
+    if (m->files == 0)
+        ret->options = (struct wire_text){l->options.data, (uint32_t)l->options.len};
     return 0;
 }
 
@@ -128,12 +138,16 @@ static int believe(struct leases *l, const char *who, const struct msg_data *m,
     struct file *files = mem_zalloc(((size_t)n + 1) * sizeof(*files));
     char *told_by = mem_strdup(who);
     int rc = files != NULL && told_by != NULL ? 0 : TUG_ENOMEM;
-    for (uint32_t i = 0; i < n && rc == 0; i++) {
+    uint32_t valid = n - m->valid - m->test, test = n - m->test; // where they begin
+    for (uint32_t i = 0, at = 0; i < n && rc == 0; i++, at++) {
         struct wire_data_file f;
-        rc = wire_next_data_file(&list, &f) == 1 ? fill_file(&files[i], &f) : TUG_EDATA;
+        if (i == valid)
+            at += m->buckets != 0; // their place
+        rc = wire_next_data_file(&list, &f) == 1 ? fill_file(&files[at], &f) : TUG_EDATA;
+        files[at].use = i < valid ? FILE_TRAIN : i < test ? FILE_VALID : FILE_TEST;
     }
     if (rc == 0 && m->buckets != 0)
-        rc = fill_file(&files[n], &buckets);
+        rc = fill_file(&files[valid], &buckets);
     if (rc != 0) {
         leases_free_files(files, n + 1);
         mem_free(told_by);
@@ -141,9 +155,10 @@ static int believe(struct leases *l, const char *who, const struct msg_data *m,
     }
     l->files = files;
     l->n_files = n + (m->buckets != 0);
+    l->scored = m->valid + m->test;
+    l->valid = m->valid;
     l->buckets = m->buckets;
     l->told_by = told_by;
-    l->options = m->options;
     l->piece_bytes = m->piece_bytes;
     l->have_data = true;
     return 0;
@@ -175,12 +190,13 @@ static int compare_file(const struct leases *l, const char *who, const struct fi
 static int compare(const struct leases *l, const char *who, const struct msg_data *m,
                    uint32_t n, struct err *e)
 {
-    uint32_t n_files = l->n_files - (l->buckets != 0);
+    uint32_t n_files = l->n_files - (l->buckets != 0), trained = told_to_train(l);
     struct wire_text list = m->files;
     struct wire_data_file f;
     for (uint32_t i = 0; i < n && i < n_files; i++)
         if (wire_next_data_file(&list, &f) == 1)
-            TRY(compare_file(l, who, &l->files[i], &f, e));
+            TRY(compare_file(l, who, &l->files[i < trained ? i : i + (l->buckets != 0)],
+                             &f, e));
     if (n != n_files)
         return err_set(
             e, TUG_EDATA,
@@ -191,19 +207,19 @@ static int compare(const struct leases *l, const char *who, const struct msg_dat
                        "%s and %s read the data in different ways: their columns differ, "
                        "or the options that say what is in them",
                        who, l->told_by);
-    if (m->options != l->options || m->piece_bytes != l->piece_bytes ||
-        m->buckets != l->buckets)
+    if (m->piece_bytes != l->piece_bytes || m->buckets != l->buckets ||
+        m->valid != l->valid || m->valid + m->test != l->scored)
         return err_set(e, TUG_EUSAGE,
-                       "%s and %s were started with different options; all workers of a "
-                       "run need the same ones",
+                       "%s cuts the data into other pieces than %s; all workers of a "
+                       "run need the same options, and the same version of tug",
                        who, l->told_by);
     return 0;
 }
 
 uint64_t leases_data_id(const struct leases *l)
 {
-    uint64_t id = mix64(l->piece_bytes) ^ l->n_files ^ (uint64_t)l->buckets << 32;
-    for (uint32_t i = 0; i < l->n_files; i++) {
+    uint64_t id = mix64(l->piece_bytes) ^ leases_trained(l) ^ (uint64_t)l->buckets << 32;
+    for (uint32_t i = 0; i < leases_trained(l); i++) {
         const struct file *f = &l->files[i];
         id = mix64(mix64(mix64(id ^ f->bytes) ^ f->hash) ^ f->compressed);
     }
@@ -228,6 +244,9 @@ int leases_data(struct leases *l, const char *who, const struct msg_data *m,
 {
     uint32_t n;
     TRY(count_files(m->files, &n, e));
+    if (m->valid > n || m->test > n - m->valid)
+        return err_set(e, TUG_EDATA, "of %u files %u and %u cannot be scored", n,
+                       m->valid, m->test);
     if (m->buckets > LEASES_MAX_PIECES)
         return err_set(e, TUG_EUSAGE, "%u buckets are more than %d", m->buckets,
                        LEASES_MAX_PIECES);

@@ -17,6 +17,9 @@ enum {
     LEASES_MAX_REPORTS = 64 << 20, // bytes that wait for the driver
 };
 
+// What the examples of a file are for.
+enum file_use { FILE_TRAIN, FILE_VALID, FILE_TEST };
+
 enum piece_state { PIECE_FREE, PIECE_LEASED, PIECE_DONE };
 
 struct piece {
@@ -32,6 +35,8 @@ struct file {
     uint64_t bytes, hash;
     uint64_t pieces; // as the workers told, or UNKNOWN
     bool compressed;
+    uint8_t use;  // enum file_use
+    bool in_pass; // the pass is over files of its use
     char *name;
     uint64_t count;     // pieces, as far as is known by now; UNKNOWN
     struct piece *p;    // of `made` pieces
@@ -69,13 +74,16 @@ struct leases {
     struct leases_worker *workers;
     uint32_t n_workers, cap_workers;
 
-    bool schema_told;  // by the driver
-    struct buf schema; // empty: not known
+    bool schema_told;   // by the driver
+    struct buf schema;  // empty: not known
+    struct buf options; // of the run, told with it
     bool have_data;
     char *told_by;
-    uint64_t options, piece_bytes;
-    struct file *files; // with buckets these are the last one
+    uint64_t piece_bytes;
+    struct file *files; // to be trained on; the buckets; to be scored
     uint32_t n_files;
+    uint32_t scored;  // of them the last so many
+    uint32_t valid;   // of those the first so many, of --valid
     uint32_t buckets; // 0: pieces are trained on as they are
     bool dealt;       // all pieces are in the buckets
 
@@ -104,10 +112,22 @@ struct leases {
     uint64_t events; // as leases_check counts them
 };
 
+// Those that are trained on, the buckets among them: the first so many.
+static inline uint32_t leases_trained(const struct leases *l)
+{
+    return l->n_files - l->scored;
+}
+
 // Whether the pieces of a file are dealt into buckets, rather than trained on.
 static inline bool leases_deals(const struct leases *l, uint32_t file)
 {
-    return l->buckets != 0 && file + 1 < l->n_files;
+    return l->buckets != 0 && file + 1 < leases_trained(l);
+}
+
+// Whether a pass scores the pieces of its files, and does not train on them.
+static inline bool leases_scores(const struct leases *l)
+{
+    return l->pass.kind >= WIRE_PASS_VALID;
 }
 
 // Data: leases_data.c.

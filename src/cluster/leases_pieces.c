@@ -86,7 +86,8 @@ static int begin_file(struct leases *l, uint32_t file)
 {
     struct file *f = &l->files[file];
     bool deals = leases_deals(l, file);
-    struct wire_text done = deals ? (struct wire_text){0} : leases_done_of(l, file);
+    struct wire_text done = deals || leases_scores(l) ? (struct wire_text){0}
+                                                      : leases_done_of(l, file);
     f->in_order = f->count == LEASES_UNKNOWN;
     f->done = f->returned = 0;
     f->holders = 0;
@@ -104,7 +105,7 @@ static int begin_file(struct leases *l, uint32_t file)
         f->done += before && i < f->count;
         f->returned += f->in_order && !before;
     }
-    bool waits = l->buckets != 0 && !deals && !l->dealt;
+    bool waits = l->buckets != 0 && f->use == FILE_TRAIN && !deals && !l->dealt;
     for (uint64_t i = 0; i < f->count && !f->in_order && !waits; i++) {
         if (f->p[i].before)
             continue;
@@ -116,6 +117,13 @@ static int begin_file(struct leases *l, uint32_t file)
         l->order[l->n_order++] = (struct place){key_of(l, file, i), file, (uint32_t)i};
     }
     return 0;
+}
+
+static enum file_use use_of(const struct leases *l)
+{
+    return !leases_scores(l)                 ? FILE_TRAIN
+           : l->pass.kind == WIRE_PASS_VALID ? FILE_VALID
+                                             : FILE_TEST;
 }
 
 int leases_prepare(struct leases *l)
@@ -137,11 +145,14 @@ int leases_prepare(struct leases *l)
         w->reserved = 0;
         w->cursor = 0;
     }
-    for (uint32_t i = 0; i < l->n_files; i++)
+    for (uint32_t i = 0; i < l->n_files; i++) {
+        l->files[i].in_pass = l->files[i].use == use_of(l);
+        l->files[i].holders = 0;
         if (leases_deals(l, i) && l->dealt)
             skip_file(&l->files[i]);
-        else
+        else if (l->files[i].in_pass)
             TRY(begin_file(l, i));
+    }
     qsort(order, l->n_order, sizeof(*order), by_key);
     l->prepared = true;
     return 0;
@@ -206,7 +217,7 @@ static bool take_from_richest(struct leases *l, struct leases_worker *w)
 // Whether a file that is handed out in order has a piece to give.
 static bool can_give(const struct file *f)
 {
-    return f->in_order && (f->returned > 0 || f->count == LEASES_UNKNOWN);
+    return f->in_pass && f->in_order && (f->returned > 0 || f->count == LEASES_UNKNOWN);
 }
 
 // A worker stays with its file. Else the file with the fewest readers: each reads it from
@@ -250,7 +261,9 @@ void leases_ask_piece(struct leases *l, struct leases_worker *w, struct msg_leas
     if (!w->holds && !take_own(l, w) && !take_unreserved(l, w) && !take_in_order(l, w) &&
         !take_from_richest(l, w))
         return;
-    ret->what = WIRE_LEASE_PIECE;
+    ret->what = !leases_scores(l)                     ? WIRE_LEASE_PIECE
+                : l->pass.kind == WIRE_PASS_TEST_BEST ? WIRE_LEASE_SCORE_BEST
+                                                      : WIRE_LEASE_SCORE;
     ret->file = w->file;
     ret->index = w->index;
     leases_pieces_done(l, &ret->pieces_done, &ret->pieces);
@@ -340,7 +353,7 @@ static double pieces_a_byte(const struct leases *l)
     double pieces = 0, bytes = 0;
     for (uint32_t i = 0; i < l->n_files; i++) {
         const struct file *f = &l->files[i];
-        if (f->pieces == LEASES_UNKNOWN && f->count != LEASES_UNKNOWN) {
+        if (f->in_pass && f->pieces == LEASES_UNKNOWN && f->count != LEASES_UNKNOWN) {
             pieces += (double)f->count;
             bytes += (double)f->bytes;
         }
@@ -355,7 +368,7 @@ bool leases_pieces_done(const struct leases *l, uint64_t *ret_done, uint64_t *re
     bool all = l->prepared, told = true;
     for (uint32_t i = 0; i < l->n_files && l->prepared; i++) {
         const struct file *f = &l->files[i];
-        if (leases_deals(l, i))
+        if (!f->in_pass || leases_deals(l, i))
             continue; // the buckets wait for them
         uint64_t guess = (uint64_t)(a_byte * (double)f->bytes + 0.5);
         bool open = f->count == LEASES_UNKNOWN;

@@ -366,14 +366,14 @@ static void test_pieces_are_estimated(void **state)
     leases_close(m.l);
 }
 
-static int tell(struct leases *l, const char *who, uint64_t options, const char *name,
+static int tell(struct leases *l, const char *who, uint64_t piece_bytes, const char *name,
                 uint64_t pieces, struct err *e)
 {
     struct buf files = BUF_INIT(1 << 16);
     add_file(&files, 3, false, "first");
     if (name != NULL)
         add_file(&files, pieces, false, name);
-    struct msg_data d = {.options = options};
+    struct msg_data d = {.piece_bytes = piece_bytes};
     d.files = (struct wire_text){files.data, (uint32_t)files.len};
     int rc = leases_data(l, who, &d, e);
     buf_free(&files);
@@ -394,10 +394,34 @@ static void test_data_must_agree(void **state)
     assert_int_equal(tell(l, "worker 2", 1, NULL, 0, &e), TUG_EDATA);
     assert_non_null(strstr(e.text, "worker 2 sees 1 file, but worker 0 sees 2"));
     assert_int_equal(tell(l, "worker 2", 2, "day", 5, &e), TUG_EUSAGE);
-    assert_non_null(strstr(e.text, "different options"));
+    assert_non_null(strstr(e.text, "cuts the data into other pieces than worker 0"));
     struct msg_data cut = {.files = {"abc", 3}};
     assert_int_equal(leases_data(l, "worker 3", &cut, &e), TUG_EDATA);
     assert_int_equal(tell(l, "worker 2", 1, "day", (uint64_t)1 << 40, &e), TUG_EUSAGE);
+    leases_close(l);
+}
+
+// What the driver tells first stays, and reaches who asks for it.
+static void test_options_are_told(void **state)
+{
+    (void)state;
+    struct leases *l;
+    struct err e = {0};
+    struct msg_schema told = {.options = wire_text("{\"lr\":1}")}, later = {0};
+    struct msg_data_is is;
+    struct buf files = BUF_INIT(1 << 10);
+    assert_int_equal(leases_open(&l, NULL), 0);
+    assert_int_equal(leases_data_is(l, &(struct msg_data_wanted){0}, &is, &files), 0);
+    assert_int_equal(is.told, 0);
+    assert_int_equal(is.options.n, 0);
+    assert_int_equal(leases_schema(l, &told, &e), 0);
+    later.options = wire_text("{}");
+    assert_int_equal(leases_schema(l, &later, &e), 0);
+    assert_int_equal(leases_data_is(l, &(struct msg_data_wanted){0}, &is, &files), 0);
+    assert_int_equal(is.told, 1);
+    assert_int_equal(is.options.n, told.options.n);
+    assert_memory_equal(is.options.data, told.options.data, told.options.n);
+    buf_free(&files);
     leases_close(l);
 }
 
@@ -738,6 +762,7 @@ int main(void)
         cmocka_unit_test(test_affinity),
         cmocka_unit_test(test_pieces_are_estimated),
         cmocka_unit_test(test_data_must_agree),
+        cmocka_unit_test(test_options_are_told),
         cmocka_unit_test(test_passes_in_turn),
         cmocka_unit_test(test_data_of_before),
         cmocka_unit_test(test_cut),

@@ -331,7 +331,7 @@ static void send_rogue_roster(void)
 static void rogue_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
 {
     (void)ctx, (void)now;
-    struct msg_data data = {.options = 0x4141414141414141, .piece_bytes = 0x4242424242};
+    struct msg_data data = {.piece_bytes = 0x4242424242};
     rogue.link = link;
     if (m->type == MSG_HELLO)
         van_send(rogue.v, link, MSG_WELCOME, 0, &(struct msg_welcome){.role = 1}, NULL);

@@ -33,15 +33,47 @@ void scheduler_end(struct scheduler *s, int code, const char *why)
             scheduler_stop_node(s, &s->nodes[i]);
 }
 
+static bool rank_was_taken(const struct scheduler *s, const struct node *lost)
+{
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        const struct node *n = &s->nodes[i];
+        if (n->used && n->left && n->n.role == lost->n.role && n->n.rank == lost->n.rank)
+            return true;
+    }
+    return false;
+}
+
+// A worker that was lost, and in whose place none came that left in order.
+static const struct node *missed_worker(const struct scheduler *s)
+{
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        const struct node *n = &s->nodes[i];
+        if (n->used && n->lost && n->n.role == WIRE_WORKER && !rank_was_taken(s, n))
+            return n;
+    }
+    return NULL;
+}
+
+static void end_for(struct scheduler *s, const struct node *lost)
+{
+    char name[ROSTER_NAME_MAX], why[ERR_TEXT_MAX];
+    snprintf(why, sizeof(why), "%s has disconnected without giving a reason",
+             scheduler_name(lost, name));
+    scheduler_end(s, TUG_EIO, why);
+}
+
 // A worker or the last one has gone: is that the end?
 static void after_worker(struct scheduler *s)
 {
+    const struct node *missed = missed_worker(s);
     if (s->o.workers == 0 || scheduler_alive(s, WIRE_WORKER) > 0)
         return;
     if (s->phase == SCHEDULER_OVER)
         scheduler_end(s, 0, "");
     else if (s->phase == SCHEDULER_RUNNING && s->fail.code != 0)
         scheduler_end(s, s->fail.code, s->fail.text);
+    else if (s->phase == SCHEDULER_RUNNING && missed != NULL)
+        end_for(s, missed);
     else if (s->phase == SCHEDULER_RUNNING && s->driven)
         scheduler_end(s, TUG_EIO, "all workers have left before the run was over");
     else if (s->phase == SCHEDULER_RUNNING)
@@ -97,19 +129,15 @@ static void note_failure(struct scheduler *s, int code, const char *why)
 void scheduler_lost(struct scheduler *s, struct node *n)
 {
     assert(!n->n.alive);
-    char name[ROSTER_NAME_MAX], why[ERR_TEXT_MAX];
     if (s->phase == SCHEDULER_GATHERING && n->n.role != WIRE_DRIVER)
         return; // another may come in its place
     if (s->phase == SCHEDULER_RUNNING && n->n.role == WIRE_SERVER)
         server_lost(s, n);
-    snprintf(why, sizeof(why), "%s has disconnected without giving a reason",
-             scheduler_name(n, name));
     if (n->drives && s->phase < SCHEDULER_OVER)
-        scheduler_end(s, TUG_EIO, why);
+        end_for(s, n);
     if (n->n.role != WIRE_WORKER)
         return;
-    if (s->phase == SCHEDULER_RUNNING)
-        note_failure(s, TUG_EIO, why);
+    n->lost = s->phase == SCHEDULER_RUNNING;
     after_worker(s);
 }
 

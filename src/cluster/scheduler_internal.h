@@ -53,6 +53,7 @@ struct node {
     uint64_t closed_at, gone_at;
     uint64_t pinged_at;               // when its process seemed to be silent
     bool left;                        // by LEAVE; dead is who is neither that nor alive
+    bool lost;                        // while the cluster ran
     uint64_t roster_version;          // that it has
     uint64_t sent_version, roster_at; // that it was sent, and when
     uint64_t stop_at;                 // STOP sent when; 0: not yet

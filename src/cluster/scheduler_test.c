@@ -207,6 +207,35 @@ static void test_without_driver(void **state)
     check_end(0, "");
 }
 
+// A worker that died is no failure once another has done its part, of the same rank.
+static void worker_is_replaced(bool well)
+{
+    guest_open_world(1, 2);
+    guest_add_all(1, 2, false);
+    world_crash(&w.actors[1]);
+    world_run(&w, 6 * SECONDS);
+    struct actor *instead = guest_add(WIRE_WORKER);
+    assert_int_equal(member_rank(instead->m), 0);
+    member_leave(w.actors[2].m, 0, "");
+    w.actors[2].over = true;
+    world_run(&w, SECONDS);
+    if (well) {
+        member_leave(instead->m, 0, "");
+        instead->over = true;
+        check_end(0, "");
+    } else {
+        world_crash(instead);
+        check_end(TUG_EIO, "worker 0 (host:11) has disconnected without giving a reason");
+    }
+}
+
+static void test_worker_replaced(void **state)
+{
+    (void)state;
+    worker_is_replaced(true);
+    worker_is_replaced(false);
+}
+
 static void test_fatal_leave(void **state)
 {
     (void)state;
@@ -713,6 +742,7 @@ int main(void)
         cmocka_unit_test(test_worker_dies),
         cmocka_unit_test(test_last_worker_dies),
         cmocka_unit_test(test_without_driver),
+        cmocka_unit_test(test_worker_replaced),
         cmocka_unit_test(test_fatal_leave),
         cmocka_unit_test(test_failing_leave),
         cmocka_unit_test(test_driver_dies),

@@ -26,7 +26,7 @@ size_t data_norm_numbers(const struct model_options *o)
 int data_norm_open(struct model_work *w)
 {
     const struct model_options *o = &w->model->options;
-    struct model_norm *d = &w->norm;
+    struct model_data_norm *d = &w->data_norm;
     uint32_t number = 1;
     d->n = data_norm_numbers(o);
     if (d->n == 0)
@@ -47,14 +47,14 @@ int data_norm_open(struct model_work *w)
 
 void data_norm_close(struct model_work *w)
 {
-    mem_free(w->norm.first);
-    mem_free(w->norm.sums);
-    mem_free(w->norm.values);
-    mem_free(w->norm.number);
-    w->norm = (struct model_norm){0};
+    mem_free(w->data_norm.first);
+    mem_free(w->data_norm.sums);
+    mem_free(w->data_norm.values);
+    mem_free(w->data_norm.number);
+    w->data_norm = (struct model_data_norm){0};
 }
 
-static int reserve(struct model_norm *d, size_t n)
+static int reserve(struct model_data_norm *d, size_t n)
 {
     n += KERNEL_PADDING;
     if (n <= d->cap)
@@ -69,7 +69,7 @@ static int reserve(struct model_norm *d, size_t n)
 }
 
 // Of each feature the number that it is, from 1 on, or 0.
-static void find_numbers(struct model_norm *d, const struct model_batch *b)
+static void find_numbers(struct model_data_norm *d, const struct model_batch *b)
 {
     for (size_t i = 0; i < b->n; i++) {
         uint32_t begin = b->start[i], place = 0; // in its field
@@ -93,7 +93,7 @@ static double scale_of(const struct model_sums *s)
     return s->size > 0 && variance > 0x1p-42 * mean * mean ? 1 / sqrt(variance) : 0;
 }
 
-static void read_summaries(struct model_norm *d, const float *summaries)
+static void read_summaries(struct model_data_norm *d, const float *summaries)
 {
     for (size_t k = 0; k < d->n; k++, summaries += SUMMARY)
         d->sums[k] = (struct model_sums){.size = (double)summaries[SIZE],
@@ -104,7 +104,7 @@ static void read_summaries(struct model_norm *d, const float *summaries)
 
 // What the batch's numbers add up to, with squares from the means of before. A number
 // that was not there before has the batch's own.
-static void add_up(struct model_norm *d, const struct model_batch *b)
+static void add_up(struct model_data_norm *d, const struct model_batch *b)
 {
     struct model_sums *old = d->sums, *new = d->sums + d->n;
     uint32_t begin = b->start[0], end = b->start[b->n];
@@ -150,7 +150,8 @@ static double forgotten(const struct model_sums *old, const struct model_batch *
     return old->size > memory ? rint(old->size * share) / old->size : 0;
 }
 
-static void leave(const struct model_norm *d, const struct model_batch *b, float *ret)
+static void leave(const struct model_data_norm *d, const struct model_batch *b,
+                  float *ret)
 {
     for (size_t k = 0; k < d->n; k++, ret += SUMMARY) {
         const struct model_sums *old = &d->sums[k], *new = &d->sums[d->n + k];
@@ -165,13 +166,13 @@ static void leave(const struct model_norm *d, const struct model_batch *b, float
 
 int data_norm(struct model_work *w, struct model_batch *b, float *ret_summaries)
 {
-    struct model_norm *d = &w->norm;
+    struct model_data_norm *d = &w->data_norm;
     if (d->n == 0)
         return 0;
     assert(b->latent.start == NULL && b->u != NULL);
     TRY(reserve(d, b->start[b->n]));
     find_numbers(d, b);
-    read_summaries(d, w->dense + w->model->norm);
+    read_summaries(d, w->dense + w->model->data_norm_at);
     if (b->training) {
         add_up(d, b);
         leave(d, b, ret_summaries);

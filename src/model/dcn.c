@@ -4,6 +4,8 @@
 //   x_0 = x;  x_{l+1} = x_0 * (x_l W_l + b_l) + x_l          (* by element)
 //   score = b + c . x_L + u . relu(... relu(x W1 + b1) ...)
 //
+// Tasks share the cross layers, and each has a c of its own.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "model/deep.h"
 
@@ -23,7 +25,7 @@ static int check(const struct model_options *o, struct err *e)
     return deep_check(o, e);
 }
 
-// Dense parameters: those of the tower, then the cross layers', then c.
+// Dense parameters: those of the towers, then the cross layers', then each task's c.
 static size_t cross_at(const struct model_options *o, size_t l)
 {
     size_t in = fields_floats(o);
@@ -32,7 +34,7 @@ static size_t cross_at(const struct model_options *o, size_t l)
 
 static size_t dense(const struct model_options *o)
 {
-    return cross_at(o, o->cross) + fields_floats(o);
+    return cross_at(o, o->cross) + o->tasks * fields_floats(o);
 }
 
 static void first(const struct model_options *o, float *ret)
@@ -42,7 +44,9 @@ static void first(const struct model_options *o, float *ret)
     deep_first(o, ret);
     for (uint32_t l = 0; l < o->cross; l++)
         layer_first(in, in, o->seed, STREAM + l, ret + cross_at(o, l));
-    unit_first(in, o->seed + 1, ret + cross_at(o, o->cross));
+    for (uint32_t k = 0; k < o->tasks; k++)
+        unit_first(in, o->seed + 1, MODEL_MAX_HIDDEN + k,
+                   ret + cross_at(o, o->cross) + k * in);
 }
 
 // What is kept of an example, behind deep_kept: x_l W_l + b_l and x_{l+1} of each layer,
@@ -90,7 +94,9 @@ static void forward(struct model_work *w, const struct model_batch *b, float *re
                 c.x[l].at[k] = c.x0.at[k] * c.z[l].at[k] + in.at[k];
         }
     }
-    unit_forward(c.x[c.n - 1], dense + cross_at(o, c.n), ret);
+    for (uint32_t k = 0; k < o->tasks; k++)
+        unit_forward(c.x[c.n - 1], dense + cross_at(o, c.n) + k * c.dx.columns, o->tasks,
+                     ret + k);
 }
 
 // d loss / d x_{l+1} is in c->dx, and becomes that by x_l; what x_0 has of it as a factor
@@ -116,8 +122,11 @@ static void backward(struct model_work *w, const struct model_batch *b, const fl
     struct deep d = deep_of(w, b);
     deep_backward(&d, w, b, err, dense);
     struct cross c = cross_of(w, &d);
-    unit_backward(c.x[c.n - 1], model_layers(w) + cross_at(o, c.n), err,
-                  dense + cross_at(o, c.n), c.dx);
+    for (uint32_t k = 0; k < o->tasks; k++) {
+        size_t unit = cross_at(o, c.n) + k * c.dx.columns;
+        unit_backward(c.x[c.n - 1], model_layers(w) + unit, o->tasks, err + k,
+                      dense + unit, c.dx, k > 0);
+    }
     for (size_t l = c.n; l-- > 0;)
         backward_layer(&c, l, model_layers(w) + cross_at(o, l), dense + cross_at(o, l),
                        d.dx);
@@ -137,13 +146,15 @@ static void layer_name(const struct model_options *o, size_t at,
     else if (cross < o->cross)
         snprintf(ret, MODEL_LAYER_NAME_MAX, "cross layer %zu of %u", cross + 1, o->cross);
     else
-        snprintf(ret, MODEL_LAYER_NAME_MAX, "the unit on the cross layers");
+        snprintf(ret, MODEL_LAYER_NAME_MAX, "a unit on the cross layers");
 }
 
 const struct model_ops model_dcn = {
     .name = "dcn",
     .groups = {"w", "v"},
     .needs_fields = true,
+    .dims_by_field = true,
+    .tasks = true,
     .defaults = defaults,
     .check = check,
     .layout = deep_layout,

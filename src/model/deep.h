@@ -14,26 +14,28 @@ void deep_defaults(struct model_options *o);
 int deep_check(const struct model_options *o, struct err *e);
 void deep_layout(const struct model_options *o, struct accessor_options *ret);
 
-// The tower's dense parameters, the unit behind it included.
+// The dense parameters of the layers that the tasks share, and of each task's tower with
+// the unit behind it. With one task that tower has no layers.
 size_t deep_dense(const struct model_options *o);
 void deep_first(const struct model_options *o, float *ret);
 size_t deep_summaries(const struct model_options *o);
 void deep_layer_name(const struct model_options *o, size_t at,
                      char ret[MODEL_LAYER_NAME_MAX]);
 
-// What is kept of an example: the layers' input x, d loss / d x, and then the tower's.
+// What is kept of an example: the layers' input x, d loss / d x, then what the shared
+// layers keep, and what each tower does.
 struct deep {
-    struct tower tower;
+    struct tower shared;
     struct matrix x, dx;
-    float *kept; // the tower's
+    float *kept; // the shared layers'
 };
 struct deep deep_of(const struct model_work *w, const struct model_batch *b);
 size_t deep_kept(const struct model *m);
 
-// x, and the scores of the tower on it. Backward: dx, and the gradients of the tower.
+// x, and the scores of the towers on it. Backward: dx, and the gradients of the layers.
 void deep_forward(struct deep *d, const struct model_work *w, const struct model_batch *b,
                   float *ret_scores);
-// model_ops.layers: the tower's score alone.
+// model_ops.layers: the towers' scores alone.
 void deep_layers(struct model_work *w, const struct model_batch *b, float *ret_scores);
 void deep_backward(struct deep *d, const struct model_work *w,
                    const struct model_batch *b, const float *err, float *dense);
@@ -41,13 +43,15 @@ void deep_backward(struct deep *d, const struct model_work *w,
 // What models are that have the tower alone behind the bias, but for their names: the
 // file has `forward` and `backward`.
 #define DEEP_OPS                                                                         \
-    .groups = {"w", "v"}, .needs_fields = true, .defaults = deep_defaults,               \
-    .check = deep_check, .layout = deep_layout, .dense = deep_dense,                     \
+    .groups = {"w", "v"}, .needs_fields = true, .tasks = true,                           \
+    .defaults = deep_defaults, .check = deep_check, .dense = deep_dense,                 \
     .first = deep_first, .summaries = deep_summaries, .kept = deep_kept,                 \
     .at_once = MODEL_AT_ONCE_MAX, .forward = forward, .backward = backward,              \
     .layers = deep_layers, .layer_name = deep_layer_name
 
-// The linear part: it is added to the scores. Its gradients; zeros where a model has none.
+// The linear part, with a weight of a feature for each task (deep_wide_layout): it is
+// added to the scores. Its gradients; zeros where a model has none, and one weight.
+void deep_wide_layout(const struct model_options *o, struct accessor_options *ret);
 void deep_linear(const struct model_work *w, const struct model_batch *b, float *scores);
 void deep_linear_gradients(const struct model_work *w, const struct model_batch *b,
                            const float *err, float *ret_gradients);

@@ -22,10 +22,28 @@ enum {
     ROWS = 9,
     EXAMPLES = 20,
     MAX_DENSE = 1024,
+    TASKS = 2, // at most
 };
 
-static const char *const names[] = {"mlp", "wide_deep", "deepfm", "dcn", "nfm"};
-enum { N_NAMES = sizeof(names) / sizeof(*names) };
+// `dims`: fields 1 and 2 have vectors of 1 and 2 floats. `tasks`: two of them; `tower`: units
+// of the layer that each has of its own, or 0.
+struct shape {
+    const char *name;
+    bool dims, tasks;
+    uint32_t tower;
+};
+static const struct shape shapes[] = {
+    {"mlp", false, false, 0},      {"wide_deep", false, false, 0},
+    {"deepfm", false, false, 0},   {"dcn", false, false, 0},
+    {"nfm", false, false, 0},      {"mlp", true, false, 0},
+    {"wide_deep", true, false, 0}, {"dcn", true, false, 0},
+    {"mlp", false, true, 0},       {"mlp", false, true, 3},
+    {"wide_deep", false, true, 0}, {"wide_deep", true, true, 3},
+    {"deepfm", false, true, 0},    {"deepfm", false, true, 3},
+    {"dcn", false, true, 0},       {"dcn", true, true, 3},
+};
+enum { N_SHAPES = sizeof(shapes) / sizeof(*shapes) };
+static const struct shape plain_mlp = {"mlp", false, false, 0};
 
 struct world {
     struct model m;
@@ -33,24 +51,39 @@ struct world {
     float rows[ROWS][64], dense[MAX_DENSE];
     uint32_t row[EXAMPLES * FEATURES]; // of each feature
     float *at[EXAMPLES * FEATURES + KERNEL_PADDING];
-    float x[EXAMPLES * FEATURES + KERNEL_PADDING], label[EXAMPLES];
+    float x[EXAMPLES * FEATURES + KERNEL_PADDING], label[EXAMPLES * TASKS];
     uint16_t slot[EXAMPLES * FEATURES];
     uint32_t start[EXAMPLES + 1];
     uint64_t draw[EXAMPLES];
     struct model_batch b;
+    size_t begin[FIELDS + 1]; // of each field's vector in the layers' input
 };
 
-static void open_world(struct world *t, const char *name, float dropout, bool batch_norm)
+static void set_dims(struct world *t, struct model_options *o, bool dims)
+{
+    if (dims) {
+        o->dims[o->n_dims++] = (struct model_dim){1, 1};
+        o->dims[o->n_dims++] = (struct model_dim){2, 2};
+    }
+    for (size_t f = 0; f < FIELDS; f++)
+        t->begin[f + 1] = t->begin[f] + (dims && (f == 1 || f == 2) ? f : DIM);
+}
+
+static void open_world(struct world *t, struct shape shape, float dropout,
+                       bool batch_norm)
 {
     struct model_options o = {.linear = rule_defaults(RULE_ADAGRAD),
                               .latent = rule_defaults(RULE_ADAGRAD)};
-    assert_int_equal(model_find(name, &o.ops, NULL), 0);
+    assert_int_equal(model_find(shape.name, &o.ops, NULL), 0);
     model_defaults(&o, o.ops, RULE_ADAGRAD);
+    set_dims(t, &o, shape.dims);
     o.dim = DIM;
     o.fields = FIELDS;
     o.hidden[0] = 7;
     o.hidden[1] = 5;
     o.hidden[2] = 0;
+    o.tasks = shape.tasks ? 2 : 1;
+    o.tower[0] = shape.tower;
     o.cross = 2;
     o.dropout = dropout;
     o.batch_norm = batch_norm;
@@ -79,6 +112,7 @@ static void open_world(struct world *t, const char *name, float dropout, bool ba
         // The third has no features.
         t->start[i + 1] = t->start[i] + (i == 2 ? 0 : FEATURES);
         t->label[i] = random_f32(6, 0, i);
+        t->label[EXAMPLES + i] = random_f32(6, 1, i);
         t->draw[i] = random_u64(7, 0, i);
     }
     t->b = (struct model_batch){.n = EXAMPLES,
@@ -87,20 +121,21 @@ static void open_world(struct world *t, const char *name, float dropout, bool ba
                                 .x = t->x,
                                 .u = t->x,
                                 .slot = t->slot,
+                                .tasks = o.tasks,
                                 .label = t->label};
 }
 
-static struct world *normalised_world(const char *name, float dropout, bool batch_norm)
+static struct world *normalised_world(struct shape shape, float dropout, bool batch_norm)
 {
     struct world *t = mem_zalloc(sizeof(*t));
     assert_non_null(t);
-    open_world(t, name, dropout, batch_norm);
+    open_world(t, shape, dropout, batch_norm);
     return t;
 }
 
-static struct world *new_world(const char *name, float dropout)
+static struct world *new_world(struct shape shape, float dropout)
 {
-    return normalised_world(name, dropout, false);
+    return normalised_world(shape, dropout, false);
 }
 
 static void close_world(struct world *t)
@@ -111,7 +146,7 @@ static void close_world(struct world *t)
 
 // The models by definition, in double, on parameters that may be changed one by one.
 struct naive {
-    double w[ROWS], v[ROWS][DIM], dense[MAX_DENSE];
+    double w[ROWS][TASKS], v[ROWS][DIM], dense[MAX_DENSE];
 };
 
 static struct naive naive_of(const struct world *t)
@@ -119,7 +154,8 @@ static struct naive naive_of(const struct world *t)
     struct naive p;
     const struct accessor *a = &t->m.accessor;
     for (size_t i = 0; i < ROWS; i++) {
-        p.w[i] = t->rows[i][a->groups[0].weights];
+        for (size_t k = 0; k < a->groups[0].n; k++)
+            p.w[i][k] = t->rows[i][a->groups[0].weights + k];
         for (size_t c = 0; c < DIM; c++)
             p.v[i][c] = t->rows[i][a->groups[1].weights + c];
     }
@@ -155,8 +191,8 @@ static struct naive_moments naive_moments(double y[EXAMPLES][IN], size_t c)
 }
 
 // By the examples' moments, or where there is one, by the summary.
-static void naive_norm(double y[EXAMPLES][IN], size_t units, const double *shift,
-                       const double *scale, const double *summary)
+static void naive_batch_norm(double y[EXAMPLES][IN], size_t units, const double *shift,
+                             const double *scale, const double *summary)
 {
     for (size_t c = 0; c < units; c++) {
         struct naive_moments m = naive_moments(y, c);
@@ -170,12 +206,11 @@ static void naive_norm(double y[EXAMPLES][IN], size_t units, const double *shift
 
 // Of all examples the layers, rectified, of which y is the input and then the output;
 // gives what lies behind their parameters.
-static const double *naive_tower(const struct world *t, const struct naive *p,
-                                 double y[EXAMPLES][IN], size_t in, bool training)
+static const double *naive_layers(const struct world *t, const uint32_t *units,
+                                  const double *at, const double *summary,
+                                  double y[EXAMPLES][IN], size_t in, bool training)
 {
-    static const size_t units[] = {7, 5};
-    const double *at = p->dense + 1, *summary = p->dense + t->m.summaries;
-    for (size_t l = 0; l < 2; l++) {
+    for (size_t l = 0; units[l] != 0; l++) {
         size_t out = units[l];
         const double *shift = at + in * out;
         for (size_t i = 0; i < EXAMPLES; i++) {
@@ -186,7 +221,7 @@ static const double *naive_tower(const struct world *t, const struct naive *p,
         }
         at = shift + out;
         if (t->m.options.batch_norm) {
-            naive_norm(y, out, shift, at, training ? NULL : summary);
+            naive_batch_norm(y, out, shift, at, training ? NULL : summary);
             at += out;
             summary += 1 + 2 * out;
         }
@@ -198,31 +233,34 @@ static const double *naive_tower(const struct world *t, const struct naive *p,
     return at;
 }
 
-static double naive_cross(const double *x, const double *at)
+// `unit`: of the task.
+static double naive_cross(const double *x, size_t in, const double *at, size_t unit)
 {
     double a[IN], z[IN], score = 0;
     memcpy(a, x, sizeof(a));
     for (size_t l = 0; l < 2; l++) {
-        at = naive_layer(a, IN, IN, at, z);
-        for (size_t i = 0; i < IN; i++)
+        at = naive_layer(a, in, in, at, z);
+        for (size_t i = 0; i < in; i++)
             a[i] = x[i] * z[i] + a[i];
     }
-    for (size_t i = 0; i < IN; i++)
-        score += a[i] * *at++;
+    for (size_t i = 0; i < in; i++)
+        score += a[i] * at[unit * in + i];
     return score;
 }
 
 struct naive_example {
-    double x[IN], z[IN], linear, pairs; // z: nfm's input
+    double x[IN], z[IN], linear[TASKS], pairs[DIM]; // z: nfm's input
 };
 static struct naive_example naive_example(const struct world *t, const struct naive *p,
                                           size_t example)
 {
-    struct naive_example e = {.linear = 0};
+    struct naive_example e = {.linear = {0}};
     for (uint32_t j = t->start[example]; j < t->start[example + 1]; j++) {
-        e.linear += p->w[t->row[j]] * (double)t->x[j];
-        for (size_t c = 0; c < DIM; c++)
-            e.x[t->slot[j] * DIM + c] += p->v[t->row[j]][c] * (double)t->x[j];
+        for (size_t k = 0; k < TASKS; k++)
+            e.linear[k] += p->w[t->row[j]][k] * (double)t->x[j];
+        const size_t *at = &t->begin[t->slot[j]];
+        for (size_t c = 0; c < at[1] - at[0]; c++)
+            e.x[at[0] + c] += p->v[t->row[j]][c] * (double)t->x[j];
     }
     for (uint32_t j = t->start[example]; j < t->start[example + 1]; j++)
         for (uint32_t k = j + 1; k < t->start[example + 1]; k++)
@@ -232,46 +270,68 @@ static struct naive_example naive_example(const struct world *t, const struct na
     for (size_t f = 0; f < FIELDS; f++)
         for (size_t g = f + 1; g < FIELDS; g++)
             for (size_t c = 0; c < DIM; c++)
-                e.pairs += e.x[f * DIM + c] * e.x[g * DIM + c];
+                e.pairs[c] += e.x[f * DIM + c] * e.x[g * DIM + c];
     return e;
 }
 
-static void naive_scores(const struct world *t, const struct naive *p, bool training,
-                         double ret[EXAMPLES])
+// What lies behind all towers: cross layers, or weights of pairs.
+static double naive_beside(const struct world *t, const struct naive_example *e,
+                           const double *at, size_t task)
 {
     const char *name = t->m.options.ops->name;
+    bool wide = strcmp(name, "wide_deep") == 0 || strcmp(name, "nfm") == 0, one;
+    double pairs = 0;
+    if (strcmp(name, "dcn") == 0)
+        return naive_cross(e->x, t->begin[FIELDS], at, task);
+    one = t->m.options.tasks == 1;
+    for (size_t c = 0; c < DIM; c++)
+        pairs += e->pairs[c] * (one ? 1 : at[task * DIM + c]) / FIELDS;
+    return strcmp(name, "deepfm") == 0 ? e->linear[task] + pairs
+           : wide                      ? e->linear[task]
+                                       : 0;
+}
+
+// Those of an example's tasks one behind the other.
+static void naive_scores(const struct world *t, const struct naive *p, bool training,
+                         double ret[EXAMPLES * TASKS])
+{
+    const struct model_options *o = &t->m.options;
     struct naive_example e[EXAMPLES];
-    double y[EXAMPLES][IN];
-    bool is_nfm = strcmp(name, "nfm") == 0;
+    double y[EXAMPLES][IN], own[EXAMPLES][IN];
+    bool is_nfm = strcmp(o->ops->name, "nfm") == 0;
+    size_t out = o->tower[0] != 0 ? o->tower[0] : 5;
     for (size_t i = 0; i < EXAMPLES; i++) {
         e[i] = naive_example(t, p, i);
         memcpy(y[i], is_nfm ? e[i].z : e[i].x, sizeof(y[i]));
     }
-    const double *at = naive_tower(t, p, y, is_nfm ? DIM : IN, training);
-    for (size_t i = 0; i < EXAMPLES; i++) {
-        ret[i] = 0;
-        for (size_t c = 0; c < 5; c++)
-            ret[i] += y[i][c] * at[c];
-        if (strcmp(name, "wide_deep") == 0 || strcmp(name, "deepfm") == 0 || is_nfm)
-            ret[i] += e[i].linear;
-        if (strcmp(name, "deepfm") == 0)
-            ret[i] += e[i].pairs / FIELDS;
-        if (strcmp(name, "dcn") == 0)
-            ret[i] += naive_cross(e[i].x, at + 5);
+    const double *summary = p->dense + t->m.summaries;
+    const double *at = naive_layers(t, o->hidden, p->dense + o->tasks, summary, y,
+                                    is_nfm ? DIM : t->begin[FIELDS], training);
+    for (size_t k = 0; k < o->tasks; k++, at += out) {
+        memcpy(own, y, sizeof(own));
+        at = naive_layers(t, o->tower, at, summary + 2 + 2 * (7 + 5) + k * (1 + 2 * 3),
+                          own, 5, training);
+        for (size_t i = 0; i < EXAMPLES; i++) {
+            ret[i * o->tasks + k] = 0;
+            for (size_t c = 0; c < out; c++)
+                ret[i * o->tasks + k] += own[i][c] * at[c];
+        }
     }
+    for (size_t i = 0; i < EXAMPLES * o->tasks; i++)
+        ret[i] += naive_beside(t, &e[i / o->tasks], at, i % o->tasks);
 }
 
 static void test_scores(void **state)
 {
     (void)state;
-    for (size_t k = 0; k < 2 * N_NAMES; k++) {
-        struct world *t = normalised_world(names[k / 2], 0, k % 2 == 1);
+    for (size_t k = 0; k < 2 * N_SHAPES; k++) {
+        struct world *t = normalised_world(shapes[k / 2], 0, k % 2 == 1);
         struct naive p = naive_of(t);
-        float scores[EXAMPLES];
-        double wanted[EXAMPLES];
+        float scores[EXAMPLES * TASKS];
+        double wanted[EXAMPLES * TASKS];
         assert_int_equal(model_scores(&t->w, &t->b, scores), 0);
         naive_scores(t, &p, false, wanted);
-        for (size_t i = 0; i < EXAMPLES; i++)
+        for (size_t i = 0; i < EXAMPLES * t->m.options.tasks; i++)
             assert_float_equal(scores[i], wanted[i], 2e-5);
         close_world(t);
     }
@@ -280,9 +340,9 @@ static void test_scores(void **state)
 // Of what is tested the gradient is taken of: the sum of err[i] times score i.
 static double naive_sum(const struct world *t, const struct naive *p, const float *err)
 {
-    double sum = 0, scores[EXAMPLES];
+    double sum = 0, scores[EXAMPLES * TASKS];
     naive_scores(t, p, true, scores);
-    for (size_t i = 0; i < EXAMPLES; i++)
+    for (size_t i = 0; i < EXAMPLES * t->m.options.tasks; i++)
         sum += (double)err[i] * scores[i];
     return sum;
 }
@@ -309,14 +369,17 @@ static void check(const char *what, size_t i, double got, double want)
 static void check_rows(const struct world *t, struct naive *p, float *const *gradients,
                        const float *err)
 {
-    double w[ROWS] = {0}, v[ROWS][DIM] = {{0}};
+    double w[ROWS][TASKS] = {{0}}, v[ROWS][DIM] = {{0}};
+    size_t weights = t->m.accessor.groups[0].n;
     for (size_t j = 0; j < t->start[EXAMPLES]; j++) {
-        w[t->row[j]] += (double)gradients[0][j];
+        for (size_t k = 0; k < weights; k++)
+            w[t->row[j]][k] += (double)gradients[0][j * weights + k];
         for (size_t c = 0; c < DIM; c++)
             v[t->row[j]][c] += (double)gradients[1][j * DIM + c];
     }
     for (size_t i = 0; i < ROWS; i++) {
-        check("weight", i, w[i], difference(t, p, &p->w[i], err));
+        for (size_t k = 0; k < weights; k++)
+            check("weight", i, w[i][k], difference(t, p, &p->w[i][k], err));
         for (size_t c = 0; c < DIM; c++)
             check("vector", i, v[i][c], difference(t, p, &p->v[i][c], err));
     }
@@ -325,25 +388,51 @@ static void check_rows(const struct world *t, struct naive *p, float *const *gra
 static void test_gradients(void **state)
 {
     (void)state;
-    static struct metrics_stream stream;
-    for (size_t k = 0; k < 2 * N_NAMES; k++) {
-        struct world *t = normalised_world(names[k / 2], 0, k % 2 == 1);
+    static struct metrics_stream stream[TASKS];
+    for (size_t k = 0; k < 2 * N_SHAPES; k++) {
+        struct world *t = normalised_world(shapes[k / 2], 0, k % 2 == 1);
         struct naive p = naive_of(t);
-        float err[EXAMPLES], dense[MAX_DENSE] = {0};
+        uint32_t tasks = t->m.options.tasks;
+        float err[EXAMPLES * TASKS], dense[MAX_DENSE] = {0};
         size_t trained = k % 2 == 1 ? t->m.summaries : model_dense(&t->m);
         struct model_training training = {
-            .loss = LOSS_SQUARED, .stream = &stream, .dense_gradient = dense};
+            .loss = LOSS_SQUARED, .stream = stream, .dense_gradient = dense};
         assert_int_equal(model_gradients(&t->w, &t->b, &training, err, t->w.gradients),
                          0);
         check_rows(t, &p, t->w.gradients, err);
-        double bias = 0;
-        for (size_t i = 0; i < EXAMPLES; i++)
-            bias += (double)err[i];
-        check("bias", 0, dense[0], bias);
-        for (size_t i = 1; i < trained; i++)
+        double bias[TASKS] = {0};
+        for (size_t i = 0; i < EXAMPLES * tasks; i++)
+            bias[i % tasks] += (double)err[i];
+        for (size_t i = 0; i < tasks; i++)
+            check("bias", i, dense[i], bias[i]);
+        for (size_t i = tasks; i < trained; i++)
             check("dense", i, dense[i], difference(t, &p, &p.dense[i], err));
         close_world(t);
     }
+}
+
+// A task's share of the loss is times its weight, and a task whose label is missing has
+// none and counts nothing.
+static void test_tasks(void **state)
+{
+    (void)state;
+    static struct metrics_stream stream[TASKS];
+    struct world *t = new_world((struct shape){"mlp", false, true, 3}, 0);
+    float scores[EXAMPLES * TASKS], err[EXAMPLES * TASKS], dense[MAX_DENSE] = {0};
+    struct model_training training = {
+        .loss = LOSS_SQUARED, .stream = stream, .dense_gradient = dense};
+    t->m.options.task_weight[1] = 0.25f;
+    t->label[3] = (float)NAN; // of the second example the second one
+    assert_int_equal(model_scores(&t->w, &t->b, scores), 0);
+    assert_int_equal(model_gradients(&t->w, &t->b, &training, err, t->w.gradients), 0);
+    for (size_t i = 0; i < EXAMPLES * 2; i++) {
+        float bias = t->dense[i % 2], weight = i % 2 == 1 ? 0.25f : 1;
+        float wanted = i == 3 ? 0 : weight * (scores[i] + bias - t->label[i]);
+        assert_float_equal(err[i], wanted, 1e-5);
+    }
+    assert_int_equal(stream[0].examples, EXAMPLES);
+    assert_int_equal(stream[1].examples, EXAMPLES - 1);
+    close_world(t);
 }
 
 // Parts of a batch have its gradients, and what a batch leaves does not matter to the
@@ -351,12 +440,12 @@ static void test_gradients(void **state)
 static void test_parts(void **state)
 {
     (void)state;
-    static struct metrics_stream stream;
-    for (size_t k = 0; k < N_NAMES; k++) {
-        struct world *t = new_world(names[k], 0.5f);
-        float whole[MAX_DENSE] = {0}, parts[MAX_DENSE] = {0}, err[EXAMPLES];
+    static struct metrics_stream stream[TASKS];
+    for (size_t k = 0; k < N_SHAPES; k++) {
+        struct world *t = new_world(shapes[k], 0.5f);
+        float whole[MAX_DENSE] = {0}, parts[MAX_DENSE] = {0}, err[EXAMPLES * TASKS];
         struct model_training training = {
-            .loss = LOSS_LOGISTIC, .stream = &stream, .dense_gradient = whole};
+            .loss = LOSS_LOGISTIC, .stream = stream, .dense_gradient = whole};
         t->b.draw = t->draw;
         assert_int_equal(model_gradients(&t->w, &t->b, &training, err, t->w.gradients),
                          0);
@@ -379,7 +468,7 @@ static void test_summaries(void **state)
 {
     (void)state;
     static struct metrics_stream stream;
-    struct world *t = normalised_world("mlp", 0, true);
+    struct world *t = normalised_world(plain_mlp, 0, true);
     struct naive p = naive_of(t);
     float err[EXAMPLES], dense[MAX_DENSE] = {0}, score[2];
     struct model_training training = {.loss = LOSS_SQUARED,
@@ -422,7 +511,8 @@ static void test_pooling(void **state)
 {
     (void)state;
     static struct metrics_stream stream;
-    struct world *sum = new_world("wide_deep", 0), *mean = new_world("wide_deep", 0);
+    struct shape shape = {"wide_deep", false, false, 0};
+    struct world *sum = new_world(shape, 0), *mean = new_world(shape, 0);
     float u[EXAMPLES * FEATURES + KERNEL_PADDING] = {0}, err[2][EXAMPLES];
     float dense[2][MAX_DENSE] = {{0}};
     for (size_t i = 0; i < EXAMPLES; i++)
@@ -544,7 +634,7 @@ static void test_data_norm(void **state)
                         (double)sums[4 * k] == n * (round == 0 ? 1 : 2));
             assert_true(fabs(squares[k] - (k < 2 ? n : 0)) < 0.01 * n);
         }
-        memcpy(t->dense + t->m.norm, sums, sizeof(sums));
+        memcpy(t->dense + t->m.data_norm_at, sums, sizeof(sums));
     }
     model_work_close(&t->w);
     mem_free(t);
@@ -562,7 +652,7 @@ static void test_far_numbers(void **state)
     double most = 0;
     for (uint64_t round = 0; round < ROUNDS; round++) {
         float sums[12];
-        memcpy(sums, t->dense + t->m.norm, sizeof(sums));
+        memcpy(sums, t->dense + t->m.data_norm_at, sizeof(sums));
         for (uint64_t by = 0; by < ADDERS; by++) {
             float added[12] = {0};
             for (size_t i = 0; i < EXAMPLES; i++) {
@@ -579,7 +669,7 @@ static void test_far_numbers(void **state)
             for (size_t k = 0; k < 12; k++)
                 sums[k] += added[k];
         }
-        memcpy(t->dense + t->m.norm, sums, sizeof(sums));
+        memcpy(t->dense + t->m.data_norm_at, sums, sizeof(sums));
         most = fmax(most, (double)sums[0]);
         if (round % 100 != 99)
             continue;
@@ -590,7 +680,7 @@ static void test_far_numbers(void **state)
             fail_msg("round %u: mean %.1f, spread %.1f", (unsigned)round, mean - date,
                      spread);
     }
-    const float *near = t->dense + t->m.norm + 4;
+    const float *near = t->dense + t->m.data_norm_at + 4;
     assert_in_range((uint64_t)most, 1 << 18, (1 << 18) + 1000);
     assert_true(((double)near[1] + (double)near[2]) / (double)near[0] > 50);
     model_work_close(&t->w);
@@ -602,11 +692,12 @@ static void test_dropout(void **state)
 {
     (void)state;
     enum { N = 2000, UNITS = 50 };
-    struct model_options o = {.hidden = {UNITS}, .dropout = 0.25f};
+    struct model_options o = {.hidden = {UNITS}, .dropout = 0.25f, .tasks = 1};
+    struct model m = {.options = o};
     struct tower t = tower_of(&o, 1);
     static float x[N][1 + 2 * UNITS], dense[1 + 2 * UNITS];
     static uint64_t draw[N];
-    struct model_work w = {.dense = dense};
+    struct model_work w = {.model = &m, .dense = dense};
     struct model_batch b = {.draw = draw};
     for (size_t i = 0; i < N; i++) {
         x[i][0] = 1;
@@ -639,18 +730,23 @@ static void test_dropout(void **state)
 static void test_first(void **state)
 {
     (void)state;
-    for (size_t k = 0; k < N_NAMES; k++) {
-        struct world *t = new_world(names[k], 0);
+    for (size_t k = 0; k < N_SHAPES; k++) {
+        struct world *t = new_world(shapes[k], 0);
         static float a[MAX_DENSE], b[MAX_DENSE];
         model_first_dense(&t->m, a);
-        assert_true(a[0] == 0); // the bias
+        size_t bias = t->m.options.tasks;
+        assert_true(a[0] == 0 && a[bias - 1] == 0);
         double squares = 0;
-        size_t in = strcmp(names[k], "nfm") == 0 ? DIM : IN;
-        for (size_t i = 1; i <= in * 7; i++)
+        size_t in = strcmp(shapes[k].name, "nfm") == 0 ? DIM : t->begin[FIELDS];
+        for (size_t i = bias; i < bias + in * 7; i++)
             squares += (double)a[i] * a[i];
         assert_true(fabs(squares / (double)in / 7 - 2.0 / (double)in) < 0.5 / (double)in);
-        for (size_t i = in * 7 + 1; i <= in * 7 + 7; i++)
+        for (size_t i = bias + in * 7; i < bias + in * 7 + 7; i++)
             assert_true(a[i] == 0);
+        size_t shared = bias + in * 7 + 7 + 7 * 5 + 5, tower = shapes[k].tower;
+        size_t own = tower > 0 ? 5 * tower + tower + tower : 5; // with the unit
+        if (bias > 1)
+            assert_memory_not_equal(a + shared, a + shared + own, own * sizeof(float));
         model_first_dense(&t->m, b);
         assert_memory_equal(a, b, model_dense(&t->m) * sizeof(float));
         t->m.options.seed++;
@@ -678,6 +774,16 @@ static void test_options(void **state)
     assert_int_equal(model_init(&m, &o, &e), TUG_EUSAGE);
     o = good, o.dropout = 1;
     assert_int_equal(model_init(&m, &o, &e), TUG_EUSAGE);
+    o = good, o.tower[0] = 3;
+    assert_int_equal(model_init(&m, &o, &e), TUG_EUSAGE);
+    o.tasks = 2;
+    assert_int_equal(model_init(&m, &o, &e), 0);
+    o.tasks = MODEL_MAX_TASKS + 1;
+    assert_int_equal(model_init(&m, &o, &e), TUG_EUSAGE);
+    assert_int_equal(model_find("fm", &o.ops, NULL), 0);
+    o.tasks = 2;
+    assert_int_equal(model_init(&m, &o, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "the model fm learns one"));
 }
 
 int main(void)
@@ -685,11 +791,12 @@ int main(void)
     if (model_register(&nfm, NULL) != 0)
         return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scores),    cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_parts),     cmocka_unit_test(test_summaries),
-        cmocka_unit_test(test_data_norm), cmocka_unit_test(test_far_numbers),
-        cmocka_unit_test(test_pooling),   cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_first),     cmocka_unit_test(test_options),
+        cmocka_unit_test(test_scores),      cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_tasks),       cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_summaries),   cmocka_unit_test(test_data_norm),
+        cmocka_unit_test(test_far_numbers), cmocka_unit_test(test_pooling),
+        cmocka_unit_test(test_dropout),     cmocka_unit_test(test_first),
+        cmocka_unit_test(test_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,12 +62,6 @@ static void backward(struct matrix x, const float *parameters, struct matrix dy,
     product_backward(x, parameters, dy, gradients, dx, beta);
 }
 
-void layer_backward(struct matrix x, const float *parameters, struct matrix dy,
-                    float *gradients, struct matrix dx)
-{
-    backward(x, parameters, dy, gradients, dx, 0);
-}
-
 void layer_backward_add(struct matrix x, const float *parameters, struct matrix dy,
                         float *gradients, struct matrix dx)
 {
@@ -85,8 +79,11 @@ void layer_first(size_t in, size_t out, uint64_t seed, uint64_t stream, float *r
 
 struct tower tower_of(const struct model_options *o, size_t in)
 {
-    struct tower t = {
-        .in = in, .dropout = o->dropout, .batch_norm = o->batch_norm, .seed = o->seed};
+    struct tower t = {.in = in,
+                      .dropout = o->dropout,
+                      .batch_norm = o->batch_norm,
+                      .seed = o->seed,
+                      .tasks = o->tasks};
     while (t.n < MODEL_MAX_HIDDEN && o->hidden[t.n] != 0) {
         t.units[t.n] = o->hidden[t.n];
         t.n++;
@@ -99,7 +96,7 @@ static size_t units_below(const struct tower *t, size_t layer)
     return layer == 0 ? t->in : t->units[layer - 1];
 }
 
-static size_t tower_out(const struct tower *t)
+size_t tower_out(const struct tower *t)
 {
     return units_below(t, t->n);
 }
@@ -110,7 +107,7 @@ static size_t parameters_of(const struct tower *t, size_t layer)
            (t->batch_norm ? t->units[layer] : 0);
 }
 
-static size_t tower_parameters(const struct tower *t)
+size_t tower_parameters(const struct tower *t)
 {
     size_t n = 0;
     for (size_t l = 0; l < t->n; l++)
@@ -118,10 +115,11 @@ static size_t tower_parameters(const struct tower *t)
     return n;
 }
 
-static void tower_first(const struct tower *t, float *ret)
+void tower_first(const struct tower *t, float *ret)
 {
     for (size_t l = 0; l < t->n; l++) {
-        layer_first(units_below(t, l), t->units[l], t->seed, UINT32_MAX - l, ret);
+        layer_first(units_below(t, l), t->units[l], t->seed, UINT32_MAX - t->number - l,
+                    ret);
         ret += parameters_of(t, l);
         for (size_t c = 0; c < t->units[l] && t->batch_norm; c++)
             ret[-1 - (ptrdiff_t)c] = 1; // scales
@@ -185,7 +183,8 @@ static struct batch_norm norm_of(const struct tower *t, const struct model_work 
     const float *shift = parameters + units_below(t, l) * t->units[l];
     return (struct batch_norm){.shift = shift,
                                .scale = shift + t->units[l],
-                               .summary = model_summaries(w) + summaries_before(t, l),
+                               .summary = model_summaries(w) + t->summaries +
+                                          summaries_before(t, l),
                                .training = b->training,
                                .share = b->share,
                                .mean = s.at,
@@ -216,7 +215,7 @@ static void drop_out(const struct tower *t, size_t layer, struct matrix y,
     for (size_t i = 0; i < y.rows; i++) {
         float *row = y.at + i * y.stride;
         for (size_t c = 0; c < y.columns; c += 4) {
-            uint64_t bits = random_u64(draw[i], layer, c);
+            uint64_t bits = random_u64(draw[i], t->number + layer, c);
             for (size_t k = c; k < c + 4 && k < y.columns; k++, bits >>= 16)
                 row[k] *= (bits & 0xffff) < below ? 0 : scale;
         }
@@ -226,7 +225,7 @@ static void drop_out(const struct tower *t, size_t layer, struct matrix y,
 struct matrix tower_forward(const struct tower *t, const struct model_work *w,
                             const struct model_batch *b, struct matrix x, float *kept)
 {
-    const float *parameters = model_layers(w);
+    const float *parameters = model_layers(w) + t->parameters;
     struct matrix in = x;
     for (size_t l = 0; l < t->n; l++) {
         struct matrix y = output(t, l, x, kept);
@@ -268,55 +267,70 @@ static void normalised_backward(const struct tower *t, const struct model_work *
     struct batch_norm n = norm_of(t, w, b, l, parameters, x, kept);
     float *shift = gradients + units_below(t, l) * t->units[l];
     batch_norm_backward(&n, kept_of(t, NORMALISED, l, x, kept), delta(t, l, x, kept),
-                        shift + t->units[l], shift, summaries + summaries_before(t, l));
+                        shift + t->units[l], shift,
+                        summaries + t->summaries + summaries_before(t, l));
 }
 
-static void tower_backward(const struct tower *t, const struct model_work *w,
-                           const struct model_batch *b, struct matrix x, float *kept,
-                           float *gradients, struct matrix dx)
+struct matrix tower_output(const struct tower *t, struct matrix x, float *kept)
 {
-    size_t at = tower_parameters(t);
+    return output(t, t->n - 1, x, kept);
+}
+
+struct matrix tower_delta(const struct tower *t, struct matrix x, float *kept)
+{
+    return delta(t, t->n - 1, x, kept);
+}
+
+void tower_backward(const struct tower *t, const struct model_work *w,
+                    const struct model_batch *b, struct matrix x, float *kept,
+                    float *gradients, struct matrix dx, bool add)
+{
+    size_t at = t->parameters + tower_parameters(t);
     for (size_t l = t->n; l-- > 0;) {
         struct matrix in = l > 0 ? output(t, l - 1, x, kept) : x,
                       dy = delta(t, l, x, kept),
                       din = l > 0 ? delta(t, l - 1, x, kept) : dx;
         at -= parameters_of(t, l);
         const float *parameters = model_layers(w) + at;
+        float beta = l == 0 && add ? 1 : 0;
         through_rectified(dy, output(t, l, x, kept), scale_of(t, b->draw));
         if (t->batch_norm) {
             normalised_backward(t, w, b, l, x, kept, parameters, gradients + at,
                                 model_summary_gradients(w, gradients));
-            product_backward(in, parameters, dy, gradients + at, din, 0);
+            product_backward(in, parameters, dy, gradients + at, din, beta);
         } else {
-            layer_backward(in, parameters, dy, gradients + at, din);
+            backward(in, parameters, dy, gradients + at, din, beta);
         }
     }
 }
 
 // Of what its many inputs add up to, only a little: the first scores are near the bias.
-void unit_first(size_t in, uint64_t seed, float *ret)
+void unit_first(size_t in, uint64_t seed, size_t number, float *ret)
 {
     float most = 1 / sqrtf((float)in);
     for (size_t i = 0; i < in; i++)
-        ret[i] = most * (2 * random_f32(seed, UINT32_MAX - MODEL_MAX_HIDDEN, i) - 1);
+        ret[i] = most * (2 * random_f32(seed, UINT32_MAX - number, i) - 1);
 }
 
-void unit_forward(struct matrix y, const float *w, float *scores)
+void unit_forward(struct matrix y, const float *w, size_t tasks, float *scores)
 {
     cblas_sgemv(CblasRowMajor, CblasNoTrans, (int)y.rows, (int)y.columns, 1, y.at,
-                (int)y.stride, w, 1, 1, scores, 1);
+                (int)y.stride, w, 1, 1, scores, (int)tasks);
 }
 
-void unit_backward(struct matrix y, const float *w, const float *err, float *dw,
-                   struct matrix dy)
+void unit_backward(struct matrix y, const float *w, size_t tasks, const float *err,
+                   float *dw, struct matrix dy, bool add)
 {
     cblas_sgemv(CblasRowMajor, CblasTrans, (int)y.rows, (int)y.columns, 1, y.at,
-                (int)y.stride, err, 1, 1, dw, 1);
+                (int)y.stride, err, (int)tasks, 1, dw, 1);
     for (size_t i = 0; i < dy.rows; i++)
-        for (size_t c = 0; c < dy.columns; c++)
-            dy.at[i * dy.stride + c] = err[i] * w[c];
+        for (size_t c = 0; c < dy.columns; c++) {
+            float d = err[i * tasks] * w[c], *to = &dy.at[i * dy.stride + c];
+            *to = add ? *to + d : d;
+        }
 }
 
+// Which layer has its parameter `at`.
 void tower_layer_name(const struct tower *t, size_t at, char ret[MODEL_LAYER_NAME_MAX])
 {
     for (size_t l = 0; l < t->n; at -= parameters_of(t, l++))
@@ -327,6 +341,13 @@ void tower_layer_name(const struct tower *t, size_t at, char ret[MODEL_LAYER_NAM
     snprintf(ret, MODEL_LAYER_NAME_MAX, "the unit on the layers");
 }
 
+// The unit's random numbers are those of a layer of their own, in front of the tower's
+// or, where it stands on the layers of --hidden, behind all that these may be.
+static size_t unit_number(const struct tower *t)
+{
+    return t->number == 0 ? MODEL_MAX_HIDDEN : t->number - 1;
+}
+
 size_t tower_score_parameters(const struct tower *t)
 {
     return tower_parameters(t) + tower_out(t);
@@ -335,24 +356,28 @@ size_t tower_score_parameters(const struct tower *t)
 void tower_score_first(const struct tower *t, float *ret)
 {
     tower_first(t, ret);
-    unit_first(tower_out(t), t->seed, ret + tower_parameters(t));
+    unit_first(tower_out(t), t->seed, unit_number(t), ret + tower_parameters(t));
 }
 
 void tower_score(const struct tower *t, const struct model_work *w,
                  const struct model_batch *b, struct matrix x, float *kept, float *scores)
 {
     struct matrix y = tower_forward(t, w, b, x, kept);
-    unit_forward(y, model_layers(w) + tower_parameters(t), scores);
+    unit_forward(y, model_layers(w) + t->parameters + tower_parameters(t), t->tasks,
+                 scores + t->task);
 }
 
 void tower_score_backward(const struct tower *t, const struct model_work *w,
                           const struct model_batch *b, struct matrix x, const float *err,
                           float *kept, float *gradients, struct matrix dx)
 {
-    size_t unit = tower_parameters(t);
-    unit_backward(output(t, t->n - 1, x, kept), model_layers(w) + unit, err,
-                  gradients + unit, delta(t, t->n - 1, x, kept));
-    tower_backward(t, w, b, x, kept, gradients, dx);
+    size_t unit = t->parameters + tower_parameters(t);
+    bool add = t->task > 0, layers = t->n > 0;
+    unit_backward(layers ? output(t, t->n - 1, x, kept) : x, model_layers(w) + unit,
+                  t->tasks, err + t->task, gradients + unit,
+                  layers ? tower_delta(t, x, kept) : dx, add && !layers);
+    if (layers)
+        tower_backward(t, w, b, x, kept, gradients, dx, add);
 }
 
 // The layers' input.
@@ -362,14 +387,14 @@ void fields_forward(const struct model_work *w, const struct model_batch *b,
 {
     const struct model *m = w->model;
     uint32_t v = model_group(w, MODEL_LATENT)->weights;
-    size_t dim = m->options.dim;
     for (size_t i = 0; i < b->n; i++) {
         struct model_example e = model_example(b, i);
         float *to = ret.at + i * ret.stride;
         memset(to, 0, ret.columns * sizeof(*to));
-        for (size_t j = 0; j < e.latent.n; j++)
-            m->kernels->axpy(to + e.latent.slot[j] * dim, e.latent.u[j],
-                             e.latent.rows[j] + v, dim);
+        for (size_t j = 0; j < e.latent.n; j++) {
+            struct model_span s = dims_span(w, e.latent.slot[j]);
+            m->kernels->axpy(to + s.at, e.latent.u[j], e.latent.rows[j] + v, s.n);
+        }
     }
 }
 
@@ -377,11 +402,14 @@ void fields_backward(const struct model_work *w, const struct model_batch *b,
                      struct matrix dx, float *ret_gradients)
 {
     const struct model *m = w->model;
-    size_t dim = m->options.dim;
+    size_t width = model_group(w, MODEL_LATENT)->n;
     for (size_t i = 0; i < b->n; i++) {
         struct model_example e = model_example(b, i);
-        for (size_t j = 0; j < e.latent.n; j++, ret_gradients += dim)
-            m->kernels->scale(ret_gradients, e.latent.u[j],
-                              dx.at + i * dx.stride + e.latent.slot[j] * dim, dim);
+        const float *from = dx.at + i * dx.stride;
+        for (size_t j = 0; j < e.latent.n; j++, ret_gradients += width) {
+            struct model_span s = dims_span(w, e.latent.slot[j]);
+            m->kernels->scale(ret_gradients, e.latent.u[j], from + s.at, s.n);
+            memset(ret_gradients + s.n, 0, (width - s.n) * sizeof(*ret_gradients));
+        }
     }
 }

@@ -10,17 +10,17 @@
 #ifndef TUG_MODEL_LAYERS_H
 #define TUG_MODEL_LAYERS_H
 
+#include "model/dims.h"
 #include "model/matrix.h"
 #include "model/model.h"
 
-// Threads compute batches of their own: OpenBLAS is to start none. Before the first product.
+// Threads compute batches of their own: OpenBLAS is to start none. Before the first
+// product.
 void layers_begin(void);
 
-// y = x w + b, and what it takes back: dw += x' dy, db += the sum of dy, dx = dy w', or
-// dx += dy w'. Layers have y.columns units.
+// y = x w + b, and what it takes back: dw += x' dy, db += the sum of dy, dx += dy w'. Layers
+// have y.columns units.
 void layer_forward(struct matrix x, const float *parameters, struct matrix y);
-void layer_backward(struct matrix x, const float *parameters, struct matrix dy,
-                    float *gradients, struct matrix dx);
 void layer_backward_add(struct matrix x, const float *parameters, struct matrix dy,
                         float *gradients, struct matrix dx);
 static inline size_t layer_parameters(size_t in, size_t out)
@@ -31,21 +31,29 @@ static inline size_t layer_parameters(size_t in, size_t out)
 // size (He et al. 2015, section 2.2); biases 0. `stream`: which random numbers.
 void layer_first(size_t in, size_t out, uint64_t seed, uint64_t stream, float *ret);
 
-// Fully connected layers, each rectified: max(0, y), with batch_norm after it is normalised,
-// where the biases are the shifts and the scales come behind them. In training each unit
-// of an example is left out with probability `dropout`, and the others are scaled to make
-// up for it (Srivastava et al. 2014; here as it is usual, with nothing left to do when
-// examples are scored). Its parameters are the first ones behind the bias, its summaries
-// the first ones.
+// Fully connected layers, each rectified: max(0, y), with batch_norm after it is
+// normalised, where the biases are the shifts and the scales come behind them. In
+// training each unit of an example is left out with probability `dropout`, and the others
+// are scaled to make up for it (Srivastava et al. 2014; here as it is usual, with nothing
+// left to do when examples are scored).
 struct tower {
     size_t in, n;
     size_t units[MODEL_MAX_HIDDEN];
     float dropout;
     bool batch_norm;
     uint64_t seed;
+    size_t parameters; // where its parameters begin behind the biases,
+    size_t summaries;  // and its summaries
+    size_t number;     // of its first layer: another one has other random numbers
+    size_t tasks;      // scores of an example, of which a tower with a unit makes `task`
+    size_t task;
 };
+// Of --hidden: its parameters and summaries are the model's first ones.
 struct tower tower_of(const struct model_options *o, size_t in);
+size_t tower_out(const struct tower *t); // units of the last layer
+size_t tower_parameters(const struct tower *t);
 size_t tower_summaries(const struct tower *t);
+void tower_first(const struct tower *t, float *ret);
 // Floats of an example: the output of each layer, and d loss / d output of each; and what
 // batch_norm needs.
 size_t tower_kept(const struct tower *t);
@@ -53,18 +61,28 @@ size_t tower_kept(const struct tower *t);
 // output of the last.
 struct matrix tower_forward(const struct tower *t, const struct model_work *w,
                             const struct model_batch *b, struct matrix x, float *kept);
+// After forward, with d loss / d output in tower_delta: that by x is written, or, for
+// another tower on the same x, added. `gradients` are those of the model's first layer.
+struct matrix tower_output(const struct tower *t, struct matrix x, float *kept);
+struct matrix tower_delta(const struct tower *t, struct matrix x, float *kept);
+void tower_backward(const struct tower *t, const struct model_work *w,
+                    const struct model_batch *b, struct matrix x, float *kept,
+                    float *gradients, struct matrix dx, bool add);
 
 // The layer that has parameter `at`, or, behind them, the unit that makes a score.
 void tower_layer_name(const struct tower *t, size_t at, char ret[MODEL_LAYER_NAME_MAX]);
 
-// One unit, which makes a score of a layer: scores += y w; dw += y' err, dy = err w.
-void unit_first(size_t in, uint64_t seed, float *ret);
-void unit_forward(struct matrix y, const float *w, float *scores);
-void unit_backward(struct matrix y, const float *w, const float *err, float *dw,
-                   struct matrix dy);
+// One unit, which makes a score of a layer: scores += y w; dw += y' err, dy = err w, or
+// dy += err w. Scores, and err, of an example are `tasks` floats behind those of the one
+// before.
+void unit_first(size_t in, uint64_t seed, size_t number, float *ret);
+void unit_forward(struct matrix y, const float *w, size_t tasks, float *scores);
+void unit_backward(struct matrix y, const float *w, size_t tasks, const float *err,
+                   float *dw, struct matrix dy, bool add);
 
-// A tower and the one unit on it that makes a score, whose weights come behind the tower's:
-// adds to the scores; backward writes dx and adds to the gradients.
+// A tower, which may have no layers, and the one unit on it that makes a score, whose
+// weights come behind the tower's: adds to the scores; backward writes dx, or adds to it
+// where there is a task before, and adds to the gradients.
 size_t tower_score_parameters(const struct tower *t);
 void tower_score_first(const struct tower *t, float *ret);
 void tower_score(const struct tower *t, const struct model_work *w,
@@ -75,7 +93,7 @@ void tower_score_backward(const struct tower *t, const struct model_work *w,
                           float *kept, float *gradients, struct matrix dx);
 
 // The input of a batch's layers: of each example the latent vectors of its features,
-// times their values, added up by field: fields x dim floats.
+// times their values, added up by field, the fields one behind the other.
 void fields_forward(const struct model_work *w, const struct model_batch *b,
                     struct matrix ret);
 // The gradients of the features' vectors, from d loss / d input.
@@ -83,7 +101,7 @@ void fields_backward(const struct model_work *w, const struct model_batch *b,
                      struct matrix dx, float *ret_gradients);
 static inline size_t fields_floats(const struct model_options *o)
 {
-    return (size_t)o->fields * o->dim;
+    return dims_sum(o);
 }
 
 #endif

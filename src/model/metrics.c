@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/maths.h"
 #include "model/loss.h"
 
@@ -15,24 +16,47 @@ const struct metrics_field metrics_fields[METRICS_FIELDS] = {
     {FIELD(copc)}, {FIELD(mae)},    {FIELD(rmse)},    {FIELD(gauc)},
 };
 
-// Least significant digit first, 11 bits at a time; ends in `s`.
+enum { BITS = 11, DIGITS = 1 << BITS };
+
+static void sort_by_digit(const struct scored *from, struct scored *to, size_t n,
+                          bool weights, int shift)
+{
+    size_t start[DIGITS + 1] = {0};
+    for (size_t i = 0; i < n; i++) {
+        uint32_t key = score_order(weights ? from[i].weight : from[i].score);
+        start[((key >> shift) & (DIGITS - 1)) + 1]++;
+    }
+    for (int d = 0; d < DIGITS; d++)
+        start[d + 1] += start[d];
+    for (size_t i = 0; i < n; i++) {
+        uint32_t key = score_order(weights ? from[i].weight : from[i].score);
+        to[start[(key >> shift) & (DIGITS - 1)]++] = from[i];
+    }
+}
+
+static bool has_weights(const struct scored *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (fabsf(s[i].weight) != 1)
+            return true;
+    return false;
+}
+
+// Least significant digit first, 11 bits at a time; ends in `s`. What ties is sorted by
+// its weight, if that is not always 1: the sum of the weights has the same bits then, in
+// whatever order they came.
 static void sort_by_score(struct scored *s, struct scored *scratch, size_t n)
 {
-    enum { BITS = 11, DIGITS = 1 << BITS };
     struct scored *from = s, *to = scratch;
-    for (int shift = 0; shift < 32; shift += BITS) {
-        size_t start[DIGITS + 1] = {0};
-        for (size_t i = 0; i < n; i++)
-            start[((score_order(from[i].score) >> shift) & (DIGITS - 1)) + 1]++;
-        for (int d = 0; d < DIGITS; d++)
-            start[d + 1] += start[d];
-        for (size_t i = 0; i < n; i++)
-            to[start[(score_order(from[i].score) >> shift) & (DIGITS - 1)]++] = from[i];
-        struct scored *swap = from;
-        from = to;
-        to = swap;
-    }
-    memcpy(s, from, n * sizeof(*s)); // three passes: the last went to scratch
+    for (int weights = has_weights(s, n); weights >= 0; weights--)
+        for (int shift = 0; shift < 32; shift += BITS) {
+            sort_by_digit(from, to, n, weights != 0, shift);
+            struct scored *swap = from;
+            from = to;
+            to = swap;
+        }
+    if (from != s)
+        memcpy(s, from, n * sizeof(*s));
 }
 
 double metrics_auc(struct scored *s, struct scored *scratch, size_t n)
@@ -73,6 +97,20 @@ void metrics_stream_clear(struct metrics_stream *m)
 {
     memset(m, 0, sizeof(*m));
     m->likelihood = 1;
+}
+
+void metrics_streams_clear(struct metrics_stream *m, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        metrics_stream_clear(&m[i]);
+}
+
+struct metrics_stream *metrics_streams(uint32_t n)
+{
+    struct metrics_stream *m = mem_array(n, sizeof(*m));
+    if (m != NULL)
+        metrics_streams_clear(m, n);
+    return m;
 }
 
 static size_t bucket_of(float score)

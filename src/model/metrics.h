@@ -26,8 +26,8 @@ struct metrics {
     double rmse;    // root of the mean (prediction - label)^2
     double base;    // the mean loss of predicting the mean label for all
     uint64_t features, known; // of an evaluation: in all, and those that the model knows
-    // Of gauc: groups that count, those with labels of one kind, which do not, and examples
-    // of no group.
+    // Of gauc: groups that count, those with labels of one kind, which do not, and
+    // examples of no group.
     uint64_t groups, one_class, without_group;
 };
 
@@ -106,9 +106,9 @@ static inline double ranking_auc(struct ranking *r)
 // too. NaN when a class is absent.
 double metrics_auc(struct scored *s, struct scored *scratch, size_t n);
 
-// Average precision: the mean over positives of the share of positives among what scores as
-// high or higher, ties together. Of scores that metrics_auc has sorted. NaN when a class is
-// absent.
+// Average precision: the mean over positives of the share of positives among what
+// scores as high or higher, ties together. Of scores that metrics_auc has sorted. NaN
+// when a class is absent.
 double metrics_pr_auc(const struct scored *s, size_t n);
 
 // logloss / base of a logistic loss. NaN when all labels are the same.
@@ -126,6 +126,9 @@ struct metrics_stream {
 };
 
 void metrics_stream_clear(struct metrics_stream *m);
+// A stream for each of n labels, clear, which the caller frees; NULL: no memory.
+struct metrics_stream *metrics_streams(uint32_t n);
+void metrics_streams_clear(struct metrics_stream *m, uint32_t n);
 void metrics_stream_add(struct metrics_stream *m, enum loss loss, float score,
                         double prediction, float label, float weight);
 void metrics_stream_merge(struct metrics_stream *into, const struct metrics_stream *from);

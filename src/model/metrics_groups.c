@@ -8,13 +8,16 @@
 
 #include "model/loss.h"
 
-// Least significant digit first: those of the score, then those of the group.
-enum { BITS = 11, DIGITS = 1 << BITS, SCORE_PASSES = 3, PASSES = SCORE_PASSES + 6 };
+// Least significant digit first: those of the weight, for sums of what ties to have one
+// order, then those of the score and of the group.
+enum { BITS = 11, DIGITS = 1 << BITS, FLOAT_PASSES = 3, PASSES = 2 * FLOAT_PASSES + 6 };
 
 static size_t digit_of(const struct graded *g, int pass)
 {
-    uint64_t bits = pass < SCORE_PASSES ? score_order(g->scored.score) >> BITS * pass
-                                        : g->group >> BITS * (pass - SCORE_PASSES);
+    uint64_t bits = pass < FLOAT_PASSES ? score_order(g->scored.weight) >> BITS * pass
+                    : pass < 2 * FLOAT_PASSES
+                        ? score_order(g->scored.score) >> BITS * (pass - FLOAT_PASSES)
+                        : g->group >> BITS * (pass - 2 * FLOAT_PASSES);
     return bits & (DIGITS - 1);
 }
 

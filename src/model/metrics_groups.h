@@ -16,7 +16,7 @@ struct graded {
     struct scored scored;
 };
 
-// By group and score; what is equal stays in its order. `scratch` has n elements, too.
+// By group, score and weight; what is equal stays in its order. `scratch` has n elements, too.
 void graded_sort(struct graded *g, struct graded *scratch, size_t n);
 
 // How many there are of the group of g[0], n > 0.

@@ -21,4 +21,5 @@ static void backward(struct model_work *w, const struct model_batch *b, const fl
     fields_backward(w, b, d.dx, ret[MODEL_LATENT]);
 }
 
-const struct model_ops model_mlp = {.name = "mlp", DEEP_OPS};
+const struct model_ops model_mlp = {
+    .name = "mlp", .dims_by_field = true, .layout = deep_layout, DEEP_OPS};

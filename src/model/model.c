@@ -5,11 +5,14 @@
 #include "model/model.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/plural.h"
 #include "model/data_norm.h"
+#include "model/dims.h"
 #include "model/layers.h"
 #include "model/model_internal.h"
 #include "model/pooling.h"
@@ -75,6 +78,7 @@ void model_defaults(struct model_options *o, const struct model_ops *ops,
     o->ops = ops;
     o->dim = 8;
     o->normalize = true;
+    o->tasks = 1;
     o->init = 0.05f;
     o->linear = rule_defaults(rule == RULE_ADAGRAD_ROW ? RULE_ADAGRAD : rule);
     o->linear.prior = 2;
@@ -94,10 +98,37 @@ int model_check_dim(const struct model_options *o, struct err *e)
                          o->dim, MODEL_MAX_DIM);
 }
 
+// Weights are given for all tasks, or are 1.
+static int check_tasks(struct model_options *o, struct err *e)
+{
+    if (o->tasks == 0)
+        o->tasks = 1;
+    if (o->tasks > 1 && !o->ops->tasks)
+        return err_set(
+            e, TUG_EUSAGE,
+            "the examples have %u labels, and the model %s learns one: give one "
+            "label, or a model with layers, as mlp",
+            o->tasks, o->ops->name);
+    if (o->tasks > MODEL_MAX_TASKS)
+        return err_set(e, TUG_EUSAGE, "the examples have %u labels; at most %d", o->tasks,
+                       MODEL_MAX_TASKS);
+    uint32_t weights = 0;
+    while (weights < MODEL_MAX_TASKS && o->task_weight[weights] != 0)
+        weights++;
+    if (weights > 0 && (weights != o->tasks || o->tasks == 1))
+        return err_set(
+            e, TUG_EUSAGE, "--task-weights: there %s %u weight%s, and %u label%s%s",
+            weights == 1 ? "is" : "are", weights, PLURAL_S(weights), o->tasks,
+            PLURAL_S(o->tasks), o->tasks == 1 ? ", whose loss needs none" : "");
+    for (uint32_t t = 0; t < o->tasks && o->tasks > 1; t++)
+        o->task_weight[t] = weights > 0 ? o->task_weight[t] : 1;
+    return 0;
+}
+
 static void set_blocks(struct model *m)
 {
     const struct model_options *o = &m->options;
-    size_t dense = 1 + (o->ops->dense != NULL ? o->ops->dense(o) : 0),
+    size_t dense = o->tasks + (o->ops->dense != NULL ? o->ops->dense(o) : 0),
            own = o->ops->summaries != NULL ? o->ops->summaries(o) : 0,
            summaries = own + data_norm_summaries(o);
     uint32_t block = dense < MODEL_DENSE_BLOCK ? (uint32_t)dense : MODEL_DENSE_BLOCK;
@@ -105,15 +136,16 @@ static void set_blocks(struct model *m)
     accessor_plain(&m->dense, m->options.dense, block);
     m->blocks = (dense + block - 1) / block;
     m->summaries = summaries > 0 ? m->blocks * block : 0;
-    m->norm = m->summaries + own;
+    m->data_norm_at = m->summaries + own;
     m->blocks += (summaries + block - 1) / block;
 }
 
 int model_init(struct model *m, const struct model_options *o, struct err *e)
 {
     *m = (struct model){.options = *o, .kernels = kernels_get()};
+    TRY(check_tasks(&m->options, e));
     if (o->ops->check != NULL)
-        TRY(o->ops->check(o, e));
+        TRY(o->ops->check(&m->options, e));
     if (o->pooling_mean && o->fields == 0)
         return err_set(e, TUG_EUSAGE, "--pooling mean: an %s model has no fields",
                        o->ops->name);
@@ -122,8 +154,11 @@ int model_init(struct model *m, const struct model_options *o, struct err *e)
             return err_set(e, TUG_EUSAGE,
                            "--data-norm: field %u is not below %u, the number of fields",
                            o->numbers[i].field, o->fields);
+    TRY(dims_check(o, e));
     m->options.linear.block = 1;
-    m->options.latent.block = rule_info(o->latent.kind)->per_block != 0 ? o->dim : 1;
+    m->options.latent.block = rule_info(o->latent.kind)->per_block != 0
+                                  ? dims_of(o).divisor
+                                  : 1;
     m->layout = (struct accessor_options){.name = "features",
                                           .embed = 1,
                                           .rule = m->options.linear,
@@ -152,9 +187,15 @@ void model_packed(struct model *ret, const struct model *m)
     accessor_packed(&ret->accessor, &m->accessor);
 }
 
+static bool same_dims(const struct model_options *x, const struct model_options *y)
+{
+    return x->n_dims == y->n_dims &&
+           memcmp(x->dims, y->dims, x->n_dims * sizeof(*x->dims)) == 0;
+}
+
 bool model_same_rows(const struct model *a, const struct model *b)
 {
-    bool same = a->options.ops == b->options.ops &&
+    bool same = a->options.ops == b->options.ops && same_dims(&a->options, &b->options) &&
                 a->accessor.n_groups == b->accessor.n_groups;
     for (uint32_t g = 0; g < a->accessor.n_groups && same; g++) {
         const struct accessor_group *x = &a->accessor.groups[g],
@@ -168,8 +209,10 @@ bool model_same_rows(const struct model *a, const struct model *b)
 bool model_same_dense(const struct model *a, const struct model *b)
 {
     const struct model_options *x = &a->options, *y = &b->options;
-    return x->ops == y->ops && x->dim == y->dim && x->fields == y->fields &&
-           memcmp(x->hidden, y->hidden, sizeof(x->hidden)) == 0 && x->cross == y->cross &&
+    return x->ops == y->ops && x->dim == y->dim && same_dims(x, y) &&
+           x->fields == y->fields &&
+           memcmp(x->hidden, y->hidden, sizeof(x->hidden)) == 0 && x->tasks == y->tasks &&
+           memcmp(x->tower, y->tower, sizeof(x->tower)) == 0 && x->cross == y->cross &&
            x->batch_norm == y->batch_norm && x->data_norm == y->data_norm &&
            a->blocks == b->blocks &&
            a->dense.groups[0].rule.kind == b->dense.groups[0].rule.kind;
@@ -199,19 +242,32 @@ void model_first_dense(const struct model *m, float *ret)
 {
     memset(ret, 0, model_dense(m) * sizeof(*ret));
     if (m->options.ops->first != NULL)
-        m->options.ops->first(&m->options, ret + 1);
+        m->options.ops->first(&m->options, ret + m->options.tasks);
+}
+
+// Floats that fill a block behind the layers, or behind the summaries, are nobody's.
+static bool fills_block(const struct model *m, size_t at)
+{
+    const struct model_options *o = &m->options;
+    size_t layers = o->tasks + (o->ops->dense != NULL ? o->ops->dense(o) : 0);
+    return m->summaries == 0 || at < m->summaries
+               ? at >= layers
+               : at >= m->data_norm_at + data_norm_summaries(o);
 }
 
 void model_dense_name(const struct model *m, size_t at, char ret[MODEL_LAYER_NAME_MAX])
 {
     const struct model_ops *ops = m->options.ops;
-    if (at > 0 && ops->layer_name != NULL && (m->summaries == 0 || at < m->summaries))
-        ops->layer_name(&m->options, at - 1, ret);
+    uint32_t biases = m->options.tasks;
+    bool summary = m->summaries > 0 && at >= m->summaries, fills = fills_block(m, at);
+    if (at >= biases && !summary && !fills && ops->layer_name != NULL)
+        ops->layer_name(&m->options, at - biases, ret);
     else
         snprintf(ret, MODEL_LAYER_NAME_MAX, "%s",
-                 at == 0                                  ? "the bias"
-                 : m->summaries > 0 && at >= m->summaries ? "the summaries"
-                                                          : "the layers");
+                 fills         ? ""
+                 : at < biases ? "the bias"
+                 : summary     ? "the summaries"
+                               : "the layers");
 }
 
 void model_step_dense(const struct model *m, const struct rule_params *rule,
@@ -238,7 +294,7 @@ int model_work_open(struct model_work *w, const struct model *m, struct err *e)
     size_t bytes = (w->stride * ops->at_once + KERNEL_PADDING) * sizeof(float);
     w->kept = mem_aligned(64, bytes);
     if (w->kept == NULL || model_reserve(w, 64) != 0 || data_norm_open(w) != 0 ||
-        pooling_open(w) != 0 ||
+        pooling_open(w) != 0 || dims_open(w) != 0 ||
         accessor_scratch_init(&w->apply, &m->accessor, m->kernels, NULL) != 0) {
         model_work_close(w);
         return err_nomem(e, "a thread's scratch");
@@ -279,6 +335,7 @@ void model_work_close(struct model_work *w)
     free_rows(&w->rows);
     data_norm_close(w);
     pooling_close(w);
+    dims_close(w);
     accessor_scratch_fini(&w->apply);
     *w = (struct model_work){0};
 }
@@ -320,9 +377,29 @@ int model_scores(struct model_work *w, const struct model_batch *b, float *ret_s
     for (size_t i = 0; i < b->n; i += ops->at_once) {
         struct model_batch part = model_part(b, i, ops->at_once);
         TRY(prepare(w, &part, NULL));
-        ops->forward(w, &part, ret_scores + i);
+        ops->forward(w, &part, ret_scores + i * w->model->options.tasks);
     }
     return 0;
+}
+
+// d loss / d score of task k of example i, and of the task's bias. A task whose label is
+// missing neither learns nor counts.
+static bool task_err(struct model_work *w, struct model_training *t,
+                     const struct model_batch *b, size_t i, uint32_t k, float score,
+                     float *ret_err)
+{
+    const struct model_options *o = &w->model->options;
+    float label = b->label[i * o->tasks + k],
+          weight = b->weight != NULL ? b->weight[i] : 1;
+    *ret_err = 0;
+    if (o->tasks > 1 && isnan(label))
+        return score - score == 0;
+    if (!model_err_of(t, t->stream + k, score + w->dense[k], label, weight, ret_err))
+        return false;
+    if (o->tasks > 1)
+        *ret_err *= o->task_weight[k];
+    t->dense_gradient[k] += *ret_err;
+    return true;
 }
 
 // Of as many examples as the model takes.
@@ -331,21 +408,22 @@ static int part_gradients(struct model_work *w, const struct model_batch *b,
                           float *const *ret_gradients)
 {
     const struct model_ops *ops = w->model->options.ops;
-    float scores[MODEL_AT_ONCE_MAX];
+    uint32_t tasks = w->model->options.tasks;
+    float scores[MODEL_AT_ONCE_MAX * MODEL_MAX_TASKS];
     struct model_batch in_training = *b;
     in_training.training = true;
     in_training.share = t->batch > 0 ? (float)b->n / (float)t->batch : 1;
     t->bad = 0;
-    TRY(prepare(w, &in_training, t->dense_gradient + w->model->norm));
+    TRY(prepare(w, &in_training, t->dense_gradient + w->model->data_norm_at));
     b = &in_training;
     ops->forward(w, b, scores);
     for (size_t i = 0; i < b->n; i++) {
         t->bad = i;
-        if (!model_err(w, t, b, i, scores[i], &ret_err[i]))
-            return TUG_EDATA;
-        t->dense_gradient[0] += ret_err[i];
+        for (uint32_t k = 0; k < tasks; k++)
+            if (!task_err(w, t, b, i, k, scores[i * tasks + k], &ret_err[i * tasks + k]))
+                return TUG_EDATA;
     }
-    ops->backward(w, b, ret_err, ret_gradients, t->dense_gradient + 1);
+    ops->backward(w, b, ret_err, ret_gradients, t->dense_gradient + tasks);
     return 0;
 }
 
@@ -360,7 +438,7 @@ int model_gradients(struct model_work *w, const struct model_batch *b,
         for (uint32_t g = 0; g < a->n_groups; g++)
             to[g] = ret_gradients[g] +
                     (size_t)(part.start[0] - b->start[0]) * a->groups[g].n;
-        int rc = part_gradients(w, &part, t, ret_err + i, to);
+        int rc = part_gradients(w, &part, t, ret_err + i * w->model->options.tasks, to);
         if (rc != 0) {
             t->bad += i;
             return rc;
@@ -435,7 +513,7 @@ int model_step(struct model_work *w, const struct model_batch *b,
                struct model_training *t)
 {
     const struct model_ops *ops = w->model->options.ops;
-    float err[MODEL_AT_ONCE_MAX];
+    float err[MODEL_AT_ONCE_MAX * MODEL_MAX_TASKS];
     if (ops->step != NULL)
         return ops->step(w, b, t);
     for (size_t i = 0; i < b->n; i += ops->at_once) {

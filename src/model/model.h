@@ -38,6 +38,7 @@
 #include "accessor/accessor.h"
 #include "base/err.h"
 #include "base/key_set.h"
+#include "base/loss.h"
 #include "kernels/kernels.h"
 #include "model/metrics.h"
 #include "table/table.h"
@@ -63,6 +64,8 @@ enum {
     MODEL_NAME_MAX = 32,     // with the zero
     MODEL_LAYER_NAME_MAX = 64,
     MODEL_MAX_NUMBERS = 256, // fields of numbers that are normalised
+    MODEL_MAX_DIMS = 256,    // fields whose vectors have a length of their own
+    MODEL_MAX_TASKS = LABELS_MAX,
 };
 
 struct model_options {
@@ -74,11 +77,17 @@ struct model_options {
     float init; // weights of all groups but the first begin in (-init, init)
     // Of the first group, and of the bias of models without layers.
     struct rule_params linear;
-    struct rule_params latent; // of the others; its block is set to dim here
+    struct rule_params latent; // of the others; its block is set here
     // Of models with layers:
     struct rule_params dense; // of the dense parameters
     // Units of each layer, from the input on; 0: no more.
     uint32_t hidden[MODEL_MAX_HIDDEN];
+    // Labels of an example, each of which is a task: 1, or more in models that have
+    // them (model_ops.tasks). On the layers of `hidden`, which the tasks share, each has
+    // layers of its own, `tower`, and its share of the loss is times its weight (0s: 1).
+    uint32_t tasks;
+    uint32_t tower[MODEL_MAX_HIDDEN];
+    float task_weight[MODEL_MAX_TASKS];
     uint32_t cross; // layers of products (dcn); 0: the model has none
     float dropout;  // the share of units that a training example lacks
     bool batch_norm;
@@ -88,6 +97,11 @@ struct model_options {
     struct model_numbers {
         uint32_t field, n; // which one, and how many numbers it has
     } numbers[MODEL_MAX_NUMBERS];
+    uint32_t
+        n_dims; // fields whose vectors have not `dim` floats, in order (model/dims.h)
+    struct model_dim {
+        uint32_t field, dim;
+    } dims[MODEL_MAX_DIMS];
 };
 
 struct model {
@@ -98,7 +112,7 @@ struct model {
     struct accessor dense;          // of a block of dense parameters
     size_t blocks;                  // of these
     size_t summaries; // the first float of those that no rule trains; 0: there are none
-    size_t norm;      // of these the first of data_norm
+    size_t data_norm_at; // the first of these that is data_norm's
 };
 
 // Examples as a model sees them. Features of example i are start[i] .. start[i + 1] - 1
@@ -115,12 +129,13 @@ struct model_latent {
     const uint16_t *slot;
 };
 struct model_batch {
-    size_t n; // examples
+    size_t n;       // examples
+    uint32_t tasks; // labels of each; 0: 1
     const uint32_t *start;
     float *const *rows;
     const float *x, *u;
     const uint16_t *slot;
-    const float *label;
+    const float *label;  // options.tasks of each example, NaN where one is missing
     const float *weight; // NULL: all 1
     // A random number of each example, another in each pass, which says what dropout
     // leaves of the layers; NULL: all of them, as for scores.
@@ -135,8 +150,9 @@ struct model_training {
     enum loss loss;
     const struct rule_params *rules; // of the groups, at the rate now
     float pass;                      // as in rule_params.prior
-    struct metrics_stream *stream;   // counts the examples as they were before
-    float *dense_gradient;           // that of the dense parameters is added here
+    struct metrics_stream
+        *stream;           // of each task: counts the examples as they were before
+    float *dense_gradient; // that of the dense parameters is added here
     uint32_t batch; // examples of a whole one, which this is a part of; 0: this is one
     size_t bad;     // with TUG_EDATA: whose score is not finite
 };
@@ -151,7 +167,7 @@ struct model_work {
     float *share, *l2;                     // of steps: a float for each feature
     float *kept;                           // see model_ops.kept
     size_t stride;                         // floats of it for an example
-    struct model_norm {                    // of data_norm
+    struct model_data_norm {               // of data_norm
         size_t n, cap;                     // numbers; features that there is room for
         uint32_t *first, *end;             // of each field its numbers, from 1 on; or 0
         struct model_sums { // of each number as it was before, then of the batch
@@ -159,12 +175,15 @@ struct model_work {
         } * sums;
         float *values;
         uint32_t *number; // of each feature
-    } norm;
+    } data_norm;
     struct model_pool {   // of pooling
         uint32_t *counts; // of each field
         float *u;
         size_t cap;
     } pool;
+    struct model_span { // of a field's vector in the layers' input
+        uint32_t at, n;
+    } * spans; // NULL: all have options.dim floats
     // For models without `step`:
     struct accessor_scratch apply;
     struct model_rows { // the distinct rows of a part, with room for `features`
@@ -178,7 +197,9 @@ struct model_work {
 struct model_ops {
     const char *name;
     const char *groups[ACCESSOR_MAX_GROUPS]; // what `tug table stat` calls them
-    bool needs_fields; // how many the data has is found out before the first row is made
+    bool needs_fields;  // how many the data has is found out before the first row is made
+    bool dims_by_field; // vectors of fields may differ in length
+    bool tasks;         // scores are options.tasks for each example, and so is `err`
 
     // Changes the defaults, which model_defaults has set for a model like fm; may be
     // NULL.
@@ -191,7 +212,8 @@ struct model_ops {
     // (1, before this is called) and `dim` more (0). NULL: so it stays.
     void (*layout)(const struct model_options *o, struct accessor_options *ret);
 
-    // Dense parameters behind the bias, and their first values, into zeros. NULL: none.
+    // Dense parameters behind the biases, one a task, and their first values, into zeros.
+    // NULL: none.
     size_t (*dense)(const struct model_options *o);
     void (*first)(const struct model_options *o, float *ret);
 
@@ -206,13 +228,13 @@ struct model_ops {
     // few where each is computed by itself and its rows should stay in cache.
     uint32_t at_once;
 
-    // Scores, without the bias.
+    // Scores, without the biases.
     void (*forward)(struct model_work *w, const struct model_batch *b, float *ret_scores);
 
     // After `forward` of the same examples, with d loss / d score of each in err: the
     // gradients by the weights of each feature. Group g of the batch's first feature is
     // at ret_gradients[g], its n floats, then those of the next feature. Those of the
-    // dense parameters behind the bias are added to what is at `dense`.
+    // dense parameters behind the biases are added to what is at `dense`.
     void (*backward)(struct model_work *w, const struct model_batch *b, const float *err,
                      float *const *ret_gradients, float *dense);
 
@@ -227,7 +249,8 @@ struct model_ops {
     // NULL: the model has none.
     float (*pair)(const struct model *m, const struct model_batch *b, size_t i, size_t j);
     void (*layers)(struct model_work *w, const struct model_batch *b, float *ret_scores);
-    // Which layer has dense parameter `at` behind the bias, for messages. NULL: no names.
+    // Which layer has dense parameter `at` behind the biases, for messages. NULL: no
+    // names.
     void (*layer_name)(const struct model_options *o, size_t at,
                        char ret[MODEL_LAYER_NAME_MAX]);
 };
@@ -252,23 +275,34 @@ const struct model_ops *model_at(size_t i);
 int model_find(const char *name, const struct model_ops **ret, struct err *e);
 int model_register(const struct model_ops *ops, struct err *e);
 
-// model_options.hidden as text, "400,400,400". TUG_EUSAGE.
+// model_options.hidden, or tower, as text, "400,400,400". TUG_EUSAGE.
 enum { MODEL_HIDDEN_TEXT_MAX = 8 * MODEL_MAX_HIDDEN };
 int model_hidden_parse(const char *text, uint32_t ret[MODEL_MAX_HIDDEN], struct err *e);
 void model_hidden_print(const uint32_t hidden[MODEL_MAX_HIDDEN],
                         char ret[MODEL_HIDDEN_TEXT_MAX]);
+
+// model_options.task_weight as text, "1,0.5"; those that are not given stay 0.
+// TUG_EUSAGE.
+enum { MODEL_WEIGHTS_TEXT_MAX = 16 * MODEL_MAX_TASKS };
+int model_weights_parse(const char *text, float ret[MODEL_MAX_TASKS], struct err *e);
+void model_weights_print(const float weights[MODEL_MAX_TASKS],
+                         char ret[MODEL_WEIGHTS_TEXT_MAX]);
 
 // The defaults of a model's options with `rule` on all weights (adagrad-row on those of
 // the first group is adagrad).
 void model_defaults(struct model_options *o, const struct model_ops *ops,
                     enum rule_kind rule);
 
+// --dims: whether vectors may differ in length by field. TUG_EUSAGE: they may not.
+int model_check_dims_by_field(const struct model_ops *ops, struct err *e);
+
 int model_init(struct model *m, const struct model_options *o, struct err *e);
 
 // The dense parameters that training begins with: model_dense floats.
 void model_first_dense(const struct model *m, float *ret);
 
-// What dense parameter `at` is of: "the bias", "layer 2 of 3".
+// What dense parameter `at` is of: "the bias", "layer 2 of 3"; "": of nothing, it fills the
+// rest of a block.
 void model_dense_name(const struct model *m, size_t at, char ret[MODEL_LAYER_NAME_MAX]);
 
 // One update of the rows of all blocks by `rule`, at the rate now, and model_dense
@@ -305,7 +339,7 @@ static inline struct model_batch model_part(const struct model_batch *b, size_t 
     part.start += first;
     if (part.latent.start != NULL)
         part.latent.start += first;
-    part.label += first;
+    part.label += first * (b->tasks > 0 ? b->tasks : 1);
     if (part.draw != NULL)
         part.draw += first;
     part.weight = b->weight != NULL ? b->weight + first : NULL;
@@ -317,7 +351,8 @@ static inline size_t model_features(const struct model_batch *b)
     return b->start[b->n] - b->start[0];
 }
 
-// Scores without the bias, of a batch of any size, as are the next two. TUG_ENOMEM.
+// Scores without the biases, of a batch of any size, as are the next two: options.tasks
+// for each example, as there are of d loss / d score. TUG_ENOMEM.
 int model_scores(struct model_work *w, const struct model_batch *b, float *ret_scores);
 
 // The gradients of all features, each in its place of ret_gradients (usually

@@ -26,10 +26,10 @@ static inline const struct accessor_group *model_group(const struct model_work *
     return &w->model->accessor.groups[group];
 }
 
-// The dense parameters behind the bias: those of layers.
+// The dense parameters behind the biases, one a task: those of layers.
 static inline const float *model_layers(const struct model_work *w)
 {
-    return w->dense + 1;
+    return w->dense + w->model->options.tasks;
 }
 
 // Their summaries; and where gradients of these are added, beside those of the layers.
@@ -39,7 +39,7 @@ static inline const float *model_summaries(const struct model_work *w)
 }
 static inline float *model_summary_gradients(const struct model_work *w, float *layers)
 {
-    return layers - 1 + w->model->summaries;
+    return layers - w->model->options.tasks + w->model->summaries;
 }
 
 // What `forward` has left of example i of the batch.
@@ -48,19 +48,25 @@ static inline float *model_kept(const struct model_work *w, size_t i)
     return w->kept + i * w->stride;
 }
 
-// d loss / d score of example i, which is counted. False: the score is not finite.
+// d loss / d score of example i by a score without its bias, which is counted. False: the
+// score is not finite.
+static inline bool model_err_of(struct model_training *t, struct metrics_stream *stream,
+                                float score, float label, float weight, float *ret_err)
+{
+    if (!(score - score == 0))
+        return false;
+    double prediction = loss_prediction(t->loss, score);
+    metrics_stream_add(stream, t->loss, score, prediction, label, weight);
+    *ret_err = weight * loss_gradient(t->loss, prediction, label);
+    return true;
+}
+
 static inline bool model_err(const struct model_work *w, struct model_training *t,
                              const struct model_batch *b, size_t i, float score,
                              float *ret_err)
 {
-    float label = b->label[i], weight = b->weight != NULL ? b->weight[i] : 1;
-    score += w->dense[0];
-    if (!(score - score == 0))
-        return false;
-    double prediction = loss_prediction(t->loss, score);
-    metrics_stream_add(t->stream, t->loss, score, prediction, label, weight);
-    *ret_err = weight * loss_gradient(t->loss, prediction, label);
-    return true;
+    return model_err_of(t, t->stream, score + w->dense[0], b->label[i],
+                        b->weight != NULL ? b->weight[i] : 1, ret_err);
 }
 
 // One example: its features, and those of them that have weights of the second group.

@@ -22,4 +22,5 @@ static void backward(struct model_work *w, const struct model_batch *b, const fl
     fields_backward(w, b, d.dx, ret[MODEL_LATENT]);
 }
 
-const struct model_ops model_wide_deep = {.name = "wide_deep", DEEP_OPS};
+const struct model_ops model_wide_deep = {
+    .name = "wide_deep", .dims_by_field = true, .layout = deep_wide_layout, DEEP_OPS};

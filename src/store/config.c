@@ -40,6 +40,10 @@ static const struct table_setting settings[] = {
     {"by-squares", "yes|no", "no",
      "features: an update of embedx decays by the mean square of the row's values",
      .of = SETTING_OF_FEATURES, .kind = &setting_flag, AT(accessor.by_squares)},
+    {"embedx-random", "N", "0",
+     "features: so many floats of embedx begin at random, those behind them at 0; 0: all "
+     "at random",
+     .of = SETTING_OF_FEATURES, .kind = &setting_whole32, AT(accessor.random)},
     {"rate", "SCHEDULE", "constant",
      "schedule of both rules' rates by the table's global step", .kind = &setting_rate,
      AT(rate)},

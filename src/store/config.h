@@ -26,7 +26,7 @@ enum config_mode { CONFIG_ASYNC, CONFIG_SSP, CONFIG_SYNC };
 
 struct table_config {
     char name[CONFIG_NAME_MAX];
-    // accessor, dim, rule, embedx-rule, embed, by-squares, life's settings
+    // accessor, dim, rule, embedx-rule, embed, by-squares, embedx-random, life's settings
     struct accessor_options accessor;
     struct rate rate;            // rate: schedule of both rules' rates by the global step
     struct entry_options entry;  // entry

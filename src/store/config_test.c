@@ -187,6 +187,7 @@ static void randomise(struct table_config *c, uint64_t seed)
     c->accessor.dim = (uint32_t)RNG(99);
     c->accessor.embed = (uint32_t)RNG(9);
     c->accessor.by_squares = RNG(2);
+    c->accessor.random = (uint32_t)RNG(9);
     c->accessor.rule = rule_defaults((enum rule_kind)RNG(RULE_KINDS));
     if (*rule_info(c->accessor.rule.kind)->takes == 'l')
         c->accessor.rule.lr = random_f32(seed, 2, 0) + 1e-6f;
@@ -221,6 +222,7 @@ static void check_same(const struct table_config *x, const struct table_config *
     assert_int_equal(x->accessor.dim, y->accessor.dim);
     assert_int_equal(x->accessor.embed, y->accessor.embed);
     assert_int_equal(x->accessor.by_squares, y->accessor.by_squares);
+    assert_int_equal(x->accessor.random, y->accessor.random);
     assert_true(rule_same(&x->accessor.rule, &y->accessor.rule));
     assert_true(rule_same(&x->accessor.extra, &y->accessor.extra));
     assert_true(same_bits(a->nonclick, b->nonclick) && same_bits(a->click, b->click) &&
@@ -275,7 +277,7 @@ static void all_settings(void **state)
     size_t n;
     const struct table_setting *s = table_settings(&n);
     struct table_config c = table_config_defaults();
-    assert_int_equal(n, 35);
+    assert_int_equal(n, 36);
     for (size_t i = 0; i < n; i++) {
         assert_int_equal(table_config_set(&c, s[i].name, s[i].fallback, NULL), 0);
         assert_true(strlen(s[i].help) > 10 && strlen(s[i].metavar) > 0);

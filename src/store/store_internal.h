@@ -1,6 +1,7 @@
 // What a store is made of, for store*.c, cut.c and cold.c.
 //
-//   store.c        making and ending one, rows and extra rows, lists of partitions
+//   store.c        making and ending one, lists
+//   store_rows.c   rows and extra rows: made, removed, changed
 //   store_batch.c  keys to rows, a batch at a time
 //   store_push.c   pushes and pulls
 //   store_steps.c  threads that step on rows in place
@@ -180,6 +181,8 @@ static inline void handle_bit_clear(struct handle_bits *b, uint32_t h)
         b->words[h / 64] &= ~((uint64_t)1 << (h % 64));
 }
 
+// store_rows.c
+
 // Rows for n keys of partition p that were just looked for and have none in memory: in
 // the partition's list, known to the cut, and without an extra row, but with anything in
 // them. Who asks writes all of them. All or none: TUG_ENOMEM.
@@ -291,7 +294,7 @@ int store_keep_budget(struct store *s, uint32_t p, struct err *e);
 // How many of a partition's rows go when it has so many.
 uint32_t store_over_budget(const struct store *s, uint32_t live);
 
-// cut.c. Called by store.c and cold.c when s->cut != NULL.
+// cut.c. Called by store*.c and cold.c when s->cut != NULL.
 //
 // Before rows of p change or go: copies them.
 int cut_before_change(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
@@ -310,7 +313,7 @@ bool cut_publishing(const struct store *s);
 bool cut_keeps(const struct store *s, uint32_t p, uint32_t handle);
 void cut_close(struct store *s);
 
-// cold.c. Called by store.c and others when s->cold != NULL.
+// cold.c. Called by store*.c and others when s->cold != NULL.
 int cold_open(struct store *s, struct err *e);
 void cold_close(struct store *s);
 // Rows of those keys of a batch that have none in memory (handles TABLE_NONE)

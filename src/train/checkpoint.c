@@ -10,8 +10,10 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/plural.h"
+#include "train/fields.h"
 #include "train/lifecycle.h"
 #include "train/progress.h"
+#include "train/run_options.h"
 #include "train/run_rows.h"
 
 // The save that a run begins with.
@@ -20,39 +22,12 @@ struct run_start {
     struct saved_run run;
 };
 
-static void copy(char to[SAVED_TEXT_MAX], const char *text)
-{
-    snprintf(to, SAVED_TEXT_MAX, "%s", text != NULL ? text : "");
-}
-
-// Without memory: nothing, and then the save fails for the same reason.
-static void copy_table(char to[SAVED_TEXT_MAX], const struct table_config *t)
-{
-    struct buf text = BUF_INIT(SAVED_TEXT_MAX);
-    bool there = t != NULL && table_config_print(t, &text) == 0;
-    copy(to, there ? buf_str(&text) : NULL);
-    buf_free(&text);
-}
-
 static void fill_options(const struct run *r, struct saved_options *o)
 {
-    const struct train_config *c = r->config;
-    o->model = r->parameters.model.options;
-    o->schedule = c->schedule;
-    o->batch = c->batch;
-    o->deterministic = c->deterministic;
-    o->average = c->average;
-    o->reduce_mean = c->reduce_mean;
+    run_options_fill(r->config, &r->parameters.model.options, o);
     o->streaming = r->streaming;
-    o->window_bytes = r->streaming ? c->window_bytes : 0;
-    o->valid_fraction = c->valid_fraction;
-    const struct train_cluster *k = c->cluster;
-    const char *by = k != NULL ? k->shuffle_by : NULL;
-    snprintf(o->shuffle, sizeof(o->shuffle), "%s%s%s",
-             k != NULL && k->shuffle ? "global" : "pieces", by != NULL ? " by " : "",
-             by != NULL ? by : "");
-    copy_table(o->table, c->table);
-    snprintf(o->merge, sizeof(o->merge), "%s", c->merge != NULL ? c->merge : "");
+    o->window_bytes = r->streaming ? r->config->window_bytes : 0;
+    fields_dims_print(reader_schema(r->reader), &o->model, o->dims);
 }
 
 static int swap(void *run, struct err *e)
@@ -80,7 +55,7 @@ int checkpoint_save(struct run *r, bool finished, struct train_result *result,
     m->best_loss = r->best_loss;
     m->best_epoch = r->best_epoch;
     m->passes_since_best = r->passes_since_best;
-    m->best_valid = r->best_valid;
+    memcpy(m->best_valids, r->best_valids, sizeof(m->best_valids));
     m->names = r->names;
     char dir[FILE_PATH_MAX];
     struct saved_rows best = r->rows->saved(r, true), now = r->rows->saved(r, false),
@@ -108,12 +83,12 @@ static void stand_at(struct run *r, const struct saved_run *m)
 {
     r->at = m->at;
     r->bad_lines = m->bad_lines;
-    r->resumed_examples = m->examples;
+    r->resumed_examples = r->config->other_data ? 0 : m->examples;
     r->has_best = m->has_best;
     r->best_loss = m->best_loss;
     r->best_epoch = m->best_epoch;
     r->passes_since_best = m->passes_since_best;
-    r->best_valid = m->best_valid;
+    memcpy(r->best_valids, m->best_valids, sizeof(r->best_valids));
 }
 
 static int same_options(const struct run *r, const struct saved_run *m, struct err *e)
@@ -122,7 +97,7 @@ static int same_options(const struct run *r, const struct saved_run *m, struct e
     if (now == NULL)
         return err_nomem(e, "a saved model");
     fill_options(r, now);
-    int rc = saved_same_options(&m->options, now, e);
+    int rc = run_options_same(&m->options, now, e);
     mem_free(now);
     return rc;
 }
@@ -171,7 +146,7 @@ static int check_shape(const struct model *then, const struct model *now, const 
         return err_set(
             e, TUG_EUSAGE,
             "%s holds a model %s with rows of %u floats, this run has %s with %u: give "
-            "the same --model, --dim, --optimizer and fields",
+            "the same --model, --dim, --dims, --optimizer and fields",
             dir, then->options.ops->name, then->accessor.width, now->options.ops->name,
             now->accessor.width);
     return 0;
@@ -267,7 +242,8 @@ int checkpoint_check_data(const struct run *r, struct err *e)
             "the names of the columns are not UTF-8, and a model saved under --out needs "
             "names that are: convert the headers, for example with iconv");
     struct err how;
-    if (!r->resumes || identity_same(&r->start->run.data, r->data_identity, &how) == 0)
+    if (!r->resumes || r->config->other_data ||
+        identity_same(&r->start->run.data, r->data_identity, &how) == 0)
         return 0;
     return err_set(
         e, TUG_EDATA,

@@ -418,25 +418,41 @@ static void test_one_in_flight(void **state)
     files_remove(other);
 }
 
-// The threads of each worker step on one copy; with layers, too.
-static void test_geo_learns(void **state)
+// The threads of each worker step on one copy; with layers, too, and with states that stay
+// with their worker.
+static void geo_learns(float elastic, enum rule_kind rule)
 {
-    (void)state;
     static const char *const names[] = {"fm", "deepfm"};
     data[0] = training_data("copies.ffm", 3000, 3, 0);
     for (size_t i = 0; i < 2; i++) {
         struct train_config c = config_of(names[i]);
         struct train_result r;
+        c.model = training_model_by(names[i], rule);
+        c.model.linear.lr = c.model.latent.lr = rule == RULE_ADAM ? 0.01f : 0.1f;
         c.deterministic = false;
         c.threads = 3;
         c.batch = 32;
-        more = (struct train_cluster){.geo = 4, .together = true};
+        more = (struct train_cluster){.geo = 4, .elastic = elastic, .together = true};
         train_there(&c, 2, 2, CONFIG_ASYNC, NULL, &r);
         more = (struct train_cluster){0};
         assert_int_equal(r.trained_examples, 9000);
         if (!(r.test.auc > 0.8))
             fail_msg("%s: AUC %.9f", names[i], r.test.auc);
     }
+}
+
+static void test_geo_learns(void **state)
+{
+    (void)state;
+    geo_learns(0, RULE_ADAGRAD);
+    geo_learns(0, RULE_ADAM);
+}
+
+static void test_elastic_learns(void **state)
+{
+    (void)state;
+    geo_learns(0.9f, RULE_ADAGRAD);
+    geo_learns(0.9f, RULE_ADAM);
 }
 
 // With rows that never change, layers in step are those of one batch at a time, though the
@@ -791,6 +807,7 @@ int main(void)
         cmocka_unit_test(test_schedule),
         cmocka_unit_test(test_threads_together),
         cmocka_unit_test(test_geo_learns),
+        cmocka_unit_test(test_elastic_learns),
         cmocka_unit_test(test_one_in_flight),
         cmocka_unit_test(test_layers_in_step),
         cmocka_unit_test(test_lives_sync),

@@ -125,3 +125,16 @@ void columns_complete(struct train_config *c, const struct reader *r)
     c->reader.format = s->format;
     c->reader.loss = s->loss;
 }
+
+int columns_decide(struct reader *r, struct source *s, struct err *e)
+{
+    struct buf lines = BUF_INIT(READER_LOOK_BYTES + READER_PADDING);
+    size_t wanted = reader_wants(r);
+    if (wanted == 0)
+        return 0;
+    int rc = source_first_lines(s, 0, wanted, READER_LOOK_BYTES, &lines, e);
+    if (rc == 0)
+        rc = reader_decide(r, source_file_name(s, 0), &lines, e);
+    buf_free(&lines);
+    return rc;
+}

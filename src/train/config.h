@@ -25,6 +25,8 @@ struct path_list {
 // AUTO: a run that is there goes on, else one begins.
 enum train_resume { TRAIN_NEW, TRAIN_RESUME, TRAIN_RESUME_AUTO };
 
+enum { TRAIN_LABEL_MAX = 64 };
+
 enum data_in { DATA_IN_AUTO, DATA_IN_MEMORY, DATA_IN_STREAM };
 
 // Who applies update rules on a cluster (train/exchange.h). AUTO: the server in sync mode
@@ -40,17 +42,40 @@ struct train_cluster {
     enum config_mode mode;
     uint32_t staleness; // CONFIG_SSP
     enum train_rules rules;
-    bool together; // the threads of a worker compute one batch: half-async, geo
-    uint32_t geo;  // batches that a worker trains on its own copy of the rows; 0: not geo
+    bool together; // the threads of a worker compute one batch: half-async, geo, elastic
+    uint32_t geo;  // batches that a worker trains on its own copy of the rows; 0: all on
+                   // the servers'
+    // With geo: the workers' copies stay apart, and go this share, of which each worker
+    // has its part, towards the servers' rows; 0: they become their average.
+    float elastic;
     uint32_t in_flight; // 1..TRAIN_MAX_IN_FLIGHT; 0: so many
     // Async: layers keep to this bound nevertheless, as in ssp (if `dense_bounded`).
     uint32_t dense_staleness;
     bool dense_bounded;
     bool bf16, pack_keys, cache_keys; // see client_options
+    bool workers_score;               // --valid and --test; else the driver does
     // The examples of all workers are dealt anew, before the first pass; examples with
     // equal texts in `shuffle_by` ("a,b"; NULL: at random) then meet on one worker.
     bool shuffle;
     const char *shuffle_by;
+};
+
+// What a listener hears of a run: of the pass so far a few times a second, and of each pass
+// that is done. `metrics`, one behind the other of each of the `labels`, are of the examples
+// before they were trained on.
+struct train_news {
+    uint32_t pass, passes; // from 1
+    double share;          // of the pass, 0 to 1; negative: not known
+    bool done;             // the pass is
+    uint32_t labels;
+    const struct metrics *metrics;
+    const struct metrics *valid; // of a pass that is done; NULL: there is no validation
+};
+
+// Instead of progress on standard error. Called by the thread that trains.
+struct train_listener {
+    void (*hear)(void *ctx, const struct train_news *n);
+    void *ctx;
 };
 
 struct train_config {
@@ -65,6 +90,7 @@ struct train_config {
         *merge; // "COLUMN:N" (train/merge.h) of all of these; NULL: each line stays
     struct reader_options reader;
     struct model_options model;
+    const char *dims; // "COLUMN=N,...": fields_dims makes model.dims of it; or NULL
     struct schedule schedule;
     uint32_t epochs;
     uint32_t batch;
@@ -85,18 +111,33 @@ struct train_config {
     uint32_t save_passes;    // save every so many passes; 0: only at the end
     uint64_t save_batches;   // and every so many batches
     uint64_t log_batches;    // a progress line every so many batches; 0: now and then
-    uint64_t keep_names;     // words behind keys, at most so many; 0: none
-    uint32_t keep;           // saves kept in `out`
+    // Between batches, every so many (train/look.h): names "a,b" of values that are told, a file
+    // of parameters and examples, and the columns "a,b" that stand with these. NULL: none.
+    const char *fetch, *dump, *dump_fields;
+    uint64_t fetch_batches;
+    uint64_t keep_names;            // words behind keys, at most so many; 0: none
+    uint32_t keep;                  // saves kept in `out`
     const atomic_bool *interrupted; // set by a signal; NULL: never
+    // For who drives the passes of a model from outside, a run for each few of them. The data
+    // of a resumed run may be other data than before; and a run that is interrupted saves
+    // nothing, so that what was saved before it is what there is.
+    bool other_data, all_or_nothing;
+    const struct train_listener *listener; // NULL: nobody
 };
 
 struct train_result {
     uint64_t examples; // per pass
     uint32_t epochs;   // done, those before a resume included
     bool tested;
-    struct metrics test;
+    uint32_t labels;                         // of an example
+    char label[LABELS_MAX][TRAIN_LABEL_MAX]; // their names, "" where they have none
+    union {                                  // of the first label, and of each
+        struct metrics test, tests[LABELS_MAX];
+    };
     bool validated;
-    struct metrics valid; // of the kept model
+    union { // likewise; of the kept model
+        struct metrics valid, valids[LABELS_MAX];
+    };
     uint32_t best_epoch;
     double read_seconds, train_seconds, test_seconds, total_seconds;
     double wait_seconds; // of train_seconds: the mean of the workers' waiting for servers

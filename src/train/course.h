@@ -12,8 +12,8 @@ struct course {
     // Whether this process reads the training data.
     bool reads_data;
 
-    // Once r->rows are open, before the save that the run begins with is loaded; and after
-    // it. Either may be NULL.
+    // Once r->rows are open, before the save that the run begins with is loaded; and
+    // after it. Either may be NULL.
     int (*open)(struct run *r, struct err *e);
     int (*begin)(struct run *r, struct err *e);
     // The run has ended, and how: for others to hear. May be NULL.
@@ -22,7 +22,11 @@ struct course {
 
     // Trains on the pass that the run stands in, from where it stands.
     int (*pass)(struct run *r, struct train_result *result, struct err *e);
-    // What was seen in the pass so far, added up; and nothing from now on.
+    // --valid, or --test by the rows that are trained or those of the best pass, are scored by
+    // whoever does the passes, if config.cluster says so: metrics of each task. NULL: nobody
+    // else can.
+    int (*score)(struct run *r, bool test, bool best, struct metrics *ret, struct err *e);
+    // What was seen in the pass so far, added up, of each label; and nothing from now on.
     struct metrics_stream *(*streams)(struct run *r);
     void (*clear_streams)(struct run *r);
 };

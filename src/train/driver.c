@@ -13,20 +13,27 @@
 #include "base/plural.h"
 #include "train/progress.h"
 #include "train/report.h"
+#include "train/run_options.h"
 
 // How a pass stands is looked at soon after its begin, then less often.
 static const double look_first_seconds = 0.002, look_seconds = 0.05;
 
 // How the data is read: as the save that the run begins with says, else as workers do.
+// And by which options, which they must have, too.
 static int tell_schema(struct run *r, struct err *e)
 {
     struct buf b = BUF_INIT(WIRE_BYTES_MAX);
     const struct schema *s = r->config->reader.schema;
     int rc = s == NULL || schema_write(s, &b) == 0 ? 0 : err_nomem(e, "a schema");
-    struct msg_schema m = {.schema = {b.data, (uint32_t)b.len}};
+    char *options = NULL;
+    if (rc == 0)
+        rc = run_options_print(r->config, &options, e);
+    struct msg_schema m = {.schema = {b.data, (uint32_t)b.len},
+                           .options = wire_text(options != NULL ? options : "")};
     if (rc == 0)
         rc = client_ask(r->driver->remote.client, MSG_SCHEMA, &m, NULL, NULL, e);
     buf_free(&b);
+    mem_free(options);
     return rc;
 }
 
@@ -59,8 +66,11 @@ static int open_driver(struct run *r, struct err *e)
     if (d == NULL)
         return err_nomem(e, "the driver");
     r->driver = d;
-    metrics_stream_clear(&d->stream);
     pthread_mutex_init(&d->lock, NULL);
+    d->labels = r->model->options.tasks;
+    d->stream = metrics_streams(d->labels);
+    if (d->stream == NULL)
+        return err_nomem(e, "the driver");
     struct remote_options o = {.role = WIRE_DRIVER, .loops = 1};
     TRY(remote_open(&d->remote, r->config, &o, e));
     const struct roster *roster = member_roster(client_member(d->remote.client));
@@ -98,18 +108,19 @@ static void close_driver(struct run *r)
     buf_free(&d->resumed.done);
     pthread_mutex_destroy(&d->lock);
     mem_free(d->data);
+    mem_free(d->stream);
     mem_free(d);
     r->driver = NULL;
 }
 
 static struct metrics_stream *streams(struct run *r)
 {
-    return &r->driver->stream;
+    return r->driver->stream;
 }
 
 static void clear_streams(struct run *r)
 {
-    metrics_stream_clear(&r->driver->stream);
+    metrics_streams_clear(r->driver->stream, r->model->options.tasks);
 }
 
 // Passes.
@@ -127,12 +138,15 @@ static void take_state(void *ctx, const union wire_any *m)
     s->pass = m->pass_state;
     const char *bytes = s->pass.report.data;
     size_t n = s->pass.report.n;
-    struct report r = {.stream = &d->stream};
+    struct report r = {.stream = d->stream, .labels = d->labels};
     int rc;
     while ((rc = report_next(&bytes, &n, &r)) == 1) {
         d->read_seconds += r.read_seconds;
         d->wait_seconds += r.wait_seconds;
-        d->bad_lines += r.bad_lines;
+        if (!d->all_read_all)
+            d->bad_lines += r.bad_lines;
+        else if (r.bad_lines > d->bad_lines)
+            d->bad_lines = r.bad_lines;
         d->data_bytes = r.data_bytes > d->data_bytes ? r.data_bytes : d->data_bytes;
     }
     s->rc = rc;
@@ -267,11 +281,13 @@ static int follow_pass(struct run *r, uint64_t pass, struct state *s,
                      r->at.epoch + 1);
         told |= run_interrupted(r);
         if (progress_is_due(r->progress)) {
-            struct metrics m = metrics_stream_result(&d->stream, r->config->reader.loss);
+            struct metrics m[LABELS_MAX];
+            for (uint32_t k = 0; k < d->labels; k++)
+                m[k] = metrics_stream_result(&d->stream[k], r->config->reader.loss);
             double share = share_of(&s->pass);
-            TRY(look_at_clock(r, pass, &m.examples, &share, e));
-            r->at.batches = first + m.examples / r->config->batch;
-            progress_line(r->progress, r->at.epoch, share, r->at.batches, &m, NULL);
+            TRY(look_at_clock(r, pass, &m[0].examples, &share, e));
+            r->at.batches = first + m[0].examples / r->config->batch;
+            progress_line(r->progress, r->at.epoch, share, r->at.batches, m, NULL);
         }
         if (r->config->save_batches != 0) {
             uint64_t examples = s->pass.examples;
@@ -314,11 +330,13 @@ static int train_pass(struct run *r, struct train_result *result, struct err *e)
     struct state s = {.driver = d};
     double start = clock_seconds();
     d->bad_lines = 0;
+    d->all_read_all = r->config->cluster->mode == CONFIG_SYNC;
     int rc = open_pass(r, pass, e);
     if (rc == 0)
         rc = follow_pass(r, pass, &s, result, e);
     count_time(d, clock_seconds() - start, result);
-    r->bad_lines = d->bad_lines;
+    if (d->bad_lines > r->bad_lines) // what is held in memory was read in an earlier pass
+        r->bad_lines = d->bad_lines;
     TRY(rc);
     if (d->bad_lines > r->config->max_bad_lines)
         return err_set(
@@ -338,6 +356,7 @@ const struct course course_cluster = {
     .over = over,
     .close = close_driver,
     .pass = train_pass,
+    .score = driver_score,
     .streams = streams,
     .clear_streams = clear_streams,
 };

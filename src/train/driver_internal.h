@@ -2,11 +2,11 @@
 // course_local does in this process.
 //
 // It opens passes and follows them; `run.parameters` is no more than a cache here, of the
-// rows that an evaluation asks for, and empty when one begins. The best pass so far is kept
-// by the servers, as copies of the tables. Saves and loads go part by part: never more than
-// a part is held.
+// rows that an evaluation asks for, and empty when one begins. The best pass so far is
+// kept by the servers, as copies of the tables. Saves and loads go part by part: never
+// more than a part is held.
 //
-// This is what driver.c, driver_cut.c and driver_rows.c share.
+// This is what driver.c, driver_cut.c, driver_rows.c and driver_score.c share.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_DRIVER_INTERNAL_H
@@ -16,11 +16,12 @@
 
 #include "train/course.h"
 #include "train/remote.h"
+#include "train/remote_rows.h"
 #include "train/run_rows.h"
 
 // The moment of a save of shares lies so many batches ahead: twice as many each time that
-// it has passed before all servers heard of it, and step by step fewer with each save that
-// was made: until that moment the save waits, and behind it the pass may end.
+// it has passed before all servers heard of it, and step by step fewer with each save
+// that was made: until that moment the save waits, and behind it the pass may end.
 enum { DRIVER_AHEAD = 8, DRIVER_AHEAD_MAX = 4096 };
 
 static inline uint64_t driver_ahead(uint64_t ahead, bool passed)
@@ -48,16 +49,16 @@ struct driver {
     struct remote_data *data;
     bool opened;
     uint32_t workers, servers;
-    struct metrics_stream stream;      // of the pass
+    uint32_t labels;
+    struct metrics_stream *stream;     // of each label: of the pass
     double read_seconds, wait_seconds; // of all workers, in the pass
     uint64_t examples;                 // of the pass before; 0: this is the first
-    uint64_t bad_lines;                // in the pass
+    uint64_t bad_lines;                // that were read in the pass
+    bool all_read_all;                 // every worker reads all of the data: shares
     uint64_t data_bytes;
-    double shuffle_begun; // 0: the examples are not being dealt
-    pthread_mutex_t lock; // of the client, for the threads of an evaluation or a save
-    struct parameters *cache;
-    bool best;         // an evaluation looks at the copies
-    struct err lookup; // why it could not
+    double shuffle_begun;    // 0: the examples are not being dealt
+    pthread_mutex_t lock;    // of the client, for the threads of an evaluation or a save
+    struct remote_rows rows; // of an evaluation
     // Features that live: driver_cut.c. --out, absolute, and what servers call it.
     char out[FILE_PATH_MAX], out_below[FILE_PATH_MAX];
     struct driver_position cut, resumed;
@@ -66,6 +67,9 @@ struct driver {
 };
 
 int driver_begin_layers(struct run *r, struct err *e); // driver_rows.c
+
+// Workers score the examples of --valid, or of --test: driver_score.c.
+int driver_score(struct run *r, bool test, bool best, struct metrics *ret, struct err *e);
 
 // Whether the pass is over, and the slowest clock of the servers.
 int driver_is_over(struct driver *d, uint64_t pass, bool *ret, uint64_t *ret_clock,

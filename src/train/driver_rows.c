@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/compare.h"
 #include "base/relaxed.h"
 #include "save/save.h"
 #include "train/diverged.h"
@@ -20,120 +19,7 @@ static int wait(struct driver *d, client_ts ts, struct err *e)
     return ts != 0 ? client_wait(d->remote.client, ts, e) : e->code;
 }
 
-static uint32_t number_of(bool dense, bool best)
-{
-    return (dense ? EXCHANGE_DENSE : EXCHANGE_SPARSE) + (best ? EXCHANGE_BEST : 0);
-}
-
-// Evaluation: the cache gets rows as the text asks for them.
-
-// `living`: what the values are pulls of; NULL: they are whole rows.
-static int put_rows(struct table *t, const uint64_t *keys, size_t n, const float *values,
-                    const uint8_t *found, const struct accessor *living,
-                    const struct accessor *own)
-{
-    uint32_t width = living != NULL ? living->pull_width : table_options(t)->width;
-    uint32_t *handles = mem_array(n, sizeof(*handles));
-    int rc = handles != NULL ? table_rows(t, keys, n, handles) : TUG_ENOMEM;
-    struct table_slabs slabs = table_slabs(t);
-    for (size_t i = 0; i < n && rc == 0; i++) {
-        if (!found[i])
-            continue;
-        float *row = table_row(slabs, handles[i]);
-        if (living != NULL)
-            lifecycle_put(living, own, values + i * width, row);
-        else
-            relaxed_store_n(row, values + i * width, width);
-    }
-    mem_free(handles);
-    return rc;
-}
-
-// Of a table of features that live, and of the dense parameters beside them.
-static const struct accessor *living_of(const struct driver *d, bool dense)
-{
-    const struct table_spec *s = client_spec(d->remote.client, number_of(false, false));
-    if (!accessor_has_lifecycle(&s->accessor))
-        return NULL;
-    return &client_spec(d->remote.client, number_of(dense, false))->accessor;
-}
-
-// Pulls rows into the cache. A key without a row gets one that was never updated.
-static int pull_rows(struct driver *d, bool dense, const uint64_t *keys, size_t n,
-                     struct err *e)
-{
-    struct table *t = dense ? d->cache->dense : d->cache->sparse;
-    const struct accessor *living = living_of(d, dense);
-    uint32_t width = living != NULL ? living->pull_width : table_options(t)->width;
-    float *values = mem_array(n * width + 1, sizeof(*values));
-    uint8_t *found = mem_array(n, sizeof(*found));
-    struct client_pull p = {
-        .table = number_of(dense, d->best),
-        .keys = keys,
-        .n = n,
-        .values = values,
-        .whole_rows = living == NULL,
-        .found = found,
-    };
-    int rc = values != NULL && found != NULL
-                 ? wait(d, client_pull(d->remote.client, &p, e), e)
-                 : err_nomem(e, "rows of an evaluation");
-    const struct model *m = &d->cache->model;
-    if (rc == 0 && put_rows(t, keys, n, values, found, living,
-                            dense ? &m->dense : &m->accessor) != 0)
-        rc = err_nomem(e, "rows of an evaluation");
-    mem_free(values);
-    mem_free(found);
-    return rc;
-}
-
-static size_t missing_keys(struct table *t, const uint64_t *keys, size_t n,
-                           uint32_t *handles, uint64_t *ret)
-{
-    size_t missing = 0;
-    table_find(t, keys, n, handles);
-    for (size_t i = 0; i < n; i++)
-        if (handles[i] == TABLE_NONE)
-            ret[missing++] = keys[i];
-    return missing;
-}
-
-static size_t distinct(uint64_t *keys, size_t n)
-{
-    size_t kept = 0;
-    qsort(keys, n, sizeof(*keys), compare_u64);
-    for (size_t i = 0; i < n; i++)
-        if (i == 0 || keys[i] != keys[i - 1])
-            keys[kept++] = keys[i];
-    return kept;
-}
-
-// For dataset_load, called by the members of the team: one at a time asks the servers.
-static int resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
-{
-    struct driver *d = ctx;
-    uint64_t *wanted = mem_array(n, sizeof(*wanted));
-    if (wanted == NULL)
-        return TUG_ENOMEM;
-    pthread_mutex_lock(&d->lock);
-    size_t missing = missing_keys(d->cache->sparse, keys, n, ret_ids, wanted);
-    int rc = missing > 0
-                 ? pull_rows(d, false, wanted, distinct(wanted, missing), &d->lookup)
-                 : 0;
-    pthread_mutex_unlock(&d->lock);
-    mem_free(wanted);
-    return rc != 0 ? rc : parameters_resolve_seen(d->cache, keys, n, ret_ids);
-}
-
-static int pull_dense(struct driver *d, struct err *e)
-{
-    uint64_t *keys = dense_keys(&d->cache->model);
-    if (keys == NULL)
-        return err_nomem(e, "dense parameters");
-    int rc = pull_rows(d, true, keys, d->cache->model.blocks, e);
-    mem_free(keys);
-    return rc;
-}
+// Evaluation.
 
 static int evaluates(struct run *r, bool best, struct evaluation_options *o,
                      struct err *e)
@@ -142,21 +28,19 @@ static int evaluates(struct run *r, bool best, struct evaluation_options *o,
     struct model_options model = r->parameters.model.options;
     parameters_close(&r->parameters);
     TRY(parameters_open(&r->parameters, &model, e));
-    d->cache = &r->parameters;
-    d->best = best;
+    d->rows = (struct remote_rows){.client = d->remote.client,
+                                   .cache = &r->parameters,
+                                   .best = best,
+                                   .lock = &d->lock};
     o->parameters = &r->parameters;
-    o->resolve = resolve;
-    o->resolve_ctx = d;
-    return pull_dense(d, e);
+    o->resolve = remote_rows_resolve;
+    o->resolve_ctx = &d->rows;
+    return remote_rows_begin(&d->rows, e);
 }
 
 static int reason(struct run *r, int rc, struct err *e)
 {
-    struct driver *d = r->driver;
-    if (d->lookup.code != 0)
-        *e = d->lookup;
-    d->lookup.code = 0;
-    return rc != 0 ? e->code : 0;
+    return remote_rows_reason(&r->driver->rows, rc, e);
 }
 
 static int keep_best(struct run *r, struct err *e)
@@ -164,8 +48,8 @@ static int keep_best(struct run *r, struct err *e)
     struct driver *d = r->driver;
     struct client *c = d->remote.client;
     for (int dense = 0; dense < 2; dense++) {
-        uint32_t copy = number_of(dense, true);
-        TRY(wait(d, client_admin(c, number_of(dense, false), WIRE_COPY, copy, e), e));
+        uint32_t copy = remote_number(dense, true);
+        TRY(wait(d, client_admin(c, remote_number(dense, false), WIRE_COPY, copy, e), e));
         if (client_spec(c, copy) == NULL)
             TRY(wait(d, client_info(c, NULL, copy, NULL, e), e));
     }
@@ -188,7 +72,7 @@ static int fetch_partition(struct fetch *f, struct client_walk *w, struct table 
     while (!w->over) {
         TRY(wait(f->driver, client_walk_next(c, w, FETCH_ROWS, f->keys, f->values, e),
                  e));
-        if (put_rows(t, f->keys, w->n, f->values, f->found, NULL, NULL) != 0)
+        if (remote_rows_put(t, f->keys, w->n, f->values, f->found, NULL, NULL) != 0)
             return err_nomem(e, "a part of the model");
     }
     return 0;
@@ -201,7 +85,7 @@ static int fetch_part(void *ctx, bool dense, bool best, uint32_t first, uint32_t
     const struct model *m = &r->parameters.model;
     struct table_options o = dense ? model_dense_table(m) : model_table(m);
     struct fetch f = {.driver = r->driver};
-    struct client_walk walk = client_walk_begin(number_of(dense, best));
+    struct client_walk walk = client_walk_begin(remote_number(dense, best));
     TRY(table_open(ret, &o, e));
     f.keys = mem_array(FETCH_ROWS, sizeof(*f.keys));
     f.values = mem_array((size_t)FETCH_ROWS * o.width, sizeof(*f.values));
@@ -232,7 +116,8 @@ static int count_rows(void *ctx, bool best, uint64_t *ret, struct err *e)
     struct run *r = ctx;
     struct msg_table_is s = {0};
     TRY(wait(r->driver,
-             client_stat(r->driver->remote.client, number_of(false, best), &s, e), e));
+             client_stat(r->driver->remote.client, remote_number(false, best), &s, e),
+             e));
     *ret = s.rows;
     return 0;
 }
@@ -323,8 +208,9 @@ static int send_blocks(struct sending *s, const struct parameters *p, struct err
 int driver_begin_layers(struct run *r, struct err *e)
 {
     const struct model *m = &r->parameters.model;
-    struct sending s = {
-        .driver = r->driver, .number = number_of(true, false), .width = m->dense.width};
+    struct sending s = {.driver = r->driver,
+                        .number = remote_number(true, false),
+                        .width = m->dense.width};
     if (!model_has_layers(m))
         return 0;
     int rc = reserve_sending(&s, e);
@@ -341,7 +227,7 @@ static int send_table(struct run *r, const struct save_chain *c, enum saved_role
     const struct model *m = &r->parameters.model;
     struct sending s = {
         .driver = r->driver,
-        .number = number_of(dense, false),
+        .number = remote_number(dense, false),
         .width = dense ? m->dense.width : m->accessor.width,
     };
     int rc = send_files(&s, c, saved_table(role, dense), e);
@@ -357,7 +243,7 @@ static int load_table(struct run *r, const struct save_chain *c, bool dense,
     struct driver *d = r->driver;
     char there[FILE_PATH_MAX];
     TRY(remote_below(&d->remote, WIRE_ROOT_LOAD, c->paths[0], there, e));
-    client_ts ts = client_load(d->remote.client, number_of(dense, false), there,
+    client_ts ts = client_load(d->remote.client, remote_number(dense, false), there,
                                c->saves[0].checksum, saved_table(SAVED_MODEL, dense),
                                true, NULL, e);
     return wait(d, ts, e);
@@ -395,7 +281,7 @@ static int resume(struct run *r, const char *dir, const struct saved_run *m,
     TRY(keep_best(r, e));
     for (int dense = 0; dense < 2; dense++)
         TRY(wait(r->driver,
-                 client_admin(r->driver->remote.client, number_of(dense, false),
+                 client_admin(r->driver->remote.client, remote_number(dense, false),
                               WIRE_CLEAR, 0, e),
                  e));
     return load_tables(r, dir, m, SAVED_TRAINING, true, true, e);

@@ -8,7 +8,7 @@
 
 #include "base/team.h"
 #include "data/dataset_swap.h"
-#include "model/metrics.h"
+#include "train/evaluated.h"
 #include "train/parameters.h"
 
 struct evaluation_options {
@@ -32,7 +32,8 @@ struct evaluation_options {
     double held_out;
     uint64_t seed;
     const atomic_bool *interrupted; // gives up with TUG_EINTERRUPTED; NULL: never
-    // When set, called for every window with its predictions, in the order of the text.
+    // When set, called for every window with its predictions, in the order of the text,
+    // those of an example's tasks one behind the other.
     // Those of lines that were skipped are NaN if places are held for them.
     int (*each)(void *ctx, const struct dataset *d, const float *predictions, size_t n,
                 struct err *e);
@@ -48,8 +49,8 @@ struct evaluation_options {
     struct group_table *table;
     const char
         *merge; // "COLUMN:N": see train/merge.h; NULL: each line stays. Without groups
-    // For who wants predictions and no metrics (but for the features that are known): nothing
-    // of an example is held once it was predicted.
+    // For who wants predictions and no metrics (but for the features that are known):
+    // nothing of an example is held once it was predicted.
     bool predict;
     bool raw;         // predictions are scores, before they become probabilities
     bool eager;       // windows are the source's chunks, each scored as soon as it comes
@@ -57,15 +58,22 @@ struct evaluation_options {
     const char *keep, *keep_option; // likewise
 };
 
-// Loads what comes next of o->source, at most max_chunks of it (0, or --merge-ids: all), as
-// what is to be scored: features that the model does not know have no row. Nothing is
-// open after an error.
+// Loads what comes next of o->source, at most max_chunks of it (0, or --merge-ids:
+// all), as what is to be scored: features that the model does not know have no row.
+// Nothing is open after an error.
 int evaluation_load(const struct evaluation_options *o, size_t max_chunks,
                     struct dataset **ret, struct err *e);
 
-// Reads the whole source once. Metrics are exact and have the same bits for
-// any number of threads.
+// Reads the whole source once. Metrics are exact and have the same bits for any number of
+// threads; there are those of each of the model's tasks, of examples that have its label.
+// Groups, and features that are known, are told of the first one only.
 int evaluate(const struct evaluation_options *o, struct metrics *ret, struct err *e);
+
+// Likewise, of one part of what is to be evaluated: what was found of each of the
+// model's tasks is in ret, MODEL_MAX_TASKS of them at most, for the caller to free.
+// Groups are the first one's.
+int evaluate_part(const struct evaluation_options *o,
+                  struct evaluated ret[MODEL_MAX_TASKS], struct err *e);
 
 // The held-out share of training data: whether the example at this position of
 // the text belongs to it.

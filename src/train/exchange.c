@@ -78,7 +78,7 @@ int exchange_open(struct exchange *x, const struct model *m, bool steps, struct 
     const struct accessor *a = &m->accessor;
     *x = (struct exchange){
         .steps = steps,
-        .share = 1,
+        .fraction = 1,
         .lives = a->class != NULL,
         .model = *m,
         .width = steps ? a->width : a->pull_width,
@@ -106,6 +106,7 @@ void exchange_close(struct exchange *x)
     mem_free(x->overlaps);
     mem_free(x->values);
     mem_free(x->gradients);
+    mem_free(x->local_row);
     mem_free(x->dense_keys);
     mem_free(x->blocks);
     mem_free(x->dense);
@@ -139,6 +140,8 @@ static int reserve_keys(struct exchange *x, size_t n)
     mem_free(x->overlaps);
     mem_free(x->values);
     mem_free(x->gradients);
+    mem_free(x->local_row);
+    x->local_row = mem_array(cap, sizeof(*x->local_row));
     x->overlaps = mem_array(cap, sizeof(*x->overlaps));
     x->key = mem_array(2 * cap, sizeof(*x->key)); // the second half: before arranging
     x->order = mem_array(2 * cap, sizeof(*x->order));
@@ -146,7 +149,8 @@ static int reserve_keys(struct exchange *x, size_t n)
     x->values = mem_array(cap * pull + KERNEL_PADDING, sizeof(float));
     x->gradients = mem_array(cap * push + KERNEL_PADDING, sizeof(float));
     bool ok = x->overlaps != NULL && x->key != NULL && x->order != NULL &&
-              x->last != NULL && x->values != NULL && x->gradients != NULL;
+              x->last != NULL && x->values != NULL && x->gradients != NULL &&
+              x->local_row != NULL;
     x->cap = ok ? cap : 0;
     return ok ? 0 : TUG_ENOMEM;
 }
@@ -219,7 +223,9 @@ static int take(struct exchange *x, const struct dataset *d, const uint64_t *ord
     x->number = x->keys->batch;
     x->before = x->steps ? before : NULL;
     find_distinct(x);
-    return arrange(x);
+    TRY(arrange(x));
+    bool rows = x->local != NULL && x->local->rows != NULL;
+    return rows ? table_rows(x->local->rows, x->key, x->n, x->local_row) : 0;
 }
 
 int exchange_take(struct exchange *x, const struct dataset *d, const uint64_t *order,
@@ -309,7 +315,8 @@ static void add_part(const struct exchange *x, size_t first, size_t n,
         column += width;
     }
     for (size_t k = first; k < first + n; k++) {
-        float click = x->view.batch.label[k] > 0 ? 1.0f : 0.0f;
+        const struct batch *b = &x->view.batch;
+        float click = b->label[k * b->labels] > 0 ? 1.0f : 0.0f; // by the first label
         for (size_t j = start[k]; j < start[k + 1]; j++) {
             to[j][column] += 1; // occurrences, or shows
             to[j][column + 1] += x->lives ? click : u[j] * u[j];
@@ -323,46 +330,6 @@ static void set_slots(struct exchange *x)
     size_t width = x->push_width;
     for (size_t j = 0; j < x->view.batch.nnz && x->lives; j++)
         x->gradients[x->place[j] * width + width - 1] = x->view.batch.slot[j];
-}
-
-void exchange_catch_up(struct exchange *x)
-{
-    const struct exchange *before = x->before;
-    if (before != NULL) {
-        for (size_t i = 0; i < x->n_overlaps; i++)
-            x->model.kernels->axpy(x->values + x->overlaps[i].place * x->width, 1,
-                                   before->gradients + x->overlaps[i].before * x->width,
-                                   x->width);
-        x->model.kernels->axpy(x->dense, 1, before->dense_gradient, x->dense_floats);
-    }
-    memcpy(x->gradients, x->values, x->n * x->width * sizeof(float));
-    memcpy(x->dense_gradient, x->dense, x->dense_floats * sizeof(float));
-}
-
-// Weights and their state become the average of the workers'; updates are counted as
-// often as there were any.
-static void share_changes(struct exchange *x)
-{
-    const struct kernels *k = x->model.kernels;
-    uint32_t count = x->model.accessor.count;
-    for (size_t i = 0; i < x->n; i++) {
-        float *change = x->gradients + i * x->width;
-        float updates = count != ACCESSOR_NO_COUNT ? change[count] : 0;
-        k->scale(change, x->share, change, x->width);
-        if (count != ACCESSOR_NO_COUNT)
-            change[count] = updates;
-    }
-    k->scale(x->dense_gradient, x->share, x->dense_gradient, x->dense_floats);
-}
-
-void exchange_finish(struct exchange *x)
-{
-    for (size_t i = 0; i < x->n * x->width; i++)
-        x->gradients[i] = x->values[i] - x->gradients[i];
-    for (size_t i = 0; i < x->dense_floats; i++)
-        x->dense_gradient[i] = x->dense[i] - x->dense_gradient[i];
-    if (x->share != 1)
-        share_changes(x);
 }
 
 void exchange_clear(const struct exchange *x, float *sums, float *dense)

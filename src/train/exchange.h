@@ -39,6 +39,23 @@ int exchange_keys_open(struct exchange_keys *k, struct err *e);
 void exchange_keys_close(struct exchange_keys *k);
 int exchange_keys_resolve(void *keys, const uint64_t *k, size_t n, uint32_t *ret_ids);
 
+// What a worker that trains copies has of its own, from batch to batch, beside what servers
+// have: states that cannot be averaged, because they decay (adam's moments); and where
+// copies stay apart (elastic), weights and all states. Of states that are sums servers get
+// the worker's part of what was added, so that they never decrease. What a worker has is
+// in no save, and who takes a dead one's place begins with what servers have.
+struct exchange_local {
+    bool weights;
+    bool state[ACCESSOR_MAX_GROUPS], dense_state; // these are pushed by nobody
+    struct table *rows; // by key: the row, and 1 if it was trained; NULL: none
+    float *dense;       // all blocks; NULL: none
+    bool dense_known;
+};
+// TUG_ENOMEM. One that neither has weights nor finds such a rule keeps nothing.
+int exchange_local_open(struct exchange_local *o, const struct model *m, bool weights,
+                        struct err *e);
+void exchange_local_close(struct exchange_local *o); // a zeroed one is fine
+
 // Who applies the rules. By gradients the server does, once per key of a batch: the rows
 // of a batch are as they were pulled until it is over. By steps the worker does, after
 // each example, as in one process: it pulls whole rows, state included, and pushes by how
@@ -46,14 +63,18 @@ int exchange_keys_resolve(void *keys, const uint64_t *k, size_t n, uint32_t *ret
 //
 // By steps a worker's own changes are not lost on it: a batch is pulled before the one
 // before it is pushed, so what that one changes is added to what was pulled. Where
-// workers take the average of what each has changed (geo), a `share` of a change is
-// pushed and added: 1 / workers.
+// workers take the average of what each has changed (geo), a `fraction` of a change is
+// pushed and added: 1 / workers. Where copies stay apart (elastic), a weight's change is by
+// how much the worker's is off from the server's, and both go that fraction towards each other
+// (Zhang, Choromanska & LeCun 2015).
 struct exchange {
     bool steps;
-    float share;        // of a change that is pushed; 1 unless set
-    bool lives;         // pushes carry show, click and slot (accessor/life.h)
-    struct model model; // of rows as they are pulled
-    uint32_t width;     // floats of a pulled row
+    float fraction;               // of a change that is pushed; 1 unless set
+    struct exchange_local *local; // by steps; NULL unless set: nothing
+    uint32_t *local_row;          // of each key: where it is in local->rows
+    bool lives;                   // pushes carry show, click and slot (accessor/life.h)
+    struct model model;           // of rows as they are pulled
+    uint32_t width;               // floats of a pulled row
     uint32_t push_width;
     struct client *client;
     struct exchange_keys *keys;

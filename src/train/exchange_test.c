@@ -1,5 +1,5 @@
 // Batches by steps between workers and servers: what the servers' rows become is compared
-// with the formulas of geo mode, which a map of rows follows.
+// with the formulas of geo and elastic mode, which a map of rows follows.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/exchange.h"
@@ -13,6 +13,7 @@
 #include "kit/files.h"
 #include "kit/test.h"
 #include "kit/training.h"
+#include "rule/rule.h"
 #include "server/embedded.h"
 #include "train/remote.h"
 
@@ -71,7 +72,7 @@ static void check(int rc)
         fail_msg("%s", test_err.text);
 }
 
-static void open_world(void)
+static void open_world_by(enum rule_kind rule)
 {
     memset(&w, 0, sizeof(w));
     check(embedded_open(&w.servers, 2, &test_err));
@@ -80,7 +81,7 @@ static void open_world(void)
                               .token = embedded_token(w.servers)};
     check(node_open(&w.node, &no, &test_err));
     struct train_cluster how = {.node = &w.node, .mode = CONFIG_ASYNC, .geo = 1};
-    struct train_config c = {.cluster = &how, .model = training_model("fm")};
+    struct train_config c = {.cluster = &how, .model = training_model_by("fm", rule)};
     struct remote_options ro = {.role = WIRE_WORKER, .loops = 1};
     check(remote_open(&w.remote, &c, &ro, &test_err));
     check(model_init(&w.model, &c.model, &test_err));
@@ -88,6 +89,11 @@ static void open_world(void)
     check(exchange_keys_open(&w.keys, &test_err));
     read_data();
     assert_true(w.model.accessor.width <= MAX && w.model.dense.width <= MAX);
+}
+
+static void open_world(void)
+{
+    open_world_by(RULE_ADAGRAD);
 }
 
 static void close_world(void)
@@ -126,21 +132,33 @@ enum { SLOTS = 3 }; // of a worker's stretches in turn
 struct party {
     struct exchange slots[SLOTS];
     struct exchange_keys keys; // the data's ids, and marks of its own
-    float share;
+    float fraction;
     uint64_t piece;
     struct rows pulled[SLOTS]; // all of the servers' rows when stretch b was asked for
     struct rows pushed[SLOTS]; // what its push adds to them
+    struct exchange_local local;
+    bool known[KEYS + 1]; // it has trained the row,
+    struct rows has;      // and has this
 };
 
-static void open_worker(struct party *k, float share, uint64_t piece)
+// `apart`: as in elastic mode.
+static void open_worker_apart(struct party *k, float fraction, uint64_t piece, bool apart)
 {
     memset(k, 0, sizeof(*k));
+    check(exchange_local_open(&k->local, &w.model, apart, &test_err));
     k->keys.table = w.keys.table;
-    k->share = share;
+    k->fraction = fraction;
     k->piece = piece;
-    for (size_t i = 0; i < SLOTS; i++)
+    for (size_t i = 0; i < SLOTS; i++) {
         check(exchange_open(&k->slots[i], &w.model, true, w.remote.client, &k->keys,
                             &test_err));
+        k->slots[i].local = &k->local;
+    }
+}
+
+static void open_worker(struct party *k, float fraction, uint64_t piece)
+{
+    open_worker_apart(k, fraction, piece, false);
 }
 
 static void close_worker(struct party *k)
@@ -148,6 +166,7 @@ static void close_worker(struct party *k)
     for (size_t i = 0; i < SLOTS; i++)
         exchange_close(&k->slots[i]);
     mem_free(k->keys.marks);
+    exchange_local_close(&k->local);
 }
 
 static void pull(struct party *k, uint64_t b)
@@ -156,7 +175,7 @@ static void pull(struct party *k, uint64_t b)
     uint64_t order[STRETCH];
     for (uint64_t i = 0; i < STRETCH; i++)
         order[i] = (b * STRETCH + i) % EXAMPLES;
-    x->share = k->share;
+    x->fraction = k->fraction;
     check(exchange_take(x, w.data, order, STRETCH,
                         b > 0 ? &k->slots[(b - 1) % SLOTS] : NULL, &test_err));
     check(exchange_pull(x, 0, &test_err));
@@ -180,20 +199,48 @@ static float change(uint64_t seed, uint64_t key, uint32_t column)
     return random_f32(seed, 5, key * MAX + column) - 0.5f;
 }
 
+// What a column is: of the row's updates, a state, or a weight.
+static bool is_count(size_t row, uint32_t column)
+{
+    return row < KEYS && column == w.model.accessor.count;
+}
+
+static bool is_state(size_t row, uint32_t column)
+{
+    const struct accessor *a = row < KEYS ? &w.model.accessor : &w.model.dense;
+    for (uint32_t g = 0; g < a->n_groups; g++)
+        if (column - a->groups[g].state < a->groups[g].n_state)
+            return true;
+    return false;
+}
+
+static bool stays(size_t row, uint32_t column)
+{
+    return is_state(row, column) &&
+           !rule_info(w.model.options.linear.kind)->state_adds_up;
+}
+
 // Trains a row: it must be what was pulled, and what the servers will have of this worker's
-// last change. Notes what is pushed.
+// last change; or what the worker has of its own. Notes what is pushed.
 static void train_row(struct party *k, uint64_t b, size_t row, float *values,
                       uint32_t width, uint64_t seed)
 {
     const float *last = b > 0 ? k->pushed[(b - 1) % SLOTS].of[row] : NULL;
     for (uint32_t c = 0; c < width; c++) {
-        float want = k->pulled[b % SLOTS].of[row][c] + (last != NULL ? last[c] : 0);
+        float there = k->pulled[b % SLOTS].of[row][c] + (last != NULL ? last[c] : 0);
+        float *has = &k->has.of[row][c], *pushed = &k->pushed[b % SLOTS].of[row][c];
+        bool own = !is_count(row, c) && (stays(row, c) || k->local.weights);
+        float want = own && k->known[row] ? *has : there;
         same_row(&values[c], &want, 1);
-        float by = change(seed, row, c);
-        bool counts = row < KEYS && c == w.model.accessor.count;
+        float by = change(seed, row, c), now = want + by;
         values[c] += by;
-        k->pushed[b % SLOTS].of[row][c] = counts ? by : by * k->share;
+        bool state = is_state(row, c);
+        *pushed = is_count(row, c) ? by
+                  : stays(row, c)  ? 0
+                                   : (now - (state ? want : there)) * k->fraction;
+        *has = state ? now : now - *pushed;
     }
+    k->known[row] = true;
 }
 
 static void train(struct party *k, uint64_t b, uint64_t seed)
@@ -263,15 +310,14 @@ static void equal_workers(void **state)
 
 // Two workers, each a stretch ahead of its pushes, in any order: a row is what the formulas
 // say at each moment, so nothing is pushed twice, and nothing is lost.
-static void workers_in_any_order(void **state)
+static void any_order(enum rule_kind rule, bool apart)
 {
-    (void)state;
     enum { ROUNDS = 12 };
     static struct party k[2];
     uint64_t at[2] = {0};
-    open_world();
+    open_world_by(rule);
     for (size_t i = 0; i < 2; i++) {
-        open_worker(&k[i], 0.5f, i);
+        open_worker_apart(&k[i], 0.45f, i, apart);
         pull(&k[i], 0);
     }
     for (uint64_t draw = 0; at[0] < ROUNDS || at[1] < ROUNDS; draw++) {
@@ -287,6 +333,28 @@ static void workers_in_any_order(void **state)
     for (size_t i = 0; i < 2; i++)
         close_worker(&k[i]);
     close_world();
+}
+
+static void workers_in_any_order(void **state)
+{
+    (void)state;
+    any_order(RULE_ADAGRAD, false);
+}
+
+// Moments stay with their worker, whoever else pushes.
+static void states_stay(void **state)
+{
+    (void)state;
+    any_order(RULE_ADAM, false);
+}
+
+// Elastic averaging (Zhang, Choromanska & LeCun 2015, equations 5 and 6): each worker has
+// rows of its own.
+static void copies_stay_apart(void **state)
+{
+    (void)state;
+    any_order(RULE_ADAGRAD, true);
+    any_order(RULE_ADAM, true);
 }
 
 // A worker that does a dead one's piece again pushes what is there already: nothing
@@ -341,10 +409,9 @@ static void interrupted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(interrupted),
-        cmocka_unit_test(equal_workers),
-        cmocka_unit_test(workers_in_any_order),
-        cmocka_unit_test(again),
+        cmocka_unit_test(interrupted),          cmocka_unit_test(equal_workers),
+        cmocka_unit_test(workers_in_any_order), cmocka_unit_test(states_stay),
+        cmocka_unit_test(copies_stay_apart),    cmocka_unit_test(again),
     };
     return cmocka_run_group_tests(tests, files_begin, files_end);
 }

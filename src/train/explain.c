@@ -262,7 +262,9 @@ static int explain_window(struct explanation *x, bool *ret_more, struct err *e)
     *ret_more = !dataset_at_end(d);
     int rc = 0;
     for (uint64_t i = 0; i < dataset_size(d) && rc == 0; i++)
-        rc = explain_one(x, d, i, e);
+        rc = o.interrupted != NULL && atomic_load(o.interrupted)
+                 ? err_set(e, TUG_EINTERRUPTED, "interrupted while examples were scored")
+                 : explain_one(x, d, i, e);
     dataset_close(d);
     return rc;
 }

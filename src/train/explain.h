@@ -29,7 +29,8 @@ struct explained {
 };
 
 // Of the options of an evaluation: team, parameters, source, reader, loss, bad lines,
-// eager, hold_places. With `nameless` words are not looked for: columns may be missing.
+// eager, hold_places, interrupted (looked at before each example). With `nameless` words
+// are not looked for: columns may be missing.
 struct explain_options {
     struct evaluation_options data;
     size_t pairs; // of each example, the largest

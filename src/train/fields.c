@@ -1,13 +1,16 @@
-// Counting fields by reading the data once, in windows, with nothing kept.
+// See fields.h. Fields are those of the header, or counted by reading the data once, in
+// windows, with nothing kept.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/fields.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "data/dataset.h"
 #include "data/source.h"
+#include "train/columns.h"
 
 enum { WINDOW_CHUNKS = 32 };
 
@@ -27,7 +30,6 @@ static int count_by_reading(struct team *team, const struct path_list *paths,
                             struct reader *reader, const atomic_bool *interrupted,
                             struct model_options *m, struct err *e)
 {
-    bool headed = reader_has_header(reader);
     uint64_t bad = 0;
     struct source_options s = {.paths = paths->items,
                                .n_paths = paths->n,
@@ -37,7 +39,7 @@ static int count_by_reading(struct team *team, const struct path_list *paths,
         .reader = reader,
         .team = team,
         .resolve = dataset_resolve_nothing,
-        .max_chunks = headed ? 1 : WINDOW_CHUNKS,
+        .max_chunks = WINDOW_CHUNKS,
         .max_bad_lines = UINT64_MAX, // the real reading judges them
         .bad_lines = &bad,
     };
@@ -48,14 +50,14 @@ static int count_by_reading(struct team *team, const struct path_list *paths,
                      "the model %s needs --fields N when it reads standard input, "
                      "because the fields cannot be counted in advance",
                      m->ops->name);
-    for (bool more = true; rc == 0 && more;) {
-        rc = count_window(&o, &m->fields, &more, e);
-        if (headed)
-            break;
+    if (rc == 0 && reader_has_header(reader)) {
+        rc = columns_decide(reader, o.source, e);
+        m->fields = reader_slots(reader);
+    } else {
+        for (bool more = true; rc == 0 && more;)
+            rc = count_window(&o, &m->fields, &more, e);
     }
     source_close(o.source);
-    if (headed)
-        m->fields = reader_slots(reader);
     return rc;
 }
 
@@ -108,6 +110,86 @@ int fields_numbers(const struct schema *s, struct model_options *m, struct err *
     return err_set(e, TUG_EUSAGE,
                    "--data-norm: no column of the data is numbers; name them with "
                    "--numeric (csv), or give slots the type dense (multislot)");
+}
+
+// One "COLUMN=N" of `len` characters. A column may have a '=' in its name.
+static int read_dim(const struct schema *s, const char *text, size_t len, uint32_t fields,
+                    struct model_dim *ret, struct err *e)
+{
+    size_t at = len;
+    while (at > 0 && text[at - 1] != '=')
+        at--;
+    char *end = NULL;
+    bool digit = text[at] >= '0' && text[at] <= '9';
+    unsigned long n = digit ? strtoul(text + at, &end, 10) : 0;
+    if (at < 2 || n < 1 || n > MODEL_MAX_DIM || end != text + len)
+        return err_set(e, TUG_EUSAGE,
+                       "--dims: '%.*s' is not COLUMN=N, where N, the length of the "
+                       "column's vectors, is 1 to %d",
+                       (int)(len < 100 ? len : 100), text, MODEL_MAX_DIM);
+    ret->dim = (uint32_t)n;
+    int rc = reader_schema_find_slot(s, text, at - 1, fields, &ret->field, e);
+    return rc != 0 && e != NULL ? err_wrap(e, "--dims") : rc; // NULL: of a saved run
+}
+
+static int by_field(const void *a, const void *b)
+{
+    const struct model_dim *x = a, *y = b;
+    return x->field < y->field ? -1 : x->field > y->field;
+}
+
+static int read_dims(const struct schema *s, const char *text, struct model_options *m,
+                     struct err *e)
+{
+    const char *item;
+    for (size_t len; reader_next_name(&text, &item, &len); m->n_dims++) {
+        if (m->n_dims == MODEL_MAX_DIMS)
+            return err_set(e, TUG_EUSAGE, "--dims has more than %d columns",
+                           MODEL_MAX_DIMS);
+        struct model_dim *d = &m->dims[m->n_dims];
+        TRY(read_dim(s, item, len, m->fields, d, e));
+        for (uint32_t i = 0; i < m->n_dims; i++)
+            if (m->dims[i].field == d->field)
+                return err_set(e, TUG_EUSAGE,
+                               "--dims: the column of '%.*s' has a length already",
+                               (int)(len < 100 ? len : 100), item);
+    }
+    return 0;
+}
+
+int fields_dims(const struct schema *s, const char *text, struct model_options *m,
+                struct err *e)
+{
+    m->n_dims = 0;
+    if (text == NULL)
+        return 0;
+    if (strnlen(text, FIELDS_DIMS_MAX) == FIELDS_DIMS_MAX)
+        return err_set(e, TUG_EUSAGE, "--dims has %d characters or more",
+                       FIELDS_DIMS_MAX);
+    if (strcmp(s->format, "csv") == 0 && s->columns == 0)
+        return err_set(e, TUG_EUSAGE,
+                       "--dims and --fields cannot be used together with csv: where "
+                       "columns are named, columns say how many fields there are");
+    TRY(read_dims(s, text, m, e));
+    qsort(m->dims, m->n_dims, sizeof(*m->dims), by_field);
+    return 0;
+}
+
+void fields_dims_print(const struct schema *s, const struct model_options *m,
+                       char ret[FIELDS_DIMS_MAX])
+{
+    struct buf b = BUF_INIT(FIELDS_DIMS_MAX);
+    int rc = 0;
+    for (uint32_t i = 0; i < m->n_dims && rc == 0; i++) {
+        rc = buf_add(&b, ",", i > 0);
+        if (rc == 0)
+            rc = reader_schema_slot_name(s, m->dims[i].field, &b);
+        if (rc == 0)
+            rc = buf_printf(&b, "=%u", m->dims[i].dim);
+    }
+    const char *text = rc == 0 ? buf_str(&b) : NULL;
+    snprintf(ret, FIELDS_DIMS_MAX, "%s", text != NULL ? text : "");
+    buf_free(&b);
 }
 
 static uint32_t highest_slot(const struct batch *b)

@@ -1,5 +1,5 @@
-// How many fields a data set has, for models whose rows are as wide: needed before the
-// first row is made.
+// What models are to know of the data's fields before the first row is made: how many there
+// are, which are numbers, which have vectors of another length.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_FIELDS_H
@@ -12,9 +12,9 @@
 #include "model/model.h"
 #include "train/config.h"
 
-// Fills in m->fields for a model that needs it, where it is 0: as the format says (criteo,
-// the header of a csv), or by reading the text once for the highest field (libffm).
-// Standard input cannot be read twice, and asks for --fields.
+// Fills in m->fields for a model that needs it, where it is 0: as the format says
+// (criteo, the header of a csv), or by reading the text once for the highest field
+// (libffm). Standard input cannot be read twice, and asks for --fields.
 int fields_count(struct team *team, const struct path_list *paths,
                  const struct reader_options *options, struct reader *reader,
                  const atomic_bool *interrupted, struct model_options *m, struct err *e);
@@ -22,6 +22,15 @@ int fields_count(struct team *team, const struct path_list *paths,
 // Fills in m->numbers for a model with data_norm: columns of numbers, which only csv and
 // multislot have. TUG_EUSAGE: there is none, or there are too many.
 int fields_numbers(const struct schema *s, struct model_options *m, struct err *e);
+
+// Fills in m->dims of "COLUMN=N,..." (NULL: none), by the names of the data's columns, of
+// which m->fields is the number. TUG_EUSAGE. And as such a text, in the order of fields;
+// "" where there is no memory.
+enum { FIELDS_DIMS_MAX = 16384 };
+int fields_dims(const struct schema *s, const char *text, struct model_options *m,
+                struct err *e);
+void fields_dims_print(const struct schema *s, const struct model_options *m,
+                       char ret[FIELDS_DIMS_MAX]);
 
 // TUG_EDATA naming the first example with a field that the model has no vectors for: a
 // test file can have fields that the training data had not. `s` or `p`, whichever it was

@@ -1,4 +1,4 @@
-// Counting the fields of data.
+// Counting the fields of data; lengths of vectors by the names of columns.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/fields.h"
@@ -54,6 +54,87 @@ static void formats(void **state)
     assert_int_equal(count("libffm", "not there", &fields), TUG_EDATA);
 }
 
+// A csv's columns: c=d is a name, too.
+static int columns(struct schema *s)
+{
+    *s = (struct schema){.format = "csv", .columns = 4};
+    const char *const names[] = {"y", "site", "c=d", "age"};
+    for (size_t i = 0; i < 4; i++)
+        TRY(schema_add(s, i == 0 ? SCHEMA_LABEL : SCHEMA_WORDS, names[i],
+                       strlen(names[i]), NULL));
+    return 0;
+}
+
+static void dims(void **state)
+{
+    (void)state;
+    static struct schema s;
+    struct model_options m = training_model("dcn");
+    char text[FIELDS_DIMS_MAX];
+    assert_int_equal(columns(&s), 0);
+    m.fields = 3;
+    assert_int_equal(fields_dims(&s, "age=16,c=d=04", &m, NULL), 0);
+    assert_int_equal(m.n_dims, 2);
+    assert_true(m.dims[0].field == 1 && m.dims[0].dim == 4);
+    assert_true(m.dims[1].field == 2 && m.dims[1].dim == 16);
+    fields_dims_print(&s, &m, text);
+    assert_string_equal(text, "c=d=4,age=16");
+    assert_int_equal(fields_dims(&s, NULL, &m, NULL), 0);
+    assert_int_equal(m.n_dims, 0);
+    fields_dims_print(&s, &m, text);
+    assert_string_equal(text, "");
+
+    snprintf(s.format, sizeof(s.format), "criteo");
+    m.fields = 39;
+    assert_int_equal(fields_dims(&s, "C26=1,I2=1024", &m, NULL), 0);
+    assert_true(m.dims[0].field == 1 && m.dims[1].field == 38);
+    snprintf(s.format, sizeof(s.format), "libffm");
+    assert_int_equal(fields_dims(&s, "17=2", &m, NULL), 0);
+    assert_true(m.dims[0].field == 17 && m.dims[0].dim == 2);
+}
+
+static void bad_dims(void **state)
+{
+    (void)state;
+    static struct schema s;
+    static const char *const cases[][2] = {
+        {"", "'' is not COLUMN=N"},
+        {"site", "'site' is not COLUMN=N"},
+        {"=4", "'=4' is not COLUMN=N"},
+        {"site=", "'site=' is not COLUMN=N"},
+        {"site=0", "'site=0' is not COLUMN=N"},
+        {"site=-4", "'site=-4' is not COLUMN=N"},
+        {"site=4x", "'site=4x' is not COLUMN=N"},
+        {"site=1025", "is 1 to 1024"},
+        {"site=99999999999999999999", "is 1 to 1024"},
+        {"site=4,", "'' is not COLUMN=N"},
+        {"sit=4", "--dims: there is no feature column 'sit'; did you mean 'site'?"},
+        {"y=4", "no feature column 'y'"},
+        {"site=4,age=3,site=5", "the column of 'site=5' has a length already"},
+    };
+    struct model_options m = training_model("dcn");
+    m.fields = 3;
+    assert_int_equal(columns(&s), 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        assert_int_equal(fields_dims(&s, cases[i][0], &m, &test_err), TUG_EUSAGE);
+        if (strstr(test_err.text, cases[i][1]) == NULL)
+            fail_msg("%s: %s", cases[i][0], test_err.text);
+    }
+    static char text[2 * FIELDS_DIMS_MAX];
+    memset(text, 'x', sizeof(text) - 1);
+    assert_int_equal(fields_dims(&s, text, &m, &test_err), TUG_EUSAGE);
+    snprintf(s.format, sizeof(s.format), "libffm");
+    m.fields = 1000;
+    for (size_t i = 0, at = 0; i <= MODEL_MAX_DIMS; i++)
+        at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%zu=1", i > 0 ? "," : "",
+                               i);
+    assert_int_equal(fields_dims(&s, text, &m, &test_err), TUG_EUSAGE);
+    assert_non_null(strstr(test_err.text, "more than 256 columns"));
+    s = (struct schema){.format = "csv"}; // its header not read, for there was --fields
+    assert_int_equal(fields_dims(&s, "site=4", &m, &test_err), TUG_EUSAGE);
+    assert_non_null(strstr(test_err.text, "--dims and --fields cannot be used together"));
+}
+
 static int count_anew(const char *format, const char *path)
 {
     uint32_t fields = 0;
@@ -73,6 +154,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(formats),
+        cmocka_unit_test(dims),
+        cmocka_unit_test(bad_dims),
         cmocka_unit_test(failing_allocations),
     };
     return cmocka_run_group_tests(tests, files_begin, files_end);

@@ -9,39 +9,13 @@
 #include "base/alloc.h"
 #include "base/printable.h"
 
-enum { NAMES_MAX = 1 << 29 }; // a set of keys takes less than 2^31
-
 static const size_t text_max = (size_t)1 << 40;
 
 void group_table_free(struct group_table *t)
 {
     mem_free(t->line);
-    mem_free(t->names.keys);
-    mem_free(t->names.at);
-    key_set_fini(&t->names.set);
-    buf_free(&t->names.text);
+    key_texts_fini(&t->values);
     *t = (struct group_table){0};
-}
-
-static int grow_names(struct group_names *s, struct err *e)
-{
-    size_t cap = 2 * s->cap + 64;
-    if (cap > NAMES_MAX)
-        return err_set(e, TUG_EUSAGE,
-                       "--by: the columns have more than %zu values: give others", s->n);
-    uint64_t *keys = mem_realloc_array(s->keys, cap, sizeof(*keys));
-    if (keys != NULL)
-        s->keys = keys;
-    size_t *at = mem_realloc_array(s->at, cap, sizeof(*at));
-    if (at != NULL)
-        s->at = at;
-    if (keys == NULL || at == NULL || key_set_reserve(&s->set, cap) != 0)
-        return err_nomem(e, "the values of groups");
-    key_set_clear(&s->set, cap);
-    for (size_t i = 0; i < s->n; i++)
-        *key_set_place(&s->set, s->keys, s->keys[i]) = (uint32_t)i + 1;
-    s->cap = cap;
-    return 0;
 }
 
 // The texts of the groups' columns, as one.
@@ -56,24 +30,23 @@ static int add_text(struct buf *text, const struct groups *g, const char *kept)
         TRY(buf_add(text, kept, strlen(kept)));
         kept += strlen(kept) + 1;
     }
-    return buf_add(text, "", 1);
+    return 0;
 }
 
 int group_table_meet(struct group_table *t, const struct groups *g, uint64_t group,
                      const char *kept, struct err *e)
 {
-    struct group_names *s = &t->names;
-    if (s->n == s->cap)
-        TRY(grow_names(s, e));
-    uint32_t *place = key_set_place(&s->set, s->keys, group);
-    if (*place != 0)
+    struct key_texts *v = &t->values;
+    size_t at = v->text.len;
+    if (key_texts_find(v, group) != 0)
         return 0;
-    size_t at = s->text.len;
-    if (add_text(&s->text, g, kept) != 0)
+    if (v->n == KEY_TEXTS_MAX)
+        return err_set(e, TUG_EUSAGE,
+                       "--by: the columns have more than %d values: give others",
+                       KEY_TEXTS_MAX);
+    if (key_texts_reserve(v) != 0 || add_text(&v->text, g, kept) != 0 ||
+        key_texts_add(v, group, at) != 0)
         return err_nomem(e, "the values of groups");
-    s->keys[s->n] = group;
-    s->at[s->n++] = at;
-    *place = (uint32_t)s->n;
     return 0;
 }
 
@@ -103,8 +76,7 @@ static size_t find_stretches(const struct groups *g, size_t n, struct stretch *r
 
 static const char *value_of(struct group_table *t, uint64_t group)
 {
-    struct group_names *s = &t->names;
-    char *text = s->text.data + s->at[*key_set_place(&s->set, s->keys, group) - 1];
+    char *text = key_texts_at(&t->values, key_texts_find(&t->values, group) - 1);
     printable_make(text);
     return group != GROUP_NONE ? text : "";
 }

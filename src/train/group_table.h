@@ -5,18 +5,8 @@
 #ifndef TUG_TRAIN_GROUP_TABLE_H
 #define TUG_TRAIN_GROUP_TABLE_H
 
-#include "base/buf.h"
-#include "base/key_set.h"
+#include "base/key_texts.h"
 #include "train/groups.h"
-
-// The values of the groups that were met, once each.
-struct group_names {
-    struct key_set set;
-    uint64_t *keys;
-    size_t *at; // of each key: where its text begins
-    size_t n, cap;
-    struct buf text; // each with a NUL behind it
-};
 
 struct group_line {
     const char *value; // of several columns with ',' between; "": they are empty
@@ -27,8 +17,8 @@ struct group_line {
 struct group_table {
     struct group_line *line;
     size_t n;
-    uint64_t groups; // in all
-    struct group_names names;
+    uint64_t groups;         // in all
+    struct key_texts values; // of the groups that were met
 };
 void group_table_free(struct group_table *t);
 

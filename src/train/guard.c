@@ -21,6 +21,24 @@ double guard_known(const struct metrics *m)
     return m->features > 0 ? (double)m->known / (double)m->features : (double)NAN;
 }
 
+static bool is_same(const struct data_file *a, const struct data_file *b)
+{
+    return a->inode != 0 && a->inode == b->inode && a->device == b->device;
+}
+
+void guard_files(const struct data_files *f, size_t trained)
+{
+    for (size_t i = trained; i < f->n; i++)
+        for (size_t k = 0; k < trained; k++)
+            if (is_same(&f->file[i], &f->file[k])) {
+                log_warn("'%s' is in --data, and in --valid or --test too: how good the "
+                         "model is there does not say how good it is on data that it "
+                         "has not seen",
+                         f->file[i].name);
+                return;
+            }
+}
+
 bool guard_training(const struct metrics *last, uint32_t passes, double lr)
 {
     // In a first pass the loss is also that of learning from nothing.

@@ -7,11 +7,15 @@
 
 #include <stdbool.h>
 
+#include "data/paths.h"
 #include "data/reader.h"
 #include "model/metrics.h"
 
 // The share of features that the model knows, 0 to 1; NaN: there are none.
 double guard_known(const struct metrics *m);
+
+// Warns when a file is trained on, as the first `trained` of them are, and tested on too.
+void guard_files(const struct data_files *f, size_t trained);
 
 // After the last of `passes` passes over the training data, of what was seen in it; `lr`:
 // the rate. True: it warned.

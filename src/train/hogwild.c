@@ -55,7 +55,7 @@ void hogwild_step(struct worker *w, const uint64_t *order, size_t n)
         .dense_gradient = w->dense.gradient,
         .rules = w->rules,
         .pass = (float)(r->at.epoch + 1),
-        .stream = &w->stream,
+        .stream = w->stream,
     };
     w->rc = model_step(&w->work, &b, &t);
     w->examples += n;
@@ -139,7 +139,8 @@ static void hogwild_batches(void *run, int rank)
 {
     struct run *r = run;
     struct worker *w = &r->workers[rank];
-    const atomic_bool *interrupted = r->rows->whole_passes && r->config->out != NULL
+    const atomic_bool *interrupted = r->rows->whole_passes &&
+                                             run_saves_when_interrupted(r)
                                          ? NULL
                                          : r->config->interrupted;
     size_t size = micro_batch(r);

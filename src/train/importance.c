@@ -16,9 +16,9 @@ struct measuring {
     struct evaluation_options o;
     const struct dataset *data;
     uint32_t slots;
-    bool *present; // of each slot: some example has a feature there
-    bool *swapped; // of each slot, at the moment
-    struct metrics all;
+    bool *present;                       // of each slot: some example has a feature there
+    bool *swapped;                       // of each slot, at the moment
+    struct metrics all[MODEL_MAX_TASKS]; // of the first label matters
     struct importance *lines;
 };
 
@@ -75,16 +75,16 @@ static int measure(struct measuring *m, uint32_t first, size_t name, struct err 
     struct swap s = {.slots = m->swapped,
                      .partners = shuffle_make(dataset_size(m->data), m->o.seed, first)};
     struct evaluation_options o = m->o;
-    struct metrics got;
+    struct metrics got[MODEL_MAX_TASKS];
     o.swap = &s;
-    TRY(evaluate(&o, &got, e));
+    TRY(evaluate(&o, got, e));
     if (!grow(&to->line, to->n + 1, sizeof(*to->line)))
         return err_nomem(e, "the importance of columns");
     to->line[to->n++] = (struct importance_line){.name = name,
-                                                 .metrics = got,
-                                                 .auc_drop = m->all.auc - got.auc,
-                                                 .loss_rise = got.logloss -
-                                                              m->all.logloss};
+                                                 .metrics = got[0],
+                                                 .auc_drop = m->all[0].auc - got[0].auc,
+                                                 .loss_rise = got[0].logloss -
+                                                              m->all[0].logloss};
     return 0;
 }
 
@@ -170,7 +170,7 @@ static int measure_all(struct measuring *m, const char *columns, struct err *e)
     if (m->present == NULL || m->swapped == NULL)
         return err_nomem(e, "the importance of columns");
     TRY(find_present(m, e));
-    TRY(evaluate(&m->o, &m->all, e));
+    TRY(evaluate(&m->o, m->all, e));
     TRY(columns != NULL ? measure_words(m, columns, e) : measure_each(m, e));
     qsort(m->lines->line, m->lines->n, sizeof(*m->lines->line), compare_lines);
     return 0;
@@ -193,6 +193,6 @@ int importance(const struct evaluation_options *o, const char *columns,
     dataset_close(d);
     mem_free(m.present);
     mem_free(m.swapped);
-    *ret = m.all;
+    memcpy(ret, m.all, o->parameters->model.options.tasks * sizeof(*ret));
     return rc;
 }

@@ -137,7 +137,7 @@ static void count(struct living_steps *s)
     const struct batch *b = &s->batch;
     struct living_steps at = *s; // so that it stays in registers
     for (size_t i = 0, j = 0; i < b->n; i++) {
-        uint32_t click = b->label[i] > 0;
+        uint32_t click = b->label[i * b->labels] > 0; // by the first label
         for (size_t end = b->start[i + 1]; j < end; j++) {
             __builtin_prefetch(&at.places[b->id[j + AHEAD < b->nnz ? j + AHEAD : j]], 1);
             count_key(&at, b->id[j], click, b->slot[j]);
@@ -258,8 +258,8 @@ static void begin(struct living_steps *s, bool again, uint64_t step)
     store_stepper_pin(s->stepper);
 }
 
-// What was noted on the way is brought to its partitions. From here on rows that the batch
-// may have read are used for other keys.
+// What was noted on the way is brought to its partitions. From here on rows that the
+// batch may have read are used for other keys.
 static int end(struct living_steps *s, struct view *v)
 {
     int rc = s->n > 0 ? arrive(s) : 0;
@@ -487,7 +487,8 @@ static void slice(struct living_steps *s, size_t n, struct batch *ret)
     *ret = (struct batch){
         .n = n,
         .nnz = b->start[s->at + n] - from,
-        .label = b->label + s->at,
+        .labels = b->labels,
+        .label = b->label + s->at * b->labels,
         .weight = b->weight != NULL ? b->weight + s->at : NULL,
         .start = s->start,
         .id = b->id + from,

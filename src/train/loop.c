@@ -15,6 +15,7 @@
 #include "train/course.h"
 #include "train/diverged.h"
 #include "train/fields.h"
+#include "train/look.h"
 #include "train/merge.h"
 #include "train/progress.h"
 #include "train/run_rows.h"
@@ -49,24 +50,29 @@ static int begin(struct run *r, struct err *e)
     memset(r->workers, 0, n * sizeof(*r->workers));
     for (size_t i = 0; i < n; i++) {
         r->workers[i].run = r;
-        metrics_stream_clear(&r->workers[i].stream);
+        r->workers[i].stream = metrics_streams(r->model->options.tasks);
+        if (r->workers[i].stream == NULL)
+            return err_nomem(e, "the workers");
         TRY(model_work_open(&r->workers[i].work, r->model, e));
         if (dense_open(&r->workers[i].dense, r->model) != 0)
             return err_nomem(e, "the workers");
         r->workers[i].work.dense = r->workers[i].dense.values;
     }
     r->updater = r->config->deterministic ? &updater_synchronous : &updater_hogwild;
+    TRY(look_open(&r->look, r, e));
     return r->updater->open != NULL ? r->updater->open(r, e) : 0;
 }
 
 static void close_workers(struct run *r)
 {
+    look_close(r->look);
     if (r->updater != NULL && r->updater->close != NULL)
         r->updater->close(r);
     for (int i = 0; r->workers != NULL && i < team_size(r->team); i++) {
         view_free(&r->workers[i].view);
         model_work_close(&r->workers[i].work);
         dense_close(&r->workers[i].dense);
+        mem_free(r->workers[i].stream);
     }
     mem_free(r->workers);
 }
@@ -83,11 +89,13 @@ static void set_rates(struct run *r, double factor)
 
 static struct metrics_stream *streams(struct run *r)
 {
-    static struct metrics_stream all; // large; one run a process prints
-    metrics_stream_clear(&all);
+    static struct metrics_stream all[LABELS_MAX]; // large; one run a process prints
+    uint32_t tasks = r->model->options.tasks;
+    metrics_streams_clear(all, tasks);
     for (int i = 0; i < team_size(r->team); i++)
-        metrics_stream_merge(&all, &r->workers[i].stream);
-    return &all;
+        for (uint32_t k = 0; k < tasks; k++)
+            metrics_stream_merge(&all[k], &r->workers[i].stream[k]);
+    return all;
 }
 
 // Data windows.
@@ -108,10 +116,14 @@ static int load_window(struct run *r, struct position next, struct train_result 
         .max_bad_lines = r->config->max_bad_lines,
         .bad_lines = &r->bad_lines,
         // What validation finds at hand.
-        .keep = !r->streaming && r->config->valid_fraction > 0 ? r->config->group : NULL,
         .keep_option = "--group",
     };
     struct merge merge = {0};
+    const char *group = !r->streaming && r->config->valid_fraction > 0 ? r->config->group
+                                                                       : NULL;
+    o.keep = look_keep(r->look, group);
+    if (group == NULL)
+        o.keep_option = "--dump-fields";
     TRY(merge_begin(&merge, r->config->merge, &o, e));
     double start = clock_seconds();
     dataset_close(r->data);
@@ -155,7 +167,8 @@ static double passes_done(const struct run *r, uint64_t end)
 // The next batch at which somebody wants the team to stop, by count.
 static uint64_t next_stop(const struct run *r, uint64_t end)
 {
-    const uint64_t every[] = {r->config->save_batches, r->config->log_batches};
+    const uint64_t every[] = {r->config->save_batches, r->config->log_batches,
+                              r->look != NULL ? r->config->fetch_batches : 0};
     uint64_t stop = end;
     for (size_t i = 0; i < sizeof(every) / sizeof(*every); i++) {
         if (every[i] == 0)
@@ -233,10 +246,20 @@ static void print_line(struct run *r, uint64_t end)
 {
     enum loss loss = r->config->reader.loss;
     struct metrics_stream *seen = streams(r);
-    struct metrics m = metrics_stream_result(seen, loss), window;
-    bool since = progress_window(r->progress, r->at.epoch, seen, loss, &window);
-    progress_line(r->progress, r->at.epoch, share_of_pass(r, end), r->at.batches, &m,
-                  since ? &window : NULL);
+    struct metrics m[LABELS_MAX], window[LABELS_MAX];
+    for (uint32_t k = 0; k < r->model->options.tasks; k++)
+        m[k] = metrics_stream_result(&seen[k], loss);
+    bool since = progress_window(r->progress, r->at.epoch, seen, loss, window);
+    progress_line(r->progress, r->at.epoch, share_of_pass(r, end), r->at.batches, m,
+                  since ? window : NULL);
+}
+
+static int look(struct run *r, struct err *e)
+{
+    if (r->look == NULL || !run_due(r->at.batches, r->config->fetch_batches))
+        return 0;
+    struct metrics m = metrics_stream_result(streams(r), r->config->reader.loss);
+    return look_now(r->look, r, &m, e);
 }
 
 static int train_window(struct run *r, struct train_result *result, struct err *e)
@@ -254,6 +277,7 @@ static int train_window(struct run *r, struct train_result *result, struct err *
                 ? r->at.batch < end && progress_is_due(r->progress)
                 : run_due(r->at.batches, r->config->log_batches))
             print_line(r, end);
+        TRY(look(r, e));
         if (r->config->out != NULL && run_due(r->at.batches, r->config->save_batches))
             TRY(checkpoint_save(r, false, result, e));
     }
@@ -298,7 +322,7 @@ static int train_pass_streaming(struct run *r, struct train_result *result, stru
 static void clear_streams(struct run *r)
 {
     for (int i = 0; i < team_size(r->team); i++)
-        metrics_stream_clear(&r->workers[i].stream);
+        metrics_streams_clear(r->workers[i].stream, r->model->options.tasks);
 }
 
 static int train_pass(struct run *r, struct train_result *result, struct err *e)

@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/hash.h"
-#include "base/key_set.h"
+#include "base/key_texts.h"
 #include "base/log.h"
 #include "data/dataset.h"
 #include "data/kept.h"
@@ -26,18 +26,11 @@ enum {
 };
 static const char magic[8] = "tugnames";
 
-struct name {
-    uint64_t examples;
-    size_t at; // in the text
-};
-
 struct names {
-    uint64_t *key;
-    struct name *name;
-    size_t n, cap;
+    struct key_texts words; // of keys
+    uint64_t *examples;     // of each
+    size_t cap;             // of these
     uint64_t max, left_out; // words met that there was no room for, each time
-    struct key_set set;
-    struct buf text; // each with a NUL behind it
 };
 
 int named_columns_open(struct named_columns *c, const struct reader *r, struct err *e)
@@ -76,8 +69,8 @@ static struct names *names_new(uint64_t max)
 {
     struct names *n = mem_zalloc(sizeof(*n));
     if (n != NULL) {
-        n->text = BUF_INIT(TEXT_BYTES);
-        n->max = max;
+        n->words = KEY_TEXTS_INIT(TEXT_BYTES);
+        n->max = max < KEY_TEXTS_MAX ? max : KEY_TEXTS_MAX;
     }
     return n;
 }
@@ -86,26 +79,21 @@ void names_close(struct names *n)
 {
     if (n == NULL)
         return;
-    mem_free(n->key);
-    mem_free(n->name);
-    key_set_fini(&n->set);
-    buf_free(&n->text);
+    key_texts_fini(&n->words);
+    mem_free(n->examples);
     mem_free(n);
 }
 
-static int grow(struct names *n, size_t cap)
+static int reserve(struct names *n)
 {
-    uint64_t *key = mem_realloc_array(n->key, cap, sizeof(*key));
-    n->key = key != NULL ? key : n->key;
-    struct name *name = mem_realloc_array(n->name, cap, sizeof(*name));
-    n->name = name != NULL ? name : n->name;
-    if (key == NULL || name == NULL)
+    TRY(key_texts_reserve(&n->words));
+    if (n->cap == n->words.cap)
+        return 0;
+    uint64_t *more = mem_realloc_array(n->examples, n->words.cap, sizeof(*more));
+    if (more == NULL)
         return TUG_ENOMEM;
-    TRY(key_set_reserve(&n->set, cap));
-    key_set_clear(&n->set, cap);
-    for (size_t i = 0; i < n->n; i++)
-        *key_set_place(&n->set, n->key, n->key[i]) = (uint32_t)i + 1;
-    n->cap = cap;
+    n->examples = more;
+    n->cap = n->words.cap;
     return 0;
 }
 
@@ -113,68 +101,84 @@ static int grow(struct names *n, size_t cap)
 static int add(struct names *n, uint64_t key, uint64_t examples, const char *column,
                const char *text, size_t len)
 {
-    struct name name = {examples, n->text.len};
-    if (n->n == n->max || len > NAME_BYTES || n->text.len > TEXT_BYTES - 2 * NAME_BYTES) {
+    struct buf *to = &n->words.text;
+    size_t at = to->len;
+    if (n->words.n == n->max || len > NAME_BYTES || at > TEXT_BYTES - 2 * NAME_BYTES) {
         n->left_out++;
         return 0;
     }
-    if (n->n == n->cap)
-        TRY(grow(n, 2 * n->cap + 64));
-    TRY(buf_printf(&n->text, "%s%s%.*s", column, column[0] != '\0' && len > 0 ? "=" : "",
+    TRY(reserve(n));
+    TRY(buf_printf(to, "%s%s%.*s", column, column[0] != '\0' && len > 0 ? "=" : "",
                    (int)len, text));
-    TRY(buf_add(&n->text, "", 1));
-    n->key[n->n] = key;
-    n->name[n->n] = name;
-    *key_set_place(&n->set, n->key, key) = (uint32_t)++n->n;
+    TRY(key_texts_add(&n->words, key, at));
+    n->examples[n->words.n - 1] = examples;
     return 0;
-}
-
-static uint32_t find(const struct names *n, uint64_t key)
-{
-    return n->n > 0 ? *key_set_place(&n->set, n->key, key) : 0;
 }
 
 const char *names_find(const struct names *n, uint64_t key, uint64_t *ret_examples)
 {
-    uint32_t i = n != NULL ? find(n, key) : 0;
+    size_t i = n != NULL ? key_texts_find(&n->words, key) : 0;
     if (i == 0)
         return NULL;
-    *ret_examples = n->name[i - 1].examples;
-    return n->text.data + n->name[i - 1].at;
+    *ret_examples = n->examples[i - 1];
+    return key_texts_at(&n->words, i - 1);
 }
 
 // Reading.
 
-// Places of a slot of numbers have no words in the data.
+// Places of a slot of numbers are no words of the data: every example has them all.
+static int add_places(struct names *n, const struct reader *r, uint32_t slot,
+                      const char *column)
+{
+    struct reader_word w;
+    struct err none;
+    char place[24];
+    for (unsigned long i = 0; n->words.n < n->max; i++) {
+        int len = snprintf(place, sizeof(place), "%lu", i);
+        if (reader_word(r, slot, place, (size_t)len, &w, &none) != 0 || !w.number ||
+            w.len == 0)
+            break;
+        if (key_texts_find(&n->words, w.key) == 0)
+            TRY(add(n, w.key, 0, column, w.text, w.len));
+    }
+    return 0;
+}
+
 static int read_text(struct names *n, const struct reader *r, uint32_t slot,
                      const char *column, const char *text)
 {
     struct reader_word w;
     while (reader_next_word(r, slot, &text, &w)) {
-        uint32_t i = find(n, w.key);
+        size_t i = key_texts_find(&n->words, w.key);
         if (w.number && w.len > 0)
-            continue;
+            continue; // a number, which says no place
         if (w.len > WORD_MAX)
             n->left_out++;
         else if (i != 0)
-            n->name[i - 1].examples++;
+            n->examples[i - 1]++;
         else
             TRY(add(n, w.key, 1, column, w.text, w.len));
     }
     return 0;
 }
 
+// The next name of the list, and *at behind it.
+static void next_column(const char **at, char name[WORD_MAX])
+{
+    size_t len = strcspn(*at, ",");
+    snprintf(name, WORD_MAX, "%.*s", (int)len, *at);
+    *at += len + ((*at)[len] == ',');
+}
+
 static int read_window(struct names *n, const struct named_columns *c,
                        const struct reader *r, const struct dataset *d)
 {
+    char name[WORD_MAX];
     for (uint64_t i = 0; i < dataset_size(d); i++) {
         const char *text = dataset_kept(d, i), *column = c->list.data;
-        char name[WORD_MAX];
         for (size_t k = 0; k < c->n; k++, text += strlen(text) + 1) {
-            size_t len = strcspn(column, ",");
-            snprintf(name, sizeof(name), "%.*s", (int)len, column);
+            next_column(&column, name);
             TRY(read_text(n, r, c->slot[k], name, text));
-            column += len + (column[len] == ',');
         }
     }
     return 0;
@@ -183,7 +187,15 @@ static int read_window(struct names *n, const struct named_columns *c,
 static int read_all(struct names *n, const struct named_columns *c,
                     const struct names_options *o, struct err *e)
 {
-    uint64_t bad = 0;
+    uint64_t bad = 0, examples = 0;
+    char name[WORD_MAX];
+    const char *column = c->list.data;
+    for (size_t k = 0; k < c->n; k++) {
+        next_column(&column, name);
+        if (add_places(n, o->reader, c->slot[k], name) != 0)
+            return err_nomem(e, "the words of the data");
+    }
+    size_t places = n->words.n;
     struct dataset_options options = {.source = o->source,
                                       .reader = o->reader,
                                       .team = o->team,
@@ -197,6 +209,7 @@ static int read_all(struct names *n, const struct named_columns *c,
         struct dataset *d = NULL;
         TRY(dataset_load(&d, &options, e));
         more = !dataset_at_end(d);
+        examples += dataset_size(d);
         int rc = read_window(n, c, o->reader, d);
         dataset_close(d);
         if (rc != 0)
@@ -204,6 +217,8 @@ static int read_all(struct names *n, const struct named_columns *c,
         if (o->interrupted != NULL && atomic_load(o->interrupted))
             return err_set(e, TUG_EINTERRUPTED, "interrupted while words were read");
     }
+    for (size_t i = 0; i < places; i++)
+        n->examples[i] = examples;
     return 0;
 }
 
@@ -252,12 +267,12 @@ static int put(struct output *o, const void *bytes, size_t n, struct err *e)
 
 static int write_all(const struct names *n, struct output *o, struct err *e)
 {
-    uint64_t count = n->n;
+    uint64_t count = n->words.n;
     TRY(put(o, magic, sizeof(magic), e));
     TRY(put(o, &count, sizeof(count), e));
-    for (size_t i = 0; i < n->n; i++) {
-        const char *text = n->text.data + n->name[i].at;
-        struct record r = {n->key[i], n->name[i].examples, strlen(text)};
+    for (size_t i = 0; i < n->words.n; i++) {
+        const char *text = key_texts_at(&n->words, i);
+        struct record r = {n->words.key[i], n->examples[i], strlen(text)};
         TRY(put(o, &r, sizeof(r), e));
         TRY(put(o, text, r.len, e));
     }
@@ -310,7 +325,7 @@ static int parse(struct names *n, const struct buf *b, const char *path, struct 
     for (uint64_t i = 0; i < count; i++) {
         struct record r;
         if (!take(&at, end, &r, sizeof(r)) || r.len > NAME_BYTES ||
-            !take(&at, end, NULL, r.len) || find(n, r.key) != 0)
+            !take(&at, end, NULL, r.len) || key_texts_find(&n->words, r.key) != 0)
             return damaged(path, e);
         if (add(n, r.key, r.examples, "", at - r.len, r.len) != 0)
             return err_nomem(e, "the words of a save");
@@ -326,7 +341,7 @@ int names_load(struct names **ret, const char *dir, struct err *e)
     TRY(file_join(path, dir, SAVE_NAMES, e));
     if (!file_exists(path))
         return 0;
-    struct names *n = names_new(UINT32_MAX / 2);
+    struct names *n = names_new(KEY_TEXTS_MAX);
     int rc = n != NULL ? file_read(path, &b, e) : err_nomem(e, "the words of a save");
     if (rc == 0)
         rc = parse(n, &b, path, e);

@@ -12,42 +12,65 @@
 #include "base/log.h"
 #include "base/terminal.h"
 
+enum { LABEL_TEXT = 32, PART_BYTES = LABELS_MAX * 128 };
+
 struct progress {
     uint32_t epochs;
     bool by_batches;
     bool terminal; // draw over one line
+    const struct train_listener *listener;
     uint64_t start_ns, next_ns;
     uint64_t last_ns, last_examples; // of the line before: for the rate
     uint32_t last_epoch;
     double share_at_start;
     unsigned calls;
-    // With by_batches: the stream of pass `before_epoch` at the line before, and since then.
+    // With by_batches: the streams of pass `before_epoch` at the line before, one a
+    // label, and of one since then.
     struct metrics_stream *before, *since;
     uint32_t before_epoch;
+    uint32_t labels;
+    bool warned;                       // of labels that no example has
+    char name[LABELS_MAX][LABEL_TEXT]; // of several, with a blank behind it; else ""
 };
 
 enum { TERMINAL_NS = 200000000, PLAIN_NS = 1000000000 };
 
+static int set_labels(struct progress *p, uint32_t n)
+{
+    p->labels = n;
+    mem_free(p->before);
+    p->before = p->by_batches ? metrics_streams(n + 1) : NULL;
+    if (p->by_batches && p->before == NULL)
+        return TUG_ENOMEM;
+    p->since = p->before + n;
+    return 0;
+}
+
+int progress_name_labels(struct progress *p, const struct schema *s, struct err *e)
+{
+    uint32_t n = schema_labels(s);
+    for (uint32_t i = 0; i < n && n > 1; i++)
+        snprintf(p->name[i], LABEL_TEXT, "%.30s ", schema_label(s, i));
+    return set_labels(p, n) == 0 ? 0 : err_nomem(e, "progress lines");
+}
+
 int progress_open(struct progress **ret, uint32_t epochs, uint64_t log_batches,
-                  struct err *e)
+                  const struct train_listener *listener, struct err *e)
 {
     struct progress *p = mem_zalloc(sizeof(*p));
     if (p == NULL)
         return err_nomem(e, "progress lines");
-    p->before = log_batches != 0 ? mem_zalloc(2 * sizeof(*p->before)) : NULL;
-    if (log_batches != 0 && p->before == NULL) {
+    p->epochs = epochs;
+    p->by_batches = log_batches != 0;
+    if (set_labels(p, 1) != 0) {
         mem_free(p);
         return err_nomem(e, "progress lines");
     }
-    if (p->before != NULL) {
-        p->since = p->before + 1;
-        metrics_stream_clear(p->before);
-    }
-    p->epochs = epochs;
-    p->by_batches = log_batches != 0;
-    p->terminal = !p->by_batches && log_shows(LOG_INFO) && terminal_can_draw();
+    p->listener = listener;
+    p->terminal = listener == NULL && !p->by_batches && log_shows(LOG_INFO) &&
+                  terminal_can_draw();
     p->start_ns = p->last_ns = clock_ns();
-    p->next_ns = p->start_ns + (p->terminal ? TERMINAL_NS : PLAIN_NS);
+    p->next_ns = p->start_ns + (p->terminal || listener != NULL ? TERMINAL_NS : PLAIN_NS);
     p->share_at_start = -1;
     *ret = p;
     return 0;
@@ -76,17 +99,21 @@ bool progress_is_due(const struct progress *p)
     return clock_ns() >= p->next_ns;
 }
 
-// "  loss 0.51000  auc 0.70000", after `prefix`; without what there is none of: squared
-// losses have no AUC.
-static void format_metrics(char *to, size_t size, const char *prefix,
-                           const struct metrics *m)
+// "  loss 0.51000  auc 0.70000" of each label, after `prefix`; without what there is none
+// of: squared losses have no AUC.
+static void format_metrics(const struct progress *p, char to[PART_BYTES],
+                           const char *prefix, const struct metrics *m)
 {
-    int n = 0;
+    size_t n = 0;
     *to = 0;
-    if (isfinite(m->logloss))
-        n = snprintf(to, size, "  %sloss %.5f", prefix, m->logloss);
-    if (isfinite(m->auc) && n >= 0 && (size_t)n < size)
-        snprintf(to + n, size - (size_t)n, "  %sauc %.5f", prefix, m->auc);
+    for (uint32_t i = 0; i < p->labels; i++) {
+        if (isfinite(m[i].logloss))
+            n += (size_t)snprintf(to + n, PART_BYTES - n, "  %s%sloss %.5f", prefix,
+                                  p->name[i], m[i].logloss);
+        if (isfinite(m[i].auc))
+            n += (size_t)snprintf(to + n, PART_BYTES - n, "  %s%sauc %.5f", prefix,
+                                  p->name[i], m[i].auc);
+    }
 }
 
 // "12 s", "3 min", "2 h 05 min"
@@ -120,27 +147,30 @@ bool progress_window(struct progress *p, uint32_t epoch,
     if (p->before == NULL)
         return false;
     if (epoch != p->before_epoch || stream->examples < p->before->examples)
-        metrics_stream_clear(p->before);
-    metrics_stream_since(p->since, stream, p->before);
-    *ret = metrics_stream_result(p->since, loss);
-    *p->before = *stream;
+        metrics_streams_clear(p->before, p->labels);
+    for (uint32_t i = 0; i < p->labels; i++) {
+        metrics_stream_since(p->since, &stream[i], &p->before[i]);
+        ret[i] = metrics_stream_result(p->since, loss);
+        p->before[i] = stream[i];
+    }
     p->before_epoch = epoch;
     return true;
 }
 
 // What a line consists of, from left to right.
-enum { PASS, BATCH, METRICS, WINDOW, RATE, LEFT, PARTS, LINE_BYTES = PARTS * 64 };
+enum { PASS, BATCH, METRICS, WINDOW, RATE, LEFT, PARTS, LINE_BYTES = PARTS * PART_BYTES };
 
-static void format_pass(char to[64], uint32_t pass, uint32_t passes, double share)
+static void format_pass(char to[PART_BYTES], uint32_t pass, uint32_t passes, double share)
 {
-    int n = snprintf(to, 64, "pass %u/%u", pass, passes);
+    int n = snprintf(to, PART_BYTES, "pass %u/%u", pass, passes);
     if (share >= 0)
-        snprintf(to + n, 64 - (size_t)n, " %3.0f %%", share * 100);
+        snprintf(to + n, PART_BYTES - (size_t)n, " %3.0f %%", share * 100);
 }
 
 // Puts parts together until `columns` are full: where there is little room, those that
 // matter less are left out, first the number of the batch.
-static void join_parts(char part[PARTS][64], char line[LINE_BYTES], size_t columns)
+static void join_parts(char part[PARTS][PART_BYTES], char line[LINE_BYTES],
+                       size_t columns)
 {
     static const int least_first[] = {BATCH, WINDOW, RATE, METRICS, LEFT};
     size_t len = 0;
@@ -154,22 +184,40 @@ static void join_parts(char part[PARTS][64], char line[LINE_BYTES], size_t colum
              part[WINDOW], part[RATE], part[LEFT]);
 }
 
+static void tell(struct progress *p, uint32_t epoch, double share,
+                 const struct metrics *m, bool done, const struct metrics *valid)
+{
+    struct train_news n = {.pass = epoch + 1,
+                           .passes = p->epochs,
+                           .share = share,
+                           .done = done,
+                           .labels = p->labels,
+                           .metrics = m,
+                           .valid = valid};
+    p->listener->hear(p->listener->ctx, &n);
+    p->next_ns = clock_ns() + TERMINAL_NS;
+}
+
 void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t batches,
                    const struct metrics *m, const struct metrics *window)
 {
+    if (p->listener != NULL) {
+        tell(p, epoch, share, m, false, NULL);
+        return;
+    }
     uint64_t now = clock_ns();
     if (epoch != p->last_epoch || m->examples < p->last_examples)
         p->last_examples = 0;
     double seconds = (double)(now - p->last_ns) * 1e-9;
     double rate = seconds > 0 ? (double)(m->examples - p->last_examples) / seconds : 0;
-    char part[PARTS][64], line[LINE_BYTES];
+    char part[PARTS][PART_BYTES], line[LINE_BYTES];
     format_pass(part[PASS], epoch + 1, p->epochs, share);
     snprintf(part[BATCH], sizeof(part[BATCH]), "  batch %llu",
              (unsigned long long)batches);
-    format_metrics(part[METRICS], sizeof(part[METRICS]), "", m);
+    format_metrics(p, part[METRICS], "", m);
     part[WINDOW][0] = '\0';
     if (window != NULL)
-        format_metrics(part[WINDOW], sizeof(part[WINDOW]), "window ", window);
+        format_metrics(p, part[WINDOW], "window ", window);
     snprintf(part[RATE], sizeof(part[RATE]), "  %.0f k examples/s", rate / 1000);
     part[LEFT][0] = '\0';
     if (share >= 0)
@@ -190,14 +238,31 @@ void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t ba
     p->next_ns = now + (p->terminal ? TERMINAL_NS : pause);
 }
 
+// Where the column of a label is empty throughout, in the wrong file perhaps, training ends well.
+static void warn_of_missing_labels(struct progress *p, const struct metrics *m)
+{
+    for (uint32_t i = 0; i < p->labels && p->labels > 1 && !p->warned; i++)
+        if (m[i].examples == 0)
+            log_warn(
+                "no example of this pass has the label '%.*s': what the model predicts "
+                "of it means nothing",
+                (int)strlen(p->name[i]) - 1, p->name[i]);
+    p->warned = true;
+}
+
 void progress_pass(struct progress *p, uint32_t epoch, const struct metrics *m,
                    const struct metrics *valid)
 {
-    char training[96], validation[96] = "";
-    format_metrics(training, sizeof(training), "", m);
+    char training[PART_BYTES], validation[PART_BYTES] = "";
+    if (p->listener != NULL) {
+        tell(p, epoch, 1, m, true, valid);
+        return;
+    }
+    format_metrics(p, training, "", m);
     if (valid != NULL)
-        format_metrics(validation, sizeof(validation), "valid ", valid);
+        format_metrics(p, validation, "valid ", valid);
     log_info("pass %u/%u done%s%s", epoch + 1, p->epochs, training, validation);
+    warn_of_missing_labels(p, m);
     p->last_ns = clock_ns();
     p->last_examples = 0;
 }

@@ -10,13 +10,19 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "data/schema.h"
 #include "model/metrics.h"
+#include "train/config.h"
 
 struct progress;
 
 // log_batches != 0: plain lines only, asked for by the trainer; 0: by the clock.
+// `listener` (NULL: nobody) hears what is else printed.
 int progress_open(struct progress **ret, uint32_t epochs, uint64_t log_batches,
-                  struct err *e);
+                  const struct train_listener *listener, struct err *e);
+// From here on metrics are those of each of the schema's labels, one behind the other:
+// lines have their names. Before, there is one label. TUG_ENOMEM.
+int progress_name_labels(struct progress *p, const struct schema *s, struct err *e);
 void progress_close(struct progress *p); // NULL is fine; ends a line that is being drawn
 
 // Called by one thread after each batch: the team should stop so that a line can be
@@ -26,15 +32,14 @@ bool progress_wants_a_stop(struct progress *p, const atomic_bool *interrupted);
 // Whether the clock says that a line is due.
 bool progress_is_due(const struct progress *p);
 
-// With log_batches: what the examples since the call before say, of the stream of the pass
-// so far. False: there are no such lines.
+// With log_batches: what the examples since the call before say, of the stream of the
+// pass so far. False: there are no such lines.
 bool progress_window(struct progress *p, uint32_t epoch,
                      const struct metrics_stream *stream, enum loss loss,
                      struct metrics *ret);
 
-// Prints a line about the pass so far. `share` of the pass is done (0..1;
-// negative: not known). `window`: likewise of the examples since the line before; NULL: not
-// known.
+// Prints a line about the pass so far. `share` of the pass is done (0..1; negative: not
+// known). `window`: likewise of the examples since the line before; NULL: not known.
 void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t batches,
                    const struct metrics *m, const struct metrics *window);
 

@@ -7,10 +7,10 @@
 
 #include "base/below.h"
 #include "base/clock.h"
-#include "base/hash.h"
 #include "cluster/node.h"
 #include "rule/rule.h"
 #include "train/lifecycle.h"
+#include "train/run_options.h"
 
 enum { READY_SECONDS = 120 };
 
@@ -162,6 +162,27 @@ int remote_data_known(struct remote *r, const atomic_bool *interrupted,
     }
 }
 
+struct agreement {
+    const struct train_config *config;
+    struct err *e;
+    int rc;
+};
+
+static void compare_options(void *ctx, const union wire_any *m)
+{
+    struct agreement *a = ctx;
+    struct wire_text told = m->data_is.options;
+    a->rc = run_options_agree(a->config, told.n > 0 ? told.data : "", told.n, a->e);
+}
+
+int remote_agree(struct remote *r, const struct train_config *c, struct err *e)
+{
+    struct agreement a = {.config = c, .e = e};
+    struct msg_data_wanted m = {.files = 0};
+    TRY(client_ask(r->client, MSG_DATA_WANTED, &m, compare_options, &a, e));
+    return a.rc;
+}
+
 int remote_step(struct remote *r, uint64_t batches, struct err *e)
 {
     client_ts ts = client_step(r->client, batches, NULL, e);
@@ -203,43 +224,4 @@ uint64_t remote_piece_bytes(uint64_t text_bytes)
     uint64_t bytes = text_bytes / PIECES;
     bytes = (bytes + step - 1) / step * step;
     return bytes < least ? least : bytes > most ? most : bytes;
-}
-
-uint64_t remote_options_hash(const struct train_config *c)
-{
-    const struct model_options *m = &c->model;
-    const struct rule_params *rules[] = {&m->linear, &m->latent, &m->dense};
-    char hidden[MODEL_HIDDEN_TEXT_MAX];
-    model_hidden_print(m->hidden, hidden);
-    const struct train_cluster *k = c->cluster;
-    struct buf b = BUF_INIT(1 << 16);
-    int rc = buf_printf(&b, "%s %s %u %u %llu %d %a %u %u %d %d %u %d %d %a %a %a",
-                        c->reader.format, m->ops->name, m->dim, m->fields,
-                        (unsigned long long)m->seed, m->normalize, (double)m->init,
-                        c->epochs, c->batch, c->deterministic, k->mode, k->staleness,
-                        c->reduce_mean, c->schedule.kind, c->schedule.a, c->schedule.b,
-                        c->valid_fraction);
-    if (rc == 0)
-        rc = buf_printf(&b, " %s %u %a %d %d %d %u %u %d", hidden, m->cross,
-                        (double)m->dropout, m->batch_norm, m->data_norm, m->pooling_mean,
-                        k->in_flight, k->dense_staleness, k->dense_bounded);
-    for (size_t i = 0; i < 3 && rc == 0; i++)
-        rc = buf_printf(&b, " %d %u %a %a %a %a %a %a %a %a", rules[i]->kind,
-                        rules[i]->block, (double)rules[i]->lr, (double)rules[i]->l1,
-                        (double)rules[i]->l2, (double)rules[i]->prior,
-                        (double)rules[i]->n0, (double)rules[i]->beta,
-                        (double)rules[i]->beta1, (double)rules[i]->beta2);
-    if (rc == 0)
-        rc = buf_printf(&b, " %u %d %d", k->geo, k->together, k->rules);
-    if (rc == 0 && k->shuffle)
-        rc = buf_printf(&b, " shuffle %s", k->shuffle_by != NULL ? k->shuffle_by : "");
-    if (rc == 0 && c->table != NULL)
-        rc = table_config_print(c->table, &b);
-    const struct reader_options *o = &c->reader;
-    const char *texts[] = {o->lists, o->missing, o->columns, o->cross_columns};
-    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts) && rc == 0; i++)
-        rc = buf_printf(&b, " %s", texts[i] != NULL ? texts[i] : "-");
-    uint64_t hash = rc == 0 ? hash_bytes(b.data, b.len, 0) : 0;
-    buf_free(&b);
-    return hash;
 }

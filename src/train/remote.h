@@ -10,6 +10,7 @@
 //   half-async   likewise, and the threads of a worker compute each batch together
 //   geo          likewise, and a worker trains on its own copy of the rows for a stretch of
 //                batches, and pushes the average's part of what it changed
+//   elastic      likewise, and keeps its copy, which is drawn towards the servers' rows
 //   sync         every worker holds all examples and computes its share of every batch;
 //                a batch's gradients have the same bits whoever computes them
 //
@@ -57,6 +58,9 @@ struct remote_data {
 
 // Asks again and again until it is told (for a worker) or known (for the driver).
 int remote_data_told(struct remote *r, struct remote_data *ret, struct err *e);
+// Whether this worker has the options of the run, once the driver has told them:
+// TUG_EUSAGE naming those that differ.
+int remote_agree(struct remote *r, const struct train_config *c, struct err *e);
 int remote_data_known(struct remote *r, const atomic_bool *interrupted,
                       struct remote_data *ret, struct err *e);
 
@@ -77,15 +81,14 @@ bool remote_steps(const struct train_config *c);
 // Bytes of a piece: the same for all workers of a run, and of one that goes on from it.
 uint64_t remote_piece_bytes(uint64_t text_bytes);
 
-// Hash of all that the result of a run depends on, but for paths.
-uint64_t remote_options_hash(const struct train_config *c);
-
 // A worker.
 
 enum {
     REMOTE_SLOTS = TRAIN_MAX_IN_FLIGHT,
     REMOTE_INDEX_BITS = 40, // of a piece in a file; msg_push.id_piece has the file above
 };
+
+struct remote_score;
 
 struct held_piece {
     uint32_t file;
@@ -108,8 +111,8 @@ struct share {
 
 // What one of the threads has that compute a batch.
 struct remote_thread {
-    struct model_work work; // of the packed model
-    struct metrics_stream stream;
+    struct model_work work;        // of the packed model
+    struct metrics_stream *stream; // of each label
     struct dense dense;
     float *sums; // by gradients: of its examples; the first one's are the batch's
     size_t cap;  // floats of it
@@ -125,6 +128,7 @@ struct remote_worker {
     struct remote remote;
     struct model model;
     struct exchange_keys keys;
+    struct exchange_local local; // geo, elastic
     struct exchange slots[REMOTE_SLOTS];
     struct remote_thread *threads; // one, or where a batch is theirs the team's
     int n_threads;
@@ -151,6 +155,8 @@ struct remote_worker {
     struct share share;
     struct msg_view view; // the newest division that came
 
+    struct remote_score *score; // NULL: the driver scores
+
     double read_seconds;
     double wait_seconds; // for rows and acknowledgements
     uint64_t waited_ns;  // of the client's, until the last report
@@ -173,6 +179,15 @@ int remote_train_share(struct remote_worker *w, const struct msg_leased *l,
 
 int remote_threads_open(struct remote_worker *w, struct err *e);
 void remote_threads_close(struct remote_worker *w);
+
+// Scoring pieces of --valid and --test, when the workers do: remote_score.c.
+int remote_score_open(struct remote_worker *w, struct err *e);
+void remote_score_close(struct remote_worker *w);
+const struct pieces *remote_score_pieces(const struct remote_worker *w, bool test);
+// Whether a leased file is one of theirs; and scores a leased piece of it.
+bool remote_score_has(const struct remote_worker *w, uint32_t file);
+int remote_score_piece(struct remote_worker *w, const struct msg_leased *l,
+                       struct err *e);
 
 // Room for so many examples in w->order.
 int remote_reserve_order(struct remote_worker *w, size_t n, struct err *e);

@@ -24,7 +24,9 @@ int remote_threads_open(struct remote_worker *w, struct err *e)
     w->n_threads = n;
     for (int i = 0; i < n; i++) {
         struct remote_thread *t = &w->threads[i];
-        metrics_stream_clear(&t->stream);
+        t->stream = metrics_streams(w->model.options.tasks);
+        if (t->stream == NULL)
+            return err_nomem(e, "the threads of a worker");
         if (dense_open(&t->dense, &w->model) != 0)
             return err_nomem(e, "dense parameters");
         TRY(model_work_open(&t->work, &w->slots[0].model, e));
@@ -37,6 +39,7 @@ void remote_threads_close(struct remote_worker *w)
     for (int i = 0; i < w->n_threads; i++) {
         model_work_close(&w->threads[i].work);
         dense_close(&w->threads[i].dense);
+        mem_free(w->threads[i].stream);
         if (i > 0)
             mem_free(w->threads[i].sums);
     }
@@ -71,7 +74,7 @@ int remote_gradients(const struct remote_worker *w, struct remote_thread *t,
 {
     struct model_training training = {
         .loss = w->config->reader.loss,
-        .stream = &t->stream,
+        .stream = t->stream,
         .dense_gradient = dense,
         .batch = w->config->batch,
     };
@@ -116,7 +119,7 @@ static int thread_gradients(struct job *j, struct remote_thread *t, int rank)
     struct model_batch part;
     exchange_clear(x, t->sums, dense);
     for (size_t i = part_begin(w, rank, n, at_once); i < end; i += part.n) {
-        float err[MODEL_AT_ONCE_MAX];
+        float err[MODEL_AT_ONCE_MAX * MODEL_MAX_TASKS];
         part = model_part(&j->batch, i, at_once);
         TRY(remote_gradients(w, t, x, &part, err, dense));
         exchange_add(x, t->sums, i, part.n, t->work.gradients);
@@ -160,7 +163,7 @@ static int step_unit(struct job *j, struct remote_thread *t, int rank, size_t fi
             .batch = w->config->batch,
             .rules = w->rules,
             .pass = (float)j->pass,
-            .stream = &t->stream,
+            .stream = t->stream,
         };
         size_t most = model_has_layers(m) ? remote_at_once(w) : n, left = first + n - i;
         part = model_part(&j->batch, i, left < most ? left : most);

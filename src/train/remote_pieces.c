@@ -1,4 +1,4 @@
-// A worker's passes by pieces (async, half-async, geo, ssp): batches of a piece are
+// A worker's passes by pieces (all modes but sync): batches of a piece are
 // pulled ahead, computed and pushed without waiting for each other. In geo what is pulled
 // and pushed at a time is a stretch of batches; it ends with its piece.
 //
@@ -148,19 +148,21 @@ static int pass_clock(struct remote_worker *w, struct batches *s, uint64_t batch
 }
 
 // In geo the rows become the average of what the workers make of them: those that are
-// there when the rows are asked for, and have something to train on.
-static float share_of(const struct remote_worker *w, const struct msg_leased *l)
+// there when the rows are asked for, and have something to train on. In elastic mode they
+// go a fraction of the way there.
+static float fraction_of(const struct remote_worker *w, const struct msg_leased *l)
 {
     const struct roster *r = member_roster(client_member(w->remote.client));
     uint64_t workers = 0,
              left = l->pieces > l->pieces_done ? l->pieces - l->pieces_done : 1;
-    if (w->config->cluster->geo == 0)
+    const struct train_cluster *k = w->config->cluster;
+    if (k->geo == 0)
         return 1;
     for (uint32_t i = 0; i < r->n_nodes; i++)
         workers += r->nodes[i].role == WIRE_WORKER && r->nodes[i].alive;
     if (l->pieces != 0 && left < workers)
         workers = left; // the others have nothing to train on
-    return 1 / (float)(workers > 0 ? workers : 1);
+    return (k->elastic > 0 ? k->elastic : 1) / (float)(workers > 0 ? workers : 1);
 }
 
 static int begin_batch(struct remote_worker *w, struct batches *s, uint64_t b,
@@ -171,7 +173,7 @@ static int begin_batch(struct remote_worker *w, struct batches *s, uint64_t b,
         TRY(finish_batch(w, s, b - s->window, e));
     size_t n = order_take(&s->order, &s->hand, b * s->size, s->size, w->order);
     struct exchange *before = b > 0 && s->window > 1 ? slot_of(w, b - 1) : NULL;
-    x->share = share_of(w, s->lease);
+    x->fraction = fraction_of(w, s->lease);
     TRY(exchange_take(x, s->data, w->order, n, before, e));
     if (view_draw(&x->view, &w->model, s->lease->pass << 32 ^ piece_id(s->lease),
                   w->order, n) != 0)
@@ -267,8 +269,8 @@ static uint64_t size_of(const struct train_config *c, uint64_t examples)
 
 static double passes_done(const struct msg_leased *l)
 {
-    double share = l->pieces > 0 ? (double)l->pieces_done / (double)l->pieces : 0;
-    return (double)(l->pass - 1) + (share < 1 ? share : 1);
+    double done = l->pieces > 0 ? (double)l->pieces_done / (double)l->pieces : 0;
+    return (double)(l->pass - 1) + (done < 1 ? done : 1);
 }
 
 static int deal_piece_of(struct remote_worker *w, const struct msg_leased *l,

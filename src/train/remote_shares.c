@@ -136,7 +136,7 @@ static int gradients(struct share *s, struct exchange *x, uint32_t first, uint32
     exchange_begin(x, first, n);
     for (uint32_t m = 0; m < n; m++)
         for (; i < ends[m]; i += part.n) {
-            float err[MODEL_AT_ONCE_MAX];
+            float err[MODEL_AT_ONCE_MAX * MODEL_MAX_TASKS];
             size_t left = ends[m] - i, most = remote_at_once(w);
             part = model_part(&b, i, left < most ? left : most);
             float *dense = exchange_dense_micro(x, (uint8_t)(first + m));

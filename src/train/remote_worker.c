@@ -20,14 +20,17 @@ static const double lease_pause_seconds = 0.01;
 int remote_report(struct remote_worker *w, struct msg_piece_done *m, struct err *e)
 {
     struct buf b = BUF_INIT(WIRE_BYTES_MAX);
-    struct metrics_stream *all = &w->threads[0].stream;
+    struct metrics_stream *all = w->threads[0].stream;
+    uint32_t labels = w->model.options.tasks;
     for (int i = 1; i < w->n_threads; i++) {
-        metrics_stream_merge(all, &w->threads[i].stream);
-        metrics_stream_clear(&w->threads[i].stream);
+        for (uint32_t k = 0; k < labels; k++)
+            metrics_stream_merge(&all[k], &w->threads[i].stream[k]);
+        metrics_streams_clear(w->threads[i].stream, labels);
     }
     uint64_t waited = client_stats(w->remote.client).waited_ns;
     struct report r = {
         .stream = all,
+        .labels = labels,
         .read_seconds = w->read_seconds,
         .wait_seconds = w->wait_seconds + (double)(waited - w->waited_ns) * 1e-9,
         .bad_lines = w->bad_lines,
@@ -38,7 +41,7 @@ int remote_report(struct remote_worker *w, struct msg_piece_done *m, struct err 
     if (rc == 0)
         rc = client_ask(w->remote.client, MSG_PIECE_DONE, m, NULL, NULL, e);
     buf_free(&b);
-    metrics_stream_clear(all);
+    metrics_streams_clear(all, labels);
     w->read_seconds = w->wait_seconds = 0;
     w->waited_ns = waited;
     w->bad_lines = 0;
@@ -47,13 +50,13 @@ int remote_report(struct remote_worker *w, struct msg_piece_done *m, struct err 
 
 // Telling the scheduler what data there is.
 
-static int put_files(const struct remote_worker *w, struct piece_file *files,
-                     struct buf *list, struct err *e)
+static int put_files(const struct pieces *p, struct buf *list, struct err *e)
 {
-    TRY(pieces_describe(w->pieces, files, e));
-    for (uint32_t i = 0; i < pieces_files(w->pieces); i++) {
+    struct piece_file *files = mem_array(pieces_files(p), sizeof(*files));
+    int rc = files != NULL ? pieces_describe(p, files, e) : err_nomem(e, "the data");
+    for (uint32_t i = 0; i < pieces_files(p) && rc == 0; i++) {
         bool exact;
-        uint64_t n = pieces_count(w->pieces, i, &exact);
+        uint64_t n = pieces_count(p, i, &exact);
         struct wire_data_file f = {
             .bytes = files[i].bytes,
             .hash = files[i].hash,
@@ -62,32 +65,38 @@ static int put_files(const struct remote_worker *w, struct piece_file *files,
             .name = wire_text(files[i].name),
         };
         if (wire_put_data_file(list, &f) != 0)
-            return err_set(e, TUG_EUSAGE,
-                           "--data: %zu files are too many for one run on a cluster: "
-                           "concatenate some of them",
-                           pieces_files(w->pieces));
+            rc = err_set(e, TUG_EUSAGE,
+                         "%zu files like %s are too many for one run on a cluster: "
+                         "concatenate some of them",
+                         pieces_files(p), files[i].name);
     }
-    return 0;
+    mem_free(files);
+    return rc;
 }
 
 static int tell_data(struct remote_worker *w, uint64_t piece_bytes, struct err *e)
 {
     struct buf list = BUF_INIT(WIRE_BYTES_MAX), schema = BUF_INIT(WIRE_BYTES_MAX);
-    struct piece_file *files = mem_array(pieces_files(w->pieces), sizeof(*files));
-    int rc = files != NULL ? put_files(w, files, &list, e) : err_nomem(e, "the data");
+    const struct pieces *valid = remote_score_pieces(w, false),
+                        *test = remote_score_pieces(w, true);
+    int rc = put_files(w->pieces, &list, e);
+    if (rc == 0 && valid != NULL)
+        rc = put_files(valid, &list, e);
+    if (rc == 0 && test != NULL)
+        rc = put_files(test, &list, e);
     if (rc == 0 && schema_write(reader_schema(w->reader), &schema) != 0)
         rc = err_nomem(e, "the schema of the data");
     if (rc == 0) {
         struct msg_data m = {
-            .options = remote_options_hash(w->config),
             .piece_bytes = piece_bytes,
             .files = {list.data, (uint32_t)list.len},
             .schema = {schema.data, (uint32_t)schema.len},
             .buckets = w->dealt != NULL ? deal_rows_buckets(w->dealt) : 0,
+            .valid = valid != NULL ? (uint32_t)pieces_files(valid) : 0,
+            .test = test != NULL ? (uint32_t)pieces_files(test) : 0,
         };
         rc = client_ask(w->remote.client, MSG_DATA, &m, NULL, NULL, e);
     }
-    mem_free(files);
     buf_free(&list);
     buf_free(&schema);
     return rc;
@@ -138,6 +147,7 @@ static int open_data(struct remote_worker *w, struct err *e)
     TRY(pieces_open(&w->pieces, &o, e));
     TRY(dataset_decide_schema(w->reader, w->pieces, e));
     TRY(open_shuffle(w, bytes, e));
+    TRY(remote_score_open(w, e));
     w->may_hold = c->data_in == DATA_IN_STREAM   ? 0
                   : c->data_in == DATA_IN_MEMORY ? UINT64_MAX
                                                  : mem_available() / 4 / w->lanes;
@@ -152,6 +162,8 @@ static int open_reader(struct remote_worker *w, struct err *e)
     if (data == NULL)
         return err_nomem(e, "the schema of the data");
     int rc = remote_data_told(&w->remote, data, e);
+    if (rc == 0)
+        rc = remote_agree(&w->remote, w->config, e);
     if (rc == 0 && data->has_schema) {
         w->schema = mem_alloc(sizeof(*w->schema));
         if (w->schema == NULL)
@@ -177,15 +189,21 @@ static int open_model(struct remote_worker *w, struct err *e)
     TRY(open_reader(w, e));
     TRY(fields_count(w->team, &c->data, &c->reader, w->reader, c->interrupted, &m, e));
     TRY(fields_numbers(reader_schema(w->reader), &m, e));
+    TRY(fields_dims(reader_schema(w->reader), c->dims, &m, e));
+    m.tasks = schema_labels(reader_schema(w->reader));
     TRY(model_init(&w->model, &m, e));
     TRY(remote_tables(&w->remote, c, &w->model, e));
     struct model rows = w->model; // on rows as they lie on the servers
     if (c->table != NULL)
         TRY(lifecycle_model(&client_spec(w->remote.client, EXCHANGE_SPARSE)->config,
                             &w->model, &rows, e));
-    for (size_t i = 0; i < REMOTE_SLOTS; i++)
+    if (c->cluster->geo > 0)
+        TRY(exchange_local_open(&w->local, &rows, c->cluster->elastic > 0, e));
+    for (size_t i = 0; i < REMOTE_SLOTS; i++) {
         TRY(exchange_open(&w->slots[i], &rows, remote_steps(c), w->remote.client,
                           &w->keys, e));
+        w->slots[i].local = c->cluster->geo > 0 ? &w->local : NULL;
+    }
     return remote_threads_open(w, e);
 }
 
@@ -217,11 +235,13 @@ static void close_worker(struct remote_worker *w)
 {
     for (size_t i = 0; i < REMOTE_SLOTS; i++)
         exchange_close(&w->slots[i]);
+    exchange_local_close(&w->local);
     for (size_t i = 0; i < w->n_held; i++)
         dataset_close(w->held[i].data);
     mem_free(w->held);
     dataset_close(w->all);
     deal_rows_close(w->dealt);
+    remote_score_close(w);
     pieces_close(w->pieces);
     remote_threads_close(w);
     exchange_keys_close(&w->keys);
@@ -269,6 +289,12 @@ static int check_lease(const struct remote_worker *w, const struct msg_leased *l
                        "file%s",
                        (unsigned long long)l->index, l->file, pieces_files(w->pieces),
                        PLURAL_S(pieces_files(w->pieces)));
+    bool scores = l->what == WIRE_LEASE_SCORE || l->what == WIRE_LEASE_SCORE_BEST;
+    if (scores && (!remote_score_has(w, l->file) || l->index >> REMOTE_INDEX_BITS != 0))
+        return err_set(e, TUG_EDATA,
+                       "the scheduler leases piece %llu of file %u, which is none of "
+                       "--valid or --test",
+                       (unsigned long long)l->index, l->file);
     return l->what == WIRE_LEASE_SHARE ? remote_check_view(&view, e) : 0;
 }
 
@@ -290,6 +316,11 @@ static int work(struct remote_worker *w, struct err *e)
             break;
         case WIRE_LEASE_SHARE:
             TRY(remote_train_share(w, &l, e));
+            break;
+        case WIRE_LEASE_SCORE:
+        case WIRE_LEASE_SCORE_BEST:
+            TRY(remote_pieces_pause(w, e)); // of a clock that others wait for
+            TRY(remote_score_piece(w, &l, e));
             break;
         case WIRE_LEASE_MARK:
             TRY(mark(w, l.save, e));

@@ -1,4 +1,5 @@
-// Reports of workers as bytes: fixed numbers, then the buckets of scores that are not
+// Reports of workers as bytes: for each label fixed numbers, those that are of the worker
+// with the first one, then the buckets of scores that are not
 // empty. Native byte order: all nodes of a cluster have the same (wire.c).
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -12,7 +13,7 @@ struct fixed {
     uint64_t examples, bad_lines, data_bytes;
     double weight, loss, predicted, observed, read_seconds, wait_seconds;
     uint32_t n_buckets;
-    uint32_t zero;
+    uint32_t label;
 };
 
 struct bucket {
@@ -25,19 +26,21 @@ static bool has(const struct metrics_stream *m, uint32_t i)
     return m->positive[i] != 0 || m->negative[i] != 0;
 }
 
-int report_write(const struct report *r, struct buf *b)
+static int write_label(const struct report *r, uint32_t label, struct buf *b)
 {
-    const struct metrics_stream *m = r->stream;
+    const struct metrics_stream *m = &r->stream[label];
+    bool first = label == 0;
     struct fixed f = {
         .examples = m->examples,
-        .bad_lines = r->bad_lines,
-        .data_bytes = r->data_bytes,
+        .bad_lines = first ? r->bad_lines : 0,
+        .data_bytes = first ? r->data_bytes : 0,
         .weight = m->weight,
         .loss = m->loss - maths_log(m->likelihood),
         .predicted = m->predicted,
         .observed = m->observed,
-        .read_seconds = r->read_seconds,
-        .wait_seconds = r->wait_seconds,
+        .read_seconds = first ? r->read_seconds : 0,
+        .wait_seconds = first ? r->wait_seconds : 0,
+        .label = label,
     };
     for (uint32_t i = 0; i < METRICS_BUCKETS; i++)
         f.n_buckets += has(m, i);
@@ -47,6 +50,13 @@ int report_write(const struct report *r, struct buf *b)
         if (has(m, i))
             TRY(buf_add(b, &k, sizeof(k)));
     }
+    return 0;
+}
+
+int report_write(const struct report *r, struct buf *b)
+{
+    for (uint32_t i = 0; i < r->labels; i++)
+        TRY(write_label(r, i, b));
     return 0;
 }
 
@@ -66,9 +76,9 @@ int report_next(const char **bytes, size_t *n, struct report *r)
     if (*n == 0)
         return 0;
     TRY(take(bytes, n, &f, sizeof(f)));
-    if (f.n_buckets > METRICS_BUCKETS)
+    if (f.n_buckets > METRICS_BUCKETS || f.label >= r->labels)
         return TUG_EDATA;
-    struct metrics_stream *m = r->stream;
+    struct metrics_stream *m = &r->stream[f.label];
     for (uint32_t i = 0; i < f.n_buckets; i++) {
         struct bucket k;
         TRY(take(bytes, n, &k, sizeof(k)));

@@ -21,6 +21,7 @@ struct run;
 struct course;
 struct run_rows;
 struct names;
+struct look;
 struct driver;
 struct averaging;
 struct run_start; // the save that a run begins with
@@ -49,10 +50,11 @@ struct worker {
     struct dense dense;
     uint64_t examples; // in its gradient
     struct rule_params dense_rule[ACCESSOR_MAX_GROUPS];
-    struct hot_copies hot;        // hogwild with several threads
-    uint64_t unmerged;            // examples since its last merge
-    struct order_block hand;      // of the order, that this worker deals from
-    struct metrics_stream stream; // of examples before they were trained on
+    struct hot_copies hot;   // hogwild with several threads
+    uint64_t unmerged;       // examples since its last merge
+    struct order_block hand; // of the order, that this worker deals from
+    struct metrics_stream
+        *stream; // of each label: of examples before they were trained on
     struct synchronous *synchronous;
     struct living_steps *steps; // rows_living's, during a stretch
     int rc; // TUG_ENOMEM, or TUG_EDATA: `bad` had a score that is not finite
@@ -91,7 +93,7 @@ struct run {
     struct position at;
     struct worker *workers;
     uint64_t bad_lines;       // skipped in the pass
-    struct metrics last_pass; // of the examples before they were trained on
+    struct metrics last_pass; // of the examples before they were trained on, first label
     // Of a pass, by the save that the run goes on from; 0: not known.
     uint64_t resumed_examples;
 
@@ -102,14 +104,17 @@ struct run {
     uint64_t last_batch;
     atomic_bool stop; // somebody failed, was interrupted, or the clock asks for a line
 
-    // Best pass so far, by validation loss.
+    // Best pass so far, by the first label's validation loss.
     struct parameters best;
     bool has_best;
     double best_loss;
     uint32_t best_epoch, passes_since_best;
-    struct metrics best_valid;
+    union { // of the first label, and of each
+        struct metrics best_valid, best_valids[LABELS_MAX];
+    };
 
     struct names *names; // of --keep-names; NULL: none
+    struct look *look;   // of --fetch and --dump; NULL: none
     struct progress *progress;
 };
 
@@ -132,6 +137,8 @@ extern const struct updater updater_hogwild, updater_synchronous;
 int run_open_reader(struct run *r, struct err *e);
 
 bool run_interrupted(const struct run *r);
+// Whether what is done until then is saved.
+bool run_saves_when_interrupted(const struct run *r);
 // And whether the pass is left for it now (run_rows.whole_passes).
 bool run_leaves_pass(const struct run *r);
 

@@ -63,6 +63,12 @@ static int check_living(const struct table_config *t, const struct model *m,
             e, TUG_EUSAGE,
             "--table: the setting 'rate' cannot be used in training; use --schedule");
     TRY(accessor_make(&a, &t->accessor, e));
+    if (m->accessor.groups[0].n > 1 && m->options.tasks > 1)
+        return err_set(
+            e, TUG_EUSAGE,
+            "--table: a row has one weight beside its vector, and %s needs one "
+            "for each of the %u labels: give --model mlp or dcn",
+            m->options.ops->name, m->options.tasks);
     if (a.n_groups != m->accessor.n_groups || a.groups[0].n != 1 || a.pushed_stats != 3)
         return err_set(e, TUG_EUSAGE,
                        "--table: models cannot be trained on accessor %s; use sparse, "

@@ -28,23 +28,36 @@ static json_t *rule_to_json(const struct rule_params *p)
                      (double)p->beta2);
 }
 
+// Of models with several labels; how many these are the schema says.
+static json_t *tasks_to_json(const struct model_options *m)
+{
+    char tower[MODEL_HIDDEN_TEXT_MAX], weights[MODEL_WEIGHTS_TEXT_MAX];
+    model_hidden_print(m->tower, tower);
+    model_weights_print(m->task_weight, weights);
+    return json_pack("{s:s, s:s}", "tower", tower, "task-weights", weights);
+}
+
 // Of models that have layers.
 static json_t *layers_to_json(const struct model_options *m)
 {
     char hidden[MODEL_HIDDEN_TEXT_MAX];
     model_hidden_print(m->hidden, hidden);
-    return json_pack("{s:s, s:i, s:f, s:b, s:b, s:s, s:o}", "hidden", hidden, "cross",
-                     (int)m->cross, "dropout", (double)m->dropout, "batch-norm",
-                     m->batch_norm, "data-norm", m->data_norm, "pooling",
-                     m->pooling_mean ? "mean" : "sum", "dense", rule_to_json(&m->dense));
+    json_t *ret = json_pack("{s:s, s:i, s:f, s:b, s:b, s:s, s:o}", "hidden", hidden,
+                            "cross", (int)m->cross, "dropout", (double)m->dropout,
+                            "batch-norm", m->batch_norm, "data-norm", m->data_norm,
+                            "pooling", m->pooling_mean ? "mean" : "sum", "dense",
+                            rule_to_json(&m->dense));
+    if (ret != NULL && m->tasks > 1)
+        json_object_update_new(ret, tasks_to_json(m));
+    return ret;
 }
 
-static json_t *options_to_json(const struct saved_options *o)
+json_t *saved_options_to_json(const struct saved_options *o)
 {
     const struct model_options *m = &o->model;
     json_t *ret = json_pack(
         "{s:s, s:i, s:i, s:f, s:o, s:b, s:o, s:o,"
-        " s:i, s:f, s:f, s:i, s:b, s:s, s:s, s:I, s:f, s:s, s:I, s:s}",
+        " s:i, s:f, s:f, s:i, s:b, s:s, s:s, s:I, s:f, s:s, s:I, s:s, s:s}",
         "model", m->ops->name, "dim", (int)m->dim, "fields", (int)m->fields, "init",
         (double)m->init, "seed", json_hex(m->seed), "normalize", m->normalize, "linear",
         rule_to_json(&m->linear), "latent", rule_to_json(&m->latent), //
@@ -53,7 +66,7 @@ static json_t *options_to_json(const struct saved_options *o)
         "reduce", o->reduce_mean ? "mean" : "sum", "data-in",
         o->streaming ? "stream" : "memory", "window", (json_int_t)o->window_bytes,
         "valid", o->valid_fraction, "table", o->table, "average", (json_int_t)o->average,
-        "merge-ids", o->merge);
+        "merge-ids", o->merge, "dims", o->dims);
     if (ret != NULL && m->ops->dense != NULL)
         json_object_set_new(ret, "layers", layers_to_json(m));
     if (ret != NULL && o->shuffle[0] != '\0')
@@ -72,18 +85,32 @@ static json_t *position_to_json(const struct position *p)
                      "averaged", (json_int_t)p->averaged);
 }
 
+static void add_metrics(json_t *o, const struct metrics *m)
+{
+    struct metrics values = *m;
+    for (size_t i = 0; i < METRICS_FIELDS && o != NULL; i++)
+        json_object_set_new(o, metrics_fields[i].name,
+                            json_real_or_null(*metrics_value(&values, i)));
+}
+
 static json_t *best_to_json(const struct saved_run *m)
 {
     if (!m->has_best)
         return json_null();
-    struct metrics valid = m->best_valid;
     json_t *o = json_pack("{s:o, s:i, s:i, s:I}", "loss", json_real_or_null(m->best_loss),
                           "epoch", (int)m->best_epoch, "passes_since",
                           (int)m->passes_since_best, "examples",
-                          (json_int_t)valid.examples);
-    for (size_t i = 0; i < METRICS_FIELDS && o != NULL; i++)
-        json_object_set_new(o, metrics_fields[i].name,
-                            json_real_or_null(*metrics_value(&valid, i)));
+                          (json_int_t)m->best_valid.examples);
+    add_metrics(o, &m->best_valid);
+    json_t *others = m->options.model.tasks > 1 ? json_array() : NULL;
+    for (uint32_t k = 1; k < m->options.model.tasks; k++) {
+        json_t *one = json_pack("{s:I}", "examples",
+                                (json_int_t)m->best_valids[k].examples);
+        add_metrics(one, &m->best_valids[k]);
+        json_array_append_new(others, one);
+    }
+    if (others != NULL)
+        json_object_set_new(o, "others", others);
     return o;
 }
 
@@ -99,8 +126,8 @@ int saved_run_print(const struct saved_run *x, char **ret, struct err *e)
     json_t *root = json_pack(
         "{s:o, s:o, s:o, s:I, s:b, s:o, s:I, s:o, s:o}", "schema",
         schema_to_json(&x->schema), "data", identity_to_json(&x->data), "options",
-        options_to_json(&x->options), "examples", (json_int_t)x->examples, "finished",
-        x->finished, "position", position_to_json(&x->at), "bad_lines",
+        saved_options_to_json(&x->options), "examples", (json_int_t)x->examples,
+        "finished", x->finished, "position", position_to_json(&x->at), "bad_lines",
         (json_int_t)x->bad_lines, "best", best_to_json(x), "readers", readers_to_json(x));
     *ret = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
     json_decref(root);
@@ -196,6 +223,16 @@ static void get_rule(struct json_fields *f, const json_t *o, const char *name,
     };
 }
 
+static void get_tasks(struct json_fields *f, const json_t *o, struct model_options *ret)
+{
+    const char *tower = json_read_text(f, o, "tower");
+    if (tower[0] != '\0' && model_hidden_parse(tower, ret->tower, NULL) != 0)
+        json_complain(f, "tower", "is no list of layers");
+    if (model_weights_parse(json_read_text(f, o, "task-weights"), ret->task_weight,
+                            NULL) != 0)
+        json_complain(f, "task-weights", "is no list of weights");
+}
+
 static void get_layers(struct json_fields *f, json_t *o, struct model_options *ret)
 {
     if (!json_is_object(o)) {
@@ -213,13 +250,16 @@ static void get_layers(struct json_fields *f, json_t *o, struct model_options *r
     ret->data_norm = get_bool(f, o, "data-norm");
     ret->pooling_mean = get_choice(f, o, "pooling", "sum", "mean");
     get_rule(f, o, "dense", &ret->dense);
+    if (ret->tasks > 1)
+        get_tasks(f, o, ret);
 }
 
 static void get_options(struct json_fields *f, json_t *o, struct saved_options *ret)
 {
     struct model_options *m = &ret->model;
     complete(f, o,
-             json_pack("{s:i, s:s, s:s}", "average", 0, "merge-ids", "", "shuffle", ""));
+             json_pack("{s:i, s:s, s:s, s:s}", "average", 0, "merge-ids", "", "shuffle",
+                       "", "dims", ""));
     if (model_find(json_read_text(f, o, "model"), &m->ops, NULL) != 0)
         json_complain(f, "model", "names no model that this version knows");
     m->dim = (uint32_t)json_read_int(f, o, "dim", MODEL_MAX_DIM);
@@ -245,6 +285,7 @@ static void get_options(struct json_fields *f, json_t *o, struct saved_options *
     copy_text(f, o, "shuffle", ret->shuffle, sizeof(ret->shuffle));
     ret->average = json_read_int(f, o, "average", INT64_MAX);
     copy_text(f, o, "merge-ids", ret->merge, sizeof(ret->merge));
+    copy_text(f, o, "dims", ret->dims, sizeof(ret->dims));
 }
 
 static void get_position(struct json_fields *f, json_t *o, struct position *ret)
@@ -277,6 +318,13 @@ static void get_best(struct json_fields *f, const json_t *o, struct saved_run *r
     for (size_t i = 0; i < METRICS_FIELDS; i++)
         *metrics_value(&ret->best_valid, i) = get_real_or_nan(o, metrics_fields[i].name);
     ret->best_valid.logloss = ret->best_loss;
+    for (uint32_t k = 1; k < ret->options.model.tasks; k++) {
+        struct metrics *m = &ret->best_valids[k];
+        const json_t *one = json_array_get(json_object_get(o, "others"), k - 1);
+        m->examples = json_read_int(f, one, "examples", INT64_MAX);
+        for (size_t i = 0; i < METRICS_FIELDS; i++)
+            *metrics_value(m, i) = get_real_or_nan(one, metrics_fields[i].name);
+    }
 }
 
 static void get_readers(struct json_fields *f, const json_t *o, struct saved_run *ret)
@@ -303,10 +351,18 @@ int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
     }
     if (!json_is_object(root))
         json_complain(&f, "about", "is not what a training run says");
-    get_options(&f, json_object_get(root, "options"), &ret->options);
     schema_from_json(&ret->schema, json_object_get(root, "schema"), &f);
+    ret->options.model.tasks = schema_labels(&ret->schema);
+    if (ret->options.model.tasks > MODEL_MAX_TASKS) {
+        json_complain(&f, "schema", "has too many labels");
+        ret->options.model.tasks = 1;
+    }
+    get_options(&f, json_object_get(root, "options"), &ret->options);
     if (fields_numbers(&ret->schema, &ret->options.model, NULL) != 0)
         json_complain(&f, "data-norm", "is true, and the data has no numbers");
+    if (ret->options.dims[0] != '\0' &&
+        fields_dims(&ret->schema, ret->options.dims, &ret->options.model, NULL) != 0)
+        json_complain(&f, "dims", "are not of the data's columns");
     identity_from_json(&ret->data, json_object_get(root, "data"), &f);
     ret->examples = json_read_int(&f, root, "examples", INT64_MAX);
     ret->finished = get_bool(&f, root, "finished");
@@ -320,89 +376,4 @@ int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
     if (f.rc != 0)
         saved_run_free(ret);
     return f.rc;
-}
-
-// A value as it is typed on the command line.
-static void show_value(const char *name, const json_t *value, char ret[OPTION_NAME_MAX])
-{
-    const char *text = json_string_value(value);
-    int64_t number = json_integer_value(value);
-    if (strcmp(name, "seed") == 0 && text != NULL)
-        snprintf(ret, OPTION_NAME_MAX, "%llu", strtoull(text, NULL, 16));
-    else if (strcmp(name, "schedule") == 0 && number >= 0 && number <= SCHEDULE_LINEAR)
-        options_word(SCHEDULE_NAMES, (int)number, ret);
-    else if (strcmp(name, "window") == 0)
-        snprintf(ret, OPTION_NAME_MAX, "%" PRId64, number >> 20);
-    else if (text != NULL)
-        snprintf(ret, OPTION_NAME_MAX, "'%.60s'", text);
-    else if (json_is_real(value))
-        snprintf(ret, OPTION_NAME_MAX, "%.7g", json_real_value(value));
-    else if (json_is_boolean(value))
-        snprintf(ret, OPTION_NAME_MAX, "%s", json_is_true(value) ? "on" : "off");
-    else
-        snprintf(ret, OPTION_NAME_MAX, "%" PRId64, number);
-}
-
-// Options that differ, as they are typed: the rate of the latent vectors has one of its
-// own.
-struct differences {
-    char text[ERR_TEXT_MAX];
-    bool many; // of one option that decides defaults of others, which are not listed
-};
-
-static void add_difference(struct differences *d, const char *group, const char *name,
-                           const json_t *then, const json_t *now)
-{
-    char was[OPTION_NAME_MAX], is[OPTION_NAME_MAX];
-    show_value(name, then, was);
-    show_value(name, now, is);
-    bool latent = strcmp(group, "latent") == 0 && strcmp(name, "lr") == 0,
-         dense = strcmp(group, "dense") == 0;
-    size_t at = strlen(d->text);
-    snprintf(d->text + at, sizeof(d->text) - at, "%s --%s%s %s, this one has %s",
-             at > 0 ? "; it had" : "",
-             latent  ? "latent-"
-             : dense ? "dense-"
-                     : "",
-             name, was, is);
-    d->many = strcmp(name, "model") == 0 || strcmp(name, "optimizer") == 0;
-}
-
-static void compare_values(struct differences *d, const char *group, json_t *then,
-                           const json_t *now)
-{
-    json_t *value;
-    const char *name;
-    json_object_foreach(then, name, value)
-    {
-        const json_t *other = json_object_get(now, name);
-        if (d->many)
-            return;
-        if (json_is_object(value))
-            compare_values(d, name, value, other);
-        else if (!json_equal(value, other))
-            add_difference(d, group, name, value, other);
-    }
-}
-
-int saved_same_options(const struct saved_options *then, const struct saved_options *now,
-                       struct err *e)
-{
-    struct differences d = {0};
-    json_begin();
-    json_t *a = options_to_json(then), *b = options_to_json(now);
-    bool failed = a == NULL || b == NULL || json_memory_failed();
-    if (!failed)
-        compare_values(&d, "", a, b);
-    json_decref(a);
-    json_decref(b);
-    if (failed)
-        return err_nomem(e, "what a save says of its run");
-    if (d.text[0] == '\0')
-        return 0;
-    return err_set(
-        e, TUG_EUSAGE,
-        "the run being resumed had%s: give the same options, or use --init-from "
-        "to start a new run from the saved model",
-        d.text);
 }

@@ -7,6 +7,7 @@
 #define TUG_TRAIN_SAVED_RUN_H
 
 #include "base/err.h"
+#include "base/json.h"
 #include "data/identity.h"
 #include "data/schema.h"
 #include "train/run.h"
@@ -18,6 +19,7 @@ struct names;
 // All that a run's result depends on. A resumed run must agree in it.
 struct saved_options {
     struct model_options model;
+    char dims[SAVED_TEXT_MAX]; // model.dims by the columns' names (train/fields.h), or ""
     // Training.
     struct schedule schedule;
     uint32_t batch;
@@ -42,7 +44,9 @@ struct saved_run {
     bool has_best;
     double best_loss;
     uint32_t best_epoch, passes_since_best;
-    struct metrics best_valid;
+    union { // of the first label, and of each
+        struct metrics best_valid, best_valids[LABELS_MAX];
+    };
     // Of a save in the middle of a cluster's pass: where the readers of the data stood,
     // as JSON (train/driver_cut.c); or NULL.
     char *readers;
@@ -58,10 +62,9 @@ int saved_run_print(const struct saved_run *x, char **ret, struct err *e);
 int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
                     struct err *e);
 
-// 0 when `now` would go on exactly as `then`; TUG_EUSAGE naming the options that
-// differ.
-int saved_same_options(const struct saved_options *then, const struct saved_options *now,
-                       struct err *e);
+// By the names that they have on the command line, those of each rule in an object; for
+// run_options.h. After json_begin; NULL: there is no memory.
+json_t *saved_options_to_json(const struct saved_options *o);
 
 // Whether its features live.
 static inline bool saved_run_has_lifecycle(const struct saved_run *x)

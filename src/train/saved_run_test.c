@@ -2,7 +2,7 @@
 // checksum of the manifest.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "train/saved_run.h"
+#include "train/run_options.h"
 
 #include <math.h>
 #include <string.h>
@@ -95,6 +95,12 @@ static void round_trip(void **state)
     for (int i = 0; i < 4; i++) {
         bool within = i % 2 != 0;
         fill_of(&written, i < 2 ? "ffm" : "dcn");
+        if (i == 3) { // of field 1
+            written.options.model.fields = 2;
+            written.options.model.dims[written.options.model.n_dims++] =
+                (struct model_dim){1, 4};
+            snprintf(written.options.dims, sizeof(written.options.dims), "city=4");
+        }
         written.readers = within ? readers : NULL;
         memset(&again, 0xff, sizeof(again));
         struct err e = {0};
@@ -224,6 +230,7 @@ static void forged(void **state)
                           numbers[i].name);
         forged_is_refused(numbers[i].object, numbers[i].name, NULL, numbers[i].name);
     }
+    forged_is_refused("options", "dims", json_string("elsewhere=4"), "'dims'");
     forged_is_refused("", "readers", json_array(), "'readers'");
     forged_is_refused("", "position", json_integer(1), "");
     forged_is_refused("", "options", NULL, "");
@@ -281,49 +288,49 @@ static void same_options(void **state)
     fill(&written);
     struct saved_options now = written.options;
     struct err e = {0};
-    assert_int_equal(saved_same_options(&written.options, &now, NULL), 0);
+    assert_int_equal(run_options_same(&written.options, &now, NULL), 0);
     now.model.latent.lr = 2;
-    assert_int_equal(saved_same_options(&written.options, &now, &e), TUG_EUSAGE);
+    assert_int_equal(run_options_same(&written.options, &now, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "--latent-lr"));
     now = written.options;
     now.model.linear.kind = RULE_FTRL;
-    assert_int_equal(saved_same_options(&written.options, &now, &e), TUG_EUSAGE);
+    assert_int_equal(run_options_same(&written.options, &now, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "--optimizer 'adagrad', this one has 'ftrl'"));
     // As they are typed: seeds are kept in hexadecimal, schedules as numbers.
     now = written.options;
     now.model.seed = 31;
-    assert_int_equal(saved_same_options(&written.options, &now, &e), TUG_EUSAGE);
+    assert_int_equal(run_options_same(&written.options, &now, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "this one has 31:"));
     now = written.options;
     now.schedule.kind = SCHEDULE_POLY;
-    assert_int_equal(saved_same_options(&written.options, &now, &e), TUG_EUSAGE);
+    assert_int_equal(run_options_same(&written.options, &now, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "this one has poly:"));
     now = written.options;
     now.window_bytes = 77 << 20;
-    assert_int_equal(saved_same_options(&written.options, &now, &e), TUG_EUSAGE);
+    assert_int_equal(run_options_same(&written.options, &now, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "this one has 77:"));
     // All of them, but for those that follow from another one.
     now.batch++;
     now.model.seed = 31;
-    assert_int_equal(saved_same_options(&written.options, &now, &e), TUG_EUSAGE);
+    assert_int_equal(run_options_same(&written.options, &now, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, ", this one has 31; it had --batch "));
     assert_non_null(strstr(e.text, "; it had --window "));
     now.model.ops = training_model("lr").ops;
     now.model.dim = 1;
-    assert_int_equal(saved_same_options(&written.options, &now, &e), TUG_EUSAGE);
+    assert_int_equal(run_options_same(&written.options, &now, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "had --model 'ffm', this one has 'lr': give"));
     // Of layers.
     fill_of(&written, "dcn");
     now = written.options;
     now.model.hidden[1]++;
     now.model.dense.lr = 2;
-    assert_int_equal(saved_same_options(&written.options, &now, &e), TUG_EUSAGE);
+    assert_int_equal(run_options_same(&written.options, &now, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "had --hidden '6,3', this one has '6,4'; it had"));
     assert_non_null(strstr(e.text, "--dense-lr 0.001, this one has 2: give"));
     fill(&written);
     // Floats as they were written and read.
     assert_int_equal(again_from(&written, NULL), 0);
-    assert_int_equal(saved_same_options(&again.options, &written.options, NULL), 0);
+    assert_int_equal(run_options_same(&again.options, &written.options, NULL), 0);
 }
 
 // ---------------------------------------------------------------- memory
@@ -339,7 +346,7 @@ static void failing_allocations(void **state)
                          saved_run_free(&again));
     mem_free(text);
     struct saved_options other = written.options;
-    FAIL_EACH_ALLOCATION(saved_same_options(&written.options, &other, &test_err), );
+    FAIL_EACH_ALLOCATION(run_options_same(&written.options, &other, &test_err), );
 }
 
 int main(void)

@@ -45,7 +45,7 @@ struct entry {
 // One thread's memory for a batch.
 struct synchronous {
     uint64_t *order; // the slice's examples
-    float *err;      // their d loss / d score
+    float *err;      // their d loss / d score, one a task
     size_t n;
     size_t micro_end[SYNC_MICROS];         // where each one's share of the examples ends
     size_t cap;                            // features
@@ -72,7 +72,7 @@ static int synchronous_open(struct run *r, struct err *e)
             return err_nomem(e, "synchronous batches");
         r->workers[i].synchronous = s;
         s->order = mem_array(slice, sizeof(*s->order));
-        s->err = mem_array(slice, sizeof(*s->err));
+        s->err = mem_array(slice * r->model->options.tasks, sizeof(*s->err));
         if (s->order == NULL || s->err == NULL)
             return err_nomem(e, "synchronous batches");
         const struct model *m = &r->parameters.model;
@@ -149,13 +149,13 @@ static int gradients_of(struct worker *w, const struct model_batch *slice, size_
     struct model_training t = {
         .batch = w->run->config->batch,
         .loss = w->run->config->reader.loss,
-        .stream = &w->stream,
+        .stream = w->stream,
         .dense_gradient = dense,
     };
     float *to[ACCESSOR_MAX_GROUPS];
     for (uint32_t g = 0; g < ACCESSOR_MAX_GROUPS; g++)
         to[g] = s->gradients[g] + b.start[0] * s->width[g];
-    int rc = model_gradients(&w->work, &b, &t, s->err + first, to);
+    int rc = model_gradients(&w->work, &b, &t, s->err + first * b.tasks, to);
     if (rc != 0)
         w->bad = s->order[first + t.bad];
     return rc;

@@ -22,6 +22,7 @@
 #include "train/groups.h"
 #include "train/guard.h"
 #include "train/heads.h"
+#include "train/look.h"
 #include "train/names.h"
 #include "train/progress.h"
 #include "train/run_rows.h"
@@ -31,10 +32,16 @@ bool run_interrupted(const struct run *r)
     return r->config->interrupted != NULL && atomic_load(r->config->interrupted);
 }
 
+bool run_saves_when_interrupted(const struct run *r)
+{
+    return r->config->out != NULL && !r->config->all_or_nothing;
+}
+
 // Without a place to save to, what is done of the pass is nobody's.
 bool run_leaves_pass(const struct run *r)
 {
-    return run_interrupted(r) && (!r->rows->whole_passes || r->config->out == NULL);
+    return run_interrupted(r) &&
+           (!r->rows->whole_passes || !run_saves_when_interrupted(r));
 }
 
 bool run_due(uint64_t batches, uint64_t every)
@@ -88,24 +95,6 @@ int run_open_reader(struct run *r, struct err *e)
     return 0;
 }
 
-// The header of the first file decides what is not known of the columns, before anything
-// is made of them.
-static int decide_schema(struct run *r, struct err *e)
-{
-    const struct reader_layout *ignored;
-    struct buf line = BUF_INIT(MAX_LINE_BYTES);
-    if (!reader_has_header(r->reader) || reader_slots(r->reader) > 0)
-        return 0;
-    int rc = source_first_line(r->source, 0, &line, e);
-    if (rc == 0) {
-        rc = reader_header(r->reader, buf_str(&line), line.len, &ignored, e);
-        if (rc == TUG_EDATA)
-            err_wrap(e, "%s:1", source_file_name(r->source, 0));
-    }
-    buf_free(&line);
-    return rc;
-}
-
 static int open_data(struct run *r, struct err *e)
 {
     const struct train_config *c = r->config;
@@ -130,7 +119,7 @@ static int open_data(struct run *r, struct err *e)
         return err_set(e, TUG_EUSAGE,
                        "a pipe can be streamed once only: use --epochs 1 without --valid "
                        "FRACTION, or --data-in memory");
-    return decide_schema(r, e);
+    return columns_decide(r->reader, r->source, e);
 }
 
 static int swap(struct run *r, struct err *e)
@@ -154,10 +143,18 @@ static int evaluate_source(struct run *r, struct evaluation_options *o, bool bes
     return rc != 0 && r->rows->reason != NULL ? r->rows->reason(r, rc, e) : rc;
 }
 
+// Whether this process leaves --valid and --test to others, and need not see them.
+static bool elsewhere(const struct train_config *c)
+{
+    return c->cluster != NULL && c->cluster->workers_score;
+}
+
 // `examples`: of the pass, held-out ones included.
 static int validate(struct run *r, uint64_t examples, struct metrics *ret, struct err *e)
 {
     const struct train_config *c = r->config;
+    if (elsewhere(c))
+        return r->course->score(r, false, false, ret, e);
     struct evaluation_options o = {
         .team = r->team,
         .reader = r->reader,
@@ -186,7 +183,7 @@ static int validate(struct run *r, uint64_t examples, struct metrics *ret, struc
                    ret->examples == 0 ? "validate on" : "train on");
 }
 
-// Keeps the pass if it is the best so far.
+// Keeps the pass if it is the best so far, by the first label.
 static int judge_pass(struct run *r, const struct metrics *valid, struct err *e)
 {
     bool better = !r->has_best || valid->logloss < r->best_loss || isnan(r->best_loss);
@@ -200,7 +197,7 @@ static int judge_pass(struct run *r, const struct metrics *valid, struct err *e)
     TRY(swap(r, e));
     r->has_best = true;
     r->best_loss = valid->logloss;
-    r->best_valid = *valid;
+    memcpy(r->best_valids, valid, r->model->options.tasks * sizeof(*valid));
     r->best_epoch = r->at.epoch;
     r->passes_since_best = 0;
     return 0;
@@ -214,20 +211,20 @@ static bool validates(const struct run *r)
 static int finish_pass(struct run *r, struct train_result *result, struct err *e)
 {
     const struct course *course = r->course;
-    struct metrics seen = metrics_stream_result(course->streams(r),
-                                                r->config->reader.loss),
-                   valid;
+    struct metrics seen[LABELS_MAX], valid[LABELS_MAX];
+    for (uint32_t k = 0; k < r->model->options.tasks; k++)
+        seen[k] = metrics_stream_result(course->streams(r) + k, r->config->reader.loss);
     if (validates(r)) // interrupted in it, the pass is not done: --resume validates again
-        TRY(validate(r, result->examples, &valid, e));
+        TRY(validate(r, result->examples, valid, e));
     course->clear_streams(r);
-    result->trained_examples += seen.examples;
-    r->last_pass = seen;
+    result->trained_examples += seen[0].examples;
+    r->last_pass = seen[0];
     uint32_t pass = r->at.epoch++;
     r->at.window = r->at.batch = r->at.seen = r->at.bad_lines = 0;
     r->at.place = SOURCE_START;
     if (validates(r))
-        TRY(judge_pass(r, &valid, e));
-    progress_pass(r->progress, pass, &seen, validates(r) ? &valid : NULL);
+        TRY(judge_pass(r, valid, e));
+    progress_pass(r->progress, pass, seen, validates(r) ? valid : NULL);
     if (r->config->out != NULL && run_due(r->at.epoch, r->config->save_passes) &&
         r->at.epoch < r->config->epochs)
         return checkpoint_save(r, false, result, e);
@@ -270,8 +267,12 @@ static int test(struct run *r, struct train_result *result, struct err *e)
         .interrupted = c->interrupted,
     };
     double start = clock_seconds();
-    TRY(open_source(&o.source, r, &c->test, e));
-    int rc = evaluate_source(r, &o, r->has_best, &result->test, e);
+    int rc = elsewhere(c) ? r->course->score(r, true, r->has_best, result->tests, e)
+                          : open_source(&o.source, r, &c->test, e);
+    if (rc == 0 && !elsewhere(c))
+        rc = evaluate_source(r, &o, r->has_best, result->tests, e);
+    if (rc != 0 && rc != TUG_EINTERRUPTED)
+        return rc;
     result->test_seconds = clock_seconds() - start;
     result->tested = rc == 0;
     if (rc == 0)
@@ -291,6 +292,9 @@ static int on_interrupt(struct run *r, struct train_result *result, struct err *
 {
     uint32_t pass = r->at.epoch < r->config->epochs ? r->at.epoch + 1 : r->at.epoch;
     bool whole = r->rows->whole_passes;
+    if (r->config->all_or_nothing)
+        return err_set(e, TUG_EINTERRUPTED,
+                       "interrupted in pass %u; the model is as it was before", pass);
     if (r->config->out == NULL)
         return err_set(
             e, TUG_EINTERRUPTED,
@@ -304,12 +308,23 @@ static int on_interrupt(struct run *r, struct train_result *result, struct err *
         r->config->init_from != NULL ? " instead of --init-from" : "");
 }
 
+static void name_labels(const struct run *r, struct train_result *result)
+{
+    const struct schema *s = r->reader != NULL ? reader_schema(r->reader) : NULL;
+    result->labels = s != NULL ? schema_labels(s) : 1;
+    for (uint32_t i = 0; i < result->labels; i++) {
+        const char *name = s != NULL ? schema_label(s, i) : NULL;
+        snprintf(result->label[i], TRAIN_LABEL_MAX, "%s", name != NULL ? name : "");
+    }
+}
+
 static void fill_result(struct run *r, struct train_result *result)
 {
     result->epochs = r->at.epoch;
     result->skipped_lines = r->bad_lines;
     result->validated = r->has_best;
-    result->valid = r->best_valid;
+    memcpy(result->valids, r->best_valids, sizeof(result->valids));
+    name_labels(r, result);
     result->best_epoch = r->best_epoch;
     result->trained_examples += r->course->streams(r)->examples; // of a pass cut short
     r->rows->fill_result(r, result);
@@ -322,18 +337,27 @@ static int check_paths(const struct run *r, struct err *e)
     static const struct path_list none;
     const struct train_config *c = r->config;
     const struct path_list *const lists[] = {r->course->reads_data ? &c->data : &none,
-                                             &c->test, &c->valid};
+                                             elsewhere(c) ? &none : &c->test,
+                                             elsewhere(c) ? &none : &c->valid};
     struct data_files files = {.command = c->data.command, .interrupted = c->interrupted};
     int rc = 0;
-    for (size_t l = 0; l < sizeof(lists) / sizeof(*lists); l++)
+    size_t trained = 0; // of the files
+    for (size_t l = 0; l < sizeof(lists) / sizeof(*lists); l++) {
         for (size_t i = 0; i < lists[l]->n && rc == 0; i++)
             rc = data_files_add(&files, lists[l]->items[i], e);
+        if (l == 0)
+            trained = files.n;
+    }
+    guard_files(&files, trained);
+    if (rc == 0)
+        rc = look_check_dump(c->dump, &files, e);
     data_files_free(&files);
     return rc;
 }
 
 // Words are read by themselves: whatever pass a run goes on in, they are those of all
-// data.
+// data. On a cluster the driver reads them, and saves what one process does: which words
+// come first does not depend on who is quicker.
 static int keep_names(struct run *r, struct err *e)
 {
     struct names_options o = {.reader = r->reader,
@@ -341,17 +365,17 @@ static int keep_names(struct run *r, struct err *e)
                               .max = r->config->keep_names,
                               .max_bad_lines = r->config->max_bad_lines,
                               .interrupted = r->config->interrupted};
-    if (!r->course->reads_data)
-        return err_set(e, TUG_EUSAGE,
-                       "--keep-names works where one process reads the data and has the "
-                       "rows: leave it out on a cluster, and with these settings of "
-                       "--table");
-    if (!source_can_rewind(r->source))
-        return err_set(e, TUG_EUSAGE,
-                       "--keep-names reads the data once more, and a pipe can be read "
-                       "once only: give files");
-    TRY(open_source(&o.source, r, &r->config->data, e));
-    int rc = names_read(&r->names, &o, e);
+    int rc = open_source(&o.source, r, &r->config->data, e);
+    if (rc != 0 && !r->course->reads_data)
+        return err_wrap(e, "--keep-names is the driver's, who runs beside the scheduler "
+                           "and has to see --data for it");
+    TRY(rc);
+    if (!source_can_rewind(o.source))
+        rc = err_set(e, TUG_EUSAGE,
+                     "--keep-names reads the data once more, and a pipe can be read "
+                     "once only: give files");
+    if (rc == 0)
+        rc = names_read(&r->names, &o, e);
     source_close(o.source);
     return rc;
 }
@@ -363,12 +387,15 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
     TRY(checkpoint_check_out(c, &r->out_lock, &r->resumes, e));
     TRY(checkpoint_find(r, e));
     TRY(team_open(&r->team, c->threads, e));
-    TRY(progress_open(&r->progress, c->epochs, c->log_batches, e));
+    TRY(progress_open(&r->progress, c->epochs, c->log_batches, c->listener, e));
     TRY(open_data(r, e));
     struct model_options model = c->model;
     TRY(fields_count(r->team, &c->data, &c->reader, r->reader, c->interrupted, &model,
                      e));
     TRY(fields_numbers(reader_schema(r->reader), &model, e));
+    TRY(fields_dims(reader_schema(r->reader), c->dims, &model, e));
+    model.tasks = schema_labels(reader_schema(r->reader));
+    TRY(progress_name_labels(r->progress, reader_schema(r->reader), e));
     TRY(parameters_open(&r->parameters, &model, e));
     r->model = &r->parameters.model;
     if (r->rows->open != NULL)
@@ -377,8 +404,10 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
         TRY(r->course->open(r, e));
     TRY(checkpoint_check_data(r, e));
     TRY(groups_check("--group", c->group, c->reader.loss, e));
-    TRY(heads_check(c, r->reader, &c->test, "--test", e));
-    TRY(heads_check(c, r->reader, &c->valid, "--valid", e));
+    if (!elsewhere(c)) {
+        TRY(heads_check(c, r->reader, &c->test, "--test", e));
+        TRY(heads_check(c, r->reader, &c->valid, "--valid", e));
+    }
     TRY(checkpoint_start(r, e));
     if (c->keep_names > 0)
         TRY(keep_names(r, e));

@@ -117,6 +117,7 @@ struct model_batch view_batch(const struct view *v)
 {
     return (struct model_batch){
         .n = v->batch.n,
+        .tasks = v->batch.labels,
         .start = v->batch.start,
         .rows = v->rows,
         .x = v->x,

@@ -80,6 +80,12 @@ void frame_pool_give(struct frame_pool *p, void *memory)
     p->unused_bytes += bytes;
 }
 
+void frame_pool_drop(void *memory)
+{
+    if (memory != NULL)
+        block_free((struct frame_block *)memory - 1);
+}
+
 uint64_t frame_pool_size(const void *memory)
 {
     return class_bytes(((const struct frame_block *)memory - 1)->class);

@@ -26,5 +26,6 @@ void *frame_pool_take(struct frame_pool *p, uint64_t bytes);
 void frame_pool_give(struct frame_pool *p, void *memory); // NULL is fine
 uint64_t frame_pool_size(const void *memory);             // of what was taken
 void frame_pool_close(struct frame_pool *p);
+void frame_pool_drop(void *memory); // of a pool that is gone
 
 #endif

@@ -351,6 +351,7 @@ static const struct van_ops ops = {
     .heard = heard,
     .keep = keep,
     .unkeep = unkeep,
+    .drop = frame_pool_drop,
     .now = now,
     .hold = hold,
     .poll = poll_van,

@@ -130,6 +130,7 @@ struct van_ops {
     uint64_t (*heard)(const struct van *v, van_link link);
     void *(*keep)(struct van *v, struct van_message *m);
     void (*unkeep)(struct van *v, void *kept);
+    void (*drop)(void *kept); // may be NULL: nothing kept outlives the van
     uint64_t (*now)(const struct van *v);
     void (*hold)(struct van *v); // may be NULL: nothing is ever held
     int (*poll)(struct van *v, uint64_t until, struct err *e);
@@ -228,6 +229,13 @@ static inline void *van_keep(struct van *v, struct van_message *m)
 static inline void van_unkeep(struct van *v, void *kept)
 {
     v->ops->unkeep(v, kept);
+}
+
+// What does the same when the van is gone: for what somebody keeps beyond its end. From any
+// thread. NULL: nothing may be kept so long.
+static inline void (*van_dropper(const struct van *v))(void *kept)
+{
+    return v->ops->drop;
 }
 
 // Nanoseconds since some fixed moment: what handlers get as `now`.

@@ -84,13 +84,22 @@ enum wire_profile {
     WIRE_PROFILE_READ,
     WIRE_PROFILE_FORGET, // it has been read: its memory is given back
 };
-enum wire_pass { WIRE_PASS_PIECES, WIRE_PASS_SHARES };
+enum wire_pass {
+    WIRE_PASS_PIECES,
+    WIRE_PASS_SHARES,
+    // Behind the pass of that number, over files that are scored and not trained on.
+    WIRE_PASS_VALID,
+    WIRE_PASS_TEST,
+    WIRE_PASS_TEST_BEST,
+};
 enum wire_lease {
     WIRE_LEASE_WAIT,  // ask again in a moment
     WIRE_LEASE_PIECE, // read and train on this piece
     WIRE_LEASE_SHARE, // train on this share of every batch of the pass
     WIRE_LEASE_OVER,  // the run is over
     WIRE_LEASE_MARK,  // mark a save, and ask again
+    WIRE_LEASE_SCORE, // score the examples of this piece by the rows that are trained
+    WIRE_LEASE_SCORE_BEST, // or by those of the best pass
 };
 enum wire_app {
     WIRE_APP_REQUEST = 1,

@@ -1,8 +1,8 @@
-// A saved model opened for eval, predict and table: what these commands share.
+// A saved model opened to score data: what eval, predict and programs share.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_CLI_MODEL_H
-#define TUG_CLI_MODEL_H
+#ifndef TUG_RUN_MODEL_H
+#define TUG_RUN_MODEL_H
 
 #include "base/options.h"
 #include "base/team.h"
@@ -57,13 +57,21 @@ struct opened_model {
     struct reader *reader;
     struct source *source;
     uint64_t bad_lines;
-    bool eager; // set before model_open: lines are taken as they come
+    // Set before the data is opened: lines are taken as they come; what ends a wait for
+    // data and an evaluation (NULL: nothing).
+    bool eager;
+    const atomic_bool *interrupted;
 };
 
 // All of it, for scoring data. `labels`: whether each line must have one.
 int model_open(struct opened_model *m, const struct model_values *v, bool labels,
                struct err *e);
-void model_close(struct opened_model *m);
+// The same in three steps: what it is; data to score, in place of what was open before; rows.
+int model_read(struct opened_model *m, const char *from, uint64_t threads, struct err *e);
+int model_open_data(struct opened_model *m, const struct model_values *v, bool labels,
+                    struct err *e);
+int model_load(struct opened_model *m, struct err *e);
+void model_close(struct opened_model *m); // a zeroed one is fine
 
 struct evaluation_options model_evaluation(struct opened_model *m,
                                            const struct model_values *v);
@@ -75,6 +83,11 @@ int model_threads(uint64_t wanted);
 #define GROUP_COLUMNS                                                                    \
     "Columns of csv by their names (also dropped ones), of criteo I1 to I13 and C1 to "  \
     "C26, of libffm a field's number, of multislot a slot's name"
+
+// The same of the columns that features are of.
+#define FEATURE_COLUMNS                                                                  \
+    "Columns of csv by their names, of criteo I1 to I13 and C1 to C26, of libffm a "     \
+    "field's number, of multislot a slot's name"
 
 // The word of data formats behind "as trained" in an option's choices.
 #define MODEL_FORMATS "trained" READER_FORMATS(READER_FORMAT_WORD)

@@ -1,24 +1,20 @@
-// Training as the command line asks for it: see train_config.h.
+// See train_config.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/train_config.h"
+#include "run/train_config.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
-#include "base/log.h"
-#include "base/plural.h"
-#include "cli/cli.h"
-#include "cli/model.h"
-#include "cli/node_options.h"
-#include "cli/result.h"
 #include "data/paths.h"
 #include "rule/rule.h"
+#include "run/model.h"
+#include "run/train_refit.h"
 #include "train/lifecycle.h"
 #include "train/merge.h"
 #include "train/micro.h"
+#include "train/refit.h"
 
 static int err_in(int rc, const char *where, struct err *e)
 {
@@ -39,17 +35,24 @@ static void set_penalties(struct rule_params *p, const struct train_options *t,
 static int set_layers(struct model_options *m, const struct train_options *t,
                       const struct options *o, struct err *e)
 {
-    static const char *const names[] = {"hidden",          "cross",     "dropout",
-                                        "pooling",         "data-norm", "batch-norm",
-                                        "dense-optimizer", "dense-lr"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names) && m->ops->dense == NULL; i++)
-        if (options_given(o, names[i]))
-            return err_set(e, TUG_EUSAGE, "--%s: an %s model has no layers", names[i],
-                           m->ops->name);
+    const char *given = options_given_of_group(o, TRAIN_OF_LAYERS);
+    if (given != NULL && m->ops->dense == NULL)
+        return err_set(e, TUG_EUSAGE, "--%s: an %s model has no layers", given,
+                       m->ops->name);
     char name[OPTION_NAME_MAX];
     enum rule_kind rule;
     if (options_given(o, "hidden"))
         TRY(err_in(model_hidden_parse(t->hidden, m->hidden, e), "--hidden", e));
+    if (options_given(o, "tower"))
+        TRY(err_in(model_hidden_parse(t->tower, m->tower, e), "--tower", e));
+    if (options_given(o, "task-weights"))
+        TRY(err_in(model_weights_parse(t->task_weights, m->task_weight, e),
+                   "--task-weights", e));
+    if (t->label != NULL && strchr(t->label, ',') != NULL && t->fields != 0)
+        return err_set(
+            e, TUG_EUSAGE,
+            "several --label and --fields cannot be used together: the columns say how "
+            "many fields there are");
     if (options_given(o, "cross") && m->cross == 0)
         return err_set(e, TUG_EUSAGE, "--cross: an %s model has no layers of products",
                        m->ops->name);
@@ -100,6 +103,8 @@ static int set_model(struct model_options *m, const struct train_options *t,
                                                  : m->linear.lr * ratio;
     set_penalties(&m->linear, t, o);
     set_penalties(&m->latent, t, o);
+    if (t->dims != NULL)
+        TRY(model_check_dims_by_field(ops, e));
     TRY(set_layers(m, t, o, e));
     if (!(m->linear.lr > 0 && m->latent.lr > 0))
         return err_set(e, TUG_EUSAGE, "--lr: a learning rate of 0 learns nothing");
@@ -118,8 +123,9 @@ static int set_mode_alone(struct train_config *c, const struct train_settings *s
     return 0;
 }
 
-// Copies of a row that have been trained apart become one by adding a part of what each
-// has changed: all of their state must bear that.
+// Copies of a row that have been trained apart are brought together by adding a part of
+// what each has changed. States that decay would not bear that, and stay with their
+// worker; weights that follow from a state cannot be brought together without it.
 static int set_geo(const struct train_config *c, struct train_cluster *k,
                    const struct train_options *t, const struct train_settings *s,
                    struct err *e)
@@ -128,14 +134,12 @@ static int set_geo(const struct train_config *c, struct train_cluster *k,
     const struct rule_params *rules[] = {&m->linear, &m->latent,
                                          m->ops->dense != NULL ? &m->dense : &m->linear};
     for (size_t i = 0; i < 3; i++)
-        if (!rule_changes_add_up(rules[i]->kind))
+        if (rule_info(rules[i]->kind)->weights_follow)
             return err_set(e, TUG_EUSAGE,
                            "--mode %s: rows that workers have trained apart cannot be "
-                           "averaged under %s: %s; give %s sgd, adagrad or adagrad-row",
+                           "averaged under %s: its weights are computed from its state; "
+                           "give another %s, such as adagrad",
                            t->mode, rule_info(rules[i]->kind)->name,
-                           rule_info(rules[i]->kind)->weights_follow
-                               ? "its weights are computed from its state"
-                               : "its state decays, and would end below zero",
                            rules[i] == &m->dense ? "--dense-optimizer" : "--optimizer");
     if (t->table != NULL)
         return err_set(e, TUG_EUSAGE,
@@ -148,6 +152,7 @@ static int set_geo(const struct train_config *c, struct train_cluster *k,
                        "--mode %s: K, the batches between two exchanges, is 1 or more%s",
                        t->mode, s->mode_n != 0 ? ", and below 2^32" : "");
     k->geo = (uint32_t)s->mode_n;
+    k->elastic = s->mode == TRAIN_ELASTIC ? (float)s->mode_rate : 0;
     return 0;
 }
 
@@ -156,7 +161,7 @@ static int set_rules(struct train_config *c, struct train_cluster *k,
                      const struct train_options *t, const struct train_settings *s,
                      struct err *e)
 {
-    bool geo = s->mode == TRAIN_GEO, half = s->mode == TRAIN_HALF_ASYNC;
+    bool geo = train_mode_copies(s->mode), half = s->mode == TRAIN_HALF_ASYNC;
     k->rules = (enum train_rules)t->rules;
     k->together = geo || half;
     if (geo && k->rules == TRAIN_RULES_SERVER)
@@ -201,6 +206,44 @@ static int set_shuffle(struct train_cluster *k, const struct train_options *t,
 // .7030 at 256, .7016 at 512, .6973 at 1,024; async .7162, sync .7187.
 enum { CLUSTER_BATCH = 1024, CLUSTER_BATCH_ONCE = 512 };
 
+// What a mode of a cluster cannot do.
+static int check_cluster(const struct train_config *c, const struct train_options *t,
+                         const struct options *o, const struct train_settings *s,
+                         struct err *e)
+{
+    const struct train_cluster *k = c->cluster;
+    if (k->dense_bounded && (k->mode != CONFIG_ASYNC || k->geo > 0 || t->table != NULL ||
+                             c->model.ops->dense == NULL))
+        return err_set(
+            e, TUG_EUSAGE,
+            "--dense-staleness: bounds what layers miss while rows of features "
+            "are async: give a model with layers, --mode async or half-async, "
+            "and no --table");
+    if (k->mode == CONFIG_SYNC && k->bf16)
+        return err_set(
+            e, TUG_EUSAGE,
+            "--values bf16 cannot be used in sync mode: each worker's sums would be "
+            "rounded, so that the result would depend on the number of workers");
+    if (k->mode == CONFIG_SYNC && options_given(o, "in-flight"))
+        return err_set(e, TUG_EUSAGE,
+                       "--in-flight: in sync mode a batch begins when the one before is "
+                       "applied; leave it out, or use --mode async or ssp:S");
+    if (s->save_batches != 0 && t->table == NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "--save-every: on a cluster saves are made between passes, unless "
+                       "there is a --table: give a number of passes");
+    if (s->valid_fraction > 0 && k->mode != CONFIG_SYNC)
+        return err_set(e, TUG_EUSAGE,
+                       "--valid %g: a share of the data needs --mode sync on a cluster; "
+                       "give a file instead",
+                       s->valid_fraction);
+    if (t->average > 0)
+        return err_set(e, TUG_EUSAGE,
+                       "--average: a mean is made where one process has all parameters; "
+                       "on a cluster, and with --table, there is none");
+    return 0;
+}
+
 // --deterministic means sync: the one mode in which workers cannot change the result.
 static int set_mode_cluster(struct train_setup *setup, const struct train_options *t,
                             const struct options *o, const struct train_settings *s,
@@ -208,7 +251,7 @@ static int set_mode_cluster(struct train_setup *setup, const struct train_option
 {
     struct train_config *c = &setup->config;
     struct train_cluster *k = &setup->cluster;
-    if (k->node == NULL && (s->mode == TRAIN_HALF_ASYNC || s->mode == TRAIN_GEO))
+    if (k->node == NULL && (s->mode == TRAIN_HALF_ASYNC || train_mode_copies(s->mode)))
         return set_mode_alone(c, s, e);
     if (t->deterministic && options_given(o, "mode") && s->mode != TRAIN_SYNC)
         return err_set(e, TUG_EUSAGE,
@@ -221,49 +264,36 @@ static int set_mode_cluster(struct train_setup *setup, const struct train_option
                                      : CONFIG_ASYNC;
     k->staleness = (uint32_t)(s->mode_n < UINT32_MAX ? s->mode_n : UINT32_MAX);
     TRY(set_rules(c, k, t, s, e));
-    k->in_flight = (uint32_t)t->in_flight;
+    k->in_flight = options_given(o, "in-flight") ? (uint32_t)t->in_flight
+                   : c->model.ops->dense != NULL ? 1
+                                                 : TRAIN_MAX_IN_FLIGHT;
     k->dense_bounded = options_given(o, "dense-staleness");
     k->dense_staleness = (uint32_t)t->dense_staleness;
-    if (k->dense_bounded && (k->mode != CONFIG_ASYNC || k->geo > 0 || t->table != NULL ||
-                             c->model.ops->dense == NULL))
-        return err_set(
-            e, TUG_EUSAGE,
-            "--dense-staleness: bounds what layers miss while rows of features "
-            "are async: give a model with layers, --mode async or half-async, "
-            "and no --table");
     k->bf16 = t->values == 1;
     k->pack_keys = t->pack_keys;
     k->cache_keys = t->cache_keys;
-    if (k->mode == CONFIG_SYNC && k->bf16)
-        return err_set(
-            e, TUG_EUSAGE,
-            "--values bf16 cannot be used in sync mode: each worker's sums would be "
-            "rounded, so that the result would depend on the number of workers");
-    if (k->mode == CONFIG_SYNC && options_given(o, "in-flight"))
-        return err_set(e, TUG_EUSAGE,
-                       "--in-flight: in sync mode a batch begins when the one before is "
-                       "applied; leave it out, or use --mode async or ssp:S");
     if (k->mode != CONFIG_SYNC && !options_given(o, "batch"))
         c->batch = c->model.ops->dense != NULL || s->mode == TRAIN_HALF_ASYNC
                        ? CLUSTER_BATCH_ONCE
                        : CLUSTER_BATCH;
-    if (s->save_batches != 0 && t->table == NULL)
+    return check_cluster(c, t, o, s, e);
+}
+
+// Workers take the files of --valid and --test in parts; a share of the data they have cut
+// into other ones.
+static int set_scoring(struct train_cluster *k, const struct train_options *t,
+                       const struct train_settings *s, struct err *e)
+{
+    k->workers_score = t->score_by == 1;
+    if (k->workers_score && s->valid_fraction > 0)
         return err_set(e, TUG_EUSAGE,
-                       "--save-every: on a cluster saves are made between passes, unless "
-                       "there is a --table: give a number of passes");
-    if (s->valid_fraction > 0 && k->mode != CONFIG_SYNC)
-        return err_set(e, TUG_EUSAGE,
-                       "--valid %g: a share of the data needs --mode sync on a cluster; "
-                       "give a file instead",
+                       "--score-by workers, and --valid %g: workers score files; give a "
+                       "file, or leave --score-by out",
                        s->valid_fraction);
-    if (t->keep_names > 0 && k->node != NULL)
+    if (k->workers_score && t->test.n == 0 && t->valid == NULL)
         return err_set(e, TUG_EUSAGE,
-                       "--keep-names: words are kept where one process reads all of the "
-                       "data; leave it out on a cluster");
-    if (t->average > 0)
-        return err_set(e, TUG_EUSAGE,
-                       "--average: a mean is made where one process has all parameters; "
-                       "on a cluster, and with --table, there is none");
+                       "--score-by is of no use without --valid or --test: it says who "
+                       "scores them");
     return 0;
 }
 
@@ -283,14 +313,12 @@ static int check_batch_norm(const struct train_config *c, struct err *e)
 // What would be passed over in silence.
 static int check_use(const struct train_config *c, const struct options *o, struct err *e)
 {
-    static const char *const cluster[] = {"rules",           "values",    "in-flight",
-                                          "dense-staleness", "pack-keys", "cache-keys"};
-    for (size_t i = 0; c->cluster == NULL && i < sizeof(cluster) / sizeof(*cluster); i++)
-        if (options_given(o, cluster[i]))
-            return err_set(e, TUG_EUSAGE,
-                           "--%s is of no use on one machine: it is about workers and "
-                           "servers, as 'tug launch' starts them",
-                           cluster[i]);
+    const char *of_clusters = options_given_of_group(o, TRAIN_OF_CLUSTERS);
+    if (c->cluster == NULL && of_clusters != NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "--%s is of no use on one machine: it is about workers and "
+                       "servers, as 'tug launch' starts them",
+                       of_clusters);
     if (c->reduce_mean && !c->deterministic)
         return err_set(e, TUG_EUSAGE,
                        "--reduce mean is of no use without --deterministic or --mode "
@@ -305,15 +333,16 @@ static int set_mode(struct train_setup *setup, const struct train_options *t,
 {
     struct train_config *c = &setup->config;
     if (c->model.ops->dense != NULL && t->rules == TRAIN_RULES_WORKER &&
-        s->mode != TRAIN_GEO)
+        !train_mode_copies(s->mode))
         return err_set(e, TUG_EUSAGE,
                        "--rules worker: layers are updated by the servers, or by the one "
-                       "process, or in --mode geo:K; give auto or server");
+                       "process, or in --mode geo:K and elastic:K; give auto or server");
     TRY(c->cluster != NULL ? set_mode_cluster(setup, t, o, s, e)
                            : set_mode_alone(c, s, e));
+    TRY(set_shuffle(&setup->cluster, t, e));
     TRY(check_use(c, o, e));
     TRY(check_batch_norm(c, e));
-    return set_shuffle(&setup->cluster, t, e);
+    return set_scoring(&setup->cluster, t, s, e);
 }
 
 int train_read_table(struct table_config *c, const char *text, struct err *e)
@@ -345,6 +374,10 @@ static int set_table(struct train_setup *setup, const struct train_options *t,
             e, TUG_EUSAGE,
             "--table and --data-norm cannot be used together: some features of "
             "such tables have no vector, and their numbers no place");
+    if (t->dims != NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "--table and --dims cannot be used together: vectors of such "
+                       "tables are made with one length; use --dim");
     if (setup->cluster.bf16)
         return err_set(e, TUG_EUSAGE,
                        "--table and --values bf16 cannot be used together: shows and "
@@ -353,23 +386,6 @@ static int set_table(struct train_setup *setup, const struct train_options *t,
     TRY(train_read_table(&setup->table, t->table, e));
     c->table = &setup->table;
     return 0;
-}
-
-static int open_log(const struct train_options *t, const struct options *o,
-                    const struct node *node, struct err *e)
-{
-    if (node == NULL || options_given(o, "log-level"))
-        log_set_level((enum log_level)t->log_level);
-    if (t->quiet && (!options_given(o, "log-level") || t->log_level > LOG_WARN))
-        log_set_level(LOG_WARN);
-    // One file has one writer: on a cluster tug launch --log-dir keeps a log of each
-    // role.
-    if (t->log_dir == NULL || node != NULL)
-        return 0;
-    char path[FILE_PATH_MAX];
-    TRY(file_make_dir(t->log_dir, e));
-    TRY(file_join(path, t->log_dir, "train.log", e));
-    return log_set_file(path, e);
 }
 
 static int check_paths(const struct train_config *c, const struct path_list *l,
@@ -402,27 +418,6 @@ static int check_data(const struct train_config *c, bool refit, struct err *e)
     return rc;
 }
 
-static int check_refit(const struct train_config *c, const struct node *node,
-                       struct err *e)
-{
-    if (c->valid.n == 0 && c->valid_fraction == 0)
-        return err_set(e, TUG_EUSAGE,
-                       "--refit is of no use without --valid, which finds the number of "
-                       "passes");
-    if (node != NULL)
-        return err_set(e, TUG_EUSAGE,
-                       "--refit works in one process; on a cluster train with --valid "
-                       "first, and then without it for the best number of --epochs");
-    if (c->resume != TRAIN_NEW)
-        return err_set(
-            e, TUG_EUSAGE,
-            "--refit cannot be resumed: the run with validation saves nothing. "
-            "The second run, if that is what there is in --out, is resumed "
-            "with --data of all files, without --valid and --refit, with its "
-            "--epochs");
-    return 0;
-}
-
 // Lines that belong together lie anywhere in the data.
 static int check_merge(const struct train_options *t, const struct node *node,
                        struct err *e)
@@ -445,42 +440,76 @@ static int check_merge(const struct train_options *t, const struct node *node,
     return 0;
 }
 
-int train_configure(struct train_setup *setup, const struct train_options *t,
-                    const struct options *o, struct node *node, struct err *e)
+// They look at rows of this process, between two of its batches.
+static int check_looks(const struct train_config *c, const struct options *o,
+                       struct err *e)
 {
-    struct train_config *c = &setup->config;
-    struct train_settings s;
-    TRY(train_options_check(t, o, &s, e));
-    TRY(check_merge(t, node, e));
+    if (c->fetch == NULL && c->dump == NULL) {
+        bool fields = c->dump_fields != NULL;
+        return !fields && !options_given(o, "fetch-every")
+                   ? 0
+                   : err_set(e, TUG_EUSAGE, "--%s is of no use without --%s",
+                             fields ? "dump-fields" : "fetch-every",
+                             fields ? "dump" : "fetch or --dump");
+    }
+    if (c->dump_fields != NULL && c->dump == NULL)
+        return err_set(e, TUG_EUSAGE, "--dump-fields is of no use without --dump");
+    if (c->cluster != NULL || c->table != NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "--%s looks at the rows of the one process that trains: it cannot "
+                       "be used on a cluster or with --table; 'tug table get' and 'top' "
+                       "look at those",
+                       c->fetch != NULL ? "fetch" : "dump");
+    if (c->merge != NULL && c->dump_fields != NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "--dump-fields: with --merge-ids an example is several lines");
+    return 0;
+}
+
+static struct reader_options reader_options_of(struct train_setup *setup,
+                                               const struct train_options *t,
+                                               const struct options *o,
+                                               const struct train_settings *s)
+{
+    return (struct reader_options){
+        .format = options_given(o, "format")
+                      ? options_word(TRAIN_FORMATS, t->format, setup->format)
+                      : NULL,
+        .loss = (enum loss)t->loss,
+        .loss_given = options_given(o, "loss"),
+        .labels = true,
+        .fields = (uint32_t)t->fields,
+        .label_column = t->label,
+        .drop = t->drop,
+        .numeric = t->numeric,
+        .slots = t->slots,
+        .weight_column = t->weight_column,
+        .lists = t->lists,
+        .list_separator = s->list_separator,
+        .missing = t->missing,
+        .cross_columns = t->cross_columns,
+        .columns = t->columns,
+        .separator = options_given(o, "separator") ? s->separator : (char)0,
+        .allow_missing = t->allow_missing,
+    };
+}
+
+// What the options say as they are, before it is checked against anything.
+static void set_config(struct train_setup *setup, const struct train_options *t,
+                       const struct options *o, const struct train_settings *s,
+                       struct node *node)
+{
     setup->json = t->json;
     setup->cluster = (struct train_cluster){.node = node};
-    setup->valid[0] = s.valid;
-    *c = (struct train_config){
+    setup->valid[0] = s->valid;
+    setup->config = (struct train_config){
         .data = {t->data.items, t->data.n, t->pipe_command},
         .test = {t->test.items, t->test.n, t->pipe_command},
-        .valid = {setup->valid, s.valid != NULL, t->pipe_command},
-        .valid_fraction = s.valid_fraction,
+        .valid = {setup->valid, s->valid != NULL, t->pipe_command},
+        .valid_fraction = s->valid_fraction,
         .group = t->group,
         .merge = t->merge_ids,
-        .reader = {.format = options_given(o, "format")
-                                 ? options_word(TRAIN_FORMATS, t->format, setup->format)
-                                 : NULL,
-                   .loss = (enum loss)t->loss,
-                   .loss_given = options_given(o, "loss"),
-                   .labels = true,
-                   .fields = (uint32_t)t->fields,
-                   .label_column = t->label,
-                   .drop = t->drop,
-                   .numeric = t->numeric,
-                   .slots = t->slots,
-                   .weight_column = t->weight_column,
-                   .lists = t->lists,
-                   .list_separator = s.list_separator,
-                   .missing = t->missing,
-                   .cross_columns = t->cross_columns,
-                   .columns = t->columns,
-                   .separator = options_given(o, "separator") ? s.separator : (char)0,
-                   .allow_missing = t->allow_missing},
+        .reader = reader_options_of(setup, t, o, s),
         .schedule = {(enum schedule_kind)t->schedule, t->schedule_a, t->schedule_b},
         .epochs = (uint32_t)t->epochs,
         .batch = (uint32_t)t->batch,
@@ -496,120 +525,51 @@ int train_configure(struct train_setup *setup, const struct train_options *t,
         .resume = (enum train_resume)t->resume,
         .init_from = t->init_from,
         .init_tables = t->init_tables,
-        .save_passes = (uint32_t)s.save_passes,
-        .save_batches = s.save_batches,
+        .save_passes = (uint32_t)s->save_passes,
+        .save_batches = s->save_batches,
         .log_batches = t->log_every,
         .keep = (uint32_t)t->keep,
         .keep_names = t->keep_names,
-        .interrupted = &node_interrupted,
+        .fetch = t->fetch,
+        .dump = t->dump,
+        .dump_fields = t->dump_fields,
+        .fetch_batches = t->fetch_every,
+        .dims = t->dims,
+        .interrupted = setup->interrupted,
     };
+}
+
+int train_configure(struct train_setup *setup, const struct train_options *t,
+                    const struct options *o, struct node *node, struct err *e)
+{
+    struct train_config *c = &setup->config;
+    struct train_settings s;
+    TRY(train_options_check(t, o, &s, e));
+    TRY(check_merge(t, node, e));
+    set_config(setup, t, o, &s, node);
     if (node != NULL || t->table != NULL) // perhaps one within this process
         c->cluster = &setup->cluster;
     TRY(set_model(&c->model, t, o, e));
     TRY(set_mode(setup, t, o, &s, e));
     if (t->table != NULL)
         TRY(set_table(setup, t, o, e));
+    TRY(check_looks(c, o, e));
     setup->refit = t->refit;
     if (t->refit)
-        TRY(check_refit(c, node, e));
+        TRY(train_check_refit(c, e));
     if (t->keep_names > 0 && t->out == NULL)
         return err_set(e, TUG_EUSAGE,
                        "--keep-names is of no use without --out, where words are saved");
     if (node == NULL)
         TRY(check_data(c, t->refit, e));
-    return open_log(t, o, node, e);
-}
-
-static struct result result_of(const struct train_config *c, const struct train_result *t)
-{
-    return (struct result){
-        .command = "train",
-        .model = c->model.ops->name,
-        .format = t->format,
-        .examples = t->examples,
-        .epochs = t->epochs,
-        .tested = t->tested,
-        .test = t->test,
-        .validated = t->validated,
-        .valid = t->valid,
-        .best_epoch = t->best_epoch,
-        .read_seconds = t->read_seconds,
-        .wait_seconds = t->wait_seconds,
-        .train_seconds = t->train_seconds,
-        .test_seconds = t->test_seconds,
-        .total_seconds = t->total_seconds,
-        .examples_per_second = t->train_seconds > 0
-                                   ? (double)t->trained_examples / t->train_seconds
-                                   : (double)NAN,
-        .keys = t->keys,
-        .bytes_per_key = t->bytes_per_key,
-        .data_bytes = t->data_bytes,
-        .threads = c->threads,
-        .seed = c->model.seed,
-        .out = t->saved,
-        .skipped_lines = t->skipped_lines,
-    };
-}
-
-static void print_text(const struct result *r)
-{
-    char rate[80] = "", who[64];
-    if (r->workers > 0)
-        snprintf(who, sizeof(who), "%u server%s, %u worker%s", r->servers,
-                 PLURAL_S(r->servers), r->workers, PLURAL_S(r->workers));
-    else
-        snprintf(who, sizeof(who), "%d thread%s", r->threads, PLURAL_S(r->threads));
-    if (isfinite(r->examples_per_second)) // else nothing was left to train
-        snprintf(rate, sizeof(rate), " at %.0f examples/s", r->examples_per_second);
-    if (r->workers > 0 && rate[0] != '\0')
-        snprintf(rate + strlen(rate), sizeof(rate) - strlen(rate),
-                 ", %.0f %% waiting for servers",
-                 100 * r->wait_seconds / r->train_seconds);
-    printf(
-        "%u pass%s over %llu example%s in %.1f s (read %.1f s, train %.1f s%s, test %.1f "
-        "s), %.1f MB of data in memory, %llu key%s of %.0f bytes, %s\n",
-        r->epochs, PLURAL_ES(r->epochs), (unsigned long long)r->examples,
-        PLURAL_S(r->examples), r->total_seconds, r->read_seconds, r->train_seconds, rate,
-        r->test_seconds, (double)r->data_bytes / 1e6, (unsigned long long)r->keys,
-        PLURAL_S(r->keys), r->bytes_per_key, who);
-    if (r->out[0] != 0)
-        printf("saved to %s\n", r->out);
-}
-
-// A run that was over before: what there is, and what was perhaps meant. One that has
-// passes left was stopped early.
-static void print_nothing(const struct result *r, const struct train_config *c)
-{
-    char more[160] = "more --epochs";
-    if (r->epochs < c->epochs)
-        snprintf(more, sizeof(more),
-                 "a larger --patience, or --patience 0, for validation has not been "
-                 "better for %u pass%s,",
-                 c->patience, PLURAL_ES(c->patience));
-    printf("there is nothing to do: the run is over, %u pass%s over %llu examples, saved "
-           "in %s\n(give %s to train longer on this data, or --init-from and "
-           "another --out to train on new data)\n",
-           r->epochs, r->epochs == 1 ? "" : "es", (unsigned long long)r->examples, r->out,
-           more);
-}
-
-int train_print(const struct train_setup *s, const struct train_result *t,
-                uint32_t servers, uint32_t workers, struct err *e)
-{
-    struct result r = result_of(&s->config, t);
-    r.servers = servers;
-    r.workers = workers;
-    if (r.tested)
-        TRY(result_print_metrics(&r));
-    if (s->json)
-        return result_print_json(&r, e);
-    if (s->refit)
-        printf("validation was best after pass %u, with a logloss of %.5f: the model was "
-               "trained again on all examples\n",
-               r.best_epoch, r.valid.logloss);
-    if (t->nothing_to_do)
-        print_nothing(&r, &s->config);
-    else
-        print_text(&r);
+    else if (t->refit)
+        TRY(train_set_stage(setup, e));
     return 0;
+}
+
+int train_setup_run(const struct train_setup *s, struct train_result *ret, struct err *e)
+{
+    return s->refit                  ? refit_run(&s->config, ret, e)
+           : s->config.table != NULL ? lifecycle_run(&s->config, ret, e)
+                                     : train_run(&s->config, ret, e);
 }

@@ -2,14 +2,13 @@
 // --help.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/train_options.h"
+#include "run/train_options.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
-#include "cli/model.h"
+#include "run/model.h"
 #include "train/config.h"
 
 #define AT(field) .offset = offsetof(struct train_options, field)
@@ -64,13 +63,16 @@ static const struct option options[] = {
      "libffm"},
     {"fields", U64_AT(fields, "N", "0", 0, 65535),
      "libffm: number of fields; 0: counted in the data"},
-    {"label", .group = "CSV only", STRING_AT(label, "COLUMN"),
-     "column of the label; by default the first column"},
+    {"label", .group = TRAIN_OF_CSV, STRING_AT(label, "COLUMN,..."),
+     "column of the label, by default the first column; several, of which some may be "
+     "empty, are learned together by models with layers, and the first one is what "
+     "validation goes by"},
     {"drop", STRING_AT(drop, "COLUMN,..."),
      "columns to leave out, such as ids that no new example shares; '' is the column "
      "whose name is empty"},
     {"numeric", STRING_AT(numeric, "COLUMN,..."),
-     "columns taken as numbers; the others are words. COLUMN:log takes log(1 + number)"},
+     "columns taken as numbers; the others are words. COLUMN:log takes log(1 + number), "
+     "COLUMN:bins:N (32) which of N bins with about as many numbers each it is in"},
     {"lists", STRING_AT(lists, "COLUMN,..."),
      "columns with several words in a cell, each of which is a feature"},
     {"list-separator", STRING_AT(list_separator, "C"),
@@ -98,14 +100,23 @@ static const struct option options[] = {
     {"model", CHOICE_AT(model, TRAIN_MODELS, "fm"), MODELS(MODEL_HELP) + 2},
     {"dim", U64_AT(dim, "K", NULL, 1, 1024),
      "length of the latent vectors (default: 8 for fm, 4 for ffm, 16 with layers)"},
+    {"dims", STRING_AT(dims, "COLUMN=N,..."),
+     "mlp, wide_deep, dcn: length of the vectors of these columns, where it is not "
+     "--dim; "
+     "a row has room for the longest. " FEATURE_COLUMNS},
     {"loss", CHOICE_AT(loss, LOSS_NAMES, "logistic"),
      "logistic for labels 0 and 1 (or -1 and 1), squared for any number"},
     {"init", F64_AT(init, "X", NULL, 0, 10),
      "latent weights begin uniformly distributed in (-X, X) (default: 0.05 for fm, 0.3 "
      "for ffm, 0.01 with layers)"},
-    {"hidden", .group = "Models with layers", STRING_AT(hidden, "N,..."),
+    {"hidden", .group = TRAIN_OF_LAYERS, STRING_AT(hidden, "N,..."),
      "units of the fully connected layers, from the fields' vectors on (default: "
      "400,400,400)"},
+    {"tower", STRING_AT(tower, "N,..."),
+     "with several labels: units of the layers that each has of its own, on those of "
+     "--hidden, which they share (default: none, only an output each)"},
+    {"task-weights", STRING_AT(task_weights, "X,..."),
+     "with several labels: what each one's loss is multiplied by (default: 1)"},
     {"cross", U64_AT(cross, "N", NULL, 1, 8), "dcn: layers of products (default: 3)"},
     {"dropout", F64_AT(dropout, "P", NULL, 0, 0.99),
      "share of the layers' units that each example is trained without (default: 0)"},
@@ -161,11 +172,13 @@ static const struct option options[] = {
      "the same model, bit for bit, for the same seed, whatever the number of threads and "
      "the CPU (with layers: on one type of CPU); also give --data-in memory or stream, "
      "because auto depends on the machine's memory"},
-    {"mode", .fallback = "async", STRING_AT(mode, "sync|ssp:S|async|half-async|geo:K"),
+    {"mode", .fallback = "async",
+     STRING_AT(mode, "sync|ssp:S|async|half-async|geo:K|elastic:K[:RATE]"),
      "how far workers may run ahead of each other; half-async: the threads of a worker "
      "compute each batch together; geo:K: workers train copies of the rows for K "
-     "batches, "
-     "and bring their average together; on one machine: async, or sync, which is the "
+     "batches, and bring their average together; elastic:K: copies stay apart, and every "
+     "K batches they and the servers' rows go RATE / workers (RATE: 0.9) of the way "
+     "towards each other; on one machine: async, or sync, which is the "
      "same "
      "as --deterministic"},
     {"reduce", CHOICE_AT(reduce, TRAIN_REDUCES, "sum"),
@@ -178,7 +191,7 @@ static const struct option options[] = {
      "settings of a table whose features come and go, as \"accessor=ctr; "
      "entry=count:3\"; 'tug table settings' lists them. Without it every feature gets a "
      "row, which stays"},
-    {"rules", .group = "On a cluster", CHOICE_AT(rules, TRAIN_RULES, NULL),
+    {"rules", .group = TRAIN_OF_CLUSTERS, CHOICE_AT(rules, TRAIN_RULES, NULL),
      "which process applies the update rule: the worker after each example, or the "
      "server to the gradients of a batch; auto: the server in sync mode and for "
      "momentum, rmsprop, adam and ftrl, otherwise the worker"},
@@ -192,9 +205,11 @@ static const struct option options[] = {
     {"values", CHOICE_AT(values, TRAIN_VALUES, NULL),
      "floats on the wire; bf16 halves the bytes of gradients and weights and rounds them "
      "to 8 bits"},
-    {"in-flight", U64_AT(in_flight, "N", "3", 1, TRAIN_MAX_IN_FLIGHT),
+    {"in-flight", U64_AT(in_flight, "N", NULL, 1, TRAIN_MAX_IN_FLIGHT),
      "async, ssp: batches of a worker thread that are pulled, computed and pushed at the "
-     "same time; 1: the next one is asked for when this one's push is acknowledged"},
+     "same time; 1: the next one is asked for when this one's push is acknowledged, "
+     "which "
+     "models with layers learn more from and which is their default; 3 for others"},
     {"dense-staleness", U64_AT(dense_staleness, "S", NULL, 0, UINT32_MAX),
      "async, models with layers: what is pulled of the layers misses at most the last S "
      "batches of each worker, as in ssp:S; 0: layers in step, rows of features not"},
@@ -203,6 +218,11 @@ static const struct option options[] = {
     {"cache-keys", FLAG_AT(cache_keys),
      "send a list of keys once, and then its signature: the push of a batch has the same "
      "keys as its pull"},
+    {"score-by", CHOICE_AT(score_by, TRAIN_SCORE_BY, "driver"),
+     "who scores --valid and --test, with the same metrics (to the last bit, or those of "
+     "models with layers to about five digits): the driver, "
+     "which runs beside the scheduler; or all workers, a part each, who need to see the "
+     "files then, and not the driver"},
     {"out", .group = "Saving", STRING_AT(out, "DIR"),
      "directory of the model; each save is a directory of its own below it"},
     {"save-every", STRING_AT(save_every, "N|Nbatches"),
@@ -227,6 +247,19 @@ static const struct option options[] = {
      "print a progress line every N batches, also with loss and AUC of these batches "
      "alone "
      "(window); 0: at growing intervals of time"},
+    {"fetch", STRING_AT(fetch, "NAME,..."),
+     "in one process: say these values every --fetch-every batches: loss and auc of the "
+     "pass, 'the bias', layers (their norm, mean, min and max) or one, as 'layer 1 of "
+     "2', "
+     "and rows of features, by COLUMN=WORD or key"},
+    {"dump", STRING_AT(dump, "FILE"),
+     "in one process: write what layers are like, and each example of the next batch "
+     "with "
+     "label and score, every --fetch-every batches, as lines of JSON"},
+    {"dump-fields", STRING_AT(dump_fields, "COLUMN,..."),
+     "with --dump: the texts of these columns with each example. " GROUP_COLUMNS},
+    {"fetch-every", U64_AT(fetch_every, "N", "100", 1, 1e15),
+     "with --fetch and --dump: batches from one look to the next"},
     {"log-dir", STRING_AT(log_dir, "DIR"), "also write messages to DIR/train.log"},
     {"log-level", CHOICE_AT(log_level, TRAIN_LOG_LEVELS, "info"),
      "which messages are printed: this level and more urgent ones"},
@@ -252,10 +285,14 @@ const struct option_table cli_train_options = {
         "tug train --config run.yaml --set lr=0.05     # run.yaml: lines of 'name: "
         "value'\n"
         "zcat log.gz | tug train --data - --format libffm --model ffm --fields 39",
-    CLI_OPTIONS(options),
+    .options = options,
+    .n_options = sizeof(options) / sizeof(*options),
     .preset = "recipe",
     .presets = recipes,
 };
+
+// Of --mode elastic: Zhang, Choromanska & LeCun 2015, who call it beta.
+static const double elastic_rate = 0.9;
 
 // A whole number at *text, which moves behind it.
 static bool take_number(const char **text, uint64_t *ret)
@@ -273,29 +310,48 @@ static bool take_number(const char **text, uint64_t *ret)
     return any;
 }
 
+// ":0.5" at *text, which moves behind it, or nothing.
+static bool take_rate(const char **text, double *ret)
+{
+    char *end;
+    if (**text != ':')
+        return true;
+    *ret = strtod(*text + 1, &end);
+    bool any = end != *text + 1;
+    *text = end;
+    return any && *ret > 0 && *ret <= 1;
+}
+
 static int parse_mode(const char *text, struct train_settings *ret, struct err *e)
 {
     static const struct {
         const char *name;
         enum train_mode mode;
-        bool number;
+        bool number, rate;
     } modes[] = {
-        {"sync", TRAIN_SYNC, false},   {"ssp:", TRAIN_SSP, true},
-        {"async", TRAIN_ASYNC, false}, {"half-async", TRAIN_HALF_ASYNC, false},
-        {"geo:", TRAIN_GEO, true},
+        {"sync", TRAIN_SYNC, false, false},
+        {"ssp:", TRAIN_SSP, true, false},
+        {"async", TRAIN_ASYNC, false, false},
+        {"half-async", TRAIN_HALF_ASYNC, false, false},
+        {"geo:", TRAIN_GEO, true, false},
+        {"elastic:", TRAIN_ELASTIC, true, true},
     };
     for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
         size_t len = strlen(modes[i].name);
         const char *rest = text + len;
         ret->mode = modes[i].mode;
         ret->mode_n = 0;
+        ret->mode_rate = elastic_rate;
         if (strncmp(text, modes[i].name, len) == 0 &&
-            (!modes[i].number || take_number(&rest, &ret->mode_n)) && !*rest)
+            (!modes[i].number || take_number(&rest, &ret->mode_n)) &&
+            (!modes[i].rate || take_rate(&rest, &ret->mode_rate)) && !*rest)
             return 0;
     }
     return err_set(
         e, TUG_EUSAGE,
-        "--mode: '%.200s' is not one of: sync, ssp:S, async, half-async, geo:K", text);
+        "--mode: '%.200s' is not one of: sync, ssp:S, async, half-async, geo:K, "
+        "elastic:K or elastic:K:RATE, with a RATE above 0 and at most 1",
+        text);
 }
 
 // A number is a fraction, all else a path ("./0.1" is one, too).
@@ -361,18 +417,6 @@ static int parse_list_separator(const char *text, char *ret, struct err *e)
                          text);
 }
 
-static int check_csv(const struct options *o, struct err *e)
-{
-    static const char *const names[] = {
-        "label",     "drop",          "numeric",      "weight-column",
-        "separator", "allow-missing", "lists",        "list-separator",
-        "missing",   "columns",       "cross-columns"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-        if (options_given(o, names[i]))
-            return err_set(e, TUG_EUSAGE, "--%s works only with --format csv", names[i]);
-    return 0;
-}
-
 int train_options_check(const struct train_options *t, const struct options *o,
                         struct train_settings *ret, struct err *e)
 {
@@ -388,8 +432,9 @@ int train_options_check(const struct train_options *t, const struct options *o,
         return err_set(e, TUG_EUSAGE,
                        "--format is missing: the format of the data, one "
                        "of" READER_FORMATS(READER_FORMAT_WORD));
-    if (options_given(o, "format") && strcmp(format, "csv") != 0)
-        TRY(check_csv(o, e));
+    const char *of_csv = options_given_of_group(o, TRAIN_OF_CSV);
+    if (options_given(o, "format") && strcmp(format, "csv") != 0 && of_csv != NULL)
+        return err_set(e, TUG_EUSAGE, "--%s works only with --format csv", of_csv);
     if (options_given(o, "format") && strcmp(format, "multislot") != 0 &&
         t->slots != NULL)
         return err_set(e, TUG_EUSAGE, "--slots works only with --format multislot");

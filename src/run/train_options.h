@@ -1,8 +1,8 @@
 // The options of `tug train`, and the texts among them taken apart.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_CLI_TRAIN_OPTIONS_H
-#define TUG_CLI_TRAIN_OPTIONS_H
+#ifndef TUG_RUN_TRAIN_OPTIONS_H
+#define TUG_RUN_TRAIN_OPTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,11 +20,17 @@
 #define TRAIN_OPTIMIZERS "sgd momentum adagrad adagrad-row rmsprop adam ftrl"
 #define TRAIN_REDUCES "sum mean"
 #define TRAIN_RULES "auto server worker"
+#define TRAIN_SCORE_BY "driver workers"
 #define TRAIN_VALUES "f32 bf16"
 #define TRAIN_SHUFFLES "pieces global"
 #define TRAIN_DATA_INS "auto memory stream"
 #define TRAIN_RESUMES "no yes auto"
 #define TRAIN_LOG_LEVELS "error warn info debug"
+
+// Headings of options that mean something to some runs only.
+#define TRAIN_OF_CSV "CSV only"
+#define TRAIN_OF_LAYERS "Models with layers"
+#define TRAIN_OF_CLUSTERS "On a cluster"
 
 struct train_options {
     // data
@@ -45,9 +51,11 @@ struct train_options {
     // model
     int recipe, model;
     uint64_t dim;
+    const char *dims;
     int loss;
     double init;
-    const char *hidden; // models with layers, and so the next seven
+    const char *hidden, *tower,
+        *task_weights; // models with layers, and so the next seven
     uint64_t cross;
     double dropout, dense_lr;
     bool data_norm, batch_norm;
@@ -69,6 +77,7 @@ struct train_options {
     uint64_t in_flight, dense_staleness;
     const char *shuffle_by;
     bool pack_keys, cache_keys;
+    int score_by; // 1: workers
     // saving
     const char *out;
     int resume;
@@ -76,7 +85,8 @@ struct train_options {
     const char *save_every;
     uint64_t keep, keep_names;
     // messages
-    uint64_t log_every;
+    uint64_t log_every, fetch_every;
+    const char *fetch, *dump, *dump_fields;
     const char *log_dir;
     int log_level;
     bool quiet;
@@ -85,14 +95,28 @@ struct train_options {
 
 extern const struct option_table cli_train_options;
 
-enum train_mode { TRAIN_SYNC, TRAIN_SSP, TRAIN_ASYNC, TRAIN_HALF_ASYNC, TRAIN_GEO };
+enum train_mode {
+    TRAIN_SYNC,
+    TRAIN_SSP,
+    TRAIN_ASYNC,
+    TRAIN_HALF_ASYNC,
+    TRAIN_GEO,
+    TRAIN_ELASTIC
+};
+
+// Whether workers train copies of the rows for a while.
+static inline bool train_mode_copies(enum train_mode m)
+{
+    return m == TRAIN_GEO || m == TRAIN_ELASTIC;
+}
 
 // What the texts among the options say.
 struct train_settings {
     enum train_mode mode;
-    uint64_t mode_n;                    // ssp: the bound; geo: batches between exchanges
-    const char *valid;                  // a path, or NULL
-    double valid_fraction;              // in (0, 1), or 0
+    uint64_t mode_n;       // ssp: the bound; geo, elastic: batches between exchanges
+    double mode_rate;      // elastic: how far the workers together draw the servers' rows
+    const char *valid;     // a path, or NULL
+    double valid_fraction; // in (0, 1), or 0
     uint64_t save_passes, save_batches; // 0: not so
     char separator, list_separator;
 };

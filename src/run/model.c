@@ -1,8 +1,7 @@
 // Opening saved models.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/model.h"
-#include "cli/cli.h"
+#include "run/model.h"
 
 #include <sched.h>
 #include <string.h>
@@ -16,9 +15,19 @@ int model_threads(uint64_t wanted)
     return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-static int open_data(struct opened_model *m, const struct model_values *v, bool labels,
-                     struct err *e)
+static void close_data(struct opened_model *m)
 {
+    source_close(m->source);
+    reader_close(m->reader);
+    m->source = NULL;
+    m->reader = NULL;
+    m->bad_lines = 0;
+}
+
+int model_open_data(struct opened_model *m, const struct model_values *v, bool labels,
+                    struct err *e)
+{
+    close_data(m);
 #define QUOTED(name) #name,
     static const char *const formats[] = {NULL, READER_FORMATS(QUOTED)};
     const struct reader_options r = {
@@ -43,25 +52,35 @@ static int open_data(struct opened_model *m, const struct model_values *v, bool 
     struct source_options s = {.paths = v->data.items,
                                .n_paths = v->data.n,
                                .command = v->pipe_command,
-                               .eager = m->eager};
+                               .eager = m->eager,
+                               .interrupted = m->interrupted};
     return source_open(&m->source, &s, e);
+}
+
+int model_read(struct opened_model *m, const char *from, uint64_t threads, struct err *e)
+{
+    TRY(save_find(from, m->dir, e));
+    TRY(saved_read(&m->run, m->dir, e));
+    return team_open(&m->team, model_threads(threads), e);
+}
+
+int model_load(struct opened_model *m, struct err *e)
+{
+    return saved_load(m->dir, &m->run, SAVED_MODEL, m->team, &m->parameters, e);
 }
 
 int model_open(struct opened_model *m, const struct model_values *v, bool labels,
                struct err *e)
 {
-    TRY(save_find(v->from, m->dir, e));
-    TRY(saved_read(&m->run, m->dir, e));
-    TRY(team_open(&m->team, model_threads(v->threads), e));
-    TRY(open_data(m, v, labels, e));
-    return saved_load(m->dir, &m->run, SAVED_MODEL, m->team, &m->parameters, e);
+    TRY(model_read(m, v->from, v->threads, e));
+    TRY(model_open_data(m, v, labels, e));
+    return model_load(m, e);
 }
 
 void model_close(struct opened_model *m)
 {
     saved_run_free(&m->run);
-    source_close(m->source);
-    reader_close(m->reader);
+    close_data(m);
     parameters_close(&m->parameters);
     team_close(m->team);
 }
@@ -77,5 +96,6 @@ struct evaluation_options model_evaluation(struct opened_model *m,
         .loss = m->run.schema.loss,
         .max_bad_lines = v->max_bad_lines,
         .bad_lines = &m->bad_lines,
+        .interrupted = m->interrupted,
     };
 }

@@ -1,0 +1,135 @@
+// See train_output.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/train_output.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/plural.h"
+#include "cli/result.h"
+#include "run/train_refit.h"
+
+int train_open_log(const struct train_options *t, const struct options *o,
+                   const struct node *node, struct err *e)
+{
+    if (node == NULL || options_given(o, "log-level"))
+        log_set_level((enum log_level)t->log_level);
+    if (t->quiet && (!options_given(o, "log-level") || t->log_level > LOG_WARN))
+        log_set_level(LOG_WARN);
+    // One file has one writer: on a cluster tug launch --log-dir keeps a log of each
+    // role.
+    if (t->log_dir == NULL || node != NULL)
+        return 0;
+    char path[FILE_PATH_MAX];
+    TRY(file_make_dir(t->log_dir, e));
+    TRY(file_join(path, t->log_dir, "train.log", e));
+    return log_set_file(path, e);
+}
+
+static struct result result_of(const struct train_config *c, const struct train_result *t)
+{
+    struct result r = {
+        .command = "train",
+        .model = c->model.ops->name,
+        .format = t->format,
+        .examples = t->examples,
+        .epochs = t->epochs,
+        .tested = t->tested,
+        .labels = t->labels,
+        .validated = t->validated,
+        .best_epoch = t->best_epoch,
+        .read_seconds = t->read_seconds,
+        .wait_seconds = t->wait_seconds,
+        .train_seconds = t->train_seconds,
+        .test_seconds = t->test_seconds,
+        .total_seconds = t->total_seconds,
+        .examples_per_second = t->train_seconds > 0
+                                   ? (double)t->trained_examples / t->train_seconds
+                                   : (double)NAN,
+        .keys = t->keys,
+        .bytes_per_key = t->bytes_per_key,
+        .data_bytes = t->data_bytes,
+        .threads = c->threads,
+        .seed = c->model.seed,
+        .out = t->saved,
+        .skipped_lines = t->skipped_lines,
+    };
+    memcpy(r.label, t->label, sizeof(r.label));
+    memcpy(r.tests, t->tests, sizeof(r.tests));
+    memcpy(r.valids, t->valids, sizeof(r.valids));
+    return r;
+}
+
+static void print_text(const struct result *r)
+{
+    char rate[80] = "", who[64];
+    if (r->workers > 0)
+        snprintf(who, sizeof(who), "%u server%s, %u worker%s", r->servers,
+                 PLURAL_S(r->servers), r->workers, PLURAL_S(r->workers));
+    else
+        snprintf(who, sizeof(who), "%d thread%s", r->threads, PLURAL_S(r->threads));
+    if (isfinite(r->examples_per_second)) // else nothing was left to train
+        snprintf(rate, sizeof(rate), " at %.0f examples/s", r->examples_per_second);
+    if (r->workers > 0 && rate[0] != '\0')
+        snprintf(rate + strlen(rate), sizeof(rate) - strlen(rate),
+                 ", %.0f %% waiting for servers",
+                 100 * r->wait_seconds / r->train_seconds);
+    printf(
+        "%u pass%s over %llu example%s in %.1f s (read %.1f s, train %.1f s%s, test %.1f "
+        "s), %.1f MB of data in memory, %llu key%s of %.0f bytes, %s\n",
+        r->epochs, PLURAL_ES(r->epochs), (unsigned long long)r->examples,
+        PLURAL_S(r->examples), r->total_seconds, r->read_seconds, r->train_seconds, rate,
+        r->test_seconds, (double)r->data_bytes / 1e6, (unsigned long long)r->keys,
+        PLURAL_S(r->keys), r->bytes_per_key, who);
+    if (r->out[0] != 0)
+        printf("saved to %s\n", r->out);
+}
+
+// A run that was over before: what there is, and what was perhaps meant. One that has
+// passes left was stopped early.
+static void print_nothing(const struct result *r, const struct train_config *c)
+{
+    char more[160] = "more --epochs";
+    if (r->epochs < c->epochs)
+        snprintf(more, sizeof(more),
+                 "a larger --patience, or --patience 0, for validation has not been "
+                 "better for %u pass%s,",
+                 c->patience, PLURAL_ES(c->patience));
+    printf("there is nothing to do: the run is over, %u pass%s over %llu examples, saved "
+           "in %s\n(give %s to train longer on this data, or --init-from and "
+           "another --out to train on new data)\n",
+           r->epochs, r->epochs == 1 ? "" : "es", (unsigned long long)r->examples, r->out,
+           more);
+}
+
+int train_print(const struct train_setup *s, const struct train_result *t,
+                uint32_t servers, uint32_t workers, struct err *e)
+{
+    struct result r = result_of(&s->config, t);
+    if (s->stage == REFIT_SEARCH)
+        return train_tell_found(s, t, e);
+    if (s->stage == REFIT_ALL) {
+        r.validated = true;
+        r.valid = s->found.valid;
+        r.best_epoch = s->found.best_epoch;
+    }
+    r.servers = servers;
+    r.workers = workers;
+    if (r.tested)
+        TRY(result_print_metrics(&r));
+    if (s->json)
+        return result_print_json(&r, e);
+    if (s->refit)
+        printf("validation was best after pass %u, with a logloss of %.5f: the model was "
+               "trained again on all examples\n",
+               r.best_epoch, r.valid.logloss);
+    if (t->nothing_to_do)
+        print_nothing(&r, &s->config);
+    else
+        print_text(&r);
+    return 0;
+}

@@ -1,0 +1,71 @@
+// The table of `tug eval`, in the words of --help.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "run/eval_options.h"
+
+#include "train/groups.h"
+
+#define AT(field) .offset = offsetof(struct eval_values, field)
+
+static const struct option options[] = {
+    MODEL_OPTIONS("What to evaluate",
+                  "files, directories, globs in quotes, or - for standard input; .gz, "
+                  ".zst and .lz4 files are decompressed"),
+    {"max-bad-lines", U64_AT(model.max_bad_lines, "N", "0", 0, 0),
+     "how many lines that cannot be read are skipped and counted before the command "
+     "gives up"},
+    {"group", .group = "Output", STRING_AT(group, "COLUMN,..."),
+     "also the AUC by group (gauc), such as by user: the mean of the groups' AUC by "
+     "their "
+     "examples, without groups that have labels of one kind. " GROUP_COLUMNS},
+    {"by", STRING_AT(by, "COLUMN,..."),
+     "also a table of the metrics for each value of the columns, the values with most "
+     "examples first"},
+    {"top", U64_AT(top, "N", "20", 1, 1000000000), "how many values --by prints"},
+    {"importance", FLAG_AT(importance),
+     "also print what each column is worth: the AUC lost and the logloss gained when "
+     "every example has that column's features of another, random example. Holds the "
+     "data in memory"},
+    {"only", STRING_AT(only, "COLUMN,..."),
+     "with --importance: only of these columns, and of several together, as in a,b+c"},
+    {"json", FLAG_AT(json), "the last line of standard output is one JSON object"},
+};
+
+const struct option_table cli_eval_options = {
+    .command = "eval",
+    .summary = "evaluate a saved model: AUC, logloss, copc and others",
+    .usage = "--from DIR --data PATH... [options]",
+    .about = "Prints the AUC (exact; ties count half), the logloss, copc: clicks that "
+             "the model predicts over clicks that there were, so that 1 is right, the "
+             "area below the curve of precision and recall (pr_auc: average precision), "
+             "and ne: the normalized entropy, logloss over that of predicting the share "
+             "of positives for every example, so that below 1 is better than a guess. "
+             "With --loss squared it is the root of the mean squared error (rmse) and "
+             "the mean absolute error (mae). --json has all of them. Features that the "
+             "model was not trained on count as absent.",
+    .examples = "tug eval --from model --data test.tsv\n"
+                "tug eval --from model --data test.csv --group user_id\n"
+                "tug eval --from model --data test.csv --by device,hour --top 50\n"
+                "tug eval --from model --data test.csv --importance",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(*options),
+};
+
+int eval_options_evaluation(struct opened_model *m, const struct eval_values *v,
+                            struct evaluation_options *ret, struct err *e)
+{
+    struct evaluation_options o = model_evaluation(m, &v->model);
+    o.group = v->group;
+    o.by = v->by;
+    o.top = v->top;
+    TRY(groups_check("--group", o.group, o.loss, e));
+    TRY(groups_check("--by", o.by, o.loss, e));
+    o.seed = m->run.options.model.seed;
+    o.merge = m->run.options.merge[0] != '\0' ? m->run.options.merge : NULL;
+    if (o.merge != NULL && (v->group != NULL || v->by != NULL))
+        return err_set(e, TUG_EUSAGE,
+                       "the model was trained with --merge-ids: its examples are several "
+                       "lines, and --group and --by are of one");
+    *ret = o;
+    return 0;
+}

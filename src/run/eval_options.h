@@ -1,0 +1,22 @@
+// The options of `tug eval`, and what they ask for.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_RUN_EVAL_OPTIONS_H
+#define TUG_RUN_EVAL_OPTIONS_H
+
+#include "run/model.h"
+
+struct eval_values {
+    struct model_values model;
+    const char *group, *by, *only;
+    uint64_t top;
+    bool importance, json;
+};
+
+// How it says to evaluate what is open. The model's --merge-ids is its own.
+int eval_options_evaluation(struct opened_model *m, const struct eval_values *v,
+                            struct evaluation_options *ret, struct err *e);
+
+extern const struct option_table cli_eval_options;
+
+#endif

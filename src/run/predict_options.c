@@ -1,0 +1,53 @@
+// The table of `tug predict`, in the words of --help.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "run/predict_options.h"
+
+#define AT(field) .offset = offsetof(struct predict_values, field)
+
+static const struct option options[] = {
+    MODEL_OPTIONS("What to predict", "files, directories, globs in quotes, or - for "
+                                     "standard input; the labels may be absent"),
+    {"max-bad-lines", U64_AT(model.max_bad_lines, "N", "0", 0, 0),
+     "how many lines that cannot be read are skipped before the command gives up; each "
+     "is printed as 'nan', so that predictions stay beside their lines (empty lines are "
+     "passed over and give none)"},
+    {"out", .group = "Output", STRING_AT(out, "FILE"),
+     "file for the predictions, which appears when it is complete; by default, and with "
+     "-, standard output"},
+    {"keep", STRING_AT(keep, "COLUMN,..."),
+     "write these columns before each prediction, with the data's separator; of csv by "
+     "their names, of criteo I1 to I13 and C1 to C26, of libffm the fields' numbers, of "
+     "multislot the slots' names"},
+    {"raw", FLAG_AT(raw), "scores (log-odds) instead of probabilities"},
+    {"stream", FLAG_AT(stream),
+     "write each prediction as soon as its line has been read, for a program that waits "
+     "for it"},
+    {"json", FLAG_AT(json),
+     "each line is a JSON object: \"prediction\", and the columns of --keep"},
+    {"explain", FLAG_AT(explain),
+     "take each prediction apart: the bias, and for each feature its linear term, what "
+     "its pairs add, and how much less the layers add without it (a difference: these do "
+     "not add up). Features are sorted by how much the score changes without them. With "
+     "--json one object a line"},
+    {"top", U64_AT(top, "N", "10", 0, 1000000),
+     "with --explain: how many pairs are shown, those that add or take most"},
+};
+
+const struct option_table cli_predict_options = {
+    .command = "predict",
+    .summary = "print a saved model's predictions for data",
+    .usage = "--from DIR --data PATH... [--out FILE] [options]",
+    .about =
+        "Prints one probability per line, in the order of the input (for a model "
+        "trained with --loss squared, the predicted number). Of a model with several "
+        "labels a line has one for each, in the order of --label, with the data's "
+        "separator between them; with --json \"prediction\" is an object, by their "
+        "names.",
+    .examples = "tug predict --from model --data new.tsv --out p.txt\n"
+                "tug predict --from model --data new.csv --keep id > scored.csv\n"
+                "zcat new.tsv.gz | tug predict --from model --data - | head\n"
+                "head -1 new.tsv | tug predict --from model --data - --explain",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(*options),
+};

@@ -1,0 +1,80 @@
+// --refit as options, and in the two runs of a cluster: see train_refit.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "run/train_refit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "train/refit.h"
+
+int train_check_refit(const struct train_config *c, struct err *e)
+{
+    if (c->valid.n == 0 && c->valid_fraction == 0)
+        return err_set(e, TUG_EUSAGE,
+                       "--refit is of no use without --valid, which finds the number of "
+                       "passes");
+    if (c->resume != TRAIN_NEW)
+        return err_set(
+            e, TUG_EUSAGE,
+            "--refit cannot be resumed: the run with validation saves nothing. "
+            "The second run, if that is what there is in --out, is resumed "
+            "with --data of all files, without --valid and --refit, with its "
+            "--epochs");
+    return 0;
+}
+
+int train_set_stage(struct train_setup *s, struct err *e)
+{
+    struct train_config *c = &s->config;
+    const char *stage = getenv(TRAIN_STAGE_VARIABLE), *is = "";
+    if (stage != NULL && strchr(stage, ':') != NULL)
+        is = strchr(stage, ':') + 1;
+    if (stage != NULL && strncmp(stage, "search:", 7) == 0) {
+        s->stage = REFIT_SEARCH;
+        s->found_file = is;
+        *c = refit_search(c);
+        return 0;
+    }
+    if (stage == NULL || strncmp(stage, "all:", 4) != 0)
+        return err_set(
+            e, TUG_EUSAGE,
+            "--refit on a cluster is for tug launch, which starts it twice: else "
+            "train with --valid first, and then without it on all files for the "
+            "best number of --epochs");
+    TRY(refit_take_found(is, &s->found, e));
+    s->paths = mem_array(refit_paths(c) + 1, sizeof(*s->paths));
+    if (s->paths == NULL)
+        return err_nomem(e, "the names of files");
+    s->stage = REFIT_ALL;
+    *c = refit_all(c, s->found.best_epoch, s->paths);
+    if (c->test.n == 0)
+        s->cluster.workers_score = false; // nobody does
+    return 0;
+}
+
+void train_setup_close(struct train_setup *s)
+{
+    mem_free(s->paths);
+    s->paths = NULL;
+}
+
+int train_tell_found(const struct train_setup *s, const struct train_result *t,
+                     struct err *e)
+{
+    struct buf b = BUF_INIT(4096);
+    struct file_writer *f;
+    int rc = refit_put_found(t, &b) == 0 ? file_create(&f, s->found_file, e)
+                                         : err_nomem(e, "what was found");
+    if (rc == 0) {
+        rc = file_write(f, b.data, b.len, e);
+        if (rc == 0)
+            rc = file_commit(f, e);
+        else
+            file_abort(f);
+    }
+    buf_free(&b);
+    return rc;
+}

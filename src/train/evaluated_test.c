@@ -1,0 +1,117 @@
+// What others have evaluated: parts in any order give the bits of the whole, and bytes that
+// are damaged give nothing.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "train/evaluated.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/random.h"
+#include "kit/test.h"
+
+enum { N = 4000, PARTS = 13, GROUPS = 17 };
+
+// Example i: few different scores, so that there are ties, and weights whose sums round.
+static void put(struct evaluated *x, size_t i, bool grouped)
+{
+    float score = (float)random_below(1, 1, i, 50) / 10 - 2;
+    float weight = 0.1f + random_f32(1, 2, i) * (float)(1 << random_below(1, 3, i, 20));
+    float label = random_f32(1, 4, i) < 0.3f;
+    struct evaluated_sums *s = &x->sums;
+    x->users.columns = grouped;
+    assert_int_equal(evaluated_reserve(x, 1, NULL), 0);
+    exact_add(&s->weight, weight);
+    exact_add(&s->loss, weight * random_f64(1, 5, i));
+    exact_add(&s->predicted, weight * random_f64(1, 6, i));
+    exact_add(&s->observed, weight * label);
+    exact_add(&s->squares, weight * label);
+    exact_add(&s->off, random_f64(1, 7, i));
+    exact_add(&s->off_squares, random_f64(1, 8, i));
+    s->examples++;
+    x->places++;
+    x->scored[x->n] = (struct scored){score, label > 0 ? weight : -weight};
+    if (grouped)
+        x->users.graded[x->n] = (struct graded){random_below(1, 9, i, GROUPS),
+                                                x->scored[x->n]};
+    x->n++;
+}
+
+static struct metrics metrics_of(struct evaluated *x)
+{
+    struct metrics m;
+    assert_int_equal(evaluated_metrics(x, LOSS_LOGISTIC, true, &m, NULL), 0);
+    evaluated_free(x);
+    return m;
+}
+
+static void add_parts(struct evaluated *all, bool grouped)
+{
+    struct buf b = BUF_INIT(1 << 22);
+    for (size_t p = PARTS; p-- > 0;) {
+        struct evaluated part = {0};
+        for (size_t i = N; i-- > 0;)
+            if (i * 7919 % PARTS == p)
+                put(&part, i, grouped);
+        assert_int_equal(evaluated_write(&part, &b), 0);
+        evaluated_free(&part);
+    }
+    const char *bytes = b.data;
+    size_t n = b.len;
+    all->users.columns = grouped;
+    for (int p = 0; p < PARTS; p++)
+        assert_int_equal(evaluated_next(all, &bytes, &n), 1);
+    assert_int_equal(evaluated_next(all, &bytes, &n), 0);
+    buf_free(&b);
+}
+
+static void test_parts(void **state)
+{
+    (void)state;
+    for (int grouped = 0; grouped < 2; grouped++) {
+        struct evaluated whole = {0}, parts = {0};
+        for (size_t i = 0; i < N; i++)
+            put(&whole, i, grouped);
+        add_parts(&parts, grouped);
+        assert_int_equal(parts.places, N);
+        struct metrics a = metrics_of(&whole), b = metrics_of(&parts);
+        assert_true(a.auc > 0 && a.pr_auc > 0 && (grouped ? a.gauc > 0 : isnan(a.gauc)));
+        assert_memory_equal(&a, &b, sizeof(a));
+    }
+}
+
+static void test_damaged(void **state)
+{
+    (void)state;
+    struct buf b = BUF_INIT(1 << 22);
+    struct evaluated part = {0}, all = {0};
+    for (size_t i = 0; i < 10; i++)
+        put(&part, i, true);
+    assert_int_equal(evaluated_write(&part, &b), 0);
+    for (size_t len = 1; len < b.len; len++) {
+        const char *bytes = b.data;
+        size_t n = len;
+        all.users.columns = 1;
+        assert_int_equal(evaluated_next(&all, &bytes, &n), TUG_EDATA);
+        assert_int_equal(all.n, 0);
+    }
+    const char *bytes = b.data;
+    size_t n = b.len;
+    all.users.columns = 0; // who asks for no groups is sent none
+    assert_int_equal(evaluated_next(&all, &bytes, &n), TUG_EDATA);
+    struct buf small = BUF_INIT(100);
+    assert_int_equal(evaluated_write(&part, &small), TUG_EDATA);
+    buf_free(&small);
+    buf_free(&b);
+    evaluated_free(&part);
+    evaluated_free(&all);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_damaged),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,246 @@
+// See run_options.h. An option is a line of saved_options_to_json, or of add_shared.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "train/run_options.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/options.h"
+#include "base/printable.h"
+
+static void copy(char *to, size_t size, const char *text)
+{
+    snprintf(to, size, "%s", text != NULL ? text : "");
+}
+
+// Without memory: nothing, and then the save fails for the same reason.
+static void copy_table(char to[SAVED_TEXT_MAX], const struct table_config *t)
+{
+    struct buf text = BUF_INIT(SAVED_TEXT_MAX);
+    bool there = t != NULL && table_config_print(t, &text) == 0;
+    copy(to, SAVED_TEXT_MAX, there ? buf_str(&text) : NULL);
+    buf_free(&text);
+}
+
+void run_options_fill(const struct train_config *c, const struct model_options *model,
+                      struct saved_options *ret)
+{
+    const struct train_cluster *k = c->cluster;
+    const char *by = k != NULL ? k->shuffle_by : NULL;
+    *ret = (struct saved_options){
+        .model = *model,
+        .schedule = c->schedule,
+        .batch = c->batch,
+        .deterministic = c->deterministic,
+        .average = c->average,
+        .reduce_mean = c->reduce_mean,
+        .valid_fraction = c->valid_fraction,
+    };
+    snprintf(ret->shuffle, sizeof(ret->shuffle), "%s%s%s",
+             k != NULL && k->shuffle ? "global" : "pieces", by != NULL ? " by " : "",
+             by != NULL ? by : "");
+    copy_table(ret->table, c->table);
+    copy(ret->merge, sizeof(ret->merge), c->merge);
+    copy(ret->dims, sizeof(ret->dims), c->dims);
+}
+
+// Of all processes of a cluster.
+
+enum { MODE_TEXT_MAX = 64 };
+
+static void print_mode(const struct train_cluster *k, char ret[MODE_TEXT_MAX])
+{
+    if (k->mode == CONFIG_SSP)
+        snprintf(ret, MODE_TEXT_MAX, "ssp:%u", k->staleness);
+    else if (k->geo > 0 && k->elastic > 0)
+        snprintf(ret, MODE_TEXT_MAX, "elastic:%u:%.7g", k->geo, (double)k->elastic);
+    else if (k->geo > 0)
+        snprintf(ret, MODE_TEXT_MAX, "geo:%u", k->geo);
+    else
+        snprintf(ret, MODE_TEXT_MAX, "%s",
+                 k->mode == CONFIG_SYNC ? "sync"
+                 : k->together          ? "half-async"
+                                        : "async");
+}
+
+static const char *text_of(const char *text)
+{
+    return text != NULL ? text : "";
+}
+
+static int add_shared(json_t *o, const struct train_config *c)
+{
+    static const char *const rules[] = {
+        [TRAIN_RULES_AUTO] = "auto",
+        [TRAIN_RULES_SERVER] = "server",
+        [TRAIN_RULES_WORKER] = "worker",
+    };
+    const struct train_cluster *k = c->cluster;
+    const struct reader_options *r = &c->reader;
+    char mode[MODE_TEXT_MAX], tower[MODEL_HIDDEN_TEXT_MAX],
+        weights[MODEL_WEIGHTS_TEXT_MAX];
+    print_mode(k, mode);
+    model_hidden_print(c->model.tower, tower);
+    model_weights_print(c->model.task_weight, weights);
+    return json_object_update_new(
+        o,
+        json_pack("{s:s, s:i, s:s, s:i, s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, "
+                  "s:s, s:s, s:s, s:s}",
+                  "mode", mode, "epochs", (int)c->epochs, "rules", rules[k->rules],
+                  "in-flight", (int)k->in_flight, "dense-staleness",
+                  k->dense_bounded ? json_integer(k->dense_staleness) : json_string(""),
+                  "values", k->bf16 ? "bf16" : "f32", "label", text_of(r->label_column),
+                  "drop", text_of(r->drop), "numeric", text_of(r->numeric), "lists",
+                  text_of(r->lists), "missing", text_of(r->missing), "columns",
+                  text_of(r->columns), "cross-columns", text_of(r->cross_columns),
+                  "tower", tower, "task-weights", weights, "score-by",
+                  k->workers_score ? "workers" : "driver", "group",
+                  text_of(k->workers_score ? c->group : NULL)));
+}
+
+// NULL: there is no memory.
+static json_t *all_options(const struct train_config *c)
+{
+    struct saved_options *saved = mem_alloc(sizeof(*saved));
+    if (saved == NULL)
+        return NULL;
+    run_options_fill(c, &c->model, saved);
+    json_t *o = saved_options_to_json(saved);
+    mem_free(saved);
+    if (o != NULL && add_shared(o, c) == 0)
+        return o;
+    json_decref(o);
+    return NULL;
+}
+
+int run_options_print(const struct train_config *c, char **ret, struct err *e)
+{
+    json_begin();
+    json_t *o = all_options(c);
+    *ret = o != NULL ? json_dumps(o, JSON_COMPACT) : NULL;
+    json_decref(o);
+    if (*ret != NULL && !json_memory_failed())
+        return 0;
+    mem_free(*ret);
+    *ret = NULL;
+    return err_nomem(e, "the options of a run");
+}
+
+// Comparing.
+
+// A value as it is typed on the command line.
+static void show_value(const char *name, const json_t *value, char ret[OPTION_NAME_MAX])
+{
+    const char *text = json_string_value(value);
+    int64_t number = json_integer_value(value);
+    if (value == NULL || (text != NULL && text[0] == '\0'))
+        snprintf(ret, OPTION_NAME_MAX, "nothing");
+    else if (strcmp(name, "seed") == 0 && text != NULL)
+        snprintf(ret, OPTION_NAME_MAX, "%llu", strtoull(text, NULL, 16));
+    else if (strcmp(name, "schedule") == 0 && number >= 0 && number <= SCHEDULE_LINEAR)
+        options_word(SCHEDULE_NAMES, (int)number, ret);
+    else if (strcmp(name, "window") == 0)
+        snprintf(ret, OPTION_NAME_MAX, "%" PRId64, number >> 20);
+    else if (text != NULL)
+        snprintf(ret, OPTION_NAME_MAX, "'%.60s'", text);
+    else if (json_is_real(value))
+        snprintf(ret, OPTION_NAME_MAX, "%.7g", json_real_value(value));
+    else if (json_is_boolean(value))
+        snprintf(ret, OPTION_NAME_MAX, "%s", json_is_true(value) ? "on" : "off");
+    else
+        snprintf(ret, OPTION_NAME_MAX, "%" PRId64, number);
+}
+
+// Options that differ, as they are typed: the rate of the latent vectors has one of its
+// own.
+struct differences {
+    const char *and, *here; // between two of them; before the value of this process
+    char text[ERR_TEXT_MAX];
+    bool many; // of one option that decides defaults of others, which are not listed
+};
+
+static void add_difference(struct differences *d, const char *group, const char *name,
+                           const json_t *then, const json_t *now)
+{
+    char was[OPTION_NAME_MAX], is[OPTION_NAME_MAX];
+    show_value(name, then, was);
+    show_value(name, now, is);
+    bool latent = strcmp(group, "latent") == 0 && strcmp(name, "lr") == 0,
+         dense = strcmp(group, "dense") == 0;
+    size_t at = strlen(d->text);
+    snprintf(d->text + at, sizeof(d->text) - at, "%s --%s%s %s, %s %s",
+             at > 0 ? d->and : "",
+             latent  ? "latent-"
+             : dense ? "dense-"
+                     : "",
+             name, was, d->here, is);
+    d->many = strcmp(name, "model") == 0 || strcmp(name, "optimizer") == 0;
+}
+
+static void compare_values(struct differences *d, const char *group, json_t *then,
+                           const json_t *now)
+{
+    json_t *value;
+    const char *name;
+    json_object_foreach(then, name, value)
+    {
+        const json_t *other = json_object_get(now, name);
+        if (d->many)
+            return;
+        if (json_is_object(value))
+            compare_values(d, name, value, other);
+        else if (!json_equal(value, other))
+            add_difference(d, group, name, value, other);
+    }
+}
+
+int run_options_same(const struct saved_options *then, const struct saved_options *now,
+                     struct err *e)
+{
+    struct differences d = {.and = "; it had", .here = "this one has"};
+    json_begin();
+    json_t *a = saved_options_to_json(then), *b = saved_options_to_json(now);
+    bool failed = a == NULL || b == NULL || json_memory_failed();
+    if (!failed)
+        compare_values(&d, "", a, b);
+    json_decref(a);
+    json_decref(b);
+    if (failed)
+        return err_nomem(e, "what a save says of its run");
+    if (d.text[0] == '\0')
+        return 0;
+    return err_set(
+        e, TUG_EUSAGE,
+        "the run being resumed had%s: give the same options, or use --init-from "
+        "to start a new run from the saved model",
+        d.text);
+}
+
+int run_options_agree(const struct train_config *c, const char *text, size_t n,
+                      struct err *e)
+{
+    struct differences d = {.and = "; it has", .here = "this process"};
+    json_begin();
+    json_t *own = all_options(c),
+           *theirs = json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL);
+    bool failed = own == NULL || json_memory_failed(), damaged = !json_is_object(theirs);
+    if (!failed && !damaged)
+        compare_values(&d, "", theirs, own);
+    json_decref(own);
+    json_decref(theirs);
+    if (failed)
+        return err_nomem(e, "the options of a run");
+    if (damaged)
+        return err_set(e, TUG_EDATA,
+                       "the scheduler's message about the options of the run is damaged");
+    if (d.text[0] == '\0')
+        return 0;
+    printable_make(d.text);
+    return err_set(
+        e, TUG_EUSAGE,
+        "the run was started with%s: give all of its processes the same options", d.text);
+}
