@@ -3,8 +3,8 @@
 // A cluster is one scheduler, S servers and W workers, each a process that calls
 // tug_node_start and, at its end, tug_node_finalize. Inside, customers (struct tug_app)
 // send requests and handle those of others: a simple app's head and body, or a key-value
-// app's keys and values, cut by the servers' ranges of keys. kvapp.md in the
-// documentation (share/doc/tug) maps ps-lite's names to these and says what differs.
+// app's keys and values, cut by the servers' ranges of keys. from-ps-lite.md
+// in the documentation (share/doc/tug) maps ps-lite's names to these and says what differs.
 //
 // Threads: all functions may be called from any thread. Callbacks and handlers run one at
 // a time, in the order in which what they are for arrived, on a thread of the library or
@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tug/tug.h"
+#include "tug.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -56,13 +56,16 @@ struct tug_node_options {
     double wait_seconds;         // the longest wait; 0: 600
     double dead_seconds;         // without a sign of life a node is dead; 0: 5
     double spin_us;              // look for so long before sleeping; 0: chosen
-    bool async;                  // do not wait until all are there (ps::StartAsync)
+    bool async; // do not wait until all are there (ps::StartAsync): see tug_node_wait
 };
 
 // Joins the cluster and waits until all servers and workers are there (ps::Start). The
 // process of the scheduler also runs it. `o` may be NULL. TUG_EUSAGE naming all that is
 // missing in the environment; TUG_EIO.
 TUG_API int tug_node_start(struct tug_node **ret, const struct tug_node_options *o);
+
+// What tug_node_start with `async` left out: waits until all servers and workers are there.
+TUG_API int tug_node_wait(struct tug_node *n);
 
 // Ends what tug_node_start began and frees the node and its apps (ps::Finalize). With
 // `barrier` it waits for all other nodes first. Servers and the scheduler stay until the
@@ -85,6 +88,19 @@ TUG_API size_t tug_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *
 // Ids of those that the scheduler has given up, or that have left.
 TUG_API size_t tug_node_dead(struct tug_node *n, uint32_t *ret, size_t max);
 
+// Of one node, dead or alive (ps::Node). TUG_EUSAGE: there never was one with this id.
+struct tug_node_info {
+    int role; // one of enum tug_group
+    uint32_t id, rank;
+    bool alive;
+    char host[64];
+    uint16_t port; // that it listens at; 0: a Unix socket, or none
+};
+TUG_API int tug_node_find(struct tug_node *n, uint32_t id, struct tug_node_info *ret);
+
+// Opens the link to a node now, not with the first request. Does not wait.
+TUG_API int tug_node_reach(struct tug_node *n, uint32_t id);
+
 // The keys of a server: from *ret_first to *ret_last, both included. TUG_EUSAGE: there is
 // no such server, or not all are there yet.
 TUG_API int tug_node_range(struct tug_node *n, uint32_t server, uint64_t *ret_first,
@@ -93,6 +109,14 @@ TUG_API int tug_node_range(struct tug_node *n, uint32_t server, uint64_t *ret_fi
 // Waits until all living nodes of the group (a sum of enum tug_group that this node is
 // in) have called it as often as this one.
 TUG_API int tug_node_barrier(struct tug_node *n, uint32_t group);
+
+// Likewise, by the customers of one id: those of others have barriers of their own. All
+// nodes of the group must have such a customer and call it. 0 is tug_node_barrier.
+TUG_API int tug_node_barrier_of(struct tug_node *n, uint32_t customer, uint32_t group);
+
+// Runs fn as callbacks are run: on a thread of the library or on one that waits in it,
+// after what has come before.
+TUG_API int tug_node_call(struct tug_node *n, void (*fn)(void *ctx), void *ctx);
 
 // Requests of a simple app: a number and some bytes.
 struct tug_simple {
@@ -104,13 +128,15 @@ struct tug_simple {
 };
 
 // Key-value requests. Keys ascend strictly. Values lie one behind the other: of key i
-// lengths[i] of them, or, without lengths, n_values / n_keys of each.
+// lengths[i] of them, or, without lengths, n_values / n_keys of each. They are floats, or,
+// with value_bytes, anything of so many bytes (`values` is cast): nothing looks at it.
 struct tug_kv_data {
     const uint64_t *keys;
     size_t n_keys;
     const float *values;
     size_t n_values;
     const int32_t *lengths; // NULL: all the same
+    uint32_t value_bytes;   // 1, 2, 4 or 8; 0: floats
 };
 
 struct tug_kv_meta {
@@ -119,6 +145,30 @@ struct tug_kv_meta {
     uint32_t sender, timestamp, customer; // of who asked
     uint64_t ticket;                      // of the answer that is owed: tug_kv_answer
 };
+
+// A message by itself (ps::Message with its ps::Meta): what a customer gets that wants no
+// other form, and what tug_message_send sends. `data` are keys, values and lengths as in
+// struct tug_kv_data, or absent.
+enum { TUG_MESSAGE_DATA = 3 };
+struct tug_message {
+    int32_t head, priority;
+    bool request;           // else it answers one
+    bool simple;            // has a body, else data
+    bool push, pull;        // of one with data
+    uint32_t app, customer; // customer of who asked
+    uint32_t timestamp;     // of who asked
+    uint32_t sender, receiver;
+    const void *body;
+    size_t body_bytes;
+    const void *data[TUG_MESSAGE_DATA];
+    size_t data_bytes[TUG_MESSAGE_DATA];
+    uint32_t value_bytes; // see struct tug_kv_data
+    uint64_t ticket;      // of a request that has come; else 0
+};
+
+// An app id: its customer gets requests for apps of which this process has none, instead
+// of their waiting for one to be opened.
+#define TUG_APP_ANY ((uint32_t)-2)
 
 // A customer (ps::Customer with ps::SimpleApp, ps::KVWorker and ps::KVServer around it).
 // Requests go to the customers of the same app: on servers the one whose customer id is
@@ -136,6 +186,9 @@ struct tug_app_handlers {
     // Somebody's push or pull; must be answered once, likewise. NULL: it is refused.
     void (*kv)(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
                const struct tug_kv_data *d);
+    // Instead of all of these: requests of any kind, which tug_message_send answers, too,
+    // and answers to requests of tug_app_new_request.
+    void (*message)(void *ctx, struct tug_app *a, const struct tug_message *m);
     void *ctx;
 };
 
@@ -147,6 +200,10 @@ TUG_API int tug_app_open(struct tug_app **ret, struct tug_node *n, uint32_t app,
 // called by callbacks. NULL is fine. tug_node_finalize does it for those still open.
 TUG_API void tug_app_close(struct tug_app *a);
 TUG_API struct tug_node *tug_app_node(const struct tug_app *a);
+// The customer of these ids; waits up to so many seconds for it to be opened. NULL: there
+// is none (ps::Postoffice::GetCustomer).
+TUG_API struct tug_app *tug_app_find(struct tug_node *n, uint32_t app, uint32_t customer,
+                                     double seconds);
 
 // Asks a node, or all nodes of a group (then `wait` is for all answers).
 TUG_API int tug_app_request(struct tug_app *a, int32_t head, const void *body,
@@ -160,11 +217,31 @@ TUG_API int tug_app_answer(struct tug_app *a, uint64_t ticket, const void *body,
 // a timestamp that was never given.
 TUG_API int tug_app_wait(struct tug_app *a, uint32_t timestamp);
 
+// Requests by hand (ps::Customer::NewRequest): a timestamp that is done when each node of
+// the group has answered what tug_message_send sent it, or was counted as if it had.
+TUG_API int tug_app_new_request(struct tug_app *a, uint32_t group_or_id,
+                                uint32_t *ret_timestamp);
+// Counts n answers more: of nodes that were sent nothing, first. TUG_EUSAGE: so many are
+// not missing.
+TUG_API int tug_app_add_responses(struct tug_app *a, uint32_t timestamp, uint32_t n);
+// How many answers a request of this customer has: of any kind, open or lately done (of
+// the last few hundred). TUG_EUSAGE: it is long over, or was never made.
+TUG_API int tug_app_responses(struct tug_app *a, uint32_t timestamp, uint32_t *ret_n);
+
+// Sends a message; all of it is copied, `sender` and `ticket` are not looked at. A request
+// goes from this node's customer of its ids to `receiver`, for a timestamp of
+// tug_app_new_request whose group has that node. An answer goes to the request of
+// `receiver` with its app, customer and timestamp. TUG_EUSAGE: there is no such customer or
+// request, it was sent or answered before, or the data are no keys, values and lengths.
+TUG_API int tug_message_send(struct tug_node *n, const struct tug_message *m);
+
 // A push, a pull, or (both) a push whose answer is the values after it.
 struct tug_kv_request {
     bool push, pull;
     int32_t cmd;
-    int32_t priority; // carried for the sake of ps-lite's programs; without effect
+    // The greater, the sooner: of requests that wait here to be sent to one server, and of
+    // those that wait there for their handler. Of equal ones the first comes first.
+    int32_t priority;
     // Keys, for a push also values and perhaps lengths. The memory belongs to the request
     // until it is done.
     struct tug_kv_data data;
@@ -174,9 +251,15 @@ struct tug_kv_request {
     size_t n_pulled;
     float *(*room)(void *ctx, size_t n_values);
     int32_t *pulled_lengths; // n_keys; NULL: not wanted
+    // What each server gets (ps::KVWorker::set_slicer), instead of what is in its range:
+    // fills ret[server], of which n_keys is 0 at first; last_keys[server] ends its range.
+    // The slices belong to the request as its data do. Those of a pull are runs of its
+    // keys, and all of them; a push may also send a key to several. Not 0: nothing is sent.
+    int (*slice)(void *ctx, const struct tug_kv_data *d, uint32_t servers,
+                 const uint64_t *last_keys, struct tug_kv_data *ret);
     // Called once when it is done: rc 0, or why it failed (tug_last_error).
     void (*done)(void *ctx, uint32_t timestamp, int rc);
-    void *ctx; // of room and done
+    void *ctx; // of room, slice and done
 };
 
 // Sends to each server what is in its range. Keys that do not ascend strictly, lengths or
@@ -196,7 +279,8 @@ TUG_API int tug_kv_answer(struct tug_app *a, uint64_t ticket, const struct tug_k
 // Instead of an answer: the request fails with this code and sentence.
 TUG_API int tug_kv_refuse(struct tug_app *a, uint64_t ticket, int code, const char *why);
 
-// In the handler: keeps what the data point at until tug_kv_release, called once.
+// In the handler: keeps what the data point at until tug_kv_release, called once, from any
+// thread; also when the node has ended.
 TUG_API void *tug_kv_keep(struct tug_app *a, uint64_t ticket);
 TUG_API void tug_kv_release(void *kept);
 

@@ -4,18 +4,27 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "facade/interrupt.h"
 #include "facade/kvapp_internal.h"
 
 enum { IDS_MAX = ROSTER_MAX_NODES };
 
+struct tug_app *kv_app_find(const struct tug_node *n, uint32_t app, uint32_t customer)
+{
+    struct tug_app *a = n->apps;
+    while (a != NULL && (a->app != app || a->customer != customer))
+        a = a->next;
+    return a;
+}
+
 static int open_app(struct tug_app *a, struct err *e)
 {
     struct tug_node *n = a->node;
-    for (struct tug_app *other = n->apps; other != NULL; other = other->next)
-        if (other->app == a->app && other->customer == a->customer)
-            return err_set(e, TUG_EUSAGE,
-                           "this process already has a customer %u of app %u",
-                           a->customer, a->app);
+    if (kv_app_find(n, a->app, a->customer) != NULL)
+        return err_set(e, TUG_EUSAGE, "this process already has a customer %u of app %u",
+                       a->customer, a->app);
+    if (a->app == KV_BARRIERS)
+        return err_set(e, TUG_EUSAGE, "app %u is the library's own", a->app);
     a->next = n->apps;
     n->apps = a;
     kv_received_deliver_held(n);
@@ -41,6 +50,35 @@ int tug_app_open(struct tug_app **ret, struct tug_node *n, uint32_t app,
     else
         *ret = a;
     return rc;
+}
+
+struct looked_for {
+    struct tug_node *node;
+    uint32_t app, customer;
+    struct tug_app *found;
+};
+
+static bool is_found(void *ctx)
+{
+    struct looked_for *l = ctx;
+    l->found = kv_app_find(l->node, l->app, l->customer);
+    return l->found != NULL;
+}
+
+struct tug_app *tug_app_find(struct tug_node *n, uint32_t app, uint32_t customer,
+                             double seconds)
+{
+    struct looked_for l = {.node = n, .app = app, .customer = customer};
+    if (seconds > 0 && !pump_working(n->pump)) {
+        double most = seconds < n->o.wait_seconds ? seconds : n->o.wait_seconds;
+        (void)pump_wait(n->pump, is_found, &l,
+                        van_now(n->van) + (uint64_t)(most * (double)SECOND));
+        return l.found;
+    }
+    pump_enter(n->pump);
+    (void)is_found(&l);
+    pump_leave(n->pump);
+    return l.found;
 }
 
 #define LET_GO_NS (5 * SECOND) // longer than a van sends what is queued on a closed link
@@ -88,8 +126,8 @@ struct tug_node *tug_app_node(const struct tug_app *a)
 
 // Simple requests.
 
-static int ask(struct tug_app *a, int32_t head, char *body, size_t body_bytes,
-               uint32_t to, uint32_t *ret_timestamp, struct err *e)
+static int make_simple(struct tug_app *a, int32_t head, char *body, size_t body_bytes,
+                       uint32_t to, uint32_t *ret_timestamp, struct err *e)
 {
     struct tug_node *n = a->node;
     uint32_t ids[IDS_MAX];
@@ -101,7 +139,7 @@ static int ask(struct tug_app *a, int32_t head, char *body, size_t body_bytes,
     struct kv_request *r = kv_request_new(a, (uint32_t)n_ids);
     if (r == NULL)
         return err_nomem(e, "a request");
-    r->simple = true;
+    r->kind = KV_SIMPLE;
     r->head = head;
     r->body = body;
     r->body_bytes = body_bytes;
@@ -112,21 +150,30 @@ static int ask(struct tug_app *a, int32_t head, char *body, size_t body_bytes,
     return 0;
 }
 
-int tug_app_request(struct tug_app *a, int32_t head, const void *body, size_t body_bytes,
-                    uint32_t group_or_id, uint32_t *ret_timestamp)
+// With the van.
+int kv_app_ask(struct tug_app *a, int32_t head, const void *body, size_t body_bytes,
+               uint32_t group_or_id, uint32_t *ret_timestamp, struct err *e)
 {
     char *copy = NULL;
     if (body_bytes > 0) {
         copy = mem_alloc(body_bytes);
         if (copy == NULL)
-            return err_nomem(last_error(), "a request's body");
+            return err_nomem(e, "a request's body");
         memcpy(copy, body, body_bytes);
     }
-    pump_enter(a->node->pump);
-    int rc = ask(a, head, copy, body_bytes, group_or_id, ret_timestamp, last_error());
-    pump_leave(a->node->pump);
+    int rc = make_simple(a, head, copy, body_bytes, group_or_id, ret_timestamp, e);
     if (rc != 0)
         mem_free(copy);
+    return rc;
+}
+
+int tug_app_request(struct tug_app *a, int32_t head, const void *body, size_t body_bytes,
+                    uint32_t group_or_id, uint32_t *ret_timestamp)
+{
+    pump_enter(a->node->pump);
+    int rc = kv_app_ask(a, head, body, body_bytes, group_or_id, ret_timestamp,
+                        last_error());
+    pump_leave(a->node->pump);
     return rc;
 }
 
@@ -152,6 +199,9 @@ static int too_long(struct tug_app *a, uint32_t timestamp, struct err *e)
     char name[ROSTER_NAME_MAX];
     if (pump_broken(n->pump, e))
         return e->code;
+    if (interrupt_came())
+        return err_set(e, TUG_EINTERRUPTED, "interrupted: request %u of app %u goes on",
+                       timestamp, a->app);
     for (uint32_t i = 0; r != NULL && i < r->n_parts; i++)
         if (!r->parts[i].answered)
             return err_set(e, TUG_EIO,
@@ -174,7 +224,7 @@ static int result(struct tug_app *a, uint32_t timestamp, bool in_time)
     return rc;
 }
 
-int tug_app_wait(struct tug_app *a, uint32_t timestamp)
+int kv_app_wait(struct tug_app *a, uint32_t timestamp, uint64_t longer_ns)
 {
     struct tug_node *n = a->node;
     struct waiting w = {.app = a, .timestamp = timestamp};
@@ -182,7 +232,7 @@ int tug_app_wait(struct tug_app *a, uint32_t timestamp)
         return err_set(last_error(), TUG_EUSAGE,
                        "a callback or handler must not wait: what it waits for would be "
                        "handled after it");
-    bool in_time = pump_wait(n->pump, request_over, &w, kv_node_deadline(n));
+    bool in_time = pump_wait(n->pump, request_over, &w, kv_node_deadline(n) + longer_ns);
     pump_enter(n->pump);
     int rc = timestamp >= a->next_timestamp
                  ? err_set(last_error(), TUG_EUSAGE,
@@ -191,4 +241,9 @@ int tug_app_wait(struct tug_app *a, uint32_t timestamp)
                  : result(a, timestamp, in_time);
     pump_leave(n->pump);
     return rc;
+}
+
+int tug_app_wait(struct tug_app *a, uint32_t timestamp)
+{
+    return kv_app_wait(a, timestamp, 0);
 }

@@ -89,6 +89,13 @@ int kv_host_open_doors(struct host *h, struct err *e)
     return rc;
 }
 
+void kv_host_end(struct host *h, const struct err *why)
+{
+    pump_enter(h->pump);
+    scheduler_stop(h->scheduler, why->code, why->text);
+    pump_leave(h->pump);
+}
+
 static bool finished(void *ctx)
 {
     const struct host *h = ctx;

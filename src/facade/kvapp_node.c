@@ -2,9 +2,11 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "facade/interrupt.h"
 #include "facade/kvapp_internal.h"
 
 // Several times what waking up costs, else two nodes that take turns would both fall
@@ -100,6 +102,7 @@ static void look_at_roster(struct tug_node *n)
     if (take_servers(n, r) != 0)
         return; // in the next round
     n->version = r->version;
+    kv_numbers_forget(n, false);
     for (uint32_t i = 0; n->role == WIRE_WORKER && i < n->n_servers; i++)
         kv_peer_reach(n, n->servers[i]);
 }
@@ -124,6 +127,7 @@ static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
     struct tug_node *n = ctx;
     struct peer *p = accepted ? NULL : kv_peer_find(n, link);
     if (p != NULL) {
+        p->reached = true; // before: it may break at once
         (void)session_opened(&p->s, link, now);
     } else if (n->shard != NULL) {
         n->beneath.opened(n->beneath.ctx, link, accepted, now);
@@ -152,10 +156,12 @@ static void answered(struct tug_node *n, struct peer *p, struct van_message *m)
     } else if (m->type == MSG_ERROR) {
         wire_refusal(&m->m->error, kv_node_name(n, part->node, name), &why);
         kv_part_answered(part, &why);
-    } else if (!r->simple) {
+    } else if (r->kind == KV_DATA) {
         kv_answered(n, part, m);
     } else {
-        if (r->app->h.response != NULL)
+        bool wanted = r->kind == KV_SIMPLE ? r->app->h.response != NULL
+                                           : r->app->h.message != NULL;
+        if (wanted)
             kv_received_response(r->app, p->node, m);
         kv_part_answered(part, NULL);
     }
@@ -168,7 +174,7 @@ static void from_peer(struct tug_node *n, struct peer *p, struct van_message *m,
     if (news == SESSION_GREETED)
         kv_peer_ready(n, p);
     else if (news == SESSION_REFUSED)
-        kv_peer_lost(n, p);
+        kv_peer_failed(n, p);
     else if (news == SESSION_MESSAGE && (m->type == MSG_ERROR || m->type == MSG_APP))
         answered(n, p, m);
 }
@@ -235,9 +241,13 @@ static uint64_t on_tick(void *ctx, uint64_t now)
     uint64_t next = n->shard != NULL ? n->beneath.tick(n->beneath.ctx, now)
                                      : member_tick(n->member, now);
     look_at_roster(n);
+    kv_peers_flush(n);
+    kv_kept_drain(n);
     if (!n->over && member_over(n->member, &why) != 0)
         give_up(n, &why);
     uint64_t expires = kv_received_expire(n, now);
+    uint64_t barriers = kv_barriers_look(n, now);
+    next = barriers < next ? barriers : next;
     return expires < next ? expires : next;
 }
 
@@ -326,6 +336,37 @@ size_t tug_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, siz
     return found;
 }
 
+int tug_node_find(struct tug_node *n, uint32_t id, struct tug_node_info *ret)
+{
+    int rc = 0;
+    pump_enter(n->pump);
+    const struct roster_node *r = roster_find(member_roster(n->member), id);
+    if (r == NULL) {
+        rc = err_set(last_error(), TUG_EUSAGE, "there is no node %u", id);
+    } else {
+        const char *port = strrchr(r->address, ':');
+        *ret = (struct tug_node_info){
+            .role = (int)group_of(r->role), .id = id, .rank = r->rank, .alive = r->alive};
+        snprintf(ret->host, sizeof(ret->host), "%s", r->host);
+        if (port != NULL && strncmp(r->address, "tcp://", 6) == 0)
+            ret->port = (uint16_t)strtoul(port + 1, NULL, 10);
+    }
+    pump_leave(n->pump);
+    return rc;
+}
+
+int tug_node_reach(struct tug_node *n, uint32_t id)
+{
+    int rc = 0;
+    pump_enter(n->pump);
+    if (roster_find(member_roster(n->member), id) == NULL)
+        rc = err_set(last_error(), TUG_EUSAGE, "there is no node %u", id);
+    else
+        kv_peer_reach(n, id);
+    pump_leave(n->pump);
+    return rc;
+}
+
 size_t tug_node_dead(struct tug_node *n, uint32_t *ret, size_t max)
 {
     size_t found = 0;
@@ -363,6 +404,33 @@ int tug_node_range(struct tug_node *n, uint32_t server, uint64_t *ret_first,
     return rc;
 }
 
+// Callbacks of the program's own.
+
+struct call {
+    struct pump_work work;
+    void (*fn)(void *ctx);
+    void *ctx;
+};
+
+static void run_call(struct pump_work *w)
+{
+    struct call *c = (struct call *)w;
+    c->fn(c->ctx);
+    mem_free(c);
+}
+
+int tug_node_call(struct tug_node *n, void (*fn)(void *ctx), void *ctx)
+{
+    struct call *c = mem_zalloc(sizeof(*c));
+    if (c == NULL)
+        return err_nomem(last_error(), "a callback");
+    *c = (struct call){.work = {.run = run_call}, .fn = fn, .ctx = ctx};
+    pump_enter(n->pump);
+    pump_queue(n->pump, &c->work);
+    pump_leave(n->pump);
+    return 0;
+}
+
 // Waiting.
 
 static bool ready_or_over(void *ctx)
@@ -376,15 +444,31 @@ int kv_node_wait_ready(struct tug_node *n)
     struct err *e = last_error();
     bool in_time = pump_wait(n->pump, ready_or_over, n, kv_node_deadline(n));
     pump_enter(n->pump);
+    struct err why = {0};
     int rc = 0;
+    // A short run may be over, and well, before a slow server has looked.
+    bool ended_well = n->role != WIRE_WORKER && member_ended(n->member, &why) &&
+                      why.code == 0;
     if (n->over)
-        rc = last_error_is(&n->why);
+        rc = ended_well ? 0 : last_error_is(&n->why);
+    else if (!in_time && interrupt_came())
+        rc = err_set(
+            e, TUG_EINTERRUPTED,
+            "interrupted before the cluster was complete: the scheduler at %s %s",
+            n->scheduler, member_waits_for(n->member));
     else if (!in_time && !pump_broken(n->pump, e))
         rc = err_set(e, TUG_EIO,
                      "the cluster is not complete after %.3g s: the scheduler at %s %s",
                      n->o.wait_seconds, n->scheduler, member_waits_for(n->member));
     pump_leave(n->pump);
     return rc;
+}
+
+int tug_node_wait(struct tug_node *n)
+{
+    if (pump_working(n->pump))
+        return err_set(last_error(), TUG_EUSAGE, "a callback or handler must not wait");
+    return kv_node_wait_ready(n);
 }
 
 struct barrier {
@@ -398,10 +482,8 @@ static bool barrier_over(void *ctx)
     return b->node->over || member_barrier_done(b->node->member, b->group, NULL);
 }
 
-int tug_node_barrier(struct tug_node *n, uint32_t group)
+int kv_barrier_allowed(const struct tug_node *n, uint32_t group, struct err *e)
 {
-    struct barrier b = {.node = n, .group = (uint8_t)group};
-    struct err *e = last_error();
     if (pump_working(n->pump))
         return err_set(e, TUG_EUSAGE, "a callback or handler must not wait at a barrier");
     if (group > TUG_GROUP_ALL || !(group & (uint32_t)n->o.role))
@@ -409,6 +491,14 @@ int tug_node_barrier(struct tug_node *n, uint32_t group)
                        "this node cannot wait at a barrier of group %u, because it is "
                        "not in the group",
                        group);
+    return 0;
+}
+
+int tug_node_barrier(struct tug_node *n, uint32_t group)
+{
+    struct barrier b = {.node = n, .group = (uint8_t)group};
+    struct err *e = last_error();
+    TRY(kv_barrier_allowed(n, group, e));
     pump_enter(n->pump);
     int rc = n->over ? last_error_is(&n->why) : 0;
     if (rc == 0)
@@ -422,6 +512,10 @@ int tug_node_barrier(struct tug_node *n, uint32_t group)
     bool done = member_barrier_done(n->member, b.group, &missing);
     if (n->over && !done)
         rc = last_error_is(&n->why);
+    else if (!in_time && !done && interrupt_came())
+        rc = err_set(e, TUG_EINTERRUPTED,
+                     "interrupted at a barrier of group %u that is not complete: %s",
+                     group, missing[0] != 0 ? missing : "unknown");
     else if (!in_time && !done)
         rc = err_set(e, TUG_EIO,
                      "the barrier of group %u is not complete after %.3g s: %s", group,

@@ -35,7 +35,7 @@ static int more_slots(struct tug_node *n)
     return 0;
 }
 
-static struct received *find(struct tug_node *n, uint64_t ticket)
+struct received *kv_received_by_ticket(struct tug_node *n, uint64_t ticket)
 {
     uint64_t slot = ticket & (SLOTS_MAX - 1);
     struct received *q = slot < n->cap_received ? n->received[slot] : NULL;
@@ -46,6 +46,18 @@ static void uncount(struct received *q)
 {
     budget_give(&q->node->process.budget, BUDGET_PENDING, q->counted);
     q->counted = 0;
+}
+
+struct received *kv_received_open(struct tug_node *n, const struct tug_message *m)
+{
+    for (uint32_t i = 0; i < n->cap_received; i++) {
+        struct received *q = n->received[i];
+        if (q != NULL && !q->answered && !q->is_response && q->m.sender == m->receiver &&
+            q->m.app == m->app && q->m.customer == m->customer &&
+            q->m.timestamp == m->timestamp)
+            return q;
+    }
+    return NULL;
 }
 
 static struct received *received_new(struct tug_node *n, van_link link,
@@ -65,6 +77,8 @@ static struct received *received_new(struct tug_node *n, van_link link,
         .m = m->m->app,
     };
     atomic_init(&q->refs, 1); // for whoever is to run its handler
+    atomic_init(&q->keeps, 1);
+    q->home = n->home;
     // Answers to this node's own requests find room in any case.
     q->counted = sizeof(*q) + m->body_bytes;
     bool fits = link != 0 ? budget_take(&n->process.budget, BUDGET_PENDING, q->counted)
@@ -84,7 +98,7 @@ static struct received *received_new(struct tug_node *n, van_link link,
 }
 
 // Nobody looks at it any more; the answer needs no memory of it. With the van.
-static void let_go(struct received *q)
+void kv_received_let_go(struct received *q)
 {
     struct tug_node *n = q->node;
     if (atomic_fetch_sub(&q->refs, 1) > 1)
@@ -99,27 +113,6 @@ static void let_go(struct received *q)
         n->free_received[n->n_free_received++] = slot;
         mem_free(q);
     }
-}
-
-void *tug_kv_keep(struct tug_app *a, uint64_t ticket)
-{
-    pump_enter(a->node->pump);
-    struct received *q = find(a->node, ticket);
-    if (q != NULL)
-        atomic_fetch_add(&q->refs, 1);
-    pump_leave(a->node->pump);
-    return q;
-}
-
-void tug_kv_release(void *kept)
-{
-    struct received *q = kept;
-    if (q == NULL)
-        return;
-    struct pump *p = q->node->pump;
-    pump_enter(p);
-    let_go(q);
-    pump_leave(p);
 }
 
 // Answers. With the van.
@@ -137,7 +130,21 @@ static void close_request(struct received *q)
 {
     q->answered = true;
     atomic_fetch_add(&q->refs, 1);
-    let_go(q);
+    kv_received_let_go(q);
+}
+
+void kv_received_refuse(struct tug_node *n, struct received *q, int code, const char *why)
+{
+    kv_numbers_answered(q, code < 0 ? code : TUG_EUSAGE, why, strlen(why), false);
+    send_error(n, q->link, q->request, code < 0 ? code : TUG_EUSAGE, why);
+    close_request(q);
+}
+
+// Nobody has seen it, and nobody will.
+static void close_unseen(struct received *q)
+{
+    q->answered = true;
+    kv_received_let_go(q);
 }
 
 static int check_ticket(const struct received *q, struct err *e)
@@ -158,6 +165,10 @@ static int check_data(const struct received *q, const struct tug_kv_data *d,
     if (d == NULL || (d->n_keys != asked))
         return err_set(e, TUG_EUSAGE, "the answer to a pull of %zu keys holds %zu keys",
                        asked, d == NULL ? 0 : d->n_keys);
+    if (d->value_bytes != q->m.value_bytes)
+        return err_set(e, TUG_EUSAGE,
+                       "the answer to a pull of values of %zu bytes has values of %zu",
+                       kv_value_bytes(q->m.value_bytes), kv_value_bytes(d->value_bytes));
     if (d->lengths == NULL && (asked == 0 ? d->n_values != 0 : d->n_values % asked != 0))
         return err_set(e, TUG_EUSAGE,
                        "the answer to a pull has %zu values, which cannot be divided "
@@ -166,7 +177,7 @@ static int check_data(const struct received *q, const struct tug_kv_data *d,
     return 0;
 }
 
-static int send_answer(struct tug_node *n, struct received *q, struct msg_app *m,
+int kv_received_answer(struct tug_node *n, struct received *q, struct msg_app *m,
                        const struct van_release *release, struct err *e)
 {
     char name[ROSTER_NAME_MAX];
@@ -174,14 +185,17 @@ static int send_answer(struct tug_node *n, struct received *q, struct msg_app *m
     m->customer = q->m.customer;
     m->timestamp = q->m.timestamp;
     m->sender = member_id(n->member);
-    m->head = q->m.head;
     m->flags = q->m.flags & ~WIRE_APP_REQUEST;
+    m->value_bytes = q->m.value_bytes;
+    m->priority = q->m.priority;
     uint64_t request = q->request;
     uint32_t asker = q->m.sender;
     van_link link = q->link;
+    bool numbered = q->asker != NULL; // it asks again when it gets no answer
+    kv_numbers_answered(q, 0, m->body.data, m->body.n, m->values.n > 0);
     close_request(q);
     int rc = van_send(n->van, link, MSG_APP, request, m, release);
-    if (rc != 0)
+    if (rc != 0 && !(rc == TUG_EIO && numbered))
         return err_set(e, rc, "the answer to %s cannot be sent: %s",
                        kv_node_name(n, asker, name), err_text(rc));
     return 0;
@@ -195,19 +209,21 @@ int tug_kv_answer(struct tug_app *a, uint64_t ticket, const struct tug_kv_data *
     struct van_release let = {.release = release, .ctx = ctx};
     struct msg_app m = {0};
     pump_enter(n->pump);
-    struct received *q = find(n, ticket);
+    struct received *q = kv_received_by_ticket(n, ticket);
     int rc = check_ticket(q, e);
     if (rc == 0)
         rc = check_data(q, d, e);
+    m.head = rc == 0 ? q->m.head : 0;
     if (rc == 0 && (q->m.flags & WIRE_APP_PULL)) {
-        m.values = (struct wire_span){d->values, d->n_values * sizeof(*d->values)};
+        m.values = (struct wire_span){d->values,
+                                      d->n_values * kv_value_bytes(d->value_bytes)};
         if (d->lengths != NULL)
             m.lengths = (struct wire_span){d->lengths, d->n_keys * sizeof(*d->lengths)};
     }
     // Lengths are few and may be gone when `release` is called: then all is copied.
     bool shared = release != NULL && m.lengths.n == 0;
     if (rc == 0)
-        rc = send_answer(n, q, &m, shared ? &let : NULL, e);
+        rc = kv_received_answer(n, q, &m, shared ? &let : NULL, e);
     else
         shared = false;
     pump_leave(n->pump);
@@ -220,12 +236,10 @@ int tug_kv_refuse(struct tug_app *a, uint64_t ticket, int code, const char *why)
 {
     struct tug_node *n = a->node;
     pump_enter(n->pump);
-    struct received *q = find(n, ticket);
+    struct received *q = kv_received_by_ticket(n, ticket);
     int rc = check_ticket(q, last_error());
-    if (rc == 0) {
-        send_error(n, q->link, q->request, code < 0 ? code : TUG_EUSAGE, why);
-        close_request(q);
-    }
+    if (rc == 0)
+        kv_received_refuse(n, q, code, why);
     pump_leave(n->pump);
     return rc;
 }
@@ -236,74 +250,13 @@ int tug_app_answer(struct tug_app *a, uint64_t ticket, const void *body,
     struct tug_node *n = a->node;
     struct msg_app m = {.body = {body, body_bytes}};
     pump_enter(n->pump);
-    struct received *q = find(n, ticket);
+    struct received *q = kv_received_by_ticket(n, ticket);
     int rc = check_ticket(q, last_error());
+    m.head = rc == 0 ? q->m.head : 0;
     if (rc == 0)
-        rc = send_answer(n, q, &m, NULL, last_error());
+        rc = kv_received_answer(n, q, &m, NULL, last_error());
     pump_leave(n->pump);
     return rc;
-}
-
-// Handlers, as work: the van is not lent.
-
-static void handle_simple(struct received *q)
-{
-    struct tug_app *a = q->app;
-    struct tug_simple s = {
-        .head = q->m.head,
-        .body = q->m.body.data,
-        .body_bytes = q->m.body.n,
-        .sender = q->m.sender,
-        .timestamp = q->m.timestamp,
-        .customer = q->m.customer,
-        .ticket = q->ticket,
-    };
-    if (q->is_response)
-        a->h.response(a->h.ctx, a, &s);
-    else if (a->h.request != NULL)
-        a->h.request(a->h.ctx, a, &s);
-    else
-        (void)tug_app_answer(a, q->ticket, NULL, 0);
-}
-
-static void handle_kv(struct received *q)
-{
-    struct tug_app *a = q->app;
-    const struct msg_app *m = &q->m;
-    struct tug_kv_meta meta = {
-        .cmd = m->head,
-        .push = m->flags & WIRE_APP_PUSH,
-        .pull = m->flags & WIRE_APP_PULL,
-        .sender = m->sender,
-        .timestamp = m->timestamp,
-        .customer = m->customer,
-        .ticket = q->ticket,
-    };
-    struct tug_kv_data d = {
-        .keys = m->keys.data,
-        .n_keys = m->keys.n / sizeof(uint64_t),
-        .values = m->values.data,
-        .n_values = m->values.n / sizeof(float),
-        .lengths = m->lengths.n > 0 ? m->lengths.data : NULL,
-    };
-    if (a->h.kv != NULL)
-        a->h.kv(a->h.ctx, a, &meta, &d);
-    else
-        (void)tug_kv_refuse(a, q->ticket, TUG_EUSAGE,
-                            "this customer does not handle pushes and pulls");
-}
-
-static void handle(struct pump_work *w)
-{
-    struct received *q = (struct received *)w;
-    struct pump *p = q->node->pump;
-    if (q->app != NULL && (q->m.flags & WIRE_APP_SIMPLE))
-        handle_simple(q);
-    else if (q->app != NULL)
-        handle_kv(q);
-    pump_enter(p);
-    let_go(q);
-    pump_leave(p);
 }
 
 // Deliveries. With the van.
@@ -313,6 +266,8 @@ static struct tug_app *customer_of(struct tug_node *n, const struct msg_app *m)
     uint32_t customer = n->role == WIRE_SERVER ? m->app : m->customer;
     struct tug_app *any = NULL;
     for (struct tug_app *a = n->apps; a != NULL; a = a->next) {
+        if (a->app == TUG_APP_ANY && any == NULL)
+            any = a;
         if (a->app != m->app)
             continue;
         if (a->customer == customer)
@@ -320,13 +275,6 @@ static struct tug_app *customer_of(struct tug_node *n, const struct msg_app *m)
         any = a;
     }
     return any;
-}
-
-static void queue(struct received *q, struct tug_app *a)
-{
-    q->app = a;
-    q->work.run = handle;
-    pump_queue(q->node->pump, &q->work);
 }
 
 static void hold(struct tug_node *n, struct received *q)
@@ -353,11 +301,14 @@ static void unhold(struct tug_node *n, struct received *q)
     q->before = q->behind = NULL;
 }
 
-static const char *wrong_with(const struct msg_app *m)
+// Whether keys, values and lengths fit each other.
+const char *kv_received_wrong(const struct msg_app *m)
 {
-    size_t n_keys = m->keys.n / sizeof(uint64_t);
-    if (m->keys.n % sizeof(uint64_t) != 0 || m->values.n % sizeof(float) != 0)
-        return "keys must have 8 bytes and values 4";
+    size_t n_keys = m->keys.n / sizeof(uint64_t), bytes = kv_value_bytes(m->value_bytes);
+    if (bytes != 1 && bytes != 2 && bytes != 4 && bytes != 8)
+        return "values have 1, 2, 4 or 8 bytes";
+    if (m->keys.n % sizeof(uint64_t) != 0 || m->values.n % bytes != 0)
+        return "keys must have 8 bytes, and values as many as it says";
     if (m->lengths.n > 0) {
         const int32_t *lengths = m->lengths.data;
         uint64_t sum = 0;
@@ -368,13 +319,24 @@ static const char *wrong_with(const struct msg_app *m)
                 return "a length is negative";
             sum += (uint64_t)lengths[i];
         }
-        return sum * sizeof(float) != m->values.n
+        return sum * bytes != m->values.n
                    ? "the lengths do not add up to the number of values"
                    : NULL;
     }
-    if (n_keys == 0 ? m->values.n > 0 : m->values.n / sizeof(float) % n_keys != 0)
+    if (n_keys == 0 ? m->values.n > 0 : m->values.n / bytes % n_keys != 0)
         return "the values cannot be divided evenly among the keys";
     return NULL;
+}
+
+static void take(struct tug_node *n, struct received *q)
+{
+    struct tug_app *a = customer_of(n, &q->m);
+    if (q->m.app == KV_BARRIERS)
+        kv_barrier_reached(n, q);
+    else if (a != NULL)
+        kv_handle_request(q, a);
+    else
+        hold(n, q);
 }
 
 void kv_received_app(struct tug_node *n, van_link link, uint32_t from,
@@ -382,26 +344,32 @@ void kv_received_app(struct tug_node *n, van_link link, uint32_t from,
 {
     const struct msg_app *app = &m->m->app;
     struct err e;
+    bool pull_only = false;
     bool known = wire_check_flags(MSG_APP, m->m, &e) == 0;
-    const char *wrong = known ? wrong_with(app) : e.text;
+    const char *wrong = known ? kv_received_wrong(app) : e.text;
     if (wrong != NULL || !(app->flags & WIRE_APP_REQUEST)) {
         send_error(n, link, m->request, TUG_EDATA,
                    wrong != NULL ? wrong : "this is not a request");
         return;
     }
+    enum kv_seen seen = kv_numbers_look(n, link, from, m, &pull_only, &e);
+    if (seen == KV_WRONG)
+        send_error(n, link, m->request, e.code, e.text);
+    if (seen != KV_NEW)
+        return;
     struct received *q = received_new(n, link, m);
-    if (q == NULL) {
+    if (q == NULL || kv_numbers_take(n, from, q) != 0) {
         send_error(n, link, m->request, TUG_ENOMEM,
                    "too many requests wait here already");
+        if (q != NULL)
+            close_unseen(q);
         return;
     }
     if (from != 0)
         q->m.sender = from; // as it greeted
-    struct tug_app *a = customer_of(n, app);
-    if (a != NULL)
-        queue(q, a);
-    else
-        hold(n, q);
+    if (pull_only)          // what it pushed was taken when it came first
+        q->m.flags &= (uint8_t)~WIRE_APP_PUSH;
+    take(n, q);
 }
 
 void kv_received_response(struct tug_app *a, uint32_t from, struct van_message *m)
@@ -411,7 +379,8 @@ void kv_received_response(struct tug_app *a, uint32_t from, struct van_message *
         return; // the request is answered all the same
     q->is_response = true;
     q->m.sender = from;
-    queue(q, a);
+    q->app = a;
+    kv_handle_response(q);
 }
 
 void kv_received_deliver_held(struct tug_node *n)
@@ -422,7 +391,7 @@ void kv_received_deliver_held(struct tug_node *n)
         if (a == NULL)
             continue;
         unhold(n, q);
-        queue(q, a);
+        kv_handle_request(q, a);
     }
 }
 
@@ -434,9 +403,8 @@ uint64_t kv_received_expire(struct tug_node *n, uint64_t now)
         unhold(n, q);
         err_set(&why, TUG_EUSAGE, "this process has no customer of app %u (customer %u)",
                 q->m.app, q->m.customer);
-        send_error(n, q->link, q->request, why.code, why.text);
-        q->answered = true;
-        let_go(q);
+        kv_received_refuse(n, q, why.code, why.text);
+        kv_received_let_go(q);
     }
     return n->held != NULL ? n->held->give_up : VAN_NEVER;
 }
@@ -453,10 +421,14 @@ void kv_received_forget_app(struct tug_node *n, struct tug_app *a)
 
 void kv_received_free(struct tug_node *n)
 {
+    kv_kept_close(n);
     for (uint32_t i = 0; i < n->cap_received; i++) {
         struct received *q = n->received[i];
         if (q == NULL)
             continue;
+        uncount(q);
+        if (atomic_fetch_sub(&q->keeps, 1) > 1)
+            continue; // the program's, until it gives it back
         if (q->body != NULL)
             van_unkeep(n->van, q->body);
         mem_free(q);

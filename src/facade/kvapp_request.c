@@ -163,9 +163,19 @@ void kv_request_free(struct kv_request *r)
     *place_of(r->app, r->timestamp) = NULL;
     mem_free(r->body);
     r->body = NULL;
+    for (uint32_t i = 0; i < r->n_parts; i++)
+        mem_free(r->parts[i].copy);
+    r->n_parts = 0;
     r->state = KV_FREE;
     r->behind = n->free_requests;
     n->free_requests = r;
+}
+
+void kv_request_unmake(struct kv_request *r)
+{
+    r->app->next_timestamp--;
+    link_out(r->app->node, r);
+    kv_request_free(r);
 }
 
 // The end.
@@ -182,6 +192,9 @@ static void drop_kept(struct kv_request *r)
 // How it failed stays to be asked for.
 static void settle(struct kv_request *r)
 {
+    uint32_t n = r->kind == KV_DATA ? r->app->node->n_servers : r->n_parts;
+    r->app->done[r->timestamp & (KV_DONE - 1)] = (struct kv_responses){true, r->timestamp,
+                                                                       n};
     drop_kept(r);
     link_out(r->app->node, r);
     if (r->why.code == 0)
@@ -220,7 +233,8 @@ static void end_if_over(struct kv_request *r)
         return;
     r->state = KV_ENDING;
     bool assemble = r->kv.pull && !r->in_place;
-    bool handled = r->simple && r->app->h.response != NULL; // behind its handler
+    bool handled = r->kind == KV_BY_HAND || // behind its handler
+                   (r->kind == KV_SIMPLE && r->app->h.response != NULL);
     if (r->kv.done != NULL || assemble || handled || something_kept(r)) {
         r->work.run = end_as_work;
         pump_queue(r->app->node->pump, &r->work);
@@ -235,6 +249,8 @@ void kv_part_answered(struct kv_part *p, const struct err *why)
     if (p->answered)
         return;
     p->answered = true;
+    if (p->number != 0)
+        kv_peer_answered(p);
     if (why != NULL && r->why.code == 0)
         r->why = *why;
     r->open--;
@@ -282,7 +298,9 @@ void kv_requests_give_up(struct tug_app *a)
 
 static void unpin(void *ctx)
 {
-    struct kv_request *r = ctx;
+    struct kv_part *p = ctx;
+    struct kv_request *r = p->request;
+    p->peer->in_van -= p->bytes;
     r->pins--;
     end_if_over(r);
 }
@@ -290,29 +308,31 @@ static void unpin(void *ctx)
 static struct msg_app message_of(const struct kv_part *p)
 {
     const struct kv_request *r = p->request;
-    const struct tug_kv_data *d = &r->kv.data;
-    struct msg_app m = {
-        .app = r->app->app,
-        .customer = r->app->customer,
-        .timestamp = r->timestamp,
-        .sender = member_id(r->app->node->member),
-        .head = r->head,
-        .flags = WIRE_APP_REQUEST,
-    };
-    if (r->simple) {
+    const struct tug_kv_data *d = &p->d;
+    struct msg_app m = p->copy != NULL ? *p->copy : (struct msg_app){0};
+    m.app = r->app->app;
+    m.customer = r->app->customer;
+    m.timestamp = r->timestamp;
+    m.sender = member_id(r->app->node->member);
+    if (r->kind == KV_BY_HAND)
+        return m;
+    m.head = r->head;
+    m.flags = WIRE_APP_REQUEST;
+    if (r->kind == KV_SIMPLE) {
         m.flags |= WIRE_APP_SIMPLE;
         m.body = (struct wire_span){r->body, r->body_bytes};
         return m;
     }
     m.flags |= (r->kv.push ? WIRE_APP_PUSH : 0) | (r->kv.pull ? WIRE_APP_PULL : 0);
-    m.keys = (struct wire_span){d->keys + p->first_key, p->n_keys * sizeof(*d->keys)};
+    m.priority = r->kv.priority;
+    m.value_bytes = (uint8_t)d->value_bytes;
+    m.keys = (struct wire_span){d->keys, d->n_keys * sizeof(*d->keys)};
     if (!r->kv.push)
         return m;
-    m.values = (struct wire_span){d->values + p->first_value,
-                                  p->n_values * sizeof(*d->values)};
+    m.values = (struct wire_span){d->values,
+                                  d->n_values * kv_value_bytes(d->value_bytes)};
     if (d->lengths != NULL)
-        m.lengths = (struct wire_span){d->lengths + p->first_key,
-                                       p->n_keys * sizeof(*d->lengths)};
+        m.lengths = (struct wire_span){d->lengths, d->n_keys * sizeof(*d->lengths)};
     return m;
 }
 
@@ -320,14 +340,18 @@ void kv_part_transmit(struct tug_node *n, struct peer *to, struct kv_part *p)
 {
     struct kv_request *r = p->request;
     struct msg_app m = message_of(p);
-    struct van_release release = {.release = unpin, .ctx = r};
+    struct van_release release = {.release = unpin, .ctx = p};
     struct err why;
     char name[ROSTER_NAME_MAX];
+    m.number = p->number;
+    m.acked = to->acked;
+    p->bytes = m.body.n + m.keys.n + m.values.n + m.lengths.n;
+    to->in_van += p->bytes;
     r->pins++;
     if (n->n_in_flight >= MANY)
         van_hold(n->van); // whoever sends so many without waiting is not in a hurry
     int rc = van_send(n->van, to->s.link, MSG_APP, r->id, &m, &release);
-    if (rc == 0)
+    if (rc == 0 || rc == TUG_EIO) // the link has broken: what is told of it sends again
         return;
     err_set(&why, rc, "a request cannot be sent to %s: %s",
             kv_node_name(n, to->node, name),
@@ -347,9 +371,12 @@ void kv_request_start(struct kv_request *r)
 void kv_requests_free(struct tug_node *n)
 {
     for (uint32_t i = 0; i < n->n_requests; i++) {
-        mem_free(n->requests[i]->body);
-        mem_free(n->requests[i]->parts);
-        mem_free(n->requests[i]);
+        struct kv_request *r = n->requests[i];
+        for (uint32_t j = 0; j < r->n_parts; j++)
+            mem_free(r->parts[j].copy);
+        mem_free(r->body);
+        mem_free(r->parts);
+        mem_free(r);
     }
     mem_free(n->requests);
 }

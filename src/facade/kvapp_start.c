@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/route.h"
 #include "facade/environment.h"
+#include "facade/interrupt.h"
 #include "facade/kvapp_internal.h"
 
 #define LEAVE_NS (5 * SECOND)
@@ -127,6 +128,8 @@ static int open_node(struct tug_node *n, const struct tug_node_options *o, struc
     TRY(open_process(n, e));
     if (n->hosts)
         TRY(kv_host_start(&n->host, n, e));
+    TRY(kv_kept_init(n, e));
+    TRY(kv_barriers_open(n, e));
     TRY(open_member(n, e));
     TRY(open_van(n, e));
     TRY(node_heartbeat(&n->process, NULL, e));
@@ -144,10 +147,13 @@ static void free_node(struct tug_node *n, bool wait, struct err *e)
     if (n->host != NULL)
         (void)kv_host_stop(n->host, wait, e);
     pump_close(n->pump);
-    if (n->van != NULL)
-        kv_received_free(n);
+    kv_numbers_forget(n, true);
+    kv_received_free(n);
     shard_close(n->shard); // it keeps bodies of the van's
     van_free(n->van);
+    if (n->barriers != NULL)
+        mem_free(n->barriers->open);
+    mem_free(n->barriers);
     kv_requests_free(n); // the van has sent from them
     kv_peers_free(n);
     roots_close(n->roots);
@@ -206,14 +212,25 @@ static int leave(struct tug_node *n)
 {
     struct err why = {0};
     if (n->role != WIRE_WORKER)
-        while (!pump_wait(n->pump, is_over, n, kv_node_deadline(n)))
+        while (!pump_wait(n->pump, is_over, n, kv_node_deadline(n))) {
             if (pump_broken(n->pump, &why))
                 return last_error_is(&why);
+            if (interrupt_came()) {
+                err_set(&why, TUG_EINTERRUPTED,
+                        "interrupted while the cluster was at work");
+                break;
+            }
+        }
     pump_enter(n->pump);
-    if (member_ended(n->member, &why) && why.code != 0)
+    if (why.code == 0)
+        (void)member_ended(n->member, &why);
+    bool breaks_off = why.code == TUG_EINTERRUPTED && !n->over;
+    if (why.code != 0)
         last_error_is(&why);
-    member_leave(n->member, 0, "");
+    member_leave(n->member, breaks_off ? why.code : 0, breaks_off ? why.text : "");
     pump_leave(n->pump);
+    if (breaks_off && n->host != NULL)
+        kv_host_end(n->host, &why);
     (void)pump_wait(n->pump, has_left, n, van_now(n->van) + LEAVE_NS);
     return why.code;
 }

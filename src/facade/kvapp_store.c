@@ -303,7 +303,12 @@ void tug_kv_store_handle(void *ctx, struct tug_app *a, const struct tug_kv_meta 
     struct tug_kv_store *s = ctx;
     struct tug_kv_data answer = {0};
     struct err e = {0};
-    int rc = m->push ? push(s, d, &e) : 0;
+    int rc = d->value_bytes != 0
+                 ? err_set(&e, TUG_EUSAGE,
+                           "the default store has floats, and no other values")
+                 : 0;
+    if (rc == 0 && m->push)
+        rc = push(s, d, &e);
     if (rc == 0 && m->pull)
         rc = pull(s, d, &answer, &e);
     if (rc != 0)

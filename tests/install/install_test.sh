@@ -24,6 +24,15 @@ LD_LIBRARY_PATH="$lib" "$tmp/shared" "$version"
     -L"$lib" -Wl,-Bstatic -ltug -Wl,-Bdynamic $(pkg-config --static --libs-only-l tug | sed 's/-ltug//') -pthread
 "$tmp/static" "$version"
 
+# A C++ program on ps-lite's names, alone in its cluster; without the flags it does not compile.
+if command -v c++ >/dev/null; then
+    # shellcheck disable=SC2046
+    c++ -std=c++11 -Wall -Wextra -Werror -o "$tmp/pslite" "$here/pslite.cc" $(pkg-config --cflags --libs tug-ps)
+    LD_LIBRARY_PATH="$lib" timeout 60 "$here/../../examples/run" 1 1 "$tmp/pslite"
+    # shellcheck disable=SC2046
+    ! c++ -std=c++11 -fsyntax-only "$here/pslite.cc" $(pkg-config --cflags tug) 2>/dev/null
+fi
+
 cmake -S "$here" -B "$tmp/user" -DCMAKE_PREFIX_PATH="$tmp/prefix" -DCMAKE_C_COMPILER="$cc" >"$tmp/log" &&
     cmake --build "$tmp/user" >>"$tmp/log" || { cat "$tmp/log"; exit 1; }
 "$tmp/user/user" "$version"
@@ -41,6 +50,7 @@ if [ -x "$build/tug" ]; then
     fi
     # What installed headers cite is installed.
     test -s "$share/doc/tug/kvapp.md"
+    test -s "$share/doc/tug/from-ps-lite.md"
     ! grep -rn 'docs/' "$tmp/prefix/include" || { echo "a header cites what is not installed"; exit 1; }
     for file in bash-completion/completions/tug zsh/site-functions/_tug fish/vendor_completions.d/tug.fish; do
         grep -q -- --epochs "$share/$file" || grep -q -- '-l epochs' "$share/$file"

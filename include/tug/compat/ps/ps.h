@@ -1,10 +1,14 @@
-// The public names of ps-lite (dmlc) over libtug's C interface (tug/kvapp.h), for
-// programs and benchmarks written for ps-lite: what bench/pslite/build compiles against.
-// Header only, C++11. Values have four bytes; docs/kvapp.md says what differs.
+// The public names of ps-lite (dmlc) over libtug's C interface (tug/kvapp.h): programs
+// written for ps-lite compile as they are, and run under the same DMLC_* environment.
+//
+//     c++ -std=c++11 program.cc $(pkg-config --cflags --libs tug-ps) -pthread
+//
+// Header only, C++11. from-ps-lite.md in the documentation (share/doc/tug) says what
+// differs. Failures are exceptions (ps::Error, a dmlc::Error) with the library's sentence.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_BENCH_PSLITE_PS_PS_H
-#define TUG_BENCH_PSLITE_PS_PS_H
+#ifndef TUG_COMPAT_PS_PS_H
+#define TUG_COMPAT_PS_PS_H
 
 #include "ps/kv_app.h"
 

@@ -1,16 +1,20 @@
 // SArray: an array that is shared by those who hold it, or a part of one.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_BENCH_PSLITE_PS_SARRAY_H
-#define TUG_BENCH_PSLITE_PS_SARRAY_H
+#ifndef TUG_COMPAT_PS_SARRAY_H
+#define TUG_COMPAT_PS_SARRAY_H
 
 #include <algorithm>
 #include <cstring>
 #include <initializer_list>
+#include <iterator>
 #include <memory>
+#include <ostream>
+#include <sstream>
+#include <string>
 #include <vector>
 
-#include "ps/base.h"
+#include "ps/range.h"
 
 namespace ps
 {
@@ -33,9 +37,13 @@ template <typename V> class SArray
         : ptr_(v, v->data()), size_(v->size()), capacity_(v->size())
     {
     }
-    SArray(const std::initializer_list<V> &list)
+    template <typename W> SArray(const std::initializer_list<W> &list)
     {
-        CopyFrom(list.begin(), list.size());
+        CopyFrom(list.begin(), list.end());
+    }
+    template <typename W> void operator=(const std::initializer_list<W> &list)
+    {
+        CopyFrom(list.begin(), list.end());
     }
     // Without a copy; deleted with delete[] at the end if `deletable`.
     SArray(V *data, size_t size, bool deletable = false)
@@ -47,6 +55,10 @@ template <typename V> class SArray
     }
     // The same bytes as another type.
     template <typename W> explicit SArray(const SArray<W> &a)
+    {
+        *this = a;
+    }
+    template <typename W> void operator=(const SArray<W> &a)
     {
         CHECK_EQ(a.size() * sizeof(W) % sizeof(V), 0u);
         share(std::shared_ptr<V>(a.ptr(), reinterpret_cast<V *>(a.data())),
@@ -71,7 +83,15 @@ template <typename V> class SArray
     }
     void CopyFrom(const SArray<V> &a)
     {
-        CopyFrom(a.data(), a.size());
+        if (this != &a)
+            CopyFrom(a.data(), a.size());
+    }
+    template <typename Iterator> void CopyFrom(const Iterator &first, const Iterator &end)
+    {
+        size_t size = static_cast<size_t>(std::distance(first, end));
+        V *p = new V[size];
+        std::copy(first, end, p);
+        reset(p, size, [](V *q) { delete[] q; });
     }
     void reserve(size_t capacity)
     {
@@ -147,10 +167,12 @@ template <typename V> class SArray
     }
     V front() const
     {
+        CHECK(!empty());
         return data()[0];
     }
     V back() const
     {
+        CHECK(!empty());
         return data()[size_ - 1];
     }
     V &operator[](size_t i)
@@ -161,6 +183,10 @@ template <typename V> class SArray
     {
         return data()[i];
     }
+    std::shared_ptr<V> &ptr()
+    {
+        return ptr_;
+    }
     const std::shared_ptr<V> &ptr() const
     {
         return ptr_;
@@ -170,6 +196,37 @@ template <typename V> class SArray
     std::shared_ptr<V> ptr_;
     size_t size_ = 0, capacity_ = 0;
 };
+
+// Where the values within [lower, upper) of a sorted array lie.
+template <typename V> Range FindRange(const SArray<V> &a, V lower, V upper)
+{
+    if (upper <= lower)
+        return Range(0, 0);
+    const V *first = std::lower_bound(a.begin(), a.end(), lower);
+    const V *end = std::lower_bound(first, a.end(), upper);
+    return Range(static_cast<uint64_t>(first - a.begin()),
+                 static_cast<uint64_t>(end - a.begin()));
+}
+
+// "[n]: " and the first and last m values.
+template <typename V> inline std::string DebugStr(const V *data, int n, int m = 5)
+{
+    std::ostringstream text;
+    text << "[" << n << "]: ";
+    for (int i = 0; i < n; ++i) {
+        if (n >= 2 * m && i == m) {
+            text << "... ";
+            i = n - m;
+        }
+        text << data[i] << " ";
+    }
+    return text.str();
+}
+
+template <typename V> std::ostream &operator<<(std::ostream &out, const SArray<V> &a)
+{
+    return out << DebugStr(a.data(), static_cast<int>(a.size()));
+}
 
 } // namespace ps
 

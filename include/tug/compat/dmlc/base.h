@@ -1,0 +1,28 @@
+// What dmlc's base.h gives to programs written for ps-lite: a few macros.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_COMPAT_DMLC_BASE_H
+#define TUG_COMPAT_DMLC_BASE_H
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+// Whether a failed CHECK throws dmlc::Error, else it ends the process.
+#ifndef DMLC_LOG_FATAL_THROW
+#define DMLC_LOG_FATAL_THROW 1
+#endif
+
+#ifndef DMLC_USE_CXX11
+#define DMLC_USE_CXX11 1
+#endif
+
+#ifndef DISALLOW_COPY_AND_ASSIGN
+#define DISALLOW_COPY_AND_ASSIGN(T)                                                      \
+    T(T const &) = delete;                                                               \
+    T &operator=(T const &) = delete
+#endif
+
+#endif

@@ -1,0 +1,540 @@
+// Postoffice: the process's node, one for all its customers.
+//
+// Every customer calls Start and Finalize with its id, from any thread. The first Start
+// starts the node; Finalize(0) ends it, when the others have called theirs.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_COMPAT_PS_INTERNAL_POSTOFFICE_H
+#define TUG_COMPAT_PS_INTERNAL_POSTOFFICE_H
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "ps/internal/customer.h"
+#include "ps/internal/van.h"
+#include "ps/range.h"
+
+namespace ps
+{
+
+class Postoffice
+{
+  public:
+    using Callback = std::function<void()>;
+
+    static Postoffice *Get()
+    {
+        static Postoffice one;
+        return &one;
+    }
+
+    void Start(int customer_id, const char * /*argv0*/, bool do_barrier)
+    {
+        std::unique_lock<std::mutex> hold(lock_);
+        changed_.wait(hold, [this] { return stage_ == STOPPED || stage_ == RUNNING; });
+        if (stage_ == STOPPED)
+            open_node(hold);
+        started_.insert(customer_id);
+        tug_node *n = node_;
+        hold.unlock();
+        if (do_barrier)
+            check_rc(tug_node_wait(n));
+    }
+
+    // With do_barrier until all nodes have come here; Finalize(0) in any case ends this one.
+    void Finalize(int customer_id, bool do_barrier = true)
+    {
+        std::unique_lock<std::mutex> hold(lock_);
+        if (stage_ != RUNNING)
+            return;
+        arrived_.insert(customer_id);
+        changed_.notify_all();
+        int last = started_.empty() || started_.count(0) > 0 ? 0 : *started_.begin();
+        if (customer_id == last)
+            close_node(hold, do_barrier);
+        else if (do_barrier)
+            wait_for_end(hold, last);
+    }
+
+    void AddCustomer(Customer *c)
+    {
+        CHECK_NOTNULL(c);
+        std::lock_guard<std::mutex> hold(lock_);
+        auto added = customers_[c->app_id()].insert(std::make_pair(c->customer_id(), c));
+        CHECK(added.second) << "customer_id " << c->customer_id() << " already exists";
+        if (stage_ == RUNNING && c->wanted_)
+            open_customer(c);
+        changed_.notify_all();
+    }
+    // Nothing comes for it any more. Not in a handler or callback.
+    void RemoveCustomer(Customer *c)
+    {
+        CHECK_NOTNULL(c);
+        std::unique_lock<std::mutex> hold(lock_);
+        auto app = customers_.find(c->app_id());
+        if (app != customers_.end() && app->second.count(c->customer_id()) > 0 &&
+            app->second[c->customer_id()] == c)
+            app->second.erase(c->customer_id());
+        // Whoever ends the node closes what is open; a callback at its exit may do it.
+        if (stage_ == ENDING && ender_ != std::this_thread::get_id())
+            changed_.wait(hold, [this] { return stage_ != ENDING; });
+        tug_app *a = c->app_.exchange(nullptr);
+        if (a == nullptr)
+            return;
+        closing_++;
+        hold.unlock();
+        tug_app_close(a);
+        hold.lock();
+        closing_--;
+        changed_.notify_all();
+    }
+    // Waits up to so many seconds for it. nullptr: there is none.
+    Customer *GetCustomer(int app_id, int customer_id, int timeout = 0)
+    {
+        Customer *found = nullptr;
+        std::unique_lock<std::mutex> hold(lock_);
+        changed_.wait_for(hold, std::chrono::seconds(timeout), [&] {
+            const auto app = customers_.find(app_id);
+            if (app != customers_.end() && app->second.count(customer_id) > 0)
+                found = app->second.find(customer_id)->second;
+            return found != nullptr;
+        });
+        return found;
+    }
+
+    tug_node *node() const
+    {
+        return node_;
+    }
+    tug_node *running() const
+    {
+        if (node_ == nullptr)
+            throw Error("the system is not started: call ps::Start first");
+        return node_;
+    }
+    // Of a program on StartAsync that wants to know who it is.
+    tug_node *complete()
+    {
+        tug_node *n = running();
+        if (tug_node_id(n) == 0 || !ranges_known(n))
+            check_rc(tug_node_wait(n));
+        return n;
+    }
+    Van *van()
+    {
+        return &van_;
+    }
+
+    // 0 of both while the system is not started.
+    int num_workers() const
+    {
+        return node_ != nullptr ? static_cast<int>(tug_node_workers(node_)) : 0;
+    }
+    int num_servers() const
+    {
+        return node_ != nullptr ? static_cast<int>(tug_node_servers(node_)) : 0;
+    }
+    int my_rank()
+    {
+        tug_node *n = running();
+        if (tug_node_id(n) == 0)
+            check_rc(tug_node_wait(n));
+        return static_cast<int>(tug_node_rank(n));
+    }
+    int is_worker() const
+    {
+        return role() == TUG_GROUP_WORKERS;
+    }
+    int is_server() const
+    {
+        return role() == TUG_GROUP_SERVERS;
+    }
+    int is_scheduler() const
+    {
+        return role() == TUG_GROUP_SCHEDULER;
+    }
+    int verbose() const
+    {
+        return GetEnv("PS_VERBOSE", 0);
+    }
+    bool is_recovery() const
+    {
+        return false; // see Node
+    }
+    static int WorkerRankToID(int rank)
+    {
+        return rank * 2 + 9;
+    }
+    static int ServerRankToID(int rank)
+    {
+        return rank * 2 + 8;
+    }
+    static int IDtoRank(int id)
+    {
+        return std::max((id - 8) / 2, 0);
+    }
+
+    // Of the customers of this id, in all processes of the group.
+    void Barrier(int customer_id, int node_group)
+    {
+        if (GetNodeIDs(node_group).size() > 1)
+            check_rc(tug_node_barrier_of(running(), static_cast<uint32_t>(customer_id),
+                                         static_cast<uint32_t>(node_group)));
+    }
+    const std::vector<Range> &GetServerKeyRanges()
+    {
+        tug_node *n = complete();
+        std::lock_guard<std::mutex> hold(lock_);
+        if (ranges_.empty()) {
+            for (uint32_t s = 0; s < tug_node_servers(n); ++s) {
+                uint64_t first, last;
+                check_rc(tug_node_range(n, s, &first, &last));
+                ranges_.push_back(Range(first, last == kMaxKey ? last : last + 1));
+            }
+        }
+        return ranges_;
+    }
+    // All that the cluster was made for, dead or alive.
+    const std::vector<int> &GetNodeIDs(int group_or_id)
+    {
+        std::lock_guard<std::mutex> hold(lock_);
+        const auto at = ids_.find(group_or_id);
+        CHECK(at != ids_.end()) << "node " << group_or_id << " doesn't exist";
+        return at->second;
+    }
+    std::vector<int> GetDeadNodes(int seconds = 60)
+    {
+        if (seconds == 0 || node_ == nullptr)
+            return std::vector<int>();
+        std::vector<uint32_t> ids(tug_node_dead(node_, nullptr, 0));
+        size_t n = tug_node_dead(node_, ids.data(), ids.size());
+        ids.resize(std::min(n, ids.size()));
+        return std::vector<int>(ids.begin(), ids.end());
+    }
+    // All of them run when the node ends, in this order.
+    void RegisterExitCallback(const Callback &f)
+    {
+        std::lock_guard<std::mutex> hold(lock_);
+        exits_.push_back(f);
+    }
+
+  private:
+    friend class Customer;
+    friend class Van;
+    enum Stage { STOPPED, STARTING, RUNNING, ENDING };
+
+    Postoffice() : environment_(Environment::_GetSharedRef())
+    {
+    }
+
+    int role() const
+    {
+        if (role_ != 0)
+            return role_;
+        const std::string name = GetEnv("DMLC_ROLE", std::string());
+        return name == "worker"      ? TUG_GROUP_WORKERS
+               : name == "server"    ? TUG_GROUP_SERVERS
+               : name == "scheduler" ? TUG_GROUP_SCHEDULER
+                                     : 0;
+    }
+    static bool ranges_known(tug_node *n)
+    {
+        uint64_t first, last;
+        return tug_node_range(n, 0, &first, &last) == TUG_OK;
+    }
+
+    // What the program has set by Environment::Init goes before the environment.
+    static void export_settings()
+    {
+        for (const char *name :
+             {"DMLC_ROLE", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER", "DMLC_PS_ROOT_URI",
+              "DMLC_PS_ROOT_PORT", "DMLC_NODE_HOST", "DMLC_INTERFACE", "PORT"}) {
+            const char *text = Environment::Get()->find(name);
+            if (text != nullptr && text != std::getenv(name))
+                setenv(name, text, 1);
+        }
+    }
+
+    void open_node(std::unique_lock<std::mutex> &hold)
+    {
+        stage_ = STARTING;
+        hold.unlock();
+        // Arrays of many megabytes are used again instead of being mapped, filled with
+        // zeros and unmapped for each request: half of the time of a 64 MB pull.
+        mallopt(M_MMAP_MAX, 0);
+        mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+        export_settings();
+        tug_node_options o = tug_node_options();
+        tug_node *n = nullptr;
+        o.async = true;
+        int rc = tug_node_start(&n, &o);
+        if (rc == TUG_OK)
+            rc = tug_node_at_exit(n, run_exits, this);
+        hold.lock();
+        stage_ = rc == TUG_OK ? RUNNING : STOPPED;
+        changed_.notify_all();
+        check_rc(rc);
+        node_ = n;
+        role_ = tug_node_role(n);
+        name_ids(n);
+        for (auto &app : customers_)
+            for (auto &c : app.second)
+                if (c.second->wanted_)
+                    open_customer(c.second);
+    }
+    void name_ids(tug_node *n)
+    {
+        ids_.clear();
+        for (int w = 0; w < static_cast<int>(tug_node_workers(n)); ++w)
+            name_id(WorkerRankToID(w), kWorkerGroup);
+        for (int s = 0; s < static_cast<int>(tug_node_servers(n)); ++s)
+            name_id(ServerRankToID(s), kServerGroup);
+        name_id(kScheduler, kScheduler);
+    }
+    void name_id(int id, int role)
+    {
+        if (id != role)
+            ids_[id].push_back(id);
+        for (int group = 1; group <= TUG_GROUP_ALL; ++group)
+            if (group & role)
+                ids_[group].push_back(id);
+    }
+    void open_customer(Customer *c)
+    {
+        tug_app *a;
+        if (c->app_.load() != nullptr)
+            return;
+        check_rc(tug_app_open(&a, node_, static_cast<uint32_t>(c->app_id()),
+                              static_cast<uint32_t>(c->customer_id()), &c->handlers_));
+        c->app_ = a;
+    }
+
+    static std::chrono::milliseconds longest_wait()
+    {
+        const char *text = std::getenv("TUG_WAIT_SECONDS");
+        double seconds = text != nullptr ? std::strtod(text, nullptr) : 0;
+        return std::chrono::milliseconds(
+            static_cast<int64_t>((seconds > 0 ? seconds : 600) * 1000));
+    }
+    bool all_arrived(int but) const
+    {
+        for (int c : started_)
+            if (c != but && arrived_.count(c) == 0)
+                return false;
+        return true;
+    }
+    void wait_for_end(std::unique_lock<std::mutex> &hold, int last)
+    {
+        const uint64_t now = generation_;
+        if (!changed_.wait_for(hold, longest_wait(), [&] { return generation_ != now; }))
+            throw Error("this process waits for its Finalize(" + std::to_string(last) +
+                        ") for too long");
+    }
+    void close_node(std::unique_lock<std::mutex> &hold, bool do_barrier)
+    {
+        int me = *arrived_.begin();
+        me = started_.count(0) > 0 ? 0 : me;
+        if (do_barrier &&
+            !changed_.wait_for(hold, longest_wait(), [&] { return all_arrived(me); }))
+            throw Error("a customer of this process was started and has not called "
+                        "Finalize for too long");
+        stage_ = ENDING;
+        ender_ = std::this_thread::get_id();
+        changed_.wait(hold, [this] { return closing_ == 0; });
+        tug_node *n = node_;
+        hold.unlock();
+        int rc = tug_node_finalize(n, do_barrier);
+        hold.lock();
+        node_ = nullptr;
+        for (auto &app : customers_)
+            for (auto &c : app.second)
+                c.second->app_ = nullptr;
+        started_.clear();
+        arrived_.clear();
+        ranges_.clear();
+        exits_.clear();
+        van_.forget();
+        generation_++;
+        stage_ = STOPPED;
+        changed_.notify_all();
+        hold.unlock();
+        check_rc(rc);
+    }
+    static void run_exits(void *ctx) noexcept
+    {
+        auto *p = static_cast<Postoffice *>(ctx);
+        std::unique_lock<std::mutex> hold(p->lock_);
+        std::vector<Callback> exits = p->exits_;
+        hold.unlock();
+        for (const auto &f : exits)
+            f();
+    }
+
+    std::shared_ptr<Environment> environment_; // it outlives this
+    std::mutex lock_;
+    std::condition_variable changed_;
+    Stage stage_ = STOPPED;
+    std::thread::id ender_;
+    uint64_t generation_ = 0;
+    int closing_ = 0;
+    std::atomic<tug_node *> node_{nullptr};
+    std::atomic<int> role_{0};
+    std::set<int> started_, arrived_;
+    std::map<int, std::map<int, Customer *>> customers_; // by app and customer
+    std::map<int, std::vector<int>> ids_;                // of groups and single nodes
+    std::vector<Range> ranges_;
+    std::vector<Callback> exits_;
+    Van van_; // has a customer, which takes its leave of all of the above
+};
+
+#define PS_VLOG(x) LOG_IF(INFO, (x) <= ::ps::Postoffice::Get()->verbose())
+
+// Customers.
+
+inline Customer::Customer(int app_id, int customer_id, const RecvHandle &handle)
+    : app_id_(app_id), customer_id_(customer_id), handle_(handle),
+      handlers_(tug_app_handlers()), wanted_(true)
+{
+    handlers_.message = [](void *ctx, tug_app *, const tug_message *m) noexcept {
+        static_cast<Customer *>(ctx)->handle_(message_of_tug(*m));
+    };
+    handlers_.ctx = this;
+    Postoffice::Get()->AddCustomer(this);
+}
+
+inline Customer::Customer(int app_id, int customer_id, const RecvHandle &handle,
+                          const tug_app_handlers &handlers, bool open)
+    : app_id_(app_id), customer_id_(customer_id), handle_(handle), handlers_(handlers),
+      wanted_(open)
+{
+    Postoffice::Get()->AddCustomer(this);
+}
+
+inline Customer::~Customer()
+{
+    Postoffice::Get()->RemoveCustomer(this);
+}
+
+inline void Customer::Open()
+{
+    Postoffice *p = Postoffice::Get();
+    std::lock_guard<std::mutex> hold(p->lock_);
+    wanted_ = true;
+    if (p->stage_ == Postoffice::RUNNING)
+        p->open_customer(this);
+}
+
+inline tug_app *Customer::app()
+{
+    if (app_.load() == nullptr) {
+        (void)Postoffice::Get()->running();
+        Open();
+    }
+    return app_.load();
+}
+
+inline void Customer::Accept(const Message &received)
+{
+    struct Call {
+        Customer *customer;
+        Message message;
+    };
+    auto *call = new Call{this, received};
+    int rc = tug_node_call(
+        Postoffice::Get()->running(),
+        [](void *ctx) noexcept {
+            std::unique_ptr<Call> c(static_cast<Call *>(ctx));
+            c->customer->handle_(c->message);
+            if (!c->message.meta.request)
+                c->customer->AddResponse(c->message.meta.timestamp);
+        },
+        call);
+    if (rc != TUG_OK)
+        delete call;
+    check_rc(rc);
+}
+
+// The van.
+
+inline Van::~Van()
+{
+}
+
+inline const Node &Van::my_node()
+{
+    tug_node *n = Postoffice::Get()->running();
+    tug_node_info info;
+    // It may know its id before it knows where all the nodes are, itself among them.
+    if (tug_node_find(n, tug_node_id(n), &info) != 0) {
+        check_rc(tug_node_wait(n));
+        check_rc(tug_node_find(n, tug_node_id(n), &info));
+    }
+    std::lock_guard<std::mutex> hold(lock_);
+    my_node_.role = info.role == TUG_GROUP_SERVERS   ? Node::SERVER
+                    : info.role == TUG_GROUP_WORKERS ? Node::WORKER
+                                                     : Node::SCHEDULER;
+    my_node_.id = static_cast<int>(info.id);
+    my_node_.hostname = info.host;
+    my_node_.port = info.port;
+    return my_node_;
+}
+
+inline bool Van::IsReady()
+{
+    tug_node *n = Postoffice::Get()->node();
+    return n != nullptr && tug_node_id(n) != 0;
+}
+
+inline int Van::Send(const Message &m)
+{
+    tug_message t = message_to_tug(m);
+    check_rc(tug_message_send(Postoffice::Get()->running(), &t));
+    size_t bytes = t.body_bytes;
+    for (size_t n : t.data_bytes)
+        bytes += n;
+    return static_cast<int>(bytes);
+}
+
+inline void Van::Connect(const Node &node)
+{
+    check_rc(
+        tug_node_reach(Postoffice::Get()->running(), static_cast<uint32_t>(node.id)));
+}
+
+inline int Van::RecvMsg(Message *m)
+{
+    std::unique_lock<std::mutex> hold(lock_);
+    if (!strays_) {
+        hold.unlock();
+        std::unique_ptr<Customer> strays(new Customer(
+            static_cast<int>(TUG_APP_ANY), 0, [this](const Message &received) {
+                std::lock_guard<std::mutex> inside(lock_);
+                received_.push_back(received);
+                more_.notify_one();
+            }));
+        hold.lock();
+        strays_ = std::move(strays);
+    }
+    if (!more_.wait_for(hold, Postoffice::longest_wait(),
+                        [this] { return !received_.empty(); }))
+        return -1;
+    *m = received_.front();
+    received_.pop_front();
+    return m->meta.data_size + static_cast<int>(m->meta.body.size());
+}
+
+inline void Van::forget()
+{
+    std::lock_guard<std::mutex> hold(lock_);
+    received_.clear();
+}
+
+} // namespace ps
+
+#endif

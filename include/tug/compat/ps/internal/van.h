@@ -1,0 +1,80 @@
+// The van, as far as programs see it: who this node is, and messages sent by hand. The
+// transport is the library's (TCP, Unix sockets, TLS); a program cannot bring its own.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_COMPAT_PS_INTERNAL_VAN_H
+#define TUG_COMPAT_PS_INTERNAL_VAN_H
+
+#include <atomic>
+#include <condition_variable>
+#include <ctime>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "ps/base.h"
+#include "ps/internal/message.h"
+
+namespace ps
+{
+
+class Customer;
+
+class Van
+{
+  public:
+    Van()
+    {
+    }
+    ~Van();
+    Van(const Van &) = delete;
+    Van &operator=(const Van &) = delete;
+
+    // Waits until this node has its place.
+    const Node &my_node();
+    bool IsReady();
+    int GetTimestamp()
+    {
+        return timestamp_++;
+    }
+    // Sends a request of a Customer's timestamp, or an answer. Returns the bytes of body
+    // and data; throws Error.
+    int Send(const Message &m);
+    int SendMsg(const Message &m)
+    {
+        return Send(m);
+    }
+    // Waits for a message whose app has no customer in this process, for at most
+    // TUG_WAIT_SECONDS: -1. From the first call on such messages wait here. Returns its
+    // bytes.
+    int RecvMsg(Message *m);
+    // The port that the node listens at since it was started (PORT says which it is to be).
+    int Bind(const Node &, int)
+    {
+        return my_node().port;
+    }
+    // Opens the link now and not with the first message.
+    void Connect(const Node &node);
+
+  private:
+    friend class Postoffice;
+    void forget();
+
+    std::atomic<int> timestamp_{0};
+    std::mutex lock_;
+    std::condition_variable more_;
+    Node my_node_;
+    std::unique_ptr<Customer> strays_;
+    std::deque<Message> received_;
+};
+
+} // namespace ps
+
+#include "ps/internal/postoffice.h"
+
+#endif

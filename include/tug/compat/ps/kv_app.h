@@ -1,0 +1,411 @@
+// KVWorker and KVServer: pushes and pulls of keys with values.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_COMPAT_PS_KV_APP_H
+#define TUG_COMPAT_PS_KV_APP_H
+
+#include <algorithm>
+#include <exception>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "ps/base.h"
+#include "ps/simple_app.h"
+
+namespace ps
+{
+
+// Keys ascend strictly. Of key i there are lens[i] values, or, without lens,
+// vals.size() / keys.size().
+template <typename Val> struct KVPairs {
+    SArray<Key> keys;
+    SArray<Val> vals;
+    SArray<int> lens;
+    int priority = 0;
+};
+
+struct KVMeta {
+    int cmd;
+    bool push;
+    bool pull;
+    int sender;
+    int timestamp;
+    int customer_id;
+    uint64_t ticket = 0; // of the answer that is owed; of a copy filled by hand 0
+};
+
+// How values are called on the wire: floats are looked at (they must be finite).
+template <typename Val> inline uint32_t value_bytes()
+{
+    static_assert(sizeof(Val) == 1 || sizeof(Val) == 2 || sizeof(Val) == 4 ||
+                      sizeof(Val) == 8,
+                  "values have 1, 2, 4 or 8 bytes");
+    return SameType<Val, float>() ? 0 : static_cast<uint32_t>(sizeof(Val));
+}
+
+template <typename Val> class KVWorker : public SimpleApp
+{
+  public:
+    // Runs when a request is done, before Wait returns; not when it failed.
+    using Callback = std::function<void()>;
+    using SlicedKVs = std::vector<std::pair<bool, KVPairs<Val>>>;
+    using Slicer = std::function<void(const KVPairs<Val> &, const std::vector<Range> &,
+                                      SlicedKVs *)>;
+
+    KVWorker(int app_id, int customer_id)
+    {
+        make_customer(app_id, customer_id, nullptr, true);
+    }
+
+    int Push(const std::vector<Key> &keys, const std::vector<Val> &vals,
+             const std::vector<int> &lens = {}, int cmd = 0, const Callback &cb = nullptr,
+             int priority = 0)
+    {
+        return ZPush(SArray<Key>(keys), SArray<Val>(vals), SArray<int>(lens), cmd, cb,
+                     priority);
+    }
+    // The arrays must stay as they are until the request is done.
+    int ZPush(const SArray<Key> &keys, const SArray<Val> &vals,
+              const SArray<int> &lens = {}, int cmd = 0, const Callback &cb = nullptr,
+              int priority = 0)
+    {
+        auto *p = new Pending<SArray<Val>, SArray<int>>(this, keys, vals, lens, cb);
+        return p->send(true, false, cmd, priority);
+    }
+    int Pull(const std::vector<Key> &keys, std::vector<Val> *vals,
+             std::vector<int> *lens = nullptr, int cmd = 0, const Callback &cb = nullptr,
+             int priority = 0)
+    {
+        auto *p = new Pending<std::vector<Val>, std::vector<int>>(
+            this, SArray<Key>(keys), SArray<Val>(), SArray<int>(), cb);
+        return p->into(vals, lens).send(false, true, cmd, priority);
+    }
+    int ZPull(const SArray<Key> &keys, SArray<Val> *vals, SArray<int> *lens = nullptr,
+              int cmd = 0, const Callback &cb = nullptr, int priority = 0)
+    {
+        auto *p = new Pending<SArray<Val>, SArray<int>>(this, keys, SArray<Val>(),
+                                                        SArray<int>(), cb);
+        return p->into(vals, lens).send(false, true, cmd, priority);
+    }
+    int PushPull(const std::vector<Key> &keys, const std::vector<Val> &vals,
+                 std::vector<Val> *outs, std::vector<int> *lens = nullptr, int cmd = 0,
+                 const Callback &cb = nullptr, int priority = 0)
+    {
+        CHECK_NOTNULL(outs);
+        SArray<int> own_lens;
+        if (lens != nullptr && !lens->empty())
+            own_lens = SArray<int>(*lens);
+        auto *p = new Pending<std::vector<Val>, std::vector<int>>(
+            this, SArray<Key>(keys), SArray<Val>(vals), own_lens, cb);
+        return p->into(outs, lens).send(true, true, cmd, priority);
+    }
+    int ZPushPull(const SArray<Key> &keys, const SArray<Val> &vals, SArray<Val> *outs,
+                  SArray<int> *lens = nullptr, int cmd = 0, const Callback &cb = nullptr,
+                  int priority = 0)
+    {
+        CHECK_NOTNULL(outs);
+        auto *p = new Pending<SArray<Val>, SArray<int>>(
+            this, keys, vals, lens != nullptr ? *lens : SArray<int>(), cb);
+        return p->into(outs, lens).send(true, true, cmd, priority);
+    }
+    // Cuts requests instead of the servers' ranges. Of a pull each server gets a run of the
+    // keys; of a push anything.
+    void set_slicer(const Slicer &slicer)
+    {
+        CHECK(slicer) << "invalid slicer";
+        slicer_ = slicer;
+    }
+
+  private:
+    // Holds what a request needs until it is done.
+    template <typename Vals, typename Lens> struct Pending {
+        Pending(KVWorker *w, const SArray<Key> &k, const SArray<Val> &v,
+                const SArray<int> &l, const Callback &c)
+            : worker(w), callback(c)
+        {
+            all.keys = k;
+            all.vals = v;
+            all.lens = l;
+        }
+        Pending &into(Vals *v, Lens *l)
+        {
+            pulled = v;
+            pulled_lens = l;
+            return *this;
+        }
+        int send(bool push, bool pull, int cmd, int priority)
+        {
+            std::unique_ptr<Pending> hold(this);
+            tug_kv_request q = tug_kv_request();
+            uint32_t timestamp;
+            tug_app *app = worker->obj_->app();
+            all.priority = priority;
+            q.push = push;
+            q.pull = pull;
+            q.cmd = cmd;
+            q.priority = priority;
+            if (push && !all.lens.empty() && all.lens.size() != all.keys.size())
+                throw Error("there are " + std::to_string(all.lens.size()) +
+                            " lengths of " + std::to_string(all.keys.size()) + " keys");
+            q.data = data_of(all);
+            if (pull && !pulled->empty()) {
+                q.pulled = reinterpret_cast<float *>(pulled->data());
+                q.n_pulled = pulled->size();
+            }
+            if (pull && pulled_lens != nullptr) {
+                pulled_lens->resize(all.keys.size());
+                q.pulled_lengths = pulled_lens->data();
+            }
+            q.slice = worker->slicer_ ? slice : nullptr;
+            q.room = room;
+            q.done = done;
+            q.ctx = this;
+            int rc = tug_kv_send(app, &q, &timestamp);
+            if (rc == TUG_OK)
+                (void)hold.release(); // done's
+            if (rc != TUG_OK && thrown)
+                std::rethrow_exception(thrown);
+            check_rc(rc);
+            return static_cast<int>(timestamp);
+        }
+        static tug_kv_data data_of(const KVPairs<Val> &kvs)
+        {
+            tug_kv_data d = tug_kv_data();
+            d.keys = kvs.keys.data();
+            d.n_keys = kvs.keys.size();
+            d.values = reinterpret_cast<const float *>(kvs.vals.data());
+            d.n_values = kvs.vals.size();
+            d.lengths = kvs.lens.empty() ? nullptr : kvs.lens.data();
+            d.value_bytes = value_bytes<Val>();
+            return d;
+        }
+        static int slice(void *ctx, const tug_kv_data *, uint32_t servers,
+                         const uint64_t *, tug_kv_data *ret) noexcept
+        {
+            auto *p = static_cast<Pending *>(ctx);
+            try {
+                p->worker->slicer_(p->all, Postoffice::Get()->GetServerKeyRanges(),
+                                   &p->sliced);
+                CHECK_EQ(p->sliced.size(), servers);
+                for (uint32_t s = 0; s < servers; ++s)
+                    if (p->sliced[s].first)
+                        ret[s] = data_of(p->sliced[s].second);
+                return 0;
+            } catch (...) {
+                p->thrown = std::current_exception();
+                return -1;
+            }
+        }
+        static float *room(void *ctx, size_t n) noexcept
+        {
+            auto *p = static_cast<Pending *>(ctx);
+            p->pulled->resize(n);
+            return reinterpret_cast<float *>(p->pulled->data());
+        }
+        static void done(void *ctx, uint32_t timestamp, int rc) noexcept
+        {
+            std::unique_ptr<Pending> p(static_cast<Pending *>(ctx));
+            if (p->callback && rc == TUG_OK)
+                p->callback();
+            else if (p->callback) // whoever waits for it hears it, too
+                LOG(ERROR) << "request " << timestamp << " failed: " << tug_last_error();
+        }
+        KVWorker *worker;
+        KVPairs<Val> all;
+        SlicedKVs sliced;
+        std::exception_ptr thrown;
+        Callback callback;
+        Vals *pulled = nullptr;
+        Lens *pulled_lens = nullptr;
+    };
+
+    Slicer slicer_;
+};
+
+template <typename Val> class KVServer : public SimpleApp
+{
+  public:
+    using ReqHandle =
+        std::function<void(const KVMeta &, const KVPairs<Val> &, KVServer *)>;
+
+    // Requests that come before there is a handle wait for it, up to ten seconds.
+    explicit KVServer(int app_id)
+    {
+        make_customer(app_id, app_id, handle, false);
+    }
+    using SimpleApp::set_request_handle;
+    // Must call Response once for each request, then or later, from any thread.
+    void set_request_handle(const ReqHandle &h)
+    {
+        CHECK(h) << "invalid request handle";
+        handle_ = h;
+        obj_->Open();
+    }
+    void Response(const KVMeta &request, const KVPairs<Val> &answer = KVPairs<Val>())
+    {
+        tug_kv_data d = tug_kv_data();
+        d.n_keys = answer.keys.size();
+        d.values = reinterpret_cast<const float *>(answer.vals.data());
+        d.n_values = answer.vals.size();
+        d.lengths = answer.lens.empty() ? nullptr : answer.lens.data();
+        d.value_bytes = value_bytes<Val>();
+        if (request.ticket == 0)
+            answer_by_hand(request, answer);
+        else if (d.n_values * sizeof(Val) < kShared)
+            answered(tug_kv_answer(obj_->app(), request.ticket, &d, nullptr, nullptr));
+        else
+            answered(tug_kv_answer(
+                obj_->app(), request.ticket, &d,
+                [](void *ctx) { delete static_cast<SArray<Val> *>(ctx); },
+                new SArray<Val>(answer.vals)));
+    }
+    using SimpleApp::Response;
+    tug_app *app() const
+    {
+        return obj_->app();
+    }
+
+  protected:
+    void Process(const Message &m) override
+    {
+        if (m.meta.simple_app) {
+            SimpleApp::Process(m);
+            return;
+        }
+        KVMeta meta;
+        KVPairs<Val> pairs;
+        meta.cmd = m.meta.head;
+        meta.push = m.meta.push;
+        meta.pull = m.meta.pull;
+        meta.sender = m.meta.sender;
+        meta.timestamp = m.meta.timestamp;
+        meta.customer_id = m.meta.customer_id;
+        if (!m.data.empty()) {
+            CHECK_GE(m.data.size(), 2u);
+            pairs.keys = m.data[0];
+            pairs.vals = m.data[1];
+        }
+        if (m.data.size() > 2)
+            pairs.lens = m.data[2];
+        CHECK(handle_) << "the server has no request handle";
+        handle_(meta, pairs, this);
+    }
+
+  private:
+    enum { kShared = 4096 }; // bytes: fewer are copied, which is faster
+
+    static void handle(void *ctx, tug_app *app, const tug_kv_meta *m,
+                       const tug_kv_data *d) noexcept
+    {
+        auto *s = static_cast<KVServer *>(ctx);
+        if (d->value_bytes != value_bytes<Val>()) {
+            (void)tug_kv_refuse(app, m->ticket, TUG_EUSAGE,
+                                "the server's values are of another type");
+            return;
+        }
+        KVMeta meta;
+        meta.cmd = m->cmd;
+        meta.push = m->push;
+        meta.pull = m->pull;
+        meta.sender = static_cast<int>(m->sender);
+        meta.timestamp = static_cast<int>(m->timestamp);
+        meta.customer_id = static_cast<int>(m->customer);
+        meta.ticket = m->ticket;
+        // Handlers may keep the arrays: then the message stays.
+        std::shared_ptr<void> hold(tug_kv_keep(app, m->ticket), tug_kv_release);
+        KVPairs<Val> pairs;
+        pairs.keys.share(std::shared_ptr<Key>(hold, const_cast<Key *>(d->keys)),
+                         d->n_keys);
+        pairs.vals.share(std::shared_ptr<Val>(hold, reinterpret_cast<Val *>(
+                                                        const_cast<float *>(d->values))),
+                         d->n_values);
+        if (d->lengths != nullptr)
+            pairs.lens.share(std::shared_ptr<int>(hold, const_cast<int *>(d->lengths)),
+                             d->n_keys);
+        s->handle_(meta, pairs, s);
+    }
+    void answer_by_hand(const KVMeta &request, const KVPairs<Val> &answer)
+    {
+        Message m;
+        m.meta.head = request.cmd;
+        m.meta.push = request.push;
+        m.meta.pull = request.pull;
+        m.meta.app_id = obj_->app_id();
+        m.meta.customer_id = request.customer_id;
+        m.meta.timestamp = request.timestamp;
+        m.meta.recver = request.sender;
+        if (request.pull) {
+            m.AddData(answer.keys);
+            m.AddData(answer.vals);
+            if (!answer.lens.empty())
+                m.AddData(answer.lens);
+        }
+        (void)Postoffice::Get()->van()->Send(m);
+    }
+
+    ReqHandle handle_;
+};
+
+// Adds what is pushed; pulls of keys that were never pushed get zeros. Of floats the store
+// is the library's.
+template <typename Val> struct KVServerDefaultHandle {
+    void operator()(const KVMeta &m, const KVPairs<Val> &d, KVServer<Val> *server)
+    {
+        KVPairs<Val> answer;
+        if (!m.pull)
+            CHECK_EQ(d.keys.size(), d.vals.size());
+        else
+            answer.keys = d.keys;
+        for (size_t i = 0; i < d.keys.size(); ++i) {
+            Val &sum = store[d.keys[i]];
+            if (m.push)
+                sum += d.vals[i];
+            if (m.pull)
+                answer.vals.push_back(sum);
+        }
+        server->Response(m, answer);
+    }
+    std::unordered_map<Key, Val> store;
+};
+
+template <> struct KVServerDefaultHandle<float> {
+    struct Store {
+        Store() : p(make(), tug_kv_store_close)
+        {
+        }
+        size_t size() const
+        {
+            return tug_kv_store_keys(p.get());
+        }
+        static tug_kv_store *make()
+        {
+            tug_kv_store *s;
+            check_rc(tug_kv_store_open(&s));
+            return s;
+        }
+        std::shared_ptr<tug_kv_store> p;
+    };
+
+    void operator()(const KVMeta &m, const KVPairs<float> &d, KVServer<float> *server)
+    {
+        tug_kv_meta meta = tug_kv_meta();
+        meta.cmd = m.cmd;
+        meta.push = m.push;
+        meta.pull = m.pull;
+        meta.sender = static_cast<uint32_t>(m.sender);
+        meta.ticket = m.ticket;
+        tug_kv_data data = tug_kv_data();
+        data.keys = d.keys.data();
+        data.n_keys = d.keys.size();
+        data.values = d.vals.data();
+        data.n_values = d.vals.size();
+        data.lengths = d.lens.empty() ? nullptr : d.lens.data();
+        tug_kv_store_handle(store.p.get(), server->app(), &meta, &data);
+    }
+    Store store;
+};
+
+} // namespace ps
+
+#endif

@@ -1,0 +1,150 @@
+// SimpleApp: requests of a number and some bytes.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_COMPAT_PS_SIMPLE_APP_H
+#define TUG_COMPAT_PS_SIMPLE_APP_H
+
+#include <string>
+
+#include "ps/internal/message.h"
+#include "ps/internal/postoffice.h"
+
+namespace ps
+{
+
+struct SimpleData {
+    int head;
+    std::string body;
+    int sender;
+    int timestamp;
+    int customer_id;
+    uint64_t ticket = 0; // of the answer that is owed; of a copy filled by hand 0
+};
+
+class SimpleApp
+{
+  public:
+    // A request to be answered with Response, once, or an answer. Runs as callbacks do.
+    using Handle = std::function<void(const SimpleData &, SimpleApp *)>;
+
+    SimpleApp(int app_id, int customer_id) : SimpleApp()
+    {
+        make_customer(app_id, customer_id, nullptr, true);
+    }
+    virtual ~SimpleApp()
+    {
+        delete obj_;
+        obj_ = nullptr;
+    }
+    SimpleApp(const SimpleApp &) = delete;
+    SimpleApp &operator=(const SimpleApp &) = delete;
+
+    // Asks a node or all of a group. Returns the timestamp for Wait.
+    virtual int Request(int head, const std::string &body, int group_or_id)
+    {
+        uint32_t timestamp;
+        check_rc(tug_app_request(obj_->app(), head, body.data(), body.size(),
+                                 static_cast<uint32_t>(group_or_id), &timestamp));
+        return static_cast<int>(timestamp);
+    }
+    virtual void Wait(int timestamp)
+    {
+        obj_->WaitRequest(timestamp);
+    }
+    virtual void Response(const SimpleData &request, const std::string &body = "")
+    {
+        answered(request.ticket != 0 ? tug_app_answer(obj_->app(), request.ticket,
+                                                      body.data(), body.size())
+                                     : answer_by_hand(request, body));
+    }
+    virtual void set_request_handle(const Handle &h)
+    {
+        CHECK(h) << "invalid request handle";
+        on_request_ = h;
+    }
+    virtual void set_response_handle(const Handle &h)
+    {
+        CHECK(h) << "invalid response handle";
+        on_response_ = h;
+    }
+    virtual Customer *get_customer()
+    {
+        return obj_;
+    }
+
+  protected:
+    SimpleApp()
+    {
+        on_request_ = [](const SimpleData &d, SimpleApp *app) { app->Response(d); };
+        on_response_ = [](const SimpleData &, SimpleApp *) {};
+    }
+    // What Customer::Accept is given.
+    virtual void Process(const Message &m)
+    {
+        SimpleData d;
+        d.head = m.meta.head;
+        d.body = m.meta.body;
+        d.sender = m.meta.sender;
+        d.timestamp = m.meta.timestamp;
+        d.customer_id = m.meta.customer_id;
+        (m.meta.request ? on_request_ : on_response_)(d, this);
+    }
+    using KvHandler = void (*)(void *, tug_app *, const tug_kv_meta *,
+                               const tug_kv_data *);
+    void make_customer(int app_id, int customer_id, KvHandler kv, bool open)
+    {
+        tug_app_handlers h = tug_app_handlers();
+        h.request = [](void *ctx, tug_app *, const tug_simple *q) noexcept {
+            auto *app = static_cast<SimpleApp *>(ctx);
+            app->on_request_(data_of(q), app);
+        };
+        h.response = [](void *ctx, tug_app *, const tug_simple *q) noexcept {
+            auto *app = static_cast<SimpleApp *>(ctx);
+            app->on_response_(data_of(q), app);
+        };
+        h.kv = kv;
+        h.ctx = this;
+        obj_ = new Customer(
+            app_id, customer_id, [this](const Message &m) { Process(m); }, h, open);
+    }
+    // Nobody misses an answer to who is gone.
+    static void answered(int rc)
+    {
+        if (rc != TUG_EIO)
+            check_rc(rc);
+    }
+
+    Customer *obj_ = nullptr;
+
+  private:
+    static SimpleData data_of(const tug_simple *q)
+    {
+        SimpleData d;
+        d.head = q->head;
+        d.body.assign(static_cast<const char *>(q->body), q->body_bytes);
+        d.sender = static_cast<int>(q->sender);
+        d.timestamp = static_cast<int>(q->timestamp);
+        d.customer_id = static_cast<int>(q->customer);
+        d.ticket = q->ticket;
+        return d;
+    }
+    int answer_by_hand(const SimpleData &request, const std::string &body)
+    {
+        tug_message m = tug_message();
+        m.head = request.head;
+        m.simple = true;
+        m.app = static_cast<uint32_t>(obj_->app_id());
+        m.customer = static_cast<uint32_t>(request.customer_id);
+        m.timestamp = static_cast<uint32_t>(request.timestamp);
+        m.receiver = static_cast<uint32_t>(request.sender);
+        m.body = body.data();
+        m.body_bytes = body.size();
+        return tug_message_send(Postoffice::Get()->running(), &m);
+    }
+
+    Handle on_request_, on_response_;
+};
+
+} // namespace ps
+
+#endif
