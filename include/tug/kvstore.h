@@ -1,0 +1,197 @@
+// kvstore: arrays under keys, shared by the workers of a program (MXNet's KVStore), in C.
+//
+// A store holds arrays. Workers push to a key what is to be combined with its array, as
+// gradients, and pull what the array is then. from-mxnet.md in the documentation
+// (share/doc/tug) maps mxnet.kvstore's names to these and says what differs.
+//
+// Types, by substrings of the name in small letters: "dist" is a store of a cluster, with
+// "async" one whose servers apply each push at once, else one whose servers wait for a push
+// of every worker, add them up in the order of ranks and apply the sum once. Others
+// ("local", "device" and names that begin so) are of this process; "device" also compresses.
+//
+// A cluster is a scheduler, S servers and W workers, as in tug/kvapp.h and with the same
+// environment; tug_kvstore_serve runs the first two. Nothing that is executed crosses the
+// wire: an optimizer is a name and numbers, and what else servers run is linked with them.
+//
+// Threads: a store is used by one thread at a time. Errors: functions return 0 or a code of
+// tug/tug.h, and tug_last_error() is the sentence; no wait is endless. What a push ran into
+// after it was sent is told by the next call for its key, or by tug_kvstore_wait.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_KVSTORE_H
+#define TUG_KVSTORE_H
+
+#include "tug/kvapp.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// What an array's elements are. The values never change.
+enum tug_dtype {
+    TUG_FLOAT32 = 0,
+    TUG_FLOAT64 = 1,
+    TUG_FLOAT16 = 2,
+    TUG_INT32 = 4,
+    TUG_INT64 = 6,
+};
+
+// An array: `rows` x `width` elements, row after row (one of one dimension: n x 1). A
+// sparse one holds only the rows `ids` (ascending, each once), in this order: n_ids x width
+// elements. The memory is the caller's.
+struct tug_array {
+    enum tug_dtype dtype;
+    bool sparse;
+    uint64_t rows, width;
+    void *data;
+    const int64_t *ids; // sparse
+    uint64_t n_ids;
+};
+
+// A number, or a name where `name` is not NULL: up to 255 bytes. A store's keys are all of
+// one kind: the first call decides.
+struct tug_store_key {
+    const char *name;
+    int64_t number;
+};
+
+// What one call says of one key; the same key may come several times.
+struct tug_store_item {
+    struct tug_store_key key;
+    struct tug_array *array;
+};
+
+struct tug_kvstore;
+
+struct tug_kvstore_options {
+    const char *type;                    // NULL: "local"
+    const struct tug_node_options *node; // of a cluster; NULL: from the environment
+    // Arrays of fewer elements lie on one server, others are spread over all of them, by
+    // rows. 0: MXNET_KVSTORE_BIGARRAY_BOUND, else 1,000,000. The same at all workers.
+    uint64_t big_array;
+};
+
+// Joins the cluster, if the type is one of a cluster's. `o` may be NULL. TUG_EUSAGE: no
+// such type, or an environment that lacks something; TUG_EIO.
+TUG_API int tug_kvstore_open(struct tug_kvstore **ret,
+                             const struct tug_kvstore_options *o);
+// Waits for what was pushed and, of a cluster, for all workers (tug_kvstore_at_exit),
+// leaves and frees. The store is gone also when an error is returned. NULL is fine.
+TUG_API int tug_kvstore_close(struct tug_kvstore *s);
+// Whether the end waits for the other workers (it does: true), as servers end with the last.
+TUG_API void tug_kvstore_at_exit(struct tug_kvstore *s, bool barrier);
+
+TUG_API const char *tug_kvstore_type(const struct tug_kvstore *s); // as it was given
+TUG_API bool tug_kvstore_is_dist(const struct tug_kvstore *s);
+TUG_API uint32_t tug_kvstore_rank(const struct tug_kvstore *s); // of a process alone: 0
+TUG_API uint32_t tug_kvstore_workers(const struct tug_kvstore *s); // then 1
+// This worker came instead of one that died: it has a dead one's rank. tug_kvstore_init
+// then neither sends arrays nor waits for others.
+TUG_API bool tug_kvstore_recovers(const struct tug_kvstore *s);
+
+// Makes keys with these arrays; their shapes, dtypes and whether they are sparse stay. In a
+// cluster every worker calls it: the array of rank 0 is the one that counts, and the others
+// wait for it. TUG_EUSAGE: the key is there; in a cluster only if its shape is another, else
+// it is a barrier.
+TUG_API int tug_kvstore_init(struct tug_kvstore *s, const struct tug_store_item *items,
+                             size_t n);
+
+// Adds up the arrays of each key (cast to the key's dtype), and gives the sum to the updater
+// or optimizer; without one the sum is the new array, and in an asynchronous store that is
+// TUG_EUSAGE. Sparse arrays are gradients of their rows only: an optimizer looks at no
+// others. The arrays are the caller's when it returns; in a cluster the push may still be
+// under way then. Pushes of higher priority go first where several wait to be sent.
+TUG_API int tug_kvstore_push(struct tug_kvstore *s, const struct tug_store_item *items,
+                             size_t n, int priority);
+// The arrays of keys as they are, after this worker's pushes to them, cast to the dtype of
+// each item's array, into its data. A sparse item takes the rows that are not all zero:
+// n_ids and ids (of memory that is the caller's: `rows` of them) are set. Waits.
+TUG_API int tug_kvstore_pull(struct tug_kvstore *s, const struct tug_store_item *items,
+                             size_t n, int priority);
+// A push, then a pull that sees it.
+TUG_API int tug_kvstore_push_pull(struct tug_kvstore *s,
+                                  const struct tug_store_item *items, size_t n,
+                                  const struct tug_store_item *out, size_t n_out,
+                                  int priority);
+// Init of `items`, then a pull into `out`.
+TUG_API int tug_kvstore_broadcast(struct tug_kvstore *s,
+                                  const struct tug_store_item *items, size_t n,
+                                  const struct tug_store_item *out, size_t n_out,
+                                  int priority);
+// The rows `ids` of sparse keys, into sparse arrays. TUG_EUSAGE: one of them is dense.
+TUG_API int tug_kvstore_pull_rows(struct tug_kvstore *s,
+                                  const struct tug_store_item *items, size_t n,
+                                  int priority);
+// Until all pushes are done: the first error among them.
+TUG_API int tug_kvstore_wait(struct tug_kvstore *s);
+
+// "NAME" or "NAME:FIELD=NUMBER,..." with the names, fields and defaults of mxnet.optimizer:
+// sgd, nag, adam, adagrad, adadelta, rmsprop, ftrl, signum, test (w -= learning_rate
+// (rescale_grad g + wd w) with a learning_rate of -1, which adds), and for all learning_rate,
+// wd, rescale_grad (1), clip_gradient (none) and multi_precision (0; 1: 16-bit arrays are
+// trained as 32-bit ones beside them). In a cluster it is the servers',
+// and every worker sets it, before it pushes. Again with the same name: states stay.
+TUG_API int tug_kvstore_set_optimizer(struct tug_kvstore *s, const char *text);
+
+// Changes `stored`, in place, by what was pushed to a key. Of sparse keys all rows are there
+// (ids NULL) while `merged` has those that were pushed. Not 0: the push fails with this
+// code and tug_last_error's sentence. It must not call the store.
+typedef int (*tug_updater_fn)(void *ctx, const struct tug_store_key *key,
+                              const struct tug_array *merged, struct tug_array *stored);
+// For stores of one process; in a cluster updaters are the servers'. NULL: none.
+TUG_API int tug_kvstore_set_updater(struct tug_kvstore *s, tug_updater_fn fn, void *ctx);
+
+// "2bit" or "1bit" with a threshold (NAN: 0.5; of 2bit above 0); "none" ends it. What is
+// pushed to keys that are dense and 32-bit floats from now on is sent as 2 bits or 1 bit a
+// value, after its arrays were added up; what that leaves is added to the next push (error
+// feedback). Pushes of other dtypes are TUG_EUSAGE then. In a "device" store each array of a
+// list is compressed by itself, as on its way to the others; "local" ones refuse.
+TUG_API int tug_kvstore_set_compression(struct tug_kvstore *s, const char *type,
+                                        float threshold);
+
+// States of the optimizer, one file; in a cluster those of all servers, written by the worker
+// that calls (one does) and given back to as many servers. Read back, keys must have been
+// made and the optimizer set. TUG_EUSAGE: there is no optimizer, or another one.
+TUG_API int tug_kvstore_save_states(struct tug_kvstore *s, const char *file);
+TUG_API int tug_kvstore_load_states(struct tug_kvstore *s, const char *file);
+
+// Until all workers, of all ranks, have called it. A dead one's rank is waited for, too.
+TUG_API int tug_kvstore_barrier(struct tug_kvstore *s);
+// Of the nodes of these groups (a sum of enum tug_group) how many have died and have no
+// successor.
+TUG_API int tug_kvstore_dead(struct tug_kvstore *s, uint32_t groups, uint32_t *ret);
+// A command for the controllers of all servers (0: what programs of theirs make of it).
+// Waits until each has done it.
+TUG_API int tug_kvstore_command(struct tug_kvstore *s, int32_t head, const void *body,
+                                size_t body_bytes);
+// How many pushes to the key were applied: rounds of all workers in a synchronous store.
+// A worker that recovers sees from it where the others are.
+TUG_API int tug_kvstore_rounds(struct tug_kvstore *s, const struct tug_store_key *key,
+                               uint64_t *ret);
+
+// The roles without arrays of their own. All are called on the thread that runs
+// tug_kvstore_serve, the program's main one if it wants.
+struct tug_kvstore_server_options {
+    const struct tug_node_options *node; // NULL: from the environment
+    // A worker's command. Not 0: refused with this code and tug_last_error's sentence.
+    int (*controller)(void *ctx, int32_t head, const void *body, size_t body_bytes);
+    tug_updater_fn updater; // goes before optimizers of workers; NULL: theirs
+    void *ctx;
+};
+struct tug_kvstore_server;
+// Joins as a scheduler or a server and waits until all are there.
+TUG_API int tug_kvstore_server_open(struct tug_kvstore_server **ret,
+                                    const struct tug_kvstore_server_options *o);
+// Serves for so long, or until the workers have ended: then *ret_over is true.
+TUG_API int tug_kvstore_server_run(struct tug_kvstore_server *s, double seconds,
+                                   bool *ret_over);
+// Leaves, after all workers, and frees. NULL is fine.
+TUG_API int tug_kvstore_server_close(struct tug_kvstore_server *s);
+// All three, from the beginning to the end. `o` may be NULL.
+TUG_API int tug_kvstore_serve(const struct tug_kvstore_server_options *o);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
