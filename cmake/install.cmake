@@ -3,8 +3,8 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-install(TARGETS tug_shared tug_static LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-                                      ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS tug_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES ${PROJECT_BINARY_DIR}/libtug.a DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/tug DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN "*.h")
 if(TARGET tug)
@@ -15,8 +15,10 @@ endif()
 set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tug)
 file(RELATIVE_PATH PREFIX_FROM_PC /${pkgconfig_dir} /)
-configure_file(${PROJECT_SOURCE_DIR}/cmake/tug.pc.in ${PROJECT_BINARY_DIR}/tug.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/tug.pc DESTINATION ${pkgconfig_dir})
+foreach(module tug tug-ps)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/${module}.pc.in ${PROJECT_BINARY_DIR}/${module}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${module}.pc DESTINATION ${pkgconfig_dir})
+endforeach()
 
 set(LIBRARY_PATH ${CMAKE_INSTALL_LIBDIR})
 set(INCLUDE_PATH ${CMAKE_INSTALL_INCLUDEDIR})

@@ -172,7 +172,9 @@ static inline double tug_count(const float pulled[2])
 // The AUC of all workers' predictions together: a histogram of scores in a table of
 // accessor "counter" and dim 2 (negatives and positives), a row for each of 4,096 buckets
 // of probability. The sum of any number of workers' counts is exact, so the AUC is that
-// of one machine, to the bit. (Paddle: the distributed AUC of fleet metrics.)
+// of one machine, to the bit. (Paddle: the distributed AUC of fleet metrics.) It is a table as
+// others are: tug_clear begins anew, and a save of all tables has it, too. Counts that no save
+// has, and other metrics: tug/metric.h.
 TUG_API int tug_auc_add(struct tug_client *c, uint32_t table, const float *probabilities,
                         const float *labels, size_t n);
 TUG_API int tug_auc(struct tug_client *c, uint32_t table, double *ret_auc,

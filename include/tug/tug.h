@@ -44,6 +44,14 @@ TUG_API const char *tug_status_text(int status);
 // where and why. Valid until the thread's next call.
 TUG_API const char *tug_last_error(void);
 
+// What ends waits before their time, as Ctrl-C does: ten times a second each thread that
+// waits in the library (for a request, a barrier, servers, a cluster to be complete) calls
+// `interrupted`, and when that says true the thread's call returns TUG_EINTERRUPTED. A
+// request that tug_wait waited for goes on, and can be waited for again; a barrier counts as
+// reached; other requests are given up, and what servers were asked is done or not. The
+// function must not call the library. One for the process; NULL: none, as at first.
+TUG_API void tug_interrupt_by(bool (*interrupted)(void *ctx), void *ctx);
+
 // A client: this process's part in a cluster (ps-lite: KVWorker; Paddle: a trainer's
 // fleet worker). All functions may be called from any thread. A thread that waits works
 // for all of them; without one, a thread of the library does.
@@ -84,6 +92,7 @@ TUG_API int tug_client_close(struct tug_client *c);
 // Rank among the workers, from 0; how many workers the cluster was started for.
 TUG_API uint32_t tug_client_rank(struct tug_client *c);
 TUG_API uint32_t tug_client_workers(struct tug_client *c);
+TUG_API uint32_t tug_client_servers(struct tug_client *c); // processes
 // Waits until all living workers are here as often (ps-lite: Postoffice::Barrier).
 TUG_API int tug_barrier(struct tug_client *c);
 
@@ -159,6 +168,15 @@ TUG_API int tug_tick(struct tug_client *c, uint32_t table, uint64_t clock);
 // such request, or it was waited for before. After TUG_EIO for the time it can be waited
 // for again.
 TUG_API int tug_wait(struct tug_client *c, uint64_t ts, double seconds);
+
+// Whether tug_wait would return at once: the request has ended, or there is none. One with
+// a `done` has ended when that is about to be called.
+TUG_API bool tug_is_done(struct tug_client *c, uint64_t ts);
+
+// Gives a request without a `done` up, in whatever state; nobody can wait for it any more.
+// When this returns its arrays are the caller's. A push that is given up is in each
+// partition once or not at all. TUG_EUSAGE: in a callback.
+TUG_API int tug_cancel(struct tug_client *c, uint64_t ts);
 
 #ifdef __cplusplus
 }

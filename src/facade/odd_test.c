@@ -231,6 +231,84 @@ static void waited_for_again(void **state)
     arrays_close(&a);
 }
 
+// What the program says when it is asked, and how often it was.
+struct asked {
+    atomic_int times;
+    int until; // from then on it says true
+};
+
+static bool interrupts(void *ctx)
+{
+    struct asked *a = ctx;
+    return atomic_fetch_add(&a->times, 1) + 1 >= a->until;
+}
+
+// The program is asked ten times a second, and its answer ends a wait; requests go on, or
+// are given up.
+static void interrupted(void **state)
+{
+    (void)state;
+    struct tug_client *c = client_of(60);
+    struct arrays a = arrays_open();
+    struct asked asked = {.until = 3};
+    uint64_t ts, other;
+    struct tug_table_stats s;
+    usable(c, &a);
+    server_stands_still();
+    tug_interrupt_by(interrupts, &asked);
+    double begin = clock_seconds();
+    check(tug_push(c, TABLE, a.keys, KEYS, a.values, NULL, NULL, &ts));
+    assert_int_equal(tug_wait(c, ts, 0), TUG_EINTERRUPTED);
+    assert_non_null(strstr(tug_last_error(), "goes on"));
+    assert_int_equal(atomic_load(&asked.times), 3);
+    assert_true(clock_seconds() - begin >= 0.29);
+    assert_false(tug_is_done(c, ts));
+    assert_int_equal(tug_table_stat(c, TABLE, &s), TUG_EINTERRUPTED);
+    asked.until = 1000000;
+    assert_int_equal(tug_wait(c, ts, 0.25), TUG_EIO); // the time is up all the same
+    kill(cluster.server, SIGCONT);
+    check(tug_wait(c, ts, 60));
+    assert_true(tug_is_done(c, ts));
+
+    server_stands_still();
+    asked.until = 0;
+    check(tug_push(c, TABLE, a.keys, KEYS, a.values, NULL, NULL, &other));
+    assert_int_equal(tug_client_close(c), TUG_EINTERRUPTED);
+    tug_interrupt_by(NULL, NULL);
+    arrays_close(&a);
+}
+
+// A request that is given up lets go of its arrays at once, and nobody can wait for it.
+static void cancelled(void **state)
+{
+    (void)state;
+    struct tug_client *c = client_of(60);
+    struct arrays a = arrays_open();
+    uint64_t push, pull;
+    usable(c, &a);
+    server_stands_still();
+    check(tug_push(c, TABLE, a.keys, KEYS, a.values, NULL, NULL, &push));
+    check(tug_pull(c, TABLE, a.keys, KEYS, a.values, NULL, NULL, &pull));
+    check(tug_cancel(c, push));
+    check(tug_cancel(c, pull));
+    arrays_close(&a);
+    assert_true(tug_is_done(c, push));
+    assert_int_equal(tug_wait(c, push, 0), TUG_EUSAGE);
+    check(tug_cancel(c, push)); // again, and one that never was
+    check(tug_cancel(c, 12345));
+    kill(cluster.server, SIGCONT);
+    a = arrays_open();
+    usable(c, &a);
+    check(tug_pull(c, TABLE, a.keys, 10, a.values, NULL, NULL, &pull));
+    while (!tug_is_done(c, pull))
+        sched_yield();
+    check(tug_cancel(c, pull)); // it has ended, and is forgotten
+    assert_int_equal(tug_wait(c, pull, 0), TUG_EUSAGE);
+    assert_int_equal(tug_client_servers(c), 1);
+    check(tug_client_close(c));
+    arrays_close(&a);
+}
+
 static void server_gone(void **state)
 {
     (void)state;
@@ -349,7 +427,7 @@ static void customer_closed_in_flight(void **state)
     check(tug_kv_send(app, &q, &ts));
     check(tug_app_wait(app, ts));
     server_stands_still();
-    q.data = (struct tug_kv_data){a.keys, KEYS, a.values, (size_t)KEYS * WIDTH, NULL};
+    q.data = (struct tug_kv_data){a.keys, KEYS, a.values, (size_t)KEYS * WIDTH, NULL, 0};
     check(tug_kv_send(app, &q, &ts));
     check(tug_kv_send(app, &q, &ts));
     tug_app_close(app);
@@ -363,10 +441,16 @@ int main(void)
 {
 #define odd(f) cmocka_unit_test_teardown(f, teardown)
     const struct CMUnitTest tests[] = {
-        odd(closed_in_flight),         odd(given_up),
-        odd(waited_for_again),         odd(server_gone),
-        odd(scheduler_gone),           odd(closed_with_callbacks),
-        odd(closed_inside_a_callback), odd(customer_closed_in_flight),
+        odd(closed_in_flight),
+        odd(given_up),
+        odd(waited_for_again),
+        odd(server_gone),
+        odd(scheduler_gone),
+        odd(closed_with_callbacks),
+        odd(closed_inside_a_callback),
+        odd(customer_closed_in_flight),
+        odd(interrupted),
+        odd(cancelled),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);

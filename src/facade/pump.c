@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "facade/interrupt.h"
 
 #define MS ((uint64_t)1000000)
 #define IDLE_NS (1 * MS)     // without a call, before the background thread takes over
@@ -312,7 +313,8 @@ static bool wait_for(struct pump *p, struct waiter *w)
     return w->in_time;
 }
 
-bool pump_wait(struct pump *p, bool (*over)(void *ctx), void *ctx, uint64_t deadline)
+static bool wait_until(struct pump *p, bool (*over)(void *ctx), void *ctx,
+                       uint64_t deadline)
 {
     pump_enter(p);
     if (over(ctx)) {
@@ -324,6 +326,22 @@ bool pump_wait(struct pump *p, bool (*over)(void *ctx), void *ctx, uint64_t dead
     wait_for(p, &w);
     pthread_cond_destroy(&w.told);
     return w.in_time;
+}
+
+// In slices, if the program wants to be asked in between; a slice that ends before its
+// time says that the van is broken.
+bool pump_wait(struct pump *p, bool (*over)(void *ctx), void *ctx, uint64_t deadline)
+{
+    interrupt_begin();
+    for (;;) {
+        uint64_t until = deadline;
+        if (interrupt_is_set())
+            until = clock_earlier(deadline, van_now(p->van) + INTERRUPT_ASK_NS);
+        if (wait_until(p, over, ctx, until))
+            return true;
+        if (until == deadline || van_now(p->van) < until || interrupt_ask())
+            return false;
+    }
 }
 
 // The background thread.

@@ -49,7 +49,8 @@ void pump_queue(struct pump *p, struct pump_work *w);
 
 // Waits until over(ctx), which is called while the van is lent to some thread; until
 // `deadline` (van_now) has passed: false; or until the van breaks: false, too
-// (pump_broken). Not to be called by work: see pump_working.
+// (pump_broken); or until the program interrupts the thread: false, and interrupt_came.
+// Not to be called by work: see pump_working.
 bool pump_wait(struct pump *p, bool (*over)(void *ctx), void *ctx, uint64_t deadline);
 
 // Whether the calling thread is running work of this pump: it must not wait.

@@ -2,14 +2,14 @@
 // probability, in a table whose sums are exact.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "facade/auc.h"
 #include "facade/tug_client.h"
 #include "tug/table.h"
 
-enum { BUCKETS = 4096, CLASSES = 2, PULLED = 2 * CLASSES };
+enum { BUCKETS = AUC_BUCKETS, CLASSES = 2, PULLED = 2 * CLASSES };
 
 static int check_table(struct tug_client *c, uint32_t table)
 {
@@ -23,21 +23,12 @@ static int check_table(struct tug_client *c, uint32_t table)
                    table);
 }
 
-static uint32_t bucket_of(float probability)
-{
-    float x = probability * BUCKETS;
-    return x < BUCKETS ? (uint32_t)x : BUCKETS - 1;
-}
-
 static int count(const float *probabilities, const float *labels, size_t n,
                  float (*counts)[CLASSES])
 {
     for (size_t i = 0; i < n; i++) {
-        if (!(probabilities[i] >= 0 && probabilities[i] <= 1))
-            return err_set(last_error(), TUG_EUSAGE,
-                           "prediction %zu is %g, which is not a probability", i,
-                           (double)probabilities[i]);
-        counts[bucket_of(probabilities[i])][labels[i] > 0]++;
+        TRY(auc_check(probabilities[i], i, last_error()));
+        counts[auc_bucket(probabilities[i], BUCKETS)][labels[i] > 0]++;
     }
     return 0;
 }
@@ -82,21 +73,14 @@ int tug_auc_add(struct tug_client *c, uint32_t table, const float *probabilities
     return rc;
 }
 
-// Pairs in which the positive has the higher score, ties counting half. Sums of products
-// of whole numbers: exact while they are below 2^53, and in one order beyond.
 static void area(const float *rows, double *ret_auc, uint64_t *ret_examples)
 {
-    double negatives = 0, positives = 0, pairs = 0;
-    for (size_t b = 0; b < BUCKETS; b++) {
-        double n = tug_count(rows + b * PULLED), p = tug_count(rows + b * PULLED + 2);
-        pairs += p * (negatives + n / 2);
-        negatives += n;
-        positives += p;
-    }
-    bool both = negatives > 0 && positives > 0;
-    *ret_auc = both ? pairs / (negatives * positives) : (double)NAN;
+    struct auc_area a = {0};
+    for (size_t b = 0; b < BUCKETS; b++, rows += PULLED)
+        auc_add(&a, tug_count(rows), tug_count(rows + 2));
+    *ret_auc = auc_of(&a);
     if (ret_examples != NULL)
-        *ret_examples = (uint64_t)(negatives + positives);
+        *ret_examples = (uint64_t)(a.negatives + a.positives);
 }
 
 int tug_auc(struct tug_client *c, uint32_t table, double *ret_auc, uint64_t *ret_examples)

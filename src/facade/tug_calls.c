@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "facade/interrupt.h"
 #include "facade/tug_client.h"
 #include "tug/table.h"
 
@@ -298,6 +299,9 @@ static int result(struct tug_client *c, uint64_t ts, double seconds, struct err 
                        (unsigned long long)ts);
     if (!k->ended && pump_broken(c->pump, e))
         return e->code;
+    if (!k->ended && interrupt_came())
+        return err_set(e, TUG_EINTERRUPTED, "interrupted: request %llu goes on",
+                       (unsigned long long)ts);
     if (!k->ended)
         return err_set(e, TUG_EIO, "request %llu is not done after %.1f s",
                        (unsigned long long)ts, seconds);
@@ -327,17 +331,36 @@ int tug_wait(struct tug_client *c, uint64_t ts, double seconds)
     return rc;
 }
 
-int calls_wait_or_cancel(struct tug_client *c, uint64_t ts)
+bool tug_is_done(struct tug_client *c, uint64_t ts)
 {
-    int rc = tug_wait(c, ts, 0);
+    pump_enter(c->pump);
+    const struct call *k = *find(c, ts);
+    bool done = k == NULL || k->ended;
+    pump_leave(c->pump);
+    return done;
+}
+
+int tug_cancel(struct tug_client *c, uint64_t ts)
+{
+    if (pump_working(c->pump))
+        return err_set(last_error(), TUG_EUSAGE, "a callback must not give a request up");
     pump_enter(c->pump);
     struct call *k = *find(c, ts);
-    if (k != NULL) {
-        client_cancel(c->client, ts);
+    if (k != NULL && k->done == NULL) {
+        if (!k->ended)
+            client_cancel(c->client, ts);
         forget(k);
     }
     pump_leave(c->pump);
-    return rc;
+    return 0;
+}
+
+int calls_wait_or_cancel(struct tug_client *c, uint64_t ts)
+{
+    int rc = tug_wait(c, ts, 0);
+    struct err why = *last_error();
+    (void)tug_cancel(c, ts);
+    return rc != 0 ? last_error_is(&why) : 0;
 }
 
 static bool request_over(void *ctx)
@@ -357,6 +380,10 @@ int calls_wait_for(struct tug_client *c, client_ts ts, double seconds)
         pump_enter(c->pump);
         client_cancel(c->client, ts); // its answer would be put where nobody is any more
         pump_leave(c->pump);
+        if (interrupt_came())
+            return err_set(last_error(), TUG_EINTERRUPTED,
+                           "interrupted before the servers had answered: what they were "
+                           "asked may be done or not");
         return err_set(last_error(), TUG_EIO, "the servers have not answered for %.0f s",
                        seconds);
     }

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "facade/environment.h"
+#include "facade/interrupt.h"
 #include "rule/rule.h"
 #include "tug/table.h"
 
@@ -147,12 +148,18 @@ static int wait_ready(struct tug_client *c, struct err *e)
     bool in_time = pump_wait(c->pump, ready_or_over, c, deadline(c, c->o.wait_seconds));
     pump_enter(c->pump);
     int rc = member_over(client_member(c->client), e);
-    if (rc == 0 && !in_time)
+    if (rc == 0 && !in_time && interrupt_came())
+        rc = err_set(
+            e, TUG_EINTERRUPTED,
+            "interrupted before the cluster was complete: the scheduler at %s %s",
+            c->node.scheduler, member_waits_for(client_member(c->client)));
+    else if (rc == 0 && !in_time)
         rc = err_set(e, TUG_EIO,
                      "the cluster is not complete after %.3g s: the scheduler at %s %s",
                      c->o.wait_seconds, c->node.scheduler,
                      member_waits_for(client_member(c->client)));
     c->workers = member_roster(client_member(c->client))->workers;
+    c->servers = member_roster(client_member(c->client))->servers;
     pump_leave(c->pump);
     return rc;
 }
@@ -217,9 +224,14 @@ int tug_client_close(struct tug_client *c)
     if (pump_working(c->pump))
         return err_set(last_error(), TUG_EUSAGE, "a callback must not close its client");
     if (!pump_wait(c->pump, all_done, c, deadline(c, c->o.wait_seconds))) {
-        err_set(&why, TUG_EIO,
-                "the client was closed while requests were still in flight, after %.3g s",
-                c->o.wait_seconds);
+        if (interrupt_came())
+            err_set(&why, TUG_EINTERRUPTED,
+                    "interrupted: the client was closed while requests were in flight");
+        else
+            err_set(&why, TUG_EIO,
+                    "the client was closed while requests were still in flight, after "
+                    "%.3g s",
+                    c->o.wait_seconds);
         abandon(c, &why);
     }
     pump_enter(c->pump);
@@ -247,6 +259,11 @@ uint32_t tug_client_workers(struct tug_client *c)
     return c->workers;
 }
 
+uint32_t tug_client_servers(struct tug_client *c)
+{
+    return c->servers;
+}
+
 static bool barrier_over(void *ctx)
 {
     const struct member *m = client_member(((struct tug_client *)ctx)->client);
@@ -266,11 +283,16 @@ int tug_barrier(struct tug_client *c)
     member_barrier(m, WIRE_GROUP_WORKERS);
     pump_leave(c->pump);
     (void)pump_wait(c->pump, barrier_over, c, deadline(c, c->o.wait_seconds));
+    bool interrupted = interrupt_came();
     pump_enter(c->pump);
     int rc = 0;
     if (!member_barrier_done(m, WIRE_GROUP_WORKERS, &missing)) {
         rc = member_over(client_member(c->client), last_error());
-        if (rc == 0)
+        if (rc == 0 && interrupted)
+            rc = err_set(last_error(), TUG_EINTERRUPTED,
+                         "interrupted at a barrier that is not complete: %s",
+                         missing[0] != 0 ? missing : "unknown");
+        else if (rc == 0)
             rc = err_set(last_error(), TUG_EIO,
                          "the barrier is not complete after %.3g s: %s",
                          c->o.wait_seconds, missing[0] != 0 ? missing : "unknown");
@@ -319,6 +341,10 @@ int tug_stop(struct tug_client *c, const char *why)
     pump_enter(c->pump);
     member_unask(client_member(c->client), &s); // nobody writes to `s` any more
     pump_leave(c->pump);
+    if (!in_time && !s.answered && interrupt_came())
+        return err_set(last_error(), TUG_EINTERRUPTED,
+                       "interrupted; the scheduler at %s has been told to stop",
+                       c->node.scheduler);
     if (!in_time && !s.answered)
         return err_set(last_error(), TUG_EIO,
                        "the scheduler at %s has been told to stop, but has not answered "

@@ -7,7 +7,8 @@
 //   tug_own.c      a program's own accessors, rules and entry policies
 //   tug_profile.c  profiles, asked for by a tool (facade/tool.h)
 //
-// On top of the public calls: tug_communicator.c, tug_dense.c, tug_auc.c, tug_dump.c.
+// On top of the public calls: tug_communicator.c, tug_dense.c, tug_auc.c, tug_metric.c,
+// tug_reduce.c, tug_dump.c.
 //
 // Everything here belongs to who has the van.
 //
@@ -57,7 +58,7 @@ struct tug_client {
     struct pump *pump;
     struct client *client;
     struct van_handler beneath; // the client's
-    uint32_t workers;
+    uint32_t workers, servers;
     struct call *calls, *unused;
     uint64_t saves;                   // begun
     uint64_t clocks[SPEC_MAX_TABLES]; // of TUG_SSP: of the pulls to come

@@ -8,12 +8,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tug/communicator.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/finite.h"
 #include "base/thread.h"
+#include "facade/interrupt.h"
 #include "facade/tug_client.h"
 #include "rule/rule.h"
 
@@ -366,6 +368,23 @@ static double seconds_of(const struct tug_communicator *m, double seconds)
     return seconds > 0 ? seconds : m->client->o.wait_seconds;
 }
 
+// Waits on a condition until `end` (clock_seconds): 0, ETIMEDOUT, or EINTR when the program
+// interrupts it. The mutex is held, but not while the program is asked.
+static int wait_on(struct tug_communicator *m, pthread_cond_t *condition, double end)
+{
+    double left = end - clock_seconds(), ask = (double)INTERRUPT_ASK_NS * 1e-9;
+    if (left <= 0)
+        return ETIMEDOUT;
+    bool asks = interrupt_is_set();
+    struct timespec until = clock_deadline(asks && left > ask ? ask : left);
+    if (pthread_cond_timedwait(condition, &m->mutex, &until) != ETIMEDOUT || !asks)
+        return 0;
+    pthread_mutex_unlock(&m->mutex);
+    bool came = interrupt_ask();
+    pthread_mutex_lock(&m->mutex);
+    return came ? EINTR : 0;
+}
+
 // Until a push fits, or an earlier one has failed; the mutex is held.
 static int wait_for_room(struct tug_communicator *m, struct queue *q, double seconds)
 {
@@ -375,17 +394,19 @@ static int wait_for_room(struct tug_communicator *m, struct queue *q, double sec
         return err_set(last_error(), TUG_EUSAGE,
                        "a callback must not wait: the queue of table %u is full",
                        q->o.table);
-    struct timespec until = clock_deadline(seconds);
     double begin = clock_seconds();
     int rc = 0;
     while (m->why.code == 0 && q->stats.queued >= q->o.queue && rc == 0)
-        rc = pthread_cond_timedwait(&m->room, &m->mutex, &until);
+        rc = wait_on(m, &m->room, begin + seconds);
     q->stats.waits++;
     q->stats.waited += clock_seconds() - begin;
     if (m->why.code != 0)
         return last_error_is(&m->why);
     if (q->stats.queued < q->o.queue)
         return 0;
+    if (rc == EINTR)
+        return err_set(last_error(), TUG_EINTERRUPTED,
+                       "interrupted: the queue of table %u is full", q->o.table);
     return err_set(last_error(), TUG_EIO,
                    "the queue of table %u has been full for %.3g s with %u pushes%s",
                    q->o.table, seconds, q->o.queue,
@@ -428,7 +449,7 @@ int tug_communicator_send(struct tug_communicator *m, uint32_t table,
 // waited for, too.
 static int wait_until_ended(struct tug_communicator *m, double seconds)
 {
-    struct timespec until = clock_deadline(seconds);
+    double end = clock_seconds() + seconds;
     for (size_t i = 0; i < m->n; i++) {
         const struct queue *q = &m->queues[i];
         uint64_t all = q->stats.taken;
@@ -439,7 +460,11 @@ static int wait_until_ended(struct tug_communicator *m, double seconds)
                            "was not started",
                            q->o.table);
         while (q->ended < all && rc == 0)
-            rc = pthread_cond_timedwait(&m->done, &m->mutex, &until);
+            rc = wait_on(m, &m->done, end);
+        if (q->ended < all && rc == EINTR)
+            return err_set(last_error(), TUG_EINTERRUPTED,
+                           "interrupted: %llu pushes to table %u are not done",
+                           (unsigned long long)(all - q->ended), q->o.table);
         if (q->ended < all)
             return err_set(last_error(), TUG_EIO,
                            "%llu pushes to table %u are not done after %.3g s",

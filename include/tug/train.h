@@ -1,0 +1,154 @@
+// tug: models trained, evaluated and asked for predictions inside a program.
+//
+// What `tug train`, `tug eval` and `tug predict` do, as functions. Options are those of the
+// commands, by their long names, as texts "name=value" (a switch also as "name"): "model=fm",
+// "lr=0.05", "test=day2.tsv" (again for a second file). Lists are in the manual of each command,
+// and in tug_model_option. Values come from TUG_<NAME> in the environment and from a file
+// ("config=run.yaml"), too, as they do there; errors are the same sentences.
+//
+// A model is trained by this process alone, on files or on rows in memory. What was trained is
+// kept in saves: under the option "out", or in a directory of the model's own in $TMPDIR (/tmp),
+// which tug_model_close removes. The same options and the same text give the same files as
+// the command does.
+//
+// Ownership: arrays and texts that are handed over are the caller's and are read during the
+// call only, but for `progress` and its ctx. Threads: a model may be used from any thread; calls
+// on one model wait for each other, but for tug_model_interrupt. Each call works with as many
+// threads as the option "threads" says. Warnings go to standard error; "log-level" says which,
+// for the whole process while a call trains.
+//
+// Functions return 0 or a code of tug/tug.h, and tug_last_error() is the sentence. A call that
+// failed or was interrupted leaves the model as it was; one that has the option "out" saves what
+// was done when it is interrupted, as the command does.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TRAIN_H
+#define TUG_TRAIN_H
+
+#include "tug/tug.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct tug_model;
+
+// How a pass of tug_model_train goes, a few times a second, and once at its end. Of several
+// labels the first one counts. NAN: there is none.
+struct tug_progress {
+    uint32_t pass, passes;        // from 1; of all calls for this model
+    double share;                 // of the pass, 0 to 1; negative: not known
+    bool done;                    // the pass is
+    uint64_t examples;            // of the pass so far
+    double loss, auc;             // of these, each before it was trained on
+    double valid_loss, valid_auc; // of a pass that is done, with validation
+};
+
+struct tug_model_options {
+    const char *const *options; // of `tug train`
+    size_t n_options;
+    // Called by the thread that called tug_model_train, while that waits; NULL: nobody is
+    // told, and nothing is printed. It may call tug_model_interrupt for its model, nothing else
+    // of this header.
+    void (*progress)(void *ctx, const struct tug_progress *p);
+    void *ctx;
+    // Train in this process alone although the environment gives it a role in a cluster
+    // (DMLC_ROLE, TRAINING_ROLE); else that is an error, lest each worker has a model of its own.
+    bool alone;
+};
+
+// A model that has learnt nothing yet. The options are looked at now, those of --data and its
+// files excepted. TUG_EUSAGE: they cannot be. Not for programs: data (of tug_model_train),
+// json, log-dir.
+TUG_API int tug_model_open(struct tug_model **ret, const struct tug_model_options *o);
+// A saved model: the newest save in `from`, or one save. It is read when it is first used. With
+// options it can be trained further: they have to be those that it was trained with, as far as
+// the result depends on them. NULL: it cannot be trained. TUG_EDATA: there is no save.
+TUG_API int tug_model_load(struct tug_model **ret, const char *from,
+                           const struct tug_model_options *o);
+TUG_API void tug_model_close(struct tug_model *m); // NULL is fine
+
+// Examples in memory (CSR): those of row i are at offsets[i] to offsets[i + 1], excluded.
+struct tug_rows {
+    size_t n;                // rows
+    const float *labels;     // n; NULL: none, for predictions
+    const uint64_t *offsets; // n + 1, ascending
+    const uint64_t *keys;    // of features: their indices, or hashes
+    const uint32_t *fields;  // one a feature (format libffm); NULL: none (libsvm)
+    const float *values;     // one a feature, finite; NULL: all are 1
+};
+
+// Files, as --data takes them, or rows. Rows are the same examples as the lines of text that
+// say the same in that format, and give the same model, bit for bit.
+struct tug_data {
+    const char *const *paths;
+    size_t n_paths;
+    const struct tug_rows *rows; // NULL: paths count
+};
+
+// So many passes as the option "epochs" says, over all of the data. The next call goes on from
+// there, with optimizer, schedules, shuffles, and the best pass where there is validation: on
+// the same data two calls of one pass are one call of two. Data of one run has one format and
+// the same columns. `valid` (may be NULL): rows, or one path, instead of the option of
+// that name. TUG_EINTERRUPTED: tug_model_interrupt, or the function of tug_interrupt_by.
+TUG_API int tug_model_train(struct tug_model *m, const struct tug_data *data,
+                            const struct tug_data *valid);
+
+// Metrics on data with labels, which tug_model_result then says. Options are those of `tug
+// eval`, without from, data, json, by, top, importance and only.
+TUG_API int tug_model_evaluate(struct tug_model *m, const struct tug_data *data,
+                               const char *const *options, size_t n_options);
+
+// Predictions: probabilities, or numbers of a model with loss=squared; of a model with several
+// labels one for each, in the order of tug_model_label, example after example. They go to `ret`,
+// which has room for `room` floats; *ret_n is how many there are. With ret NULL the model keeps
+// them for tug_model_predictions. Labels in the data are passed over. Options are those of `tug
+// predict` that say how data is read, and raw; lines that are skipped by max-bad-lines give
+// NAN. TUG_EUSAGE: there is too little room; *ret_n says how much there has to be.
+TUG_API int tug_model_predict(struct tug_model *m, const struct tug_data *data,
+                              const char *const *options, size_t n_options, float *ret,
+                              size_t room, size_t *ret_n);
+// Those of the last call with ret NULL; valid until the next call on the model.
+TUG_API const float *tug_model_predictions(const struct tug_model *m, size_t *ret_n);
+
+// What the last tug_model_train or tug_model_evaluate found, by numbers 0 and on; false: there are
+// no more. The text is valid until the next call on the model.
+//
+//   after evaluate   examples, auc, pr_auc, logloss, ne, copc, mae, rmse, gauc; NAN: there is none
+//   after train      examples (of a pass), epochs (of all calls), keys, skipped_lines,
+//                    train_seconds, total_seconds; train.auc, train.logloss of the last pass,
+//                    each example before it was trained on; with validation best_epoch and
+//                    valid.auc, ... of the kept pass; with the option test test.auc, ...
+//
+// Of several labels these are the first one's, and further ones "LABEL:auc", "test.LABEL:auc".
+TUG_API bool tug_model_result(const struct tug_model *m, size_t i, const char **ret_name,
+                              double *ret);
+
+// Labels of an example, and what the i-th is called ("" where it has no name; NULL: there is no
+// such label). 0: nothing was trained yet. The text is valid as long as the model is.
+TUG_API uint32_t tug_model_labels(struct tug_model *m);
+TUG_API const char *tug_model_label(struct tug_model *m, uint32_t i);
+
+// Into `directory`, which is empty or not there: a saved model, as --out of tug train
+// makes it, which tug_model_load, tug eval, tug predict and --init-from take. It is there
+// when it is complete. TUG_EUSAGE: there is another one, or nothing was trained.
+TUG_API int tug_model_save(struct tug_model *m, const char *directory);
+
+// Ends the call that is at work on the model, with TUG_EINTERRUPTED; later calls are not
+// concerned. From any thread, and from the handler of a signal.
+TUG_API void tug_model_interrupt(struct tug_model *m);
+
+// An option of a command ("train", "eval", "predict"), by numbers 0 and on; false: there are no
+// more. Texts are constant; `usual` may be NULL: none, or it depends.
+struct tug_option {
+    const char *name, *help, *usual;
+    bool is_switch; // true or false
+    bool is_list;   // may be given several times
+};
+TUG_API bool tug_model_option(const char *command, size_t i, struct tug_option *ret);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

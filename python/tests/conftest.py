@@ -1,0 +1,33 @@
+"""What the tests share: a client with a cluster of its own, and a deadline for every test.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import faulthandler
+import os
+
+import pytest
+
+import tug
+
+faulthandler.enable()
+
+
+@pytest.fixture(autouse=True)
+def deadline():
+    """A test that hangs says where; ctest ends what is left."""
+    faulthandler.dump_traceback_later(100, exit=True)
+    yield
+    faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.fixture
+def client():
+    with tug.local(2, wait_seconds=60) as c:
+        yield c
+
+
+@pytest.fixture(scope="session")
+def source():
+    """The root of the repository."""
+    return os.environ.get("TUG_SOURCE") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")

@@ -1,0 +1,45 @@
+"""What the documentation shows is run as it stands there, and so are the examples.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+PAGES = ("README.md", "docs/python.md")
+SOURCE = os.environ.get("TUG_SOURCE") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+LAUNCHERS = ([sys.executable, "-m", "tug", "launch"], [os.environ.get("TUG_BINARY", "tug"), "launch"])
+
+
+def programs():
+    for page in PAGES:
+        with open(os.path.join(SOURCE, page), encoding="utf-8") as file:
+            text = file.read()
+        for match in re.finditer(r"^```python\n(.*?)^```", text, flags=re.M | re.S):
+            yield pytest.param(match.group(1), id=f"{page}:{text[:match.start()].count(chr(10)) + 2}")
+
+
+@pytest.mark.parametrize("program", programs())
+def test_program(program, tmp_path):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("DMLC_", "TUG_SCHEDULER", "TRAINING_ROLE"))}
+    run = subprocess.run([sys.executable, "-W", "error", "-c", program], cwd=tmp_path, env=env, capture_output=True,
+                         text=True, timeout=90)
+    assert run.returncode == 0, run.stderr
+
+
+def test_there_are_programs():
+    assert len(list(programs())) >= 6
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS, ids=["python", "tug"])
+def test_logistic_ssp(launcher, tmp_path):
+    example = os.path.join(SOURCE, "examples", "logistic_ssp.py")
+    run = subprocess.run([*launcher, "--servers", "2", "--workers", "2", "--", sys.executable, example], cwd=tmp_path,
+                         capture_output=True, text=True, timeout=90)
+    assert run.returncode == 0, run.stderr
+    said = re.search(r"2 workers, 2 servers: test AUC (0\.\d+) of 20000 examples", run.stdout)
+    assert said and float(said.group(1)) > 0.8, run.stdout  # 0.5 without training

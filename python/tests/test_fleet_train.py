@@ -1,0 +1,381 @@
+"""fleet's passes: datasets, programs, training in one process and on clusters, saves that another program measures.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from test_fleet import by_hand, without_roles
+
+import tug
+import tug.fleet as fluid
+from tug.fleet import Program, program_guard
+
+PATIENCE = 90
+DATA = os.path.join(os.environ.get("TUG_SHARED", "/nonexistent"), "data", "ml1m")
+
+
+@pytest.fixture
+def program():
+    with program_guard(Program(), Program()):
+        yield
+        fluid.Executor().close()
+
+
+def slots():
+    return [fluid.data("a", [None, 1], "int64", 1), fluid.data("b", [None, 1], "int64", 1),
+            fluid.data("x", [2], "float32"), fluid.data("label", [1], "int64")]
+
+
+def lines_of(n, seed=0):
+    """Clicks that follow a, b and the first number."""
+    r = np.random.default_rng(seed)
+    for _ in range(n):
+        a, b, x = r.integers(0, 20), r.integers(0, 10, r.integers(1, 4)), r.normal(size=2)
+        p = 1 / (1 + np.exp(-(2.0 * (a % 2) - 1 + 0.8 * x[0] + 0.5 * (b[0] % 3 == 0))))
+        yield f"1 {a} {len(b)} {' '.join(map(str, b))} 2 {x[0]:.4f} {x[1]:.4f} 1 {int(r.random() < p)}\n"
+
+
+def dataset_of(kind, files, use, batch=64):
+    made = fluid.DatasetFactory().create_dataset(kind)
+    made.set_use_var(use)
+    made.set_batch_size(batch)
+    made.set_filelist([str(f) for f in files])
+    return made
+
+
+def value(name):
+    return float(np.asarray(fluid.global_scope().find_var(name).get_tensor())[0])
+
+
+def zero():
+    for state in ("stat_pos", "stat_neg", "batch_stat_pos", "batch_stat_neg"):
+        tensor = fluid.global_scope().find_var(f"auc.{state}").get_tensor()
+        tensor.set(np.zeros(tensor._get_dims()), fluid.CPUPlace())
+
+
+@pytest.mark.parametrize("model", ["lr", "fm", "mlp", "wide_deep", "deepfm", "dcn"])
+def test_alone(program, tmp_path, model, capsys):
+    (tmp_path / "train").write_text("".join(lines_of(3000)))
+    (tmp_path / "test").write_text("".join(lines_of(1000, 1)))
+    use = slots()
+    loss, auc, _ = fluid.net(use, {"model": model, **({"hidden": "16"} if model not in ("lr", "fm") else {})})
+    fluid.optimizer.Adagrad(0.05).minimize(loss)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    train = dataset_of("InMemoryDataset", [tmp_path / "train"], use)
+    train.load_into_memory()
+    for _ in range(4):
+        train.local_shuffle()
+        exe.train_from_dataset(dataset=train, thread=2, fetch_list=[loss, auc], fetch_info=["l", "a"], print_period=10)
+    assert re.search(r"batch 10  l: \d\.\d+  a: \d\.\d+", capsys.readouterr().out)
+    test = dataset_of("QueueDataset", [tmp_path / "test"], use)
+    zero()
+    exe.infer_from_dataset(dataset=test)
+    first, first_loss = value("auc"), value("loss")
+    assert first > 0.75 and first_loss < 0.6
+    states = [fluid.default_main_program().var(f"auc.{s}") for s in ("stat_pos", "stat_neg")]
+    assert fluid.metrics.auc(*states) == pytest.approx(first, abs=1e-9)
+    assert sum(np.asarray(fluid.global_scope().find_var(s.name)).sum() for s in states) == 1000
+    fluid.io.save_persistables(exe, tmp_path / "model")
+    exe.train_from_dataset(dataset=train)
+    exe.infer_from_dataset(dataset=test)
+    assert value("loss") != first_loss
+    fluid.io.load_persistables(exe, tmp_path / "model")
+    zero()
+    exe.infer_from_dataset(dataset=test, thread=2)
+    assert value("auc") == first and value("loss") == pytest.approx(first_loss, abs=1e-9)
+
+
+def test_programs_that_are_wrong(program):
+    use = slots()
+    exe = fluid.Executor()
+    with pytest.raises(tug.UsageError, match="'a' in this program already"):
+        fluid.data("a")
+    with pytest.raises(tug.UsageError, match="there is no hidden_units; there are model"):
+        fluid.net(use, {"hidden_units": 3})
+    with pytest.raises(tug.UsageError, match="'b', is the label, and must have one value"):
+        fluid.net(use[:2])
+    with pytest.raises(tug.UsageError, match="lrr"):
+        fluid.net(use, {"model": "lrr"})
+    with pytest.raises(tug.UsageError, match="no net"):
+        exe.train_from_dataset(dataset=dataset_of("QueueDataset", [], use))
+    loss, auc, _ = fluid.net(use, {"model": "lr"})
+    with pytest.raises(tug.UsageError, match="no optimizer"):
+        exe.train_from_dataset(dataset=dataset_of("QueueDataset", [], use))
+    with pytest.raises(tug.ArgumentTypeError, match="what net"):
+        fluid.optimizer.SGD(0.1).minimize(auc)
+    with pytest.raises(tug.UsageError, match="learns nothing"):
+        fluid.optimizer.SGD(0)
+    with pytest.raises(tug.UsageError, match="lazy_mode"):
+        fluid.optimizer.Adam(0.1, lazy_mode=False)
+    fluid.optimizer.Adam(0.01).minimize(loss)
+    with pytest.raises(tug.UsageError, match="no rows yet"):
+        exe.train_from_dataset(dataset=dataset_of("QueueDataset", [], use))
+    exe.run()
+    with pytest.raises(tug.UsageError, match="does not name: b, x, label"):
+        exe.train_from_dataset(dataset=dataset_of("QueueDataset", [], use[:1]))
+    with pytest.raises(tug.DataError, match="the dataset is empty"):
+        exe.train_from_dataset(dataset=dataset_of("QueueDataset", [], use))
+    with pytest.raises(tug.UsageError, match="'stat' has no value"):
+        exe.train_from_dataset(dataset=dataset_of("QueueDataset", [], use), fetch_list=["stat"])
+    with pytest.raises(tug.UsageError, match="zeros, and to nothing else"):
+        fluid.global_scope().find_var("auc.stat_pos").get_tensor().set(np.ones(4096), None)
+    with pytest.raises(tug.UsageError, match="runs the startup program"):
+        exe.run(fluid.default_main_program())
+
+
+@pytest.mark.parametrize("line, sentence", [
+    ("1 3 1 x 2 1 2 1 0", r"data:2: 'x' of slot 'b' is not an id"),
+    ("1 3 1 -1 2 1 2 1 0", r"data:2: '-1' of slot 'b' is not an id"),
+    ("1 3 1 18446744073709551616 2 1 2 1 0", r"data:2: '18446744073709551616' of slot 'b'"),
+    ("1 3 1 4 2 1 nan 1 0", r"data:2: slot 'x' has a value that is not a finite number"),
+    ("1 3 1 4 1 1 1 0", r"data:2: slot 'x' has 1 values, and must have 2"),
+    ("1 3 7 4 2", r"data:2: slot 'b' has 2 values, and says that they are 7"),
+    ("1 3 1 4 2 1 2 1 0 1 9", r"data:2: behind the last slot, 'label', 2 words are left"),
+    ("1 3 1 4 2 1 2", r"data:2: the number of values of slot 'label' is missing"),
+    ("", r"data:2: the line is empty"),
+])
+def test_lines_that_are_wrong(program, tmp_path, line, sentence):
+    (tmp_path / "data").write_text("1 3 1 4 2 1 2 1 0\n" + line + "\n")
+    with pytest.raises(tug.DataError, match=sentence):
+        dataset_of("InMemoryDataset", [tmp_path / "data"], slots()).load_into_memory()
+
+
+def test_labels_that_are_wrong(program, tmp_path):
+    use = slots()
+    (tmp_path / "data").write_text("1 3 1 4 2 1 2 1 2\n")
+    fluid.optimizer.SGD(0.1).minimize(fluid.net(use, {"model": "lr"})[0])
+    fluid.Executor().run()
+    with pytest.raises(tug.UsageError, match="the label of example 0 is 2, and must be 0 or 1"):
+        fluid.Executor().train_from_dataset(dataset=dataset_of("QueueDataset", [tmp_path / "data"], use))
+
+
+def test_datasets(program, tmp_path):
+    """Both kinds read the same; gzip, pipes; sizes; orders."""
+    text = "".join(lines_of(300))
+    (tmp_path / "plain").write_text(text)
+    subprocess.run(["gzip", "-k", tmp_path / "plain"], check=True)
+    use = slots()
+    queue = dataset_of("QueueDataset", [tmp_path / "plain", tmp_path / "plain.gz"], use, 128)
+    batches = list(queue.batches())
+    assert [b.n for b in batches] == [128, 128, 128, 128, 88]
+    memory = dataset_of("InMemoryDataset", [tmp_path / "plain", tmp_path / "plain.gz"], use, 128)
+    memory.set_pipe_command("sed 's/^1 /1 1/'")  # ids of slot a get a 1 in front
+    memory.preload_into_memory()
+    memory.wait_preload_done()
+    assert memory.get_memory_data_size() == 600 and memory.get_shuffle_data_size() == 0
+    for one, other in zip(batches, memory.batches()):
+        is_a = one.slot == 0
+        assert np.array_equal(one.start, other.start) and np.array_equal(one.value, other.value)
+        assert np.array_equal(one.raw[~is_a], other.raw[~is_a])
+        assert [f"1{v}" for v in one.raw[is_a]] == [str(v) for v in other.raw[is_a]]
+    before = np.concatenate([b.value for b in memory.batches()])
+    memory.global_shuffle()
+    after = np.concatenate([b.value for b in memory.batches()])
+    assert not np.array_equal(before, after) and np.array_equal(np.sort(before), np.sort(after))
+    assert memory.get_shuffle_data_size() == 600
+    (tmp_path / "long").write_text(text * 30)  # more than is read at a time
+    memory.set_pipe_command("cat")
+    memory.set_filelist([str(tmp_path / "long")])
+    memory.load_into_memory()
+    assert memory.get_memory_data_size() == 9000
+    assert np.array_equal(next(memory.batches()).value, batches[0].value)
+    memory.release_memory()
+    with pytest.raises(tug.UsageError, match="load_into_memory comes first"):
+        memory.local_shuffle()
+    memory.set_filelist([str(tmp_path / "plain")])
+    memory.set_pipe_command("head -c 5; exit 3")
+    with pytest.raises(tug.Error, match="plain"):
+        memory.load_into_memory()
+    memory.set_pipe_command("cat; exit 3")
+    with pytest.raises(tug.DataError, match="plain: the pipe command ended with exit code 3"):
+        memory.load_into_memory()
+    memory.set_filelist(["/nosuch"])
+    with pytest.raises(tug.DataError, match="/nosuch: there is no such file"):
+        memory.load_into_memory()
+    for wrong in (lambda: memory.init(fs_name="x"), lambda: memory.set_batch_size(0),
+                  lambda: memory.set_hdfs_config("a", "b"), lambda: memory.set_filelist("x"),
+                  lambda: fluid.DatasetFactory().create_dataset("FileInstantDataset")):
+        with pytest.raises(tug.UsageError):
+            wrong()
+
+
+def test_generator(monkeypatch, capsys):
+    class Ours(fluid.MultiSlotDataGenerator):
+        def generate_sample(self, line):
+            return lambda: [[("a", [int(w) for w in line.split()]), ("y", [0.5])]]
+
+    monkeypatch.setattr(sys, "stdin", ["1 2\n", "3\n"])
+    Ours().run_from_stdin()
+    assert capsys.readouterr().out == "2 1 2 1 0.5\n1 3 1 0.5\n"
+    monkeypatch.setattr(sys, "stdin", ["\n"])
+    with pytest.raises(tug.DataError, match="slot 'a' must have numbers, at least one"):
+        Ours().run_from_stdin()
+
+
+def ratings(path, n, seed):
+    r = np.random.default_rng(seed)
+    rows = []
+    for _ in range(n):
+        user, movie = r.integers(0, 60), r.integers(0, 40)
+        like = int(r.random() < 1 / (1 + np.exp(-2.5 * np.sin(user) - 1.5 * np.cos(movie))))
+        rows.append(f"{like}\t{user}\t{movie}\tM\t25\t4\t99\t1999\tA|B\n")
+    path.write_text("".join(rows))
+    return str(path)
+
+
+def example(source, name, *words):
+    return [sys.executable, os.path.join(source, "examples", name), *map(str, words)]
+
+
+def auc_said(text):
+    return re.search(r"test AUC (\S+)", text).group(1)
+
+
+def inferred(source, test, model):
+    run = subprocess.run(example(source, "fleet_ctr_infer.py", "--test", test, "--model", model),
+                         env=without_roles(), capture_output=True, text=True, timeout=PATIENCE)
+    assert run.returncode == 0, run.stderr
+    return auc_said(run.stdout)
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_by_hand(source, tmp_path, sync):
+    """Two servers, two workers whose files differ in size; and a second run that begins with what the first saved."""
+    files = [ratings(tmp_path / f"part-{i}", 1500 + 700 * i, i) for i in range(2)]
+    test, model = ratings(tmp_path / "test", 1000, 9), tmp_path / "model"
+    words = example(source, "fleet_ctr.py", "--train", *files, "--test", test, "--model", model, "--epochs", 3,
+                    *(["--sync"] if sync else []))
+    env = {"TUG_SAVE_ROOT": str(tmp_path)}
+    said = by_hand(words, 2, 2, env)[0]
+    assert float(auc_said(said)) > 0.7, said
+    assert inferred(source, test, model) == auc_said(said)
+    if not sync:
+        again = by_hand([*words, "--epochs", "0", "--begin", str(model)], 2, 2, env)[0]
+        assert auc_said(again) == auc_said(said)
+
+
+def test_tables_that_cannot_be_loaded(source, tmp_path):
+    """Server 0 says why, and the others do not wait in vain."""
+    part = ratings(tmp_path / "part", 100, 0)
+    words = example(source, "fleet_ctr.py", "--train", part, "--test", part, "--model", tmp_path / "m", "--begin",
+                    tmp_path)
+    with pytest.raises(AssertionError) as failed:
+        by_hand(words, 2, 1)
+    said = failed.value.args[0]
+    assert re.search(r"^tug\S*Error: .*no save", said, re.M), said  # server 0
+    assert re.search(r"^tug\S*: .*init_server: .*no save", said, re.M), said  # the others
+
+
+@pytest.mark.skipif(not os.path.isdir(DATA), reason="needs the data sets")
+def test_movielens(source, tmp_path):
+    """The example on MovieLens-1M, started by tug launch."""
+    for name in ("train", "test"):
+        with open(tmp_path / f"{name}.tsv", "wb") as file:
+            subprocess.run(["zstd", "-dc", os.path.join(DATA, f"{name}.tsv.zst")], stdout=file, check=True)
+    subprocess.run(["split", "-n", "l/4", "train.tsv", "part-"], cwd=tmp_path, check=True)
+    words = example(source, "fleet_ctr.py", "--train", *sorted(map(str, tmp_path.glob("part-*"))), "--test",
+                    tmp_path / "test.tsv", "--model", tmp_path / "model", "--epochs", 1)
+    command = os.path.join(os.path.dirname(tug._library.PATH), "..", "..", "tug")
+    run = subprocess.run([command, "launch", "--servers", "2", "--workers", "2", "--", *words],
+                         env={**without_roles(), "TUG_SAVE_ROOT": str(tmp_path)}, capture_output=True, text=True,
+                         timeout=PATIENCE)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert float(auc_said(run.stdout)) > 0.78, run.stdout
+    assert inferred(source, tmp_path / "test.tsv", tmp_path / "model") == auc_said(run.stdout)
+
+
+@pytest.mark.parametrize("startup_first", [True, False])
+def test_tables_of_a_fleet(program, tmp_path, startup_first):
+    """One process; the startup program before init_worker and after it; saves and loads of one table and of all."""
+    (tmp_path / "data").write_text("".join(lines_of(500)))
+    use = slots()
+    fluid.fleet.init(fluid.UserDefinedRoleMaker())
+    loss, _, _ = fluid.net(use, {"model": "mlp", "hidden": "8"})
+    fluid.fleet.distributed_optimizer(fluid.optimizer.Adam(0.01)).minimize(loss)
+    exe, data = fluid.Executor(), dataset_of("QueueDataset", [tmp_path / "data"], use)
+    with pytest.raises(tug.UsageError, match="init_worker"):
+        fluid.fleet.save_persistables(exe, tmp_path / "all")
+    if startup_first:
+        exe.run(fluid.fleet.startup_program)
+    fluid.fleet.init_worker()
+    try:
+        if not startup_first:
+            exe.run(fluid.fleet.startup_program)
+
+        def loss_now():
+            exe.infer_from_dataset(program=fluid.fleet.main_program, dataset=data)
+            return value("loss")
+
+        exe.train_from_dataset(dataset=data)
+        first = loss_now()
+        fluid.fleet.save_persistables(exe, tmp_path / "all")
+        fluid.fleet.save_one_table(1, tmp_path / "dense")
+        exe.train_from_dataset(dataset=data)
+        assert loss_now() != first
+        fluid.fleet.load_one_table(1, tmp_path / "dense")
+        between = loss_now()
+        assert between != first
+        fluid.fleet.load_one_table(0, tmp_path / "all")
+        assert loss_now() == first
+        exe.train_from_dataset(dataset=data)
+        fluid.fleet.load_model(tmp_path / "all")
+        assert loss_now() == first
+        with pytest.raises(tug.UsageError, match="table 0, features"):
+            fluid.fleet.save_one_table(2, tmp_path / "x")
+        with pytest.raises(tug.UsageError, match="mode: 7 is none of 0 .checkpoint."):
+            fluid.fleet.save_persistables(exe, tmp_path / "x", mode=7)
+    finally:
+        fluid.fleet.stop_worker()
+
+
+def test_global_shuffle(tmp_path):
+    """Examples of all workers are dealt over them, and none is lost or there twice; also where a worker has none."""
+    (tmp_path / "0").write_text("".join(f"1 {i} 2 {i} 0.5 1 {i % 2}\n" for i in range(5000)))
+    (tmp_path / "1").write_text("")
+    (tmp_path / "2").write_text("".join(f"1 {i} 2 {i} 0.5 1 {i % 2}\n" for i in range(5000, 7000)))
+    script = tmp_path / "run.py"
+    script.write_text(textwrap.dedent(f"""
+        import numpy as np
+        import tug.fleet as fluid
+        from tug.fleet import fleet
+        fleet.init()
+        if fleet.is_server():
+            fleet.run_server()
+            raise SystemExit
+        fleet.init_worker()
+        dataset = fluid.InMemoryDataset()
+        slots = [fluid.data("a", [1], "int64"), fluid.data("x", [2]), fluid.data("y", [1])]
+        dataset.init(batch_size=100, use_var=slots)
+        dataset.set_filelist([{str(tmp_path)!r} + f"/{{fleet.worker_index()}}"])
+        dataset.load_into_memory()
+        for _ in range(2):
+            dataset.global_shuffle(fleet)
+            own = np.concatenate([b.raw[b.slot == 0] for b in dataset.batches()])
+            for b in dataset.batches():
+                assert np.array_equal(b.value[b.slot == 1].reshape(-1, 2)[:, 0], b.raw[b.slot == 0])
+            assert 2000 < len(own) < 2700, len(own)
+            assert dataset.get_shuffle_data_size(fleet) == 7000
+            all_of = np.concatenate(fleet.util.all_gather(own))
+            assert np.array_equal(np.sort(all_of), np.arange(7000)) and not np.array_equal(np.sort(own), own)
+        assert fleet.client.find("fleet_shuffle").stat().rows == 0
+        fleet.stop_worker()
+    """))
+    by_hand([sys.executable, str(script)], 2, 3)
+
+
+def test_names():
+    """What a script written for Paddle imports is there."""
+    for name in textwrap.dedent("""
+            role_maker Executor CPUPlace optimizer Program program_guard default_main_program default_startup_program
+            unique_name global_scope io DatasetFactory InMemoryDataset QueueDataset MultiSlotDataGenerator fleet
+            DistributedStrategy StrategyFactory DistributeTranspilerConfig metrics layers data net""").split():
+        assert hasattr(importlib.import_module("tug.fleet"), name), name

@@ -1,0 +1,415 @@
+"""Stores of tug.kvstore against numpy, in this process.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import numpy as np
+import pytest
+
+import tug
+import tug.kvstore as kvstore
+from stores import SHAPE, pulled, simulated
+from tug.kvstore import RowSparse
+
+DTYPES = [np.float16, np.float32, np.float64, np.int32, np.int64]
+
+
+@pytest.fixture
+def kv():
+    with kvstore.create() as store:
+        yield store
+
+
+# Names and forms.
+
+@pytest.mark.parametrize("name", ["local", "device", "local_allreduce_cpu", "local_update_cpu",
+                                  "local_allreduce_device", "LOCAL"])
+def test_types(name):
+    with kvstore.create(name) as store:
+        assert store.type == name
+        assert (store.rank, store.num_workers, store.is_recovery) == (0, 1, False)
+
+
+@pytest.mark.parametrize("name", ["", "remote", "nccl", "horovod", "byteps", 3, None])
+def test_wrong_types(name):
+    with pytest.raises(tug.Error):
+        kvstore.create(name)
+
+
+def test_forms(kv):
+    ones = np.ones(SHAPE, np.float32)
+    kv.init(3, ones)
+    kv.init([5, 7], [ones, 2 * ones])
+    kv.push(3, [ones])
+    assert np.all(pulled(kv, 3) == 1)
+    kv.push(3, [ones, 2 * ones, 3 * ones])
+    assert np.all(pulled(kv, 3) == 6)
+    kv.push([5, 7], [ones, [ones, ones]])
+    a, b, c = (np.zeros(SHAPE, np.float32) for _ in range(3))
+    kv.pull([5, 7], out=[a, [b, c]])
+    assert np.all(a == 1) and np.all(b == 2) and np.all(c == 2)
+    kv.push([5, 5], [ones, 4 * ones])  # one key twice: a sum
+    assert np.all(pulled(kv, 5) == 5)
+    kv.push((np.int64(5), np.int32(7)), [ones, ones], priority=-3)
+    out = np.zeros(SHAPE, np.float32)
+    kv.pushpull(5, 3 * ones, out=out)
+    assert np.all(out == 3)
+    value = 2 * ones
+    kv.pushpull(5, [value, 2 * ones])  # what was pushed is what is pulled into
+    assert np.all(value == 4)
+    kv.broadcast(9, 8 * ones, out=[a, b])
+    assert np.all(a == 8) and np.all(b == 8)
+    kv.push([], [])
+    kv.pull([], out=[])
+    assert kv.rounds(5) == 5
+
+
+def test_misuse(kv):
+    ones = np.ones(SHAPE, np.float32)
+    rows = RowSparse.of(ones)
+    for call in (lambda: kv.push("w", ones), lambda: kv.pull("w", out=ones), lambda: kv.rounds("w"),
+                 lambda: kv.row_sparse_pull("w", out=rows, row_ids=[0])):
+        with pytest.raises(tug.Error, match="'w'.*init"):
+            call()
+    kv.init("w", ones)
+    kv.init("e", rows)
+    wrong = [
+        (lambda: kv.init("w", ones), "before"),
+        (lambda: kv.init(3, ones), "number"),
+        (lambda: kv.push(3, ones), "int"),
+        (lambda: kv.pull(3, out=ones), "int"),
+        (lambda: kv.row_sparse_pull(3, out=rows, row_ids=[0]), "int"),
+        (lambda: kv.push(True, ones), "bool"),
+        (lambda: kv.push(b"w", ones), "bytes"),
+        (lambda: kv.push("w", "ones"), "str"),
+        (lambda: kv.push("w", [1.0, 2.0]), "float"),
+        (lambda: kv.push("w", ones.T.copy()), "shape"),
+        (lambda: kv.push("w", ones.astype(np.int8)), "int8"),
+        (lambda: kv.push("w", ones.astype(bool)), "bool"),
+        (lambda: kv.push("w", []), "no array"),
+        (lambda: kv.push(["w", "e"], [ones]), "2 keys"),
+        (lambda: kv.push(["w"], ones), "1 keys"),
+        (lambda: kv.pull("w"), "out"),
+        (lambda: kv.pull("w", out=np.broadcast_to(np.float32(1), SHAPE)), "read-only"),
+        (lambda: kv.row_sparse_pull("e", out=ones, row_ids=[0]), "dense"),
+        (lambda: kv.row_sparse_pull("w", out=rows, row_ids=[0]), "dense"),
+        (lambda: kv.row_sparse_pull("e", out=rows), "row_ids"),
+        (lambda: kv.row_sparse_pull("e", out=rows, row_ids=[4]), "4 rows"),
+        (lambda: kv.row_sparse_pull("e", out=rows, row_ids=[-1]), "-1"),
+        (lambda: kv.row_sparse_pull("e", out=rows, row_ids=[0.5]), "whole"),
+        (lambda: kv.set_updater(3), "function"),
+        (lambda: kv.set_optimizer(object()), "create"),
+        (lambda: kv.set_optimizer("lamb"), "lamb"),
+        (lambda: kv.set_gradient_compression({"type": "2bit"}), "local"),
+        (lambda: kv.set_gradient_compression({"typ": "2bit"}), "typ"),
+        (lambda: kv.set_gradient_compression("2bit"), "dict"),
+        (lambda: kv.save_optimizer_states("x"), "no optimizer"),
+        (lambda: kv.save_optimizer_states("x", dump_optimizer=True), "dump_optimizer"),
+        (lambda: kv.load_optimizer_states("x"), "no optimizer"),
+        (lambda: kv.is_capable("flight"), "flight"),
+        (lambda: kv._send_command_to_servers(1, "x"), "no servers"),
+        (lambda: RowSparse([0, 9], ones[:2], SHAPE), "not rows"),
+        (lambda: RowSparse([0], ones, SHAPE), "shape"),
+        (lambda: tug.optimizer.create("lamb"), "lamb"),
+        (lambda: tug.optimizer.create("adam", momentum=1), "momentum"),
+        (lambda: tug.optimizer.create("sgd", wd="x"), "number"),
+    ]
+    for i, (call, why) in enumerate(wrong):
+        with pytest.raises(tug.Error) as error:
+            call()
+        assert why in str(error.value), (i, str(error.value))
+    assert kv.is_capable("optimizer") and kvstore.KVStore.is_capable("Optimizer")
+    assert kv.get_num_dead_node(7) == 0 and kv.get_num_dead_node(4, timeout=1) == 0
+    kv._barrier()
+    kv.close()
+    kv.close()
+    with pytest.raises(tug.ClosedError):
+        kv.push("w", ones)
+
+
+# Arrays.
+
+class Mine(np.ndarray):
+    pass
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(), (5,), (4, 3), (2, 3, 4)])
+def test_dtypes_and_strides(kv, dtype, shape):
+    a = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
+    kv.init("w", np.zeros(shape, dtype))
+    wide = np.zeros(shape + (2,), dtype)
+    wide[..., 1] = a
+    for given in (a, a.astype(np.float64), np.asfortranarray(a).reshape(shape), wide[..., 1], a.view(Mine),
+                  a.astype(a.dtype.newbyteorder(">"))):
+        kv.push("w", given)
+        for out_dtype in DTYPES:
+            assert np.array_equal(pulled(kv, "w", shape, out_dtype), a)
+        into = np.zeros(shape + (3,), dtype)
+        kv.pull("w", out=into[..., 1])
+        assert np.array_equal(into[..., 1], a) and not into[..., 0].any() and not into[..., 2].any()
+
+
+def test_torch(kv):
+    torch = pytest.importorskip("torch")
+    kv.init("w", torch.zeros(SHAPE))
+    kv.push("w", [torch.ones(SHAPE), torch.ones(SHAPE)])
+    out = torch.zeros(SHAPE)
+    kv.pull("w", out=out)
+    assert bool((out == 2).all())
+    seen = []
+
+    def update(_key, recv, stored):
+        seen.append(type(recv))
+        stored += recv
+
+    kv._set_updater(update)
+    kv.push("w", torch.ones(SHAPE, requires_grad=True))
+    kv.pull("w", out=out)
+    assert seen == [torch.Tensor] and bool((out == 3).all())
+
+
+class Box:
+    """An array type of a program's own; `copies`: one that keeps no alias."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __iadd__(self, other):
+        self.array = self.array + other.array
+        return self
+
+
+def test_registered(kv):
+    kvstore.register_array_type(Box, lambda box: box.array, Box)
+    try:
+        kv.init("w", Box(np.zeros(SHAPE, np.float32)))
+        kv.init("e", Box(RowSparse.zeros(SHAPE)))
+        kinds = []
+
+        def update(_key, recv, stored):
+            kinds.append((type(recv), type(stored)))
+            stored += recv
+
+        kv.set_updater(update)
+        kv.push(["w", "e"], [[Box(np.ones(SHAPE, np.float32))] * 2, Box(RowSparse([1], np.ones((1, 3), "f4"), SHAPE))])
+        out = Box(np.zeros(SHAPE, np.float32))
+        kv.pull("w", out=out)
+        assert np.all(out.array == 2)
+        rows = Box(RowSparse.zeros(SHAPE))
+        kv.row_sparse_pull("e", out=rows, row_ids=np.array([1, 2]))
+        assert np.array_equal(rows.array.data, [[1, 1, 1], [0, 0, 0]])
+        assert kinds == [(Box, Box)] * 2
+    finally:
+        from tug import _kvarrays
+        _kvarrays._classes.pop(Box)
+
+
+# Sums, sparse and dense, against numpy.
+
+def random_array(rng, shape):
+    dense = rng.integers(-4, 5, shape).astype(np.float32)
+    if rng.integers(2):
+        return dense, dense
+    dense[rng.random(shape[0]) < 0.5] = 0
+    return RowSparse.of(dense), dense
+
+
+@pytest.mark.parametrize("updates", [False, True])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("names", [False, True])
+def test_sums(kv, updates, sparse, names):
+    rng = np.random.default_rng(5)
+    keys = ["b", "c", "d"] if names else [5, 7, 11]
+    kind = str if names else int
+    stored = {k: np.zeros(SHAPE, np.float32) for k in keys}
+    kv.init(keys, [RowSparse.zeros(SHAPE) if sparse else np.zeros(SHAPE, np.float32)] * 3)
+
+    def update(key, recv, local):
+        assert type(key) is kind
+        local += recv
+
+    if updates:
+        kv._set_updater(update)
+    for _ in range(50):
+        n = int(rng.integers(1, 4))
+        some = [[random_array(rng, SHAPE) for _ in range(n)] for _ in keys]
+        kv.push(keys, [[a for a, _ in each] for each in some])
+        for key, each in zip(keys, some):
+            total = sum(d for _, d in each)
+            stored[key] = stored[key] + total if updates else total
+            assert np.array_equal(pulled(kv, key), stored[key])
+            if not sparse:
+                continue
+            out = RowSparse([0], np.ones((1, 3), np.float32), SHAPE)
+            kv.pull(key, out=out)
+            assert np.array_equal(out.dense()[0], [1, 1, 1])  # as it was
+            kv.pull(key, out=out, ignore_sparse=False)
+            assert np.array_equal(out.dense(), stored[key])
+            ids = rng.integers(0, 4, (2, 3)).astype(rng.choice(["f4", "i8", "f2"]))
+            kv.row_sparse_pull(key, out=[out], row_ids=ids)
+            assert np.array_equal(out.indices, np.unique(ids))
+            assert np.array_equal(out.data, stored[key][out.indices])
+
+
+def test_forms_of_row_ids(kv):
+    dense = np.arange(12, dtype=np.float32).reshape(SHAPE) + 1
+    kv.init(["e", "f"], [RowSparse.of(dense), RowSparse.of(2 * dense)])
+    a, b, c, d = (RowSparse.zeros(SHAPE, np.float64) for _ in range(4))
+    kv.row_sparse_pull("e", out=[a, b], row_ids=[np.array([2, 0, 2]), np.array([])])
+    assert a.indices.tolist() == [0, 2] and b.indices.size == 0 and b.data.shape == (0, 3)
+    kv.row_sparse_pull(["e", "f"], out=[[a, b], [c, d]], row_ids=[[np.array([0]), np.array([1])]] * 2)
+    assert [x.indices.tolist() for x in (a, b, c, d)] == [[0], [1], [0], [1]]
+    assert np.array_equal(d.data, 2 * dense[1:2]) and d.dtype == np.float64
+    kv.row_sparse_pull(["e", "f"], out=[a, c], row_ids=[3, 1])
+    assert a.indices.tolist() == c.indices.tolist() == [1, 3]
+    with pytest.raises(tug.Error, match="row_ids"):
+        kv.row_sparse_pull("e", out=[a, b, c], row_ids=[np.array([0]), np.array([1])])
+
+
+def test_updater_that_fails(kv):
+    kv.init("w", np.zeros(SHAPE, np.float32))
+
+    class Mistake(Exception):
+        pass
+
+    def update(_key, _recv, _stored):
+        raise Mistake("mine")
+
+    kv.set_updater(update)
+    with pytest.raises(Mistake, match="mine"):
+        kv.push("w", np.ones(SHAPE, np.float32))
+    kv.set_updater(None)
+    kv.push("w", np.ones(SHAPE, np.float32))
+    assert np.all(pulled(kv, "w") == 1)
+
+
+def test_updater_that_keeps():
+    shape = (3_000_000,)  # memory that is unmapped when it is freed
+    kept = []
+
+    def update(_key, recv, stored):
+        kept.append((recv, stored[1:]))
+        stored += recv
+
+    kv = kvstore.create()
+    kv.init(3, np.ones(shape, np.float32))
+    kv.set_updater(update)
+    for times in (1, 2):
+        kv.push(3, [times * np.ones(shape, np.float32)] * 2)
+    kv.close()
+    assert [(recv[0], recv[-1]) for recv, _ in kept] == [(2, 2), (4, 4)]
+    assert all(stored[-1] == 7 for _, stored in kept)
+
+
+@pytest.mark.parametrize("use", [
+    lambda kv: kv.push(4, np.ones(SHAPE, np.float32)), lambda kv: kv.pull(4, out=np.ones(SHAPE, np.float32)),
+    lambda kv: kv.init(5, np.ones(SHAPE, np.float32)), lambda kv: kv.set_updater(None), lambda kv: kv.close()])
+def test_updater_that_uses_its_store(kv, use):
+    zeros = np.zeros(SHAPE, np.float32)
+    kv.init([3, 4], [zeros, zeros])
+    kv.set_updater(lambda _key, _recv, _stored: use(kv))
+    with pytest.raises(tug.UsageError, match="an updater must not use its store"):
+        kv.push([3, 4], [zeros, zeros])
+    kv.set_updater(None)
+    kv.push([3, 4], [zeros + 1, zeros + 2])
+    assert np.all(pulled(kv, 4) == 2)
+
+
+def test_rows_that_were_changed(kv):
+    rows = RowSparse([0], np.ones((1, 3), np.float32), (1_000_000, 3))
+    kv.init("e", rows)
+    rows.indices = np.arange(1_000_000)
+    for call in (lambda: kv.push("e", rows), lambda: kv.init("f", rows)):
+        with pytest.raises(tug.UsageError, match="the data of this RowSparse"):
+            call()
+
+
+# Optimizers.
+
+def test_lists_of_optimizers(kv):
+    """What Python says an optimizer takes is what the library says."""
+    with pytest.raises(tug.Error) as error:
+        kv.set_optimizer("nosuch")
+    names = str(error.value).split("there are ")[1].replace(" and", ",").split(", ")
+    with pytest.raises(tug.Error, match="there are " + ", ".join(names)):
+        tug.optimizer.create("nosuch")
+    for name in names:
+        with pytest.raises(tug.Error) as error:
+            kv.set_optimizer(f"{name}:nosuch=1")
+        takes = str(error.value).split("it takes ")[1].split()
+        with pytest.raises(tug.Error, match="it takes " + ", ".join(takes) + "$"):
+            tug.optimizer.create(name, nosuch=1)
+
+
+def test_sgd(kv):
+    rng = np.random.default_rng(3)
+    w, m = rng.random(SHAPE).astype("f4"), np.zeros(SHAPE, "f4")
+    kv.init("w", w)
+    kv.set_optimizer(tug.optimizer.create("sgd", learning_rate=0.1, momentum=0.9, wd=0.01, rescale_grad=0.5,
+                                          clip_gradient=0.3))
+    for _ in range(20):
+        g = rng.standard_normal(SHAPE).astype("f4")
+        kv.push("w", g)
+        m = np.float32(0.9) * m - np.float32(0.1) * (np.clip(g * np.float32(0.5), -np.float32(0.3), np.float32(0.3)) +
+                                                     np.float32(0.01) * w)
+        w = w + m
+    assert np.allclose(pulled(kv, "w"), w, rtol=1e-6, atol=1e-7)
+
+
+def test_multi_precision():
+    steps = np.full(SHAPE, 1e-4, np.float16)
+    with kvstore.create() as plain, kvstore.create() as mixed:
+        for store, flag in ((plain, False), (mixed, True)):
+            store.init("w", np.ones(SHAPE, np.float16))
+            store.set_optimizer(tug.optimizer.create("sgd", learning_rate=1, multi_precision=flag))
+            for _ in range(100):
+                store.push("w", steps)
+        assert np.all(pulled(plain, "w") == 1)  # each step is lost in rounding
+        assert np.allclose(pulled(mixed, "w"), 0.99, atol=1e-3)
+
+
+def test_optimizer_again_and_states(kv, tmp_path):
+    g = np.ones(SHAPE, np.float32)
+    optimizer = tug.optimizer.create("adam", learning_rate=0.1)
+    kv.init("w", np.zeros(SHAPE, np.float32))
+    kv.set_optimizer(optimizer)
+    kv.push("w", g)
+    kv.save_optimizer_states(tmp_path / "states")
+    optimizer.set_learning_rate(0.0)
+    assert optimizer.learning_rate == 0 and optimizer.beta1 is None
+    kv.set_optimizer(optimizer)
+    before = pulled(kv, "w")
+    kv.push("w", g)
+    assert np.array_equal(pulled(kv, "w"), before)
+    with kvstore.create() as other:
+        other.init("w", before)
+        other.set_optimizer("adam:learning_rate=0.1")
+        other.load_optimizer_states(str(tmp_path / "states"))
+        kv.load_optimizer_states(tmp_path / "states")
+        kv.set_optimizer("adam:learning_rate=0.1")
+        for store in (kv, other):
+            store.push("w", 2 * g)
+        assert np.array_equal(pulled(kv, "w"), pulled(other, "w"))
+    (tmp_path / "states").write_bytes(b"none")
+    with pytest.raises(tug.DataError, match="states"):
+        kv.load_optimizer_states(tmp_path / "states")
+
+
+# Compression, against a simulation in numpy.
+
+@pytest.mark.parametrize("kind,threshold", [("2bit", 0.5), ("2bit", 0.125), ("1bit", 0), ("1bit", -0.5)])
+def test_compression(kind, threshold):
+    rng = np.random.default_rng(1)
+    with kvstore.create("device") as kv:
+        kv.init("w", np.zeros((50, 3), np.float32))
+        kv.set_gradient_compression({"type": kind, "threshold": threshold})
+        left = [np.zeros((50, 3), np.float32)] * 2
+        for _ in range(20):
+            g = [(rng.integers(-8, 9, (50, 3)) / 8).astype(np.float32) for _ in range(2)]
+            kv.push("w", g)
+            total = np.zeros((50, 3), np.float32)
+            for i in range(2):
+                sent, left[i] = simulated(kind, threshold, g[i], left[i])
+                total += sent
+            assert np.array_equal(pulled(kv, "w", (50, 3)), total)

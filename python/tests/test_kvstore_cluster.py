@@ -1,0 +1,279 @@
+"""Stores of tug.kvstore on clusters: one script in all roles, under `tug launch` and by hand, against numpy.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+
+PATIENCE = 90
+
+# The tests' folder behind what Python looks through, for `stores`.
+PREAMBLE = f"""
+import os, sys, signal
+import numpy as np
+import tug
+import tug.kvstore as kvstore
+from tug.kvstore import RowSparse
+sys.path.append({os.path.dirname(os.path.abspath(__file__))!r})
+from stores import pulled, simulated
+"""
+
+
+def launch(tmp_path, text, *, workers=2, servers=2, code=0, preamble=PREAMBLE):
+    script = tmp_path / "script.py"
+    script.write_text(preamble + textwrap.dedent(text))
+    done = subprocess.run([os.environ["TUG_BINARY"], "launch", "--servers", str(servers), "--workers", str(workers),
+                           "--", sys.executable, str(script)], capture_output=True, text=True, timeout=PATIENCE,
+                          env={**os.environ, "MXNET_KVSTORE_BIGARRAY_BOUND": "100"}, cwd=tmp_path, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_sync(tmp_path):
+    said = launch(tmp_path, """
+        kv = kvstore.create("dist_sync")
+        n, me = kv.num_workers, kv.rank
+        shapes = {"small": (2, 3), "big": (40, 5), "line": (1, 301), "odd": (211,)}
+        for dtype in ("float16", "float32", "float64", "int32", "int64"):
+            for name, shape in shapes.items():
+                key = name + dtype
+                kv.init(key, np.full(shape, me + 1, dtype))
+                assert np.all(pulled(kv, key, shape, dtype) == 1)
+                for step in range(3):
+                    kv.push(key, [np.full(shape, me + step, dtype)] * 2, priority=-step)
+                    expected = 2 * sum(r + step for r in range(n))
+                    assert np.all(pulled(kv, key, shape, dtype) == expected)
+        kv.init("e", RowSparse.of(np.ones((60, 4), "f4")))
+        for step in range(3):
+            mine = RowSparse([me, 59 - me], np.full((2, 4), me + 1.0), (60, 4))
+            if step == 1:
+                mine = RowSparse.zeros((60, 4))  # counts in the round all the same
+            kv.push("e", mine)
+            out = RowSparse.zeros((60, 4))
+            kv.row_sparse_pull("e", out=out, row_ids=np.array([[0, 59], [1., 0]]))
+            want = np.zeros((60, 4))
+            for r in range(n):
+                want[[r, 59 - r]] = r + 1 if step != 1 else 0
+            assert np.array_equal(out.data, want[[0, 1, 59]]), (out.data, want)
+            kv.push("e", np.full((60, 4), me, "f4"))
+            assert np.all(pulled(kv, "e", (60, 4)) == sum(range(n)))
+        kv._barrier()
+        kv.init("small" + "float32", np.zeros((2, 3), "f4"))  # again
+        for call, why in ((lambda: kv.init("smallfloat32", np.zeros((3, 2), "f4")), "2 x 3"),
+                          (lambda: kv.push("never", np.zeros(1, "f4")), "never"),
+                          (lambda: kv.set_updater(lambda *a: None), "servers"),
+                          (lambda: kv._send_command_to_servers(1, "x"), "controller")):
+            try:
+                call()
+            except tug.Error as error:
+                assert why in str(error), error
+            else:
+                raise AssertionError(why)
+        assert kv.get_num_dead_node(7) == 0
+        kv.set_optimizer(tug.optimizer.create("adam", learning_rate=0.1))
+        kv.push("bigfloat32", np.ones((40, 5), "f4"))
+        kv.wait()
+        if me == 0:
+            kv.save_optimizer_states("states")
+            kv.load_optimizer_states("states")
+        print("done", me, n)
+    """)
+    assert "done 0 2" in said and "done 1 2" in said
+
+
+def test_async(tmp_path):
+    launch(tmp_path, """
+        kv = kvstore.create("dist_async")
+        kv.init(3, np.zeros(301, "f4"))
+        kv.push(3, np.ones(301, "f4"))
+        try:
+            kv.wait()
+        except tug.Error as error:
+            assert "key 3" in str(error) and "set_optimizer" in str(error)
+        else:
+            raise AssertionError("nobody knows what to do with it")
+        kv._barrier()
+        kv.set_optimizer(tug.optimizer.create("test", rescale_grad=2))
+        for _ in range(5):
+            kv.push(3, np.ones(301, "f4"))
+        kv._barrier()
+        assert np.all(pulled(kv, 3, 301) == 2 * 5 * kv.num_workers)
+    """)
+
+
+def test_own_server(tmp_path):
+    launch(tmp_path, """
+        kv = kvstore.create("dist_sync")
+        kv.init([3, 4], [np.zeros((40, 5), "f4"), RowSparse.zeros((60, 4))])
+        if kv.rank == 0:
+            kv._send_command_to_servers(7, "0.5")
+        kv._barrier()
+        for _ in range(2):
+            kv.push(3, np.ones((40, 5), "f4"))
+            kv.push(4, RowSparse([1, 58], np.ones((2, 4), "f4"), (60, 4)))
+        assert np.all(pulled(kv, 3, (40, 5)) == 2 * 0.5 * kv.num_workers)
+        assert pulled(kv, 4, (60, 4)).sum() == 2 * 2 * 4 * 0.5 * kv.num_workers
+        for body in ("x", b"y"):
+            try:
+                kv._send_command_to_servers(8, body)
+            except tug.Error as error:
+                assert "controller" in str(error)
+            else:
+                raise AssertionError("the controller fails")
+    """, preamble="""
+import os
+if os.environ["DMLC_ROLE"] != "worker":
+    import threading
+    import tug.kvserver
+    scale = [1.0]
+    def update(key, recv, stored):
+        assert type(key) is int and threading.current_thread() is threading.main_thread()
+        stored += recv * scale[0]
+    def control(head, body):
+        assert head == 7 and threading.current_thread() is threading.main_thread()
+        scale[0] = float(body.decode())
+    tug.kvserver.run(update, control)
+    raise SystemExit(0)
+""" + PREAMBLE)
+
+
+def test_compressed_cluster(tmp_path):
+    launch(tmp_path, """
+        kv = kvstore.create("dist_sync_device")
+        for kind in ("2bit", "1bit"):
+            for shape in ((7, 3), (101, 7)):
+                key = kind + str(shape)
+                kv.init(key, np.ones(shape, "f4"))
+                kv.set_gradient_compression({"type": kind, "threshold": 0.5})
+                left = [np.zeros(shape, "f4")] * kv.num_workers
+                rng = np.random.default_rng(9)
+                for _ in range(6):
+                    all_g = [(rng.integers(-8, 9, shape) / 8).astype("f4") for _ in range(kv.num_workers)]
+                    kv.push(key, all_g[kv.rank])
+                    total = np.zeros(shape, "f4")
+                    for r, g in enumerate(all_g):
+                        sent, left[r] = simulated(kind, 0.5, g, left[r])
+                        total += sent
+                    assert np.array_equal(pulled(kv, key, shape), total)
+                kv.init(key + "after", np.full(shape, 0.1, "f4"))  # not compressed
+                assert np.all(pulled(kv, key + "after", shape) == np.float32(0.1))
+    """)
+
+
+def test_ctrl_c(tmp_path):
+    """Ends a wait for others at once, and with it the store; closing it hangs nobody."""
+    said = launch(tmp_path, """
+        import threading, time
+        kv = kvstore.create("dist_sync")
+        kv.init("w", np.zeros(3, "f4"))
+        kv.barrier_before_exit = False
+        kv._barrier()
+        if kv.rank == 0:
+            kv.push("w", np.ones(3, "f4"))
+            begin = time.monotonic()
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+            try:
+                kv.pull("w", out=np.zeros(3, "f4"))
+            except KeyboardInterrupt:
+                print("ended in time", time.monotonic() - begin < 5)
+            try:
+                kv.push("w", np.ones(3, "f4"))
+            except tug.Error as error:
+                print(error)
+            kv.close()
+        else:
+            time.sleep(2)
+    """)
+    assert "ended in time True" in said and "this store ended" in said
+
+
+def test_failing_worker(tmp_path):
+    """The launcher ends with the sentence of the worker that failed, and nobody hangs."""
+    said = launch(tmp_path, """
+        kv = kvstore.create("dist_sync")
+        kv.init(3, np.zeros(3, "f4"))
+        if kv.rank == 1:
+            raise RuntimeError("worker 1 has had enough")
+        kv.push(3, np.zeros(3, "f4"))
+        kv.pull(3, out=np.zeros(3, "f4"))
+    """, code=4)
+    assert "had enough" in said
+
+
+def test_restarted_worker(tmp_path):
+    """By hand: one of two workers is killed with -9 between rounds, and started again."""
+    script = tmp_path / "script.py"
+    script.write_text(PREAMBLE + textwrap.dedent("""
+        kv = kvstore.create("dist_sync")
+        kv.init("w", np.zeros(301, "f4"))
+        kv.set_optimizer(tug.optimizer.create("test"))
+        first = kv.rounds("w")
+        assert first == (5 if kv.is_recovery else 0)
+        for step in range(first, 12):
+            if step == 5 and sys.argv[1] == "dies":
+                os.kill(os.getpid(), signal.SIGKILL)
+            kv.push("w", np.full(301, kv.rank + step, "f4"))
+            want = sum(r + s for r in range(2) for s in range(step + 1))
+            assert np.all(pulled(kv, "w", 301) == want), (step, want)
+        print("done", kv.rank, kv.is_recovery)
+    """))
+    env = {**os.environ, "DMLC_NUM_SERVER": "2", "DMLC_NUM_WORKER": "2", "DMLC_PS_ROOT_URI": "127.0.0.1",
+           "DMLC_PS_ROOT_PORT": str(free_port()), "TUG_DEAD_SECONDS": "1", "TUG_WAIT_SECONDS": "60"}
+    env.pop("TUG_SCHEDULER", None)
+
+    def start(role, word):
+        return subprocess.Popen([sys.executable, str(script), word], env={**env, "DMLC_ROLE": role},
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    others = [start("scheduler", "x"), start("server", "x"), start("server", "x"), start("worker", "lives")]
+    dying = start("worker", "dies")
+    try:
+        assert dying.wait(PATIENCE) == -signal.SIGKILL
+        others.append(start("worker", "again"))
+        said = ""
+        for p in others:
+            out, _ = p.communicate(timeout=PATIENCE)
+            said += out
+            assert p.returncode == 0, said
+    finally:
+        for p in [dying, *others]:
+            p.kill()
+            p.wait()
+            p.stdout.close()
+    assert "True" in said and said.count("done") == 2
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def test_example(source):
+    words = [sys.executable, os.path.join(source, "examples", "kvstore_data_parallel.py")]
+    alone = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
+    both = subprocess.run([os.environ["TUG_BINARY"], "launch", "--servers", "2", "--workers", "2", "--", *words],
+                          capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
+    for said in (alone, both):
+        last = said.strip().split("\n")[-1]
+        assert "epoch 4" in last and float(last.split()[-2].rstrip("%")) > 90, said
+
+
+def test_interrupted_server(tmp_path):
+    """Ctrl-C ends a server that has nothing to do."""
+    script = tmp_path / "script.py"
+    script.write_text(PREAMBLE)
+    env = {**os.environ, "DMLC_NUM_SERVER": "1", "DMLC_NUM_WORKER": "1", "DMLC_PS_ROOT_URI": "127.0.0.1",
+           "DMLC_PS_ROOT_PORT": str(free_port()), "DMLC_ROLE": "scheduler"}
+    with subprocess.Popen([sys.executable, str(script)], env=env, stderr=subprocess.PIPE, text=True) as p:
+        time.sleep(1.5)
+        p.send_signal(signal.SIGINT)
+        begin = time.monotonic()
+        _, said = p.communicate(timeout=PATIENCE)
+        assert time.monotonic() - begin < 20 and p.returncode != 0 and "KeyboardInterrupt" in said

@@ -1,0 +1,234 @@
+"""Models: what tug.train makes is what the command makes, of files and of matrices.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import glob
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import tug
+
+COMMAND = os.environ.get("TUG_BINARY", "tug")
+FIXED = {"dim": 4, "threads": 2, "deterministic": True, "data_in": "memory"}
+FLAGS = ["--dim", "4", "--threads", "2", "--deterministic", "--data-in", "memory"]
+
+
+@pytest.fixture(scope="module")
+def data():
+    """A matrix of 2,000 rows with something to learn, mostly zeros, and labels."""
+    random = np.random.default_rng(1)
+    matrix = np.where(random.random((2000, 30)) < 0.2, random.normal(size=(2000, 30)), 0).astype(np.float32)
+    score = matrix @ random.normal(size=30) + 2 * matrix[:, 0] * matrix[:, 1]
+    return matrix, (score + random.normal(size=2000) > 0).astype(np.float32)
+
+
+def write_libsvm(path, matrix, labels):
+    with open(path, "w", encoding="ascii") as file:
+        for row, label in zip(matrix, labels):
+            words = [f"{label:.0f}"] + [f"{j}:{row[j]:.9g}" for j in np.flatnonzero(row)]
+            file.write(" ".join(words) + "\n")
+    return str(path)
+
+
+def run(*words, cwd):
+    done = subprocess.run([COMMAND, *words], cwd=cwd, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def rows_of(directory):
+    found = {}
+    for path in glob.glob(os.path.join(directory, "save-*", "*.rows")):
+        with open(path, "rb") as file:
+            found[os.path.basename(path)] = file.read()
+    assert found
+    return found
+
+
+def test_same_as_the_command(data, tmp_path):
+    matrix, labels = data
+    path = write_libsvm(tmp_path / "a.txt", matrix, labels)
+    run("train", "--data", path, "--format", "libsvm", "--epochs", "2", *FLAGS, "--out", "out", cwd=tmp_path)
+    said = np.array(run("predict", "--from", "out", "--data", path, cwd=tmp_path).split(), np.float32)
+
+    with tug.train(path, format="libsvm", epochs=2, **FIXED) as model:
+        model.save(tmp_path / "file")
+        assert np.allclose(model.predict(path), said, rtol=1e-6, atol=0)
+        of_file = model.predict(path)
+        assert model.results["epochs"] == 2 and model.results["examples"] == 2000
+    with tug.train(matrix, labels, epochs=2, **FIXED) as model:
+        model.save(tmp_path / "matrix")
+        assert np.array_equal(model.predict(matrix), of_file)
+        assert np.array_equal(model.predict(matrix, threads=1), of_file)
+        metrics = model.evaluate(matrix, labels)
+        assert metrics["auc"] > 0.8 and metrics["examples"] == 2000
+        of_path = model.evaluate(path, format="libsvm")
+        assert {k: repr(v) for k, v in of_path.items()} == {k: repr(v) for k, v in metrics.items()}
+        raw = model.predict(matrix, raw=True)
+        assert np.allclose(1 / (1 + np.exp(-raw)), of_file, atol=1e-6)
+    assert rows_of(tmp_path / "out") == rows_of(tmp_path / "file") == rows_of(tmp_path / "matrix")
+
+
+class Csr:
+    """As scipy's csr_matrix."""
+
+    has_canonical_format = True
+
+    def __init__(self, matrix):
+        self.shape = matrix.shape
+        rows, self.indices = np.nonzero(matrix)
+        self.indices = self.indices.astype(np.int32)
+        self.data = matrix[rows, self.indices]
+        self.indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(matrix, 1))]).astype(np.int32)
+
+    def tocsr(self):
+        return self
+
+
+def test_csr(data):
+    matrix, labels = data
+    kinds = [Csr(matrix)]
+    try:
+        import scipy.sparse
+        kinds.append(scipy.sparse.coo_matrix(matrix))
+    except ImportError:
+        pass
+    dense = tug.train(matrix, labels, epochs=1, **FIXED).predict(matrix)
+    for kind in kinds:
+        with tug.train(kind, labels, epochs=1, **FIXED) as model:
+            assert np.array_equal(model.predict(kind), dense)
+
+
+def test_fields_and_passes_one_by_one(data, tmp_path):
+    matrix, labels = data
+    csr = Csr(matrix)
+    rows = tug.Rows(csr.indptr, csr.indices, csr.data, fields=csr.indices % 5)
+    with tug.Model(model="ffm", epochs=1, **FIXED) as model:
+        for _ in range(3):
+            assert model.train(rows, labels, valid=(rows, labels)) is model
+        assert model.results["epochs"] == 3 and model.results["valid.auc"] > 0.8
+        scores = model.predict(rows)
+        model.save(tmp_path / "saved")
+    with tug.train(rows, labels, valid=(rows, labels), model="ffm", epochs=3, **FIXED) as model:
+        assert np.array_equal(model.predict(rows), scores)
+    with tug.load(tmp_path / "saved") as model:
+        assert np.array_equal(model.predict(rows), scores)
+        with pytest.raises(tug.UsageError, match="without options"):
+            model.train(rows, labels)
+    with tug.load(tmp_path / "saved", model="ffm", epochs=1, **FIXED) as model:
+        assert model.train(rows, labels, valid=(rows, labels)).results["epochs"] == 4
+
+
+def test_errors(data, tmp_path):
+    matrix, labels = data
+    with pytest.raises(TypeError, match="no option 'epoch'; did you mean 'epochs'?"):
+        tug.train(matrix, labels, epoch=2)
+    with pytest.raises(tug.UsageError, match="--lr"):
+        tug.train(matrix, labels, lr="fast")
+    with pytest.raises(tug.UsageError, match="an lr model has no layers"):
+        tug.train(matrix, labels, model="lr", hidden=[8, 8])
+    with pytest.raises(tug.UsageError, match="label: has the shape"):
+        tug.train(matrix, labels[:-1])
+    with pytest.raises(tug.UsageError, match="labels are missing"):
+        tug.train(matrix)
+    with pytest.raises(tug.UsageError, match="not finite"):
+        tug.train(np.where(matrix == 0, np.nan, 0), labels)
+    with pytest.raises(TypeError, match="data: "):
+        tug.train(3, labels)
+    with pytest.raises(tug.DataError, match="none.txt"):
+        tug.train(tmp_path / "none.txt", format="libsvm")
+    with pytest.raises(tug.UsageError, match="a role in a cluster"):
+        os.environ.update(TRAINING_ROLE="TRAINER", PADDLE_PSERVERS_IP_PORT_LIST="127.0.0.1:9", PADDLE_TRAINERS_NUM="1",
+                          PADDLE_TRAINER_ID="0")
+        try:
+            tug.train(matrix, labels, alone=True, epochs=1).close()
+            tug.train(matrix, labels)
+        finally:
+            del os.environ["TRAINING_ROLE"]
+    model = tug.train(matrix, labels, epochs=1)
+    with pytest.raises(TypeError, match="did you mean 'threads'"):
+        model.predict(matrix, thread=1)
+    with pytest.raises(tug.UsageError, match="--out is of the command"):
+        model.predict(matrix, out="x")
+    model.close()
+    with pytest.raises(tug.ClosedError):
+        model.predict(matrix)
+
+
+def test_progress(data, capfd):
+    matrix, labels = data
+    heard = []
+    with tug.train(matrix, labels, epochs=3, progress=heard.append) as model:
+        assert model.labels == [""]
+    assert sum(p.done for p in heard) == 3 or heard[-1].done
+    assert heard[-1].pass_ == 3 and heard[-1].auc > 0.6
+    assert str(heard[-1]).startswith("pass 3/3  loss 0.")
+
+    def fails(progress):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        tug.train(matrix, labels, epochs=3, progress=fails)
+    assert capfd.readouterr().err == ""
+
+
+def test_interrupt(data, tmp_path, monkeypatch):
+    matrix, labels = data
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    model = tug.train(matrix, labels, epochs=1, **FIXED)
+    before = model.predict(matrix)
+    model.save(tmp_path / "saved")
+    model.close()
+    model = tug.load(tmp_path / "saved", epochs=10 ** 6, **FIXED)
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        model.train(matrix, labels)
+    timer.join()
+    assert np.array_equal(model.predict(matrix), before)
+    model.close()
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        tug.train(matrix, labels, epochs=10 ** 6, out=tmp_path / "out", **FIXED)
+    timer.join()
+    assert os.listdir(temporary) == []
+    with tug.load(tmp_path / "out") as model:  # what was done is saved
+        assert model.predict(matrix).shape == (2000,)
+
+
+def test_threads_share_a_model(data):
+    matrix, labels = data
+    with tug.train(matrix, labels, epochs=1) as model:
+        wanted = model.predict(matrix)
+        same = []
+        threads = [threading.Thread(target=lambda: same.append(np.array_equal(model.predict(matrix), wanted)))
+                   for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert same == [True] * 4
+
+
+def test_terminal(data, tmp_path):
+    """In a terminal a line is drawn; a pipe gets nothing."""
+    import pty
+    path = write_libsvm(tmp_path / "a.txt", *data)
+    program = f"import tug; tug.train({path!r}, format='libsvm', epochs=2).close()"
+    master, slave = pty.openpty()
+    done = subprocess.run([sys.executable, "-c", program], stderr=slave, stdout=subprocess.PIPE, timeout=60)
+    os.close(slave)
+    said = os.read(master, 1 << 16).decode()
+    os.close(master)
+    assert done.returncode == 0 and done.stdout == b""
+    assert "pass 2/2  loss 0." in said

@@ -1,0 +1,221 @@
+"""Tables against a dict of rows: random pushes, pulls, assigns in numpy; and the other calls once.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import numpy as np
+import pytest
+
+import tug
+
+DIM = 3
+
+
+class Naive:
+    """A table of rule sum, one key at a time."""
+
+    def __init__(self):
+        self.rows = {}
+
+    def push(self, keys, values):
+        for key, value in zip(keys.reshape(-1), values.reshape(-1, DIM)):
+            self.rows[int(key)] = self.rows.get(int(key), np.zeros(DIM, np.float32)) + value
+
+    def assign(self, keys, values):
+        for key, value in zip(keys.reshape(-1), values.reshape(-1, DIM)):
+            self.rows[int(key)] = value.copy()
+
+    def pull(self, keys):
+        rows = [self.rows.get(int(k), np.zeros(DIM, np.float32)) for k in keys.reshape(-1)]
+        return np.array(rows, np.float32).reshape(keys.shape + (DIM,))
+
+
+def some_keys(rng, distinct):
+    n = int(rng.integers(0, 40))
+    space = np.array([0, 2 ** 64 - 1, *range(1, 60), *(2 ** 63 + i for i in range(20))], np.uint64)
+    keys = rng.choice(space, n, replace=not distinct)
+    return keys.reshape(2, -1) if n % 2 == 0 and rng.integers(2) else keys
+
+
+def some_values(rng, keys):
+    # Small integers: sums of floats are exact in any order.
+    values = rng.integers(-8, 8, keys.shape + (DIM,))
+    return values.astype(rng.choice([np.float32, np.float64, np.int64, np.float16]))
+
+
+def one_step(rng, table, naive):
+    what = rng.choice(["push", "push_async", "pull", "pull_async", "push_pull", "assign", "out"])
+    keys = some_keys(rng, what == "assign")
+    values = some_values(rng, keys)
+    if what == "assign":
+        table.assign(keys, values)
+        naive.assign(keys, values.astype(np.float32))
+    elif what.startswith("push"):
+        naive.push(keys, values)
+        if what == "push":
+            table.push(keys, values)
+        elif what == "push_async":
+            return table.push_async(keys, values)
+        else:
+            np.testing.assert_array_equal(table.push_pull(keys, values), naive.pull(keys))
+    elif what == "out":
+        out = np.full(keys.shape + (DIM,), np.nan, np.float32)
+        assert table.pull(keys, out=out) is out
+        np.testing.assert_array_equal(out, naive.pull(keys))
+    else:
+        rows = table.pull(keys) if what == "pull" else table.pull_async(keys).wait()
+        np.testing.assert_array_equal(rows, naive.pull(keys))
+        assert rows.dtype == np.float32
+    return None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_operations(client, seed):
+    rng = np.random.default_rng(seed)
+    table, naive, open_requests = client.table("w", dim=DIM, rule="sum"), Naive(), []
+    for _ in range(300):
+        request = one_step(rng, table, naive)
+        if request is not None:
+            open_requests.append(request)
+        if len(open_requests) > 5:
+            assert open_requests.pop(int(rng.integers(5))).wait() is None
+    for request in open_requests:
+        request.wait()
+    keys = np.array(sorted(naive.rows), np.uint64)
+    np.testing.assert_array_equal(table.pull(keys), naive.pull(keys))
+    assert table.stat().rows == len(keys)
+    assert not client.flights
+
+
+def test_rule_and_settings(client):
+    table = client.table("w", dim=2, rule="sgd:lr=0.5", init=(1.0, 1.0))
+    table.push([4], [[1, 2]])
+    np.testing.assert_array_equal(table.pull([4, 5]), [[0.5, 0], [1, 1]])
+    with pytest.raises(tug.UsageError, match="dimm"):
+        client.table("v", dimm=2)
+    with pytest.raises(tug.UsageError, match="must not have ';'"):
+        client.table("v", rule="sgd; dim = 3")
+    with pytest.raises(tug.UsageError, match="dim"):
+        client.table("w", number=table.number, dim=3, rule="sgd:lr=0.5")
+
+
+def test_numbers_and_names(client):
+    a, b = client.table("a", dim=1), client.table("b", dim=1)
+    assert (a.number, b.number) == (0, 1)
+    assert client.find("b").number == 1
+    b.push([1], [[1]])
+    for settings in ({"dim": 1}, {"dim": 2}):  # not another one, which would be empty
+        with pytest.raises(tug.UsageError, match="a table 'b' already"):
+            client.table("b", **settings)
+    assert client.table("b", number=1, dim=1).stat().rows == 1
+    with pytest.raises(tug.UsageError, match="nosuch"):
+        client.find("nosuch")
+    a.drop()
+    with pytest.raises(tug.UsageError, match="table 0"):
+        a.pull([1])
+    assert client.table("a", dim=1).number == 0
+
+
+def test_ranges(client):
+    table = client.table("w", dim=2, rule="sum", placement="range")
+    table.push_range(10, np.arange(6).reshape(3, 2))
+    np.testing.assert_array_equal(table.pull_range(9, 5), [[0, 0], [0, 1], [2, 3], [4, 5], [0, 0]])
+    with pytest.raises(tug.UsageError, match="beyond the last key"):
+        table.pull_range(2 ** 64 - 2, 4)
+    assert table.pull_range(0, 0).shape == (0, 2)
+
+
+def test_life(client):
+    table = client.table("users", dim=2, accessor="ctr", rule="sgd:lr=1", embedx_rule="sgd:lr=1")
+    assert (table.pull_width, table.push_width, table.assign_width) == (5, 6, 3)
+    pushed = np.array([[0.5, 0, 0, 1, 1, 0], [0.5, 0, 0, 1, 0, 0]], np.float32)
+    table.push([1, 2], pushed)
+    np.testing.assert_array_equal(table.pull([1, 2])[:, :3], [[1, 1, -0.5], [1, 0, -0.5]])
+    assert table.shrink(0.5) == 1  # who was not clicked has the score 0.1
+    table.day()
+    assert table.stat().day == 1
+    client.again(True)
+    table.push([1], pushed[:1])
+    assert table.pull([1])[0, 0] == pytest.approx(0.98)  # counted once, and decayed
+    client.again(False)
+    table.clear()
+    assert table.stat().rows == 0
+    assert client.step(3) == 3 and client.step() == 4
+
+
+def test_saves(client, tmp_path):
+    table = client.table("w", dim=2, rule="sum")
+    table.push([1, 2, 3], [[1, 2], [3, 4], [5, 6]])
+    path = client.save(tmp_path / "saves", tables=[table], zstd=3, about='{"run": 7}')
+    assert path.endswith("save-000001")
+    table.push([1], [[9, 9]])
+    assert table.load(tmp_path / "saves") == 3
+    np.testing.assert_array_equal(table.pull([1]), [[1, 2]])
+    table.dump(tmp_path / "rows.txt")
+    assert len((tmp_path / "rows.txt").read_text().splitlines()) >= 3
+    with pytest.raises(tug.DataError):
+        table.load(tmp_path / "nosuch")
+    with pytest.raises(tug.UsageError, match="mode: 'full'"):
+        client.save(tmp_path, mode="full")
+    with pytest.raises(tug.UsageError, match="tables: is empty"):
+        client.save(tmp_path, tables=[])
+
+
+def test_dense(client):
+    table = client.table("dense", dim=16, rule="sgd:lr=1")
+    dense = table.dense({"w": ((3, 7), "constant:2"), "b": 5})
+    values = dense.pull()
+    assert values["w"].shape == (3, 7) and np.all(values["w"] == 2) and np.all(values["b"] == 0)
+    dense.push({"b": np.arange(5), "w": np.ones((3, 7))})
+    flat = np.empty(26, np.float32)
+    values = dense.pull(out=flat)
+    assert np.all(flat[:21] == 1) and np.shares_memory(values["b"], flat)
+    np.testing.assert_array_equal(values["b"], -np.arange(5))
+    dense.assign({"w": np.zeros((3, 7)), "b": np.full(5, 3)})
+    np.testing.assert_array_equal(dense.pull_range("b", 1, 2), [3, 3])
+    with pytest.raises(tug.UsageError, match="without b; there is no variable c"):
+        dense.push({"w": np.zeros((3, 7)), "c": 1})
+    with pytest.raises(tug.UsageError, match=r"gradients\['w'\]: has the shape"):
+        dense.push({"w": np.zeros(21), "b": np.zeros(5)})
+    with pytest.raises(tug.UsageError, match="floats 4 to 6"):
+        dense.pull_range("b", 4, 2)
+
+
+def test_counters_and_auc(client):
+    counts = client.table("n", accessor="counter", dim=2)
+    counts.push([5], [[2 ** 24, 1]])
+    counts.push([5], [[1, 1]])
+    np.testing.assert_array_equal(tug.count(counts.pull([5])), [[2 ** 24 + 1, 2]])
+    auc = client.table("auc", accessor="counter", dim=2)
+    auc.auc_add([0.9, 0.2, 0.8, 0.1], [1, 0, 0, 0])
+    assert auc.auc() == (1.0, 4)
+
+
+def test_communicator(client):
+    table = client.table("w", dim=2, rule="sum")
+    with client.communicator([table], queue=4) as communicator:
+        for _ in range(50):
+            communicator.send(table, [1, 2], [[1, 2], [3, 4]])
+        communicator.flush()
+        np.testing.assert_array_equal(table.pull([1, 2]), [[50, 100], [150, 200]])
+        assert communicator.stat(table).taken == 50
+    with pytest.raises(tug.ClosedError):
+        communicator.send(table, [1], [[1, 2]])
+    late = client.communicator([table], queue=1)
+    late.send(table, [1], [[1, 1]])
+    with pytest.raises(tug.SystemFailure, match="was not started"):
+        late.send(table, [1], [[1, 1]], timeout=0.05)
+    late.start()
+    late.close()
+    np.testing.assert_array_equal(table.pull([1]), [[51, 101]])
+    with pytest.raises(tug.UsageError, match="grad_reduce"):
+        client.communicator([table], grad_reduce="max")
+
+
+def test_profile_and_barrier(client, tmp_path):
+    client.profile_start()
+    client.table("w", dim=2).pull([1])
+    client.barrier()
+    client.profile_stop(tmp_path / "trace.json")
+    assert (tmp_path / "trace.json").stat().st_size > 0
+    assert (client.rank, client.workers, client.servers) == (0, 1, 1)

@@ -1,0 +1,35 @@
+"""tug: a parameter server, from Python.
+
+    import numpy as np, tug
+
+    with tug.local() as client:                       # a cluster inside this process
+        table = client.table("w", dim=16, rule="adagrad:lr=0.1")
+        keys = np.array([3, 7, 7], np.uint64)
+        rows = table.pull(keys)                       # float32, keys.shape + (16,)
+        table.push(keys, np.ones_like(rows))          # gradients; those of a key are added up
+
+tug.connect() joins a cluster that others have started, tug.launch() starts one on this machine.
+docs/python.md has it all. Errors are tug.Error; Ctrl-C ends every wait.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from tug._build import VERSION as __version__
+from tug._client import Client, connect, local
+from tug._communicator import Communicator, CommunicatorStats
+from tug._dense import Dense
+from tug._errors import (ArgumentTypeError, ClosedError, DataError, Error, ForkedError, InternalError, Interrupted,
+                         LaunchError, OutOfMemory, SystemFailure, Timeout, UsageError)
+from tug._examples import Rows
+from tug._launch import Cluster, Process, launch
+from tug._model import Model, Progress, load, train
+from tug._request import Request
+from tug._roles import role, serve
+from tug._table import Table, TableStats, count
+
+__all__ = [
+    "ArgumentTypeError", "Client", "ClosedError", "Cluster", "Communicator", "CommunicatorStats", "DataError",
+    "Dense", "Error", "ForkedError", "InternalError", "Interrupted", "LaunchError", "Model", "OutOfMemory",
+    "Process", "Progress", "Request", "Rows", "SystemFailure", "Table", "TableStats", "Timeout", "UsageError",
+    "__version__", "connect", "count", "launch", "load", "local", "role", "serve", "train",
+]

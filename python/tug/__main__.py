@@ -1,0 +1,88 @@
+"""python -m tug: what the package is, roles of a cluster, and clusters on this machine.
+
+    python -m tug info                                        versions, library, what the system must have
+    python -m tug launch --servers 2 --workers 2 -- COMMAND   a cluster, and COMMAND in each worker
+    python -m tug scheduler | server                          one role, as the environment says (DMLC_*)
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import argparse
+import os
+import platform
+import signal
+import sys
+import threading
+from typing import List
+
+import tug
+from tug import _build, _library
+
+
+def _info() -> None:
+    import cffi
+    import numpy
+    print(f"tug {tug.__version__}")
+    print(f"library          {_library.PATH}")
+    print(f"python           {platform.python_version()}, numpy {numpy.__version__}, cffi {cffi.__version__}")
+    print("system libraries that the library needs, which are not in the package:")
+    for name in _build.NEEDED:
+        print(f"  {name}")
+
+
+def _end_with_launcher() -> None:
+    while os.read(0, 4096):
+        pass
+    os._exit(1)
+
+
+def _role(name: str, with_launcher: bool) -> None:
+    if with_launcher:
+        threading.Thread(target=_end_with_launcher, daemon=True).start()
+    tug.serve(name)
+
+
+def _launch(options: argparse.Namespace) -> None:
+    command: List[str] = options.command
+    if command[:1] == ["--"]:
+        command = command[1:]
+    if not command:
+        sys.exit("python -m tug launch: give the workers' command behind --")
+    with tug.launch(command, servers=options.servers, workers=options.workers, dead_seconds=options.dead_seconds,
+                    echo=True) as cluster:
+        cluster.wait()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tug", description=(__doc__ or "").split("SPDX", maxsplit=1)[0],
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    verbs.add_parser("info", help="versions, library, what the system must have")
+    for name in ("scheduler", "server"):
+        one = verbs.add_parser(name, help=f"run a {name} as the environment says")
+        one.add_argument("--with-launcher", action="store_true", help="end when standard input does")
+    one = verbs.add_parser("launch", help="a scheduler, servers and workers on this machine")
+    one.add_argument("--servers", type=int, default=1)
+    one.add_argument("--workers", type=int, default=1)
+    one.add_argument("--dead-seconds", type=float, default=5.0, help="without a sign of life a process is dead")
+    one.add_argument("command", nargs=argparse.REMAINDER, help="-- and the workers' command")
+    return parser
+
+
+def main() -> None:
+    options = _parser().parse_args()
+    try:
+        if options.verb == "info":
+            _info()
+        elif options.verb == "launch":
+            _launch(options)
+        else:
+            _role(options.verb, options.with_launcher)
+    except tug.Error as error:
+        sys.exit(f"tug: {error}")
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
+
+
+if __name__ == "__main__":
+    main()

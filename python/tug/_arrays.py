@@ -1,0 +1,111 @@
+"""Arrays of callers as the library wants them: contiguous keys of 64 bits and rows of floats of 32.
+
+What already is so is used where it lies. Anything else of numbers is converted once; what would
+lose something without a word (negative keys, floats as keys, complex values) is refused, and the
+sentence names the argument.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from typing import Any, Optional, Tuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tug._abi import ffi
+from tug._errors import ArgumentTypeError, UsageError
+
+Keys = npt.NDArray[np.uint64]
+Floats = npt.NDArray[np.float32]
+Shape = Tuple[int, ...]
+
+_KEY = np.dtype(np.uint64)
+_FLOAT = np.dtype(np.float32)
+
+
+def _array(given: Any, name: str) -> npt.NDArray[Any]:
+    if isinstance(given, np.ndarray):
+        return given
+    try:
+        return np.asarray(given)
+    except (ValueError, TypeError, RuntimeError, OverflowError) as error:
+        raise ArgumentTypeError(f"{name}: cannot be made an array: {error}") from error
+
+
+def keys_of(given: Any, name: str = "keys") -> Keys:
+    """Keys of any shape as contiguous uint64 of that shape."""
+    array = _array(given, name)
+    if array.dtype != _KEY:
+        if array.size == 0 and not isinstance(given, np.ndarray):
+            return np.zeros(array.shape, _KEY)  # of an empty list numpy makes floats
+        if array.dtype.kind not in "iu":
+            raise ArgumentTypeError(f"{name}: keys are integers from 0 to 2^64 - 1, not {array.dtype}")
+        if array.dtype.kind == "i" and array.size > 0 and int(array.min()) < 0:
+            at = int(np.argmax(array.reshape(-1) < 0))
+            raise UsageError(f"{name}: a key cannot be negative, but number {at} is {array.reshape(-1)[at]}; "
+                             "if these are 64 bits of a hash, give keys.view(numpy.uint64)")
+    return np.require(array, _KEY, ["C", "A"])
+
+
+def floats_of(given: Any, shape: Shape, name: str) -> Floats:
+    """Values of this shape as contiguous float32. Where rows have one float, its axis may be missing."""
+    array = _array(given, name)
+    if array.dtype.kind not in "fiu":
+        if array.size > 0 or isinstance(given, np.ndarray):
+            raise ArgumentTypeError(f"{name}: values are real numbers, not {array.dtype}")
+        array = array.astype(_FLOAT)
+    if array.shape != shape and not (shape[-1:] == (1,) and array.shape == shape[:-1]):
+        raise UsageError(f"{name}: has the shape {array.shape}, and must have {shape}")
+    with np.errstate(over="ignore"):  # infinities are refused by the library, with the place
+        return np.require(array, _FLOAT, ["C", "A"])
+
+
+def out_of(given: Optional[Any], shape: Shape, name: str = "out") -> Floats:
+    """Where rows go: what is given, if they can be written right into it, or a new array."""
+    if given is None:
+        return np.empty(shape, _FLOAT)
+    if not isinstance(given, np.ndarray):
+        raise ArgumentTypeError(f"{name}: must be a numpy array of float32, not {type(given).__name__}")
+    if given.dtype != _FLOAT:
+        raise ArgumentTypeError(f"{name}: must be an array of float32, not of {given.dtype}")
+    if given.shape != shape and not (shape[-1:] == (1,) and given.shape == shape[:-1]):
+        raise UsageError(f"{name}: has the shape {given.shape}, and must have {shape}")
+    if not (given.flags.c_contiguous and given.flags.aligned):
+        raise UsageError(f"{name}: must be contiguous and aligned, because rows are written right into it")
+    if not given.flags.writeable:
+        raise UsageError(f"{name}: is read-only")
+    return given
+
+
+def of_keys(array: Keys) -> Any:
+    """The C array, which keeps the numpy one alive."""
+    return ffi.from_buffer("uint64_t[]", array)
+
+
+def of_floats(array: Floats, written: bool = False) -> Any:
+    """The C array, which keeps the numpy one alive."""
+    return ffi.from_buffer("float[]", array, require_writable=written)
+
+
+def whole(given: Any, name: str, low: int, high: int) -> int:
+    """An integer argument from low to high."""
+    if isinstance(given, (bool, np.bool_)) or not isinstance(given, (int, np.integer)):
+        raise ArgumentTypeError(f"{name}: must be an integer, not {type(given).__name__}")
+    if not low <= int(given) <= high:
+        raise UsageError(f"{name}: {given} is not from {low} to {high}")
+    return int(given)
+
+
+def word(given: Any, name: str) -> bytes:
+    """A text argument for the library."""
+    if isinstance(given, bytes):
+        raw = given
+    elif isinstance(given, str):
+        raw = given.encode("utf-8")
+    elif hasattr(given, "__fspath__"):
+        return word(given.__fspath__(), name)
+    else:
+        raise ArgumentTypeError(f"{name}: must be a text, not {type(given).__name__}")
+    if b"\0" in raw:
+        raise UsageError(f"{name}: must not have a character 0")
+    return raw

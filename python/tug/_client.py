@@ -1,0 +1,358 @@
+"""Clients: a process's part in a cluster, or a cluster of its own inside the process.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import atexit
+import collections
+import os
+import threading
+import time
+import warnings
+import weakref
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Deque, Dict, List, Optional, Sequence, Set, Type, Union
+
+from tug import _table
+from tug._abi import ffi
+from tug._arrays import whole, word
+from tug._errors import ArgumentTypeError, Error, Timeout, UsageError
+from tug._library import Handle, check, deadline_of, lib, text_of
+from tug._request import Flight, reap, wait_for, warn_of_dropped
+
+if TYPE_CHECKING:
+    from tug._communicator import Communicator
+    from tug._table import Setting, Table
+
+SAVE_MODES = {"checkpoint": "TUG_CHECKPOINT", "base": "TUG_BASE", "delta": "TUG_DELTA", "day": "TUG_DAY"}
+CLOSE_SECONDS = 30.0  # for threads that are inside to come out
+TABLES_MAX = 4096
+PATH_MAX = 4096
+
+_open: "weakref.WeakSet[Client]" = weakref.WeakSet()
+
+
+class Client(Handle):
+    """A worker of a cluster (tug.connect), or a cluster inside this process (tug.local).
+
+    Any thread may use it. Close it, or use it as a context manager: then it leaves in order, and the
+    others do not take it for dead."""
+
+    def __init__(self, **options: Any) -> None:
+        self.flights: Set[Flight] = set()  # arrays that the library uses
+        self.dropped: Deque[Flight] = collections.deque()
+        self.failed: List[Error] = []
+        self._tables: Dict[int, str] = {}  # names by number
+        self._communicators: List[Communicator] = []
+        self._lock = threading.Lock()
+        super().__init__("client", None)
+        self.closing = True  # until it is open
+        self._c = _open_client(options)
+        self.wait_seconds: float = options["wait_seconds"] or 600.0
+        self.closing = False
+        _open.add(self)
+
+    # Its life.
+
+    def close(self) -> None:
+        """Waits for the requests in flight and leaves. What a push that nobody waited for failed with is
+        raised, after the client is closed. A second call does nothing."""
+        if self.closed:
+            return
+        for communicator in list(self._communicators):
+            try:
+                communicator.close()
+            except Error as error:
+                self.failed.append(error)
+        if self.dropped:
+            reap(self, len(self.dropped))
+        if not self.begin_closing(CLOSE_SECONDS):
+            return
+        _open.discard(self)
+        try:
+            check(lib.tug_client_close(self._c))
+        finally:
+            self._c = None
+            self.flights.clear()
+            self.dropped.clear()
+        if self.failed:
+            raise self.failed[0]
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        if error is None:
+            self.close()
+            return
+        try:
+            self.close()
+        except Error:
+            pass  # the first error is the one that counts
+
+    def __del__(self) -> None:
+        if getattr(self, "closing", True) or self._pid != os.getpid():
+            return
+        warnings.warn("a tug.Client was not closed", ResourceWarning, stacklevel=2)
+        try:
+            self.close()
+        except Error:
+            pass
+
+    def __repr__(self) -> str:
+        return f"<tug.Client, {'closed' if self.closed else 'open'}>"
+
+    # Who.
+
+    @property
+    def rank(self) -> int:
+        """Among the workers, from 0."""
+        return self.status_of(lib.tug_client_rank)
+
+    @property
+    def workers(self) -> int:
+        """How many worker processes the cluster was started for."""
+        return self.status_of(lib.tug_client_workers)
+
+    @property
+    def servers(self) -> int:
+        """How many server processes the cluster was started for."""
+        return self.status_of(lib.tug_client_servers)
+
+    def barrier(self) -> None:
+        """Waits until all living workers are here as often."""
+        self.run(lib.tug_barrier)
+
+    # Tables.
+
+    def table(self, name: str, *, number: Optional[int] = None, settings: str = "",
+              **more: "Setting") -> "Table":
+        """Makes a table, or finds it as another worker has made it: dim=16, rule="adagrad:lr=0.1", and so
+        on; docs/tables.md has all settings, whose '-' is '_' here. `settings` is the same as text.
+
+        Tables have numbers in the cluster: the first that this client does not use yet, unless one is
+        given. So workers that make the same tables in the same order need none. A client makes a name once:
+        a second table of it would be another one, and empty."""
+        word(name, "name")
+        text = _table.settings_text(name, settings, more)
+        with self._lock:
+            if number is None:
+                number = self._unused_number(name)
+            chosen = whole(number, "number", 0, TABLES_MAX - 1)
+            self.run(lib.tug_table_make, chosen, text)
+            return self._keep(_table.Table(self, chosen, name))
+
+    def find(self, name: str) -> "Table":
+        """A table that others have made, by its name."""
+        number = ffi.new("uint32_t *")
+        with self._lock:
+            self.run(lib.tug_table_find, word(name, "name"), number)
+            return self._keep(_table.Table(self, int(number[0]), name))
+
+    def _unused_number(self, name: str) -> int:
+        for number, made in self._tables.items():
+            if made == name:
+                raise UsageError(f"this client has a table '{name}' already: go on with that one, or with "
+                                 f"client.find('{name}'), or drop() it before another is made")
+        for number in range(TABLES_MAX):
+            if number not in self._tables:
+                return number
+        raise UsageError(f"this client has {TABLES_MAX} tables, as many as a cluster can have")
+
+    def _keep(self, table: "Table") -> "Table":
+        self._tables[table.number] = table.name
+        return table
+
+    def forget(self, number: int) -> None:
+        """A table was dropped: its number is free again."""
+        with self._lock:
+            self._tables.pop(number, None)
+
+    # Requests.
+
+    def fly(self, function: Any, table: int, arrays: Sequence[Any], n: int, pulls: bool) -> Flight:
+        """Sends a request whose arrays, keys first, the library holds until it has ended."""
+        if self.dropped:
+            reap(self, 8)
+        flight = Flight(tuple(arrays), pulls)
+        self.flights.add(flight)
+        try:
+            self.run(function, table, arrays[0], n, *arrays[1:], ffi.NULL, ffi.NULL, flight.ts)
+        except BaseException:
+            self.land(flight)
+            raise
+        return flight
+
+    def finish(self, flight: Flight) -> None:
+        """Waits for a request that nobody else knows; whatever happens, its arrays are free afterwards."""
+        try:
+            self.run(lib.tug_wait, flight.ts[0], 0.0)
+        except BaseException:
+            self.land(flight)
+            raise
+        self.flights.discard(flight)
+
+    def land(self, flight: Flight) -> None:
+        """Gives a request up, wherever it is. A client that is being closed waits for it, and lets go."""
+        if flight.ts[0] != 0 and not self.closed:
+            self.run(lib.tug_cancel, flight.ts[0])
+        if flight.ts[0] == 0 or not self.closed:
+            self.flights.discard(flight)
+
+    def flush(self, timeout: Optional[float] = None) -> None:
+        """Waits for the requests that were dropped without wait(), and raises what the first of them that
+        failed failed with."""
+        end = deadline_of(self.wait_seconds if timeout is None else timeout)
+        reap(self, len(self.dropped))
+        while self.dropped:
+            flight = self.dropped.popleft()
+            try:
+                wait_for(self, flight, max(end - time.monotonic(), 0.001))
+            except Timeout:
+                self.dropped.appendleft(flight)
+                raise
+            except Error as error:
+                self.failed.append(error)
+            except BaseException:
+                self.dropped.appendleft(flight)
+                raise
+            self.flights.discard(flight)
+        if self.failed:
+            first = self.failed[0]
+            self.failed.clear()
+            raise first
+
+    # The run.
+
+    def again(self, again: bool = True) -> None:
+        """From now on pushes are of examples that were pushed before in the run: they count once."""
+        self.status_of(_again, bool(again))
+
+    def step(self, steps: int = 1) -> int:
+        """This worker has done so many more steps; those of all workers."""
+        all_steps = ffi.new("uint64_t *")
+        self.run(lib.tug_step, whole(steps, "steps", 0, 2 ** 48), all_steps)
+        return int(all_steps[0])
+
+    def save(self, directory: Union[str, "os.PathLike[str]"], *, mode: str = "checkpoint",
+             tables: Optional[Sequence[Union["Table", int]]] = None, zstd: int = 0, keep: int = 0,
+             about: Optional[str] = None, mark: int = 0) -> str:
+        """The servers write their rows below `directory`; where the save is. One worker calls it.
+
+        mode: checkpoint (all rows), base (those worth publishing), delta (of these what has changed), day
+        (a checkpoint; then the day ends). tables: None means all. mark: see save_mark."""
+        if mode not in SAVE_MODES:
+            raise UsageError(f"mode: '{mode}' is none of {', '.join(SAVE_MODES)}")
+        numbers = [t if isinstance(t, int) else t.number for t in tables or ()]
+        if tables is not None and not numbers:
+            raise UsageError("tables: is empty; None means all tables")
+        path = ffi.new("char[]", PATH_MAX)
+        kept = [ffi.new("char[]", word(directory, "directory")), ffi.new("uint32_t[]", numbers),
+                ffi.NULL if about is None else ffi.new("char[]", word(about, "about"))]
+        o = ffi.new("struct tug_save_options *", {
+            "dir": kept[0], "mode": getattr(lib, SAVE_MODES[mode]), "tables": kept[1],
+            "n_tables": len(numbers), "zstd": whole(zstd, "zstd", 0, 22), "keep": whole(keep, "keep", 0, 2 ** 32 - 1),
+            "about": kept[2], "mark": whole(mark, "mark", 0, 2 ** 63 - 1)})
+        self.run(lib.tug_save, o, path)
+        return text_of(path)
+
+    def save_mark(self, mark: int) -> None:
+        """What this worker pushed so far belongs into the save of this mark, what comes now does not."""
+        self.run(lib.tug_save_mark, whole(mark, "mark", 1, 2 ** 63 - 1))
+
+    def communicator(self, tables: Sequence["Table"], *, queue: int = 0, merge: int = 0,
+                     grad_reduce: str = "sum") -> "Communicator":
+        """A thread that merges and sends pushes to these tables (tug.Communicator)."""
+        from tug._communicator import Communicator
+        made = Communicator(self, tables, queue=queue, merge=merge, grad_reduce=grad_reduce)
+        self._communicators.append(made)
+        return made
+
+    def forget_communicator(self, communicator: "Communicator") -> None:
+        """It was closed."""
+        if communicator in self._communicators:
+            self._communicators.remove(communicator)
+
+    def profile_start(self) -> None:
+        """Begins to take the times of requests on all servers."""
+        self.run(lib.tug_profile_start)
+
+    def profile_stop(self, file: Union[str, "os.PathLike[str]"]) -> None:
+        """Writes them as a trace that Chrome and Perfetto open."""
+        self.run(lib.tug_profile_stop, word(file, "file"))
+
+    def stop(self, why: str = "ended by a program") -> None:
+        """Ends the whole cluster in order."""
+        self.run(lib.tug_stop, word(why, "why"))
+
+
+def _again(c: Any, again: bool) -> int:
+    lib.tug_again(c, again)
+    return 0
+
+
+_TEXTS = ("scheduler", "cluster", "ca", "cert", "key")
+
+
+def _open_client(options: Dict[str, Any]) -> Any:
+    o = ffi.new("struct tug_client_options *")
+    kept = []
+    for name, value in options.items():
+        if name in _TEXTS:
+            if value is not None:
+                kept.append(ffi.new("char[]", word(value, name)))
+                setattr(o, name, kept[-1])
+        elif name in ("wait_seconds", "spin_us"):
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise ArgumentTypeError(f"{name}: must be a number, not {type(value).__name__}")
+            if not 0 <= value <= 1e6:
+                raise UsageError(f"{name}: {value} is not from 0 to a million")
+            setattr(o, name, float(value))
+        elif name == "local_loops":
+            o.local_loops = value
+        else:
+            setattr(o, name, bool(value))
+    ret = ffi.new("struct tug_client **")
+    try:
+        check(lib.tug_client_open(ret, o))
+    except BaseException:
+        if ret[0] != ffi.NULL:  # Ctrl-C came when it was open
+            lib.tug_client_close(ret[0])
+        raise
+    return ret[0]
+
+
+def connect(scheduler: Optional[str] = None, *, cluster: Optional[str] = None, ca: Optional[str] = None,
+            cert: Optional[str] = None, key: Optional[str] = None, insecure: bool = False,
+            guest: bool = False, wait_seconds: float = 0, spin_us: float = 0, bf16: bool = False,
+            pack_keys: bool = False, cache_keys: bool = False) -> Client:
+    """Joins a cluster as a worker and waits until all servers and workers are there.
+
+    What is not given comes from the environment, as tug launch, ps-lite's and Paddle's launchers set it:
+    TUG_SCHEDULER, TUG_CLUSTER, DMLC_*, PADDLE_*; TUG_CA, TUG_CERT, TUG_KEY, TUG_INSECURE,
+    TUG_WAIT_SECONDS, TUG_SPIN_US.
+
+    guest: not one of the workers that the cluster was started for; nobody waits for it.
+    wait_seconds: the longest wait for anything; 0: 600.
+    bf16: values travel as bf16. pack_keys: pays for ids of a small range. cache_keys: a list of keys
+    that comes again is sent once."""
+    return Client(scheduler=scheduler, cluster=cluster, ca=ca, cert=cert, key=key, insecure=insecure,
+                  guest=guest, wait_seconds=wait_seconds, spin_us=spin_us, bf16=bf16, pack_keys=pack_keys,
+                  cache_keys=cache_keys)
+
+
+def local(loops: int = 1, *, wait_seconds: float = 0, spin_us: float = 0) -> Client:
+    """A cluster inside this process: nothing has to be started, and it ends with the client.
+    loops: server threads, each with its own part of the tables."""
+    return Client(local_loops=whole(loops, "loops", 1, 256), wait_seconds=wait_seconds, spin_us=spin_us)
+
+
+@atexit.register
+def _close_all() -> None:
+    """Who forgot to close leaves in order all the same, so that others need not take it for dead."""
+    for client in list(_open):
+        try:
+            client.close()
+        except Error as error:
+            warn_of_dropped(error)

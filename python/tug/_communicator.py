@@ -1,0 +1,104 @@
+"""Communicators: a thread of the library merges and sends a program's pushes behind its back.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from types import TracebackType
+from typing import TYPE_CHECKING, NamedTuple, Optional, Sequence, Type
+
+from tug._abi import ffi
+from tug._arrays import floats_of, keys_of, of_floats, of_keys, whole
+from tug._errors import Error, UsageError
+from tug._library import Handle, lib
+
+if TYPE_CHECKING:
+    from tug._client import Client
+    from tug._table import ArrayLike, Table
+
+CLOSE_SECONDS = 30.0  # for threads that are inside to come out
+REDUCE = {"sum": "TUG_GRAD_SUM", "mean": "TUG_GRAD_MEAN"}
+
+
+class CommunicatorStats(NamedTuple):
+    """What has happened to a table's pushes (struct tug_communicator_stats)."""
+
+    taken: int
+    sent: int
+    failed: int
+    queued: int
+    waits: int
+    waited: float
+
+
+class Communicator(Handle):
+    """Made by Client.communicator. As a context manager it is started, and at the end stopped and closed.
+
+    queue: pushes that wait to be sent, of each table; 0: 16. merge: pushes that are put into one; 0: as
+    many as the queue holds. grad_reduce: sum or mean of those. What a push failed with is raised by the
+    next send, flush or stop."""
+
+    def __init__(self, client: "Client", tables: Sequence["Table"], *, queue: int, merge: int,
+                 grad_reduce: str) -> None:
+        if grad_reduce not in REDUCE:
+            raise UsageError(f"grad_reduce: '{grad_reduce}' is none of {', '.join(REDUCE)}")
+        if not tables:
+            raise UsageError("tables: is empty; give at least one")
+        self.client = client
+        c = ffi.new("struct tug_communicator_table[]", len(tables))
+        for i, table in enumerate(tables):
+            c[i].table = table.number
+            c[i].queue = whole(queue, "queue", 0, 2 ** 32 - 1)
+            c[i].merge = whole(merge, "merge", 0, 2 ** 32 - 1)
+            c[i].grad_reduce = getattr(lib, REDUCE[grad_reduce])
+        ret = ffi.new("struct tug_communicator **")
+        client.run(lambda one: lib.tug_communicator_open(ret, one, c, len(tables)))
+        super().__init__("communicator", ret[0])
+
+    def start(self) -> None:
+        """Starts the thread that sends."""
+        self.run(lib.tug_communicator_start)
+
+    def send(self, table: "Table", keys: "ArrayLike", values: "ArrayLike", timeout: float = 0) -> None:
+        """Hands a push over; the arrays are copied. While the queue is full it waits, `timeout` seconds at
+        most (0: the client's wait_seconds)."""
+        k = keys_of(keys)
+        v = floats_of(values, k.shape + (table.push_width,), "values")
+        self.run(lib.tug_communicator_send, table.number, of_keys(k), k.size, of_floats(v), float(timeout))
+
+    def flush(self, timeout: float = 0) -> None:
+        """Waits until all that was handed over is applied on the servers."""
+        self.run(lib.tug_communicator_flush, float(timeout))
+
+    def stop(self, timeout: float = 0) -> None:
+        """Flushes, and ends the thread; start() begins again."""
+        self.run(lib.tug_communicator_stop, float(timeout))
+
+    def stat(self, table: "Table") -> CommunicatorStats:
+        """What has happened to a table's pushes."""
+        s = ffi.new("struct tug_communicator_stats *")
+        self.run(lib.tug_communicator_stat, table.number, s)
+        return CommunicatorStats(*(getattr(s, name) for name in CommunicatorStats._fields))
+
+    def close(self) -> None:
+        """Stops, raising what pushes failed with, and frees. Closing the client does it, too."""
+        if self.closed:
+            return
+        failed: Optional[Error] = None
+        try:
+            self.stop()
+        except Error as error:
+            failed = error
+        if self.begin_closing(CLOSE_SECONDS):
+            c, self._c = self._c, None
+            lib.tug_communicator_close(c)
+            self.client.forget_communicator(self)
+        if failed is not None:
+            raise failed
+
+    def __enter__(self) -> "Communicator":
+        self.start()
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        self.close()

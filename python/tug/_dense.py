@@ -1,0 +1,113 @@
+"""Dense variables: arrays of floats in a table, spread over the servers by themselves.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import threading
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple, Union
+
+import numpy as np
+
+from tug._abi import ffi
+from tug._arrays import Floats, Shape, floats_of, of_floats, out_of, whole, word
+from tug._errors import ArgumentTypeError, UsageError
+from tug._library import lib
+
+if TYPE_CHECKING:
+    from tug._table import Table
+
+Values = Union[Mapping[str, Any], Floats]
+FLOATS_MAX = 2 ** 40
+
+
+def _variable(name: str, given: Any) -> Tuple[Shape, str]:
+    init = "constant:0"
+    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], str):
+        given, init = given
+    if isinstance(given, (int, np.integer)):
+        given = (given,)
+    if not isinstance(given, (tuple, list)):
+        raise ArgumentTypeError(f"variables: '{name}' must have a shape, or (shape, init), not "
+                                f"{type(given).__name__}")
+    return tuple(whole(n, f"variables: a dimension of '{name}'", 1, FLOATS_MAX) for n in given), init
+
+
+class Dense:
+    """Arrays in a table of accessor plain, made by Table.dense. All workers name the same variables in the
+    same order; the worker of rank 0 sets first values if the table is new, and others wait for it.
+
+    init: "constant:0.1", "uniform:-1,1", "gaussian:0,0.01", "truncated-gaussian:0,0.01",
+    "xavier:FAN_IN,FAN_OUT"; 0 if nothing is said. Threads take turns."""
+
+    def __init__(self, table: "Table", variables: Mapping[str, Any]) -> None:
+        if not variables:
+            raise UsageError("variables: is empty; give at least one")
+        self.table = table
+        self.shapes: Dict[str, Shape] = {}
+        self._at: Dict[str, Tuple[int, int]] = {}
+        self._lock = threading.Lock()
+        kept: List[Any] = []
+        c = ffi.new("struct tug_variable[]", len(variables))
+        at = 0
+        for i, (name, given) in enumerate(variables.items()):
+            shape, init = _variable(name, given)
+            n = int(np.prod(shape, dtype=np.int64)) if shape else 1
+            kept += [ffi.new("char[]", word(name, "variables")), ffi.new("char[]", word(init, f"init of '{name}'"))]
+            c[i].name, c[i].init, c[i].n = kept[-2], kept[-1], n
+            self.shapes[name] = shape
+            self._at[name] = (at, at + n)
+            at += n
+        self.size = at  # floats of all
+        ret = ffi.new("struct tug_dense **")
+        try:
+            table.client.run(lambda client: lib.tug_dense_open(ret, client, table.number, c, len(variables)))
+        finally:
+            self._c = ffi.gc(ret[0], lib.tug_dense_close) if ret[0] != ffi.NULL else None
+
+    def _run(self, function: Any, *args: Any) -> None:
+        with self._lock:
+            self.table.client.run(lambda _client: function(self._c, *args))
+
+    def views(self, flat: Floats) -> Dict[str, Floats]:
+        """The variables in an array of all floats: no copies."""
+        if flat.shape != (self.size,):
+            raise UsageError(f"flat: has the shape {flat.shape}, and must have ({self.size},)")
+        return {name: flat[a:b].reshape(self.shapes[name]) for name, (a, b) in self._at.items()}
+
+    def flat(self, values: Values, name: str = "values") -> Floats:
+        """Values of all variables, {name: array} or one flat array, as one flat array."""
+        if not isinstance(values, Mapping):
+            return floats_of(values, (self.size,), name)
+        missing = sorted(self.shapes.keys() - values.keys())
+        unknown = sorted(values.keys() - self.shapes.keys())
+        if missing or unknown:
+            raise UsageError(f"{name}: " + "; ".join(
+                ([f"without {', '.join(missing)}"] if missing else []) +
+                ([f"there is no variable {', '.join(unknown)}"] if unknown else [])))
+        flat = np.empty(self.size, np.float32)
+        for variable, (a, b) in self._at.items():
+            flat[a:b] = floats_of(values[variable], self.shapes[variable], f"{name}['{variable}']").reshape(-1)
+        return flat
+
+    def pull(self, out: Optional[Floats] = None) -> Dict[str, Floats]:
+        """All variables: views of one flat array, which is `out` if given."""
+        flat = out_of(out, (self.size,))
+        self._run(lib.tug_dense_pull, of_floats(flat, True))
+        return self.views(flat)
+
+    def push(self, gradients: Values) -> None:
+        """Gradients of all variables."""
+        self._run(lib.tug_dense_push, of_floats(self.flat(gradients, "gradients")))
+
+    def assign(self, values: Values) -> None:
+        """Sets all variables."""
+        self._run(lib.tug_dense_assign, of_floats(self.flat(values)))
+
+    def pull_range(self, variable: str, begin: int, n: int) -> Floats:
+        """Floats begin, ..., n of them, of one variable."""
+        if variable not in self.shapes:
+            raise UsageError(f"variable: there is no '{variable}'")
+        rows = np.empty(whole(n, "n", 0, FLOATS_MAX), np.float32)
+        self._run(lib.tug_dense_pull_range, list(self.shapes).index(variable),
+                  whole(begin, "begin", 0, FLOATS_MAX), n, of_floats(rows, True))
+        return rows

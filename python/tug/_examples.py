@@ -1,0 +1,128 @@
+"""Examples as callers have them: files, numpy matrices, scipy's CSR, rows of keys.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import os
+from typing import Any, List, Optional, Sequence, Tuple, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from tug._abi import ffi
+from tug._arrays import Floats, Keys, floats_of, keys_of, of_floats, of_keys, word
+from tug._errors import ArgumentTypeError, UsageError
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+class Rows:
+    """Examples in memory: row i has the features offsets[i] to offsets[i + 1], excluded.
+
+    keys: their indices, or 64-bit hashes; values: None, all are 1; fields: numbers of their columns, for
+    models with fields (format libffm); None: there are none (format libsvm)."""
+
+    def __init__(self, offsets: npt.ArrayLike, keys: npt.ArrayLike, values: Optional[npt.ArrayLike] = None,
+                 fields: Optional[npt.ArrayLike] = None) -> None:
+        self.keys: Keys = keys_of(keys)
+        self.offsets: Keys = keys_of(offsets, "offsets")
+        if self.keys.ndim != 1 or self.offsets.ndim != 1 or self.offsets.size < 2:
+            raise UsageError("Rows: keys and offsets have one dimension, and there is one offset more than rows")
+        if int(self.offsets.max()) > self.keys.size:
+            raise UsageError(f"Rows: an offset is {int(self.offsets.max())}, but there are {self.keys.size} keys")
+        self.values: Optional[Floats] = None
+        if values is not None:
+            self.values = floats_of(values, self.keys.shape, "values")
+        self.fields: Optional[npt.NDArray[np.uint32]] = None
+        if fields is not None:
+            whole = keys_of(fields, "fields")
+            if whole.shape != self.keys.shape or (whole.size > 0 and int(whole.max()) > 65535):
+                raise UsageError(f"fields: have to be {self.keys.size} numbers below 65536")
+            self.fields = whole.astype(np.uint32)
+
+    def __len__(self) -> int:
+        return int(self.offsets.size - 1)
+
+
+def _of_dense(matrix: npt.NDArray[Any]) -> Rows:
+    """Keys are the columns; zeros are left out, as a sparse matrix has it."""
+    if matrix.ndim != 2:
+        raise UsageError(f"data: a matrix has two dimensions, not {matrix.ndim}")
+    if matrix.dtype.kind not in "fiub":
+        raise ArgumentTypeError(f"data: a matrix of numbers, not of {matrix.dtype}")
+    rows, columns = np.nonzero(matrix)
+    offsets = np.zeros(matrix.shape[0] + 1, np.uint64)
+    np.cumsum(np.bincount(rows, minlength=matrix.shape[0]), out=offsets[1:])
+    values = matrix[rows, columns]
+    return Rows(offsets, columns.astype(np.uint64), values.astype(np.float32))
+
+
+def _of_csr(matrix: Any) -> Rows:
+    if not matrix.has_canonical_format:  # the same column twice in a row is one value
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    return Rows(matrix.indptr, matrix.indices, matrix.data)
+
+
+def _rows_of(data: Any) -> Rows:
+    if isinstance(data, Rows):
+        return data
+    if isinstance(data, np.ndarray):
+        return _of_dense(data)
+    if hasattr(data, "tocsr"):  # scipy.sparse, of any format
+        return _of_csr(data.tocsr())
+    raise ArgumentTypeError("data: paths, a numpy matrix, a sparse matrix of scipy or tug.Rows, not "
+                            f"{type(data).__name__}")
+
+
+def paths_of(data: Any) -> Optional[List[bytes]]:
+    """The paths, if that is what it is."""
+    if isinstance(data, (str, bytes)) or hasattr(data, "__fspath__"):
+        return [word(data, "data")]
+    if isinstance(data, (list, tuple)) and data and all(isinstance(p, (str, bytes)) or hasattr(p, "__fspath__")
+                                                        for p in data):
+        return [word(p, "data") for p in data]
+    return None
+
+
+class Examples:
+    """A `struct tug_data`, with what it points to."""
+
+    def __init__(self, data: Any, label: Optional[npt.ArrayLike], name: str = "label") -> None:
+        self.c = ffi.new("struct tug_data *")
+        paths = paths_of(data)
+        self.rows: Optional[Rows] = None
+        self._kept: List[Any] = []
+        if paths is not None:
+            texts = [self._keep(ffi.new("char[]", p)) for p in paths]
+            self.c.paths = self._keep(ffi.new("char *[]", texts))
+            self.c.n_paths = len(paths)
+            return
+        self.rows = _rows_of(data)
+        self.c.rows = self._of_rows(self.rows, label, name)
+
+    def _keep(self, thing: Any) -> Any:
+        self._kept.append(thing)
+        return thing
+
+    def _of_rows(self, rows: Rows, label: Optional[npt.ArrayLike], name: str) -> Any:
+        c = self._keep(ffi.new("struct tug_rows *"))
+        c.n = len(rows)
+        c.offsets = self._keep(of_keys(rows.offsets))
+        c.keys = self._keep(of_keys(rows.keys))
+        if rows.values is not None:
+            c.values = self._keep(of_floats(rows.values))
+        if rows.fields is not None:
+            c.fields = self._keep(ffi.from_buffer("uint32_t[]", rows.fields))
+        if label is not None:
+            labels = np.asarray(label)
+            if labels.dtype.kind == "b":
+                labels = labels.astype(np.float32)
+            c.labels = self._keep(of_floats(floats_of(labels, (len(rows),), name)))
+        return c
+
+
+def words_of(options: Sequence[str]) -> Tuple[Any, List[Any]]:
+    """Texts as C has them, and what keeps them alive."""
+    texts = [ffi.new("char[]", word(o, "options")) for o in options]
+    return ffi.new("char *[]", texts), texts

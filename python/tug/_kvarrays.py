@@ -1,0 +1,316 @@
+"""Arrays of tug.kvstore: what callers give, as the library wants it, and back.
+
+Arrays are numpy's (any strides), torch's tensors, RowSparse, or of a class that the program has
+registered. An array that is pushed is read where it lies if it is contiguous and of a dtype of the
+library's; one that is pulled into is written in place.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import sys
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type
+
+import numpy as np
+import numpy.typing as npt
+
+from tug._abi import ffi
+from tug._errors import ArgumentTypeError, UsageError
+
+Array = npt.NDArray[Any]
+Shape = Tuple[int, ...]
+
+_DTYPES: Dict[np.dtype[Any], int] = {np.dtype(np.float32): 0, np.dtype(np.float64): 1, np.dtype(np.float16): 2,
+                                     np.dtype(np.int32): 4, np.dtype(np.int64): 6}
+_OF_NUMBER: Dict[int, np.dtype[Any]] = {number: dtype for dtype, number in _DTYPES.items()}
+
+
+class RowSparse:
+    """An array of this shape of which only the rows `indices` are not zero; data[i] is row indices[i].
+
+    Indices may come in any order, and more than once (their rows are added up); they are kept ascending.
+    data has the dtype of the array."""
+
+    def __init__(self, indices: Any, data: Any, shape: Sequence[int]) -> None:
+        self.shape: Shape = tuple(int(n) for n in shape)
+        if not self.shape:
+            raise UsageError("a RowSparse has at least one dimension, and its shape has none")
+        rows = np.asarray(indices).reshape(-1)
+        values = np.asarray(data)
+        if rows.size == 0:
+            rows = rows.astype(np.int64)
+            values = values.reshape((0,) + self.shape[1:])
+        if rows.dtype.kind not in "iu":
+            raise ArgumentTypeError(f"indices: must be integers, not {rows.dtype}")
+        if values.shape != (rows.size,) + self.shape[1:]:
+            raise UsageError(f"data: has the shape {values.shape}, but {rows.size} rows of an array of shape "
+                             f"{self.shape} have {(rows.size,) + self.shape[1:]}")
+        self.indices: npt.NDArray[np.int64] = rows.astype(np.int64, copy=False)
+        self.data: Array = values
+        if np.any(self.indices[1:] <= self.indices[:-1]):
+            self._sort()
+        if rows.size > 0 and not 0 <= self.indices[0] <= self.indices[-1] < self.shape[0]:
+            raise UsageError(f"indices: {self.indices[0]} to {self.indices[-1]} are not rows of an array of shape "
+                             f"{self.shape}")
+
+    def _sort(self) -> None:
+        rows, where = np.unique(self.indices, return_inverse=True)
+        data = np.zeros((rows.size,) + self.shape[1:], self.data.dtype)
+        np.add.at(data, where.reshape(-1), self.data)
+        self.indices, self.data = rows, data
+
+    @classmethod
+    def zeros(cls, shape: Sequence[int], dtype: Any = np.float32) -> "RowSparse":
+        """One without rows."""
+        return cls(np.empty(0, np.int64), np.empty((0,) + tuple(shape)[1:], dtype), shape)
+
+    @classmethod
+    def of(cls, dense: Any) -> "RowSparse":
+        """The rows of an array that are not all zero."""
+        array = np.asarray(dense)
+        rows = np.flatnonzero(array.reshape(array.shape[0], -1).any(axis=1))
+        return cls(rows, array[rows], array.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of its elements."""
+        return self.data.dtype
+
+    def dense(self) -> Array:
+        """A numpy array of all of it."""
+        array = np.zeros(self.shape, self.data.dtype)
+        array[self.indices] = self.data
+        return array
+
+    def __add__(self, other: Any) -> Any:
+        if not isinstance(other, RowSparse):
+            return self.dense() + other
+        if other.shape != self.shape:
+            raise UsageError(f"arrays of the shapes {self.shape} and {other.shape} cannot be added")
+        return RowSparse(np.concatenate([self.indices, other.indices]),
+                         np.concatenate([self.data, other.data]), self.shape)
+
+    def __iadd__(self, other: Any) -> "RowSparse":
+        total = self + other
+        if not isinstance(total, RowSparse):
+            total = RowSparse.of(total)
+        self.indices, self.data = total.indices, total.data.astype(self.data.dtype, copy=False)
+        return self
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        # numpy's array += RowSparse, and its like, see a dense one.
+        return getattr(ufunc, method)(*[x.dense() if isinstance(x, RowSparse) else x for x in inputs], **options)
+
+    def __mul__(self, factor: Any) -> "RowSparse":
+        return RowSparse(self.indices, self.data * factor, self.shape)
+
+    __rmul__ = __mul__
+
+    def __repr__(self) -> str:
+        return f"RowSparse({self.indices.size} of {self.shape[0]} rows, shape {self.shape}, {self.dtype})"
+
+
+class StoredRows(RowSparse):
+    """A sparse key's array in an updater: all of its rows, which lie in the store."""
+
+    def __init__(self, array: Array) -> None:  # pylint: disable=super-init-not-called
+        self.shape = array.shape
+        self.indices = np.arange(array.shape[0], dtype=np.int64)
+        self.data = array
+
+    def __iadd__(self, other: Any) -> "StoredRows":
+        if isinstance(other, RowSparse):
+            self.data[other.indices] += other.data
+        else:
+            self.data += other
+        return self
+
+    def __isub__(self, other: Any) -> "StoredRows":
+        return self.__iadd__(-1 * other)
+
+
+class _Class(NamedTuple):
+    unwrap: Callable[[Any], Any]
+    wrap: Callable[[Any], Any]
+
+
+_classes: Dict[Type[Any], _Class] = {}
+
+
+def register_array_type(cls: Type[Any], unwrap: Callable[[Any], Any], wrap: Callable[[Any], Any]) -> None:
+    """From now on objects of the class are arrays for every store. unwrap(object) is the numpy array (or
+    RowSparse) behind it, the memory itself, for results are written there; wrap(array) is an object around
+    a numpy array or RowSparse, which updaters are given."""
+    if not isinstance(cls, type) or not callable(unwrap) or not callable(wrap):
+        raise ArgumentTypeError("register_array_type takes a class and two functions")
+    _classes[cls] = _Class(unwrap, wrap)
+
+
+def _registered(given: Any) -> Optional[_Class]:
+    for cls in type(given).__mro__:
+        if cls in _classes:
+            return _classes[cls]
+    return None
+
+
+def _is_tensor(given: Any) -> bool:
+    torch = sys.modules.get("torch")  # who has a tensor has imported it
+    return torch is not None and isinstance(given, torch.Tensor)
+
+
+def is_array(given: Any) -> bool:
+    """Whether it is one array, and no list of them."""
+    return isinstance(given, (np.ndarray, np.generic, RowSparse)) or _is_tensor(given) or \
+        _registered(given) is not None
+
+
+def array_of(given: Any, name: str) -> Any:
+    """The numpy array or RowSparse behind an array."""
+    own = _registered(given)
+    if own is not None:
+        given = own.unwrap(given)
+    if _is_tensor(given):
+        try:
+            given = given.detach().cpu().numpy()
+        except TypeError as error:
+            raise ArgumentTypeError(f"{name}: a tensor of {given.dtype} has no numpy array") from error
+    if isinstance(given, (np.ndarray, np.generic, RowSparse)):
+        return given
+    raise ArgumentTypeError(f"{name}: must be a numpy array, a torch tensor, a RowSparse or of a class given to "
+                            f"register_array_type, not {type(given).__name__}")
+
+
+def wrapper_of(given: Any) -> Callable[[Any], Any]:
+    """What makes arrays for an updater look as this one does."""
+    own = _registered(given)
+    if own is not None:
+        return own.wrap
+    if _is_tensor(given):
+        torch = sys.modules["torch"]
+        return lambda array: array if isinstance(array, RowSparse) else torch.from_numpy(array)
+    return lambda array: array
+
+
+def default_wrapper() -> Callable[[Any], Any]:
+    """For updaters of servers, where nobody gave an array: the one class that is registered, if one is."""
+    return next(iter(_classes.values())).wrap if len(_classes) == 1 else lambda array: array
+
+
+def written_back(wrapped: Any, array: Any) -> None:
+    """What an updater was given, if its class does not write to the memory itself."""
+    own = _registered(wrapped)
+    if own is None:
+        return
+    now = own.unwrap(wrapped)
+    if isinstance(now, RowSparse) and isinstance(array, StoredRows):
+        if now is not array and now.data is not array.data:
+            array.data[...] = now.dense()
+    elif isinstance(now, np.ndarray) and isinstance(array, np.ndarray) and not np.may_share_memory(now, array):
+        array[...] = now
+
+
+def _number(dtype: np.dtype[Any], name: str) -> int:
+    number = _DTYPES.get(dtype.newbyteorder("="))
+    if number is None:
+        raise ArgumentTypeError(f"{name}: arrays are of float16, float32, float64, int32 or int64, not {dtype}")
+    return number
+
+
+def _pointer(array: Array, written: bool = False) -> Any:
+    if array.size == 0:
+        return ffi.NULL
+    return ffi.from_buffer("char[]", array, require_writable=written)
+
+
+class CArray:
+    """A struct tug_array, and what it points at."""
+
+    def __init__(self, shape: Shape, dtype: np.dtype[Any], name: str) -> None:
+        self.c = ffi.new("struct tug_array *")
+        self.kept: List[Any] = []
+        self.shape = shape
+        self.c.dtype = _number(dtype, name)
+        self.c.rows = shape[0] if shape else 1
+        self.c.width = int(np.prod(shape[1:], dtype=np.int64)) if len(shape) > 1 else 1
+
+    def _point(self, array: Array, written: bool = False) -> None:
+        pointer = _pointer(array, written)
+        self.kept += [array, pointer]
+        self.c.data = pointer
+
+    def _rows(self, indices: npt.NDArray[np.int64]) -> None:
+        pointer = ffi.NULL if indices.size == 0 else ffi.from_buffer("int64_t[]", indices)
+        self.kept += [indices, pointer]
+        self.c.sparse, self.c.ids, self.c.n_ids = True, pointer, indices.size
+
+
+def to_push(given: Any, name: str) -> CArray:
+    """An array that is read."""
+    array = array_of(given, name)
+    if isinstance(array, RowSparse):
+        c = CArray(array.shape, array.dtype, name)
+        wanted = (np.size(array.indices),) + tuple(array.shape[1:])
+        if array.data.shape != wanted:  # it was right when it was made; its attributes can be set
+            raise UsageError(f"{name}: the data of this RowSparse has the shape {array.data.shape}, and its "
+                             f"indices and shape want {wanted}")
+        c._rows(np.ascontiguousarray(array.indices, np.int64))
+        c._point(np.require(array.data, array.dtype.newbyteorder("="), ["C", "A"]))
+        return c
+    array = np.asarray(array)
+    c = CArray(array.shape, array.dtype, name)
+    c._point(np.require(array, array.dtype.newbyteorder("="), ["C", "A"]))
+    return c
+
+
+class Out:
+    """An array that is written in place: straight, or by way of one that the library can write to."""
+
+    def __init__(self, given: Any, name: str) -> None:
+        self.array = array_of(given, name)
+        self.sparse = isinstance(self.array, RowSparse)
+        self._by: Optional[Array] = None
+        self.c = CArray(self.array.shape, self.array.dtype, name)
+        if self.sparse:
+            return
+        if not isinstance(self.array, np.ndarray) or not self.array.flags.writeable:
+            raise UsageError(f"{name}: the array that is pulled into is read-only")
+        flags = self.array.flags
+        if not (flags.c_contiguous and flags.aligned and self.array.dtype.isnative):
+            self._by = np.empty(self.array.shape, self.array.dtype.newbyteorder("="))
+        self.c._point(self.array if self._by is None else self._by, written=True)
+
+    def take_rows(self, indices: npt.NDArray[np.int64]) -> None:
+        """These rows are what will be pulled into a RowSparse."""
+        self._indices = indices
+        self._by = np.empty((indices.size,) + self.array.shape[1:], self.array.dtype.newbyteorder("="))
+        self.c._rows(indices)
+        self.c._point(self._by, written=True)
+
+    def take_all(self) -> None:
+        """Whatever rows are not zero."""
+        self.take_rows(np.empty(self.array.shape[0], np.int64))
+
+    def finish(self) -> None:
+        """The library has written."""
+        if self.sparse:
+            n = int(self.c.c.n_ids)
+            assert self._by is not None
+            self.array.indices, self.array.data = self._indices[:n], self._by[:n]
+        elif self._by is not None:
+            self.array[...] = self._by
+
+
+def of_c(c: Any, shape: Shape, stored: bool) -> Any:
+    """A struct tug_array of an updater as a numpy array or RowSparse around its memory, of this shape."""
+    dtype = _OF_NUMBER[int(c.dtype)]
+    sparse, n = bool(c.sparse), int(c.rows)
+    ids = np.empty(0, np.int64)
+    if sparse and not stored:
+        n = int(c.n_ids)
+        if n > 0:
+            ids = np.frombuffer(ffi.buffer(c.ids, n * 8), np.int64)
+    size = n * int(c.width)
+    data = np.empty(0, dtype) if size == 0 else np.frombuffer(ffi.buffer(c.data, size * dtype.itemsize), dtype)
+    if not sparse:
+        return data.reshape(shape)
+    rows = data.reshape((n,) + shape[1:])
+    return StoredRows(rows) if stored else RowSparse(ids, rows, shape)

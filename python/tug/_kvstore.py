@@ -1,0 +1,522 @@
+"""Stores of tug.kvstore: calls with mxnet.kvstore's names and forms, over tug/kvstore.h.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import atexit
+import sys
+import weakref
+from types import TracebackType
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type, Union
+
+import numpy as np
+
+from tug._abi import ffi
+from tug._arrays import whole, word
+from tug._errors import ArgumentTypeError, ClosedError, UsageError
+from tug._kvarrays import CArray, Out, RowSparse, Shape, array_of, is_array, of_c, to_push, wrapper_of, written_back
+from tug._library import Handle, callback_of_program, check, lib, text_of
+from tug.optimizer import Optimizer
+
+Key = Union[int, str]
+Updater = Callable[[Key, Any, Any], Any]
+
+CLOSE_SECONDS = 10.0  # for other threads to come out
+
+_open: "weakref.WeakSet[KVStore]" = weakref.WeakSet()
+
+
+class _KeyOf(NamedTuple):
+    """What is known of a key."""
+
+    shape: Shape
+    sparse: bool
+    wrap: Callable[[Any], Any]  # arrays for updaters
+
+
+def _name(key: Key) -> str:
+    return f"key {key!r}"
+
+
+def _key(given: Any) -> Key:
+    if isinstance(given, str):
+        return given
+    if isinstance(given, (int, np.integer)) and not isinstance(given, (bool, np.bool_)):
+        return int(given)
+    raise ArgumentTypeError(f"a key is an int or a str, not {type(given).__name__}")
+
+
+def _keys(given: Any) -> List[Key]:
+    if isinstance(given, (list, tuple)):
+        return [_key(k) for k in given]
+    return [_key(given)]
+
+
+def _groups(given_keys: Any, values: Any, what: str) -> List[Tuple[Key, List[Any]]]:
+    """Each key with its arrays. A single key: an array or a list of arrays; a list of keys: as many of
+    either."""
+    if values is None:
+        raise UsageError(f"{what} is missing")
+    keys = _keys(given_keys)
+    if not isinstance(given_keys, (list, tuple)):
+        values = [values]
+    elif is_array(values) or not isinstance(values, (list, tuple)) or len(values) != len(keys):
+        n = len(values) if isinstance(values, (list, tuple)) else 1
+        raise UsageError(f"{what}: {len(keys)} keys have as many arrays, or lists of arrays, but {n} came")
+    groups = []
+    for key, value in zip(keys, values):
+        arrays = list(value) if isinstance(value, (list, tuple)) and not is_array(value) else [value]
+        if not arrays:
+            raise UsageError(f"{what}: {_name(key)} has no array")
+        groups.append((key, arrays))
+    return groups
+
+
+class _Items:
+    """An array of struct tug_store_item, and what it points at."""
+
+    def __init__(self, pairs: Sequence[Tuple[Key, CArray]]) -> None:
+        self.n = len(pairs)
+        self.c = ffi.new("struct tug_store_item[]", max(self.n, 1))
+        self._kept: List[Any] = []
+        for item, (key, array) in zip(self.c, pairs):
+            item.array = array.c
+            self._kept.append(array)
+            if isinstance(key, str):
+                name = ffi.new("char[]", word(key, "key"))
+                self._kept.append(name)
+                item.key.name = name
+            else:
+                item.key.number = whole(key, "key", -2 ** 63, 2 ** 63 - 1)
+
+
+def _copied(merged: Any) -> Any:
+    # What the library gives is overwritten by the next push, and a program may keep what it got.
+    if isinstance(merged, RowSparse):
+        return RowSparse(merged.indices.copy(), merged.data.copy(), merged.shape)
+    return merged.copy()
+
+
+def _memory_of(stored: Any) -> "weakref.ReferenceType[Any]":
+    # All views of an array hold the one that they are views of.
+    array = stored.data if isinstance(stored, RowSparse) else stored
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return weakref.ref(array)
+
+
+def call_updater(updater: Updater, c_key: Any, merged: Any, stored: Any, shape: Optional[Shape],
+                 wrap: Callable[[Any], Any], views: Optional[List[Any]] = None) -> None:
+    """What the library calls an updater for. views: gets a weak reference to the array around the store's memory."""
+    key: Key = text_of(c_key.name) if c_key.name != ffi.NULL else int(c_key.number)
+    rows, width = int(stored.rows), int(stored.width)
+    if shape is None:  # of a server, which has a part of it
+        shape = (rows,) if width == 1 else (rows, width)
+    array = of_c(stored, shape, True)
+    if views is not None:
+        views.append(_memory_of(array))
+    wrapped = wrap(array)
+    updater(key, wrap(_copied(of_c(merged, shape, False))), wrapped)
+    written_back(wrapped, array)
+
+
+class KVStore:
+    """Arrays under keys, as mxnet.kvstore.KVStore has them. Made by create(); used by one thread at a time."""
+
+    def __init__(self, name: str) -> None:
+        kept = ffi.new("char[]", word(name, "name"))
+        o = ffi.new("struct tug_kvstore_options *", {"type": kept})
+        found = ffi.new("struct tug_kvstore **")
+        try:
+            check(lib.tug_kvstore_open(found, o))
+        except BaseException:
+            if found[0] != ffi.NULL:  # Ctrl-C came when it was open
+                lib.tug_kvstore_close(found[0])
+            raise
+        self._handle = Handle("store", found[0])
+        self._known: Dict[Key, _KeyOf] = {}
+        self._updater: Optional[Updater] = None
+        self._callback: Any = None
+        self._raised: Optional[BaseException] = None
+        self._updating = False  # an updater runs
+        self._views: List[Any] = []  # weak references to arrays around the store's memory that updaters keep
+        self._at_exit = True
+        self._type = name
+        self._dist = bool(lib.tug_kvstore_is_dist(found[0]))
+        self._rank = int(lib.tug_kvstore_rank(found[0]))
+        self._workers = int(lib.tug_kvstore_workers(found[0]))
+        self._recovers = bool(lib.tug_kvstore_recovers(found[0]))
+        _open.add(self)
+
+    # Life.
+
+    def close(self) -> None:
+        """Waits for what was pushed, on a cluster also for the other workers, and leaves. What an updater has
+        kept of `stored` stays readable: then the store's memory is given back only at the process's end."""
+        self._check_not_updating()
+        if self._handle.begin_closing(CLOSE_SECONDS):
+            _open.discard(self)
+            if any(view() is not None for view in self._views):
+                return
+            check(lib.tug_kvstore_close(self._handle._c))
+
+    def __enter__(self) -> "KVStore":
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], _error: Optional[BaseException],
+                 _trace: Optional[TracebackType]) -> None:
+        if kind is not None:
+            self.barrier_before_exit = False  # the others would be waited for by one who has failed
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"KVStore({self._type!r}, rank {self._rank} of {self._workers})"
+
+    # What it is.
+
+    @property
+    def type(self) -> str:
+        """The name that it was made with."""
+        return self._type
+
+    @property
+    def rank(self) -> int:
+        """Of this worker, from 0."""
+        return self._rank
+
+    @property
+    def num_workers(self) -> int:
+        """How many there are."""
+        return self._workers
+
+    @property
+    def is_recovery(self) -> bool:
+        """Whether this worker came in the place of one that died."""
+        return self._recovers
+
+    @staticmethod
+    def is_capable(capability: str) -> bool:
+        """Whether a store can run an "optimizer": it can."""
+        if not isinstance(capability, str) or capability.lower() != "optimizer":
+            raise UsageError(f"there is no capability {capability!r}; there is 'optimizer'")
+        return True
+
+    # Arrays.
+
+    def _known_key(self, key: Key) -> _KeyOf:
+        found = self._known.get(key)
+        if found is None:
+            other = next(iter(self._known), None)
+            if other is not None and isinstance(other, str) != isinstance(key, str):
+                raise UsageError(f"{_name(key)} is {'a str' if isinstance(key, str) else 'an int'}, but the keys of "
+                                 f"this store are {'str' if isinstance(other, str) else 'int'}")
+            raise UsageError(f"{_name(key)} has not been made: init comes before push and pull")
+        return found
+
+    def _check_shape(self, key: Key, shape: Shape) -> None:
+        known = self._known_key(key)
+        if shape != known.shape:
+            raise UsageError(f"{_name(key)} has the shape {known.shape}, not {shape}")
+
+    def init(self, key: Any, value: Any) -> None:
+        """Makes a key, or a list of them, with these arrays; on a cluster those of rank 0 count."""
+        self._check_open()
+        for one, arrays in _groups(key, value, "value"):
+            if len(arrays) != 1:
+                raise UsageError(f"value: {_name(one)} is made with one array, not {len(arrays)}")
+            c = to_push(arrays[0], "value")
+            items = _Items([(one, c)])
+            self._handle.run(lib.tug_kvstore_init, items.c, items.n)
+            self._known[one] = _KeyOf(c.shape, bool(c.c.sparse), wrapper_of(arrays[0]))
+
+    def _pushed(self, key: Any, value: Any) -> _Items:
+        pairs = []
+        for one, arrays in _groups(key, value, "value"):
+            for array in arrays:
+                self._known_key(one)
+                c = to_push(array, "value")
+                self._check_shape(one, c.shape)
+                pairs.append((one, c))
+        return _Items(pairs)
+
+    def push(self, key: Any, value: Any, priority: int = 0) -> None:
+        """Adds up the arrays of each key, over all workers too if the store is a synchronous one, and lets the
+        optimizer or updater change the key's array by the sum; without one the sum is the array."""
+        self._check_open()
+        items = self._pushed(key, value)
+        self._run(lib.tug_kvstore_push, items.c, items.n, whole(priority, "priority", -2 ** 31, 2 ** 31 - 1))
+
+    def _outs(self, key: Any, out: Any) -> List[Tuple[Key, Out]]:
+        outs = []
+        for one, arrays in _groups(key, out, "out"):
+            for array in arrays:
+                self._known_key(one)
+                o = Out(array, "out")
+                self._check_shape(one, tuple(o.array.shape))
+                outs.append((one, o))
+        return outs
+
+    def _pull(self, function: Any, outs: List[Tuple[Key, Out]], priority: int) -> None:
+        items = _Items([(key, o.c) for key, o in outs])
+        self._run(function, items.c, items.n, whole(priority, "priority", -2 ** 31, 2 ** 31 - 1))
+        for _, o in outs:
+            o.finish()
+
+    def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True) -> None:
+        """The arrays of keys into `out`, in place. A RowSparse stays as it is unless ignore_sparse is False: then it
+        gets the rows that are not all zero."""
+        self._check_open()
+        outs = self._outs(key, out)
+        if ignore_sparse:
+            outs = [(one, o) for one, o in outs if not o.sparse]
+        for _, o in outs:
+            if o.sparse:
+                o.take_all()
+        self._pull(lib.tug_kvstore_pull, outs, priority)
+
+    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+        """A push, then a pull into `out`, or else into `value`."""
+        self.push(key, value, priority)
+        self.pull(key, value if out is None else out, priority, ignore_sparse=False)
+
+    def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
+        """init with `value`, then a pull into `out`."""
+        self.init(key, value)
+        self.pull(key, out, priority, ignore_sparse=False)
+
+    def row_sparse_pull(self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None) -> None:
+        """The rows `row_ids` (an array of any shape for all, or one for each of `out`) of sparse keys: they replace
+        what each RowSparse has."""
+        self._check_open()
+        if row_ids is None:
+            raise UsageError("row_ids is missing")
+        outs = self._outs(key, out)
+        ids = _row_ids(row_ids, _groups(key, out, "out"))
+        for (one, o), rows in zip(outs, ids):
+            if not o.sparse:
+                raise UsageError(f"{_name(one)}: rows are pulled into a RowSparse, but out is dense")
+            if not self._known_key(one).sparse:
+                raise UsageError(f"{_name(one)} is dense: its rows cannot be pulled")
+            if rows.size > 0 and not 0 <= rows[0] <= rows[-1] < o.array.shape[0]:
+                raise UsageError(f"{_name(one)} has {o.array.shape[0]} rows: {rows[0]} to {rows[-1]} are not all "
+                                 "among them")
+            o.take_rows(rows)
+        self._pull(lib.tug_kvstore_pull_rows, outs, priority)
+
+    def rounds(self, key: Key) -> int:
+        """How many pushes to the key were applied; in a synchronous store, rounds of all workers."""
+        self._check_open()
+        self._known_key(key)
+        n = ffi.new("uint64_t *")
+        items = _Items([(key, CArray((1,), np.dtype(np.float32), "key"))])
+        self._run(lib.tug_kvstore_rounds, ffi.addressof(items.c[0], "key"), n)
+        return int(n[0])
+
+    def wait(self) -> None:
+        """Until all pushes are done; raises what one of them ran into."""
+        self._check_open()
+        self._run(lib.tug_kvstore_wait)
+
+    # What is done with pushes.
+
+    def set_updater(self, updater: Optional[Updater]) -> None:
+        """updater(key, recv, stored) changes `stored` in place, for each push to a key. For stores of one process;
+        on a cluster the servers' program has one (tug.kvserver)."""
+        self._check_open()
+        if updater is not None and not callable(updater):
+            raise ArgumentTypeError(f"an updater is a function, not {type(updater).__name__}")
+        if updater is None:
+            callback = ffi.cast("tug_updater_fn", 0)
+        else:
+            me = weakref.ref(self)  # else the store and its callback would hold each other
+            callback = ffi.callback(
+                "tug_updater_fn", lambda _ctx, key, merged, stored: _updated(me, key, merged, stored), error=-5)
+        self._handle.run(lib.tug_kvstore_set_updater, callback, ffi.NULL)
+        self._updater, self._callback = updater, callback
+
+    _set_updater = set_updater
+
+    def set_optimizer(self, optimizer: Union[Optimizer, str]) -> None:
+        """tug.optimizer.create(...), or its text. On a cluster it is the servers', and each worker sets it."""
+        self._check_open()
+        if isinstance(optimizer, str):
+            text = optimizer
+        elif isinstance(optimizer, Optimizer):
+            text = optimizer.text()
+        else:
+            raise ArgumentTypeError("an optimizer is made by tug.optimizer.create, for only its name and numbers are "
+                                    f"sent; this is {type(optimizer).__name__}")
+        self._run(lib.tug_kvstore_set_optimizer, ffi.new("char[]", word(text, "optimizer")))
+        self._updater = None
+
+    def set_gradient_compression(self, compression_params: Dict[str, Any]) -> None:
+        """{"type": "2bit" or "1bit", "threshold": 0.5}, for dense arrays of float32 that are pushed from now on."""
+        self._check_open()
+        if not isinstance(compression_params, dict):
+            raise ArgumentTypeError(f"compression_params is a dict, not {type(compression_params).__name__}")
+        rest = {k: v for k, v in compression_params.items() if k not in ("type", "threshold")}
+        if rest or "type" not in compression_params:
+            raise UsageError("compression_params has a type and a threshold" +
+                             (f", and no {', '.join(map(str, rest))}" if rest else ""))
+        threshold = compression_params.get("threshold", 0.5)
+        try:
+            number = float(threshold)
+        except (TypeError, ValueError) as error:
+            raise ArgumentTypeError(f"threshold is a number, not {threshold!r}") from error
+        if number != number:
+            raise UsageError("threshold is a number, not nan")
+        name = ffi.new("char[]", word(compression_params["type"], "type"))
+        self._run(lib.tug_kvstore_set_compression, name, number)
+
+    def save_optimizer_states(self, fname: Any, dump_optimizer: bool = False) -> None:
+        """States of the optimizer, on a cluster those of all servers, into a file."""
+        self._check_open()
+        if dump_optimizer:
+            raise UsageError("an optimizer is a name and numbers, which a file of states does not repeat: call "
+                             "set_optimizer before load_optimizer_states, and leave dump_optimizer out")
+        self._run(lib.tug_kvstore_save_states, ffi.new("char[]", word(fname, "fname")))
+
+    def load_optimizer_states(self, fname: Any) -> None:
+        """Gives such a file back; keys and optimizer must be there."""
+        self._check_open()
+        self._run(lib.tug_kvstore_load_states, ffi.new("char[]", word(fname, "fname")))
+
+    # The others.
+
+    def barrier(self) -> None:
+        """Until all workers are here."""
+        self._check_open()
+        self._run(lib.tug_kvstore_barrier)
+
+    _barrier = barrier
+
+    @property
+    def barrier_before_exit(self) -> bool:
+        """Whether close() waits for the other workers."""
+        return self._at_exit
+
+    @barrier_before_exit.setter
+    def barrier_before_exit(self, wait: bool) -> None:
+        self._check_open()
+        self._at_exit = bool(wait)
+        lib.tug_kvstore_at_exit(self._handle._c, self._at_exit)
+
+    def get_num_dead_node(self, node_id: int, timeout: int = 60) -> int:
+        """Of a group (1: the scheduler, 2: servers, 4: workers, or a sum of these) how many have died and have no
+        successor. What the scheduler knows, whatever the timeout: TUG_DEAD_SECONDS says when one is dead."""
+        self._check_open()
+        whole(timeout, "timeout", 0, 2 ** 31)
+        n = ffi.new("uint32_t *")
+        self._run(lib.tug_kvstore_dead, whole(node_id, "node_id", 1, 7), n)
+        return int(n[0])
+
+    def _send_command_to_servers(self, head: int, body: Any) -> None:
+        """For the controllers of all servers (tug.kvserver); waits until each has done it."""
+        self._check_open()
+        raw = word(body, "body") if not isinstance(body, bytes) else body
+        self._run(lib.tug_kvstore_command, whole(head, "head", -2 ** 31, 2 ** 31 - 1), raw, len(raw))
+
+    def _check_not_updating(self) -> None:
+        if self._updating:
+            raise UsageError("an updater must not use its store, which is in the middle of a push: change `stored`, "
+                             "and do all else when the push has returned")
+
+    def _check_open(self) -> None:
+        self._check_not_updating()
+        if self._handle.closing:
+            raise ClosedError("this store is closed")
+
+    def _run(self, function: Any, *args: Any) -> None:
+        """A call in which an updater may run; what it raises is raised here."""
+        self._raised = None
+        try:
+            self._handle.run(function, *args)
+        except BaseException as error:
+            raised, self._raised = self._raised, None
+            if raised is not None:
+                raise raised from None
+            raise error
+
+
+def _updated(me: "weakref.ReferenceType[KVStore]", key: Any, merged: Any, stored: Any) -> int:
+    store = me()
+    if store is None or store._updater is None:
+        return -5
+    store._updating = True
+    try:
+        with callback_of_program():
+            name: Key = text_of(key.name) if key.name != ffi.NULL else int(key.number)
+            known = store._known[name]
+            call_updater(store._updater, key, merged, stored, known.shape, known.wrap, store._views)
+    except BaseException as error:  # pylint: disable=broad-exception-caught
+        store._raised = error
+        return -1
+    finally:
+        store._updating = False
+        store._views = [view for view in store._views if view() is not None]
+    return 0
+
+
+def _ids(given: Any) -> Any:
+    if is_array(given):
+        given = array_of(given, "row_ids")
+    array = np.asarray(given).reshape(-1)
+    if array.size > 0 and array.dtype.kind not in "iuf":
+        raise ArgumentTypeError(f"row_ids: must be numbers, not {array.dtype}")
+    if array.dtype.kind == "f" and array.size > 0 and not np.all(array == np.floor(array)):
+        raise UsageError("row_ids: a number of a row is whole")
+    return np.unique(array).astype(np.int64)
+
+
+def _is_list_of_lists(given: Any) -> bool:
+    return isinstance(given, (list, tuple)) and any(
+        is_array(g) and np.ndim(array_of(g, "row_ids")) > 0 or isinstance(g, (list, tuple)) for g in given)
+
+
+def _row_ids(given: Any, groups: List[Tuple[Key, List[Any]]]) -> List[Any]:
+    """For each array of each key its rows, ascending, each once."""
+    n = sum(len(arrays) for _, arrays in groups)
+    if not _is_list_of_lists(given):
+        return [_ids(given)] * n
+    found: List[Any] = []
+    if len(groups) == 1 and len(given) == len(groups[0][1]):
+        found = [_ids(g) for g in given]
+    elif len(given) == len(groups):
+        for g, (_, arrays) in zip(given, groups):
+            each = [_ids(x) for x in g] if _is_list_of_lists(g) else [_ids(g)] * len(arrays)
+            found += each
+    elif len(given) == 1:
+        return [_ids(given[0])] * n
+    if len(found) != n:
+        raise UsageError(f"row_ids: there are {len(given)} lists for {n} arrays of {len(groups)} keys")
+    return found
+
+
+def create(name: str = "local") -> KVStore:
+    """A store: "local", "device", "dist_sync", "dist_async" or "dist_sync_device", and the names that mxnet.kvstore
+    takes for these. A cluster's comes from DMLC_* in the environment, as `tug launch` sets it."""
+    if not isinstance(name, str):
+        raise ArgumentTypeError(f"the name of a type of store is a str, not {type(name).__name__}")
+    return KVStore(name)
+
+
+# A program that ends by an exception is a worker that has failed: it does not wait for the others at their last
+# barrier, and its link breaks, by which the scheduler knows.
+_failed = False
+_hook = sys.excepthook
+
+
+def _note(kind: Type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> None:
+    global _failed  # pylint: disable=global-statement
+    _failed = True
+    _hook(kind, error, trace)
+
+
+sys.excepthook = _note
+
+
+@atexit.register
+def _close_all() -> None:
+    for store in list(_open):
+        if not (_failed and store._dist):
+            store.close()

@@ -1,0 +1,211 @@
+"""The C library: found, checked, called.
+
+All calls of functions that take a handle go through Handle.run: it says whether the handle may be
+used (closed, forked), counts who is inside, so that closing never frees what a thread still uses,
+and turns status codes into exceptions. Calls release the GIL. A thread that waits in the library
+comes back ten times a second to look whether a signal has arrived (tug_interrupt_by).
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import contextlib
+import itertools
+import os
+import threading
+import time
+from typing import Any, Dict, Iterator, List, Optional
+
+from tug._abi import ffi
+from tug._build import VERSION
+from tug._errors import ClosedError, Error, ForkedError, UsageError, error_of
+
+PATH = os.environ.get("TUG_LIBRARY") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "libtug.so")
+
+
+def text_of(chars: Any) -> str:
+    """A C string as text."""
+    raw: bytes = ffi.string(chars)
+    return raw.decode("utf-8", "replace")
+
+
+def _load() -> Any:
+    try:
+        found = ffi.dlopen(PATH)
+    except OSError as error:
+        raise ImportError(
+            f"the library of tug cannot be loaded from {PATH}: {error}; `python -m pip install` of the "
+            "package builds it, and TUG_LIBRARY can name another one") from error
+    version = text_of(found.tug_version())
+    if version != VERSION:
+        raise ImportError(f"{PATH} is tug {version}, but this package is {VERSION}: they must be of one "
+                          "version; install the package again, or set TUG_LIBRARY to a library of its own")
+    return found
+
+
+lib = _load()
+
+
+class _OfThread(threading.local):
+    handle: Optional["Handle"] = None  # of the call that this thread is in
+    raised: Optional[BaseException] = None  # by a signal's handler, while it waited
+
+
+_thread = _OfThread()
+
+
+def _caught(kind: Any, error: BaseException, trace: Any) -> bool:
+    _thread.raised = error
+    return True  # the wait ends
+
+
+def _interrupted(_context: Any) -> bool:
+    # A signal's handler runs in here, before or after this line; what it raises goes to _caught.
+    handle = _thread.handle
+    return handle is not None and handle.closing
+
+
+_callback = ffi.callback("bool (*)(void *)", _interrupted, error=True, onerror=_caught)
+lib.tug_interrupt_by(_callback, ffi.NULL)
+
+
+@contextlib.contextmanager
+def callback_of_program() -> Iterator[None]:
+    """Around code of the program's that the library calls back while this thread waits in it: what
+    is forbidden to a signal's handler is allowed to it (it may send; it must not wait)."""
+    before = _thread.handle
+    _thread.handle = None
+    try:
+        yield
+    finally:
+        _thread.handle = before
+
+
+def last_error() -> str:
+    """The sentence of this thread's last failure."""
+    return text_of(lib.tug_last_error())
+
+
+def raise_after_call(error: BaseException) -> None:
+    """What a function of the program's raised that the library called: the call that this thread is in
+    raises it when it returns."""
+    _thread.raised = error
+
+
+def raise_interrupt() -> None:
+    """Raises what a signal's handler raised while this thread was in the library."""
+    raised = _thread.raised
+    if raised is not None:
+        _thread.raised = None
+        raise raised
+
+
+def check(status: int) -> None:
+    """Raises the error of a status that is not 0."""
+    if _thread.raised is not None:
+        raise_interrupt()
+    if status != 0:
+        raise error_of(status, last_error())
+
+
+class Handle:
+    """Something of the library's that threads share and that is closed one day."""
+
+    def __init__(self, what: str, c: Any) -> None:
+        self._what = what
+        self._c = c
+        self._pid = os.getpid()
+        self._changed = threading.Condition(threading.Lock())
+        self._inside: Dict[int, int] = {}  # threads, and how often
+        self.closing = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed, or belongs to another process."""
+        return self.closing or self._pid != os.getpid()
+
+    def _enter(self, ident: int) -> None:
+        if self._pid != os.getpid():
+            raise ForkedError(f"this {self._what} belongs to process {self._pid}, and this is process "
+                              f"{os.getpid()}, which was forked off it: open one here")
+        if _thread.handle is not None:
+            raise UsageError(f"a signal's handler used a {self._what} while its thread waits in the library; "
+                             "let it raise an exception, or set a flag")
+        with self._changed:
+            if self.closing:
+                raise ClosedError(f"this {self._what} is closed")
+            self._inside[ident] = self._inside.get(ident, 0) + 1
+
+    def _leave(self, ident: int) -> None:
+        with self._changed:
+            n = self._inside.get(ident, 0) - 1
+            if n > 0:
+                self._inside[ident] = n
+            else:
+                self._inside.pop(ident, None)
+            if self.closing:
+                self._changed.notify_all()
+
+    def status_of(self, function: Any, *args: Any) -> int:
+        """function(handle, *args), as it is: for what is no error, and for what returns no status."""
+        ident = threading.get_ident()
+        self._enter(ident)
+        _thread.handle = self
+        try:
+            status: int = function(self._c, *args)
+        finally:
+            _thread.handle = None
+            self._leave(ident)
+        if _thread.raised is not None:
+            raise_interrupt()
+        return status
+
+    def run(self, function: Any, *args: Any, statuses: Optional[List[int]] = None) -> None:
+        """function(handle, *args), which returns a status; raises what it failed with. `statuses` has the
+        status also if Ctrl-C came between the function's return and this one's."""
+        results: List[int] = [] if statuses is None else statuses
+        ident = threading.get_ident()
+        self._enter(ident)
+        _thread.handle = self
+        try:
+            results.extend(itertools.starmap(function, ((self._c, *args),)))  # no bytecode in between
+            status = results[-1]
+            if status != 0:
+                error = error_of(status, last_error())
+        finally:
+            _thread.handle = None
+            self._leave(ident)
+        if _thread.raised is not None:
+            raise_interrupt()
+        if status != 0:
+            if status == lib.TUG_EINTERRUPTED and self.closing:
+                raise ClosedError(f"this {self._what} was closed by another thread while this one waited")
+            raise error
+
+    def begin_closing(self, patience: float) -> bool:
+        """From now on nobody enters; waits until nobody is inside, which interrupts those who wait.
+        False: it is closed already, or is another process's."""
+        if self._pid != os.getpid():
+            return False
+        if _thread.handle is not None:
+            raise UsageError(f"a signal's handler must not close a {self._what} while its thread waits in the "
+                             "library; let it raise an exception, or set a flag")
+        with self._changed:
+            if self.closing:
+                return False
+            self.closing = True
+            self._changed.wait_for(self._others_are_out, patience)
+            if not self._others_are_out():
+                raise Error(f"the {self._what} cannot be closed: threads {sorted(self._inside)} have been in it "
+                            f"for {patience:.0f} s more; its memory is not given back")
+        return True
+
+    def _others_are_out(self) -> bool:
+        # This thread is here, so it is not inside, whatever an exception at a bad moment left behind.
+        me = threading.get_ident()
+        alive = {t.ident for t in threading.enumerate()}
+        return not any(i != me and i in alive for i in self._inside)
+
+
+def deadline_of(seconds: Optional[float]) -> float:
+    """The time.monotonic() at which a timeout ends."""
+    return float("inf") if seconds is None else time.monotonic() + seconds

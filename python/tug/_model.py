@@ -1,0 +1,257 @@
+"""Models: trained on files or matrices, evaluated, asked for predictions, saved (tug/train.h).
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import difflib
+import sys
+from types import TracebackType
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Type, Union
+
+import numpy as np
+
+from tug._abi import ffi
+from tug._arrays import Floats, of_floats, word
+from tug._errors import ArgumentTypeError, UsageError, error_of
+from tug._examples import Examples, Path, words_of
+from tug._library import Handle, last_error, lib, raise_after_call, text_of
+
+Option = Union[None, bool, int, float, str, Path, List[Any], Tuple[Any, ...]]
+CLOSE_SECONDS = 30.0  # for threads that are inside to come out
+
+
+class Progress(NamedTuple):
+    """How a pass goes (struct tug_progress); NaN: there is none."""
+
+    pass_: int
+    passes: int
+    share: float  # of the pass; negative: not known
+    done: bool
+    examples: int
+    loss: float
+    auc: float
+    valid_loss: float
+    valid_auc: float
+
+    def __str__(self) -> str:
+        text = f"pass {self.pass_}/{self.passes}"
+        if not self.done and self.share >= 0:
+            text += f" {100 * self.share:3.0f} %"
+        for name in ("loss", "auc", "valid_loss", "valid_auc"):
+            value = getattr(self, name)
+            if value == value:
+                text += f"  {name.replace('_', ' ')} {value:.5f}"
+        return text
+
+
+class _Printer:
+    """Progress in a terminal, on one line; in a notebook a line for each pass."""
+
+    def __init__(self) -> None:
+        self.draws = sys.stderr is not None and sys.stderr.isatty()
+        self.says = self.draws or "ipykernel" in sys.modules
+
+    def __call__(self, progress: Progress) -> None:
+        if self.draws:
+            sys.stderr.write(f"\r{progress}\033[K" + ("\n" if progress.done else ""))
+            sys.stderr.flush()
+        elif self.says and progress.done:
+            print(progress, file=sys.stderr)
+
+
+def _names(command: str) -> Dict[str, bool]:
+    """The options of a command, and whether each may be given several times."""
+    c = ffi.new("struct tug_option *")
+    names: Dict[str, bool] = {"config": True}
+    i = 0
+    while lib.tug_model_option(command.encode(), i, c):
+        names[text_of(c.name)] = bool(c.is_list)
+        i += 1
+    return names
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    if isinstance(value, (int, np.integer)):
+        return str(int(value))
+    if isinstance(value, (float, np.floating)):
+        return repr(float(value))
+    return word(value, name).decode("utf-8", "surrogateescape")
+
+
+def _words(function: str, command: str, options: Dict[str, Any]) -> List[str]:
+    """Keywords as the options of a command; None is as if it were not given."""
+    names = _names(command)
+    words: List[str] = []
+    for keyword, value in options.items():
+        name = keyword.replace("_", "-")
+        if name not in names:
+            near = difflib.get_close_matches(keyword, [n.replace("-", "_") for n in names], 1)
+            meant = f"; did you mean '{near[0]}'?" if near else f"; 'tug {command} --help' lists the options"
+            raise ArgumentTypeError(f"{function}: there is no option '{keyword}'{meant}")
+        if value is None:
+            continue
+        if isinstance(value, (list, tuple)):
+            several = [_text(keyword, v) for v in value]
+            words += [f"{name}={v}" for v in several] if names[name] else [f"{name}={','.join(several)}"]
+        else:
+            words.append(f"{name}={_text(keyword, value)}")
+    return words
+
+
+class Model(Handle):
+    """A model of `tug train`'s, in this process. Keywords are the command's long options, with _ for -.
+
+    progress: None prints it in terminals and notebooks; False not at all; else it is called with a
+    Progress a few times a second. alone: train here although the environment gives this process a role in
+    a cluster. Threads may share a model; its calls wait for each other."""
+
+    def __init__(self, *, progress: Union[None, bool, Callable[[Progress], None]] = None, alone: bool = False,
+                 **options: Option) -> None:
+        self._open(None, progress, alone, _words("Model", "train", options))
+
+    def _open(self, saved: Optional[Path], progress: Union[None, bool, Callable[[Progress], None]], alone: bool,
+              words: Optional[List[str]]) -> None:
+        ret = ffi.new("struct tug_model **")
+        c = ffi.NULL
+        kept: List[Any] = []
+        self.results: Dict[str, float] = {}  # of the last train()
+        if words is not None:
+            c = ffi.new("struct tug_model_options *")
+            options, texts = words_of(words)
+            kept = [options, texts]
+            c.options = options
+            c.n_options = len(words)
+            c.alone = alone
+            printer = _Printer() if progress is None or progress is True else progress or None
+            if printer is not None:
+                self._hears: Any = self._callback(printer)
+                c.progress = self._hears
+        status = (lib.tug_model_open(ret, c) if saved is None
+                  else lib.tug_model_load(ret, word(saved, "directory"), c))
+        del kept
+        if status != 0:
+            raise error_of(status, last_error())
+        super().__init__("model", ret[0])
+
+    def _callback(self, hear: Callable[[Progress], None]) -> Any:
+        def told(_context: Any, p: Any) -> None:
+            hear(Progress(getattr(p, "pass"), p.passes, p.share,
+                          bool(p.done), p.examples, p.loss, p.auc, p.valid_loss, p.valid_auc))
+
+        def caught(_kind: Any, error: BaseException, _trace: Any) -> None:
+            raise_after_call(error)
+            lib.tug_model_interrupt(self._c)
+
+        return ffi.callback("void (*)(void *, const struct tug_progress *)", told, onerror=caught)
+
+    def train(self, data: Any, label: Any = None, *, valid: Any = None) -> "Model":
+        """So many passes as the option epochs says, on from where the model stands. `data`: a path or a list
+        of paths, a numpy matrix, a sparse one of scipy, or Rows; these with `label`, a number for each row.
+        `valid`: a path, or (data, label). Returns the model itself."""
+        examples = Examples(data, label)
+        if label is not None and examples.rows is None:
+            raise UsageError("label: is in the files; csv names its column by the option label of the model")
+        held = None
+        if valid is not None:
+            pair = isinstance(valid, tuple) and len(valid) == 2 and examples.rows is not None
+            held = Examples(valid[0], valid[1], "valid") if pair else Examples(valid, None)
+        self.run(lib.tug_model_train, examples.c, held.c if held is not None else ffi.NULL)
+        self.results = self._result()
+        return self
+
+    def _result(self) -> Dict[str, float]:
+        found: Dict[str, float] = {}
+        name, value = ffi.new("char **"), ffi.new("double *")
+        while lib.tug_model_result(self._c, len(found), name, value):
+            found[text_of(name[0])] = value[0]
+        return found
+
+    def evaluate(self, data: Any, label: Any = None, **options: Option) -> Dict[str, float]:
+        """Metrics by name: examples, auc, logloss, copc and what else `tug eval --json` has; NaN where there is
+        none, of several labels the first one's, and others as "label:auc"."""
+        words, kept = words_of(given := _words("evaluate", "eval", options))
+        examples = Examples(data, label)
+        self.run(lib.tug_model_evaluate, examples.c, words, len(given))
+        del examples, kept
+        return self._result()
+
+    def predict(self, data: Any, **options: Option) -> Floats:
+        """A prediction for each example (of several labels: of shape (n, labels)); raw=True: scores."""
+        words, kept = words_of(given := _words("predict", "predict", options))
+        examples = Examples(data, None)
+        n = ffi.new("size_t *")
+        labels = max(len(self.labels), 1)
+        if examples.rows is not None:
+            ret: Floats = np.empty(len(examples.rows) * labels, np.float32)
+            self.run(lib.tug_model_predict, examples.c, words, len(given), of_floats(ret, written=True), ret.size, n)
+        else:
+            self.run(lib.tug_model_predict, examples.c, words, len(given), ffi.NULL, 0, n)
+            at = lib.tug_model_predictions(self._c, n)
+            ret = np.frombuffer(ffi.buffer(at, n[0] * 4), np.float32).copy() if n[0] > 0 else np.empty(0, np.float32)
+        del kept
+        return ret if labels == 1 else ret.reshape(-1, labels)
+
+    @property
+    def labels(self) -> List[str]:
+        """What the labels of an example are called; "" where one has no name. Empty: nothing was trained."""
+        n = self.status_of(lib.tug_model_labels)
+        return [text_of(lib.tug_model_label(self._c, i)) for i in range(n)]
+
+    def save(self, directory: Path) -> None:
+        """Into a directory that is empty or not there, as --out of `tug train`; tug.load opens it."""
+        self.run(lib.tug_model_save, word(directory, "directory"))
+
+    def close(self) -> None:
+        """Frees it; what was not saved is gone."""
+        if self.begin_closing(CLOSE_SECONDS):
+            lib.tug_model_close(self._c)
+
+    def __enter__(self) -> "Model":
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_c") and not self.closed and not self._inside:
+            self.closing = True
+            lib.tug_model_close(self._c)
+
+
+def train(data: Any, label: Any = None, *, valid: Any = None,
+          progress: Union[None, bool, Callable[[Progress], None]] = None, alone: bool = False,
+          **options: Option) -> Model:
+    """A model trained on `data`: a path or a list of paths (with format=...; `label` names the column of csv), a
+    numpy matrix, a sparse matrix of scipy, or Rows, with `label`, a number for each row.
+
+        model = tug.train("day.tsv", format="criteo", model="deepfm", epochs=2, valid=0.1)
+        model = tug.train(X, y, model="fm", dim=8, valid=(X_valid, y_valid))
+
+    Keywords are the long options of `tug train`, with _ for -. `valid`: a share of the data, a path, or (data,
+    label). Ctrl-C ends it, and nothing is left half-written."""
+    named = isinstance(label, str) or (isinstance(label, (list, tuple)) and bool(label) and
+                                       all(isinstance(x, str) for x in label))
+    if named:
+        options["label"] = label
+        label = None
+    if isinstance(valid, (int, float, np.floating)) and not isinstance(valid, bool):
+        options["valid"] = float(valid)
+        valid = None
+    model = Model(progress=progress, alone=alone, **options)
+    try:
+        return model.train(data, label, valid=valid)
+    except BaseException:
+        model.close()
+        raise
+
+
+def load(directory: Path, *, progress: Union[None, bool, Callable[[Progress], None]] = None, alone: bool = False,
+         **options: Option) -> Model:
+    """A saved model: what Model.save or `tug train --out` wrote. With the options that it was trained with, which
+    are keywords as of tug.train, train() goes on from there."""
+    model = Model.__new__(Model)
+    model._open(directory, progress, alone, _words("load", "train", options) if options else None)
+    return model

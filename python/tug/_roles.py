@@ -1,0 +1,67 @@
+"""Roles of processes: which one this is, and how it runs the scheduler or a server.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import os
+from typing import Any, Callable, Optional
+
+from tug._abi import ffi
+from tug._arrays import whole, word
+from tug._errors import UsageError
+from tug._library import check, lib
+
+_GROUPS = {"scheduler": "TUG_GROUP_SCHEDULER", "server": "TUG_GROUP_SERVERS"}
+_PADDLE = {"PSERVER": "server", "TRAINER": "worker"}
+
+
+def role() -> Optional[str]:
+    """What this process was started as: "scheduler", "server", "worker", or None if the environment says
+    nothing (DMLC_ROLE, else Paddle's TRAINING_ROLE)."""
+    dmlc = os.environ.get("DMLC_ROLE")
+    if dmlc:
+        if dmlc not in ("scheduler", "server", "worker"):
+            raise UsageError(f"DMLC_ROLE='{dmlc}' is none of scheduler, server, worker")
+        return dmlc
+    paddle = os.environ.get("TRAINING_ROLE")
+    if paddle:
+        if paddle not in _PADDLE:
+            raise UsageError(f"TRAINING_ROLE='{paddle}' is neither PSERVER nor TRAINER")
+        return _PADDLE[paddle]
+    return None
+
+
+def serve(as_role: Optional[str] = None, *, scheduler: Optional[str] = None, servers: int = 0,
+          workers: int = 0, cluster: Optional[str] = None, host: Optional[str] = None, port: int = 0,
+          wait_seconds: float = 0, dead_seconds: float = 0,
+          ready: Optional[Callable[[], None]] = None) -> None:
+    """Runs the scheduler or a server in this process until the last worker has left.
+
+    What is not given comes from the environment (struct tug_node_options in tug/kvapp.h). A server's
+    directories are TUG_SAVE_ROOT, TUG_LOAD_ROOT (with commas), TUG_COLD_ROOT. `ready` is called when all
+    processes of the cluster are there."""
+    which = as_role or role()
+    if which not in _GROUPS:
+        raise UsageError(f"this process is {'a worker' if which == 'worker' else 'nothing that the environment names'}"
+                         ": only a scheduler or a server serves; give serve('server'), or set DMLC_ROLE")
+    o = ffi.new("struct tug_node_options *")
+    kept = []
+    for name, value in (("scheduler", scheduler), ("cluster", cluster), ("host", host)):
+        if value is not None:
+            kept.append(ffi.new("char[]", word(value, name)))
+            setattr(o, name, kept[-1])
+    o.role = getattr(lib, _GROUPS[which])
+    o.servers = whole(servers, "servers", 0, 4096)
+    o.workers = whole(workers, "workers", 0, 4096)
+    o.port = whole(port, "port", 0, 65535)
+    o.wait_seconds, o.dead_seconds = float(wait_seconds), float(dead_seconds)
+    node: Any = ffi.new("struct tug_node **")
+    try:
+        check(lib.tug_node_start(node, o))
+        if ready is not None:
+            ready()
+    except BaseException:
+        if node[0] != ffi.NULL:  # Ctrl-C came when it had started, or ready() failed
+            lib.tug_node_finalize(node[0], False)
+        raise
+    check(lib.tug_node_finalize(node[0], False))

@@ -1,0 +1,250 @@
+"""Tables: rows of floats under 64-bit keys, pushed to and pulled from with numpy.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import math
+import os
+from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from tug._abi import ffi
+from tug._arrays import Floats, Keys, floats_of, keys_of, of_floats, of_keys, out_of, whole, word
+from tug._errors import ArgumentTypeError, UsageError
+from tug._library import lib
+from tug._request import Flight, Request
+
+if TYPE_CHECKING:
+    from tug._client import Client
+    from tug._dense import Dense
+
+Setting = Union[str, int, float, bool, Tuple[float, float]]
+ArrayLike = npt.ArrayLike
+LAST_KEY = 2 ** 64 - 1
+
+
+class TableStats(NamedTuple):
+    """What all servers together say of a table (struct tug_table_stats)."""
+
+    rows: int
+    extra_rows: int  # embedx that were earned
+    cold_rows: int
+    bytes: int
+    made: int
+    refused: int  # pushes that the entry policy kept out
+    evicted_score: int
+    evicted_age: int
+    evicted_ttl: int
+    evicted_budget: int
+    hot_hits: int
+    promoted: int
+    demoted: int
+    pushes: int
+    pulls: int
+    pushed_keys: int
+    pulled_keys: int
+    step: int
+    day: int
+
+
+def _setting(name: str, value: Setting) -> str:
+    if isinstance(value, (bool, np.bool_)):
+        return "yes" if value else "no"
+    if isinstance(value, (int, np.integer)):
+        return str(int(value))
+    if isinstance(value, (float, np.floating)):
+        return repr(float(value))
+    if isinstance(value, tuple) and len(value) == 2:
+        return f"{float(value[0])!r}..{float(value[1])!r}"
+    if not isinstance(value, str):
+        raise ArgumentTypeError(f"{name}: a setting is a text, a number, a bool or (low, high), not "
+                                f"{type(value).__name__}")
+    if ";" in value or "\n" in value:
+        raise UsageError(f"{name}: a setting must not have ';' or a new line: '{value}'")
+    return value
+
+
+def settings_text(name: str, settings: str, more: Mapping[str, Setting]) -> bytes:
+    """Settings as tug_table_make reads them."""
+    parts = [settings] if settings else []
+    parts.append(f"name = {_setting('name', name)}")
+    parts += [f"{k.replace('_', '-')} = {_setting(k, v)}" for k, v in more.items()]
+    return word("\n".join(parts), "settings")
+
+
+class Table:
+    """A table of a cluster, made by Client.table or found by Client.find.
+
+    Keys are integers of any shape; rows get one axis more. float32 and uint64 arrays that are contiguous
+    are used where they lie; others are converted once. pull_width, push_width, assign_width: floats of a
+    key in each; docs/tables.md says what they are for each accessor."""
+
+    def __init__(self, client: "Client", number: int, name: str) -> None:
+        widths = ffi.new("struct tug_table_widths *")
+        client.run(lib.tug_table_widths, number, widths)
+        self.client = client
+        self.number = number
+        self.name = name
+        self.pull_width: int = widths.pull
+        self.push_width: int = widths.push
+        self.assign_width: int = widths.assign
+
+    def __repr__(self) -> str:
+        return f"<tug.Table {self.number} '{self.name}'>"
+
+    # Rows.
+
+    def _pull(self, keys: Any, out: Optional[Floats]) -> Tuple[Flight, Floats]:
+        k = keys_of(keys)
+        rows = out_of(out, k.shape + (self.pull_width,))
+        arrays = (of_keys(k), of_floats(rows, True))
+        return self.client.fly(lib.tug_pull, self.number, arrays, k.size, True), rows
+
+    def _send(self, function: Any, keys: Any, values: Any, width: int, name: str) -> Tuple[Flight, Keys]:
+        k = keys_of(keys)
+        arrays = (of_keys(k), of_floats(floats_of(values, k.shape + (width,), name)))
+        return self.client.fly(function, self.number, arrays, k.size, False), k
+
+    def _push_pull(self, keys: Any, values: Any, out: Optional[Floats]) -> Tuple[Flight, Floats]:
+        k = keys_of(keys)
+        given = floats_of(values, k.shape + (self.push_width,), "values")
+        rows = out_of(out, k.shape + (self.pull_width,))
+        if out is not None and np.may_share_memory(given, rows):
+            raise UsageError("out: must not be memory of the values that are pushed")
+        arrays = (of_keys(k), of_floats(given), of_floats(rows, True))
+        return self.client.fly(lib.tug_push_pull, self.number, arrays, k.size, False), rows
+
+    def pull(self, keys: ArrayLike, out: Optional[Floats] = None) -> Floats:
+        """The rows of the keys, as they are: an array of keys.shape + (pull_width,), or `out`. Keys that
+        were never pushed have what their row would begin with, and get none."""
+        flight, rows = self._pull(keys, out)
+        self.client.finish(flight)
+        return rows
+
+    def pull_async(self, keys: ArrayLike, out: Optional[Floats] = None) -> Request:
+        """The same without waiting: wait() returns the rows. Until then `out` and keys must be left alone."""
+        flight, rows = self._pull(keys, out)
+        return Request(self.client, flight, f"a pull of table {self.number}", rows)
+
+    def push(self, keys: ArrayLike, values: ArrayLike) -> None:
+        """Gradients (rule sum: amounts) of the keys: values of keys.shape + (push_width,). Those of a key
+        that repeats are added up. Applied exactly once; returns when that is done."""
+        self.client.finish(self._send(lib.tug_push, keys, values, self.push_width, "values")[0])
+
+    def push_async(self, keys: ArrayLike, values: ArrayLike) -> Request:
+        """The same without waiting. Until the request is done the arrays must be left alone."""
+        flight, _ = self._send(lib.tug_push, keys, values, self.push_width, "values")
+        return Request(self.client, flight, f"a push to table {self.number}", None)
+
+    def push_pull(self, keys: ArrayLike, values: ArrayLike, out: Optional[Floats] = None) -> Floats:
+        """A push, and the rows after it."""
+        flight, rows = self._push_pull(keys, values, out)
+        self.client.finish(flight)
+        return rows
+
+    def push_pull_async(self, keys: ArrayLike, values: ArrayLike, out: Optional[Floats] = None) -> Request:
+        """The same without waiting: wait() returns the rows."""
+        flight, rows = self._push_pull(keys, values, out)
+        return Request(self.client, flight, f"a push and pull of table {self.number}", rows)
+
+    def assign(self, keys: ArrayLike, values: ArrayLike) -> None:
+        """Sets weights instead of pushing gradients: keys.shape + (assign_width,). No key may repeat."""
+        self.client.finish(self._send(lib.tug_assign, keys, values, self.assign_width, "values")[0])
+
+    def assign_async(self, keys: ArrayLike, values: ArrayLike) -> Request:
+        """The same without waiting."""
+        flight, _ = self._send(lib.tug_assign, keys, values, self.assign_width, "values")
+        return Request(self.client, flight, f"an assign to table {self.number}", None)
+
+    def pull_range(self, first: int, n: int, out: Optional[Floats] = None) -> Floats:
+        """The rows of the keys first, first + 1, ..., n of them."""
+        rows = out_of(out, (whole(n, "n", 0, 2 ** 40), self.pull_width))
+        self.client.run(lib.tug_pull_range, self.number, whole(first, "first", 0, LAST_KEY), n,
+                        of_floats(rows, True))
+        return rows
+
+    def push_range(self, first: int, values: ArrayLike) -> None:
+        """A push to the keys first, first + 1, ...: a row of values each."""
+        array = np.asarray(values)
+        given = floats_of(array, array.shape[:1] + (self.push_width,), "values")
+        self.client.run(lib.tug_push_range, self.number, whole(first, "first", 0, LAST_KEY), len(given),
+                        of_floats(given))
+
+    # Its life.
+
+    def tick(self, clock: int) -> None:
+        """mode=ssp: this worker's pushes of clocks below `clock` are acknowledged, and its pulls are of this
+        clock from now on. Say 0 first, to be waited for from the start."""
+        self.client.run(lib.tug_tick, self.number, whole(clock, "clock", 0, LAST_KEY - 1))
+
+    def finish(self) -> None:
+        """mode=ssp: this worker has finished, and holds nobody up."""
+        self.client.run(lib.tug_tick, self.number, LAST_KEY)
+
+    def shrink(self, threshold: Optional[float] = None) -> int:
+        """Decays shows and clicks and removes rows that have faded; how many. threshold: in place of the
+        table's delete-threshold."""
+        removed = ffi.new("uint64_t *")
+        self.client.run(lib.tug_shrink, self.number, math.nan if threshold is None else threshold, removed)
+        return int(removed[0])
+
+    def day(self) -> None:
+        """A day has ended."""
+        self.client.run(lib.tug_day, self.number)
+
+    def clear(self) -> None:
+        """Removes all rows."""
+        self.client.run(lib.tug_clear, self.number)
+
+    def drop(self) -> None:
+        """Removes the table itself from all servers."""
+        self.client.run(lib.tug_table_drop, self.number)
+        self.client.forget(self.number)
+
+    def stat(self) -> TableStats:
+        """Counts, of all servers together."""
+        s = ffi.new("struct tug_table_stats *")
+        self.client.run(lib.tug_table_stat, self.number, s)
+        return TableStats(*(int(getattr(s, name)) for name in TableStats._fields))
+
+    def load(self, path: Union[str, "os.PathLike[str]"], name: Optional[str] = None) -> int:
+        """The rows of table `name` (None: this one's) of a save, or of the newest in a directory; the table
+        is cleared first. How many."""
+        rows = ffi.new("uint64_t *")
+        of = ffi.NULL if name is None else ffi.new("char[]", word(name, "name"))
+        self.client.run(lib.tug_load, self.number, word(path, "path"), of, rows)
+        return int(rows[0])
+
+    def dump(self, file: Union[str, "os.PathLike[str]"]) -> None:
+        """Writes the whole table as text: a row a line, sorted by key."""
+        self.client.run(lib.tug_dump, self.number, word(file, "file"))
+
+    # What else tables are used for.
+
+    def dense(self, variables: Mapping[str, Union[int, Sequence[int], Tuple[Any, ...]]]) -> "Dense":
+        """Arrays in this table: {name: shape} or {name: (shape, init)}; see tug.Dense."""
+        from tug._dense import Dense
+        return Dense(self, variables)
+
+    def auc_add(self, probabilities: ArrayLike, labels: ArrayLike) -> None:
+        """Counts predictions in this table, of accessor counter and dim 2."""
+        p = np.asarray(probabilities)
+        given = floats_of(p, p.shape, "probabilities")
+        wanted = floats_of(labels, p.shape, "labels")
+        self.client.run(lib.tug_auc_add, self.number, of_floats(given), of_floats(wanted), given.size)
+
+    def auc(self) -> Tuple[float, int]:
+        """The AUC of all workers' predictions together, and how many these are."""
+        value, n = ffi.new("double *"), ffi.new("uint64_t *")
+        self.client.run(lib.tug_auc, self.number, value, n)
+        return float(value[0]), int(n[0])
+
+
+def count(pulled: Floats) -> npt.NDArray[np.float64]:
+    """The exact counts in what was pulled from a table of accessor counter: half as many columns."""
+    array = np.asarray(pulled, np.float64)
+    if array.ndim == 0 or array.shape[-1] % 2 != 0:
+        raise UsageError(f"pulled: has the shape {array.shape}, and a counter is two floats")
+    return array[..., 0::2] * 16777216.0 + array[..., 1::2]

@@ -1,0 +1,39 @@
+"""tug.fleet: Paddle's fleet over tug's servers and workers.
+
+    from tug.fleet import fleet, PaddleCloudRoleMaker
+
+    fleet.init(PaddleCloudRoleMaker())
+    if fleet.is_server():
+        fleet.init_server()
+        fleet.run_server()
+    else:
+        fleet.init_worker()
+        ...
+        fleet.stop_worker()
+
+docs/from-paddle.md has Paddle's names beside tug's, and what differs.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from types import SimpleNamespace
+
+from tug.fleet import dataset, io, metrics, optimizer, role_maker
+from tug.fleet._fleet import Fleet, Util, fleet
+from tug.fleet._program import (Program, Variable, auc, data, default_main_program, default_startup_program,
+                                global_scope, guard, net, program_guard)
+from tug.fleet.data_generator import MultiSlotDataGenerator
+from tug.fleet.dataset import DatasetFactory, InMemoryDataset, QueueDataset
+from tug.fleet.executor import CPUPlace, Executor
+from tug.fleet.role_maker import PaddleCloudRoleMaker, Role, UserDefinedRoleMaker
+from tug.fleet.strategy import DistributedStrategy, DistributeTranspilerConfig, StrategyFactory
+
+layers = SimpleNamespace(auc=auc, data=data)
+unique_name = SimpleNamespace(guard=guard)
+
+__all__ = ["CPUPlace", "DatasetFactory", "DistributeTranspilerConfig", "DistributedStrategy", "Executor", "Fleet",
+           "InMemoryDataset", "MultiSlotDataGenerator",
+           "PaddleCloudRoleMaker", "Program", "QueueDataset", "Role", "StrategyFactory",
+           "UserDefinedRoleMaker", "Util", "Variable", "data", "dataset", "default_main_program",
+           "default_startup_program", "fleet", "global_scope", "io", "layers", "metrics", "net", "optimizer",
+           "program_guard", "role_maker", "unique_name"]

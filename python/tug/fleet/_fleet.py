@@ -1,0 +1,366 @@
+"""The life of a run as Paddle's fleet has it: roles, servers, workers, barriers, saves.
+
+A server's process runs the library's server. Server 0 loads what init_server names and then opens the run by a
+row of the table `fleet_gate`; workers wait for it, so that none trains on rows that are not there yet.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Union
+
+from tug._client import Client, connect, local
+from tug._errors import Error, Timeout, UsageError
+from tug._roles import serve
+from tug.fleet import _program
+from tug.fleet._exchange import Exchange
+from tug.fleet._net import TABLES
+from tug.fleet.role_maker import COLLECTIVE, PaddleCloudRoleMaker, RoleMaker
+from tug.fleet.strategy import DistributedStrategy, strategy_of
+
+if TYPE_CHECKING:
+    from tug._table import Table
+    from tug.fleet._net import Tables
+
+GATE = 3  # the number of its table
+LOOK_SECONDS = 0.02  # between two looks at the gate
+OPEN, LOADED = 1, 2  # what the gate's row counts up to
+MODES = {0: "checkpoint", 1: "delta", 2: "base", 3: "day"}
+Path = Union[str, "os.PathLike[str]"]
+
+
+def _gate(client: Client) -> "Table":
+    return client.table("fleet_gate", accessor="plain", dim=1, rule="sum", number=GATE)
+
+
+class Util:
+    """fleet.util: what workers do together."""
+
+    def __init__(self, fleet: "Fleet") -> None:
+        self._fleet = fleet
+
+    def _exchange(self, comm_world: str) -> Exchange:
+        if comm_world != "worker":
+            raise UsageError(f"comm_world: '{comm_world}': only workers exchange values; servers run no program")
+        return self._fleet.exchange
+
+    def all_reduce(self, input: Any, mode: str = "sum", comm_world: str = "worker") -> Any:  # noqa: A002
+        """The sum, max or min of all workers' numbers or arrays. All workers call it."""
+        return self._exchange(comm_world).reduce(input, mode)
+
+    def all_gather(self, input: Any, comm_world: str = "worker") -> List[Any]:  # noqa: A002
+        """The values of all workers, by index: numbers, texts, lists, arrays. All workers call it."""
+        return self._exchange(comm_world).gather(input)
+
+    def barrier(self, comm_world: str = "worker") -> None:
+        """Waits until all workers are here."""
+        self._exchange(comm_world).client.barrier()
+
+    def get_file_shard(self, files: Sequence[str]) -> List[str]:
+        """This worker's part of the files: neighbours, and the first workers have one more where they do not
+        divide evenly. The files are sorted first, so that lists in different orders are shared the same way."""
+        if isinstance(files, (str, bytes)):
+            raise UsageError("files: must be a list of paths")
+        twice = sorted({f for f in files if list(files).count(f) > 1})
+        if twice:
+            raise UsageError(f"files: {', '.join(twice)} is there twice")
+        n, index = self._fleet.worker_num(), self._fleet.worker_index()
+        each, more = divmod(len(files), n)
+        begin = each * index + min(index, more)
+        return sorted(files)[begin:begin + each + (1 if index < more else 0)]
+
+    def print_on_rank(self, message: str, rank_id: int) -> None:
+        """Prints on the worker of this index."""
+        if self._fleet.is_worker() and self._fleet.worker_index() == rank_id:
+            print(message, flush=True)
+
+
+class Fleet:
+    """What a script calls `fleet`. There is one a process."""
+
+    def __init__(self) -> None:
+        self.util = Util(self)
+        self._roles: Optional[RoleMaker] = None
+        self._begun = False
+        self._strategy = DistributedStrategy()
+        self._client: Optional[Client] = None
+        self._exchange: Optional[Exchange] = None
+        self._load_from: Optional[str] = None
+        self._load_tables: Optional[List[str]] = None
+
+    # Who.
+
+    def init(self, role_maker: Optional[RoleMaker] = None, is_collective: bool = False,
+             strategy: Any = None) -> None:
+        """Finds out who this process is. As the scheduler (tug launch starts the script in that role, too) it is
+        one until the run has ended, and exits."""
+        if is_collective:
+            raise UsageError(COLLECTIVE)
+        if self._client is not None:
+            raise UsageError("fleet.init: this process is in a run already; stop_worker ends its part")
+        if role_maker is not None and not isinstance(role_maker, RoleMaker):
+            raise UsageError(f"role_maker: must be a role maker, not {type(role_maker).__name__}")
+        self._strategy = strategy_of(strategy)
+        roles = role_maker or PaddleCloudRoleMaker()
+        roles.generate_role()
+        self._roles, self._begun = roles, True
+        self._load_from = self._load_tables = None
+        os.environ.update(roles.environment())
+        if roles.place.role == "scheduler":
+            serve("scheduler")
+            sys.exit(0)
+
+    @property
+    def roles(self) -> RoleMaker:
+        """Who is who."""
+        if self._roles is None:
+            raise UsageError("fleet.init(role_maker) comes first")
+        return self._roles
+
+    def is_worker(self) -> bool:
+        """Whether this process trains."""
+        return self.roles.is_worker()
+
+    def is_server(self) -> bool:
+        """Whether this process holds rows."""
+        return self.roles.is_server()
+
+    def is_first_worker(self) -> bool:
+        """Whether it is the worker of index 0."""
+        return self.roles.is_first_worker()
+
+    def worker_index(self) -> int:
+        """Its number among the workers."""
+        return self.roles.worker_index()
+
+    def server_index(self) -> int:
+        """Its number among the servers."""
+        return self.roles.server_index()
+
+    def worker_num(self) -> int:
+        """How many workers there are."""
+        return self.roles.worker_num()
+
+    def server_num(self) -> int:
+        """How many servers there are."""
+        return self.roles.server_num()
+
+    def worker_endpoints(self, to_string: bool = False) -> Union[str, List[str]]:
+        """HOST:PORT of the workers, where PADDLE_TRAINER_ENDPOINTS names them."""
+        found = self.roles.get_trainer_endpoints()
+        return ",".join(found) if to_string else found
+
+    def server_endpoints(self, to_string: bool = False) -> Union[str, List[str]]:
+        """HOST:PORT of the servers."""
+        found = self.roles.get_pserver_endpoints()
+        return ",".join(found) if to_string else found
+
+    def is_coordinator(self) -> bool:
+        """There is none."""
+        return False
+
+    @property
+    def strategy(self) -> DistributedStrategy:
+        """What distributed_optimizer, or init, was given."""
+        return self._strategy
+
+    def is_begun(self) -> bool:
+        """Whether init was called, and stop_worker not yet: then rows are the fleet's."""
+        return self._begun
+
+    def in_run(self) -> bool:
+        """Whether this process is a worker between init_worker and stop_worker."""
+        return self._client is not None
+
+    def distributed_optimizer(self, optimizer: Any, strategy: Any = None) -> Any:
+        """What minimizes a loss on the servers. A strategy given here counts, not init's."""
+        from tug.fleet.optimizer import DistributedOptimizer
+        made = DistributedOptimizer(optimizer, strategy or self._strategy)
+        self._strategy = made.strategy
+        return made
+
+    @property
+    def main_program(self) -> "_program.Program":
+        """default_main_program()."""
+        return _program.default_main_program()
+
+    @property
+    def startup_program(self) -> "_program.Program":
+        """default_startup_program()."""
+        return _program.default_startup_program()
+
+    # Servers.
+
+    def _only(self, role: str, what: str) -> None:
+        if self.roles.place.role != role:
+            raise UsageError(f"fleet.{what} is for {role}s, and this process is {self.roles.place.role} "
+                             f"{self.roles.place.rank}: ask fleet.is_{role}() first")
+
+    def init_server(self, dirname: Optional[Path] = None, var_names: Optional[Sequence[str]] = None) -> None:
+        """What the run begins with: the tables, or those named, of a directory that save_persistables wrote.
+        Server 0 loads them in run_server; the directory must be there for all servers."""
+        self._only("server", "init_server")
+        if dirname is None:
+            if var_names:
+                raise UsageError("init_server: var_names without dirname: where are they?")
+            return
+        directory = os.path.abspath(os.fspath(dirname))
+        if not os.path.isdir(directory):
+            raise UsageError(f"init_server: there is no directory {directory}")
+        _program.check_names(var_names)
+        self._load_from, self._load_tables = directory, None if var_names is None else list(var_names)
+        roots = [r for r in os.environ.get("TUG_LOAD_ROOT", "").split(",") if r]
+        os.environ["TUG_LOAD_ROOT"] = ",".join([*roots, directory])  # the program that starts the server says so
+
+    def run_server(self) -> None:
+        """Serves until the last worker has left."""
+        self._only("server", "run_server")
+        first = self.roles.server_index() == 0
+        serve("server", ready=self._open_run if first else None)
+
+    def _open_run(self) -> None:
+        with connect(_scheduler(self.roles), guest=True) as client:
+            try:
+                if self._load_from is not None:
+                    net = _program.default_main_program().net
+                    if net is None:
+                        raise UsageError("a server that loads needs the net, too: build the program and minimize first")
+                    _program.load(net.open(client), self._load_from, self._load_tables)
+                _gate(client).push([0], [[OPEN if self._load_from is None else LOADED]])
+            except Error as error:
+                client.stop(f"init_server: {error}")
+                raise
+
+    # Workers.
+
+    def init_worker(self, scopes: Any = None) -> None:
+        """Joins the run, and waits until the servers have what it begins with."""
+        del scopes  # variables of a program live on the servers
+        self._only("worker", "init_worker")
+        if self._client is not None:
+            raise UsageError("fleet.init_worker: was called already")
+        alone = self.roles.place.alone
+        client = local() if alone else connect()
+        try:
+            self._join(client, alone)
+        except BaseException:
+            client.close()
+            raise
+        self._client = client
+
+    def _join(self, client: Client, alone: bool) -> None:
+        net = _program.default_main_program().net
+        tables = None if net is None else net.open(client)
+        self._exchange = Exchange(client, self.worker_index(), self.worker_num())
+        state = OPEN if alone else _wait_for_gate(client)
+        if state == OPEN and tables is not None and self.is_first_worker():
+            tables.begin()
+        client.barrier()
+
+    @property
+    def client(self) -> Client:
+        """This worker's client; after init_worker."""
+        if self._client is None:
+            raise UsageError("this process is in no run: fleet.init_worker() comes first")
+        return self._client
+
+    @property
+    def exchange(self) -> Exchange:
+        """What workers exchange values by; after init_worker."""
+        if self._exchange is None:
+            raise UsageError("this process is in no run: fleet.init_worker() comes first")
+        return self._exchange
+
+    def barrier_worker(self) -> None:
+        """Waits until all workers are here."""
+        self.client.barrier()
+
+    def all_reduce(self, input: Any, mode: str = "sum") -> Any:  # noqa: A002
+        """fleet.util.all_reduce."""
+        return self.util.all_reduce(input, mode)
+
+    # Rows. Worker 0 does it, the others return at once; a pass is over for all after barrier_worker.
+
+    def _rows(self) -> "Tables":
+        net = _program.default_main_program().net
+        if net is None or self._client is None:
+            raise UsageError("fleet: there are no rows: a net, and init_worker(), come first")
+        return net.rows
+
+    def save_persistables(self, executor: Any, dirname: Path, main_program: Any = None, mode: int = 0) -> Optional[str]:
+        """The servers write all rows below `dirname`: mode 0 checkpoint, 1 delta, 2 base, 3 day. Where the save is."""
+        del executor, main_program
+        if mode not in MODES:
+            raise UsageError(f"mode: {mode} is none of {', '.join(f'{k} ({v})' for k, v in MODES.items())}")
+        rows = self._rows()
+        return rows.save(os.fspath(dirname), MODES[mode]) if self.is_first_worker() else None
+
+    def save_one_table(self, table_id: int, path: Path, mode: int = 0) -> Optional[str]:
+        """Table 0 has the features, table 1 the dense parameters."""
+        rows, name = self._rows(), _table_name(table_id)
+        if mode not in MODES:
+            raise UsageError(f"mode: {mode} is none of {', '.join(map(str, MODES))}")
+        return rows.save(os.fspath(path), MODES[mode], [name]) if self.is_first_worker() else None
+
+    def load_model(self, path: Path, mode: int = 0) -> None:
+        """Loads what save_persistables has written. All workers call it: they wait until it is there."""
+        self._load(path, mode, None)
+
+    def load_one_table(self, table_id: int, path: Path, mode: int = 0) -> None:
+        """Likewise one table."""
+        self._load(path, mode, [_table_name(table_id)])
+
+    def _load(self, path: Path, mode: int, names: Optional[List[str]]) -> None:
+        if mode not in MODES:
+            raise UsageError(f"mode: {mode} is none of {', '.join(map(str, MODES))}")
+        rows = self._rows()
+        self.client.barrier()
+        if self.is_first_worker():
+            _program.load(rows, os.path.abspath(os.fspath(path)), names)
+        self.client.barrier()
+
+    def stop_worker(self) -> None:
+        """Leaves the run. Servers end when the last worker has left."""
+        client = self.client
+        self._client = self._exchange = None
+        self._begun = False
+        net = _program.default_main_program().net
+        if net is not None:
+            net.tables = None
+        client.close()
+
+
+def _table_name(table_id: int) -> str:
+    for name, number in TABLES.items():
+        if number == table_id:
+            return name
+    raise UsageError(f"table_id: {table_id}: a net has table 0, features, and table 1, dense")
+
+
+def _scheduler(roles: RoleMaker) -> str:
+    """Where the scheduler is: tug launch says; in Paddle's scheme the first server hosts it."""
+    told = os.environ.get("TUG_SCHEDULER", "")
+    if told:
+        return told
+    host = os.environ.get("DMLC_PS_ROOT_URI", "")
+    if host and os.environ.get("DMLC_ROLE"):
+        return f"{host}:{os.environ.get('DMLC_PS_ROOT_PORT', '')}"
+    return roles.get_pserver_endpoints()[0]
+
+
+def _wait_for_gate(client: Client) -> int:
+    gate, end = _gate(client), time.monotonic() + client.wait_seconds
+    while True:
+        state = int(gate.pull([0])[0, 0])
+        if state != 0:
+            return state
+        if time.monotonic() > end:
+            raise Timeout(f"server 0 has not opened the run after {client.wait_seconds:.3g} s: servers must run this "
+                          "script, too, as far as fleet.run_server() (tug launch starts it in every role; python -m "
+                          "tug launch starts workers only)")
+        time.sleep(LOOK_SECONDS)
+
+
+fleet = Fleet()

@@ -1,0 +1,303 @@
+"""Programs: what a script declares with Paddle's names, as far as a built-in net needs it.
+
+A program has at most one net, made by net(inputs, params): slots (data), a label, a loss, and metrics whose states
+have names. There are no other operators: a model that is not built in is a loop of one's own (docs/python.md).
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import contextlib
+import hashlib
+import threading
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tug._arrays import whole
+from tug._errors import ArgumentTypeError, UsageError
+from tug.fleet._metric import STATES, Metric
+from tug.fleet._net import TABLES, Net, Shape, Tables
+
+DTYPES = {"int64": "int64", "int32": "int64", "uint64": "int64", "float32": "float32", "float64": "float32"}
+PARAMS = ("model", "dim", "hidden", "init", "seed")
+MAX_THRESHOLDS = (1 << 20) - 1
+
+
+class Variable:
+    """A slot of the data, or what a net says: loss, predict, a metric or one of its states."""
+
+    def __init__(self, program: "Program", name: str, shape: Sequence[int] = (1,), dtype: str = "float32",
+                 lod_level: int = 0) -> None:
+        self.program, self.name, self.shape = program, name, tuple(shape)
+        self.dtype, self.lod_level = dtype, lod_level
+
+    def __repr__(self) -> str:
+        return f"<tug.fleet.Variable {self.name} {self.dtype}>"
+
+    @property
+    def width(self) -> int:
+        """Values of a dense slot."""
+        n = 1
+        for one in self.shape:
+            n *= one if one > 0 else 1
+        return n
+
+    @property
+    def seed(self) -> np.uint64:
+        """Two slots with the same id have two keys."""
+        return np.uint64(int.from_bytes(hashlib.blake2b(self.name.encode(), digest_size=8).digest(), "little"))
+
+
+class Program:
+    """What a script builds."""
+
+    def __init__(self) -> None:
+        self.random_seed = 1
+        self.variables: Dict[str, Variable] = {}
+        self.net: Optional["DeclaredNet"] = None
+        self.metrics: Dict[str, Metric] = {}
+        self.values: Dict[str, float] = {}  # of the last pass: loss
+
+    def declare(self, variable: Variable) -> Variable:
+        """Names are unique."""
+        if variable.name in self.variables:
+            raise UsageError(f"there is a variable '{variable.name}' in this program already")
+        self.variables[variable.name] = variable
+        return variable
+
+    def list_vars(self) -> List[Variable]:
+        """All variables."""
+        return list(self.variables.values())
+
+    def global_block(self) -> "Program":
+        """The program: it has one."""
+        return self
+
+    def var(self, name: str) -> Variable:
+        """A variable by its name."""
+        if name not in self.variables:
+            raise UsageError(f"there is no variable '{name}'; there are {', '.join(self.variables) or 'none'}")
+        return self.variables[name]
+
+
+class _Programs(threading.local):
+    def __init__(self) -> None:
+        self.main, self.startup = _first
+
+
+_first = (Program(), Program())
+_now = _Programs()
+
+
+def default_main_program() -> Program:
+    """The program that is being built."""
+    return _now.main
+
+
+def default_startup_program() -> Program:
+    """What exe.run is given first: it sets first values."""
+    return _now.startup
+
+
+@contextlib.contextmanager
+def program_guard(main_program: Program, startup_program: Optional[Program] = None) -> Iterator[None]:
+    """Within it other programs are the default ones."""
+    before = _now.main, _now.startup
+    _now.main, _now.startup = main_program, startup_program or _now.startup
+    try:
+        yield
+    finally:
+        _now.main, _now.startup = before
+
+
+@contextlib.contextmanager
+def guard(new_generator: Any = None) -> Iterator[None]:
+    """unique_name.guard(): names are a program's own, so there is nothing to guard."""
+    del new_generator
+    yield
+
+
+def data(name: str, shape: Sequence[Any] = (1,), dtype: str = "float32", lod_level: int = 0,
+         append_batch_size: bool = True) -> Variable:
+    """A slot: ids (int64), one or, with lod_level=1, any number of them; or numbers (float32), as many as the
+    shape says. The label is one, too."""
+    del append_batch_size
+    if dtype not in DTYPES:
+        raise UsageError(f"data '{name}': dtype '{dtype}' is none of {', '.join(DTYPES)}")
+    if lod_level not in (0, 1):
+        raise UsageError(f"data '{name}': lod_level {lod_level} is neither 0 nor 1")
+    if DTYPES[dtype] == "float32" and lod_level == 1:
+        raise UsageError(f"data '{name}': numbers have places: give lod_level=0 and a shape")
+    sizes = [-1 if one is None else whole(one, f"data '{name}': shape", -1, 1 << 20) for one in shape]
+    program = default_main_program()
+    return program.declare(Variable(program, name, sizes, DTYPES[dtype], lod_level))
+
+
+class DeclaredNet:
+    """A program's net: its shape, its slots, and once it has rows, where."""
+
+    def __init__(self, program: Program, slots: Sequence[Variable], label: Variable, params: Mapping[str, Any]) -> None:
+        self.program, self.slots, self.label = program, list(slots), label
+        self.shape = Shape("deepfm", len(self.slots), seed=program.random_seed)._replace(**params)
+        self.rule: Optional[str] = None
+        self.tables: Optional[Tables] = None
+        Net(self.shape)  # says what is wrong with it where it is declared
+
+    def train_by(self, rule: str) -> None:
+        """The rule of its rows."""
+        layers = self.shape.model not in ("lr", "fm", "ffm")
+        shape = self.shape._replace(rule=rule, dense_rule=rule if layers else None)
+        Net(shape)
+        self.shape, self.rule = shape, rule
+
+    def open(self, client: Any) -> Tables:
+        """Its tables there."""
+        self.tables = Tables(client, Net(self.shape))
+        return self.tables
+
+    @property
+    def rows(self) -> Tables:
+        """Its tables."""
+        if self.tables is None:
+            raise UsageError("the net has no rows yet: run the startup program, or in a fleet init_worker()")
+        return self.tables
+
+
+def net(inputs: Sequence[Variable], params: Optional[Mapping[str, Any]] = None) -> List[Variable]:
+    """A built-in net over slots, the last of which is the label: [loss, auc, batch_auc].
+
+    params: model ("deepfm"; lr, fm, ffm, mlp, wide_deep, dcn), dim, hidden ("400,400"), init, seed; what is left out
+    has the model's default (docs/models.md). auc.states are the names of the AUC's states."""
+    params = dict(params or {})
+    unknown = sorted(set(params) - set(PARAMS))
+    if unknown:
+        raise UsageError(f"params: there is no {', '.join(unknown)}; there are {', '.join(PARAMS)}")
+    if len(inputs) < 2 or not all(isinstance(one, Variable) for one in inputs):
+        raise UsageError("inputs: must be slots made by data(), the label last")
+    program, label = inputs[-1].program, inputs[-1]
+    if program.net is not None:
+        raise UsageError("this program has a net already; Program() and program_guard make room for another")
+    if label.lod_level != 0 or label.width != 1:
+        raise UsageError(f"inputs: the last one, '{label.name}', is the label, and must have one value")
+    program.net = DeclaredNet(program, inputs[:-1], label, params)
+    loss = program.declare(Variable(program, "loss"))
+    predict = program.declare(Variable(program, "predict"))
+    found = auc(predict, label)
+    return [loss, found[0], found[1]]
+
+
+def auc(input: Variable, label: Variable, curve: str = "ROC", num_thresholds: int = 4095,  # noqa: A002
+        topk: int = 1, slide_steps: int = 1) -> List[Any]:
+    """layers.auc: [auc, batch_auc, [batch_stat_pos, batch_stat_neg, stat_pos, stat_neg]]."""
+    program = input.program
+    if program.net is None or input.name != "predict" or label is not program.net.label:
+        raise UsageError("auc: of a net's prediction and label: program.var('predict'), and the label it was made with")
+    if curve != "ROC" or topk != 1:
+        raise UsageError(f"auc: curve='{curve}', topk={topk}: there is the area under ROC, of one prediction")
+    if slide_steps == 0:
+        raise UsageError("auc: slide_steps=0: batch_auc is of the last slide_steps batches, auc of all")
+    name = "auc" if "auc" not in program.metrics else f"auc_{len(program.metrics)}"
+    program.metrics[name] = Metric(name, whole(num_thresholds, "num_thresholds", 1, MAX_THRESHOLDS) + 1,
+                                   whole(slide_steps, "slide_steps", 1, 1 << 16))
+    states = [program.declare(Variable(program, f"{name}.{state}", (num_thresholds + 1,), "int64")) for state in STATES]
+    return [program.declare(Variable(program, name)), program.declare(Variable(program, f"batch_{name}")), states]
+
+
+def net_of(loss: Any) -> DeclaredNet:
+    """The net that a loss is of."""
+    if not isinstance(loss, Variable) or loss.name != "loss" or loss.program.net is None:
+        raise ArgumentTypeError("loss: must be what net(inputs, params) returned first")
+    return loss.program.net
+
+
+def value_of(program: Program, name: str) -> float:
+    """A metric, or the loss of the last pass so far."""
+    for metric in program.metrics.values():
+        if name == metric.name:
+            return float(metric.read().auc)
+        if name == f"batch_{metric.name}":
+            return float(metric.read().batch_auc)
+    if name == "loss":
+        return program.values.get("loss", float("nan"))
+    raise UsageError(f"'{name}' has no value to fetch; fetch loss, {', '.join(program.metrics)} or its batch_ form")
+
+
+def state_of(program: Program, name: str) -> Metric:
+    """The metric that a state with this name belongs to."""
+    metric = program.metrics.get(name.rpartition(".")[0])
+    if metric is None or name.rpartition(".")[2] not in STATES:
+        known = [f"{m}.{s}" for m in program.metrics for s in STATES]
+        raise UsageError(f"there is no state '{name}'; there are {', '.join(known) or 'none'}")
+    return metric
+
+
+class Tensor:
+    """What scope.find_var(name).get_tensor() gives: a state of a metric, or a value."""
+
+    def __init__(self, program: Program, name: str) -> None:
+        self._program, self._name = program, name
+
+    def _is_state(self) -> bool:
+        return "." in self._name
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> npt.NDArray[Any]:
+        del copy
+        if self._is_state():
+            found = state_of(self._program, self._name).state(self._name)
+        else:
+            found = np.array([value_of(self._program, self._name)])
+        return found if dtype is None else found.astype(dtype)
+
+    def _get_dims(self) -> List[int]:
+        return list(np.asarray(self).shape)
+
+    shape = _get_dims
+
+    def get_tensor(self) -> "Tensor":
+        """Itself."""
+        return self
+
+    def set(self, array: Any, place: Any = None) -> None:
+        """Zeroes a state: nothing else can be set."""
+        del place
+        metric = state_of(self._program, self._name)
+        given = np.asarray(array)
+        if given.shape != (metric.buckets,) or given.any():
+            raise UsageError(f"{self._name}: can be set to {metric.buckets} zeros, and to nothing else")
+        metric.reset(self._name)
+
+
+class Scope:
+    """global_scope(): variables of the default main program by their names."""
+
+    def find_var(self, name: str) -> Tensor:
+        """One of them."""
+        program = default_main_program()
+        program.var(name)
+        return Tensor(program, name)
+
+    var = find_var
+
+
+_scope = Scope()
+
+
+def global_scope() -> Scope:
+    """There is one."""
+    return _scope
+
+
+def check_names(names: Optional[Sequence[str]]) -> None:
+    """Whether these are tables of a net."""
+    unknown = [name for name in names or () if name not in TABLES]
+    if unknown:
+        raise UsageError(f"there is no table {', '.join(unknown)}; a net has {' and '.join(TABLES)}")
+
+
+def load(tables: Tables, directory: str, names: Optional[Sequence[str]] = None) -> None:
+    """Rows of a save into the tables, all or those named."""
+    check_names(names)
+    for name, table in tables.by_name().items():
+        if names is None or name in names:
+            table.load(directory)

@@ -1,0 +1,59 @@
+"""Data generators: programs that turn lines of a log into MultiSlot lines, for set_pipe_command.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import sys
+from typing import Any, Callable, Iterable, List, Optional, Sequence, Tuple
+
+from tug._errors import DataError
+
+Sample = Sequence[Tuple[str, Sequence[Any]]]
+
+
+class MultiSlotDataGenerator:
+    """Override generate_sample(line): it returns a function that yields samples, [(slot, [value, ...]), ...]."""
+
+    def __init__(self) -> None:
+        self._slots: Optional[List[str]] = None
+        self._batch = 32
+
+    def set_batch(self, batch_size: int) -> None:
+        """Samples that generate_batch is given at a time."""
+        self._batch = batch_size
+
+    def generate_sample(self, line: str) -> Callable[[], Iterable[Sample]]:
+        """What a line of the input is."""
+        raise NotImplementedError("override generate_sample(line)")
+
+    def generate_batch(self, samples: Sequence[Sample]) -> Callable[[], Iterable[Sample]]:
+        """What becomes of neighbouring samples: they stay as they are."""
+        return lambda: samples
+
+    def _text(self, sample: Sample) -> str:
+        slots = [name for name, _ in sample]
+        if self._slots is None:
+            self._slots = slots
+        if slots != self._slots:
+            raise DataError(f"generate_sample: slots are {', '.join(slots)}, and were {', '.join(self._slots)} before")
+        words: List[str] = []
+        for name, values in sample:
+            if not values or not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values):
+                raise DataError(f"generate_sample: slot '{name}' must have numbers, at least one, not {values!r}")
+            words += [str(len(values)), *map(str, values)]
+        return " ".join(words)
+
+    def run_from_stdin(self) -> None:
+        """Standard input to standard output."""
+        held: List[Sample] = []
+        for line in sys.stdin:
+            for sample in self.generate_sample(line.rstrip("\n"))():
+                held.append(sample)
+                if len(held) == self._batch:
+                    self._write(held)
+                    held = []
+        self._write(held)
+
+    def _write(self, samples: Sequence[Sample]) -> None:
+        for sample in self.generate_batch(samples)() if samples else ():
+            sys.stdout.write(self._text(sample) + "\n")

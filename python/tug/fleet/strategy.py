@@ -1,0 +1,172 @@
+"""DistributedStrategy: how far workers may run ahead of each other, and what rows are like.
+
+A field does what it says, or is refused with the reason: what Paddle accepts and ignores would look as if it
+worked.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from typing import Any, Dict, List, Mapping, Tuple
+
+from tug._arrays import whole
+from tug._errors import ArgumentTypeError, UsageError
+
+_GEO = ("k_steps: {} asks for GEO, which fleet's loop does not have: `tug train --mode geo:K` has it. Here there are "
+        "0 with a_sync=True (asynchronous) and a_sync=False (synchronous)")
+_IGNORED_THERE = "Paddle accepts it and ignores it"
+_REFUSED_CONFIGS = {
+    "max_merge_var_num": "each batch's gradients are one push, and are never merged with the next one's",
+    "send_queue_size": "a worker's thread has one push on its way while it computes the next batch",
+    "independent_recv_thread": "each batch's rows are pulled before it",
+    "min_send_grad_num_before_recv": "each batch's rows are pulled before it",
+    "thread_pool_size": "requests need no threads",
+    "send_wait_times": "nothing is waited for before a push is sent",
+    "runtime_split_send_recv": "a push is cut for the servers by itself",
+    "lr_decay_steps": "rates follow `rate` of a table (docs/tables.md)",
+    "launch_barrier": "a run always begins when all processes are there",
+    "use_ps_gpu": "there are no tables on GPUs",
+    "use_gpu_graph": "there are no tables on GPUs",
+    "heter_worker_device_guard": "there are no heterogeneous workers",
+}
+_OF_NET = ("the table of features follows from net()'s params and the optimizer; rows that come and go are tables "
+           "of the program's own (docs/tables.md)")
+_REFUSED = {
+    "fleet_desc_configs": _OF_NET,
+    "adam_d2sum": "there is no such rule; give optimizer.Adam",
+    "is_fl_ps_mode": "there is no federated learning",
+    "with_coordinator": "there is no federated learning",
+    "split_data": "files are shared by fleet.util.get_file_shard",
+    "trainer_desc_configs": "dumps of a pass are `tug train --dump`'s",
+    "fs_client_param": "files are read by this process; what lies elsewhere, by a pipe command",
+    "sparse_table_configs": _OF_NET,
+    "geo_sgd_mode": "GEO is `tug train --mode geo:K`'s",
+    "auto": "nothing is guessed: say a_sync",
+}
+
+
+class DistributedStrategy:
+    """a_sync and a_sync_configs. Unknown fields are errors."""
+
+    def __init__(self) -> None:
+        self._fields: Dict[str, Any] = {"a_sync": True, "a_sync_configs": {"k_steps": 0}}
+
+    def __getattr__(self, name: str) -> Any:
+        fields = self.__dict__.get("_fields", {})
+        if name in fields:
+            return fields[name]
+        raise AttributeError(self._unknown(name))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "_fields":
+            object.__setattr__(self, name, value)
+            return
+        check = {"a_sync": _switch, "a_sync_configs": _configs}.get(name)
+        if check is None:
+            raise UsageError(self._unknown(name))
+        self._fields[name] = check(name, value)
+
+    def _unknown(self, name: str) -> str:
+        if name in _REFUSED:
+            return f"strategy.{name}: {_REFUSED[name]}"
+        return f"strategy.{name}: there is no such field; there are {', '.join(self._fields)}"
+
+    @property
+    def sync(self) -> bool:
+        """Whether each batch waits for all workers."""
+        return not self._fields["a_sync"]
+
+    def __repr__(self) -> str:
+        return f"DistributedStrategy({self._fields})"
+
+
+def _switch(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ArgumentTypeError(f"strategy.{name}: must be True or False, not {type(value).__name__}")
+    return value
+
+
+def _mapping(name: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ArgumentTypeError(f"strategy.{name}: must be a dict, not {type(value).__name__}")
+    return value
+
+
+def _configs(name: str, value: Any) -> Dict[str, Any]:
+    for field, given in _mapping(name, value).items():
+        if field in _REFUSED_CONFIGS:
+            raise UsageError(f"strategy.{name}['{field}']: {_IGNORED_THERE}; here it is refused: "
+                             f"{_REFUSED_CONFIGS[field]}")
+        if field != "k_steps":
+            raise UsageError(f"strategy.{name}: there is no field '{field}'; there is k_steps")
+        if whole(given, f"strategy.{name}['k_steps']", -1, 2 ** 31) != 0:
+            raise UsageError(f"strategy.{name}: " + _GEO.format(given))
+    return dict(value)
+
+
+class DistributeTranspilerConfig:
+    """Paddle 1.x: the fields that have a meaning here. sync_mode=True is a_sync=False."""
+
+    _REFUSED: Dict[str, Tuple[List[Any], str]] = {
+        "slice_var_up": ([True], "rows are always spread over all servers"),
+        "split_method": ([None, "RoundRobin", "HashName"], "keys are placed by hash"),
+        "min_block_size": ([8192], "blocks of dense parameters have 256 floats"),
+        "runtime_split_send_recv": ([False], "a push is cut for the servers by itself"),
+        "enable_dc_asgd": ([False], "there is no delay compensation"),
+        "geo_sgd_mode": ([False], "GEO is `tug train --mode geo:K`'s"),
+        "half_async": ([False], "half-async is `tug train --mode half-async`'s"),
+        "wait_port": ([True], "a run always begins when all processes are there"),
+        "mode": (["pserver"], "there are parameter servers only"),
+    }
+
+    def __init__(self) -> None:
+        self.sync_mode = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "sync_mode":
+            object.__setattr__(self, name, _switch(name, value))
+            return
+        if name not in self._REFUSED:
+            raise UsageError(f"DistributeTranspilerConfig.{name}: there is no such field; there are sync_mode, "
+                             f"{', '.join(self._REFUSED)}")
+        allowed, why = self._REFUSED[name]
+        if value not in allowed:
+            raise UsageError(f"DistributeTranspilerConfig.{name}: cannot be {value!r}: {why}")
+
+
+class StrategyFactory:
+    """Paddle 1.x's names of strategies."""
+
+    @staticmethod
+    def create_sync_strategy() -> DistributedStrategy:
+        """Each batch waits for all workers."""
+        strategy = DistributedStrategy()
+        strategy.a_sync = False
+        return strategy
+
+    @staticmethod
+    def create_async_strategy() -> DistributedStrategy:
+        """Nobody waits for anybody."""
+        return DistributedStrategy()
+
+    @staticmethod
+    def create_half_async_strategy() -> DistributedStrategy:
+        """Refused."""
+        raise UsageError("half-async: fleet's loop does not have it; `tug train --mode half-async` has")
+
+    @staticmethod
+    def create_geo_strategy(update_frequency: int = 100) -> DistributedStrategy:
+        """Refused."""
+        raise UsageError(_GEO.format(update_frequency))
+
+
+def strategy_of(given: Any) -> DistributedStrategy:
+    """What fleet takes as a strategy."""
+    if given is None:
+        return DistributedStrategy()
+    if isinstance(given, DistributeTranspilerConfig):
+        made = DistributedStrategy()
+        made.a_sync = not given.sync_mode
+        return made
+    if not isinstance(given, DistributedStrategy):
+        raise ArgumentTypeError(f"strategy: must be a DistributedStrategy, not {type(given).__name__}")
+    return given

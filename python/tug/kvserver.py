@@ -1,0 +1,87 @@
+"""Servers and schedulers of tug.kvstore: what a program of its own runs on them.
+
+    # server.py, of a cluster whose workers import tug.kvstore
+    import tug.kvserver
+
+    def update(key, recv, stored):
+        stored -= 0.1 * recv
+
+    def control(head, body):
+        print("command", head, body)
+
+    tug.kvserver.run(updater=update, controller=control)
+
+Both run on the thread that calls run, one at a time. What they get of an array is the part that this
+server has. Importing this module runs nothing.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from typing import Any, Callable, List, Optional
+
+from tug._abi import ffi
+from tug._errors import ArgumentTypeError
+from tug._kvarrays import default_wrapper
+from tug._kvstore import Updater, call_updater
+from tug._library import check, lib
+
+__all__ = ["run"]
+
+LOOK_SECONDS = 0.2  # between two looks at signals
+
+
+class _Raised(List[BaseException]):
+    """What a function of the program raised; the worker that caused it hears of it, and run goes on."""
+
+
+def _guarded(raised: _Raised, call: Callable[[], Any]) -> int:
+    try:
+        call()
+    except Exception as error:  # pylint: disable=broad-exception-caught
+        raised.append(error)
+        return -1
+    except BaseException as error:  # pylint: disable=broad-exception-caught
+        raised.insert(0, error)
+        return -6
+    return 0
+
+
+def run(updater: Optional[Updater] = None, controller: Optional[Callable[[int, bytes], Any]] = None) -> None:
+    """Runs this process as the server or scheduler that DMLC_* says, until the workers have ended.
+
+    updater(key, recv, stored) changes `stored` in place, instead of optimizers of workers; controller(head, body)
+    gets what workers send by _send_command_to_servers. An exception of theirs fails the push or command, for the
+    worker that sent it."""
+    for given, what in ((updater, "updater"), (controller, "controller")):
+        if given is not None and not callable(given):
+            raise ArgumentTypeError(f"{what}: a function, not {type(given).__name__}")
+    raised = _Raised()
+    o = ffi.new("struct tug_kvstore_server_options *")
+    kept: List[Any] = []
+    if updater is not None:
+        wrap, up = default_wrapper(), updater
+        kept.append(ffi.callback("tug_updater_fn", lambda _ctx, key, merged, stored: _guarded(
+            raised, lambda: call_updater(up, key, merged, stored, None, wrap)), error=-5))
+        o.updater = kept[-1]
+    if controller is not None:
+        control = controller
+        kept.append(ffi.callback("int (*)(void *, int32_t, const void *, size_t)", lambda _ctx, head, body, n: _guarded(
+            raised, lambda: control(head, bytes(ffi.buffer(body, n)) if n > 0 else b"")), error=-5))
+        o.controller = kept[-1]
+    _serve(o, raised)
+
+
+def _serve(o: Any, raised: _Raised) -> None:
+    server = ffi.new("struct tug_kvstore_server **")
+    over = ffi.new("bool *")
+    check(lib.tug_kvstore_server_open(server, o))
+    try:
+        while not over[0]:
+            check(lib.tug_kvstore_server_run(server[0], LOOK_SECONDS, over))
+            if raised and not isinstance(raised[0], Exception):
+                raise raised[0]
+            raised.clear()
+    except BaseException:
+        lib.tug_kvstore_server_close(server[0])
+        raise
+    check(lib.tug_kvstore_server_close(server[0]))

@@ -1,0 +1,40 @@
+"""tug.kvstore: MXNet's KVStore, from Python.
+
+    import tug.kvstore as kvstore
+
+    kv = kvstore.create("dist_sync")        # or "local", "device", "dist_async", "dist_sync_device"
+    kv.init("w", numpy.zeros((4, 3), "float32"))
+    kv.set_optimizer(tug.optimizer.create("sgd", learning_rate=0.1))
+    kv.push("w", gradient)
+    kv.pull("w", out=w)
+
+Importing this module in a process whose DMLC_ROLE is server or scheduler runs that role and ends the
+process: one script under `tug launch --servers S --workers W -- python3 script.py` serves all roles.
+docs/from-mxnet.md maps mxnet.kvstore to this. All errors are tug.Error.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import os
+import sys
+
+from tug import optimizer
+from tug._errors import Error
+from tug._kvarrays import RowSparse, register_array_type
+from tug._kvstore import KVStore, create
+
+__all__ = ["Error", "KVStore", "RowSparse", "create", "optimizer", "register_array_type"]
+
+
+def _serve() -> None:
+    from tug import kvserver  # pylint: disable=import-outside-toplevel
+
+    try:
+        kvserver.run()
+    except Error as error:
+        sys.exit(f"{os.environ['DMLC_ROLE']}: {error}")
+    sys.exit(0)
+
+
+if os.environ.get("DMLC_ROLE") in ("server", "scheduler"):
+    _serve()

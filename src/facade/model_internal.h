@@ -1,0 +1,72 @@
+// A model of tug/train.h from the inside: what training (tug_train.c), scoring (tug_score.c)
+// and the rest (tug_model.c) share.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_FACADE_MODEL_INTERNAL_H
+#define TUG_FACADE_MODEL_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/buf.h"
+#include "base/options.h"
+#include "facade/rows_text.h"
+#include "run/model.h"
+#include "tug/train.h"
+
+enum { VALUE_NAME_MAX = 96 };
+
+struct model_value {
+    char name[VALUE_NAME_MAX];
+    double value;
+};
+
+struct tug_model {
+    pthread_mutex_t mutex; // of all calls but tug_model_interrupt
+    atomic_bool stop;      // the call that is at work is to end
+    bool trains;           // there are options
+    char **words;          // "--name=value"
+    size_t n_words;
+    void (*progress)(void *ctx, const struct tug_progress *p);
+    void *ctx;
+    char home[FILE_PATH_MAX];    // of saves and rows; "": not made yet
+    char from[FILE_PATH_MAX];    // the newest save; "": nothing was trained
+    bool own;                    // it was made by this model: training goes on beside it
+    struct opened_model *opened; // of `from`; NULL: not yet
+    struct model_value *value;   // of the last call
+    size_t n_values, cap_values;
+    float *predictions;
+    size_t n_predictions;
+};
+
+// A call on the model begins; nobody has interrupted it, and there are no values.
+void model_begin(struct tug_model *m);
+int model_end(struct tug_model *m, int rc);
+
+// m->home is there.
+int model_make_home(struct tug_model *m, struct err *e);
+
+// Words of options, "--name=value", which the caller frees; room for one more.
+int model_words(const char *const *options, size_t n, char ***ret, struct err *e);
+void model_words_free(char **words, size_t n);
+
+// A command's options out of words, in *values. What of them is `not_here` (separated by
+// spaces) is refused, where it does not come from the environment.
+int model_parse(struct options **ret, const struct option_table *t, char *const *words,
+                size_t n, const char *not_here, void *values, struct err *e);
+
+// What it is of `m->from`, with the schema of the data; without rows.
+int model_opened(struct tug_model *m, struct err *e);
+void model_forget_opened(struct tug_model *m);
+
+void model_add(struct tug_model *m, double value, const char *format, ...)
+    PRINTF_LIKE(3, 4);
+
+struct metrics;
+// All of it, "PREFIXname", and of further labels "PREFIXlabel:name". `label`: names, `bytes`
+// apart.
+void model_add_metrics(struct tug_model *m, const char *prefix,
+                       const struct metrics *metrics, uint32_t labels, const char *label,
+                       size_t bytes);
+
+#endif

@@ -1,0 +1,313 @@
+// Models of a program (tug/train.h): opened, saved, closed; what they found.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <dirent.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "facade/last_error.h"
+#include "facade/model_internal.h"
+#include "facade/model_train.h"
+#include "model/metrics.h"
+#include "run/eval_options.h"
+#include "run/predict_options.h"
+#include "run/train_options.h"
+
+void model_begin(struct tug_model *m)
+{
+    pthread_mutex_lock(&m->mutex);
+    atomic_store(&m->stop, false);
+    m->n_values = 0;
+    mem_free(m->predictions);
+    m->predictions = NULL;
+    m->n_predictions = 0;
+}
+
+int model_end(struct tug_model *m, int rc)
+{
+    pthread_mutex_unlock(&m->mutex);
+    return rc;
+}
+
+int model_make_home(struct tug_model *m, struct err *e)
+{
+    if (m->home[0] != '\0')
+        return 0;
+    const char *tmp = getenv("TMPDIR");
+    char path[FILE_PATH_MAX];
+    TRY(file_join(path, tmp != NULL && *tmp != '\0' ? tmp : "/tmp", "tug-model-XXXXXX",
+                  e));
+    if (mkdtemp(path) == NULL)
+        return err_sys(e, TUG_EIO, "cannot make %s", path);
+    memcpy(m->home, path, sizeof(path));
+    return 0;
+}
+
+void model_words_free(char **words, size_t n)
+{
+    for (size_t i = 0; i < n && words != NULL; i++)
+        mem_free(words[i]);
+    mem_free(words);
+}
+
+int model_words(const char *const *options, size_t n, char ***ret, struct err *e)
+{
+    char **words = mem_array(n + 1, sizeof(*words));
+    if (words == NULL)
+        return err_nomem(e, "options");
+    for (size_t i = 0; i < n; i++) {
+        size_t size = strlen(options[i]) + 3;
+        words[i] = mem_alloc(size);
+        if (words[i] == NULL) {
+            model_words_free(words, i);
+            return err_nomem(e, "options");
+        }
+        snprintf(words[i], size, "--%s", options[i]);
+    }
+    *ret = words;
+    return 0;
+}
+
+static int refuse(const struct option_table *t, const struct options *o,
+                  const char *not_here, struct err *e)
+{
+    for (size_t i = 0; i < t->n_options; i++) {
+        const char *name = t->options[i].name, *found = strstr(not_here, name);
+        size_t len = strlen(name);
+        while (found != NULL && ((found > not_here && found[-1] != ' ') ||
+                                 (found[len] != ' ' && found[len] != '\0')))
+            found = strstr(found + 1, name);
+        if (found != NULL && options_source(o, i) == OPTION_ARGS)
+            return err_set(e, TUG_EUSAGE,
+                           "--%s is of the command 'tug %s' and has no effect here: "
+                           "leave it out",
+                           name, t->command);
+    }
+    return 0;
+}
+
+int model_parse(struct options **ret, const struct option_table *t, char *const *words,
+                size_t n, const char *not_here, void *values, struct err *e)
+{
+    *ret = NULL;
+    TRY(options_parse(ret, t, (int)n, words, values, OPTIONS_INCOMPLETE, e));
+    if (options_help_wanted(*ret))
+        return err_set(e, TUG_EUSAGE, "--help is for people: see 'tug %s --help'",
+                       t->command);
+    return refuse(t, *ret, not_here, e);
+}
+
+void model_forget_opened(struct tug_model *m)
+{
+    if (m->opened != NULL)
+        model_close(m->opened);
+    mem_free(m->opened);
+    m->opened = NULL;
+}
+
+int model_opened(struct tug_model *m, struct err *e)
+{
+    if (m->from[0] == '\0')
+        return err_set(e, TUG_EUSAGE, "the model has learnt nothing yet: train it first");
+    if (m->opened != NULL)
+        return 0;
+    m->opened = mem_zalloc(sizeof(*m->opened));
+    if (m->opened == NULL)
+        return err_nomem(e, "a model");
+    m->opened->interrupted = &m->stop;
+    int rc = model_read(m->opened, m->from, 0, e);
+    if (rc != 0)
+        model_forget_opened(m);
+    return rc;
+}
+
+void model_add(struct tug_model *m, double value, const char *format, ...)
+{
+    if (m->n_values == m->cap_values) {
+        size_t cap = m->cap_values * 2 + 32;
+        struct model_value *more = mem_realloc_array(m->value, cap, sizeof(*more));
+        if (more == NULL)
+            return; // the result is short of a number
+        m->value = more;
+        m->cap_values = cap;
+    }
+    struct model_value *v = &m->value[m->n_values++];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(v->name, sizeof(v->name), format, args);
+    va_end(args);
+    v->value = value;
+}
+
+void model_add_metrics(struct tug_model *m, const char *prefix,
+                       const struct metrics *metrics, uint32_t labels, const char *label,
+                       size_t bytes)
+{
+    for (uint32_t k = 0; k < labels; k++) {
+        struct metrics one = metrics[k];
+        for (size_t i = 0; i < METRICS_FIELDS; i++)
+            model_add(m, *metrics_value(&one, i), "%s%s%s%s", prefix,
+                      k > 0 ? label + k * bytes : "", k > 0 ? ":" : "",
+                      metrics_fields[i].name);
+    }
+}
+
+bool tug_model_result(const struct tug_model *m, size_t i, const char **ret_name,
+                      double *ret)
+{
+    if (i >= m->n_values)
+        return false;
+    *ret_name = m->value[i].name;
+    *ret = m->value[i].value;
+    return true;
+}
+
+const float *tug_model_predictions(const struct tug_model *m, size_t *ret_n)
+{
+    *ret_n = m->n_predictions;
+    return m->predictions;
+}
+
+void tug_model_interrupt(struct tug_model *m)
+{
+    atomic_store(&m->stop, true);
+}
+
+static const struct schema *schema_of(struct tug_model *m)
+{
+    return model_opened(m, last_error()) == 0 ? &m->opened->run.schema : NULL;
+}
+
+uint32_t tug_model_labels(struct tug_model *m)
+{
+    pthread_mutex_lock(&m->mutex);
+    const struct schema *s = schema_of(m);
+    uint32_t n = s != NULL ? schema_labels(s) : 0;
+    pthread_mutex_unlock(&m->mutex);
+    return n;
+}
+
+const char *tug_model_label(struct tug_model *m, uint32_t i)
+{
+    pthread_mutex_lock(&m->mutex);
+    const struct schema *s = schema_of(m);
+    const char *name = s != NULL && i < schema_labels(s) ? schema_label(s, i) : NULL;
+    bool nameless = s != NULL && i < schema_labels(s) && name == NULL;
+    pthread_mutex_unlock(&m->mutex);
+    return nameless ? "" : name;
+}
+
+bool tug_model_option(const char *command, size_t i, struct tug_option *ret)
+{
+    static const struct option_table *const tables[] = {
+        &cli_train_options, &cli_eval_options, &cli_predict_options};
+    for (size_t t = 0; t < sizeof(tables) / sizeof(*tables); t++) {
+        if (strcmp(tables[t]->command, command) != 0 || i >= tables[t]->n_options)
+            continue;
+        const struct option *o = &tables[t]->options[i];
+        *ret = (struct tug_option){.name = o->name,
+                                   .help = o->help,
+                                   .usual = o->fallback,
+                                   .is_switch = o->kind == OPTION_FLAG,
+                                   .is_list = o->kind == OPTION_LIST};
+        return true;
+    }
+    return false;
+}
+
+static int open_model(struct tug_model *m, const char *from,
+                      const struct tug_model_options *o, struct err *e)
+{
+    if (from != NULL) {
+        TRY(save_find(from, m->from, e));
+        struct saved_run *run = mem_zalloc(sizeof(*run));
+        if (run == NULL)
+            return err_nomem(e, "a model");
+        int rc = saved_read(run, m->from, e);
+        saved_run_free(run);
+        mem_free(run);
+        TRY(rc);
+    }
+    if (o == NULL)
+        return 0;
+    m->trains = true;
+    m->progress = o->progress;
+    m->ctx = o->ctx;
+    TRY(model_words(o->options, o->n_options, &m->words, e));
+    m->n_words = o->n_options;
+    return model_train_check(m, o->alone, e);
+}
+
+static int make(struct tug_model **ret, const char *from,
+                const struct tug_model_options *o, struct err *e)
+{
+    struct tug_model *m = mem_zalloc(sizeof(*m));
+    if (m == NULL)
+        return err_nomem(e, "a model");
+    pthread_mutex_init(&m->mutex, NULL);
+    int rc = open_model(m, from, o, e);
+    if (rc == 0)
+        *ret = m;
+    else
+        tug_model_close(m);
+    return rc;
+}
+
+int tug_model_open(struct tug_model **ret, const struct tug_model_options *o)
+{
+    static const struct tug_model_options none;
+    return make(ret, NULL, o != NULL ? o : &none, last_error());
+}
+
+int tug_model_load(struct tug_model **ret, const char *from,
+                   const struct tug_model_options *o)
+{
+    return make(ret, from, o, last_error());
+}
+
+// home/model/save-000001, from below: what holds files only can be removed.
+static void remove_home(const char *path, int depth)
+{
+    char below[FILE_PATH_MAX];
+    DIR *d = depth > 0 ? opendir(path) : NULL;
+    const struct dirent *f;
+    struct stat st;
+    while (d != NULL && (f = readdir(d)) != NULL)
+        if (f->d_name[0] != '.' && file_join(below, path, f->d_name, NULL) == 0 &&
+            lstat(below, &st) == 0 && S_ISDIR(st.st_mode))
+            remove_home(below, depth - 1);
+    if (d != NULL)
+        closedir(d);
+    file_remove_tree(path, NULL);
+}
+
+void tug_model_close(struct tug_model *m)
+{
+    if (m == NULL)
+        return;
+    model_forget_opened(m);
+    if (m->home[0] != '\0')
+        remove_home(m->home, 2);
+    model_words_free(m->words, m->n_words);
+    mem_free(m->value);
+    mem_free(m->predictions);
+    pthread_mutex_destroy(&m->mutex);
+    mem_free(m);
+}
+
+int tug_model_save(struct tug_model *m, const char *directory)
+{
+    struct err *e = last_error();
+    char path[FILE_PATH_MAX];
+    pthread_mutex_lock(&m->mutex);
+    int rc = m->from[0] != '\0'
+                 ? model_copy_save(m->from, directory, path, e)
+                 : err_set(e, TUG_EUSAGE,
+                           "the model has learnt nothing yet: train it first");
+    return model_end(m, rc);
+}

@@ -1,0 +1,235 @@
+// Metrics and predictions of a program's model (tug/train.h), as tug eval and tug predict
+// make them.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "facade/job.h"
+#include "facade/last_error.h"
+#include "facade/model_internal.h"
+#include "run/eval_options.h"
+#include "run/predict_options.h"
+#include "train/guard.h"
+
+struct scoring {
+    struct tug_model *m;
+    const struct tug_data *data;
+    char **words;
+    size_t n_words;
+    struct options *options;
+    struct eval_values eval; // of either command
+    struct predict_values predict;
+    struct model_values values; // those that they share, with the call's data
+    struct rows_text rows;
+    const char *path;
+    bool predicts;
+    struct metrics metrics[MODEL_MAX_TASKS];
+    float *to;
+    size_t room, n;
+};
+
+static int parse(struct scoring *s, struct err *e)
+{
+    static const char not_predicted[] = "from data out keep stream json explain top",
+                      not_evaluated[] = "from data json by top importance only";
+    if (s->predicts)
+        TRY(model_parse(&s->options, &cli_predict_options, s->words, s->n_words,
+                        not_predicted, &s->predict, e));
+    else
+        TRY(model_parse(&s->options, &cli_eval_options, s->words, s->n_words,
+                        not_evaluated, &s->eval, e));
+    s->values = s->predicts ? s->predict.model : s->eval.model;
+    return 0;
+}
+
+static int format_number(const char *format)
+{
+    char word[OPTION_NAME_MAX];
+    int i = 0;
+    while (strcmp(options_word(MODEL_FORMATS, i, word), format) != 0)
+        i++;
+    return i;
+}
+
+static int set_data(struct scoring *s, struct err *e)
+{
+    const struct tug_data *d = s->data;
+    s->values.data = (struct option_list){(const char **)(uintptr_t)d->paths, d->n_paths};
+    if (d->rows == NULL)
+        return d->n_paths > 0
+                   ? 0
+                   : err_set(e, TUG_EUSAGE,
+                             "there is nothing to score: give files, or rows in memory");
+    if (s->values.format != 0 || s->values.pipe_command != NULL)
+        return err_set(e, TUG_EUSAGE, "--%s is for files, and the data is rows in memory",
+                       s->values.format != 0 ? "format" : "pipe-command");
+    TRY(model_make_home(s->m, e));
+    TRY(rows_text_open(&s->rows, d->rows, !s->predicts, s->m->home, "rows", e));
+    s->path = s->rows.path;
+    s->values.data = (struct option_list){&s->path, 1};
+    s->values.format = format_number(rows_text_format(d->rows));
+    return 0;
+}
+
+static int evaluate_all(struct scoring *s, struct err *e)
+{
+    struct opened_model *m = s->m->opened;
+    struct evaluation_options o;
+    TRY(eval_options_evaluation(m, &s->eval, &o, e));
+    TRY(evaluate(&o, s->metrics, e));
+    guard_columns(m->reader);
+    guard_scores(&s->metrics[0], "this data", true);
+    return 0;
+}
+
+// Kept by the model: room grows as they come.
+static int make_room(struct scoring *s, size_t n, struct err *e)
+{
+    if (s->to != NULL || s->n + n <= s->room)
+        return 0;
+    size_t room = (s->n + n) * 2;
+    float *more = mem_realloc_array(s->m->predictions, room, sizeof(*more));
+    if (more == NULL)
+        return err_nomem(e, "predictions");
+    s->m->predictions = more;
+    s->room = room;
+    return 0;
+}
+
+static int take(void *ctx, const struct dataset *d, const float *predictions, size_t n,
+                struct err *e)
+{
+    struct scoring *s = ctx;
+    (void)d;
+    n *= schema_labels(&s->m->opened->run.schema);
+    TRY(make_room(s, n, e));
+    float *to = s->to != NULL ? s->to : s->m->predictions;
+    size_t left = s->n < s->room ? s->room - s->n : 0;
+    if (n > 0 && left > 0)
+        memcpy(to + s->n, predictions, (n < left ? n : left) * sizeof(*to));
+    s->n += n;
+    return 0;
+}
+
+static int predict_all(struct scoring *s, struct err *e)
+{
+    struct opened_model *m = s->m->opened;
+    struct evaluation_options o = model_evaluation(m, &s->predict.model);
+    o.each = take;
+    o.ctx = s;
+    o.predict = true;
+    o.raw = s->predict.raw;
+    o.hold_places = true;
+    TRY(evaluate(&o, s->metrics, e));
+    guard_columns(m->reader);
+    guard_scores(&s->metrics[0], "this data", false);
+    return 0;
+}
+
+static int open_model(struct scoring *s, struct err *e)
+{
+    struct tug_model *m = s->m;
+    TRY(model_opened(m, e));
+    int threads = model_threads(s->values.threads);
+    if (team_size(m->opened->team) != threads) {
+        team_close(m->opened->team);
+        m->opened->team = NULL;
+        TRY(team_open(&m->opened->team, threads, e));
+    }
+    TRY(model_open_data(m->opened, &s->values, !s->predicts, e));
+    return m->opened->parameters.sparse == NULL ? model_load(m->opened, e) : 0;
+}
+
+static int work(void *ctx, struct err *e)
+{
+    struct scoring *s = ctx;
+    enum log_level before = log_set_level(LOG_WARN);
+    int rc = open_model(s, e);
+    if (rc == 0)
+        rc = s->predicts ? predict_all(s, e) : evaluate_all(s, e);
+    log_set_level(before);
+    if (rc != 0)
+        model_forget_opened(s->m); // perhaps its rows are there in part
+    return rc;
+}
+
+static int score(struct scoring *s, const char *const *options, size_t n_options,
+                 struct err *e)
+{
+    TRY(model_words(options, n_options, &s->words, e));
+    s->n_words = n_options;
+    TRY(parse(s, e));
+    TRY(set_data(s, e));
+    TRY(job_run(work, NULL, s, &s->m->stop, e));
+    if (s->predicts)
+        return 0;
+    const struct schema *schema = &s->m->opened->run.schema;
+    char label[MODEL_MAX_TASKS][VALUE_NAME_MAX];
+    for (uint32_t k = 0; k < schema_labels(schema); k++) {
+        const char *name = schema_label(schema, k);
+        snprintf(label[k], sizeof(label[k]), "%s", name != NULL ? name : "");
+    }
+    model_add(s->m, (double)s->metrics[0].examples, "examples");
+    model_add_metrics(s->m, "", s->metrics, schema_labels(schema), label[0],
+                      sizeof(label[0]));
+    return 0;
+}
+
+static struct scoring *open_scoring(struct tug_model *m, const struct tug_data *data)
+{
+    struct scoring *s = mem_zalloc(sizeof(*s));
+    if (s == NULL)
+        return NULL;
+    s->m = m;
+    s->data = data;
+    s->rows = ROWS_TEXT_NONE;
+    return s;
+}
+
+static void close_scoring(struct scoring *s)
+{
+    options_close(s->options);
+    model_words_free(s->words, s->n_words);
+    rows_text_close(&s->rows);
+    mem_free(s);
+}
+
+int tug_model_evaluate(struct tug_model *m, const struct tug_data *data,
+                       const char *const *options, size_t n_options)
+{
+    struct err *e = last_error();
+    model_begin(m);
+    struct scoring *s = open_scoring(m, data);
+    if (s == NULL)
+        return model_end(m, err_nomem(e, "an evaluation"));
+    int rc = score(s, options, n_options, e);
+    close_scoring(s);
+    return model_end(m, rc);
+}
+
+int tug_model_predict(struct tug_model *m, const struct tug_data *data,
+                      const char *const *options, size_t n_options, float *ret,
+                      size_t room, size_t *ret_n)
+{
+    struct err *e = last_error();
+    model_begin(m);
+    *ret_n = 0;
+    struct scoring *s = open_scoring(m, data);
+    if (s == NULL)
+        return model_end(m, err_nomem(e, "predictions"));
+    s->predicts = true;
+    s->to = ret;
+    s->room = ret != NULL ? room : 0;
+    int rc = score(s, options, n_options, e);
+    *ret_n = rc == 0 ? s->n : 0;
+    if (rc == 0 && ret == NULL)
+        m->n_predictions = s->n;
+    else if (rc == 0 && s->n > room)
+        rc = err_set(e, TUG_EUSAGE, "there are %zu predictions, and room for %zu", s->n,
+                     room);
+    close_scoring(s);
+    return model_end(m, rc);
+}

@@ -1,0 +1,369 @@
+// Training of a program's model (tug/train.h): each call is a run, as tug train makes it, that
+// goes on from the newest save.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "facade/job.h"
+#include "facade/last_error.h"
+#include "facade/model_train.h"
+#include "facade/role.h"
+#include "run/train_config.h"
+
+static const char not_here[] = "data json log-dir";
+
+struct training {
+    struct tug_model *m;
+    const struct tug_data *data, *valid;
+    char **words;
+    size_t n_words;
+    struct options *options;
+    struct train_options parsed, values; // what the options say, and with the call's data
+    struct train_setup setup;
+    struct train_result result;
+    struct rows_text rows, valid_rows;
+    const char *path; // of rows
+    char valid_path[FILE_PATH_MAX], out[FILE_PATH_MAX];
+    struct metrics last[LABELS_MAX]; // of the last pass
+    bool has_last;
+    struct train_listener listener;
+    pthread_mutex_t mutex; // of what follows
+    struct tug_progress progress;
+    bool has_news;
+};
+
+static const char *get_variable(void *ctx, const char *name)
+{
+    (void)ctx;
+    return getenv(name);
+}
+
+static int check_alone(struct err *e)
+{
+    struct role role;
+    TRY(role_read(&role, WIRE_NOBODY, get_variable, NULL, e));
+    if (role.scheme == ROLE_NONE)
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "the environment gives this process a role in a cluster (%s), and a "
+                   "model of a program is trained by one process alone: use 'tug launch "
+                   "-- train', or say that it is to be alone",
+                   role.scheme == ROLE_DMLC ? "DMLC_ROLE" : "TRAINING_ROLE");
+}
+
+// The format of rows is added where none is given.
+static int parse(struct training *t, const char *format, struct err *e)
+{
+    struct tug_model *m = t->m;
+    char word[64];
+    memset(&t->parsed, 0, sizeof(t->parsed));
+    t->words = mem_array(m->n_words + 1, sizeof(*t->words));
+    if (t->words == NULL)
+        return err_nomem(e, "options");
+    if (m->n_words > 0)
+        memcpy(t->words, m->words, m->n_words * sizeof(*t->words));
+    t->n_words = m->n_words;
+    TRY(model_parse(&t->options, &cli_train_options, t->words, t->n_words, not_here,
+                    &t->parsed, e));
+    t->values = t->parsed;
+    if (format == NULL)
+        return 0;
+    char given[OPTION_NAME_MAX];
+    if (options_given(t->options, "format"))
+        return strcmp(options_word(TRAIN_FORMATS, t->values.format, given), format) == 0
+                   ? 0
+                   : err_set(e, TUG_EUSAGE,
+                             "rows in memory are of format %s, but --format is %s",
+                             format, given);
+    snprintf(word, sizeof(word), "--format=%s", format);
+    t->words[t->n_words] = word;
+    options_close(t->options);
+    memset(&t->parsed, 0, sizeof(t->parsed));
+    TRY(model_parse(&t->options, &cli_train_options, t->words, t->n_words + 1, not_here,
+                    &t->parsed, e));
+    t->values = t->parsed;
+    return 0;
+}
+
+static void close_training(struct training *t)
+{
+    train_setup_close(&t->setup);
+    options_close(t->options);
+    mem_free(t->words);
+    rows_text_close(&t->rows);
+    rows_text_close(&t->valid_rows);
+    pthread_mutex_destroy(&t->mutex);
+    mem_free(t);
+}
+
+static struct training *open_training(struct tug_model *m)
+{
+    struct training *t = mem_zalloc(sizeof(*t));
+    if (t == NULL)
+        return NULL;
+    t->m = m;
+    t->rows = t->valid_rows = ROWS_TEXT_NONE;
+    t->setup.interrupted = &m->stop;
+    pthread_mutex_init(&t->mutex, NULL);
+    return t;
+}
+
+// Where nobody says how data is read, the save does. --init-from is of the first call.
+static enum train_resume resumes_as(const struct training *t)
+{
+    bool said = options_given(t->options, "format") || t->values.init_from != NULL;
+    return said ? TRAIN_RESUME_AUTO : TRAIN_RESUME;
+}
+
+// Without a format the data will be rows; the values' own checks come with them.
+static int check(struct training *t, struct err *e)
+{
+    TRY(parse(t, NULL, e));
+    bool from_save = t->m->from[0] != '\0' || t->values.resume != TRAIN_NEW ||
+                     t->values.init_from != NULL;
+    if (!options_given(t->options, "format") && !from_save) {
+        options_close(t->options);
+        t->options = NULL;
+        mem_free(t->words);
+        TRY(parse(t, "libffm", e));
+    }
+    t->values.data = (struct option_list){0};
+    if (t->m->from[0] != '\0' && t->values.resume == TRAIN_NEW) { // it goes on from there
+        t->values.out = t->values.out != NULL ? t->values.out : t->m->from;
+        t->values.resume = resumes_as(t);
+    }
+    return train_configure(&t->setup, &t->values, t->options, NULL, e);
+}
+
+int model_train_check(struct tug_model *m, bool alone, struct err *e)
+{
+    if (!alone)
+        TRY(check_alone(e));
+    struct training *t = open_training(m);
+    if (t == NULL)
+        return err_nomem(e, "a training");
+    int rc = check(t, e);
+    close_training(t);
+    return rc;
+}
+
+// News: taken down by the thread that trains, told by the one that waits.
+
+static void hear(void *ctx, const struct train_news *n)
+{
+    struct training *t = ctx;
+    pthread_mutex_lock(&t->mutex);
+    t->progress = (struct tug_progress){
+        .pass = n->pass,
+        .passes = n->passes,
+        .share = n->share,
+        .done = n->done,
+        .examples = n->metrics->examples,
+        .loss = n->metrics->logloss,
+        .auc = n->metrics->auc,
+        .valid_loss = n->valid != NULL ? n->valid->logloss : (double)NAN,
+        .valid_auc = n->valid != NULL ? n->valid->auc : (double)NAN,
+    };
+    t->has_news = true;
+    if (n->done) {
+        memcpy(t->last, n->metrics, n->labels * sizeof(*t->last));
+        t->has_last = true;
+    }
+    pthread_mutex_unlock(&t->mutex);
+}
+
+static void tell(void *ctx)
+{
+    struct training *t = ctx;
+    pthread_mutex_lock(&t->mutex);
+    struct tug_progress p = t->progress;
+    bool news = t->has_news;
+    t->has_news = false;
+    pthread_mutex_unlock(&t->mutex);
+    if (news && t->m->progress != NULL && !t->values.quiet)
+        t->m->progress(t->m->ctx, &p);
+}
+
+// Data.
+
+static int set_data(struct training *t, struct err *e)
+{
+    const struct tug_data *d = t->data;
+    t->values.data = (struct option_list){(const char **)(uintptr_t)d->paths, d->n_paths};
+    if (d->rows == NULL)
+        return d->n_paths > 0
+                   ? 0
+                   : err_set(e, TUG_EUSAGE,
+                             "there is nothing to train on: give files, or rows");
+    if (t->values.pipe_command != NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "--pipe-command is for files, and the data is rows in memory");
+    TRY(model_make_home(t->m, e));
+    TRY(rows_text_open(&t->rows, d->rows, true, t->m->home, "rows", e));
+    t->path = t->rows.path;
+    t->values.data = (struct option_list){&t->path, 1};
+    return 0;
+}
+
+// A path is told from a fraction by its slash.
+static int set_valid(struct training *t, struct err *e)
+{
+    const struct tug_data *d = t->valid;
+    if (d == NULL)
+        return 0;
+    if (t->values.valid != NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "--valid is given as an option and as data: give "
+                       "only one of them");
+    bool rows = t->data->rows != NULL;
+    if (rows != (d->rows != NULL) || (!rows && d->n_paths != 1))
+        return err_set(e, TUG_EUSAGE, "the validation data has to be %s, as the data is",
+                       rows ? "rows in memory" : "one path");
+    t->values.valid = t->valid_path;
+    if (!rows)
+        return d->paths[0][0] == '/' || strncmp(d->paths[0], "./", 2) == 0 ||
+                       strchr(d->paths[0], ':') != NULL
+                   ? (snprintf(t->valid_path, sizeof(t->valid_path), "%s", d->paths[0]),
+                      0)
+                   : file_join(t->valid_path, ".", d->paths[0], e);
+    TRY(rows_text_open(&t->valid_rows, d->rows, true, t->m->home, "valid-rows", e));
+    memcpy(t->valid_path, t->valid_rows.path, sizeof(t->valid_path));
+    return 0;
+}
+
+// Where it goes on from: passes done. A pass must not have been left in its middle, for it can
+// go on with its own data only.
+static int passes_done(const char *from, uint32_t *ret, struct err *e)
+{
+    struct saved_run *run = mem_zalloc(sizeof(*run));
+    if (run == NULL)
+        return err_nomem(e, "a model");
+    int rc = saved_read(run, from, e);
+    if (rc == 0 && (run->at.batch > 0 || run->at.window > 0 || run->at.seen > 0))
+        rc = err_set(e, TUG_EUSAGE,
+                     "%s was saved in the middle of a pass, which has to be ended first: "
+                     "open the model with resume=yes and the same data",
+                     from);
+    *ret = run->at.epoch;
+    saved_run_free(run);
+    mem_free(run);
+    return rc;
+}
+
+static int set_out(struct training *t, struct err *e)
+{
+    struct tug_model *m = t->m;
+    uint32_t done = 0;
+    t->setup.config.all_or_nothing = t->values.out == NULL;
+    if (t->values.out == NULL) {
+        TRY(model_make_home(m, e));
+        TRY(file_join(t->out, m->home, "model", e));
+        t->values.out = t->out;
+        t->values.keep = 1;
+    }
+    if (m->from[0] == '\0')
+        return 0;
+    TRY(passes_done(m->from, &done, e));
+    if (!m->own) {
+        char copy[FILE_PATH_MAX];
+        TRY(model_copy_save(m->from, t->values.out, copy, e));
+        memcpy(m->from, copy, sizeof(copy));
+        m->own = true;
+        model_forget_opened(m);
+    }
+    t->values.resume = resumes_as(t);
+    t->values.epochs += done;
+    return 0;
+}
+
+static int prepare(struct training *t, struct err *e)
+{
+    const struct tug_rows *rows = t->data->rows;
+    TRY(parse(t, rows != NULL ? rows_text_format(rows) : NULL, e));
+    TRY(set_data(t, e));
+    TRY(set_valid(t, e));
+    TRY(set_out(t, e));
+    bool alone = t->setup.config.all_or_nothing;
+    TRY(train_configure(&t->setup, &t->values, t->options, NULL, e));
+    struct train_config *c = &t->setup.config;
+    t->listener = (struct train_listener){hear, t};
+    c->listener = &t->listener;
+    c->all_or_nothing = alone;
+    c->other_data = t->m->from[0] != '\0';
+    return 0;
+}
+
+static void say_results(struct training *t)
+{
+    const struct train_result *r = &t->result;
+    struct tug_model *m = t->m;
+    const char *label = r->label[0];
+    model_add(m, (double)r->examples, "examples");
+    model_add(m, (double)r->epochs, "epochs");
+    model_add(m, (double)r->keys, "keys");
+    model_add(m, (double)r->skipped_lines, "skipped_lines");
+    model_add(m, r->train_seconds, "train_seconds");
+    model_add(m, r->total_seconds, "total_seconds");
+    for (uint32_t k = 0; k < r->labels && t->has_last; k++) {
+        const char *name = k > 0 ? r->label[k] : "", *colon = k > 0 ? ":" : "";
+        model_add(m, t->last[k].auc, "train.%s%sauc", name, colon);
+        model_add(m, t->last[k].logloss, "train.%s%slogloss", name, colon);
+    }
+    if (r->validated)
+        model_add(m, (double)r->best_epoch, "best_epoch");
+    if (r->validated)
+        model_add_metrics(m, "valid.", r->valids, r->labels, label, TRAIN_LABEL_MAX);
+    if (r->tested)
+        model_add_metrics(m, "test.", r->tests, r->labels, label, TRAIN_LABEL_MAX);
+}
+
+static int work(void *ctx, struct err *e)
+{
+    struct training *t = ctx;
+    bool level = options_given(t->options, "log-level");
+    enum log_level before = log_set_level(level ? (enum log_level)t->values.log_level
+                                                : LOG_WARN);
+    int rc = train_setup_run(&t->setup, &t->result, e);
+    log_set_level(before);
+    return rc;
+}
+
+static int train(struct training *t, struct err *e)
+{
+    struct tug_model *m = t->m;
+    TRY(prepare(t, e));
+    model_forget_opened(m); // rows are not held twice
+    int rc = job_run(work, tell, t, &m->stop, e);
+    if (t->result.saved[0] != '\0') { // perhaps only its test was interrupted
+        memcpy(m->from, t->result.saved, sizeof(t->result.saved));
+        m->own = true;
+    }
+    if (rc == 0)
+        say_results(t);
+    return rc;
+}
+
+int tug_model_train(struct tug_model *m, const struct tug_data *data,
+                    const struct tug_data *valid)
+{
+    struct err *e = last_error();
+    model_begin(m);
+    if (!m->trains)
+        return model_end(m, err_set(e, TUG_EUSAGE,
+                                    "the model was loaded without options, and so cannot "
+                                    "be trained: load it with those that it was trained "
+                                    "with"));
+    struct training *t = open_training(m);
+    if (t == NULL)
+        return model_end(m, err_nomem(e, "a training"));
+    t->data = data;
+    t->valid = valid;
+    int rc = train(t, e);
+    close_training(t);
+    return model_end(m, rc);
+}
