@@ -87,7 +87,7 @@ fuzz: ## T=60 seconds of libFuzzer on each target (clang; tools/deps --dev)
 sim: build ## SEEDS=100000 simulated clusters, FROM=1 on; a failing seed is printed
 	@build/tests/sim/test_sim_cluster --seeds $(SEEDS) --from $(FROM)
 
-format: ## put all C files into the format of .clang-format, comments wrapped at 90 columns
+format: ## put all C files into the format of .clang-format, and wrap comments that are too wide
 	@find bench include src tests -name '*.[ch]' -exec tools/wrap {} + -exec clang-format -i {} +
 
 install: build ## PREFIX=/usr/local: command, libraries, headers, pkg-config and CMake files

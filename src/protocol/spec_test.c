@@ -92,6 +92,8 @@ static void test_refusals(void **state)
     refuses(3, "accessor=features; embed=4000000000; dim=8", "would have");
     refuses(3, "embed=2", "embed has no effect on accessor plain");
     refuses(3, "accessor=ctr; by-squares=yes", "by-squares has no effect");
+    refuses(3, "accessor=ctr; embedx-random=2", "embedx-random has no effect");
+    refuses(3, "accessor=features; dim=4; embedx-random=5", "embedx has 4 floats");
     refuses(3, "rule=sgd:prior=1", "needs a column that counts");
     // Two groups, of which one adds, have no mean.
     refuses(3,
@@ -126,6 +128,7 @@ static void test_differences(void **state)
     DIFFERS("embedx-rule", o.config.accessor.extra.block = 1);
     DIFFERS("embedx-init", o.config.extra_high = 1);
     DIFFERS("by-squares", o.config.accessor.by_squares = false);
+    DIFFERS("embedx-random", o.config.accessor.random = 2);
 #undef DIFFERS
     struct table_spec other = s;
     other.id++;

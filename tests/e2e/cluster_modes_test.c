@@ -40,6 +40,8 @@ static void all_learn(void **state)
     check(sync, "--model fm --mode geo:8", 0.02);
     // More than a piece has.
     check(sync, "--model fm --mode geo:1000", 0.02);
+    check(sync, "--model fm --mode elastic:8", 0.02);
+    check(sync, "--model fm --mode elastic:8:0.5", 0.03);
     check(auc_of("--model lr --mode sync"), "--model lr --mode geo:8", 0.02);
 }
 
@@ -53,6 +55,12 @@ static void layers_learn(void **state)
     assert_true(sync > 0.65);
     check(sync, files_path("%s --mode geo:4 --batch 256", small), 0.03);
     check(sync, files_path("%s --mode half-async", small), 0.04);
+    // adam, whose moments stay with their worker
+    small = "--model mlp --hidden 8 --dim 4 --dense-lr 0.003";
+    sync = auc_of(files_path("%s --mode sync", small));
+    assert_true(sync > 0.65);
+    check(sync, files_path("%s --mode geo:4 --batch 256", small), 0.03);
+    check(sync, files_path("%s --mode elastic:4 --batch 256", small), 0.03);
 }
 
 static int begin(void **state)

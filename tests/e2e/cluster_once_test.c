@@ -67,6 +67,13 @@ static void workers_die_in_geo(void **state)
     lose_workers("geo:3 --threads 1", 40);
 }
 
+// What only a dead worker had is lost; the updates of its rows were counted.
+static void workers_die_in_elastic(void **state)
+{
+    (void)state;
+    lose_workers("elastic:3 --threads 1", 40);
+}
+
 static void workers_die_in_ssp(void **state)
 {
     (void)state;
@@ -164,11 +171,11 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cluster_test(workers_die_in_async), cluster_test(workers_die_in_ssp),
-        cluster_test(workers_die_in_geo),   cluster_test(workers_die_in_half_async),
-        cluster_test(workers_die_in_sync),  cluster_test(worker_joins_async),
-        cluster_test(worker_joins_ssp),     cluster_test(worker_joins_sync),
-        cluster_test(worker_that_slept),
+        cluster_test(workers_die_in_async),      cluster_test(workers_die_in_ssp),
+        cluster_test(workers_die_in_elastic),    cluster_test(workers_die_in_geo),
+        cluster_test(workers_die_in_half_async), cluster_test(workers_die_in_sync),
+        cluster_test(worker_joins_async),        cluster_test(worker_joins_ssp),
+        cluster_test(worker_joins_sync),         cluster_test(worker_that_slept),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);
 }

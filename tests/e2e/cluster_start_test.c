@@ -178,8 +178,24 @@ static void workers_that_differ(void **state)
     different_worker("train --data short.svm --format libsvm --epochs 2 --batch 64 "
                      "--data-in memory",
                      "short.svm");
-    different_worker(words("--lr 0.5"), "differs from 'sparse' in its rule");
-    different_worker(words("--batch 32"), "option");
+    different_worker(words("--lr 0.5"), "the run was started with --lr 0.1, this process "
+                                        "0.5");
+    different_worker(words("--batch 32"), "--batch 64, this process 32: give all of its "
+                                          "processes the same options");
+}
+
+// All workers have other options than the driver.
+static void driver_that_differs(void **state)
+{
+    (void)state;
+    cluster_start("scheduler", "scheduler --workers 1 -- %s", words("--epochs 7"));
+    unsigned port = cluster_port("scheduler");
+    cluster_start("server", "server --scheduler 127.0.0.1:%u", port);
+    cluster_start("worker", "worker --scheduler 127.0.0.1:%u -- %s", port, words(""));
+    cluster_ends("worker", 2, ENDS_WITHIN);
+    cluster_said("worker", "the run was started with --epochs 7, this process ");
+    cluster_ends("scheduler", 2, ENDS_WITHIN);
+    cluster_wait("server", ENDS_WITHIN);
 }
 
 // ---------------------------------------------------------------- what is to be trained
@@ -262,11 +278,17 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cluster_test(scheduler_last),      cluster_test(scheduler_never),
-        cluster_test(scheduler_unknown),   cluster_test(scheduler_silent),
-        cluster_test(port_taken),          cluster_test(too_few),
-        cluster_test(other_cluster),       cluster_test(bad_words),
-        cluster_test(workers_that_differ), cluster_test(bad_data),
+        cluster_test(scheduler_last),
+        cluster_test(scheduler_never),
+        cluster_test(scheduler_unknown),
+        cluster_test(scheduler_silent),
+        cluster_test(port_taken),
+        cluster_test(too_few),
+        cluster_test(other_cluster),
+        cluster_test(bad_words),
+        cluster_test(workers_that_differ),
+        cluster_test(driver_that_differs),
+        cluster_test(bad_data),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);
 }

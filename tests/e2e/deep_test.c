@@ -109,6 +109,53 @@ static void saved_and_resumed(void **state)
     }
 }
 
+// Columns whose vectors have other lengths: the same bytes on threads, servers and workers,
+// kept by a save, and asked for again when a run is resumed.
+static void lengths_by_column(void **state)
+{
+    (void)state;
+    static const char *const cases[] = {"mlp --dims 0=2,1=8",
+                                        "wide_deep --dims 0=2,1=8 --optimizer adam",
+                                        "dcn --dims 1=3 --batch-norm --pooling mean"};
+    const char *all = "--batch 100 --deterministic";
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        tug_ends(0, "%s --epochs 2 --threads 1", words_of(cases[i], "one", all));
+        double auc = e2e_number("auc");
+        tug_ends(0, "eval --from one --data test.ffm --json");
+        assert_true(e2e_number("auc") > auc - 1e-4 && e2e_number("auc") < auc + 1e-4);
+        tug_ends(0, "predict --from one --data test.ffm --explain");
+        tug_ends(0, "%s --epochs 1 --threads 3", words_of(cases[i], "many", all));
+        tug_ends(0,
+                 "train --data train.ffm --test test.ffm --format libffm --model %s %s "
+                 "--out many --epochs 2 --resume %s",
+                 cases[i], small, all);
+        cluster_same_parts("one", "many");
+        launch(files_path("%s --epochs 2 --mode sync",
+                          words_of(cases[i], "many", "--batch 100")));
+        cluster_same_parts("one", "many");
+        launch(files_path("%s --epochs 2 --mode async --batch 64",
+                          words_of(cases[i], "many", "")));
+        if (e2e_number("auc") < auc - 0.02)
+            cluster_fail("%s: AUC %.5f, in sync %.5f", cases[i], e2e_number("auc"), auc);
+    }
+    tug_ends(0, "%s --epochs 1", words_of("mlp --dims 1=8,0=2", "one", all));
+    tug_ends(0, "table stat --from one --json");
+    json_t *stat = e2e_json();
+    assert_string_equal(json_string_value(json_object_get(stat, "dims")), "0=2,1=8");
+    json_decref(stat);
+    static const char *const others[][2] = {
+        {"--resume --dims 0=2", "had --dims '0=2,1=8', this one has '0=2'"},
+        {"--resume", "had --dims '0=2,1=8', this one has nothing"},
+        {"--init-from one --dims 0=8,1=2", "give the same --model, --dim, --dims"},
+    };
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+        const char *out = strstr(others[i][0], "--resume") != NULL ? "--out one" : "";
+        tug_ends(2, "train --data train.ffm --format libffm --model mlp %s %s %s %s",
+                 small, all, out, others[i][0]);
+        e2e_says(others[i][1]);
+    }
+}
+
 static void refused(void **state)
 {
     (void)state;
@@ -126,6 +173,11 @@ static void refused(void **state)
         {"--model dcn --dropout 1", "--dropout"},
         {"--model mlp --batch-norm --batch 1", "give --batch 2 or more"},
         {"--model mlp --batch-norm --batch 16 --deterministic", "--batch 17 or more"},
+        {"--model deepfm --dims 0=2", "--dims: model deepfm has no vectors, or"},
+        {"--model fm --dims 0=2", "--dims: model fm has no vectors, or"},
+        {"--model mlp --dims 0=2 --table accessor=ctr", "--table and --dims cannot"},
+        {"--model mlp --dims 0:2", "--dims: '0:2' is not COLUMN=N"},
+        {"--model mlp --dims 99=2", "--dims: there is no feature column '99'"},
         {"--model deepfm --dense-lr 0", "--dense-lr: a learning rate of 0"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -174,7 +226,8 @@ static void write_numbers(const char *path, bool multislot, uint64_t seed)
     assert_int_equal(fclose(f), 0);
 }
 
-// What is learnt of them, how it is saved, resumed and scored, and the same bytes anywhere.
+// What is learnt of them, how it is saved, resumed and scored, and the same bytes
+// anywhere.
 static void numbers_are_normalised(void **state)
 {
     (void)state;
@@ -238,6 +291,7 @@ int main(void)
         cluster_test(others_are_as_good),
         cluster_test(better_than_any_linear_model),
         cluster_test(saved_and_resumed),
+        cluster_test(lengths_by_column),
         cluster_test(refused),
         cluster_test(other_layers),
         cluster_test(numbers_are_normalised),

@@ -53,6 +53,24 @@ static void worse_than_a_guess(void **state)
     silent("worse than a guess");
 }
 
+// The same file by any name; not another one with the same bytes.
+static void tested_on_what_it_learned(void **state)
+{
+    (void)state;
+    const char *says = "is in --data, and in --valid or --test too";
+    write_numbered(files_path("other.svm"), 100, 40, true);
+    assert_int_equal(symlink("data.svm", files_path("link.svm")), 0);
+    tug_ends(0, TRAIN "--test other.svm");
+    silent(says);
+    tug_ends(0, TRAIN "--test other.svm --valid link.svm");
+    e2e_says("warning: 'link.svm' is in --data");
+    tug_ends(0, TRAIN "--test data.svm");
+    e2e_says(says);
+    // What --refit trains on in the end is --valid, too.
+    tug_ends(0, TRAIN "--test other.svm --valid other.svm --refit --epochs 2");
+    e2e_says("warning: 'other.svm' is in --data");
+}
+
 // Also when no progress is asked for: it is a warning.
 static void one_class(void **state)
 {
@@ -211,6 +229,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(worse_than_a_guess),
+        cmocka_unit_test(tested_on_what_it_learned),
         cmocka_unit_test(one_class),
         cmocka_unit_test(unknown_features),
         cmocka_unit_test(headers),

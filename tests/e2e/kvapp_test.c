@@ -1,44 +1,20 @@
-// Programs on tug/kvapp.h, as real processes: a scheduler, two servers and two workers,
-// forked from the test, each the main function of such a program.
+// Programs on tug/kvapp.h, as real processes: a scheduler, two servers and two workers.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <arpa/inet.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
-#include "kit/command.h"
-#include "tug/kvapp.h"
+#include "kit/nodes.h"
 
-enum { SERVERS = 2, WORKERS = 2, PROCESSES = 1 + SERVERS + WORKERS };
+enum { SERVERS = NODES_SERVERS, WORKERS = NODES_WORKERS, PROCESSES = NODES_PROCESSES };
 enum { STORE = 0, LATER = 1, TALK = 2, STRICT = 3 }; // apps
 enum { DIE = 13 };
 
 #define HALF ((uint64_t)1 << 63) // where the second server's range begins
-
-// In a forked process cmocka cannot be asked.
-#define expect(x)                                                                        \
-    do {                                                                                 \
-        if (!(x)) {                                                                      \
-            fprintf(stderr, "%s:%d: %s; last error: %s\n", __FILE__, __LINE__, #x,       \
-                    tug_last_error());                                                   \
-            _exit(99);                                                                   \
-        }                                                                                \
-    } while (0)
-
-static void options_of(struct tug_node_options *o, int role, const char *scheduler)
-{
-    *o = (struct tug_node_options){
-        .role = role,
-        .servers = SERVERS,
-        .workers = WORKERS,
-        .scheduler = scheduler,
-        .wait_seconds = 60,
-        .dead_seconds = 1,
-    };
-}
 
 // Answers from another thread.
 
@@ -110,7 +86,7 @@ static int serve(const char *scheduler)
     struct tug_app *apps[4];
     struct later later = {.lock = PTHREAD_MUTEX_INITIALIZER,
                           .more = PTHREAD_COND_INITIALIZER};
-    options_of(&o, TUG_GROUP_SERVERS, scheduler);
+    nodes_options(&o, TUG_GROUP_SERVERS, scheduler);
     expect(tug_node_start(&n, &o) == 0);
     expect(tug_kv_store_open(&store) == 0);
     pthread_create(&later.thread, NULL, answer_later, &later);
@@ -136,7 +112,7 @@ static int schedule(const char *scheduler)
 {
     struct tug_node_options o;
     struct tug_node *n;
-    options_of(&o, TUG_GROUP_SCHEDULER, scheduler);
+    nodes_options(&o, TUG_GROUP_SCHEDULER, scheduler);
     expect(tug_node_start(&n, &o) == 0);
     expect(tug_node_id(n) == 1);
     return tug_node_finalize(n, true);
@@ -360,7 +336,7 @@ static int work(const char *scheduler)
     struct tug_app *apps[4];
     struct heard heard = {0};
     struct tug_app_handlers talk = {.request = echo, .response = hear, .ctx = &heard};
-    options_of(&o, TUG_GROUP_WORKERS, scheduler);
+    nodes_options(&o, TUG_GROUP_WORKERS, scheduler);
     expect(tug_node_start(&n, &o) == 0);
     for (uint32_t i = 0; i < 4; i++)
         expect(tug_app_open(&apps[i], n, i, 0, i == TALK ? &talk : NULL) == 0);
@@ -376,54 +352,11 @@ static int work(const char *scheduler)
     return tug_node_finalize(n, true);
 }
 
-// The cluster.
-
-typedef int (*main_fn)(const char *scheduler);
-
-static void free_address(char *to, size_t cap)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET,
-                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof(a);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(0, bind(fd, (struct sockaddr *)&a, sizeof(a)));
-    assert_int_equal(0, getsockname(fd, (struct sockaddr *)&a, &len));
-    close(fd);
-    snprintf(to, cap, "127.0.0.1:%u", ntohs(a.sin_port));
-}
-
-static pid_t begin(main_fn fn, const char *scheduler)
-{
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        alarm(100); // nothing hangs
-        _exit(-fn(scheduler));
-    }
-    return pid;
-}
-
-static void run_cluster(main_fn scheduling, main_fn server, main_fn worker,
-                        int ret_status[PROCESSES])
-{
-    char scheduler[64];
-    pid_t pids[PROCESSES];
-    int n = 0;
-    free_address(scheduler, sizeof(scheduler));
-    pids[n++] = begin(scheduling, scheduler);
-    for (int i = 0; i < SERVERS; i++)
-        pids[n++] = begin(server, scheduler);
-    for (int i = 0; i < WORKERS; i++)
-        pids[n++] = begin(worker, scheduler);
-    for (int i = 0; i < PROCESSES; i++)
-        assert_int_equal(pids[i], waitpid(pids[i], &ret_status[i], 0));
-}
-
 static void all_of_it(void **state)
 {
     int status[PROCESSES];
     (void)state;
-    run_cluster(schedule, serve, work, status);
+    nodes_run(schedule, serve, work, status);
     for (int i = 0; i < PROCESSES; i++)
         assert_int_equal(0, status[i]);
 }
@@ -438,7 +371,7 @@ static int work_until_death(const char *scheduler)
     struct tug_app *strict, *later;
     struct tug_kv_request q = {.push = true, .data = {&key, 1, &value, 1, NULL}};
     uint32_t ts;
-    options_of(&o, TUG_GROUP_WORKERS, scheduler);
+    nodes_options(&o, TUG_GROUP_WORKERS, scheduler);
     expect(tug_node_start(&n, &o) == 0);
     expect(tug_app_open(&strict, n, STRICT, 0, NULL) == 0);
     expect(tug_app_open(&later, n, LATER, 0, NULL) == 0);
@@ -464,7 +397,7 @@ static void dead_server(void **state)
 {
     int status[PROCESSES], killed = 0;
     (void)state;
-    run_cluster(schedule, serve, work_until_death, status);
+    nodes_run(schedule, serve, work_until_death, status);
     assert_int_equal(-TUG_EIO, WEXITSTATUS(status[0]));
     for (int i = 1; i <= SERVERS; i++) {
         killed += WIFSIGNALED(status[i]);
@@ -538,16 +471,7 @@ static int serve_tables(const char *scheduler)
 {
     struct tug_node_options o;
     struct tug_node *n;
-    options_of(&o, TUG_GROUP_SERVERS, scheduler);
-    expect(tug_node_start(&n, &o) == 0);
-    return tug_node_finalize(n, false);
-}
-
-static int schedule_tables(const char *scheduler)
-{
-    struct tug_node_options o;
-    struct tug_node *n;
-    options_of(&o, TUG_GROUP_SCHEDULER, scheduler);
+    nodes_options(&o, TUG_GROUP_SERVERS, scheduler);
     expect(tug_node_start(&n, &o) == 0);
     return tug_node_finalize(n, false);
 }
@@ -556,7 +480,7 @@ static void clients(void **state)
 {
     int status[PROCESSES];
     (void)state;
-    run_cluster(schedule_tables, serve_tables, work_tables, status);
+    nodes_run(nodes_schedule, serve_tables, work_tables, status);
     for (int i = 0; i < PROCESSES; i++)
         assert_int_equal(0, status[i]);
 }

@@ -220,14 +220,16 @@ static void bad_input(void **state)
     tug_ends(2, "launch -- " TRAIN " --mode geo:3 --rules server");
     e2e_says("each worker applies the rules to its own copy");
     tug_ends(2, "launch -- " TRAIN " --mode geo:3 --optimizer ftrl");
-    e2e_says("its weights are computed from its state; give --optimizer");
+    e2e_says("its weights are computed from its state; give another --optimizer");
     tug_ends(2, "launch -- " TRAIN " --mode geo:3 --table dim=2");
     e2e_says("--table cannot be used together");
     tug_ends(2, "launch -- " TRAIN " --mode geo:0");
     e2e_says("is 1 or more");
     tug_ends(2, "launch -- train --data day.svm --format libsvm --model deepfm "
-                "--mode geo:3 --optimizer adagrad --dense-optimizer adam");
-    e2e_says("its state decays, and would end below zero; give --dense-optimizer");
+                "--mode elastic:3 --optimizer adagrad --dense-optimizer ftrl");
+    e2e_says("its weights are computed from its state; give another --dense-optimizer");
+    tug_ends(2, "launch -- " TRAIN " --mode elastic:3:1.5");
+    e2e_says("elastic:K:RATE, with a RATE above 0 and at most 1");
     tug_ends(2, "launch -- " TRAIN " --mode half-async --rules worker");
     e2e_says("the threads of a worker add up the gradients");
     tug_ends(2, "launch -- " TRAIN " --deterministic --mode async");

@@ -10,6 +10,8 @@
 #include <sys/socket.h>
 
 #include "tug/communicator.h"
+#include "tug/metric.h"
+#include "tug/table.h"
 
 enum { TABLE = 3, WIDTH = 4 };
 
@@ -201,10 +203,85 @@ static void communicators(void **state)
     cluster_none_left();
 }
 
+// Two workers measure a part of the examples each, in batches of their own: both get what one
+// gets of all.
+
+enum { WORKERS = 2, EXAMPLES = 5000, SUMS = 7 };
+
+static float scores[EXAMPLES], labels[EXAMPLES];
+
+static struct tug_metric *measure(size_t first, size_t n, size_t batch)
+{
+    struct tug_metric *m;
+    check(tug_metric_open(&m, "auc", &(struct tug_metric_options){.window = EXAMPLES}));
+    for (size_t end = first + n; first < end; first += batch) {
+        size_t some = end - first < batch ? end - first : batch;
+        check(tug_metric_add(m, scores + first, labels + first, some));
+    }
+    return m;
+}
+
+struct measurer {
+    pthread_t thread;
+    size_t first, n;
+    struct tug_metric_values values[2];
+};
+
+static void *measure_part(void *arg)
+{
+    struct measurer *w = arg;
+    struct tug_client *c;
+    struct tug_metric *m = measure(w->first, w->n, w->first == 0 ? 64 : 100);
+    check(open_client(&c, false, CLUSTER_PATIENCE));
+    check(tug_table_make(c, SUMS, "name = sums; accessor = counter; dim = 3"));
+    for (int i = 0; i < 2; i++)
+        check(tug_metric_reduce(m, c, SUMS, &w->values[i]));
+    check(tug_client_close(c));
+    tug_metric_close(m);
+    return NULL;
+}
+
+static void metrics_of_workers(void **state)
+{
+    (void)state;
+    unsetenv("TUG_SCHEDULER");
+    for (size_t i = 0; i < EXAMPLES; i++) {
+        scores[i] = (float)(i * 7919 % 10007) / 10007;
+        labels[i] = i * 104729 % 1009 < 1009 * (double)scores[i];
+    }
+    cluster_start("scheduler", "scheduler --servers 2 --workers 2 --cluster met");
+    unsigned port = cluster_port("scheduler");
+    for (int i = 0; i < 2; i++)
+        cluster_start(files_path("server%d", i),
+                      "server --cluster met --scheduler 127.0.0.1:%u", port);
+    setenv("TUG_CLUSTER", "met", 1);
+    setenv("TUG_SCHEDULER", files_path("127.0.0.1:%u", port), 1);
+    struct measurer w[WORKERS] = {{.n = EXAMPLES / 3},
+                                  {.first = EXAMPLES / 3, .n = EXAMPLES - EXAMPLES / 3}};
+    for (int i = 0; i < WORKERS; i++)
+        assert_int_equal(pthread_create(&w[i].thread, NULL, measure_part, &w[i]), 0);
+    for (int i = 0; i < WORKERS; i++)
+        pthread_join(w[i].thread, NULL);
+    unsetenv("TUG_CLUSTER");
+    unsetenv("TUG_SCHEDULER");
+    cluster_ends("scheduler", 0, CLUSTER_PATIENCE); // its workers have left
+    cluster_ends("server0", 0, CLUSTER_PATIENCE);
+    cluster_ends("server1", 0, CLUSTER_PATIENCE);
+    cluster_none_left();
+    struct tug_metric *m = measure(0, EXAMPLES, EXAMPLES);
+    struct tug_metric_values one;
+    tug_metric_read(m, &one);
+    tug_metric_close(m);
+    assert_true(one.auc > 0.5 && one.examples == EXAMPLES);
+    for (int i = 0; i < WORKERS; i++)
+        for (int j = 0; j < 2; j++)
+            assert_memory_equal(&w[i].values[j], &one, sizeof(one));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cluster_test(forms_of_an_address),
-                                       cluster_test(communicators),
-                                       cluster_test(mistakes)};
+    const struct CMUnitTest tests[] = {
+        cluster_test(forms_of_an_address), cluster_test(communicators),
+        cluster_test(metrics_of_workers), cluster_test(mistakes)};
     return cmocka_run_group_tests(tests, cluster_begin, cluster_end);
 }

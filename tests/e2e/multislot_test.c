@@ -86,6 +86,27 @@ static void saved_slots(void **state)
     e2e_says("--format libsvm, but an ffm model needs the fields of the features");
 }
 
+// Places of dense slots have names, which no word of the data says.
+static void named_places(void **state)
+{
+    (void)state;
+    files_write("n.txt", "1 1 1 7 2 0.5 1\n1 0 1 8 2 1 0\n1 1 1 7 2 3 2\n");
+    tug_ends(0,
+             "train --data n.txt --format multislot --slots "
+             "label:label,user:ids,n:dense[2] --model lr --keep-names 100 --out named");
+    tug_ends(0, "table top n --from named --json");
+    json_t *j = e2e_json(), *rows = json_object_get(j, "rows");
+    assert_int_equal(json_array_size(rows), 2);
+    assert_int_equal(json_integer_value(json_object_get(j, "rows_without_name")), 0);
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *row = json_array_get(rows, i);
+        const char *name = json_string_value(json_object_get(row, "name"));
+        assert_true(strcmp(name, "n=0") == 0 || strcmp(name, "n=1") == 0);
+        assert_int_equal(json_integer_value(json_object_get(row, "examples")), 3);
+    }
+    json_decref(j);
+}
+
 // Workers are told the slots by the driver, and the cluster's model is that of one process.
 static void on_a_cluster(void **state)
 {
@@ -175,6 +196,7 @@ int main(void)
         cmocka_unit_test(same_model_as_libsvm),
         cmocka_unit_test(saved_slots),
         cmocka_unit_test(places_are_explained),
+        cmocka_unit_test(named_places),
         cmocka_unit_test(on_a_cluster),
         cmocka_unit_test(merged),
         cmocka_unit_test(mistakes),

@@ -64,8 +64,9 @@ static void all_mistakes(void **state)
 static void of_no_use(void **state)
 {
     (void)state;
-    static const char *const given[] = {"rules server", "values bf16", "in-flight 2",
-                                        "pack-keys", "dense-staleness 1"};
+    static const char *const given[] = {"rules server",      "values bf16",
+                                        "in-flight 2",       "pack-keys",
+                                        "dense-staleness 1", "shuffle pieces"};
     for (size_t i = 0; i < sizeof(given) / sizeof(*given); i++) {
         tug_ends(2, "train --data x.csv --format csv --%s", given[i]);
         e2e_says(files_path("--%.*s is of no use on one machine",

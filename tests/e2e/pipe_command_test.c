@@ -109,35 +109,49 @@ static bool runs(const char *pid_file)
     return there && kill(pid, 0) == 0;
 }
 
-// The command and what it has started are ended, and nobody waits for them.
-static void ctrl_c(void **state)
+// The command and what it has started, which read nothing and write nothing, are ended,
+// and nobody waits for them.
+static void ends_with(int signal)
 {
-    (void)state;
+    files_remove("slow.pid");
+    files_remove("shell.pid");
     script("slow", "#!/bin/sh\n./gen\nsleep 1000 & echo $! > slow.tmp\n"
-                   "mv slow.tmp slow.pid\nwait\n");
+                   "echo $$ > shell.pid\nmv slow.tmp slow.pid\nwait\n");
     pid_t pid = tug_start("train --data raw.log --epochs 1 --model lr " SLOTS
                           "--pipe-command ./slow");
     double until = clock_seconds() + 60;
     while (!runs("slow.pid") && clock_seconds() < until)
         sched_yield();
-    assert_true(runs("slow.pid"));
+    assert_true(runs("slow.pid") && runs("shell.pid"));
     double start = clock_seconds();
-    assert_int_equal(kill(pid, SIGINT), 0);
+    assert_int_equal(kill(pid, signal), 0);
     int code = tug_finish(pid);
     assert_int_not_equal(code, 0);
     assert_true(clock_seconds() - start < 10);
-    while (runs("slow.pid") && clock_seconds() < until)
-        sched_yield(); // until init has seen it
+    while ((runs("slow.pid") || runs("shell.pid")) && clock_seconds() < until)
+        sched_yield(); // until init has seen them
     assert_false(runs("slow.pid"));
+    assert_false(runs("shell.pid"));
+}
+
+static void ctrl_c(void **state)
+{
+    (void)state;
+    ends_with(SIGINT);
+}
+
+static void killed(void **state)
+{
+    (void)state;
+    ends_with(SIGKILL);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_as_without),
-        cmocka_unit_test(on_a_cluster),
-        cmocka_unit_test(failures),
-        cmocka_unit_test(ctrl_c),
+        cmocka_unit_test(same_as_without), cmocka_unit_test(on_a_cluster),
+        cmocka_unit_test(failures),        cmocka_unit_test(ctrl_c),
+        cmocka_unit_test(killed),
     };
     return cmocka_run_group_tests(tests, e2e_begin, e2e_end);
 }

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 static size_t lines_of(const char *text)
@@ -192,9 +193,13 @@ static void names_are_kept(void **state)
     e2e_says("--keep-names is of no use without --out");
     tug_ends(2, "train --data data.svm --format libsvm --keep-names 5 --out unnamed");
     e2e_says("keys of libsvm data are the indices themselves");
-    tug_ends(2, "launch --servers 1 --workers 1 -- train --data train.csv --format csv "
-                "--label click --keep-names 5 --out unnamed");
-    e2e_says("leave it out on a cluster");
+    // On a cluster they are those of one process.
+    tug_ends(0,
+             "launch --servers 1 --workers 2 -- train --data train.csv --format csv "
+             "--label click --drop id --model lr --epochs 1 --keep-names 1 --numeric age "
+             "--out shared");
+    assert_true(
+        files_same("few/save-000001/names.words", "shared/save-000001/names.words"));
 }
 
 // Of a model with pairs and layers all parts are there, and the check of their sum
@@ -288,6 +293,25 @@ static void streams(void **state)
     close(out[0]);
 }
 
+// Ctrl-C while it waits for more lines: it ends at once, by the signal, and leaves no file.
+static void interrupts_end_it(void **state)
+{
+    (void)state;
+    static const char *const how[] = {"", " --explain"};
+    assert_int_equal(mkfifo(files_path("slow.svm"), 0600), 0);
+    for (size_t i = 0; i < 2; i++) {
+        pid_t pid = tug_start("predict --from svm --data slow.svm --out end.txt%s",
+                              how[i]);
+        int fd = open(files_path("slow.svm"), O_WRONLY | O_CLOEXEC); // once it reads
+        assert_true(fd >= 0);
+        assert_int_equal(write(fd, "1 3:1\n", 6), 6);
+        assert_int_equal(kill(pid, SIGINT), 0);
+        assert_int_equal(tug_finish(pid), 128 + SIGINT);
+        close(fd);
+        assert_false(files_exists("end.txt"));
+    }
+}
+
 static int begin(void **state)
 {
     if (e2e_begin(state) != 0)
@@ -314,6 +338,7 @@ int main(void)
         cmocka_unit_test(pairs_and_layers_are_explained),
         cmocka_unit_test(names_are_kept),
         cmocka_unit_test(streams),
+        cmocka_unit_test(interrupts_end_it),
     };
     return cmocka_run_group_tests(tests, begin, e2e_end);
 }

@@ -35,8 +35,9 @@ struct rogue {
     struct node node;
     struct van *van;
     char address[VAN_ADDRESS_MAX];
-    uint32_t file;
-    int32_t fails; // WALKS: a code for questions about tables
+    uint32_t file;       // LEASES
+    const char *options; // LEASES: of the run
+    int32_t fails;       // WALKS: a code for questions about tables
     uint32_t greeted;
     atomic_bool stop;
     pthread_t thread;
@@ -143,7 +144,8 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
     static const char json[] = "{\"nodes\":[{\"role\":5}";
     struct msg_status_is status = {.json = {json, sizeof(json) - 1}};
     struct msg_ok ok = {.value = 1};
-    struct msg_data_is data = {.told = 1}; // as the worker likes
+    // All is as the worker likes.
+    struct msg_data_is data = {.told = 1, .options = wire_text(rogue.options)};
     (void)ctx, (void)now;
     if (rogue.manner == STRANGE)
         status.json = (struct wire_span){strange, sizeof(strange) - 1};
@@ -194,6 +196,7 @@ static void open_rogue(enum manner manner)
     struct van_handler h = {.message = on_message, .tick = on_tick};
     struct err e;
     memset(&rogue, 0, sizeof(rogue));
+    rogue.options = "{}";
     rogue.manner = manner;
     assert_int_equal(node_open(&rogue.node, &o, &e), 0);
     assert_int_equal(node_van(&rogue.node, &rogue.van, &h, false, &e), 0);
@@ -288,6 +291,13 @@ static void leases_what_is_not_there(void **state)
     (void)state;
     e2e_write_data(&data);
     open_rogue(LEASES);
+    rogue.options = "{\"epochs\"";
+    tug_ends(3,
+             "worker --scheduler %s --connect-timeout 2 --insecure -- train --data data "
+             "--format libsvm --model lr",
+             rogue.address);
+    e2e_says("options of the run is damaged");
+    rogue.options = "{}";
     for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
         rogue.file = files[i];
         tug_ends(

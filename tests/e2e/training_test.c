@@ -98,12 +98,21 @@ static void refit(void **state)
                  "--test test.svm --json --out again",
                  valid[i], how);
         double passes = e2e_number("epochs"), auc = e2e_number("auc");
-        assert_true(valid_number("epoch") == passes && passes < 28);
+        double best = valid_number("auc");
+        assert_true(valid_number("epoch") == passes && passes < 28 && best > 0);
         tug_ends(0,
                  "train --data data.svm %s --epochs %d %s --test test.svm --json --out "
                  "whole",
                  i == 0 ? valid[i] : "", (int)passes, how);
         assert_true(e2e_number("auc") == auc);
+        e2e_same_model("again", "whole");
+        files_remove("again");
+        tug_ends(0,
+                 "launch --servers 1 --workers 2 -- train --data data.svm --valid %s "
+                 "--epochs 30 --patience 3 %s --refit --test test.svm --json --out again",
+                 valid[i], how);
+        assert_true(e2e_number("auc") == auc && valid_number("epoch") == passes);
+        assert_true(e2e_number("epochs") == passes && valid_number("auc") == best);
         e2e_same_model("again", "whole");
         tug_ends(2, "train --data data.svm --valid %s %s --refit --resume --out again",
                  valid[i], how);
@@ -117,9 +126,11 @@ static void refit(void **state)
     e2e_says("--refit reads the data twice, and (standard input) is a pipe");
     tug_ends(2, "train %s --refit", svm);
     e2e_says("--refit is of no use without --valid");
-    tug_ends(2, "launch --servers 1 --workers 1 -- train %s --valid valid.svm --refit",
+    tug_ends(2, "scheduler --servers 1 --workers 1 -- train %s --valid valid.svm --refit",
              svm);
-    e2e_says("--refit works in one process");
+    e2e_says("--refit on a cluster is for tug launch");
+    tug_ends(2, "launch --servers 1 --workers 1 -- train %s --refit", svm);
+    e2e_says("--refit is of no use without --valid");
 }
 
 static bool is_held_out(size_t row)

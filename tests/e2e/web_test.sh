@@ -107,6 +107,24 @@ train s3-days 's3://bucket/t/day=[12]'
 same table s3-days
 grep -q 'continuation-token' log || fail "one page was enough"
 
+# Who asks is said by AWS's files, where the environment has no keys.
+mkdir .aws
+printf '[default]\naws_access_key_id = wrong\naws_secret_access_key = wrong\n[tug]\n%s\n%s\n%s\n' \
+    'aws_access_key_id = AKTUGTEST' 'aws_secret_access_key = not+a/secret' \
+    'aws_session_token = t0ken==' >.aws/credentials
+printf '[profile tug]\nregion = eu-test-1\nendpoint_url = http://%s\n[profile role]\nrole_arn = x\n' "$at" >.aws/config
+(
+    unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN AWS_REGION AWS_ENDPOINT_URL
+    export AWS_PROFILE=tug
+    train s3-files s3://bucket/t
+    same table s3-files
+    AWS_PROFILE=role refused 2 'gets its keys by role_arn' s3://bucket/t
+    AWS_PROFILE=gone refused 2 "AWS_PROFILE is 'gone'" s3://bucket/t
+    AWS_PROFILE='' AWS_ENDPOINT_URL="http://$at" refused 4 '403' s3://bucket/t
+)
+AWS_PROFILE=gone train s3-both s3://bucket/t
+same table s3-both
+
 # WebHDFS, at each depth.
 train hdfs "webhdfs://$at/t"
 same table hdfs

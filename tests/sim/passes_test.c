@@ -217,7 +217,7 @@ static void tell_data(struct worker *k)
                                .hash = 5,
                                .pieces = k->world->n_pieces,
                                .name = wire_text("data")};
-    struct msg_data m = {.options = 1, .piece_bytes = 2};
+    struct msg_data m = {.piece_bytes = 2};
     if (wire_put_data_file(&files, &f) != 0)
         failed(k->world, "out of memory");
     m.files = (struct wire_text){files.data, (uint32_t)files.len};

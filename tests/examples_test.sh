@@ -1,0 +1,27 @@
+#!/bin/sh
+# Builds the examples as they say, with warnings as errors, and runs them on a cluster.
+# SPDX-License-Identifier: Apache-2.0
+set -eu
+build=$1
+cc=$2
+root=$(cd "$(dirname "$0")/.." && pwd)
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/tug-examples.XXXXXX")
+trap 'rm -rf "$tmp"' EXIT
+export TUG_WAIT_SECONDS=90 LD_LIBRARY_PATH="$build"
+
+# Runs examples/$1.c with $2 servers and $3 workers; what it says, in order, goes to $tmp/$1.out.
+example() {
+    "$cc" -Wall -Wextra -Werror -I"$root/include" -o "$tmp/$1" "$root/examples/$1.c" -L"$build" -ltug
+    timeout 100 "$root/examples/run" "$2" "$3" "$tmp/$1" >"$tmp/said" || { cat "$tmp/said"; exit 1; }
+    sort "$tmp/said" >"$tmp/$1.out"
+}
+
+example pushpull 2 2
+diff "$tmp/pushpull.out" - <<END
+worker 0: 2 2 2
+worker 1: 2 2 2
+END
+
+example handler 1 2
+sed 's/(.*)/(HOST)/' "$tmp/handler.out" | diff - "$root/tests/golden/handler.out"
+echo "built and run: pushpull, handler"
