@@ -1,0 +1,249 @@
+// Customers: simple requests, and waiting for any kind.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "base/alloc.h"
+#include "facade/interrupt.h"
+#include "kvapp/node.h"
+
+enum { IDS_MAX = ROSTER_MAX_NODES };
+
+struct tug_app *kv_app_find(const struct tug_node *n, uint32_t app, uint32_t customer)
+{
+    struct tug_app *a = n->apps;
+    while (a != NULL && (a->app != app || a->customer != customer))
+        a = a->next;
+    return a;
+}
+
+static int open_app(struct tug_app *a, struct err *e)
+{
+    struct tug_node *n = a->node;
+    if (kv_app_find(n, a->app, a->customer) != NULL)
+        return err_set(e, TUG_EUSAGE, "this process already has a customer %u of app %u",
+                       a->customer, a->app);
+    if (a->app == KV_BARRIERS)
+        return err_set(e, TUG_EUSAGE, "app %u is the library's own", a->app);
+    a->next = n->apps;
+    n->apps = a;
+    kv_received_deliver_held(n);
+    return 0;
+}
+
+int tug_app_open(struct tug_app **ret, struct tug_node *n, uint32_t app,
+                 uint32_t customer, const struct tug_app_handlers *h)
+{
+    struct tug_app *a = mem_zalloc(sizeof(*a));
+    if (a == NULL)
+        return err_nomem(last_error(), "a customer");
+    a->node = n;
+    a->app = app;
+    a->customer = customer;
+    if (h != NULL)
+        a->h = *h;
+    pump_enter(n->pump);
+    int rc = open_app(a, last_error());
+    pump_leave(n->pump);
+    if (rc != 0)
+        mem_free(a);
+    else
+        *ret = a;
+    return rc;
+}
+
+struct looked_for {
+    struct tug_node *node;
+    uint32_t app, customer;
+    struct tug_app *found;
+};
+
+static bool is_found(void *ctx)
+{
+    struct looked_for *l = ctx;
+    l->found = kv_app_find(l->node, l->app, l->customer);
+    return l->found != NULL;
+}
+
+struct tug_app *tug_app_find(struct tug_node *n, uint32_t app, uint32_t customer,
+                             double seconds)
+{
+    struct looked_for l = {.node = n, .app = app, .customer = customer};
+    if (seconds > 0 && !pump_working(n->pump)) {
+        double most = seconds < n->o.wait_seconds ? seconds : n->o.wait_seconds;
+        (void)pump_wait(n->pump, is_found, &l,
+                        van_now(n->van) + (uint64_t)(most * (double)SECOND));
+        return l.found;
+    }
+    pump_enter(n->pump);
+    (void)is_found(&l);
+    pump_leave(n->pump);
+    return l.found;
+}
+
+#define LET_GO_NS (5 * SECOND) // longer than a van sends what is queued on a closed link
+
+// No request of the customer's is under way.
+static bool none_open(void *ctx)
+{
+    const struct tug_app *a = ctx;
+    for (const struct kv_request *r = a->node->first; r != NULL; r = r->behind)
+        if (r->app == a)
+            return false;
+    return true;
+}
+
+void tug_app_close(struct tug_app *a)
+{
+    if (a == NULL)
+        return;
+    struct tug_node *n = a->node;
+    if (!pump_wait(n->pump, none_open, a, kv_node_deadline(n))) {
+        pump_enter(n->pump);
+        kv_requests_give_up(a);
+        pump_leave(n->pump);
+        (void)pump_wait(n->pump, none_open, a, van_now(n->van) + LET_GO_NS);
+    }
+    pump_enter(n->pump);
+    for (struct tug_app **at = &n->apps; *at != NULL; at = &(*at)->next)
+        if (*at == a) {
+            *at = a->next;
+            break;
+        }
+    kv_received_forget_app(n, a);
+    for (uint32_t i = 0; i < a->n_open; i++)
+        if (a->open[i] != NULL && a->open[i]->state == KV_FAILED)
+            kv_request_free(a->open[i]);
+    pump_leave(n->pump);
+    mem_free(a->open);
+    mem_free(a);
+}
+
+struct tug_node *tug_app_node(const struct tug_app *a)
+{
+    return a->node;
+}
+
+// Simple requests.
+
+static int make_simple(struct tug_app *a, int32_t head, char *body, size_t body_bytes,
+                       uint32_t to, uint32_t *ret_timestamp, struct err *e)
+{
+    struct tug_node *n = a->node;
+    uint32_t ids[IDS_MAX];
+    if (n->over)
+        return last_error_is(&n->why);
+    size_t n_ids = kv_node_ids(n, to, ids, IDS_MAX);
+    if (n_ids == 0)
+        return err_set(e, TUG_EUSAGE, "there is no node or group %u", to);
+    struct kv_request *r = kv_request_new(a, (uint32_t)n_ids);
+    if (r == NULL)
+        return err_nomem(e, "a request");
+    r->kind = KV_SIMPLE;
+    r->head = head;
+    r->body = body;
+    r->body_bytes = body_bytes;
+    for (size_t i = 0; i < n_ids; i++)
+        r->parts[i].node = ids[i];
+    *ret_timestamp = r->timestamp;
+    kv_request_start(r);
+    return 0;
+}
+
+// With the van.
+int kv_app_ask(struct tug_app *a, int32_t head, const void *body, size_t body_bytes,
+               uint32_t group_or_id, uint32_t *ret_timestamp, struct err *e)
+{
+    char *copy = NULL;
+    if (body_bytes > 0) {
+        copy = mem_alloc(body_bytes);
+        if (copy == NULL)
+            return err_nomem(e, "a request's body");
+        memcpy(copy, body, body_bytes);
+    }
+    int rc = make_simple(a, head, copy, body_bytes, group_or_id, ret_timestamp, e);
+    if (rc != 0)
+        mem_free(copy);
+    return rc;
+}
+
+int tug_app_request(struct tug_app *a, int32_t head, const void *body, size_t body_bytes,
+                    uint32_t group_or_id, uint32_t *ret_timestamp)
+{
+    pump_enter(a->node->pump);
+    int rc = kv_app_ask(a, head, body, body_bytes, group_or_id, ret_timestamp,
+                        last_error());
+    pump_leave(a->node->pump);
+    return rc;
+}
+
+// Waiting.
+
+struct waiting {
+    struct tug_app *app;
+    uint32_t timestamp;
+};
+
+static bool request_over(void *ctx)
+{
+    const struct waiting *w = ctx;
+    const struct kv_request *r = kv_request_find(w->app, w->timestamp);
+    return r == NULL || r->state == KV_FAILED;
+}
+
+// Who has not answered, for the error of a wait that took too long.
+static int too_long(struct tug_app *a, uint32_t timestamp, struct err *e)
+{
+    struct tug_node *n = a->node;
+    struct kv_request *r = kv_request_find(a, timestamp);
+    char name[ROSTER_NAME_MAX];
+    if (pump_broken(n->pump, e))
+        return e->code;
+    if (interrupt_came())
+        return err_set(e, TUG_EINTERRUPTED, "interrupted: request %u of app %u goes on",
+                       timestamp, a->app);
+    for (uint32_t i = 0; r != NULL && i < r->n_parts; i++)
+        if (!r->parts[i].answered)
+            return err_set(e, TUG_EIO,
+                           "%s has not answered request %u of app %u for %.0f s",
+                           kv_node_name(n, r->parts[i].node, name), timestamp, a->app,
+                           n->o.wait_seconds);
+    return err_set(e, TUG_EIO, "request %u of app %u is not over after %.0f s", timestamp,
+                   a->app, n->o.wait_seconds);
+}
+
+static int result(struct tug_app *a, uint32_t timestamp, bool in_time)
+{
+    struct kv_request *r = kv_request_find(a, timestamp);
+    if (!in_time)
+        return too_long(a, timestamp, last_error());
+    if (r == NULL)
+        return 0;
+    int rc = last_error_is(&r->why);
+    kv_request_free(r);
+    return rc;
+}
+
+int kv_app_wait(struct tug_app *a, uint32_t timestamp, uint64_t longer_ns)
+{
+    struct tug_node *n = a->node;
+    struct waiting w = {.app = a, .timestamp = timestamp};
+    if (pump_working(n->pump))
+        return err_set(last_error(), TUG_EUSAGE,
+                       "a callback or handler must not wait: what it waits for would be "
+                       "handled after it");
+    bool in_time = pump_wait(n->pump, request_over, &w, kv_node_deadline(n) + longer_ns);
+    pump_enter(n->pump);
+    int rc = timestamp >= a->next_timestamp
+                 ? err_set(last_error(), TUG_EUSAGE,
+                           "customer %u of app %u has made no request %u", a->customer,
+                           a->app, timestamp)
+                 : result(a, timestamp, in_time);
+    pump_leave(n->pump);
+    return rc;
+}
+
+int tug_app_wait(struct tug_app *a, uint32_t timestamp)
+{
+    return kv_app_wait(a, timestamp, 0);
+}

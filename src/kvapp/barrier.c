@@ -1,0 +1,170 @@
+// Barriers of single customers. Those of whole processes are the scheduler's business;
+// these are requests to the node beside it (or, where the first server hosts it, to that
+// one), which answers them all when the last has come.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "kvapp/node.h"
+
+#define LONGER (5 * SECOND) // the answer that names who is missing comes before that
+
+// What is asked: head is the group.
+struct reach {
+    uint32_t customer;
+    uint32_t wait_ms;
+};
+
+int kv_barriers_open(struct tug_node *n, struct err *e)
+{
+    n->barriers = mem_zalloc(sizeof(*n->barriers));
+    if (n->barriers == NULL)
+        return err_nomem(e, "a customer for barriers");
+    *n->barriers = (struct tug_app){.node = n, .app = KV_BARRIERS};
+    return 0;
+}
+
+// With the van.
+
+static bool read_reach(const struct received *q, struct reach *ret)
+{
+    if (q->m.body.n != sizeof(*ret))
+        return false;
+    memcpy(ret, q->m.body.data, sizeof(*ret));
+    return q->m.head > 0 && q->m.head <= TUG_GROUP_ALL;
+}
+
+static struct received *reached_by(const struct tug_node *n, uint32_t node,
+                                   const struct reach *like, int32_t group)
+{
+    struct reach r;
+    for (struct received *q = n->reached; q != NULL; q = q->next)
+        if (q->m.sender == node && q->m.head == group && read_reach(q, &r) &&
+            r.customer == like->customer)
+            return q;
+    return NULL;
+}
+
+// The nodes of its group that have not come, for messages. False: there are none.
+static bool missing(struct tug_node *n, const struct received *q, char *to, size_t cap)
+{
+    struct reach r = {0};
+    uint32_t ids[ROSTER_MAX_NODES];
+    size_t n_ids = kv_node_ids(n, (uint32_t)q->m.head, ids, ROSTER_MAX_NODES), at = 0;
+    bool any = false;
+    (void)read_reach(q, &r);
+    to[0] = '\0';
+    for (size_t i = 0; i < n_ids; i++) {
+        char name[ROSTER_NAME_MAX];
+        if (reached_by(n, ids[i], &r, q->m.head) != NULL)
+            continue;
+        int more = snprintf(to + at, cap - at, "%s%s", any ? ", " : "",
+                            kv_node_name(n, ids[i], name));
+        any = true;
+        if (more < 0 || (size_t)more >= cap - at)
+            break;
+        at += (size_t)more;
+    }
+    return any;
+}
+
+static void done_with(struct tug_node *n, struct received *q, const char *why)
+{
+    struct msg_app m = {0};
+    struct err e;
+    struct received **at = &n->reached;
+    while (*at != q)
+        at = &(*at)->next;
+    *at = q->next;
+    if (why != NULL)
+        kv_received_refuse(n, q, TUG_EIO, why);
+    else
+        (void)kv_received_answer(n, q, &m, NULL, &e);
+    kv_received_let_go(q);
+}
+
+// All who are in the barrier of *q go on.
+static void complete(struct tug_node *n, const struct received *q)
+{
+    uint32_t ids[ROSTER_MAX_NODES];
+    struct reach r = {0};
+    int32_t group = q->m.head;
+    size_t n_ids = kv_node_ids(n, (uint32_t)group, ids, ROSTER_MAX_NODES);
+    (void)read_reach(q, &r);
+    for (size_t i = 0; i < n_ids; i++)
+        done_with(n, reached_by(n, ids[i], &r, group), NULL);
+}
+
+void kv_barrier_reached(struct tug_node *n, struct received *q)
+{
+    struct reach r;
+    q->next = n->reached;
+    n->reached = q;
+    if (!read_reach(q, &r)) {
+        done_with(n, q, "this is no barrier");
+        return;
+    }
+    q->give_up = van_now(n->van) + (uint64_t)r.wait_ms * (SECOND / 1000);
+    (void)kv_barriers_look(n, van_now(n->van));
+}
+
+// Who dies is not waited for any more, so this is done again and again while there are any.
+uint64_t kv_barriers_look(struct tug_node *n, uint64_t now)
+{
+    char who[256], why[400];
+    uint64_t next = VAN_NEVER;
+    struct received *q = n->placed ? n->reached : NULL;
+    while (q != NULL) {
+        struct reach r = {0};
+        if (!missing(n, q, who, sizeof(who))) {
+            complete(n, q);
+            q = n->reached; // others may be gone, too
+            continue;
+        }
+        struct received *behind = q->next;
+        (void)read_reach(q, &r);
+        if (q->give_up <= now) {
+            snprintf(
+                why, sizeof(why),
+                "the barrier of customers %u in group %d is not complete: %s did not "
+                "come",
+                r.customer, q->m.head, who);
+            done_with(n, q, why);
+        } else if (q->give_up < next) {
+            next = q->give_up;
+        }
+        q = behind;
+    }
+    return next;
+}
+
+// The node that all ask.
+static uint32_t meeting_place(const struct tug_node *n)
+{
+    uint32_t first = n->n_servers > 0 ? n->servers[0] : 0;
+    const struct roster *r = member_roster(n->member);
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        if (r->nodes[i].role == WIRE_SCHEDULER)
+            return r->nodes[i].id;
+    return first;
+}
+
+int tug_node_barrier_of(struct tug_node *n, uint32_t customer, uint32_t group)
+{
+    struct err *e = last_error();
+    uint32_t timestamp;
+    double longest = 4e6; // milliseconds fit
+    double wait = n->o.wait_seconds < longest ? n->o.wait_seconds : longest;
+    struct reach r = {.customer = customer, .wait_ms = (uint32_t)(wait * 1000)};
+    if (customer == 0)
+        return tug_node_barrier(n, group);
+    TRY(kv_barrier_allowed(n, group, e));
+    TRY(kv_node_wait_ready(n));
+    pump_enter(n->pump);
+    int rc = kv_app_ask(n->barriers, (int32_t)group, &r, sizeof(r), meeting_place(n),
+                        &timestamp, e);
+    pump_leave(n->pump);
+    return rc != 0 ? rc : kv_app_wait(n->barriers, timestamp, LONGER);
+}

@@ -1,0 +1,160 @@
+// Handlers of customers, run as work, while the van is not lent: requests by priority, and
+// responses as they come.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stddef.h>
+
+#include "kvapp/node.h"
+
+static void handle_requests(struct pump_work *w);
+
+// With the van.
+static void queue_handling(struct tug_node *n)
+{
+    if (n->handling_queued)
+        return;
+    n->handling_queued = true;
+    n->handling.run = handle_requests;
+    pump_queue(n->pump, &n->handling);
+}
+
+static void handle_simple(struct received *q)
+{
+    struct tug_app *a = q->app;
+    struct tug_simple s = {
+        .head = q->m.head,
+        .body = q->m.body.data,
+        .body_bytes = q->m.body.n,
+        .sender = q->m.sender,
+        .timestamp = q->m.timestamp,
+        .customer = q->m.customer,
+        .ticket = q->ticket,
+    };
+    if (q->is_response)
+        a->h.response(a->h.ctx, a, &s);
+    else if (a->h.request != NULL)
+        a->h.request(a->h.ctx, a, &s);
+    else
+        (void)tug_app_answer(a, q->ticket, NULL, 0);
+}
+
+static void handle_kv(struct received *q)
+{
+    struct tug_app *a = q->app;
+    const struct msg_app *m = &q->m;
+    struct tug_kv_meta meta = {
+        .cmd = m->head,
+        .push = m->flags & WIRE_APP_PUSH,
+        .pull = m->flags & WIRE_APP_PULL,
+        .sender = m->sender,
+        .timestamp = m->timestamp,
+        .customer = m->customer,
+        .ticket = q->ticket,
+    };
+    struct tug_kv_data d = {
+        .keys = m->keys.data,
+        .n_keys = m->keys.n / sizeof(uint64_t),
+        .values = m->values.data,
+        .n_values = m->values.n / kv_value_bytes(m->value_bytes),
+        .lengths = m->lengths.n > 0 ? m->lengths.data : NULL,
+        .value_bytes = m->value_bytes,
+    };
+    if (a->h.kv != NULL)
+        a->h.kv(a->h.ctx, a, &meta, &d);
+    else
+        (void)tug_kv_refuse(a, q->ticket, TUG_EUSAGE,
+                            "this customer does not handle pushes and pulls");
+}
+
+static void handle_message(struct received *q)
+{
+    struct tug_app *a = q->app;
+    const struct msg_app *m = &q->m;
+    bool simple = m->flags & WIRE_APP_SIMPLE;
+    struct tug_message out = {
+        .head = m->head,
+        .priority = m->priority,
+        .request = !q->is_response,
+        .simple = simple,
+        .push = m->flags & WIRE_APP_PUSH,
+        .pull = m->flags & WIRE_APP_PULL,
+        .app = m->app,
+        .customer = m->customer,
+        .timestamp = m->timestamp,
+        .sender = m->sender,
+        .receiver = member_id(a->node->member),
+        .body = m->body.data,
+        .body_bytes = m->body.n,
+        .data = {m->keys.data, m->values.data, m->lengths.data},
+        .data_bytes = {m->keys.n, m->values.n, m->lengths.n},
+        .value_bytes = m->value_bytes,
+        .ticket = q->is_response ? 0 : q->ticket,
+    };
+    a->h.message(a->h.ctx, a, &out);
+}
+
+static void handle(struct received *q)
+{
+    struct pump *p = q->node->pump;
+    if (q->app != NULL && q->app->h.message != NULL)
+        handle_message(q);
+    else if (q->app != NULL && (q->m.flags & WIRE_APP_SIMPLE))
+        handle_simple(q);
+    else if (q->app != NULL)
+        handle_kv(q);
+    pump_enter(p);
+    kv_received_let_go(q);
+    pump_leave(p);
+}
+
+static void handle_response(struct pump_work *w)
+{
+    handle((struct received *)w);
+}
+
+void kv_handle_response(struct received *q)
+{
+    q->work.run = handle_response;
+    pump_queue(q->node->pump, &q->work);
+}
+
+// Requests are handled by priority. As many as wait when it begins: the rest has its turn
+// after what else there is to do.
+static void handle_requests(struct pump_work *w)
+{
+    struct tug_node *n = (struct tug_node *)((char *)w -
+                                             offsetof(struct tug_node, handling));
+    pump_enter(n->pump);
+    n->handling_queued = false;
+    uint32_t count = n->n_waiting;
+    for (; count > 0 && n->waiting != NULL; count--) {
+        struct received *q = n->waiting;
+        n->waiting = q->next;
+        if (n->waiting == NULL)
+            n->last_waiting = NULL;
+        n->n_waiting--;
+        pump_leave(n->pump);
+        handle(q);
+        pump_enter(n->pump);
+    }
+    if (n->waiting != NULL)
+        queue_handling(n);
+    pump_leave(n->pump);
+}
+
+void kv_handle_request(struct received *q, struct tug_app *a)
+{
+    struct tug_node *n = q->node;
+    struct received **at = &n->waiting;
+    q->app = a;
+    if (n->last_waiting != NULL && q->m.priority <= n->last_waiting->m.priority)
+        at = &n->last_waiting->next;
+    while (*at != NULL && q->m.priority <= (*at)->m.priority)
+        at = &(*at)->next;
+    q->next = *at;
+    *at = q;
+    if (q->next == NULL)
+        n->last_waiting = q;
+    n->n_waiting++;
+    queue_handling(n);
+}

@@ -1,0 +1,525 @@
+// Who is who, what the van calls, and barriers.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "facade/interrupt.h"
+#include "kvapp/node.h"
+
+// Several times what waking up costs, else two nodes that take turns would both fall
+// asleep just before their turn.
+enum { SPIN_US = 300 };
+
+const char *kv_node_name(const struct tug_node *n, uint32_t id, char to[ROSTER_NAME_MAX])
+{
+    return roster_name_of(member_roster(n->member), id, to);
+}
+
+uint64_t kv_node_deadline(const struct tug_node *n)
+{
+    return van_now(n->van) + (uint64_t)(n->o.wait_seconds * (double)SECOND);
+}
+
+uint64_t kv_node_spin_ns(const struct tug_node *n)
+{
+    return (uint64_t)((n->o.spin_us > 0 ? n->o.spin_us : SPIN_US) * 1000);
+}
+
+// All that waits ends with *why.
+static void give_up(struct tug_node *n, const struct err *why)
+{
+    if (n->over)
+        return;
+    n->over = true;
+    n->why = *why;
+    for (struct kv_request *r = n->first, *behind; r != NULL; r = behind) {
+        behind = r->behind;
+        for (uint32_t i = 0; i < r->n_parts && r->state == KV_OPEN; i++)
+            if (!r->parts[i].answered)
+                kv_part_answered(&r->parts[i], &n->why);
+    }
+    for (struct peer *p = n->peers; p != NULL; p = p->next)
+        p->first = p->last = NULL;
+}
+
+// The roster.
+
+static int take_servers(struct tug_node *n, const struct roster *r)
+{
+    uint32_t *servers = mem_zalloc(r->servers * sizeof(*servers));
+    uint64_t *last_keys = mem_zalloc(r->servers * sizeof(*last_keys));
+    if (servers == NULL || last_keys == NULL) {
+        mem_free(servers);
+        mem_free(last_keys);
+        return TUG_ENOMEM;
+    }
+    for (uint32_t i = 0; i < r->n_nodes; i++) {
+        const struct roster_node *s = &r->nodes[i];
+        if (s->role == WIRE_SERVER && s->loop == 0 && s->rank < r->servers)
+            servers[s->rank] = s->id;
+    }
+    uint32_t shift = 64 - r->partition_bits;
+    for (uint64_t p = 0; p >> r->partition_bits == 0; p++) {
+        const struct roster_node *s = roster_find(r, r->owners[WIRE_SPACE_RANGE][p]);
+        if (s != NULL && s->rank < r->servers)
+            last_keys[s->rank] = shift < 64 ? ((p + 1) << shift) - 1 : UINT64_MAX;
+    }
+    mem_free(n->servers);
+    mem_free(n->last_keys);
+    n->servers = servers;
+    n->last_keys = last_keys;
+    n->n_servers = r->servers;
+    n->placed = true;
+    return 0;
+}
+
+// Requests are cut by the servers' ranges, the last of which ends with the greatest key.
+static int check_ranges(const struct roster *r, struct err *e)
+{
+    uint32_t last = ((uint32_t)1 << r->partition_bits) - 1;
+    const struct roster_node *s = roster_find(r, r->owners[WIRE_SPACE_RANGE][last]);
+    if (s != NULL && s->rank < r->servers)
+        return 0;
+    return err_set(e, TUG_EDATA,
+                   "the scheduler's roster gives the last keys to none of %u servers",
+                   r->servers);
+}
+
+static void look_at_roster(struct tug_node *n)
+{
+    const struct roster *r = member_roster(n->member);
+    struct err e;
+    if (r->version == n->version || r->epoch == 0)
+        return;
+    if (check_ranges(r, &e) != 0) {
+        n->version = r->version;
+        give_up(n, &e);
+        return;
+    }
+    if (take_servers(n, r) != 0)
+        return; // in the next round
+    n->version = r->version;
+    kv_numbers_forget(n, false);
+    for (uint32_t i = 0; n->role == WIRE_WORKER && i < n->n_servers; i++)
+        kv_peer_reach(n, n->servers[i]);
+}
+
+// The van's calls.
+
+static void *on_place(void *ctx, van_link link, uint16_t type, uint64_t request,
+                      const union wire_any *head, uint64_t body_bytes)
+{
+    struct tug_node *n = ctx;
+    const struct peer *p = kv_peer_find(n, link);
+    if (p == NULL && n->beneath.place != NULL)
+        return n->beneath.place(n->beneath.ctx, link, type, request, head, body_bytes);
+    struct kv_request *r = p != NULL && type == MSG_APP ? kv_request_by_id(n, request)
+                                                        : NULL;
+    const struct kv_part *part = r != NULL ? kv_request_part(r, p->node) : NULL;
+    return part != NULL ? kv_place(r, part, &head->app, body_bytes) : NULL;
+}
+
+static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
+{
+    struct tug_node *n = ctx;
+    struct peer *p = accepted ? NULL : kv_peer_find(n, link);
+    if (p != NULL) {
+        p->reached = true; // before: it may break at once
+        (void)session_opened(&p->s, link, now);
+    } else if (n->shard != NULL) {
+        n->beneath.opened(n->beneath.ctx, link, accepted, now);
+    } else if (!member_opened(n->member, link, accepted, now) && accepted) {
+        struct guest *g = mem_zalloc(sizeof(*g));
+        if (g == NULL) {
+            van_close_link(n->van, link);
+            return;
+        }
+        g->link = link;
+        g->next = n->guests;
+        n->guests = g;
+    }
+}
+
+static void answered(struct tug_node *n, struct peer *p, struct van_message *m)
+{
+    struct kv_request *r = kv_request_by_id(n, m->request);
+    struct kv_part *part = r != NULL ? kv_request_part(r, p->node) : NULL;
+    struct err why;
+    char name[ROSTER_NAME_MAX];
+    if (part == NULL)
+        return; // given up
+    if (wire_check_flags(m->type, m->m, &why) != 0) {
+        kv_part_answered(part, &why);
+    } else if (m->type == MSG_ERROR) {
+        wire_refusal(&m->m->error, kv_node_name(n, part->node, name), &why);
+        kv_part_answered(part, &why);
+    } else if (r->kind == KV_DATA) {
+        kv_answered(n, part, m);
+    } else {
+        bool wanted = r->kind == KV_SIMPLE ? r->app->h.response != NULL
+                                           : r->app->h.message != NULL;
+        if (wanted)
+            kv_received_response(r->app, p->node, m);
+        kv_part_answered(part, NULL);
+    }
+}
+
+static void from_peer(struct tug_node *n, struct peer *p, struct van_message *m,
+                      uint64_t now)
+{
+    enum session_news news = session_message(&p->s, p->s.link, m, now);
+    if (news == SESSION_GREETED)
+        kv_peer_ready(n, p);
+    else if (news == SESSION_REFUSED)
+        kv_peer_failed(n, p);
+    else if (news == SESSION_MESSAGE && (m->type == MSG_ERROR || m->type == MSG_APP))
+        answered(n, p, m);
+}
+
+static struct guest **guest_at(struct tug_node *n, van_link link)
+{
+    struct guest **at = &n->guests;
+    while (*at != NULL && (*at)->link != link)
+        at = &(*at)->next;
+    return at;
+}
+
+static void forget_guest(struct tug_node *n, van_link link)
+{
+    struct guest **at = guest_at(n, link), *g = *at;
+    if (g == NULL)
+        return;
+    *at = g->next;
+    mem_free(g);
+}
+
+static void from_guest(struct tug_node *n, struct guest *g, struct van_message *m)
+{
+    uint64_t session;
+    if (!g->greeted && member_greeted(n->member, g->link, m, &g->node, &session, NULL))
+        forget_guest(n, g->link); // it was told why, and the link is closed
+    else if (!g->greeted)
+        g->greeted = true;
+    else if (m->type == MSG_APP && wire_may(m->type, van_trust(n->van, g->link).role))
+        kv_received_app(n, g->link, g->node, m);
+}
+
+static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
+{
+    struct tug_node *n = ctx;
+    struct peer *p = kv_peer_find(n, link);
+    if (p != NULL) {
+        from_peer(n, p, m, now);
+    } else if (n->shard != NULL) {
+        n->beneath.message(n->beneath.ctx, link, m, now);
+    } else if (!member_message(n->member, link, m, now)) {
+        struct guest *g = *guest_at(n, link);
+        if (g != NULL)
+            from_guest(n, g, m);
+    }
+}
+
+static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
+{
+    struct tug_node *n = ctx;
+    struct peer *p = kv_peer_find(n, link);
+    if (p != NULL && session_closed(&p->s, link, why, now))
+        kv_peer_lost(n, p);
+    else if (n->shard != NULL)
+        n->beneath.closed(n->beneath.ctx, link, why, now);
+    else if (!member_closed(n->member, link, why, now))
+        forget_guest(n, link);
+}
+
+static uint64_t on_tick(void *ctx, uint64_t now)
+{
+    struct tug_node *n = ctx;
+    struct err why;
+    uint64_t next = n->shard != NULL ? n->beneath.tick(n->beneath.ctx, now)
+                                     : member_tick(n->member, now);
+    look_at_roster(n);
+    kv_peers_flush(n);
+    kv_kept_drain(n);
+    if (!n->over && member_over(n->member, &why) != 0)
+        give_up(n, &why);
+    uint64_t expires = kv_received_expire(n, now);
+    uint64_t barriers = kv_barriers_look(n, now);
+    next = barriers < next ? barriers : next;
+    return expires < next ? expires : next;
+}
+
+struct van_handler kv_node_handler(struct tug_node *n)
+{
+    return (struct van_handler){
+        .ctx = n,
+        .opened = on_opened,
+        .message = on_message,
+        .place = on_place,
+        .closed = on_closed,
+        .tick = on_tick,
+    };
+}
+
+// Questions.
+
+int tug_node_role(const struct tug_node *n)
+{
+    return n->o.role;
+}
+
+uint32_t tug_node_servers(const struct tug_node *n)
+{
+    return n->o.servers;
+}
+
+uint32_t tug_node_workers(const struct tug_node *n)
+{
+    return n->o.workers;
+}
+
+uint32_t tug_node_id(struct tug_node *n)
+{
+    pump_enter(n->pump);
+    uint32_t id = member_id(n->member);
+    pump_leave(n->pump);
+    return id;
+}
+
+uint32_t tug_node_rank(struct tug_node *n)
+{
+    pump_enter(n->pump);
+    uint32_t rank = member_rank(n->member);
+    pump_leave(n->pump);
+    return rank;
+}
+
+static uint32_t group_of(enum wire_role role)
+{
+    switch (role) {
+    case WIRE_SCHEDULER:
+        return TUG_GROUP_SCHEDULER;
+    case WIRE_SERVER:
+        return TUG_GROUP_SERVERS;
+    case WIRE_WORKER:
+        return TUG_GROUP_WORKERS;
+    default:
+        return 0;
+    }
+}
+
+size_t kv_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, size_t max)
+{
+    const struct roster *r = member_roster(n->member);
+    bool group = group_or_id < FIRST_SERVER;
+    size_t found = 0;
+    for (uint32_t i = 0; i < r->n_nodes; i++) {
+        const struct roster_node *node = &r->nodes[i];
+        if (group
+                ? !node->alive || node->loop != 0 || !(group_of(node->role) & group_or_id)
+                : node->id != group_or_id)
+            continue;
+        if (found < max)
+            ret[found] = node->id;
+        found++;
+    }
+    return found;
+}
+
+size_t tug_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, size_t max)
+{
+    pump_enter(n->pump);
+    size_t found = kv_node_ids(n, group_or_id, ret, max);
+    pump_leave(n->pump);
+    return found;
+}
+
+int tug_node_find(struct tug_node *n, uint32_t id, struct tug_node_info *ret)
+{
+    int rc = 0;
+    pump_enter(n->pump);
+    const struct roster_node *r = roster_find(member_roster(n->member), id);
+    if (r == NULL) {
+        rc = err_set(last_error(), TUG_EUSAGE, "there is no node %u", id);
+    } else {
+        const char *port = strrchr(r->address, ':');
+        *ret = (struct tug_node_info){
+            .role = (int)group_of(r->role), .id = id, .rank = r->rank, .alive = r->alive};
+        snprintf(ret->host, sizeof(ret->host), "%s", r->host);
+        if (port != NULL && strncmp(r->address, "tcp://", 6) == 0)
+            ret->port = (uint16_t)strtoul(port + 1, NULL, 10);
+    }
+    pump_leave(n->pump);
+    return rc;
+}
+
+int tug_node_reach(struct tug_node *n, uint32_t id)
+{
+    int rc = 0;
+    pump_enter(n->pump);
+    if (roster_find(member_roster(n->member), id) == NULL)
+        rc = err_set(last_error(), TUG_EUSAGE, "there is no node %u", id);
+    else
+        kv_peer_reach(n, id);
+    pump_leave(n->pump);
+    return rc;
+}
+
+size_t tug_node_dead(struct tug_node *n, uint32_t *ret, size_t max)
+{
+    size_t found = 0;
+    pump_enter(n->pump);
+    const struct roster *r = member_roster(n->member);
+    for (uint32_t i = 0; i < r->n_nodes; i++) {
+        if (r->nodes[i].alive)
+            continue;
+        if (found < max)
+            ret[found] = r->nodes[i].id;
+        found++;
+    }
+    pump_leave(n->pump);
+    return found;
+}
+
+int tug_node_range(struct tug_node *n, uint32_t server, uint64_t *ret_first,
+                   uint64_t *ret_last)
+{
+    int rc = 0;
+    pump_enter(n->pump);
+    if (!n->placed)
+        rc = err_set(
+            last_error(), TUG_EUSAGE,
+            "the servers have no ranges until all servers and workers have joined");
+    else if (server >= n->n_servers)
+        rc = err_set(last_error(), TUG_EUSAGE,
+                     "there is no server %u; the number of servers is %u", server,
+                     n->n_servers);
+    if (rc == 0) {
+        *ret_first = server > 0 ? n->last_keys[server - 1] + 1 : 0;
+        *ret_last = n->last_keys[server];
+    }
+    pump_leave(n->pump);
+    return rc;
+}
+
+// Callbacks of the program's own.
+
+struct call {
+    struct pump_work work;
+    void (*fn)(void *ctx);
+    void *ctx;
+};
+
+static void run_call(struct pump_work *w)
+{
+    struct call *c = (struct call *)w;
+    c->fn(c->ctx);
+    mem_free(c);
+}
+
+int tug_node_call(struct tug_node *n, void (*fn)(void *ctx), void *ctx)
+{
+    struct call *c = mem_zalloc(sizeof(*c));
+    if (c == NULL)
+        return err_nomem(last_error(), "a callback");
+    *c = (struct call){.work = {.run = run_call}, .fn = fn, .ctx = ctx};
+    pump_enter(n->pump);
+    pump_queue(n->pump, &c->work);
+    pump_leave(n->pump);
+    return 0;
+}
+
+// Waiting.
+
+static bool ready_or_over(void *ctx)
+{
+    const struct tug_node *n = ctx;
+    return n->over || n->placed;
+}
+
+int kv_node_wait_ready(struct tug_node *n)
+{
+    struct err *e = last_error();
+    bool in_time = pump_wait(n->pump, ready_or_over, n, kv_node_deadline(n));
+    pump_enter(n->pump);
+    struct err why = {0};
+    int rc = 0;
+    // A short run may be over, and well, before a slow server has looked.
+    bool ended_well = n->role != WIRE_WORKER && member_ended(n->member, &why) &&
+                      why.code == 0;
+    if (n->over)
+        rc = ended_well ? 0 : last_error_is(&n->why);
+    else if (!in_time && interrupt_came())
+        rc = err_set(
+            e, TUG_EINTERRUPTED,
+            "interrupted before the cluster was complete: the scheduler at %s %s",
+            n->scheduler, member_waits_for(n->member));
+    else if (!in_time && !pump_broken(n->pump, e))
+        rc = err_set(e, TUG_EIO,
+                     "the cluster is not complete after %.3g s: the scheduler at %s %s",
+                     n->o.wait_seconds, n->scheduler, member_waits_for(n->member));
+    pump_leave(n->pump);
+    return rc;
+}
+
+int tug_node_wait(struct tug_node *n)
+{
+    if (pump_working(n->pump))
+        return err_set(last_error(), TUG_EUSAGE, "a callback or handler must not wait");
+    return kv_node_wait_ready(n);
+}
+
+struct barrier {
+    struct tug_node *node;
+    uint8_t group;
+};
+
+static bool barrier_over(void *ctx)
+{
+    const struct barrier *b = ctx;
+    return b->node->over || member_barrier_done(b->node->member, b->group, NULL);
+}
+
+int kv_barrier_allowed(const struct tug_node *n, uint32_t group, struct err *e)
+{
+    if (pump_working(n->pump))
+        return err_set(e, TUG_EUSAGE, "a callback or handler must not wait at a barrier");
+    if (group > TUG_GROUP_ALL || !(group & (uint32_t)n->o.role))
+        return err_set(e, TUG_EUSAGE,
+                       "this node cannot wait at a barrier of group %u, because it is "
+                       "not in the group",
+                       group);
+    return 0;
+}
+
+int tug_node_barrier(struct tug_node *n, uint32_t group)
+{
+    struct barrier b = {.node = n, .group = (uint8_t)group};
+    struct err *e = last_error();
+    TRY(kv_barrier_allowed(n, group, e));
+    pump_enter(n->pump);
+    int rc = n->over ? last_error_is(&n->why) : 0;
+    if (rc == 0)
+        member_barrier(n->member, b.group);
+    pump_leave(n->pump);
+    if (rc != 0)
+        return rc;
+    bool in_time = pump_wait(n->pump, barrier_over, &b, kv_node_deadline(n));
+    const char *missing = "";
+    pump_enter(n->pump);
+    bool done = member_barrier_done(n->member, b.group, &missing);
+    if (n->over && !done)
+        rc = last_error_is(&n->why);
+    else if (!in_time && !done && interrupt_came())
+        rc = err_set(e, TUG_EINTERRUPTED,
+                     "interrupted at a barrier of group %u that is not complete: %s",
+                     group, missing[0] != 0 ? missing : "unknown");
+    else if (!in_time && !done)
+        rc = err_set(e, TUG_EIO,
+                     "the barrier of group %u is not complete after %.3g s: %s", group,
+                     n->o.wait_seconds, missing[0] != 0 ? missing : "unknown");
+    pump_leave(n->pump);
+    return rc;
+}

@@ -1,0 +1,237 @@
+// Links to other nodes, one to each that was ever asked for something; opened when they
+// are wanted, and again when one broke. What is asked meanwhile waits behind the link, and
+// what was asked before is asked again.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "base/alloc.h"
+#include "kvapp/node.h"
+
+#define CONNECT_NS (10 * SECOND)
+#define REDIAL_NS SECOND // of a link that was there: a process that is gone has no more
+
+enum { REDIALS_MAX = 100 }; // without an answer in between
+
+static struct peer *peer_of(struct tug_node *n, uint32_t node)
+{
+    struct peer *p = n->peers;
+    while (p != NULL && p->node != node)
+        p = p->next;
+    if (p == NULL && (p = mem_zalloc(sizeof(*p))) != NULL) {
+        p->node = node;
+        p->s.side = &n->side;
+        p->acked = 1;
+        p->next = n->peers;
+        n->peers = p;
+    }
+    return p;
+}
+
+struct peer *kv_peer_find(struct tug_node *n, van_link link)
+{
+    struct peer *p = n->peers;
+    while (p != NULL && (p->s.link != link || link == 0))
+        p = p->next;
+    return p;
+}
+
+static int open_link(struct tug_node *n, struct peer *p, uint64_t timeout_ns,
+                     struct err *e)
+{
+    char name[ROSTER_NAME_MAX];
+    const struct roster_node *r = roster_find(member_roster(n->member), p->node);
+    if (r == NULL || !r->alive)
+        return err_set(e, TUG_EIO, "%s is not there%s", kv_node_name(n, p->node, name),
+                       r != NULL ? " any more" : "");
+    if (r->address[0] == 0)
+        return err_set(e, TUG_EUSAGE, "%s does not listen",
+                       kv_node_name(n, p->node, name));
+    p->s.role = r->role;
+    if (!session_dial(&p->s, r->address, timeout_ns, van_now(n->van)))
+        return err_nomem(e, "a link");
+    return 0;
+}
+
+void kv_peer_reach(struct tug_node *n, uint32_t node)
+{
+    struct err e;
+    struct peer *p = peer_of(n, node);
+    if (p != NULL && p->s.state == SESSION_CLOSED)
+        (void)open_link(n, p, CONNECT_NS, &e); // whoever sends gets to know
+}
+
+// What waits to be sent: the greatest priority first, of equal ones the first.
+
+static int32_t priority_of(const struct kv_part *p)
+{
+    return p->copy != NULL ? p->copy->priority : p->request->kv.priority;
+}
+
+// Whether a part in the line goes before a new one.
+static bool goes_before(const struct kv_part *there, const struct kv_part *part)
+{
+    if (part->number != 0)
+        return there->number != 0 && there->number < part->number;
+    return there->number != 0 || priority_of(part) <= priority_of(there);
+}
+
+static void line_up(struct peer *p, struct kv_part *part)
+{
+    struct kv_part **at = &p->first;
+    bool again = part->number != 0; // those go first, as they went before
+    if (!again && p->last != NULL && priority_of(part) <= priority_of(p->last))
+        at = &p->last->next;
+    while (*at != NULL && goes_before(*at, part))
+        at = &(*at)->next;
+    part->queued = true;
+    part->next = *at;
+    *at = part;
+    if (part->next == NULL)
+        p->last = part;
+}
+
+// The van takes what it is given and sends it in this order: whatever is to go before it
+// has to come here first. So it is given a little only.
+enum { IN_VAN = 1 << 20 };
+
+static bool may_go(const struct peer *p)
+{
+    return p->first != NULL && p->s.state == SESSION_OPEN && p->in_van < IN_VAN &&
+           (p->first->number != 0 || p->last_number + 1 - p->acked < KV_WINDOW);
+}
+
+static void flush(struct tug_node *n, struct peer *p)
+{
+    while (may_go(p)) {
+        struct kv_part *part = p->first;
+        p->first = part->next;
+        if (p->first == NULL)
+            p->last = NULL;
+        part->queued = false;
+        if (part->number == 0)
+            part->number = ++p->last_number;
+        kv_part_transmit(n, p, part);
+    }
+}
+
+void kv_peers_flush(struct tug_node *n)
+{
+    for (struct peer *p = n->peers; p != NULL; p = p->next)
+        flush(n, p);
+}
+
+void kv_peer_send(struct tug_node *n, struct kv_part *part)
+{
+    struct err e = {0};
+    struct peer *p = peer_of(n, part->node);
+    if (p == NULL)
+        err_nomem(&e, "a link");
+    else if (p->s.state == SESSION_CLOSED)
+        (void)open_link(n, p, CONNECT_NS, &e);
+    if (e.code != 0) {
+        kv_part_answered(part, &e);
+        return;
+    }
+    part->peer = p;
+    part->sent = true;
+    line_up(p, part);
+    flush(n, p);
+}
+
+void kv_peer_ready(struct tug_node *n, struct peer *p)
+{
+    flush(n, p);
+}
+
+static uint64_t bit_of(uint64_t number)
+{
+    return (uint64_t)1 << (number % 64);
+}
+
+// Of all that was numbered, once.
+void kv_peer_answered(struct kv_part *part)
+{
+    struct peer *p = part->peer;
+    uint64_t *words = p->answered;
+    p->redials = 0;
+    words[part->number % KV_WINDOW / 64] |= bit_of(part->number);
+    while (p->acked <= p->last_number &&
+           (words[p->acked % KV_WINDOW / 64] & bit_of(p->acked))) {
+        words[p->acked % KV_WINDOW / 64] &= ~bit_of(p->acked);
+        p->acked++;
+    }
+}
+
+// Links that break.
+
+void kv_peer_failed(struct tug_node *n, struct peer *p)
+{
+    char name[ROSTER_NAME_MAX];
+    struct err e;
+    err_set(&e, TUG_EIO, "%s does not answer: %s", kv_node_name(n, p->node, name),
+            p->s.why.text[0] != 0 ? p->s.why.text : "it has closed the link");
+    p->reached = false;
+    p->lost_at = 0;
+    p->first = p->last = NULL;
+    kv_requests_of_node_fail(n, p->node, &e);
+}
+
+// What was sent and has no answer goes again, with its number: the node knows what it has
+// handled.
+static void send_again(struct tug_node *n, struct peer *p)
+{
+    for (struct kv_request *r = n->first; r != NULL; r = r->behind)
+        for (uint32_t i = 0; i < r->n_parts && r->state == KV_OPEN; i++) {
+            struct kv_part *part = &r->parts[i];
+            if (part->peer == p && part->number != 0 && !part->answered && !part->queued)
+                line_up(p, part);
+        }
+}
+
+// A node that is gone, or that talks nonsense, is not asked again. One that breaks links
+// before they are open may be in trouble for a moment.
+static bool dial_again(struct tug_node *n, struct peer *p)
+{
+    struct err e;
+    uint64_t now = van_now(n->van);
+    if (p->reached)
+        p->lost_at = now;
+    p->reached = false;
+    if (p->lost_at == 0 || now - p->lost_at >= REDIAL_NS || p->redials >= REDIALS_MAX ||
+        p->s.why.code == TUG_EDATA || n->over)
+        return false;
+    p->redials++;
+    return open_link(n, p, REDIAL_NS, &e) == 0;
+}
+
+void kv_peer_lost(struct tug_node *n, struct peer *p)
+{
+    if (dial_again(n, p))
+        send_again(n, p);
+    else
+        kv_peer_failed(n, p);
+}
+
+void kv_peer_break(struct tug_node *n, uint32_t node, const struct err *why)
+{
+    struct peer *p = n->peers;
+    while (p != NULL && p->node != node)
+        p = p->next;
+    if (p == NULL || p->s.state == SESSION_CLOSED) {
+        kv_requests_of_node_fail(n, node, why);
+        return;
+    }
+    session_break(&p->s, why, van_now(n->van));
+    kv_peer_failed(n, p);
+}
+
+void kv_peers_free(struct tug_node *n)
+{
+    for (struct peer *p = n->peers, *next; p != NULL; p = next) {
+        next = p->next;
+        mem_free(p);
+    }
+    for (struct guest *g = n->guests, *next; g != NULL; g = next) {
+        next = g->next;
+        mem_free(g);
+    }
+}

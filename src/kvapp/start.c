@@ -1,0 +1,256 @@
+// The life of a node, from its options to the end.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/route.h"
+#include "facade/environment.h"
+#include "facade/interrupt.h"
+#include "kvapp/node.h"
+
+#define LEAVE_NS (5 * SECOND)
+
+static enum wire_role wire_role_of(int role)
+{
+    switch (role) {
+    case TUG_GROUP_SCHEDULER:
+        return WIRE_SCHEDULER;
+    case TUG_GROUP_SERVERS:
+        return WIRE_SERVER;
+    default:
+        return WIRE_WORKER;
+    }
+}
+
+// What the options point at is the caller's, or the environment's.
+static int keep_texts(struct tug_node *n, struct err *e)
+{
+    int len = snprintf(n->scheduler, sizeof(n->scheduler), "%s", n->o.scheduler);
+    n->o.scheduler = n->scheduler;
+    if (len < 0 || (size_t)len >= sizeof(n->scheduler))
+        return err_set(e, TUG_EUSAGE, "the scheduler's address is too long");
+    return 0;
+}
+
+static int open_process(struct tug_node *n, struct err *e)
+{
+    struct node_options o = {
+        .cluster = n->o.cluster,
+        .scheduler = n->scheduler,
+        .host = n->o.host,
+        .interface = n->o.network,
+        .port = n->o.port,
+        .ca = n->o.ca,
+        .cert = n->o.cert,
+        .key = n->o.key,
+        .insecure = n->o.insecure,
+        .role = n->hosts ? WIRE_OPERATOR : n->role,
+        .scheduler_timeout_seconds = 60,
+    };
+    if (n->hosts) { // it listens where the others look for it
+        TRY(route_split(n->scheduler, n->root, sizeof(n->root), &o.port, e));
+        o.host = n->root;
+        o.interface = NULL;
+    }
+    return node_open(&n->process, &o, e);
+}
+
+static void app_message(void *ctx, van_link link, uint32_t from, struct van_message *m)
+{
+    kv_received_app(ctx, link, from, m);
+}
+
+static int open_member(struct tug_node *n, struct err *e)
+{
+    struct member_options o = node_member(&n->process, n->role, "");
+    if (n->host != NULL)
+        o.scheduler = kv_host_address(n->host);
+    if (n->role != WIRE_SERVER) {
+        TRY(member_open(&n->own_member, &o, e));
+        n->member = n->own_member;
+        return 0;
+    }
+    TRY(environment_roots(&n->roots, e));
+    struct shard_options so = {
+        .member = o, .roots = n->roots, .app = app_message, .app_ctx = n};
+    TRY(shard_open(&n->shard, &so, e));
+    n->beneath = shard_handler(n->shard);
+    n->member = shard_member(n->shard);
+    return 0;
+}
+
+// The node's van listens on any port, but where one was asked for.
+static int listen_anywhere(struct tug_node *n, char ret[VAN_ADDRESS_MAX], struct err *e)
+{
+    char address[VAN_ADDRESS_MAX];
+    if (!n->hosts)
+        return node_listen(&n->process, n->van, 0, ret, e);
+    int len = snprintf(address, sizeof(address), "tcp://%s:0", n->process.bind);
+    if (len < 0 || (size_t)len >= sizeof(address))
+        return err_set(e, TUG_EUSAGE, "the address to listen at is too long");
+    return van_listen(n->van, address, ret, e);
+}
+
+static int open_van(struct tug_node *n, struct err *e)
+{
+    char address[VAN_ADDRESS_MAX];
+    struct van_handler h = kv_node_handler(n);
+    TRY(node_van(&n->process, &n->van, &h, false, e));
+    n->side = (struct session_side){.van = n->van, .who = member_who(n->member)};
+    TRY(listen_anywhere(n, address, e));
+    TRY(member_set_address(n->member, address, e));
+    if (n->shard != NULL)
+        shard_serve(n->shard, n->van, van_now(n->van));
+    else
+        member_serve(n->member, n->van, van_now(n->van));
+    TRY(pump_open(&n->pump, n->van, e));
+    pump_set_spin(n->pump, kv_node_spin_ns(n));
+    return 0;
+}
+
+static bool joined_or_over(void *ctx)
+{
+    const struct tug_node *n = ctx;
+    return n->over || member_id(n->member) != 0;
+}
+
+static int open_node(struct tug_node *n, const struct tug_node_options *o, struct err *e)
+{
+    if (o != NULL)
+        n->o = *o;
+    TRY(environment_fill(&n->o, &n->environment, e));
+    n->role = wire_role_of(n->o.role);
+    n->hosts = n->role == WIRE_SCHEDULER || n->environment.hosts_scheduler;
+    TRY(keep_texts(n, e));
+    TRY(open_process(n, e));
+    if (n->hosts)
+        TRY(kv_host_start(&n->host, n, e));
+    TRY(kv_kept_init(n, e));
+    TRY(kv_barriers_open(n, e));
+    TRY(open_member(n, e));
+    TRY(open_van(n, e));
+    TRY(node_heartbeat(&n->process, NULL, e));
+    if (n->host != NULL) {
+        (void)pump_wait(n->pump, joined_or_over, n, kv_node_deadline(n));
+        TRY(kv_host_open_doors(n->host, e));
+    }
+    return n->o.async ? 0 : kv_node_wait_ready(n);
+}
+
+static void free_node(struct tug_node *n, bool wait, struct err *e)
+{
+    while (n->pump != NULL && n->apps != NULL)
+        tug_app_close(n->apps);
+    if (n->host != NULL)
+        (void)kv_host_stop(n->host, wait, e);
+    pump_close(n->pump);
+    kv_numbers_forget(n, true);
+    kv_received_free(n);
+    shard_close(n->shard); // it keeps bodies of the van's
+    van_free(n->van);
+    if (n->barriers != NULL)
+        mem_free(n->barriers->open);
+    mem_free(n->barriers);
+    kv_requests_free(n); // the van has sent from them
+    kv_peers_free(n);
+    roots_close(n->roots);
+    member_close(n->own_member);
+    node_close(&n->process);
+    mem_free(n->servers);
+    mem_free(n->last_keys);
+    mem_free(n->exits);
+    mem_free(n);
+}
+
+int tug_node_start(struct tug_node **ret, const struct tug_node_options *o)
+{
+    struct err e = {0};
+    struct tug_node *n = mem_zalloc(sizeof(*n));
+    if (n == NULL)
+        return err_nomem(last_error(), "a node");
+    int rc = open_node(n, o, last_error());
+    if (rc != 0) {
+        e = *last_error();
+        free_node(n, false, &(struct err){0});
+        return last_error_is(&e);
+    }
+    *ret = n;
+    return 0;
+}
+
+int tug_node_at_exit(struct tug_node *n, void (*fn)(void *ctx), void *ctx)
+{
+    int rc = 0;
+    pump_enter(n->pump);
+    struct exit_callback *exits = mem_realloc_array(n->exits, n->n_exits + 1,
+                                                    sizeof(*exits));
+    if (exits == NULL) {
+        rc = err_nomem(last_error(), "an exit callback");
+    } else {
+        n->exits = exits;
+        exits[n->n_exits++] = (struct exit_callback){fn, ctx};
+    }
+    pump_leave(n->pump);
+    return rc;
+}
+
+static bool is_over(void *ctx)
+{
+    return ((struct tug_node *)ctx)->over;
+}
+
+static bool has_left(void *ctx)
+{
+    return member_left(((struct tug_node *)ctx)->member);
+}
+
+// Workers go when they have finished, the others when no worker is left.
+static int leave(struct tug_node *n)
+{
+    struct err why = {0};
+    if (n->role != WIRE_WORKER)
+        while (!pump_wait(n->pump, is_over, n, kv_node_deadline(n))) {
+            if (pump_broken(n->pump, &why))
+                return last_error_is(&why);
+            if (interrupt_came()) {
+                err_set(&why, TUG_EINTERRUPTED,
+                        "interrupted while the cluster was at work");
+                break;
+            }
+        }
+    pump_enter(n->pump);
+    if (why.code == 0)
+        (void)member_ended(n->member, &why);
+    bool breaks_off = why.code == TUG_EINTERRUPTED && !n->over;
+    if (why.code != 0)
+        last_error_is(&why);
+    member_leave(n->member, breaks_off ? why.code : 0, breaks_off ? why.text : "");
+    pump_leave(n->pump);
+    if (breaks_off && n->host != NULL)
+        kv_host_end(n->host, &why);
+    (void)pump_wait(n->pump, has_left, n, van_now(n->van) + LEAVE_NS);
+    return why.code;
+}
+
+int tug_node_finalize(struct tug_node *n, bool barrier)
+{
+    struct err e = {0};
+    if (pump_working(n->pump))
+        return err_set(last_error(), TUG_EUSAGE,
+                       "a callback or handler must not end the node");
+    int rc = barrier ? tug_node_barrier(n, TUG_GROUP_ALL) : 0;
+    if (rc != 0)
+        e = *last_error();
+    if (leave(n) != 0 && e.code == 0)
+        e = *last_error();
+    for (size_t i = 0; i < n->n_exits; i++)
+        n->exits[i].fn(n->exits[i].ctx);
+    struct err end = {0};
+    free_node(n, true, &end);
+    if (e.code == 0)
+        e = end;
+    return e.code != 0 ? last_error_is(&e) : 0;
+}

@@ -1,0 +1,195 @@
+// What workers ask a kvstore's server beside pushes and pulls.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "facade/last_error.h"
+#include "kvstore/server.h"
+
+static int check_bytes(const struct kvs_job *j, size_t n, struct err *e)
+{
+    if (j->n_bytes == n)
+        return 0;
+    return err_set(e, TUG_EDATA, "request %d has %zu bytes where %zu belong", j->cmd,
+                   j->n_bytes, n);
+}
+
+static int hello(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
+{
+    struct kvs_hello h;
+    TRY(check_bytes(j, sizeof(h), e));
+    memcpy(&h, j->bytes, sizeof(h));
+    if (s->greeted && s->async != (h.async != 0))
+        return err_set(e, TUG_EUSAGE,
+                       "another worker opened this store as %s: all must give the same "
+                       "type",
+                       s->async ? "an asynchronous one" : "a synchronous one");
+    s->greeted = true;
+    s->async = h.async != 0;
+    struct kvs_welcome w = {.recovers = s->known[j->rank]};
+    s->known[j->rank] = true;
+    kvs_job_answer(s, j, &w, sizeof(w));
+    return 0;
+}
+
+// What a key is; who asks for one that has not been made hears when it is.
+static int meta(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
+{
+    TRY(check_bytes(j, sizeof(j->key), e));
+    memcpy(&j->key, j->bytes, sizeof(j->key));
+    const struct kvs_value *v = kvs_values_find(&s->values, j->key);
+    if (v == NULL) {
+        kvs_job_release(j);
+        j->next = s->wanted;
+        s->wanted = j;
+        return 0;
+    }
+    struct kvs_meta m = {.dtype = v->a.dtype,
+                         .sparse = v->a.sparse,
+                         .rows = v->a.rows,
+                         .width = v->a.width,
+                         .rounds = v->rounds};
+    kvs_job_answer(s, j, &m, sizeof(m));
+    return 0;
+}
+
+void kvs_serve_wanted(struct tug_kvstore_server *s)
+{
+    struct kvs_job *all = s->wanted;
+    s->wanted = NULL;
+    for (struct kvs_job *next; all != NULL; all = next) {
+        next = all->next;
+        all->next = NULL;
+        all->bytes = (const char *)&all->key;
+        (void)meta(s, all, NULL); // its bytes are as many as before
+    }
+}
+
+static int optimizer(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
+{
+    char text[sizeof(s->optimizer)];
+    struct kvs_optimizer o;
+    if (j->n_bytes >= sizeof(text))
+        return err_set(e, TUG_EUSAGE, "an optimizer's text has at most %zu bytes",
+                       sizeof(text) - 1);
+    memcpy(text, j->bytes, j->n_bytes);
+    text[j->n_bytes] = 0;
+    if (s->rule.updater != NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "the servers have an updater of their own, so an "
+                       "optimizer would have no effect");
+    TRY(kvs_optimizer_parse(&o, text, e));
+    s->rule.optimizer = o;
+    s->rule.optimizes = true;
+    memcpy(s->optimizer, text, sizeof(text));
+    kvs_job_answer(s, j, NULL, 0);
+    return 0;
+}
+
+static int command(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
+{
+    int32_t head;
+    if (j->n_bytes < sizeof(head))
+        return err_set(e, TUG_EDATA, "a command has no head");
+    memcpy(&head, j->bytes, sizeof(head));
+    if (s->o.controller == NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "command %d: the servers' program has no controller", head);
+    last_error()->text[0] = 0;
+    int rc = s->o.controller(s->o.ctx, head, j->bytes + sizeof(head),
+                             j->n_bytes - sizeof(head));
+    if (rc != 0)
+        return err_set(e, rc < 0 ? rc : TUG_EUSAGE,
+                       "command %d: the controller failed%s%s", head,
+                       last_error()->text[0] != 0 ? ": " : "", last_error()->text);
+    kvs_job_answer(s, j, NULL, 0);
+    return 0;
+}
+
+// Ranks, not processes: who came in a dead one's place stands where that one stood.
+static int barrier(struct tug_kvstore_server *s, struct kvs_job *j)
+{
+    struct kvs_job **at = &s->barrier[j->rank];
+    struct err gone;
+    if (*at != NULL) { // an answer ends a request: its memory would stay without one
+        err_set(&gone, TUG_EUSAGE, "worker %u waits at the barrier a second time",
+                j->rank);
+        kvs_job_refuse(s, *at, &gone);
+    }
+    *at = j;
+    for (uint32_t i = 0; i < s->workers; i++)
+        if (s->barrier[i] == NULL)
+            return 0;
+    for (uint32_t i = 0; i < s->workers; i++) {
+        kvs_job_answer(s, s->barrier[i], NULL, 0);
+        s->barrier[i] = NULL;
+    }
+    return 0;
+}
+
+static int need_optimizer(const struct tug_kvstore_server *s, struct err *e)
+{
+    return s->rule.optimizes ? 0
+                             : err_set(e, TUG_EUSAGE,
+                                       "no optimizer is set, so there are "
+                                       "no states of one");
+}
+
+static int save(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
+{
+    struct buf b = BUF_INIT(SIZE_MAX / 2);
+    TRY(need_optimizer(s, e));
+    int rc = kvs_values_write_states(&s->values, &b, e);
+    if (rc == 0)
+        kvs_job_answer(s, j, b.data, b.len);
+    buf_free(&b);
+    return rc;
+}
+
+static int load(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
+{
+    TRY(need_optimizer(s, e));
+    TRY(kvs_values_read_states(&s->values, &s->rule, j->bytes, j->n_bytes, e));
+    kvs_job_answer(s, j, NULL, 0);
+    return 0;
+}
+
+static int serve(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
+{
+    if (j->rank >= s->workers)
+        return err_set(e, TUG_EUSAGE, "only the %u workers ask servers for something",
+                       s->workers);
+    if (j->cmd != KVS_HELLO && !s->known[j->rank])
+        return err_set(e, TUG_EUSAGE, "who has not said hello is not heard");
+    switch (j->cmd) {
+    case KVS_HELLO:
+        return hello(s, j, e);
+    case KVS_META:
+        return meta(s, j, e);
+    case KVS_OPTIMIZER:
+        return optimizer(s, j, e);
+    case KVS_COMMAND:
+        return command(s, j, e);
+    case KVS_BARRIER:
+        return barrier(s, j);
+    case KVS_SAVE:
+        return save(s, j, e);
+    case KVS_LOAD:
+        return load(s, j, e);
+    case KVS_STOP:
+        s->stopped = true;
+        kvs_job_answer(s, j, NULL, 0);
+        return 0;
+    default:
+        return err_set(e, TUG_EDATA, "there is no request %d", j->cmd);
+    }
+}
+
+void kvs_serve_admin(struct tug_kvstore_server *s, struct kvs_job *j)
+{
+    struct err e;
+    if (serve(s, j, &e) != 0)
+        kvs_job_refuse(s, j, &e);
+}

@@ -1,0 +1,48 @@
+// Arrays of a kvstore: their dtypes, casts between these, and sums of arrays that are dense
+// or hold some rows only.
+//
+// A sum is rounded to the dtype of the array after each addition, in the order in which
+// arrays are added: what a reader with a pocket calculator would get.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_KVSTORE_ARRAY_H
+#define TUG_KVSTORE_ARRAY_H
+
+#include "base/err.h"
+#include "tug/kvstore.h"
+
+size_t kvs_dtype_size(enum tug_dtype t);      // 0: there is no such dtype
+const char *kvs_dtype_name(enum tug_dtype t); // "float32"
+bool kvs_dtype_is_float(enum tug_dtype t);
+
+float kvs_half_to_float(uint16_t h);
+uint16_t kvs_float_to_half(float f); // to the nearest, of two the even one
+
+// n elements. Floats become integers by cutting off; out of range they become the nearest.
+void kvs_cast(enum tug_dtype to_type, void *to, enum tug_dtype type, const void *from,
+              size_t n);
+void kvs_add(enum tug_dtype type, void *to, const void *values, size_t n);
+
+// Bytes of n rows of the array.
+size_t kvs_bytes(const struct tug_array *a, uint64_t n_rows);
+
+// An array that can be used as one: TUG_EUSAGE says what of `key` is wrong.
+int kvs_array_check(const struct tug_array *a, const char *key, struct err *e);
+
+// A sum under way. Zeroed, it is empty; kvs_rows_free gives its memory back.
+struct kvs_rows {
+    struct tug_array a; // what it is so far; data and ids are its own
+    size_t cap_bytes, cap_ids;
+    void *spare; // of unions
+    int64_t *spare_ids;
+    size_t cap_spare, cap_spare_ids;
+};
+
+// It becomes a copy of the array, cast to the dtype.
+int kvs_rows_set(struct kvs_rows *s, enum tug_dtype type, const struct tug_array *a,
+                 struct err *e);
+// The array, of the same shape and dtype, is added. Sparse and dense make dense.
+int kvs_rows_add(struct kvs_rows *s, const struct tug_array *a, struct err *e);
+void kvs_rows_free(struct kvs_rows *s);
+
+#endif

@@ -1,0 +1,282 @@
+// A worker of a kvstore in its cluster: joining, requests that are no pushes or pulls,
+// barriers, the end.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "facade/environment.h"
+#include "kvapp/node.h"
+#include "kvstore/kvstore_internal.h"
+
+enum { RETRY_MS = 200 };
+
+// Answers: kept until they are asked for. The wait for a request ends after this has run.
+static void on_response(void *ctx, struct tug_app *a, const struct tug_simple *q)
+{
+    struct tug_kvstore *s = ctx;
+    (void)a;
+    struct kvs_reply *r = mem_alloc(sizeof(*r) + q->body_bytes);
+    if (r == NULL)
+        return; // who asked finds none
+    r->timestamp = q->timestamp;
+    r->sender = q->sender;
+    r->n = q->body_bytes;
+    if (r->n > 0)
+        memcpy(r->bytes, q->body, r->n);
+    r->next = s->replies;
+    s->replies = r;
+}
+
+static uint32_t server_id(const struct tug_kvstore *s, uint32_t server)
+{
+    return s->node->servers[server];
+}
+
+struct kvs_reply *kvs_dist_reply(struct tug_kvstore *s, uint32_t timestamp,
+                                 uint32_t server)
+{
+    uint32_t id = server_id(s, server);
+    for (struct kvs_reply **at = &s->replies; *at != NULL; at = &(*at)->next) {
+        struct kvs_reply *r = *at;
+        if (r->timestamp != timestamp || r->sender != id)
+            continue;
+        *at = r->next;
+        return r;
+    }
+    return NULL;
+}
+
+int kvs_dist_usable(const struct tug_kvstore *s)
+{
+    return s->failed.code != 0 ? last_error_is(&s->failed) : 0;
+}
+
+// What the request writes to is the caller's: nothing may come for it any more.
+static void fail(struct tug_kvstore *s)
+{
+    s->failed = *last_error();
+    (void)err_wrap(&s->failed, "this store ended when a wait of it was given up");
+    pump_enter(s->node->pump);
+    kv_requests_give_up(s->app);
+    pump_leave(s->node->pump);
+    tug_app_close(s->app);
+    s->app = NULL;
+    for (size_t i = 0; i < s->n_entries; i++)
+        for (uint32_t k = 0; k < s->entries[i]->n_pieces; k++)
+            s->entries[i]->pieces[k].pending = false;
+}
+
+int kvs_dist_wait(struct tug_kvstore *s, uint32_t timestamp)
+{
+    TRY(kvs_dist_usable(s));
+    int rc = tug_app_wait(s->app, timestamp);
+    if (rc == 0)
+        return 0;
+    pump_enter(s->node->pump);
+    bool under_way = kv_request_find(s->app, timestamp) != NULL;
+    pump_leave(s->node->pump);
+    if (under_way)
+        fail(s);
+    return rc;
+}
+
+int kvs_dist_ask(struct tug_kvstore *s, enum kvs_ask what, int server, const void *body,
+                 size_t n, uint32_t *ret_timestamp)
+{
+    TRY(kvs_dist_usable(s));
+    uint32_t to = server == KVS_ALL_SERVERS ? TUG_GROUP_SERVERS
+                                            : server_id(s, (uint32_t)server);
+    return tug_app_request(s->app, (int32_t)what, body, n, to, ret_timestamp);
+}
+
+int kvs_dist_tell(struct tug_kvstore *s, enum kvs_ask what, int server, const void *body,
+                  size_t n)
+{
+    uint32_t ts;
+    TRY(kvs_dist_ask(s, what, server, body, n, &ts));
+    int rc = kvs_dist_wait(s, ts);
+    for (uint32_t i = 0; i < s->servers; i++)
+        mem_free(kvs_dist_reply(s, ts, i));
+    return rc;
+}
+
+// Joining.
+
+static int check_role(const struct tug_node_options *o, struct err *e)
+{
+    struct tug_node_options all = *o;
+    struct role r;
+    TRY(environment_fill(&all, &r, e));
+    if (all.role == TUG_GROUP_WORKERS)
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "this process is %s: workers open stores, and others call "
+                   "tug_kvstore_serve",
+                   all.role == TUG_GROUP_SERVERS ? "a server" : "the scheduler");
+}
+
+// A process that comes in a dead one's place may be here before it is known that the other
+// one is dead: then it has a rank too high, leaves, and asks again.
+static int join(struct tug_kvstore *s, const struct tug_node_options *o)
+{
+    uint64_t begin = clock_ns();
+    for (;;) {
+        TRY(tug_node_start(&s->node, o));
+        s->rank = tug_node_rank(s->node);
+        s->workers = tug_node_workers(s->node);
+        if (s->rank < s->workers)
+            return 0;
+        double patience = 3 * s->node->o.dead_seconds + 5;
+        (void)tug_node_finalize(s->node, false);
+        s->node = NULL;
+        if ((double)(clock_ns() - begin) / 1e9 > patience)
+            return err_set(last_error(), TUG_EUSAGE,
+                           "the cluster has its %u workers already: this one is one too "
+                           "many",
+                           s->workers);
+        poll(NULL, 0, RETRY_MS);
+    }
+}
+
+static int greet(struct tug_kvstore *s)
+{
+    struct kvs_hello h = {.async = s->async, .workers = s->workers};
+    struct kvs_welcome w;
+    uint32_t ts;
+    TRY(kvs_dist_ask(s, KVS_HELLO, KVS_ALL_SERVERS, &h, sizeof(h), &ts));
+    TRY(kvs_dist_wait(s, ts));
+    for (uint32_t i = 0; i < s->servers; i++) {
+        struct kvs_reply *r = kvs_dist_reply(s, ts, i);
+        if (r == NULL || r->n != sizeof(w)) {
+            mem_free(r);
+            return err_set(last_error(), TUG_EDATA,
+                           "server %u does not answer as a server of a kvstore does", i);
+        }
+        memcpy(&w, r->bytes, sizeof(w));
+        s->recovers |= w.recovers != 0;
+        mem_free(r);
+    }
+    return 0;
+}
+
+static int open_dist(struct tug_kvstore *s, const struct tug_node_options *o)
+{
+    const struct tug_app_handlers h = {.response = on_response, .ctx = s};
+    TRY(check_role(o, last_error()));
+    TRY(join(s, o));
+    s->servers = tug_node_servers(s->node);
+    TRY(tug_app_open(&s->app, s->node, KVS_APP, KVS_APP, &h));
+    return greet(s);
+}
+
+int kvs_dist_open(struct tug_kvstore *s, const struct tug_node_options *o)
+{
+    int rc = open_dist(s, o != NULL ? o : &(struct tug_node_options){0});
+    if (rc != 0 && s->node != NULL) {
+        struct err e = *last_error();
+        (void)tug_node_finalize(s->node, false);
+        return last_error_is(&e);
+    }
+    return rc;
+}
+
+// The end. The first error is the one.
+int kvs_dist_close(struct tug_kvstore *s)
+{
+    struct err e = {0};
+    if (s->failed.code == 0 && tug_kvstore_wait(s) != 0)
+        e = *last_error();
+    if (s->failed.code == 0 && s->at_exit) {
+        int rc = tug_kvstore_barrier(s);
+        if (rc == 0 && s->rank == 0)
+            rc = kvs_dist_tell(s, KVS_STOP, KVS_ALL_SERVERS, NULL, 0);
+        if (rc != 0 && e.code == 0)
+            e = *last_error();
+    }
+    if (s->app != NULL)
+        tug_app_close(s->app);
+    if (tug_node_finalize(s->node, false) != 0 && e.code == 0)
+        e = *last_error();
+    return e.code != 0 ? last_error_is(&e) : 0;
+}
+
+// Public calls.
+
+int tug_kvstore_barrier(struct tug_kvstore *s)
+{
+    if (!s->dist)
+        return 0;
+    TRY(tug_kvstore_wait(s));
+    int rc = kvs_dist_tell(s, KVS_BARRIER, 0, NULL, 0);
+    if (rc != 0)
+        (void)err_wrap(last_error(), "the barrier of %u workers", s->workers);
+    return rc;
+}
+
+static uint32_t group_of(enum wire_role role)
+{
+    return role == WIRE_SCHEDULER ? TUG_GROUP_SCHEDULER
+           : role == WIRE_SERVER  ? TUG_GROUP_SERVERS
+           : role == WIRE_WORKER  ? TUG_GROUP_WORKERS
+                                  : 0;
+}
+
+static bool replaced(const struct roster *r, const struct roster_node *dead)
+{
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        if (r->nodes[i].alive && r->nodes[i].role == dead->role &&
+            r->nodes[i].rank == dead->rank)
+            return true;
+    return false;
+}
+
+// A rank counts once, however often its process died.
+static bool counted_before(const struct roster *r, uint32_t at)
+{
+    for (uint32_t i = 0; i < at; i++)
+        if (!r->nodes[i].alive && r->nodes[i].role == r->nodes[at].role &&
+            r->nodes[i].rank == r->nodes[at].rank)
+            return true;
+    return false;
+}
+
+int tug_kvstore_dead(struct tug_kvstore *s, uint32_t groups, uint32_t *ret)
+{
+    *ret = 0;
+    if (!s->dist)
+        return 0;
+    pump_enter(s->node->pump);
+    const struct roster *r = member_roster(s->node->member);
+    for (uint32_t i = 0; i < r->n_nodes; i++) {
+        const struct roster_node *n = &r->nodes[i];
+        bool wanted = !n->alive && n->loop == 0 && (group_of(n->role) & groups);
+        bool extra = n->role == WIRE_WORKER && n->rank >= s->workers; // see join
+        *ret += wanted && !extra && !replaced(r, n) && !counted_before(r, i);
+    }
+    pump_leave(s->node->pump);
+    return 0;
+}
+
+int tug_kvstore_command(struct tug_kvstore *s, int32_t head, const void *body,
+                        size_t body_bytes)
+{
+    if (!s->dist)
+        return err_set(last_error(), TUG_EUSAGE,
+                       "a store of type %s has no servers to send a command to", s->type);
+    char *bytes = mem_alloc(sizeof(head) + body_bytes);
+    if (bytes == NULL)
+        return err_nomem(last_error(), "a command");
+    memcpy(bytes, &head, sizeof(head));
+    if (body_bytes > 0)
+        memcpy(bytes + sizeof(head), body, body_bytes);
+    int rc = tug_kvstore_wait(s);
+    if (rc == 0)
+        rc = kvs_dist_tell(s, KVS_COMMAND, KVS_ALL_SERVERS, bytes,
+                           sizeof(head) + body_bytes);
+    mem_free(bytes);
+    return rc;
+}

@@ -1,0 +1,127 @@
+// What the files of a kvstore share.
+//
+//   kvstore.c    its life, its keys, the calls
+//   states.c     optimizers, updaters, compression, files of states
+//   dist.c       a worker's place in the cluster; requests that are no pushes
+//   parts.c      pushes and pulls of a cluster: arrays cut among servers
+//   array.c      arrays and their sums
+//   value.c      arrays that are kept, in a process alone or on a server
+//   optimizer.c  optimizers
+//   coding.c     compression
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_KVSTORE_KVSTORE_INTERNAL_H
+#define TUG_KVSTORE_KVSTORE_INTERNAL_H
+
+#include "facade/last_error.h"
+#include "kvstore/coding.h"
+#include "kvstore/value.h"
+#include "kvstore/wire.h"
+
+#define KVS_NONE ((size_t)-1)
+
+// A piece of an array, on one server.
+struct kvs_piece {
+    uint32_t server;
+    uint64_t first, rows; // rows of the cut
+    char *send;           // a push under way: its words
+    size_t cap_send;
+    bool pending;
+    uint32_t timestamp;
+};
+
+// A key of this store.
+struct kvs_entry {
+    struct kvs_key key;
+    struct tug_array shape;  // without data
+    struct kvs_value *value; // of a process alone
+    // The array as it is cut: its rows or, where these are fewer than servers, elements.
+    uint64_t rows, width;
+    uint32_t n_pieces;
+    struct kvs_piece *pieces;
+    float **left; // of compression: an array for each that a push has
+    size_t n_left;
+    uint64_t call;      // that it was last seen in
+    size_t first, last; // items of that call
+};
+
+// An answer to a request that is no push or pull.
+struct kvs_reply {
+    struct kvs_reply *next;
+    uint32_t timestamp, sender;
+    size_t n;
+    char bytes[];
+};
+
+struct tug_kvstore {
+    char type[64];
+    bool dist, async, device;
+    uint64_t big_array;
+    bool at_exit;
+    bool keys_known, keys_named; // of which kind
+    struct kvs_entry **entries;  // ascending id
+    size_t n_entries, cap_entries;
+    uint64_t calls;
+    struct kvs_rows sum;   // of what a push has for a key
+    struct kvs_rows coded; // an array on its way through a compression
+    uint32_t *words;
+    size_t cap_words;
+
+    struct kvs_values values; // of a process alone
+    struct kvs_rule rule;
+
+    enum kvs_coding coding;
+    float threshold;
+
+    struct tug_node *node;
+    struct tug_app *app;
+    uint32_t rank, workers, servers;
+    bool recovers;
+    struct kvs_reply *replies;
+    struct err failed; // a wait took too long: nothing goes on from there
+};
+
+// The items of a call, by key: of entry x items x->first, next[x->first] and so on.
+struct kvs_items {
+    const struct tug_store_item *items;
+    size_t n;
+    struct kvs_entry **of;
+    size_t *next;
+};
+// Items of one key, added up: what `ret` points at is the caller's or s->sum.
+int kvs_sum(struct tug_kvstore *s, const struct kvs_items *t, struct kvs_entry *x,
+            struct tug_array *ret, struct err *e);
+// The array `a`, of one dtype and dense, into an item's array.
+void kvs_give(const struct tug_array *a, struct tug_array *to);
+// What is left over of the i-th array of a push; NULL: out of memory.
+float *kvs_left(struct kvs_entry *x, size_t i);
+int kvs_words(struct tug_kvstore *s, size_t n, struct err *e); // room in s->words
+
+// dist.c
+int kvs_dist_open(struct tug_kvstore *s, const struct tug_node_options *o);
+int kvs_dist_close(struct tug_kvstore *s);
+int kvs_dist_usable(const struct tug_kvstore *s);
+// Waits for a request; what of takes too long ends the store.
+int kvs_dist_wait(struct tug_kvstore *s, uint32_t timestamp);
+enum { KVS_ALL_SERVERS = -1 };
+int kvs_dist_ask(struct tug_kvstore *s, enum kvs_ask what, int server, const void *body,
+                 size_t n, uint32_t *ret_timestamp);
+// Takes an answer of a server; NULL: there is none. Freed by mem_free.
+struct kvs_reply *kvs_dist_reply(struct tug_kvstore *s, uint32_t timestamp,
+                                 uint32_t server);
+// Asks and waits; answers are dropped.
+int kvs_dist_tell(struct tug_kvstore *s, enum kvs_ask what, int server, const void *body,
+                  size_t n);
+
+// parts.c
+int kvs_parts_cut(struct tug_kvstore *s, struct kvs_entry *x, struct err *e);
+void kvs_parts_free(struct kvs_entry *x);
+int kvs_parts_init(struct tug_kvstore *s, struct kvs_entry *x, const struct tug_array *a);
+int kvs_parts_settle(struct tug_kvstore *s, struct kvs_entry *x); // its push
+int kvs_parts_push(struct tug_kvstore *s, struct kvs_entry *x, const struct tug_array *a,
+                   int priority);
+int kvs_parts_pull(struct tug_kvstore *s, const struct kvs_items *t, int priority);
+int kvs_parts_pull_rows(struct tug_kvstore *s, struct kvs_entry *x, struct tug_array *to,
+                        int priority);
+
+#endif

@@ -1,0 +1,640 @@
+// Stores of a process alone against naive models; casts, compression and optimizers against
+// formulas written down once more.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "facade/last_error.h"
+#include "kit/rng.h"
+#include "kit/test.h"
+#include "kvstore/array.h"
+#include "kvstore/coding.h"
+#include "tug/kvstore.h"
+
+enum { ROWS = 7, WIDTH = 3, N = ROWS * WIDTH };
+
+static void check(int rc)
+{
+    if (rc != 0)
+        fail_msg("%s", tug_last_error());
+}
+
+static struct tug_kvstore *open_type(const char *type)
+{
+    struct tug_kvstore *s;
+    check(tug_kvstore_open(&s, &(struct tug_kvstore_options){.type = type}));
+    return s;
+}
+
+static struct tug_array dense(float *data)
+{
+    return (struct tug_array){TUG_FLOAT32, false, ROWS, WIDTH, data, NULL, 0};
+}
+
+static struct tug_array sparse(float *data, const int64_t *ids, size_t n)
+{
+    return (struct tug_array){TUG_FLOAT32, true, ROWS, WIDTH, data, ids, n};
+}
+
+static int push(struct tug_kvstore *s, const char *name, struct tug_array *a)
+{
+    struct tug_store_item item = {{.name = name}, a};
+    return tug_kvstore_push(s, &item, 1, 0);
+}
+
+static int init(struct tug_kvstore *s, const char *name, struct tug_array *a)
+{
+    struct tug_store_item item = {{.name = name}, a};
+    return tug_kvstore_init(s, &item, 1);
+}
+
+static int pull(struct tug_kvstore *s, const char *name, struct tug_array *a)
+{
+    struct tug_store_item item = {{.name = name}, a};
+    return tug_kvstore_pull(s, &item, 1, 0);
+}
+
+static void refused(int rc, const char *why)
+{
+    assert_int_equal(TUG_EUSAGE, rc);
+    if (strstr(tug_last_error(), why) == NULL)
+        fail_msg("'%s' is not in: %s", why, tug_last_error());
+}
+
+// Halves.
+
+static double half_by_hand(uint16_t h)
+{
+    double f = h & 0x3ff, sign = h & 0x8000 ? -1 : 1;
+    int e = h >> 10 & 31;
+    return e == 0 ? sign * ldexp(f, -24) : sign * ldexp(1024 + f, e - 25);
+}
+
+static void halves(void **state)
+{
+    (void)state;
+    for (uint32_t h = 0; h < 1 << 16; h++) {
+        float f = kvs_half_to_float((uint16_t)h);
+        if ((h >> 10 & 31) == 31) {
+            assert_true((h & 0x3ff) != 0 ? isnan(f) : isinf(f));
+            if (isnan(f))
+                continue;
+        } else {
+            assert_true((double)f == half_by_hand((uint16_t)h));
+        }
+        assert_int_equal(h, kvs_float_to_half(f));
+    }
+    // The middle between two goes to the even one, what is beyond it to the nearer.
+    for (uint32_t h = 0; h < 0x7bff; h++) {
+        double a = half_by_hand((uint16_t)h), b = half_by_hand((uint16_t)(h + 1));
+        float middle = (float)((a + b) / 2);
+        assert_int_equal(h % 2 == 0 ? h : h + 1, kvs_float_to_half(middle));
+        assert_int_equal(h, kvs_float_to_half(nextafterf(middle, 0)));
+        assert_int_equal(h + 1, kvs_float_to_half(nextafterf(middle, 1e9f)));
+    }
+    assert_int_equal(0x7bff, kvs_float_to_half(65519));
+    assert_int_equal(0x7c00, kvs_float_to_half(65520));
+    assert_int_equal(0xfc00, kvs_float_to_half(-1e30f));
+}
+
+static void casts(void **state)
+{
+    const double from[] = {1.75, -2.5, 1e30, -1e30, (double)NAN, 3e9};
+    const int32_t as_int[] = {1, -2, INT32_MAX, INT32_MIN, 0, INT32_MAX};
+    const int64_t big[] = {(INT64_C(1) << 53) + 1, -5}; // no double
+    int32_t i32[6];
+    int64_t i64[2];
+    (void)state;
+    kvs_cast(TUG_INT32, i32, TUG_FLOAT64, from, 6);
+    assert_memory_equal(as_int, i32, sizeof(i32));
+    kvs_cast(TUG_INT64, i64, TUG_INT64, big, 2);
+    assert_memory_equal(big, i64, sizeof(big));
+    kvs_cast(TUG_INT32, i32, TUG_INT64, big, 2);
+    assert_int_equal(INT32_MAX, i32[0]);
+    assert_int_equal(-5, i32[1]);
+    kvs_cast(TUG_INT64, i64, TUG_INT32, i32, 2);
+    assert_int_equal(-5, i64[1]);
+}
+
+// Compression, bit by bit.
+
+static void naive_coding(bool two, float t, const float *g, float *r, size_t n,
+                         uint8_t *bits, float *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        r[i] += g[i];
+        if (two) {
+            bool up = r[i] >= t, down = !up && r[i] <= -t;
+            out[i] = up ? t : down ? -t : 0;
+            r[i] -= out[i];
+            bits[2 * i] = up || down;
+            bits[2 * i + 1] = up;
+        } else {
+            out[i] = r[i] > t ? 1 : -1;
+            r[i] -= out[i];
+            bits[i] = out[i] > 0;
+        }
+    }
+}
+
+static void coding(void **state)
+{
+    enum { MOST = 101 };
+    struct rng rng = {.seed = 7};
+    (void)state;
+    for (int round = 0; round < 200; round++) {
+        bool two = round % 2 == 0;
+        enum kvs_coding c = two ? KVS_2BIT : KVS_1BIT;
+        size_t n = 1 + rng_below(&rng, MOST - 1), k = kvs_coded_words(c, n);
+        float g[MOST], left[MOST] = {0}, r[MOST] = {0}, out[MOST], got[MOST];
+        uint32_t words[MOST];
+        uint8_t bits[2 * MOST + 64];
+        assert_int_equal((n + (two ? 15 : 31)) / (two ? 16 : 32), k);
+        for (int step = 0; step < 5; step++) {
+            for (size_t i = 0; i < n; i++) // thresholds are met exactly, too
+                g[i] = ((float)rng_below(&rng, 17) - 8) * 0.25f;
+            memset(bits, 0, sizeof(bits));
+            naive_coding(two, 0.5f, g, r, n, bits, out);
+            kvs_encode(c, 0.5f, g, left, n, words);
+            const uint8_t *bytes = (const uint8_t *)words;
+            for (size_t b = 0; b < k * 32; b++)
+                assert_int_equal(bits[b], bytes[b / 8] >> (7 - b % 8) & 1);
+            kvs_decode(c, 0.5f, words, n, got);
+            assert_memory_equal(out, got, n * sizeof(float));
+            assert_memory_equal(r, left, n * sizeof(float));
+        }
+    }
+}
+
+// A store of its own against sums in a plain array.
+
+static int add(void *ctx, const struct tug_store_key *key, const struct tug_array *merged,
+               struct tug_array *stored)
+{
+    assert_string_equal("w", key->name);
+    ++*(int *)ctx;
+    for (size_t i = 0; i < (merged->sparse ? merged->n_ids : merged->rows); i++) {
+        size_t row = merged->sparse ? (size_t)merged->ids[i] : i;
+        for (size_t k = 0; k < WIDTH; k++)
+            ((float *)stored->data)[row * WIDTH + k] +=
+                ((const float *)merged->data)[i * WIDTH + k];
+    }
+    return 0;
+}
+
+struct pushed {
+    struct tug_array a;
+    int64_t ids[ROWS];
+    float data[N];
+};
+
+static void random_push(struct rng *rng, struct pushed *p, float sum[N],
+                        bool touched[ROWS])
+{
+    bool whole = rng_below(rng, 3) == 0;
+    size_t n = 0;
+    for (int64_t r = 0; r < ROWS; r++)
+        if (whole || rng_below(rng, 2) == 0) {
+            for (size_t k = 0; k < WIDTH; k++) {
+                p->data[n * WIDTH + k] = (float)rng_below(rng, 9) - 4;
+                sum[(size_t)r * WIDTH + k] += p->data[n * WIDTH + k];
+            }
+            touched[r] = true;
+            p->ids[n++] = r;
+        }
+    p->a = whole ? dense(p->data) : sparse(p->data, p->ids, n);
+}
+
+static void sums(void **state)
+{
+    struct rng rng = {.seed = 11};
+    (void)state;
+    for (int round = 0; round < 300; round++) {
+        bool updates = round % 2;
+        int calls = 0;
+        float stored[N], got[N], zero[N] = {0};
+        struct tug_kvstore *s = open_type("local");
+        struct tug_array first = round % 3 == 0 ? sparse(NULL, NULL, 0) : dense(zero);
+        struct tug_array out = dense(got);
+        memset(stored, 0, sizeof(stored));
+        check(init(s, "w", &first));
+        if (updates)
+            check(tug_kvstore_set_updater(s, add, &calls));
+        for (int step = 0; step < 4; step++) {
+            struct pushed p[3];
+            struct tug_store_item items[3];
+            float sum[N] = {0};
+            bool touched[ROWS] = {false};
+            size_t n = 1 + rng_below(&rng, 3);
+            for (size_t i = 0; i < n; i++) {
+                random_push(&rng, &p[i], sum, touched);
+                items[i] = (struct tug_store_item){{.name = "w"}, &p[i].a};
+            }
+            check(tug_kvstore_push(s, items, n, 0));
+            for (size_t i = 0; i < N; i++)
+                stored[i] = updates ? stored[i] + sum[i] : sum[i];
+            check(pull(s, "w", &out));
+            assert_memory_equal(stored, got, sizeof(got));
+        }
+        assert_int_equal(updates ? 4 : 0, calls);
+        uint64_t rounds;
+        check(tug_kvstore_rounds(s, &(struct tug_store_key){.name = "w"}, &rounds));
+        assert_int_equal(4, rounds);
+        check(tug_kvstore_close(s));
+    }
+}
+
+static void rows(void **state)
+{
+    float data[2 * WIDTH] = {1, 2, 3, 4, 5, 6}, got[N];
+    int64_t ids[] = {1, 5}, found[ROWS];
+    const int64_t wanted[] = {0, 5}, wrong[] = {5, 0};
+    struct tug_kvstore *s = open_type("local");
+    struct tug_array a = sparse(data, ids, 2), out = sparse(got, found, 0);
+    struct tug_array some = sparse(got, wanted, 2), whole = dense(got);
+    struct tug_store_item item = {{.name = "e"}, &some};
+    (void)state;
+    check(init(s, "e", &a));
+    check(pull(s, "e", &out));
+    assert_int_equal(2, out.n_ids);
+    assert_memory_equal(ids, found, sizeof(ids));
+    assert_memory_equal(data, got, sizeof(data));
+    check(tug_kvstore_pull_rows(s, &item, 1, 0));
+    for (size_t k = 0; k < WIDTH; k++)
+        assert_true(got[k] == 0 && got[WIDTH + k] == data[WIDTH + k]);
+    some.ids = wrong;
+    refused(tug_kvstore_pull_rows(s, &item, 1, 0), "ascend");
+    item.array = &whole;
+    refused(tug_kvstore_pull_rows(s, &item, 1, 0), "dense");
+    check(init(s, "d", &whole));
+    some.ids = wanted;
+    item = (struct tug_store_item){{.name = "d"}, &some};
+    refused(tug_kvstore_pull_rows(s, &item, 1, 0), "key is dense");
+    check(tug_kvstore_close(s));
+}
+
+// Other dtypes than the key's, on their way in and out.
+static void dtypes(void **state)
+{
+    const enum tug_dtype all[] = {TUG_FLOAT16, TUG_FLOAT32, TUG_FLOAT64, TUG_INT32,
+                                  TUG_INT64};
+    (void)state;
+    for (int k = 0; k < 5; k++)
+        for (int p = 0; p < 5; p++) {
+            double whole[N], got[N], bytes[N];
+            struct tug_kvstore *s = open_type("local_allreduce_cpu");
+            struct tug_array key = {all[k], false, ROWS, WIDTH, bytes, NULL, 0};
+            struct tug_array a = {all[p], false, ROWS, WIDTH, bytes, NULL, 0};
+            struct tug_array out = {TUG_FLOAT64, false, ROWS, WIDTH, got, NULL, 0};
+            memset(bytes, 0, sizeof(bytes));
+            check(init(s, "w", &key));
+            for (int i = 0; i < N; i++)
+                whole[i] = i - 10;
+            kvs_cast(all[p], bytes, TUG_FLOAT64, whole, N);
+            struct tug_store_item twice[] = {{{.name = "w"}, &a}, {{.name = "w"}, &a}};
+            check(tug_kvstore_push(s, twice, 2, 0));
+            check(pull(s, "w", &out));
+            for (int i = 0; i < N; i++)
+                assert_true(got[i] == 2 * whole[i]);
+            assert_string_equal("local_allreduce_cpu", tug_kvstore_type(s));
+            check(tug_kvstore_close(s));
+        }
+}
+
+static void compressed(void **state)
+{
+    float zero[N] = {0}, g[2][N], left[2][N] = {{0}}, out[N], got[N];
+    uint8_t bits[2 * N + 64];
+    struct tug_kvstore *s = open_type("device");
+    struct tug_array w = dense(zero), a = dense(g[0]), b = dense(g[1]), to = dense(got);
+    struct tug_store_item items[] = {{{.name = "w"}, &a}, {{.name = "w"}, &b}};
+    struct rng rng = {.seed = 3};
+    (void)state;
+    check(init(s, "w", &w));
+    check(tug_kvstore_set_compression(s, "2bit", 0.5f));
+    for (int step = 0; step < 20; step++) {
+        float sum[N] = {0};
+        for (int d = 0; d < 2; d++) {
+            for (int i = 0; i < N; i++)
+                g[d][i] = ((float)rng_below(&rng, 9) - 4) * 0.125f;
+            naive_coding(true, 0.5f, g[d], left[d], N, bits, out);
+            for (int i = 0; i < N; i++)
+                sum[i] += out[i];
+        }
+        check(tug_kvstore_push(s, items, 2, 0));
+        check(pull(s, "w", &to));
+        assert_memory_equal(sum, got, sizeof(got));
+    }
+    refused(tug_kvstore_set_compression(s, "4bit", NAN), "4bit");
+    refused(tug_kvstore_set_compression(s, "2bit", 0), "threshold");
+    check(tug_kvstore_set_compression(s, "1bit", 0));
+    check(tug_kvstore_set_compression(s, "2bit", NAN));
+    refused(tug_kvstore_set_compression(s, "2bit", -1), "threshold");
+    check(tug_kvstore_close(s));
+    s = open_type("local");
+    refused(tug_kvstore_set_compression(s, "2bit", 0.5f), "local");
+    check(tug_kvstore_close(s));
+}
+
+// Optimizers, by formulas in double precision.
+
+struct naive {
+    double w, s[3];
+    int t;
+};
+
+static double sign(double x)
+{
+    return (x > 0) - (x < 0);
+}
+
+#define LR 0.05
+#define WD 0.01
+
+static void naive_step(const char *name, struct naive *n, double raw)
+{
+    double g = fmax(-1.5, fmin(1.5, raw * 0.5)), w = n->w, *s = n->s;
+    double decayed = g + WD * w;
+    n->t++;
+    if (strcmp(name, "sgd") == 0) {
+        s[0] = 0.9 * s[0] - LR * decayed;
+        n->w += s[0];
+    } else if (strcmp(name, "nag") == 0) {
+        s[0] = 0.9 * s[0] - LR * decayed;
+        n->w += 0.9 * s[0] - LR * decayed;
+    } else if (strcmp(name, "adam") == 0) {
+        s[0] = 0.9 * s[0] + 0.1 * decayed;
+        s[1] = 0.999 * s[1] + 0.001 * decayed * decayed;
+        n->w -= LR * sqrt(1 - pow(0.999, n->t)) / (1 - pow(0.9, n->t)) * s[0] /
+                (sqrt(s[1]) + 1e-8);
+    } else if (strcmp(name, "adagrad") == 0) {
+        s[0] += decayed * decayed;
+        n->w -= LR * decayed / (sqrt(s[0]) + 1e-6);
+    } else if (strcmp(name, "adadelta") == 0) {
+        s[0] = 0.9 * s[0] + 0.1 * decayed * decayed;
+        double d = sqrt(s[1] + 1e-6) / sqrt(s[0] + 1e-6) * decayed;
+        s[1] = 0.9 * s[1] + 0.1 * d * d;
+        n->w -= LR * d;
+    } else if (strcmp(name, "rmsprop") == 0) {
+        s[0] = 0.9 * s[0] + 0.1 * decayed * decayed;
+        n->w -= LR * decayed / (sqrt(s[0]) + 1e-8);
+    } else if (strcmp(name, "ftrl") == 0) {
+        double before = sqrt(s[1]);
+        s[1] += g * g;
+        s[0] += g - (sqrt(s[1]) - before) / LR * w;
+        n->w = fabs(s[0]) <= 0.01
+                   ? 0
+                   : -sign(s[0]) * (fabs(s[0]) - 0.01) / ((1 + sqrt(s[1])) / LR + WD);
+    } else { // signum
+        s[0] = 0.9 * s[0] - 0.1 * decayed;
+        n->w = w + LR * sign(s[0]);
+    }
+}
+
+static void run_optimizer(const char *name, const char *more, enum tug_dtype dtype)
+{
+    char text[200];
+    double bytes[N], got[N], g[N];
+    struct naive n[N];
+    struct rng rng = {.seed = 5};
+    struct tug_kvstore *s = open_type("local");
+    struct tug_array w = {dtype, false, ROWS, WIDTH, bytes, NULL, 0};
+    struct tug_array to = {TUG_FLOAT64, false, ROWS, WIDTH, got, NULL, 0};
+    const int64_t ids[] = {0, 2, 6};
+    for (int i = 0; i < N; i++) {
+        n[i] = (struct naive){.w = (i - 10) * 0.125};
+        got[i] = n[i].w;
+    }
+    kvs_cast(dtype, bytes, TUG_FLOAT64, got, N);
+    check(init(s, "w", &w));
+    snprintf(text, sizeof(text),
+             "%s:learning_rate=0.05,wd=0.01,rescale_grad=0.5,clip_gradient=1.5%s", name,
+             more);
+    check(tug_kvstore_set_optimizer(s, text));
+    for (int step = 0; step < 60; step++) {
+        bool some = step % 3 == 2; // a gradient of some rows: the others stay
+        struct tug_array a = {TUG_FLOAT64, some, ROWS, WIDTH, g, ids, some ? 3 : 0};
+        for (int i = 0; i < (some ? 3 : ROWS) * WIDTH; i++) {
+            g[i] = ((double)rng_below(&rng, 81) - 40) * 0.0625 + 0.03125;
+            int row = some ? (int)ids[i / WIDTH] : i / WIDTH;
+            struct naive *x = &n[row * WIDTH + i % WIDTH];
+            x->t = step; // updates are counted by key, not by row
+            naive_step(name, x, g[i]);
+        }
+        check(push(s, "w", &a));
+    }
+    check(pull(s, "w", &to));
+    for (int i = 0; i < N; i++)
+        if (fabs(got[i] - n[i].w) > (dtype == TUG_FLOAT64   ? 1e-9
+                                     : dtype == TUG_FLOAT32 ? 2e-4
+                                                            : 4e-3))
+            fail_msg("%s, dtype %d, weight %d: %.9g, not %.9g", name, dtype, i, got[i],
+                     n[i].w);
+    check(tug_kvstore_close(s));
+}
+
+static void optimizers(void **state)
+{
+    static const char *const of[][2] = {
+        {"sgd", ",momentum=0.9"}, {"nag", ""},     {"adam", ""}, {"adagrad", ""},
+        {"adadelta", ""},         {"rmsprop", ""}, {"ftrl", ""}, {"signum", ""}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++) {
+        char mixed[64];
+        run_optimizer(of[i][0], of[i][1], TUG_FLOAT64);
+        run_optimizer(of[i][0], of[i][1], TUG_FLOAT32);
+        snprintf(mixed, sizeof(mixed), "%s,multi_precision=1", of[i][1]);
+        run_optimizer(of[i][0], mixed, TUG_FLOAT16);
+    }
+}
+
+static void wrong_optimizers(void **state)
+{
+    struct tug_kvstore *s = open_type("local");
+    int32_t whole[N] = {0};
+    float g[N] = {1};
+    struct tug_array w = {TUG_INT32, false, ROWS, WIDTH, whole, NULL, 0}, a = dense(g);
+    (void)state;
+    refused(tug_kvstore_set_optimizer(s, "lamb"), "lamb");
+    refused(tug_kvstore_set_optimizer(s, ""), "no optimizer");
+    refused(tug_kvstore_set_optimizer(s, NULL), "no optimizer");
+    refused(tug_kvstore_set_optimizer(s, "adam:momentum=0.5"), "momentum");
+    refused(tug_kvstore_set_optimizer(s, "sgd:learning_rate"), "NAME:FIELD");
+    refused(tug_kvstore_set_optimizer(s, "sgd:learning_rate=x"), "number");
+    refused(tug_kvstore_set_optimizer(s, "sgd:learning_rate=nan"), "nan");
+    refused(tug_kvstore_set_optimizer(s, "sgd:learning_rate=-1"), "-1");
+    refused(tug_kvstore_set_optimizer(s, "test:clip_gradient=1"), "clips");
+    check(tug_kvstore_set_optimizer(s, "test:rescale_grad=2"));
+    check(init(s, "w", &w));
+    refused(push(s, "w", &a), "int32");
+    check(tug_kvstore_close(s));
+}
+
+// States, saved in the middle: who goes on from them ends where who never stopped does.
+static void states(void **state)
+{
+    const char *const optimizer = "adam:learning_rate=0.1";
+    char path[] = "/tmp/tug_kvstore_states_XXXXXX";
+    float g[N], w[N] = {0}, one[N], other[N];
+    struct tug_array a = dense(g), to = dense(one), from = dense(w), also = dense(other);
+    struct tug_kvstore *s = open_type("local"), *t = open_type("local");
+    int fd = mkstemp(path);
+    (void)state;
+    assert_true(fd >= 0);
+    for (int i = 0; i < N; i++)
+        g[i] = (float)i - 10;
+    check(init(s, "w", &from));
+    refused(tug_kvstore_save_states(s, path), "no optimizer");
+    check(tug_kvstore_set_optimizer(s, optimizer));
+    for (int i = 0; i < 5; i++)
+        check(push(s, "w", &a));
+    check(tug_kvstore_save_states(s, path));
+    check(pull(s, "w", &to));
+    check(init(t, "w", &to));
+    check(tug_kvstore_set_optimizer(t, "sgd:momentum=0.5"));
+    refused(tug_kvstore_load_states(t, path), "adam");
+    check(tug_kvstore_set_optimizer(t, optimizer));
+    check(tug_kvstore_load_states(t, path));
+    for (int i = 0; i < 5; i++) {
+        check(push(s, "w", &a));
+        check(push(t, "w", &a));
+    }
+    check(pull(s, "w", &to));
+    check(pull(t, "w", &also));
+    assert_memory_equal(one, other, sizeof(one));
+    // Any byte that is another is noticed, and so is an end that is missing.
+    close(fd); // another file stands there now
+    FILE *f = fopen(path, "r+b");
+    assert_non_null(f);
+    assert_int_equal(0, fseek(f, 0, SEEK_END));
+    long n = ftell(f);
+    assert_true(n > 2 * N * 4);
+    for (long at = 0; at < n; at += 3) {
+        assert_int_equal(0, fseek(f, at, SEEK_SET));
+        int c = fgetc(f);
+        fseek(f, at, SEEK_SET);
+        fputc(c ^ 4, f);
+        fflush(f);
+        assert_int_equal(TUG_EDATA, tug_kvstore_load_states(t, path));
+        fseek(f, at, SEEK_SET);
+        fputc(c, f);
+        fflush(f);
+    }
+    assert_int_equal(0, ftruncate(fileno(f), n - 9));
+    assert_int_equal(TUG_EDATA, tug_kvstore_load_states(t, path));
+    fclose(f);
+    unlink(path);
+    check(tug_kvstore_close(s));
+    check(tug_kvstore_close(t));
+}
+
+static int cannot(void *ctx, const struct tug_store_key *key,
+                  const struct tug_array *merged, struct tug_array *stored)
+{
+    (void)ctx, (void)key, (void)merged, (void)stored;
+    return TUG_EDATA;
+}
+
+static void misuse(void **state)
+{
+    float w[N] = {0};
+    struct tug_array a = dense(w), small = {TUG_FLOAT32, false, 2, WIDTH, w, NULL, 0};
+    struct tug_array odd = {(enum tug_dtype)3, false, 2, WIDTH, w, NULL, 0};
+    struct tug_kvstore *s = open_type("local"), *other;
+    struct tug_store_item number = {{.number = 3}, &a};
+    static const char *const types[] = {"", "remote", "nccl", "horovod", "dist_p3"};
+    char longest[300];
+    (void)state;
+    memset(longest, 'x', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = 0;
+    for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++)
+        refused(tug_kvstore_open(&other, &(struct tug_kvstore_options){.type = types[i]}),
+                types[i]);
+    refused(push(s, "w", &a), "key 'w'");
+    refused(pull(s, "w", &a), "init");
+    refused(init(s, longest, &a), "299");
+    refused(init(s, "", &a), "0");
+    refused(init(s, "w", &odd), "dtype 3");
+    refused(init(s, "w", NULL), "no array");
+    check(init(s, "w", &a));
+    refused(init(s, "w", &a), "before");
+    refused(push(s, "w", &small), "2 x 3");
+    refused(pull(s, "w", &small), "7 x 3");
+    refused(tug_kvstore_init(s, &number, 1), "number");
+    refused(tug_kvstore_push(s, &number, 1, 0), "number");
+    refused(tug_kvstore_command(s, 1, NULL, 0), "no servers");
+    check(tug_kvstore_set_updater(s, cannot, NULL));
+    assert_int_equal(TUG_EDATA, push(s, "w", &a));
+    assert_non_null(strstr(tug_last_error(), "key 'w'"));
+    uint32_t dead = 9;
+    check(tug_kvstore_dead(s, TUG_GROUP_ALL, &dead));
+    assert_int_equal(0, dead);
+    check(tug_kvstore_barrier(s));
+    check(tug_kvstore_wait(s));
+    assert_true(!tug_kvstore_is_dist(s) && !tug_kvstore_recovers(s));
+    assert_int_equal(0, tug_kvstore_rank(s));
+    assert_int_equal(1, tug_kvstore_workers(s));
+    check(tug_kvstore_close(s));
+    s = open_type("local");
+    check(tug_kvstore_init(s, &number, 1));
+    refused(init(s, "w", &a), "'w' is a name");
+    struct tug_store_item out = {{.number = 4}, &a};
+    check(tug_kvstore_broadcast(s, &out, 1, &out, 1, 0));
+    check(tug_kvstore_push_pull(s, &out, 1, &out, 1, 0));
+    check(tug_kvstore_close(s));
+    check(tug_kvstore_close(NULL));
+}
+
+// Everything that a store of one process allocates.
+static int all_calls(void)
+{
+    float w[N] = {0}, g[N] = {1};
+    int64_t ids[] = {1, 2};
+    struct tug_kvstore *s;
+    struct tug_array a = dense(w), b = sparse(g, ids, 2), c = dense(g);
+    struct tug_store_item items[] = {{{.name = "w"}, &b}, {{.name = "w"}, &c}};
+    int rc = tug_kvstore_open(&s, NULL);
+    if (rc == 0) {
+        rc = init(s, "w", &a);
+        if (rc == 0)
+            rc = tug_kvstore_set_optimizer(s, "adam");
+        if (rc == 0)
+            rc = tug_kvstore_push(s, items, 2, 0);
+        if (rc == 0)
+            rc = pull(s, "w", &a);
+        test_err = *last_error();
+        (void)tug_kvstore_close(s);
+    } else {
+        test_err = *last_error();
+    }
+    return rc;
+}
+
+static void out_of_memory(void **state)
+{
+    (void)state;
+    FAIL_EACH_ALLOCATION(all_calls(), (void)0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(halves),
+        cmocka_unit_test(casts),
+        cmocka_unit_test(coding),
+        cmocka_unit_test(sums),
+        cmocka_unit_test(rows),
+        cmocka_unit_test(dtypes),
+        cmocka_unit_test(compressed),
+        cmocka_unit_test(optimizers),
+        cmocka_unit_test(wrong_optimizers),
+        cmocka_unit_test(states),
+        cmocka_unit_test(misuse),
+        cmocka_unit_test(out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

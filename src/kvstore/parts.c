@@ -1,0 +1,533 @@
+// Pushes and pulls of a kvstore's worker: an array is cut by rows among the servers, and
+// each piece is a request of its own, so that what is pulled lands where it belongs.
+//
+// A push is under way until somebody asks for its key again; its words are the piece's own.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "base/alloc.h"
+#include "kvapp/node.h"
+#include "kvstore/kvstore_internal.h"
+
+static size_t padded(size_t n, size_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+static uint64_t wire_key(const struct tug_kvstore *s, const struct kvs_entry *x,
+                         const struct kvs_piece *p)
+{
+    uint64_t first = p->server > 0 ? s->node->last_keys[p->server - 1] + 1 : 0;
+    return first + x->key.id;
+}
+
+static struct kvs_head head_of(const struct kvs_entry *x, const struct kvs_piece *p)
+{
+    return (struct kvs_head){.dtype = x->shape.dtype,
+                             .rows = p->rows,
+                             .width = x->width,
+                             .sparse = x->shape.sparse};
+}
+
+static size_t row_bytes(const struct kvs_entry *x)
+{
+    return x->width * kvs_dtype_size(x->shape.dtype);
+}
+
+// Cuts.
+
+int kvs_parts_cut(struct tug_kvstore *s, struct kvs_entry *x, struct err *e)
+{
+    uint64_t elements = x->shape.rows * x->shape.width;
+    bool spread = elements >= s->big_array && elements >= s->servers;
+    bool by_rows = x->shape.sparse || x->shape.rows >= s->servers;
+    x->rows = !spread || by_rows ? x->shape.rows : elements;
+    x->width = elements / x->rows;
+    x->n_pieces = !spread ? 1 : x->rows < s->servers ? (uint32_t)x->rows : s->servers;
+    x->pieces = mem_zalloc(x->n_pieces * sizeof(*x->pieces));
+    if (x->pieces == NULL)
+        return err_nomem(e, "the pieces of an array");
+    for (uint32_t i = 0; i < x->n_pieces; i++) {
+        struct kvs_piece *p = &x->pieces[i];
+        p->server = spread ? i : (uint32_t)(x->key.id % s->servers);
+        p->first = x->rows * i / x->n_pieces;
+        p->rows = x->rows * (i + 1) / x->n_pieces - p->first;
+    }
+    return 0;
+}
+
+void kvs_parts_free(struct kvs_entry *x)
+{
+    for (uint32_t i = 0; i < x->n_pieces; i++)
+        mem_free(x->pieces[i].send);
+    mem_free(x->pieces);
+    x->pieces = NULL;
+    x->n_pieces = 0;
+}
+
+// Requests.
+
+// Room for what a piece sends; zeros fill what pads it.
+static char *room(struct kvs_piece *p, size_t bytes, struct err *e)
+{
+    size_t n = padded(bytes, 8);
+    if (n > p->cap_send) {
+        char *more = mem_realloc(p->send, n);
+        if (more == NULL) {
+            err_nomem(e, "a push");
+            return NULL;
+        }
+        p->send = more;
+        p->cap_send = n;
+    }
+    if (n > 0)
+        memset(p->send + n - 8, 0, 8);
+    return p->send;
+}
+
+static int send_piece(struct tug_kvstore *s, const struct kvs_entry *x,
+                      struct kvs_piece *p, enum kvs_cmd cmd, int priority, size_t bytes)
+{
+    uint64_t key = wire_key(s, x, p);
+    struct tug_kv_request q = {
+        .push = true,
+        .cmd = (int32_t)cmd,
+        .priority = priority,
+        .data = {.n_keys = 1},
+    };
+    // The key's memory belongs to the request, too: it stands before the words.
+    memcpy(p->send, &key, sizeof(key));
+    q.data.keys = (const uint64_t *)p->send;
+    q.data.values = (const float *)(p->send + sizeof(key));
+    q.data.n_values = padded(bytes, 4) / 4;
+    TRY(kv_send_words(s->app, &q, &p->timestamp));
+    p->pending = true;
+    return 0;
+}
+
+// Of p->send: behind the key.
+static int reserve_send(struct kvs_piece *p, size_t bytes, char **ret, struct err *e)
+{
+    char *at = room(p, sizeof(uint64_t) + bytes, e);
+    *ret = at != NULL ? at + sizeof(uint64_t) : NULL;
+    return at != NULL ? 0 : e->code;
+}
+
+int kvs_parts_settle(struct tug_kvstore *s, struct kvs_entry *x)
+{
+    struct err first = {0};
+    for (uint32_t i = 0; i < x->n_pieces; i++) {
+        struct kvs_piece *p = &x->pieces[i];
+        if (!p->pending)
+            continue;
+        p->pending = false;
+        if (kvs_dist_wait(s, p->timestamp) != 0 && first.code == 0)
+            first = *last_error();
+    }
+    if (first.code == 0)
+        return 0;
+    (void)err_wrap(&first, "%s", x->key.text);
+    return last_error_is(&first);
+}
+
+// Init.
+
+static int send_init(struct tug_kvstore *s, struct kvs_entry *x, struct kvs_piece *p,
+                     const struct tug_array *a, struct err *e)
+{
+    struct kvs_head h = head_of(x, p);
+    size_t n = p->rows * row_bytes(x), name = strlen(x->key.name);
+    char *at;
+    h.n = name;
+    h.named = x->key.named;
+    h.number = x->key.number;
+    TRY(reserve_send(p, sizeof(h) + padded(name, 8) + n, &at, e));
+    memcpy(at, &h, sizeof(h));
+    memset(at + sizeof(h), 0, padded(name, 8));
+    memcpy(at + sizeof(h), x->key.name, name);
+    memcpy(at + sizeof(h) + padded(name, 8),
+           (const char *)a->data + p->first * row_bytes(x), n);
+    return send_piece(s, x, p, KVS_INIT, 0, sizeof(h) + padded(name, 8) + n);
+}
+
+static int push_first(struct tug_kvstore *s, struct kvs_entry *x,
+                      const struct tug_array *a, struct err *e)
+{
+    struct kvs_rows dense = {0};
+    struct tug_array zero = x->shape;
+    int rc = 0;
+    if (a->sparse) { // all of its rows go
+        zero.sparse = false;
+        zero.data = mem_zalloc(kvs_bytes(a, a->rows));
+        rc = zero.data == NULL ? err_nomem(e, "an array")
+                               : kvs_rows_set(&dense, a->dtype, &zero, e);
+        if (rc == 0)
+            rc = kvs_rows_add(&dense, a, e);
+        mem_free(zero.data);
+    }
+    for (uint32_t i = 0; i < x->n_pieces && rc == 0; i++)
+        rc = send_init(s, x, &x->pieces[i], a->sparse ? &dense.a : a, e);
+    if (rc == 0)
+        rc = kvs_parts_settle(s, x);
+    kvs_rows_free(&dense);
+    return rc;
+}
+
+static int check_meta(const struct kvs_entry *x, const struct kvs_piece *p,
+                      struct kvs_reply *r, struct err *e)
+{
+    struct kvs_meta m;
+    if (r == NULL || r->n != sizeof(m))
+        return err_set(e, TUG_EDATA, "%s: server %u does not say what it is", x->key.text,
+                       p->server);
+    memcpy(&m, r->bytes, sizeof(m));
+    if (m.dtype == x->shape.dtype && m.rows == p->rows && m.width == x->width &&
+        m.sparse == x->shape.sparse)
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "%s: worker 0 has made it as a %s array of dtype %s, of which server "
+                   "%u has %llu x %llu; this worker's is %s, %s, and would have %llu x "
+                   "%llu there",
+                   x->key.text, m.sparse ? "sparse" : "dense",
+                   kvs_dtype_name((enum tug_dtype)m.dtype), p->server,
+                   (unsigned long long)m.rows, (unsigned long long)m.width,
+                   x->shape.sparse ? "sparse" : "dense", kvs_dtype_name(x->shape.dtype),
+                   (unsigned long long)p->rows, (unsigned long long)x->width);
+}
+
+// Who is not of rank 0 hears of the key when it is there.
+static int look(struct tug_kvstore *s, struct kvs_entry *x, const struct kvs_piece *p)
+{
+    uint32_t ts;
+    TRY(kvs_dist_ask(s, KVS_META, (int)p->server, &x->key.id, sizeof(x->key.id), &ts));
+    if (kvs_dist_wait(s, ts) != 0) {
+        (void)err_wrap(last_error(), "%s: waiting until worker 0 has made it",
+                       x->key.text);
+        return last_error()->code;
+    }
+    struct kvs_reply *r = kvs_dist_reply(s, ts, p->server);
+    int rc = check_meta(x, p, r, last_error());
+    mem_free(r);
+    return rc;
+}
+
+int kvs_parts_init(struct tug_kvstore *s, struct kvs_entry *x, const struct tug_array *a)
+{
+    struct err *e = last_error();
+    TRY(kvs_parts_cut(s, x, e));
+    if (s->rank == 0)
+        TRY(push_first(s, x, a, e));
+    for (uint32_t i = 0; i < x->n_pieces; i++)
+        TRY(look(s, x, &x->pieces[i]));
+    return 0;
+}
+
+// Pushes.
+
+static int push_dense(struct tug_kvstore *s, struct kvs_entry *x, struct kvs_piece *p,
+                      const struct tug_array *a, int priority, struct err *e)
+{
+    struct kvs_head h = head_of(x, p);
+    size_t n = p->rows * row_bytes(x);
+    char *at;
+    TRY(reserve_send(p, sizeof(h) + n, &at, e));
+    memcpy(at, &h, sizeof(h));
+    memcpy(at + sizeof(h), (const char *)a->data + p->first * row_bytes(x), n);
+    return send_piece(s, x, p, KVS_PUSH, priority, sizeof(h) + n);
+}
+
+static int push_coded(struct tug_kvstore *s, struct kvs_entry *x, struct kvs_piece *p,
+                      const struct tug_array *a, int priority, struct err *e)
+{
+    struct kvs_head h = head_of(x, p);
+    size_t from = p->first * x->width, n = p->rows * x->width;
+    size_t words = kvs_coded_words(s->coding, n);
+    float *left = kvs_left(x, 0);
+    char *at;
+    if (left == NULL)
+        return err_nomem(e, "what a compression leaves");
+    h.coding = s->coding;
+    h.threshold = s->threshold;
+    h.n = n;
+    TRY(reserve_send(p, sizeof(h) + words * 4, &at, e));
+    memcpy(at, &h, sizeof(h));
+    kvs_encode(s->coding, s->threshold, (const float *)a->data + from, left + from, n,
+               (uint32_t *)(at + sizeof(h)));
+    return send_piece(s, x, p, KVS_PUSH_CODED, priority, sizeof(h) + words * 4);
+}
+
+// The ids [*from, *ret_end) are the piece's.
+static uint64_t ids_before(const struct tug_array *a, uint64_t from, uint64_t row)
+{
+    uint64_t end = a->n_ids;
+    while (from < end) {
+        uint64_t middle = from + (end - from) / 2;
+        if ((uint64_t)a->ids[middle] < row)
+            from = middle + 1;
+        else
+            end = middle;
+    }
+    return from;
+}
+
+static int push_rows(struct tug_kvstore *s, struct kvs_entry *x, struct kvs_piece *p,
+                     const struct tug_array *a, int priority, struct err *e)
+{
+    struct kvs_head h = head_of(x, p);
+    uint64_t from = ids_before(a, 0, p->first);
+    uint64_t n = ids_before(a, from, p->first + p->rows) - from;
+    size_t ids = n * sizeof(int64_t), data = n * row_bytes(x);
+    char *at;
+    h.n = n;
+    TRY(reserve_send(p, sizeof(h) + ids + data, &at, e));
+    memcpy(at, &h, sizeof(h));
+    for (uint64_t i = 0; i < n; i++)
+        ((int64_t *)(at + sizeof(h)))[i] = a->ids[from + i] - (int64_t)p->first;
+    if (n > 0)
+        memcpy(at + sizeof(h) + ids, (const char *)a->data + from * row_bytes(x), data);
+    return send_piece(s, x, p, KVS_PUSH_ROWS, priority, sizeof(h) + ids + data);
+}
+
+static int push_piece(struct tug_kvstore *s, struct kvs_entry *x, struct kvs_piece *p,
+                      const struct tug_array *a, int priority)
+{
+    struct err *e = last_error();
+    if (a->sparse)
+        return push_rows(s, x, p, a, priority, e);
+    if (s->coding != KVS_UNCODED)
+        return push_coded(s, x, p, a, priority, e);
+    return push_dense(s, x, p, a, priority, e);
+}
+
+// An array that is cut by elements has no rows that a sparse push could name.
+static int make_dense(struct tug_kvstore *s, struct kvs_entry *x, struct tug_array *a,
+                      struct err *e)
+{
+    struct tug_array zero = x->shape;
+    struct kvs_rows sum = {0};
+    zero.data = mem_zalloc(kvs_bytes(a, a->rows));
+    int rc = zero.data == NULL ? err_nomem(e, "a push")
+                               : kvs_rows_set(&sum, a->dtype, &zero, e);
+    if (rc == 0)
+        rc = kvs_rows_add(&sum, a, e);
+    mem_free(zero.data);
+    if (rc != 0) {
+        kvs_rows_free(&sum);
+        return rc;
+    }
+    kvs_rows_free(&s->coded);
+    s->coded = sum;
+    *a = sum.a;
+    return 0;
+}
+
+int kvs_parts_push(struct tug_kvstore *s, struct kvs_entry *x, const struct tug_array *a,
+                   int priority)
+{
+    struct tug_array as = *a;
+    TRY(kvs_parts_settle(s, x));
+    if (a->sparse && x->rows != x->shape.rows)
+        TRY(make_dense(s, x, &as, last_error()));
+    for (uint32_t i = 0; i < x->n_pieces; i++)
+        if (push_piece(s, x, &x->pieces[i], &as, priority) != 0) {
+            (void)err_wrap(last_error(), "%s", x->key.text);
+            return last_error()->code;
+        }
+    return 0;
+}
+
+// Pulls.
+
+struct pull {
+    struct kvs_entry *x;
+    uint64_t *keys;       // of its pieces, the requests' memory
+    uint32_t *timestamps; // of those that were sent
+    uint32_t n_sent;
+    char *to;     // dense, of the key's dtype
+    void *bounce; // NULL: `to` is the caller's
+};
+
+// Straight into the first item's array where the answers are exactly its elements.
+static bool in_place(const struct kvs_entry *x, const struct tug_array *a)
+{
+    bool words = row_bytes(x) % 4 == 0;
+    return words && !a->sparse && a->dtype == x->shape.dtype;
+}
+
+static int pull_open(struct pull *p, struct kvs_entry *x, const struct tug_array *first,
+                     struct err *e)
+{
+    *p = (struct pull){.x = x, .to = first->data};
+    p->keys = mem_array(x->n_pieces, sizeof(*p->keys));
+    p->timestamps = mem_array(x->n_pieces, sizeof(*p->timestamps));
+    if (!in_place(x, first)) // each piece may have a word more
+        p->to = p->bounce = mem_zalloc(x->rows * row_bytes(x) + 4 * x->n_pieces);
+    return p->keys == NULL || p->timestamps == NULL || p->to == NULL
+               ? err_nomem(e, "a pull")
+               : 0;
+}
+
+static void pull_free(struct pull *p)
+{
+    mem_free(p->keys);
+    mem_free(p->timestamps);
+    mem_free(p->bounce);
+}
+
+// Where a piece lands: one behind the other, each at a word.
+static size_t place_of(const struct pull *p, uint32_t piece)
+{
+    size_t at = 0;
+    for (uint32_t i = 0; i < piece; i++)
+        at += padded(p->x->pieces[i].rows * row_bytes(p->x), 4);
+    return at;
+}
+
+static int pull_send(struct tug_kvstore *s, struct pull *p, int priority)
+{
+    for (uint32_t i = 0; i < p->x->n_pieces; i++) {
+        const struct kvs_piece *piece = &p->x->pieces[i];
+        struct tug_kv_request q = {
+            .pull = true,
+            .cmd = KVS_PULL,
+            .priority = priority,
+            .data = {.keys = &p->keys[i], .n_keys = 1},
+            .pulled = (float *)(p->to + place_of(p, i)),
+            .n_pulled = padded(piece->rows * row_bytes(p->x), 4) / 4,
+        };
+        p->keys[i] = wire_key(s, p->x, piece);
+        TRY(kv_send_words(s->app, &q, &p->timestamps[i]));
+        p->n_sent++;
+    }
+    return 0;
+}
+
+static int pull_wait(struct tug_kvstore *s, struct pull *p)
+{
+    struct err first = {0};
+    for (uint32_t i = 0; i < p->n_sent; i++)
+        if (kvs_dist_wait(s, p->timestamps[i]) != 0 && first.code == 0)
+            first = *last_error();
+    if (first.code == 0)
+        return 0;
+    (void)err_wrap(&first, "%s", p->x->key.text);
+    return last_error_is(&first);
+}
+
+// Pieces that were padded move together.
+static void close_gaps(struct pull *p)
+{
+    size_t to = 0;
+    for (uint32_t i = 0; i < p->x->n_pieces; i++) {
+        size_t n = p->x->pieces[i].rows * row_bytes(p->x);
+        memmove(p->to + to, p->to + place_of(p, i), n);
+        to += n;
+    }
+}
+
+static void pull_give(struct pull *p, const struct kvs_items *t)
+{
+    struct tug_array a = p->x->shape;
+    if (p->bounce != NULL)
+        close_gaps(p);
+    a.sparse = false;
+    a.data = p->to;
+    for (size_t i = p->x->first; i != KVS_NONE; i = t->next[i])
+        kvs_give(&a, t->items[i].array);
+}
+
+static int pull_all(struct tug_kvstore *s, const struct kvs_items *t, struct pull *pulls,
+                    int priority)
+{
+    struct err first = {0};
+    int rc = 0;
+    for (size_t i = 0; i < t->n && rc == 0; i++)
+        if (t->of[i]->first == i)
+            rc = kvs_parts_settle(s, t->of[i]);
+    for (size_t i = 0; i < t->n && rc == 0; i++) {
+        if (t->of[i]->first != i)
+            continue;
+        rc = pull_open(&pulls[i], t->of[i], t->items[i].array, last_error());
+        if (rc == 0)
+            rc = pull_send(s, &pulls[i], priority);
+    }
+    if (rc != 0)
+        first = *last_error();
+    for (size_t i = 0; i < t->n; i++)
+        if (pulls[i].x != NULL && pull_wait(s, &pulls[i]) != 0 && first.code == 0)
+            first = *last_error();
+    for (size_t i = 0; i < t->n && first.code == 0; i++)
+        if (pulls[i].x != NULL)
+            pull_give(&pulls[i], t);
+    return first.code != 0 ? last_error_is(&first) : 0;
+}
+
+int kvs_parts_pull(struct tug_kvstore *s, const struct kvs_items *t, int priority)
+{
+    struct pull *pulls = mem_zalloc((t->n + 1) * sizeof(*pulls));
+    if (pulls == NULL)
+        return err_nomem(last_error(), "a pull");
+    int rc = pull_all(s, t, pulls, priority);
+    for (size_t i = 0; i < t->n; i++)
+        pull_free(&pulls[i]);
+    mem_free(pulls);
+    return rc;
+}
+
+// Rows, piece after piece.
+
+static int pull_piece_rows(struct tug_kvstore *s, struct kvs_entry *x,
+                           struct kvs_piece *p, struct tug_array *to, uint64_t from,
+                           uint64_t n, int priority)
+{
+    struct err *e = last_error();
+    struct kvs_head h = head_of(x, p);
+    size_t data = n * row_bytes(x);
+    uint64_t key = wire_key(s, x, p);
+    char *at, *got = mem_alloc(padded(data, 4) + 4);
+    h.n = n;
+    int rc = got == NULL ? err_nomem(e, "rows of a pull")
+                         : reserve_send(p, sizeof(h) + n * sizeof(int64_t), &at, e);
+    if (rc == 0) {
+        memcpy(at, &h, sizeof(h));
+        for (uint64_t i = 0; i < n; i++)
+            ((int64_t *)(at + sizeof(h)))[i] = to->ids[from + i] - (int64_t)p->first;
+        struct tug_kv_request q = {
+            .push = true,
+            .pull = true,
+            .cmd = KVS_PULL_ROWS,
+            .priority = priority,
+            .data = {.keys = &key,
+                     .n_keys = 1,
+                     .values = (const float *)at,
+                     .n_values = (sizeof(h) + n * sizeof(int64_t)) / 4},
+            .pulled = (float *)got,
+            .n_pulled = padded(data, 4) / 4,
+        };
+        rc = kv_send_words(s->app, &q, &p->timestamp);
+    }
+    if (rc == 0)
+        rc = kvs_dist_wait(s, p->timestamp);
+    if (rc == 0)
+        kvs_cast(to->dtype, (char *)to->data + kvs_bytes(to, from), x->shape.dtype, got,
+                 n * x->width);
+    mem_free(got);
+    return rc;
+}
+
+int kvs_parts_pull_rows(struct tug_kvstore *s, struct kvs_entry *x, struct tug_array *to,
+                        int priority)
+{
+    TRY(kvs_parts_settle(s, x));
+    for (uint32_t i = 0; i < x->n_pieces; i++) {
+        struct kvs_piece *p = &x->pieces[i];
+        uint64_t from = ids_before(to, 0, p->first);
+        uint64_t n = ids_before(to, from, p->first + p->rows) - from;
+        if (n > 0 && pull_piece_rows(s, x, p, to, from, n, priority) != 0) {
+            (void)err_wrap(last_error(), "%s", x->key.text);
+            return last_error()->code;
+        }
+    }
+    return 0;
+}

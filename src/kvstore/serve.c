@@ -1,0 +1,379 @@
+// Pushes and pulls of a kvstore's server.
+//
+// A synchronous key has a round open at a time. Each rank gives it one push, and a push is
+// answered when its round is over: so nobody can be a round ahead, and a pull that comes
+// after the answer sees the round whole. A worker that came in the place of a dead one, and
+// pushes to a round that has the dead one's push, is answered with the others; what it
+// pushed is not added, for the rank has given its part.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "kvstore/coding.h"
+#include "kvstore/server.h"
+
+#define ID_MASK (((uint64_t)1 << 48) - 1)
+
+static size_t padded(size_t n)
+{
+    return (n + 7) & ~(size_t)7;
+}
+
+// What is behind the head.
+struct rest {
+    struct kvs_head head;
+    const char *at;
+    size_t n;
+};
+
+static int take_head(const struct kvs_job *j, struct rest *ret, struct err *e)
+{
+    if (j->n_bytes < sizeof(ret->head))
+        return err_set(e, TUG_EDATA, "a request of %zu bytes has no head", j->n_bytes);
+    memcpy(&ret->head, j->bytes, sizeof(ret->head));
+    ret->at = j->bytes + sizeof(ret->head);
+    ret->n = j->n_bytes - sizeof(ret->head);
+    return 0;
+}
+
+// Elements end a request, padded to words.
+static int check_size(const struct rest *r, size_t bytes, struct err *e)
+{
+    if (r->n == ((bytes + 3) & ~(size_t)3))
+        return 0;
+    return err_set(e, TUG_EDATA, "a request has %zu bytes of elements where %zu belong",
+                   r->n, bytes);
+}
+
+// Init.
+
+static int array_of_head(const struct rest *r, struct tug_array *ret, struct err *e)
+{
+    const struct kvs_head *h = &r->head;
+    *ret = (struct tug_array){.dtype = (enum tug_dtype)h->dtype,
+                              .rows = h->rows,
+                              .width = h->width,
+                              .data = (void *)r->at};
+    return kvs_array_check(ret, "a part of an array", e);
+}
+
+static int take_name(struct rest *r, struct kvs_key *ret, struct err *e)
+{
+    char name[KVS_NAME_MAX] = "";
+    struct tug_store_key key = {r->head.named ? name : NULL, r->head.number};
+    if (r->head.n >= sizeof(name) || padded(r->head.n) > r->n)
+        return err_set(e, TUG_EDATA, "the name of a key is too long");
+    memcpy(name, r->at, r->head.n);
+    r->at += padded(r->head.n);
+    r->n -= padded(r->head.n);
+    return kvs_key_make(ret, &key, e);
+}
+
+static int init(struct tug_kvstore_server *s, const struct kvs_job *j, struct err *e)
+{
+    struct rest r;
+    struct kvs_key key;
+    struct tug_array a;
+    struct kvs_value *v;
+    TRY(take_head(j, &r, e));
+    TRY(take_name(&r, &key, e));
+    TRY(array_of_head(&r, &a, e));
+    TRY(check_size(&r, kvs_bytes(&a, a.rows), e));
+    if (key.id != (j->key & ID_MASK))
+        return err_set(e, TUG_EDATA, "%s comes under another key's number", key.text);
+    v = kvs_values_find(&s->values, key.id);
+    if (v == NULL)
+        TRY(kvs_values_make(&s->values, &key, &a, &v, e));
+    else if (!kvs_key_same(&v->key, &key))
+        return err_set(e, TUG_EUSAGE,
+                       "%s and %s have the same hash: give one of them another name",
+                       key.text, v->key.text);
+    else if (v->a.dtype != a.dtype || v->a.rows != a.rows || v->a.width != a.width)
+        return err_set(e, TUG_EUSAGE,
+                       "%s was made with %llu x %llu elements of dtype %s here, and "
+                       "cannot be made with %llu x %llu of %s",
+                       key.text, (unsigned long long)v->a.rows,
+                       (unsigned long long)v->a.width, kvs_dtype_name(v->a.dtype),
+                       (unsigned long long)a.rows, (unsigned long long)a.width,
+                       kvs_dtype_name(a.dtype));
+    v->a.sparse = r.head.sparse != 0;
+    return 0;
+}
+
+// What was pushed, as an array.
+
+static int same_shape(const struct kvs_value *v, const struct kvs_head *h, struct err *e)
+{
+    if (h->dtype == v->a.dtype && h->rows == v->a.rows && h->width == v->a.width)
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "%s has %llu x %llu elements of dtype %s here: workers must agree on "
+                   "its shape and on MXNET_KVSTORE_BIGARRAY_BOUND",
+                   v->key.text, (unsigned long long)v->a.rows,
+                   (unsigned long long)v->a.width, kvs_dtype_name(v->a.dtype));
+}
+
+static int decode(struct tug_kvstore_server *s, const struct rest *r, struct tug_array *a,
+                  struct err *e)
+{
+    enum kvs_coding c = r->head.coding == KVS_2BIT ? KVS_2BIT : KVS_1BIT;
+    size_t n = a->rows * a->width;
+    if (a->dtype != TUG_FLOAT32 || (r->head.coding != KVS_2BIT && c != r->head.coding))
+        return err_set(e, TUG_EDATA, "there is no such compression");
+    TRY(check_size(r, kvs_coded_words(c, n) * 4, e));
+    void *more = s->decoded.cap_bytes < n * 4 ? mem_realloc(s->decoded.a.data, n * 4)
+                                              : s->decoded.a.data;
+    if (more == NULL)
+        return err_nomem(e, "a gradient");
+    s->decoded.cap_bytes = s->decoded.cap_bytes < n * 4 ? n * 4 : s->decoded.cap_bytes;
+    s->decoded.a.data = more;
+    kvs_decode(c, r->head.threshold, (const uint32_t *)r->at, n, more);
+    a->data = more;
+    return 0;
+}
+
+static int pushed_array(struct tug_kvstore_server *s, const struct kvs_value *v,
+                        const struct kvs_job *j, struct tug_array *ret, struct err *e)
+{
+    struct rest r;
+    TRY(take_head(j, &r, e));
+    TRY(same_shape(v, &r.head, e));
+    *ret = (struct tug_array){.dtype = v->a.dtype,
+                              .rows = v->a.rows,
+                              .width = v->a.width,
+                              .data = (void *)r.at};
+    if (j->cmd == KVS_PUSH)
+        return check_size(&r, kvs_bytes(ret, ret->rows), e);
+    if (j->cmd == KVS_PUSH_CODED)
+        return decode(s, &r, ret, e);
+    if (r.head.n > ret->rows || r.head.n * sizeof(int64_t) > r.n)
+        return err_set(e, TUG_EDATA, "a push of rows lacks some of their numbers");
+    ret->sparse = true;
+    ret->n_ids = r.head.n;
+    ret->ids = (const int64_t *)r.at;
+    r.at += ret->n_ids * sizeof(int64_t);
+    r.n -= ret->n_ids * sizeof(int64_t);
+    ret->data = (void *)r.at;
+    TRY(check_size(&r, kvs_bytes(ret, ret->n_ids), e));
+    return kvs_array_check(ret, v->key.text, e);
+}
+
+// Answers.
+
+static void answer_array(struct tug_kvstore_server *s, const struct kvs_value *v,
+                         struct kvs_job *j)
+{
+    size_t n = kvs_bytes(&v->a, v->a.rows);
+    struct err e;
+    if (n % 4 == 0) {
+        kvs_job_answer(s, j, v->a.data, n);
+        return;
+    }
+    char *words = mem_zalloc(n + 2); // an odd number of 16-bit elements
+    if (words == NULL) {
+        err_nomem(&e, "an answer");
+        kvs_job_refuse(s, j, &e);
+        return;
+    }
+    memcpy(words, v->a.data, n);
+    kvs_job_answer(s, j, words, n + 2);
+    mem_free(words);
+}
+
+static void answer_push(struct tug_kvstore_server *s, const struct kvs_value *v,
+                        struct kvs_job *j, const struct err *why)
+{
+    if (why != NULL)
+        kvs_job_refuse(s, j, why);
+    else if (j->pull)
+        answer_array(s, v, j);
+    else
+        kvs_job_answer(s, j, NULL, 0);
+}
+
+static int pull_rows(struct tug_kvstore_server *s, const struct kvs_value *v,
+                     struct kvs_job *j, struct err *e)
+{
+    struct rest r;
+    TRY(take_head(j, &r, e));
+    TRY(same_shape(v, &r.head, e));
+    if (r.head.n > r.n / sizeof(int64_t) || r.head.n * sizeof(int64_t) != r.n)
+        return err_set(e, TUG_EDATA, "a pull of rows lacks some of their numbers");
+    if (r.head.n > v->a.rows) // each once, or a small request has an answer of any size
+        return err_set(e, TUG_EDATA, "%s: a pull of %llu rows, where there are %llu here",
+                       v->key.text, (unsigned long long)r.head.n,
+                       (unsigned long long)v->a.rows);
+    size_t each = kvs_bytes(&v->a, 1), n = r.head.n * each;
+    const int64_t *ids = (const int64_t *)r.at;
+    char *rows = mem_zalloc(n + 4);
+    if (rows == NULL)
+        return err_nomem(e, "the rows of an answer");
+    for (uint64_t i = 0; i < r.head.n; i++) {
+        if (ids[i] < 0 || (uint64_t)ids[i] >= v->a.rows) {
+            mem_free(rows);
+            return err_set(e, TUG_EDATA, "%s has no row %lld here", v->key.text,
+                           (long long)ids[i]);
+        }
+        memcpy(rows + i * each, (char *)v->a.data + kvs_bytes(&v->a, (uint64_t)ids[i]),
+               each);
+    }
+    kvs_job_answer(s, j, rows, (n + 3) & ~(size_t)3);
+    mem_free(rows);
+    return 0;
+}
+
+// Rounds.
+
+static void free_chain(struct kvs_job *j)
+{
+    for (struct kvs_job *next; j != NULL; j = next) {
+        next = j->next;
+        kvs_job_free(j);
+    }
+}
+
+void kvs_round_free(struct tug_kvstore_server *s, struct kvs_value *v)
+{
+    struct kvs_round *r = v->round;
+    if (r == NULL)
+        return;
+    for (uint32_t i = 0; i < s->workers; i++)
+        free_chain(r->of[i]);
+    kvs_rows_free(&r->sum);
+    mem_free(r->of);
+    mem_free(r);
+    v->round = NULL;
+}
+
+static int round_of(struct tug_kvstore_server *s, struct kvs_value *v, struct err *e)
+{
+    if (v->round != NULL)
+        return 0;
+    struct kvs_round *r = mem_zalloc(sizeof(*r));
+    if (r != NULL)
+        r->of = mem_zalloc(s->workers * sizeof(struct kvs_job *));
+    if (r == NULL || r->of == NULL) {
+        mem_free(r);
+        return err_nomem(e, "a round of pushes");
+    }
+    v->round = r;
+    return 0;
+}
+
+// The round is over: all who pushed hear so, and the next one begins.
+static void end_round(struct tug_kvstore_server *s, struct kvs_value *v,
+                      const struct err *why)
+{
+    struct kvs_round *r = v->round;
+    for (uint32_t i = 0; i < s->workers; i++) {
+        struct kvs_job *j = r->of[i];
+        r->of[i] = NULL;
+        for (struct kvs_job *next; j != NULL; j = next) {
+            next = j->next;
+            answer_push(s, v, j, why);
+        }
+    }
+    r->arrived = r->added = 0;
+}
+
+static int add_arrived(struct tug_kvstore_server *s, struct kvs_value *v, struct err *e)
+{
+    struct kvs_round *r = v->round;
+    struct tug_array a;
+    while (r->added < s->workers && r->of[r->added] != NULL) {
+        struct kvs_job *j = r->of[r->added];
+        TRY(pushed_array(s, v, j, &a, e));
+        TRY(r->added == 0 ? kvs_rows_set(&r->sum, a.dtype, &a, e)
+                          : kvs_rows_add(&r->sum, &a, e));
+        kvs_job_release(j);
+        r->added++;
+    }
+    return 0;
+}
+
+static int push_to_round(struct tug_kvstore_server *s, struct kvs_value *v,
+                         struct kvs_job *j, struct err *e)
+{
+    struct tug_array a;
+    struct err why;
+    TRY(round_of(s, v, e));
+    TRY(pushed_array(s, v, j, &a, e)); // a wrong one ends no round of others
+    struct kvs_round *r = v->round;
+    struct kvs_job **at = &r->of[j->rank];
+    if (*at != NULL) {
+        for (; *at != NULL; at = &(*at)->next)
+            if ((*at)->sender == j->sender)
+                return err_set(e, TUG_EUSAGE,
+                               "%s: worker %u pushes again before its round is over",
+                               v->key.text, j->rank);
+        kvs_job_release(j);
+        *at = j;
+        return 0;
+    }
+    *at = j;
+    r->arrived++;
+    int rc = add_arrived(s, v, &why);
+    if (rc == 0 && r->arrived == s->workers)
+        rc = kvs_value_update(v, &s->rule, &r->sum.a, &why);
+    if (rc != 0 || r->arrived == s->workers)
+        end_round(s, v, rc != 0 ? &why : NULL);
+    return 0;
+}
+
+static int push_at_once(struct tug_kvstore_server *s, struct kvs_value *v,
+                        struct kvs_job *j, struct err *e)
+{
+    struct tug_array a;
+    if (s->rule.updater == NULL && !s->rule.optimizes)
+        return err_set(e, TUG_EUSAGE,
+                       "%s: servers of an asynchronous store must know how to apply a "
+                       "push: set_optimizer (tug_kvstore_set_optimizer) comes before the "
+                       "first one",
+                       v->key.text);
+    TRY(pushed_array(s, v, j, &a, e));
+    TRY(kvs_value_update(v, &s->rule, &a, e));
+    answer_push(s, v, j, NULL);
+    return 0;
+}
+
+// A job that is answered, or kept for its round: 0.
+static int serve(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
+{
+    if (j->rank >= s->workers || !s->known[j->rank])
+        return err_set(e, TUG_EUSAGE, "only workers that said hello push and pull");
+    if (j->cmd == KVS_INIT) {
+        if (j->rank != 0)
+            return err_set(e, TUG_EUSAGE, "only worker 0 makes keys");
+        TRY(init(s, j, e));
+        kvs_serve_wanted(s);
+        kvs_job_answer(s, j, NULL, 0);
+        return 0;
+    }
+    struct kvs_value *v = kvs_values_find(&s->values, j->key & ID_MASK);
+    if (v == NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "the key has not been made by worker 0: init "
+                       "comes before push and pull");
+    switch (j->cmd) {
+    case KVS_PUSH:
+    case KVS_PUSH_ROWS:
+    case KVS_PUSH_CODED:
+        return s->async ? push_at_once(s, v, j, e) : push_to_round(s, v, j, e);
+    case KVS_PULL:
+        answer_array(s, v, j);
+        return 0;
+    case KVS_PULL_ROWS:
+        return pull_rows(s, v, j, e);
+    default:
+        return err_set(e, TUG_EDATA, "there is no request %d", j->cmd);
+    }
+}
+
+void kvs_serve_data(struct tug_kvstore_server *s, struct kvs_job *j)
+{
+    struct err e;
+    if (serve(s, j, &e) != 0)
+        kvs_job_refuse(s, j, &e);
+}

@@ -1,0 +1,248 @@
+// The life of a kvstore's server or scheduler. Handlers of kvapp run on a thread of the
+// library: they only queue what came, and the program's own thread does it, so that updaters
+// and controllers need no locks and may be of an interpreter that wants its main thread.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "kvstore/server.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/thread.h"
+#include "kvapp/node.h"
+
+#define LOOK_SECONDS 0.2 // how often it is looked whether the cluster has ended
+
+// Jobs.
+
+void kvs_job_release(struct kvs_job *j)
+{
+    if (j->kept != NULL)
+        tug_kv_release(j->kept);
+    j->kept = NULL;
+}
+
+void kvs_job_free(struct kvs_job *j)
+{
+    kvs_job_release(j);
+    mem_free(j);
+}
+
+// Who asked may be gone: then nobody misses the answer.
+void kvs_job_answer(struct tug_kvstore_server *s, struct kvs_job *j, const void *bytes,
+                    size_t n)
+{
+    struct tug_kv_data d = {.n_keys = 1, .values = bytes, .n_values = n / sizeof(float)};
+    if (j->simple)
+        (void)tug_app_answer(s->app, j->ticket, bytes, n);
+    else
+        (void)tug_kv_answer(s->app, j->ticket, &d, NULL, NULL);
+    kvs_job_free(j);
+}
+
+void kvs_job_refuse(struct tug_kvstore_server *s, struct kvs_job *j, const struct err *e)
+{
+    (void)tug_kv_refuse(s->app, j->ticket, e->code, e->text);
+    kvs_job_free(j);
+}
+
+static uint32_t rank_of(struct tug_node *n, uint32_t sender)
+{
+    pump_enter(n->pump);
+    const struct roster_node *r = roster_find(member_roster(n->member), sender);
+    uint32_t rank = r != NULL && r->role == WIRE_WORKER ? r->rank : UINT32_MAX;
+    pump_leave(n->pump);
+    return rank;
+}
+
+static void queue(struct tug_kvstore_server *s, const struct kvs_job *of)
+{
+    struct kvs_job *j = mem_alloc(sizeof(*j));
+    if (j == NULL) {
+        (void)tug_kv_refuse(s->app, of->ticket, TUG_ENOMEM,
+                            "the server has no memory for a request");
+        return;
+    }
+    *j = *of;
+    j->rank = rank_of(s->node, j->sender);
+    j->kept = tug_kv_keep(s->app, j->ticket);
+    pthread_mutex_lock(&s->lock);
+    if (s->last != NULL)
+        s->last->next = j;
+    else
+        s->first = j;
+    s->last = j;
+    pthread_cond_signal(&s->more);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void on_request(void *ctx, struct tug_app *a, const struct tug_simple *q)
+{
+    struct tug_kvstore_server *s = ctx;
+    s->app = a; // it may come before tug_app_open has returned
+    queue(s, &(struct kvs_job){.simple = true,
+                               .sender = q->sender,
+                               .ticket = q->ticket,
+                               .cmd = q->head,
+                               .bytes = q->body,
+                               .n_bytes = q->body_bytes});
+}
+
+static void on_kv(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
+                  const struct tug_kv_data *d)
+{
+    struct tug_kvstore_server *s = ctx;
+    s->app = a;
+    if (d->n_keys != 1) {
+        (void)tug_kv_refuse(a, m->ticket, TUG_EDATA, "a request is of one key");
+        return;
+    }
+    if (d->value_bytes != 0) {
+        (void)tug_kv_refuse(a, m->ticket, TUG_EDATA, "a request is of 4-byte words");
+        return;
+    }
+    queue(s, &(struct kvs_job){.sender = m->sender,
+                               .ticket = m->ticket,
+                               .cmd = m->cmd,
+                               .pull = m->pull,
+                               .key = d->keys[0],
+                               .bytes = (const char *)d->values,
+                               .n_bytes = d->n_values * sizeof(float)});
+}
+
+// Life.
+
+static int open_server(struct tug_kvstore_server *s,
+                       const struct tug_kvstore_server_options *o)
+{
+    const struct tug_app_handlers h = {.request = on_request, .kv = on_kv, .ctx = s};
+    if (o != NULL)
+        s->o = *o;
+    TRY(tug_node_start(&s->node, s->o.node));
+    int role = tug_node_role(s->node);
+    if (role == TUG_GROUP_WORKERS)
+        return err_set(last_error(), TUG_EUSAGE,
+                       "this process is a worker: only servers and schedulers serve");
+    s->schedules = role == TUG_GROUP_SCHEDULER;
+    s->workers = tug_node_workers(s->node);
+    s->known = mem_zalloc(s->workers * sizeof(*s->known));
+    s->barrier = mem_zalloc(s->workers * sizeof(struct kvs_job *));
+    if (s->known == NULL || s->barrier == NULL)
+        return err_nomem(last_error(), "a server");
+    s->rule = (struct kvs_rule){.updater = s->o.updater, .ctx = s->o.ctx};
+    return s->schedules ? 0 : tug_app_open(&s->app, s->node, KVS_APP, KVS_APP, &h);
+}
+
+int tug_kvstore_server_open(struct tug_kvstore_server **ret,
+                            const struct tug_kvstore_server_options *o)
+{
+    struct tug_kvstore_server *s = mem_zalloc(sizeof(*s));
+    if (s == NULL)
+        return err_nomem(last_error(), "a server");
+    pthread_mutex_init(&s->lock, NULL);
+    thread_condition(&s->more);
+    int rc = open_server(s, o);
+    if (rc != 0) {
+        struct err e = *last_error();
+        s->stopped = true;
+        (void)tug_kvstore_server_close(s);
+        return last_error_is(&e);
+    }
+    *ret = s;
+    return 0;
+}
+
+static bool cluster_over(struct tug_kvstore_server *s)
+{
+    pump_enter(s->node->pump);
+    bool over = s->node->over;
+    pump_leave(s->node->pump);
+    return over;
+}
+
+static struct timespec after(double seconds)
+{
+    uint64_t ns = clock_ns() + (uint64_t)(seconds * 1e9);
+    return (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+}
+
+// The next job; NULL: none came for so long.
+static struct kvs_job *next_job(struct tug_kvstore_server *s, double seconds)
+{
+    struct timespec until = after(seconds);
+    pthread_mutex_lock(&s->lock);
+    while (s->first == NULL && pthread_cond_timedwait(&s->more, &s->lock, &until) == 0)
+        ;
+    struct kvs_job *j = s->first;
+    if (j != NULL) {
+        s->first = j->next;
+        if (s->first == NULL)
+            s->last = NULL;
+        j->next = NULL;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return j;
+}
+
+int tug_kvstore_server_run(struct tug_kvstore_server *s, double seconds, bool *ret_over)
+{
+    uint64_t until = clock_ns() + (uint64_t)(seconds * 1e9), now = clock_ns();
+    while (!s->stopped && now < until) {
+        double left = (double)(until - now) / 1e9;
+        struct kvs_job *j = next_job(s, left < LOOK_SECONDS ? left : LOOK_SECONDS);
+        if (j == NULL)
+            s->stopped = cluster_over(s);
+        else if (j->simple)
+            kvs_serve_admin(s, j);
+        else
+            kvs_serve_data(s, j);
+        now = clock_ns();
+    }
+    *ret_over = s->stopped;
+    return 0;
+}
+
+static void free_jobs(struct tug_kvstore_server *s)
+{
+    for (struct kvs_job *j; (j = next_job(s, 0)) != NULL;)
+        kvs_job_free(j);
+    for (uint32_t i = 0; s->barrier != NULL && i < s->workers; i++)
+        if (s->barrier[i] != NULL)
+            kvs_job_free(s->barrier[i]);
+    for (struct kvs_job *j; (j = s->wanted) != NULL; kvs_job_free(j))
+        s->wanted = j->next;
+    for (size_t i = 0; i < s->values.n; i++)
+        kvs_round_free(s, s->values.list[i]);
+}
+
+int tug_kvstore_server_close(struct tug_kvstore_server *s)
+{
+    int rc = 0;
+    if (s == NULL)
+        return 0;
+    if (s->app != NULL)
+        tug_app_close(s->app); // nothing comes any more
+    if (s->node != NULL) {
+        free_jobs(s);
+        rc = tug_node_finalize(s->node, false);
+    }
+    kvs_values_free(&s->values);
+    kvs_rows_free(&s->decoded);
+    mem_free(s->known);
+    mem_free(s->barrier);
+    pthread_cond_destroy(&s->more);
+    pthread_mutex_destroy(&s->lock);
+    mem_free(s);
+    return rc;
+}
+
+int tug_kvstore_serve(const struct tug_kvstore_server_options *o)
+{
+    struct tug_kvstore_server *s;
+    bool over = false;
+    TRY(tug_kvstore_server_open(&s, o));
+    while (!over)
+        TRY(tug_kvstore_server_run(s, 3600, &over));
+    return tug_kvstore_server_close(s);
+}

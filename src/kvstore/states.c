@@ -1,0 +1,195 @@
+// What a kvstore does with pushes, and states of optimizers in files.
+//
+// A file: a head, the states of each server one after the other (of a process alone: its
+// own), each behind its length, and the checksum of all that.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "kvstore/kvstore_internal.h"
+
+static const char magic[8] = "TUGKVS1";
+#define STATES_MAX_BYTES ((size_t)1 << 46)
+
+struct states_head {
+    char magic[8];
+    uint64_t servers;
+};
+
+int tug_kvstore_set_optimizer(struct tug_kvstore *s, const char *text)
+{
+    struct kvs_optimizer o;
+    TRY(kvs_optimizer_parse(&o, text != NULL ? text : "", last_error()));
+    if (s->dist) {
+        TRY(tug_kvstore_wait(s));
+        return kvs_dist_tell(s, KVS_OPTIMIZER, KVS_ALL_SERVERS, text, strlen(text));
+    }
+    s->rule = (struct kvs_rule){.optimizes = true, .optimizer = o};
+    return 0;
+}
+
+int tug_kvstore_set_updater(struct tug_kvstore *s, tug_updater_fn fn, void *ctx)
+{
+    if (s->dist)
+        return err_set(last_error(), TUG_EUSAGE,
+                       "a store of type %s is updated by its servers: their program "
+                       "registers an updater (tug_kvstore_serve), or set an optimizer",
+                       s->type);
+    s->rule = (struct kvs_rule){.updater = fn, .ctx = ctx};
+    return 0;
+}
+
+int tug_kvstore_set_compression(struct tug_kvstore *s, const char *type, float threshold)
+{
+    enum kvs_coding c;
+    if (!s->dist && !s->device)
+        return err_set(
+            last_error(), TUG_EUSAGE,
+            "a store of type %s sends gradients nowhere, so it cannot compress "
+            "them; device and dist stores can",
+            s->type);
+    TRY(kvs_coding_parse(type, &threshold, &c, last_error()));
+    s->coding = c;
+    s->threshold = threshold;
+    return 0;
+}
+
+// Files.
+
+static int add_block(struct buf *b, const char *bytes, uint64_t n, struct err *e)
+{
+    int rc = buf_add(b, &n, sizeof(n));
+    if (rc == 0 && n > 0)
+        rc = buf_add(b, bytes, n);
+    return rc != 0 ? err_nomem(e, "states of an optimizer") : 0;
+}
+
+static int gather(struct tug_kvstore *s, struct buf *b, struct err *e)
+{
+    uint32_t ts;
+    TRY(kvs_dist_ask(s, KVS_SAVE, KVS_ALL_SERVERS, NULL, 0, &ts));
+    TRY(kvs_dist_wait(s, ts));
+    for (uint32_t i = 0; i < s->servers; i++) {
+        struct kvs_reply *r = kvs_dist_reply(s, ts, i);
+        int rc = r == NULL ? err_nomem(e, "the states of a server")
+                           : add_block(b, r->bytes, r->n, e);
+        mem_free(r);
+        TRY(rc);
+    }
+    return 0;
+}
+
+static int own_states(struct tug_kvstore *s, struct buf *b, struct err *e)
+{
+    struct buf own = BUF_INIT(STATES_MAX_BYTES);
+    int rc = kvs_values_write_states(&s->values, &own, e);
+    if (rc == 0)
+        rc = add_block(b, own.data, own.len, e);
+    buf_free(&own);
+    return rc;
+}
+
+static int need_optimizer(const struct tug_kvstore *s, struct err *e)
+{
+    if (s->dist || s->rule.optimizes)
+        return 0;
+    return err_set(e, TUG_EUSAGE, "no optimizer is set, so there are no states of one");
+}
+
+static int write_file(const char *path, const struct buf *b, struct err *e)
+{
+    struct file_writer *w;
+    uint64_t sum = hash_bytes(b->data, b->len, 0);
+    TRY(file_create(&w, path, e));
+    int rc = file_write(w, b->data, b->len, e);
+    if (rc == 0)
+        rc = file_write(w, &sum, sizeof(sum), e);
+    if (rc == 0)
+        return file_commit(w, e);
+    file_abort(w);
+    return rc;
+}
+
+int tug_kvstore_save_states(struct tug_kvstore *s, const char *file)
+{
+    struct err *e = last_error();
+    struct buf b = BUF_INIT(STATES_MAX_BYTES);
+    struct states_head h = {.servers = s->dist ? s->servers : 1};
+    memcpy(h.magic, magic, sizeof(magic));
+    TRY(need_optimizer(s, e));
+    TRY(tug_kvstore_wait(s));
+    int rc = buf_add(&b, &h, sizeof(h)) != 0 ? err_nomem(e, "states of an optimizer") : 0;
+    if (rc == 0)
+        rc = s->dist ? gather(s, &b, e) : own_states(s, &b, e);
+    if (rc == 0)
+        rc = write_file(file, &b, e);
+    buf_free(&b);
+    return rc;
+}
+
+static int check_file(const struct buf *b, uint64_t servers, struct err *e)
+{
+    struct states_head h;
+    uint64_t sum;
+    if (b->len < sizeof(h) + sizeof(sum))
+        return err_set(e, TUG_EDATA, "it is too short for states of an optimizer");
+    memcpy(&h, b->data, sizeof(h));
+    memcpy(&sum, b->data + b->len - sizeof(sum), sizeof(sum));
+    if (memcmp(h.magic, magic, sizeof(magic)) != 0)
+        return err_set(e, TUG_EDATA, "it does not hold states of an optimizer");
+    if (sum != hash_bytes(b->data, b->len - sizeof(sum), 0))
+        return err_set(e, TUG_EDATA, "it is damaged: its checksum is another");
+    if (h.servers != servers)
+        return err_set(e, TUG_EUSAGE,
+                       "it is of a store of %llu server%s, but this one has %llu: start "
+                       "as many",
+                       (unsigned long long)h.servers, h.servers == 1 ? "" : "s",
+                       (unsigned long long)servers);
+    return 0;
+}
+
+// The i-th block.
+static int next_block(const char **at, const char *end, const char **ret, uint64_t *ret_n,
+                      struct err *e)
+{
+    if ((size_t)(end - *at) < sizeof(*ret_n))
+        return err_set(e, TUG_EDATA, "it ends before its time");
+    memcpy(ret_n, *at, sizeof(*ret_n));
+    *at += sizeof(*ret_n);
+    if (*ret_n > (size_t)(end - *at))
+        return err_set(e, TUG_EDATA, "it ends before its time");
+    *ret = *at;
+    *at += *ret_n;
+    return 0;
+}
+
+static int give_states(struct tug_kvstore *s, const struct buf *b, struct err *e)
+{
+    const char *at = b->data + sizeof(struct states_head), *block;
+    const char *end = b->data + b->len - sizeof(uint64_t);
+    uint64_t n;
+    TRY(check_file(b, s->dist ? s->servers : 1, e));
+    for (uint32_t i = 0; i < (s->dist ? s->servers : 1); i++) {
+        TRY(next_block(&at, end, &block, &n, e));
+        TRY(s->dist ? kvs_dist_tell(s, KVS_LOAD, (int)i, block, n)
+                    : kvs_values_read_states(&s->values, &s->rule, block, n, e));
+    }
+    return 0;
+}
+
+int tug_kvstore_load_states(struct tug_kvstore *s, const char *file)
+{
+    struct err *e = last_error();
+    struct buf b = BUF_INIT(STATES_MAX_BYTES);
+    TRY(need_optimizer(s, e));
+    TRY(tug_kvstore_wait(s));
+    int rc = file_read(file, &b, e);
+    if (rc == 0 && give_states(s, &b, e) != 0)
+        rc = err_wrap(e, "states in '%s'", file);
+    buf_free(&b);
+    return rc;
+}

@@ -1,0 +1,235 @@
+// Arrays that a kvstore keeps: see kvstore_value.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "kvstore/value.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "facade/last_error.h"
+
+// Keys.
+
+int kvs_key_make(struct kvs_key *ret, const struct tug_store_key *key, struct err *e)
+{
+    struct kvs_key k = {.named = key->name != NULL, .number = key->number};
+    if (!k.named) {
+        k.id = hash_bytes(&k.number, sizeof(k.number), 0) >> 16;
+        snprintf(k.text, sizeof(k.text), "key %lld", (long long)k.number);
+        *ret = k;
+        return 0;
+    }
+    size_t n = strlen(key->name);
+    if (n == 0 || n >= sizeof(k.name))
+        return err_set(e, TUG_EUSAGE, "a key's name has 1 to %d bytes, but this has %zu",
+                       KVS_NAME_MAX - 1, n);
+    memcpy(k.name, key->name, n + 1);
+    k.number = 0;
+    k.id = hash_bytes(k.name, n, 1) >> 16;
+    snprintf(k.text, sizeof(k.text), "key '%s'", k.name);
+    *ret = k;
+    return 0;
+}
+
+struct tug_store_key kvs_key_given(const struct kvs_key *k)
+{
+    return (struct tug_store_key){k->named ? k->name : NULL, k->number};
+}
+
+bool kvs_key_same(const struct kvs_key *a, const struct kvs_key *b)
+{
+    return a->named == b->named && a->number == b->number &&
+           strcmp(a->name, b->name) == 0;
+}
+
+// The list.
+
+static size_t place_of(const struct kvs_values *v, uint64_t id)
+{
+    size_t low = 0, high = v->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (v->list[middle]->key.id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct kvs_value *kvs_values_find(const struct kvs_values *v, uint64_t id)
+{
+    size_t at = place_of(v, id);
+    return at < v->n && v->list[at]->key.id == id ? v->list[at] : NULL;
+}
+
+static int more_room(struct kvs_values *v)
+{
+    size_t cap = v->cap == 0 ? 64 : v->cap * 2;
+    struct kvs_value **list = mem_realloc_array(v->list, cap, sizeof(*list));
+    if (list == NULL)
+        return TUG_ENOMEM;
+    v->list = list;
+    v->cap = cap;
+    return 0;
+}
+
+static void value_free(struct kvs_value *v)
+{
+    mem_free(v->a.data);
+    kvs_state_free(&v->state);
+    mem_free(v);
+}
+
+// Rows that a sparse array lacks are zero.
+static void fill(struct tug_array *to, const struct tug_array *a)
+{
+    if (!a->sparse) {
+        kvs_cast(to->dtype, to->data, a->dtype, a->data, a->rows * a->width);
+        return;
+    }
+    memset(to->data, 0, kvs_bytes(to, to->rows));
+    for (uint64_t i = 0; i < a->n_ids; i++)
+        kvs_cast(to->dtype, (char *)to->data + kvs_bytes(to, (uint64_t)a->ids[i]),
+                 a->dtype, (const char *)a->data + kvs_bytes(a, i), a->width);
+}
+
+int kvs_values_make(struct kvs_values *v, const struct kvs_key *key,
+                    const struct tug_array *a, struct kvs_value **ret, struct err *e)
+{
+    struct kvs_value *x = mem_zalloc(sizeof(*x));
+    if (x == NULL || (v->n == v->cap && more_room(v) != 0)) {
+        mem_free(x);
+        return err_nomem(e, "a key");
+    }
+    x->key = *key;
+    x->a = *a;
+    x->a.ids = NULL;
+    x->a.n_ids = 0;
+    x->a.data = mem_zalloc(kvs_bytes(a, a->rows));
+    if (x->a.data == NULL) {
+        mem_free(x);
+        return err_set(e, TUG_ENOMEM,
+                       "%s: there is no memory for its %llu x %llu elements", key->text,
+                       (unsigned long long)a->rows, (unsigned long long)a->width);
+    }
+    fill(&x->a, a);
+    size_t at = place_of(v, key->id);
+    memmove(v->list + at + 1, v->list + at, (v->n - at) * sizeof(*v->list));
+    v->list[at] = x;
+    v->n++;
+    *ret = x;
+    return 0;
+}
+
+void kvs_values_free(struct kvs_values *v)
+{
+    for (size_t i = 0; i < v->n; i++)
+        value_free(v->list[i]);
+    mem_free(v->list);
+    *v = (struct kvs_values){0};
+}
+
+// Updates.
+
+static int call_updater(struct kvs_value *v, const struct kvs_rule *r,
+                        const struct tug_array *merged, struct err *e)
+{
+    struct tug_store_key key = kvs_key_given(&v->key);
+    struct tug_array stored = v->a;
+    last_error()->text[0] = 0;
+    int rc = r->updater(r->ctx, &key, merged, &stored);
+    if (rc == 0)
+        return 0;
+    return err_set(e, rc < 0 ? rc : TUG_EUSAGE, "%s: its updater failed%s%s", v->key.text,
+                   last_error()->text[0] != 0 ? ": " : "", last_error()->text);
+}
+
+int kvs_value_update(struct kvs_value *v, const struct kvs_rule *r,
+                     const struct tug_array *merged, struct err *e)
+{
+    if (r->updater != NULL)
+        TRY(call_updater(v, r, merged, e));
+    else if (r->optimizes)
+        TRY(kvs_optimizer_apply(&r->optimizer, &v->state, &v->a, merged, v->key.text, e));
+    else
+        fill(&v->a, merged);
+    v->rounds++;
+    return 0;
+}
+
+bool kvs_row_is_zero(const struct tug_array *a, uint64_t row)
+{
+    size_t n = kvs_bytes(a, 1);
+    const char *at = (const char *)a->data + kvs_bytes(a, row);
+    for (size_t i = 0; i < n; i++)
+        if (at[i] != 0)
+            return false;
+    return true;
+}
+
+// States.
+
+int kvs_values_write_states(const struct kvs_values *v, struct buf *to, struct err *e)
+{
+    uint64_t n = v->n;
+    int rc = buf_add(to, &n, sizeof(n));
+    for (size_t i = 0; i < v->n && rc == 0; i++) {
+        const struct kvs_value *x = v->list[i];
+        rc = buf_add(to, &x->key.id, sizeof(x->key.id));
+        if (rc == 0)
+            rc = kvs_state_write(&x->state, x->a.rows * x->a.width, to);
+    }
+    return rc == 0
+               ? 0
+               : err_set(e, rc, "there is no memory for the states of %zu keys", v->n);
+}
+
+static int read_one(const struct kvs_values *v, const struct kvs_rule *r, const char **at,
+                    const char *end, struct kvs_state *states, struct err *e)
+{
+    uint64_t id;
+    if ((size_t)(end - *at) < sizeof(id))
+        return err_set(e, TUG_EDATA, "it ends before its time");
+    memcpy(&id, *at, sizeof(id));
+    *at += sizeof(id);
+    size_t place = place_of(v, id);
+    if (place == v->n || v->list[place]->key.id != id)
+        return err_set(
+            e, TUG_EDATA,
+            "it has the state of a key that there is not: make the keys first");
+    int rc = kvs_state_read(&states[place], &r->optimizer, &v->list[place]->a, at, end,
+                            e);
+    return rc == 0 ? 0 : err_wrap(e, "%s", v->list[place]->key.text);
+}
+
+int kvs_values_read_states(struct kvs_values *v, const struct kvs_rule *r,
+                           const char *bytes, size_t n, struct err *e)
+{
+    const char *at = bytes, *end = bytes + n;
+    uint64_t count;
+    if (n < sizeof(count))
+        return err_set(e, TUG_EDATA, "it ends before its time");
+    memcpy(&count, at, sizeof(count));
+    at += sizeof(count);
+    struct kvs_state *states = mem_zalloc((v->n + 1) * sizeof(*states));
+    if (states == NULL)
+        return err_nomem(e, "states of an optimizer");
+    int rc = 0;
+    for (uint64_t i = 0; i < count && rc == 0; i++)
+        rc = read_one(v, r, &at, end, states, e);
+    if (rc == 0 && at != end)
+        rc = err_set(e, TUG_EDATA, "it has bytes behind its end");
+    for (size_t i = 0; i < v->n; i++) {
+        if (rc == 0) {
+            kvs_state_free(&v->list[i]->state);
+            v->list[i]->state = states[i];
+        } else {
+            kvs_state_free(&states[i]);
+        }
+    }
+    mem_free(states);
+    return rc;
+}

@@ -1,0 +1,65 @@
+// Arrays that a kvstore keeps, by id: those of a process alone, and a server's parts of a
+// cluster's. What becomes of an array when something was pushed to it is decided here.
+//
+// Belongs to one thread.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_KVSTORE_VALUE_H
+#define TUG_KVSTORE_VALUE_H
+
+#include "kvstore/array.h"
+#include "kvstore/optimizer.h"
+
+enum { KVS_NAME_MAX = 256 }; // bytes of a name, its end included
+enum { KVS_TEXT_MAX = KVS_NAME_MAX + 16 };
+
+// A key that is the store's own.
+struct kvs_key {
+    uint64_t id; // below 2^48
+    bool named;
+    int64_t number;
+    char name[KVS_NAME_MAX];
+    char text[KVS_TEXT_MAX]; // "key 3", "key 'w'", for sentences
+};
+
+int kvs_key_make(struct kvs_key *ret, const struct tug_store_key *key, struct err *e);
+struct tug_store_key kvs_key_given(const struct kvs_key *k);
+bool kvs_key_same(const struct kvs_key *a, const struct kvs_key *b);
+
+struct kvs_value {
+    struct kvs_key key;
+    struct tug_array a; // its data are its own; of sparse ones all rows are there
+    struct kvs_state state;
+    uint64_t rounds;         // pushes that were applied
+    struct kvs_round *round; // a server's
+};
+
+// What is done with a push: an updater, else an optimizer, else the push is the array.
+struct kvs_rule {
+    tug_updater_fn updater;
+    void *ctx;
+    bool optimizes;
+    struct kvs_optimizer optimizer;
+};
+
+struct kvs_values {
+    struct kvs_value **list; // ascending id
+    size_t n, cap;
+};
+
+struct kvs_value *kvs_values_find(const struct kvs_values *v, uint64_t id); // or NULL
+// A copy of the array under a new key.
+int kvs_values_make(struct kvs_values *v, const struct kvs_key *key,
+                    const struct tug_array *a, struct kvs_value **ret, struct err *e);
+void kvs_values_free(struct kvs_values *v);
+
+int kvs_value_update(struct kvs_value *v, const struct kvs_rule *r,
+                     const struct tug_array *merged, struct err *e);
+bool kvs_row_is_zero(const struct tug_array *a, uint64_t row);
+
+// States of all arrays as bytes. Reading changes all of them or none.
+int kvs_values_write_states(const struct kvs_values *v, struct buf *to, struct err *e);
+int kvs_values_read_states(struct kvs_values *v, const struct kvs_rule *r,
+                           const char *bytes, size_t n, struct err *e);
+
+#endif
