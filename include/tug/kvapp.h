@@ -240,7 +240,8 @@ struct tug_kv_request {
     bool push, pull;
     int32_t cmd;
     // The greater, the sooner: of requests that wait here to be sent to one server, and of
-    // those that wait there for their handler. Of equal ones the first comes first.
+    // those that wait there for their handler. Of equal ones the first comes first. After
+    // 64 that went before it the one that has waited longest goes, whatever its priority.
     int32_t priority;
     // Keys, for a push also values and perhaps lengths. The memory belongs to the request
     // until it is done.

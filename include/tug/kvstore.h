@@ -92,7 +92,7 @@ TUG_API bool tug_kvstore_recovers(const struct tug_kvstore *s);
 // Makes keys with these arrays; their shapes, dtypes and whether they are sparse stay. In a
 // cluster every worker calls it: the array of rank 0 is the one that counts, and the others
 // wait for it. TUG_EUSAGE: the key is there; in a cluster only if its shape is another, else
-// it is a barrier.
+// it is a barrier. Floats must be finite, here and in a push: TUG_EUSAGE names the key.
 TUG_API int tug_kvstore_init(struct tug_kvstore *s, const struct tug_store_item *items,
                              size_t n);
 

@@ -10,12 +10,14 @@
 #ifndef TUG_BASE_EXACT_H
 #define TUG_BASE_EXACT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
 enum {
     EXACT_LIMBS = 68,     // 2,098 bits of the largest double and what carries make more
     EXACT_ADDS = 1 << 30, // additions of 32 bits to a limb before it may overflow
+    EXACT_TOP = 1 << 20,  // far beyond what the last limb of a sum that can be has
 };
 
 // Zeroed it is 0.
@@ -36,6 +38,17 @@ static inline void exact_carry(struct exact *s)
     }
     s->limb[EXACT_LIMBS - 1] += carry;
     s->adds = 0;
+}
+
+// Whether a sum that came as bytes is one whose carries were taken, and so may be merged: of
+// other limbs sums would overflow.
+static inline bool exact_is_carried(const struct exact *s)
+{
+    int64_t top = s->limb[EXACT_LIMBS - 1];
+    bool ok = s->adds == 0 && top >= -EXACT_TOP && top <= EXACT_TOP;
+    for (int i = 0; i + 1 < EXACT_LIMBS; i++)
+        ok &= s->limb[i] >= 0 && s->limb[i] <= UINT32_MAX;
+    return ok;
 }
 
 static inline void exact_add(struct exact *s, double x)

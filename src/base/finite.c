@@ -32,10 +32,8 @@ bool finite_when_bf16(const void *floats, size_t n)
     return all_below(floats, n, infinite_bf16);
 }
 
-bool finite_bf16(const void *halves, size_t n)
+static bool none_has_all(const char *p, size_t n, uint16_t exponent)
 {
-    const char *p = halves;
-    const uint16_t exponent = 0x7f80;
     uint16_t bad = 0;
     for (size_t i = 0; i < n; i++) {
         uint16_t x;
@@ -43,4 +41,27 @@ bool finite_bf16(const void *halves, size_t n)
         bad |= (x & exponent) == exponent;
     }
     return bad == 0;
+}
+
+bool finite_bf16(const void *halves, size_t n)
+{
+    return none_has_all(halves, n, 0x7f80);
+}
+
+bool finite_halves(const void *halves, size_t n)
+{
+    return none_has_all(halves, n, 0x7c00);
+}
+
+bool finite_doubles(const void *doubles, size_t n)
+{
+    const char *p = doubles;
+    const uint64_t exponent = UINT64_C(0x7ff) << 52;
+    bool bad = false;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t x;
+        memcpy(&x, p + i * sizeof(x), sizeof(x));
+        bad |= (x & exponent) == exponent;
+    }
+    return !bad;
 }

@@ -11,5 +11,8 @@ bool finite_floats(const void *floats, size_t n);
 // Whether they still are when they were rounded to bf16, whose largest number is smaller.
 bool finite_when_bf16(const void *floats, size_t n);
 bool finite_bf16(const void *halves, size_t n);
+// IEEE 754 binary16 and binary64.
+bool finite_halves(const void *halves, size_t n);
+bool finite_doubles(const void *doubles, size_t n);
 
 #endif

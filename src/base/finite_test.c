@@ -65,8 +65,33 @@ static void kinds(void **state)
     assert_true(finite_floats(NULL, 0) && finite_bf16(NULL, 0));
 }
 
+static void halves_and_doubles(void **state)
+{
+    (void)state;
+    const double all[] = {0,       -0.0,     1,   DBL_MAX,      -DBL_MAX,
+                          DBL_MIN, INFINITY, NAN, -(double)NAN, DBL_TRUE_MIN};
+    char bytes[1 + N * sizeof(double)];
+    for (size_t k = 0; k < sizeof(all) / sizeof(*all); k++)
+        for (size_t at = 0; at < N; at++) {
+            double x[N] = {0};
+            x[at] = all[k];
+            memcpy(bytes + 1, x, sizeof(x));
+            assert_int_equal(finite_doubles(bytes + 1, N), isfinite(all[k]) != 0);
+            assert_true(finite_doubles(bytes + 1, at));
+        }
+    for (uint32_t h = 0; h < 1 << 16;
+         h++) { // an exponent of ones: infinite, or no number
+        uint16_t x[N] = {0};
+        x[h % N] = (uint16_t)h;
+        memcpy(bytes + 1, x, sizeof(x));
+        assert_int_equal(finite_halves(bytes + 1, N), (h >> 10 & 31) != 31);
+    }
+    assert_true(finite_doubles(NULL, 0) && finite_halves(NULL, 0));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(kinds)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(kinds),
+                                       cmocka_unit_test(halves_and_doubles)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -202,12 +202,22 @@ static int too_long(struct tug_app *a, uint32_t timestamp, struct err *e)
     if (interrupt_came())
         return err_set(e, TUG_EINTERRUPTED, "interrupted: request %u of app %u goes on",
                        timestamp, a->app);
-    for (uint32_t i = 0; r != NULL && i < r->n_parts; i++)
-        if (!r->parts[i].answered)
-            return err_set(e, TUG_EIO,
-                           "%s has not answered request %u of app %u for %.0f s",
-                           kv_node_name(n, r->parts[i].node, name), timestamp, a->app,
-                           n->o.wait_seconds);
+    for (uint32_t i = 0; r != NULL && i < r->n_parts; i++) {
+        const struct kv_part *p = &r->parts[i];
+        if (p->answered)
+            continue;
+        if (p->peer != NULL && p->number == 0 && kv_peer_is_full(p->peer))
+            return err_set(
+                e, TUG_EIO,
+                "request %u of app %u waited %.3g s to be sent: %s has not "
+                "answered an earlier one, and %d requests from that on are under "
+                "way, which is the most",
+                timestamp, a->app, n->o.wait_seconds, kv_node_name(n, p->node, name),
+                KV_WINDOW);
+        return err_set(e, TUG_EIO, "%s has not answered request %u of app %u for %.3g s",
+                       kv_node_name(n, p->node, name), timestamp, a->app,
+                       n->o.wait_seconds);
+    }
     return err_set(e, TUG_EIO, "request %u of app %u is not over after %.0f s", timestamp,
                    a->app, n->o.wait_seconds);
 }

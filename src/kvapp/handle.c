@@ -109,7 +109,7 @@ static void handle(struct received *q)
 
 static void handle_response(struct pump_work *w)
 {
-    handle((struct received *)w);
+    handle((struct received *)((char *)w - offsetof(struct received, work)));
 }
 
 void kv_handle_response(struct received *q)
@@ -124,37 +124,24 @@ static void handle_requests(struct pump_work *w)
 {
     struct tug_node *n = (struct tug_node *)((char *)w -
                                              offsetof(struct tug_node, handling));
+    struct received *q;
     pump_enter(n->pump);
     n->handling_queued = false;
-    uint32_t count = n->n_waiting;
-    for (; count > 0 && n->waiting != NULL; count--) {
-        struct received *q = n->waiting;
-        n->waiting = q->next;
-        if (n->waiting == NULL)
-            n->last_waiting = NULL;
-        n->n_waiting--;
+    uint32_t count = n->waiting.n;
+    for (; count > 0 && (q = (struct received *)kv_line_take(&n->waiting)) != NULL;
+         count--) {
         pump_leave(n->pump);
         handle(q);
         pump_enter(n->pump);
     }
-    if (n->waiting != NULL)
+    if (n->waiting.n > 0)
         queue_handling(n);
     pump_leave(n->pump);
 }
 
 void kv_handle_request(struct received *q, struct tug_app *a)
 {
-    struct tug_node *n = q->node;
-    struct received **at = &n->waiting;
     q->app = a;
-    if (n->last_waiting != NULL && q->m.priority <= n->last_waiting->m.priority)
-        at = &n->last_waiting->next;
-    while (*at != NULL && q->m.priority <= (*at)->m.priority)
-        at = &(*at)->next;
-    q->next = *at;
-    *at = q;
-    if (q->next == NULL)
-        n->last_waiting = q;
-    n->n_waiting++;
-    queue_handling(n);
+    kv_line_put(&q->node->waiting, &q->in_line, q->m.priority);
+    queue_handling(q->node);
 }

@@ -42,7 +42,7 @@ static void give_up(struct tug_node *n, const struct err *why)
                 kv_part_answered(&r->parts[i], &n->why);
     }
     for (struct peer *p = n->peers; p != NULL; p = p->next)
-        p->first = p->last = NULL;
+        kv_line_clear(&p->line);
 }
 
 // The roster.

@@ -13,6 +13,7 @@
 //   received.c  requests of others, and their answers
 //   handle.c    handlers of requests and responses
 //   kept.c      what programs keep of requests of others
+//   line.c      lines by priority: what waits to be sent, and to be handled
 //   numbers.c   requests that come again
 //   store.c     the default store
 //
@@ -29,6 +30,7 @@
 #include "facade/last_error.h"
 #include "facade/pump.h"
 #include "facade/role.h"
+#include "kvapp/line.h"
 #include "server/shard.h"
 #include "tug/kvapp.h"
 
@@ -52,7 +54,7 @@ struct peer {
     bool reached;                      // since it was dialled last
     uint64_t lost_at;                  // a link that it was reached on
     uint32_t redials;                  // since the last answer
-    struct kv_part *first, *last;      // to be sent, in this order
+    struct kv_line line;               // of parts to be sent
     uint64_t in_van;                   // bytes that the van still holds
     uint64_t last_number;              // that was given to a part
     uint64_t acked;                    // all numbers below are answered
@@ -69,8 +71,8 @@ struct guest {
 
 // What a request sends to one node.
 struct kv_part {
+    struct kv_lined in_line; // of those that wait for the peer's link
     struct kv_request *request;
-    struct kv_part *next; // of those that wait for the peer's link
     uint32_t node;
     size_t first_key;     // among those of the request
     struct tug_kv_data d; // what it is sent, or asked for
@@ -125,6 +127,7 @@ struct kv_home {
 
 // A request of another node, until it is answered and nobody looks at it any more.
 struct received {
+    struct kv_lined in_line; // of those that wait for their handlers
     struct pump_work work;
     struct received *before, *behind; // of those without a customer
     struct tug_node *node;
@@ -133,7 +136,7 @@ struct received {
     uint64_t request; // of its frame
     uint64_t ticket;
     struct asker *asker;   // who numbered it, or NULL
-    struct received *next; // of those that wait for their handlers
+    struct received *next; // of barriers that are not complete
     uint64_t give_up;      // when there is still no customer; when a barrier is
     struct msg_app m;
     void *body;       // kept
@@ -202,8 +205,7 @@ struct tug_node {
     struct tug_app *barriers;  // see barrier.c
     struct pump_work handling; // of those who wait for their handlers:
     bool handling_queued;
-    struct received *waiting, *last_waiting; // the next one first
-    uint32_t n_waiting;
+    struct kv_line waiting;
     struct asker *askers; // see numbers.c
 
     struct kv_request *first, *last; // open ones
@@ -272,6 +274,8 @@ struct peer *kv_peer_find(struct tug_node *n, van_link link);
 void kv_peer_send(struct tug_node *n, struct kv_part *p); // now, or when there is room
 void kv_peers_flush(struct tug_node *n);                  // what there is room for now
 void kv_peer_answered(struct kv_part *p);
+// Its window is: more is sent to it only when the first without an answer has one.
+bool kv_peer_is_full(const struct peer *p);
 void kv_peer_reach(struct tug_node *n, uint32_t node); // opens the link, if it is not
 void kv_peer_ready(struct tug_node *n, struct peer *p);
 // Its link is closed: it is dialled again, or what it was asked for fails.

@@ -3,6 +3,10 @@
 // answer that it got before, which is kept until it is acknowledged. Only values are not
 // kept: of what pushed and pulled, the values are pulled again.
 //
+// A link's number is never given twice, the later link has the greater one, and a node's id is
+// never given twice either: so an answer goes to the link on which its node asked last, and
+// to no other node.
+//
 // What is kept for a node is bounded by its window of open requests and by the account of
 // the process; it goes when the node does.
 //
@@ -92,7 +96,8 @@ static void asker_free(struct asker *k)
 void kv_numbers_forget(struct tug_node *n, bool all)
 {
     for (struct asker **link = &n->askers, *k; (k = *link) != NULL;) {
-        const struct roster_node *r = roster_find(member_roster(n->member), k->id);
+        const struct roster_node *r = all ? NULL
+                                          : roster_find(member_roster(n->member), k->id);
         if (!all && (r == NULL || r->alive)) {
             link = &k->next;
             continue;
@@ -168,9 +173,13 @@ enum kv_seen kv_numbers_look(struct tug_node *n, van_link link, uint32_t from,
     struct asked *a = at(k, app->number);
     if (a->number != app->number)
         return KV_NEW;
-    if (a->q != NULL) { // its answer goes where it asks now
-        a->q->link = link;
-        a->q->request = m->request;
+    if (a->q != NULL) {
+        // Its answer goes where it asks now. What it had sent on a link that broke may be
+        // read behind what it sends on the next one: that is no newer question.
+        if (link > a->q->link) {
+            a->q->link = link;
+            a->q->request = m->request;
+        }
         return KV_AGAIN;
     }
     *ret_pull_only = a->has_values;

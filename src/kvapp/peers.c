@@ -59,34 +59,25 @@ void kv_peer_reach(struct tug_node *n, uint32_t node)
         (void)open_link(n, p, CONNECT_NS, &e); // whoever sends gets to know
 }
 
-// What waits to be sent: the greatest priority first, of equal ones the first.
+// What waits to be sent.
 
 static int32_t priority_of(const struct kv_part *p)
 {
     return p->copy != NULL ? p->copy->priority : p->request->kv.priority;
 }
 
-// Whether a part in the line goes before a new one.
-static bool goes_before(const struct kv_part *there, const struct kv_part *part)
-{
-    if (part->number != 0)
-        return there->number != 0 && there->number < part->number;
-    return there->number != 0 || priority_of(part) <= priority_of(there);
-}
-
 static void line_up(struct peer *p, struct kv_part *part)
 {
-    struct kv_part **at = &p->first;
-    bool again = part->number != 0; // those go first, as they went before
-    if (!again && p->last != NULL && priority_of(part) <= priority_of(p->last))
-        at = &p->last->next;
-    while (*at != NULL && goes_before(*at, part))
-        at = &(*at)->next;
     part->queued = true;
-    part->next = *at;
-    *at = part;
-    if (part->next == NULL)
-        p->last = part;
+    if (part->number != 0) // again: it goes first, as it went before
+        kv_line_put_at_once(&p->line, &part->in_line, part->number);
+    else
+        kv_line_put(&p->line, &part->in_line, priority_of(part));
+}
+
+bool kv_peer_is_full(const struct peer *p)
+{
+    return p->last_number + 1 - p->acked >= KV_WINDOW;
 }
 
 // The van takes what it is given and sends it in this order: whatever is to go before it
@@ -95,17 +86,15 @@ enum { IN_VAN = 1 << 20 };
 
 static bool may_go(const struct peer *p)
 {
-    return p->first != NULL && p->s.state == SESSION_OPEN && p->in_van < IN_VAN &&
-           (p->first->number != 0 || p->last_number + 1 - p->acked < KV_WINDOW);
+    const struct kv_lined *first = p->line.first;
+    return first != NULL && p->s.state == SESSION_OPEN && p->in_van < IN_VAN &&
+           (first->priority == KV_AT_ONCE || !kv_peer_is_full(p));
 }
 
 static void flush(struct tug_node *n, struct peer *p)
 {
     while (may_go(p)) {
-        struct kv_part *part = p->first;
-        p->first = part->next;
-        if (p->first == NULL)
-            p->last = NULL;
+        struct kv_part *part = (struct kv_part *)kv_line_take(&p->line);
         part->queued = false;
         if (part->number == 0)
             part->number = ++p->last_number;
@@ -171,7 +160,7 @@ void kv_peer_failed(struct tug_node *n, struct peer *p)
             p->s.why.text[0] != 0 ? p->s.why.text : "it has closed the link");
     p->reached = false;
     p->lost_at = 0;
-    p->first = p->last = NULL;
+    kv_line_clear(&p->line);
     kv_requests_of_node_fail(n, p->node, &e);
 }
 

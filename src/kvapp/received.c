@@ -42,10 +42,18 @@ struct received *kv_received_by_ticket(struct tug_node *n, uint64_t ticket)
     return q != NULL && q->ticket == ticket ? q : NULL;
 }
 
+// Of what was counted, so much is left.
+static void uncount_to(struct received *q, uint64_t left)
+{
+    if (q->counted <= left)
+        return;
+    budget_give(&q->node->process.budget, BUDGET_PENDING, q->counted - left);
+    q->counted = left;
+}
+
 static void uncount(struct received *q)
 {
-    budget_give(&q->node->process.budget, BUDGET_PENDING, q->counted);
-    q->counted = 0;
+    uncount_to(q, 0);
 }
 
 struct received *kv_received_open(struct tug_node *n, const struct tug_message *m)
@@ -106,8 +114,9 @@ void kv_received_let_go(struct received *q)
     if (q->body != NULL)
         van_unkeep(n->van, q->body);
     q->body = NULL;
-    uncount(q);
+    uncount_to(q, sizeof(*q)); // as long as it waits for its answer
     if (q->answered || q->is_response) {
+        uncount(q);
         uint32_t slot = (uint32_t)(q->ticket & (SLOTS_MAX - 1));
         n->received[slot] = NULL;
         n->free_received[n->n_free_received++] = slot;

@@ -34,18 +34,42 @@ static int hello(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
     return 0;
 }
 
+// Keys that are asked for and not made yet. A worker that asked for them all the same holds
+// memory here: it may wait for a few at a time. What a process asked for whose rank another
+// one has is nobody's any more.
+static int want(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
+{
+    struct kvs_job **at = &s->wanted;
+    struct err gone;
+    int n = 0;
+    while (*at != NULL) {
+        struct kvs_job *w = *at;
+        if (w->rank == j->rank && w->sender != j->sender) {
+            *at = w->next;
+            err_set(&gone, TUG_EUSAGE, "another process is worker %u now", w->rank);
+            kvs_job_refuse(s, w, &gone);
+            continue;
+        }
+        n += w->rank == j->rank;
+        at = &w->next;
+    }
+    if (n >= KVS_WANTED_MAX)
+        return err_set(e, TUG_EUSAGE,
+                       "worker %u waits for %d keys already that worker 0 has not made",
+                       j->rank, n);
+    kvs_job_release(j);
+    *at = j;
+    return 0;
+}
+
 // What a key is; who asks for one that has not been made hears when it is.
 static int meta(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
 {
     TRY(check_bytes(j, sizeof(j->key), e));
     memcpy(&j->key, j->bytes, sizeof(j->key));
-    const struct kvs_value *v = kvs_values_find(&s->values, j->key);
-    if (v == NULL) {
-        kvs_job_release(j);
-        j->next = s->wanted;
-        s->wanted = j;
-        return 0;
-    }
+    const struct kvs_value *v = kvs_by_key_find(&s->values.by_key, j->key);
+    if (v == NULL)
+        return want(s, j, e);
     struct kvs_meta m = {.dtype = v->a.dtype,
                          .sparse = v->a.sparse,
                          .rows = v->a.rows,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/finite.h"
 
 enum { CHUNK = 256 }; // elements that are cast at a time
 #define ELEMENTS_MAX ((uint64_t)1 << 40)
@@ -238,6 +239,35 @@ int kvs_array_check(const struct tug_array *a, const char *key, struct err *e)
     if (a->data == NULL && (!a->sparse || a->n_ids > 0))
         return err_set(e, TUG_EUSAGE, "%s: the array has no memory", key);
     return a->sparse ? check_ids(a, key, e) : 0;
+}
+
+static bool all_finite(enum tug_dtype t, const void *at, size_t n)
+{
+    switch (t) {
+    case TUG_FLOAT16:
+        return finite_halves(at, n);
+    case TUG_FLOAT32:
+        return finite_floats(at, n);
+    case TUG_FLOAT64:
+        return finite_doubles(at, n);
+    default:
+        return true;
+    }
+}
+
+int kvs_array_finite(const struct tug_array *a, const char *key, struct err *e)
+{
+    uint64_t n = (a->sparse ? a->n_ids : a->rows) * a->width, i = 0;
+    size_t each = kvs_dtype_size(a->dtype);
+    if (all_finite(a->dtype, a->data, n))
+        return 0;
+    while (all_finite(a->dtype, (const char *)a->data + i * each, 1))
+        i++;
+    return err_set(
+        e, TUG_EUSAGE,
+        "%s: element %llu of what is pushed is not finite, so nothing of it is "
+        "taken",
+        key, (unsigned long long)i);
 }
 
 // Sums.

@@ -65,9 +65,11 @@ static void fail(struct tug_kvstore *s)
     pump_leave(s->node->pump);
     tug_app_close(s->app);
     s->app = NULL;
-    for (size_t i = 0; i < s->n_entries; i++)
-        for (uint32_t k = 0; k < s->entries[i]->n_pieces; k++)
-            s->entries[i]->pieces[k].pending = false;
+    for (size_t i = 0; i < s->entries.n; i++) {
+        struct kvs_entry *x = s->entries.list[i];
+        for (uint32_t k = 0; k < x->n_pieces; k++)
+            x->pieces[k].pending = false;
+    }
 }
 
 int kvs_dist_wait(struct tug_kvstore *s, uint32_t timestamp)

@@ -75,15 +75,15 @@ static int open_store(struct tug_kvstore *s, const struct tug_kvstore_options *o
 
 static void free_store(struct tug_kvstore *s)
 {
-    for (size_t i = 0; i < s->n_entries; i++) {
-        struct kvs_entry *x = s->entries[i];
+    for (size_t i = 0; i < s->entries.n; i++) {
+        struct kvs_entry *x = s->entries.list[i];
         kvs_parts_free(x);
         for (size_t k = 0; k < x->n_left; k++)
             mem_free(x->left[k]);
         mem_free(x->left);
         mem_free(x);
     }
-    mem_free(s->entries);
+    kvs_by_key_free(&s->entries);
     kvs_values_free(&s->values);
     kvs_rows_free(&s->sum);
     kvs_rows_free(&s->coded);
@@ -149,25 +149,6 @@ bool tug_kvstore_recovers(const struct tug_kvstore *s)
 
 // Keys.
 
-static size_t place_of(const struct tug_kvstore *s, uint64_t id)
-{
-    size_t low = 0, high = s->n_entries;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (s->entries[middle]->key.id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static struct kvs_entry *find(const struct tug_kvstore *s, uint64_t id)
-{
-    size_t at = place_of(s, id);
-    return at < s->n_entries && s->entries[at]->key.id == id ? s->entries[at] : NULL;
-}
-
 // A store's keys are all numbers or all names.
 static int check_kind(const struct tug_kvstore *s, const struct tug_store_key *key,
                       struct err *e)
@@ -189,7 +170,7 @@ static int entry_of(const struct tug_kvstore *s, const struct tug_store_key *key
     struct kvs_key k;
     TRY(check_kind(s, key, e));
     TRY(kvs_key_make(&k, key, e));
-    *ret = find(s, k.id);
+    *ret = kvs_by_key_find(&s->entries, k.id);
     if (*ret != NULL)
         return 0;
     return err_set(e, TUG_EUSAGE, "%s has not been made: init comes before push and pull",
@@ -222,7 +203,8 @@ static int check_item(const struct kvs_entry *x, const struct tug_array *a, bool
     if (out && as.sparse)
         as.n_ids = 0;
     TRY(kvs_array_check(a != NULL ? &as : NULL, x->key.text, e));
-    return check_shape(x, a, e);
+    TRY(check_shape(x, a, e));
+    return out ? 0 : kvs_array_finite(a, x->key.text, e);
 }
 
 static int items_resolve(struct tug_kvstore *s, struct kvs_items *t, bool out,
@@ -371,15 +353,7 @@ void kvs_give(const struct tug_array *a, struct tug_array *to)
 static int add_entry(struct tug_kvstore *s, const struct kvs_key *key,
                      const struct tug_array *a, struct kvs_entry **ret, struct err *e)
 {
-    if (s->n_entries == s->cap_entries) {
-        size_t cap = s->cap_entries == 0 ? 64 : s->cap_entries * 2;
-        struct kvs_entry **more = mem_realloc_array(s->entries, cap,
-                                                    sizeof(struct kvs_entry *));
-        if (more == NULL)
-            return err_nomem(e, "a key");
-        s->entries = more;
-        s->cap_entries = cap;
-    }
+    TRY(kvs_by_key_reserve(&s->entries, e));
     struct kvs_entry *x = mem_zalloc(sizeof(*x));
     if (x == NULL)
         return err_nomem(e, "a key");
@@ -388,21 +362,14 @@ static int add_entry(struct tug_kvstore *s, const struct kvs_key *key,
     x->shape.data = NULL;
     x->shape.ids = NULL;
     x->shape.n_ids = 0;
-    size_t at = place_of(s, key->id);
-    memmove(s->entries + at + 1, s->entries + at,
-            (s->n_entries - at) * sizeof(*s->entries));
-    s->entries[at] = x;
-    s->n_entries++;
+    kvs_by_key_add(&s->entries, x);
     *ret = x;
     return 0;
 }
 
 static void drop_entry(struct tug_kvstore *s, struct kvs_entry *x)
 {
-    size_t at = place_of(s, x->key.id);
-    s->n_entries--;
-    memmove(s->entries + at, s->entries + at + 1,
-            (s->n_entries - at) * sizeof(*s->entries));
+    kvs_by_key_remove(&s->entries, x);
     kvs_parts_free(x);
     mem_free(x);
 }
@@ -436,7 +403,8 @@ static int init_one(struct tug_kvstore *s, const struct tug_store_item *t)
     TRY(check_kind(s, &t->key, e));
     TRY(kvs_key_make(&k, &t->key, e));
     TRY(kvs_array_check(t->array, k.text, e));
-    x = find(s, k.id);
+    TRY(kvs_array_finite(t->array, k.text, e));
+    x = kvs_by_key_find(&s->entries, k.id);
     if (x != NULL)
         return init_again(s, x, &k, t->array, e);
     TRY(add_entry(s, &k, t->array, &x, e));
@@ -564,8 +532,8 @@ int tug_kvstore_wait(struct tug_kvstore *s)
     struct err first = {0};
     if (s->dist)
         TRY(kvs_dist_usable(s));
-    for (size_t i = 0; i < s->n_entries && s->dist; i++)
-        if (kvs_parts_settle(s, s->entries[i]) != 0 && first.code == 0)
+    for (size_t i = 0; i < s->entries.n && s->dist; i++)
+        if (kvs_parts_settle(s, s->entries.list[i]) != 0 && first.code == 0)
             first = *last_error();
     return first.code != 0 ? last_error_is(&first) : 0;
 }

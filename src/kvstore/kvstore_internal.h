@@ -8,6 +8,7 @@
 //   value.c      arrays that are kept, in a process alone or on a server
 //   optimizer.c  optimizers
 //   coding.c     compression
+//   by_key.c     keys, and lists in their order
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KVSTORE_KVSTORE_INTERNAL_H
@@ -59,8 +60,7 @@ struct tug_kvstore {
     uint64_t big_array;
     bool at_exit;
     bool keys_known, keys_named; // of which kind
-    struct kvs_entry **entries;  // ascending id
-    size_t n_entries, cap_entries;
+    struct kvs_by_key entries;   // of struct kvs_entry
     uint64_t calls;
     struct kvs_rows sum;   // of what a push has for a key
     struct kvs_rows coded; // an array on its way through a compression

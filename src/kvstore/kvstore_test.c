@@ -462,6 +462,9 @@ static void wrong_optimizers(void **state)
     refused(tug_kvstore_set_optimizer(s, "lamb"), "lamb");
     refused(tug_kvstore_set_optimizer(s, ""), "no optimizer");
     refused(tug_kvstore_set_optimizer(s, NULL), "no optimizer");
+    refused(tug_kvstore_set_optimizer(s, "lamb"),
+            "there is no optimizer 'lamb'; there are sgd, nag, adam, adagrad, adadelta, "
+            "rmsprop, ftrl, signum and test");
     refused(tug_kvstore_set_optimizer(s, "adam:momentum=0.5"), "momentum");
     refused(tug_kvstore_set_optimizer(s, "sgd:learning_rate"), "NAME:FIELD");
     refused(tug_kvstore_set_optimizer(s, "sgd:learning_rate=x"), "number");

@@ -4,6 +4,7 @@
 #include "kvstore/optimizer.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,6 +146,18 @@ static int check(const struct kvs_optimizer *o, struct err *e)
     return 0;
 }
 
+// "sgd, nag and test": all that there are.
+static void list_optimizers(char *to, size_t max)
+{
+    size_t n = 0;
+    for (int i = 0; i < KVS_OPTIMIZERS && n < max; i++)
+        n += (size_t)snprintf(to + n, max - n, "%s%s",
+                              i == 0                    ? ""
+                              : i + 1 == KVS_OPTIMIZERS ? " and "
+                                                        : ", ",
+                              optimizers[i].name);
+}
+
 int kvs_optimizer_parse(struct kvs_optimizer *ret, const char *text, struct err *e)
 {
     char name[NAME_MAX_BYTES];
@@ -161,10 +174,9 @@ int kvs_optimizer_parse(struct kvs_optimizer *ret, const char *text, struct err 
         *ret = o;
         return 0;
     }
-    return err_set(e, TUG_EUSAGE,
-                   "there is no optimizer '%s'; there are sgd, nag, adam, adagrad, "
-                   "adadelta, rmsprop, ftrl, signum and test",
-                   name);
+    char all[KVS_OPTIMIZERS * NAME_MAX_BYTES];
+    list_optimizers(all, sizeof(all));
+    return err_set(e, TUG_EUSAGE, "there is no optimizer '%s'; there are %s", name, all);
 }
 
 // Updates.

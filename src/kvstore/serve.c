@@ -81,9 +81,10 @@ static int init(struct tug_kvstore_server *s, const struct kvs_job *j, struct er
     TRY(take_name(&r, &key, e));
     TRY(array_of_head(&r, &a, e));
     TRY(check_size(&r, kvs_bytes(&a, a.rows), e));
+    TRY(kvs_array_finite(&a, key.text, e));
     if (key.id != (j->key & ID_MASK))
         return err_set(e, TUG_EDATA, "%s comes under another key's number", key.text);
-    v = kvs_values_find(&s->values, key.id);
+    v = kvs_by_key_find(&s->values.by_key, key.id);
     if (v == NULL)
         TRY(kvs_values_make(&s->values, &key, &a, &v, e));
     else if (!kvs_key_same(&v->key, &key))
@@ -134,8 +135,8 @@ static int decode(struct tug_kvstore_server *s, const struct rest *r, struct tug
     return 0;
 }
 
-static int pushed_array(struct tug_kvstore_server *s, const struct kvs_value *v,
-                        const struct kvs_job *j, struct tug_array *ret, struct err *e)
+static int array_of(struct tug_kvstore_server *s, const struct kvs_value *v,
+                    const struct kvs_job *j, struct tug_array *ret, struct err *e)
 {
     struct rest r;
     TRY(take_head(j, &r, e));
@@ -158,6 +159,17 @@ static int pushed_array(struct tug_kvstore_server *s, const struct kvs_value *v,
     ret->data = (void *)r.at;
     TRY(check_size(&r, kvs_bytes(ret, ret->n_ids), e));
     return kvs_array_check(ret, v->key.text, e);
+}
+
+// Also: that it may be pushed.
+static int pushed_array(struct tug_kvstore_server *s, const struct kvs_value *v,
+                        const struct kvs_job *j, struct tug_array *ret, struct err *e)
+{
+    if (!j->push) // of a push that came again what it pushed is in already
+        return err_set(e, TUG_EDATA, "%s: request %d is a push, but says that it is none",
+                       v->key.text, j->cmd);
+    TRY(array_of(s, v, j, ret, e));
+    return kvs_array_finite(ret, v->key.text, e);
 }
 
 // Answers.
@@ -284,7 +296,7 @@ static int add_arrived(struct tug_kvstore_server *s, struct kvs_value *v, struct
     struct tug_array a;
     while (r->added < s->workers && r->of[r->added] != NULL) {
         struct kvs_job *j = r->of[r->added];
-        TRY(pushed_array(s, v, j, &a, e));
+        TRY(array_of(s, v, j, &a, e)); // it was looked at when it came
         TRY(r->added == 0 ? kvs_rows_set(&r->sum, a.dtype, &a, e)
                           : kvs_rows_add(&r->sum, &a, e));
         kvs_job_release(j);
@@ -346,12 +358,14 @@ static int serve(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
     if (j->cmd == KVS_INIT) {
         if (j->rank != 0)
             return err_set(e, TUG_EUSAGE, "only worker 0 makes keys");
+        if (!j->push)
+            return err_set(e, TUG_EDATA, "what makes a key says that it pushes nothing");
         TRY(init(s, j, e));
         kvs_serve_wanted(s);
         kvs_job_answer(s, j, NULL, 0);
         return 0;
     }
-    struct kvs_value *v = kvs_values_find(&s->values, j->key & ID_MASK);
+    struct kvs_value *v = kvs_by_key_find(&s->values.by_key, j->key & ID_MASK);
     if (v == NULL)
         return err_set(e, TUG_EUSAGE,
                        "the key has not been made by worker 0: init "
@@ -360,6 +374,10 @@ static int serve(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
     case KVS_PUSH:
     case KVS_PUSH_ROWS:
     case KVS_PUSH_CODED:
+        if (!j->push && j->pull) { // it came before: what it pushed was taken then
+            answer_array(s, v, j);
+            return 0;
+        }
         return s->async ? push_at_once(s, v, j, e) : push_to_round(s, v, j, e);
     case KVS_PULL:
         answer_array(s, v, j);

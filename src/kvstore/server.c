@@ -105,6 +105,7 @@ static void on_kv(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
     queue(s, &(struct kvs_job){.sender = m->sender,
                                .ticket = m->ticket,
                                .cmd = m->cmd,
+                               .push = m->push,
                                .pull = m->pull,
                                .key = d->keys[0],
                                .bytes = (const char *)d->values,
@@ -212,8 +213,8 @@ static void free_jobs(struct tug_kvstore_server *s)
             kvs_job_free(s->barrier[i]);
     for (struct kvs_job *j; (j = s->wanted) != NULL; kvs_job_free(j))
         s->wanted = j->next;
-    for (size_t i = 0; i < s->values.n; i++)
-        kvs_round_free(s, s->values.list[i]);
+    for (size_t i = 0; i < s->values.by_key.n; i++)
+        kvs_round_free(s, s->values.by_key.list[i]);
 }
 
 int tug_kvstore_server_close(struct tug_kvstore_server *s)

@@ -15,6 +15,8 @@
 #include "kvstore/value.h"
 #include "kvstore/wire.h"
 
+enum { KVS_WANTED_MAX = 64 }; // keys that a worker waits for at a time
+
 // A worker's request, from its arrival to its answer.
 struct kvs_job {
     struct kvs_job *next;
@@ -22,7 +24,7 @@ struct kvs_job {
     uint32_t rank, sender;
     uint64_t ticket;
     int32_t cmd;
-    bool pull;
+    bool push, pull; // its flags
     uint64_t key;
     const char *bytes; // of `kept`
     size_t n_bytes;

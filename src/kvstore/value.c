@@ -7,74 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hash.h"
 #include "facade/last_error.h"
-
-// Keys.
-
-int kvs_key_make(struct kvs_key *ret, const struct tug_store_key *key, struct err *e)
-{
-    struct kvs_key k = {.named = key->name != NULL, .number = key->number};
-    if (!k.named) {
-        k.id = hash_bytes(&k.number, sizeof(k.number), 0) >> 16;
-        snprintf(k.text, sizeof(k.text), "key %lld", (long long)k.number);
-        *ret = k;
-        return 0;
-    }
-    size_t n = strlen(key->name);
-    if (n == 0 || n >= sizeof(k.name))
-        return err_set(e, TUG_EUSAGE, "a key's name has 1 to %d bytes, but this has %zu",
-                       KVS_NAME_MAX - 1, n);
-    memcpy(k.name, key->name, n + 1);
-    k.number = 0;
-    k.id = hash_bytes(k.name, n, 1) >> 16;
-    snprintf(k.text, sizeof(k.text), "key '%s'", k.name);
-    *ret = k;
-    return 0;
-}
-
-struct tug_store_key kvs_key_given(const struct kvs_key *k)
-{
-    return (struct tug_store_key){k->named ? k->name : NULL, k->number};
-}
-
-bool kvs_key_same(const struct kvs_key *a, const struct kvs_key *b)
-{
-    return a->named == b->named && a->number == b->number &&
-           strcmp(a->name, b->name) == 0;
-}
-
-// The list.
-
-static size_t place_of(const struct kvs_values *v, uint64_t id)
-{
-    size_t low = 0, high = v->n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (v->list[middle]->key.id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-struct kvs_value *kvs_values_find(const struct kvs_values *v, uint64_t id)
-{
-    size_t at = place_of(v, id);
-    return at < v->n && v->list[at]->key.id == id ? v->list[at] : NULL;
-}
-
-static int more_room(struct kvs_values *v)
-{
-    size_t cap = v->cap == 0 ? 64 : v->cap * 2;
-    struct kvs_value **list = mem_realloc_array(v->list, cap, sizeof(*list));
-    if (list == NULL)
-        return TUG_ENOMEM;
-    v->list = list;
-    v->cap = cap;
-    return 0;
-}
 
 static void value_free(struct kvs_value *v)
 {
@@ -100,7 +33,7 @@ int kvs_values_make(struct kvs_values *v, const struct kvs_key *key,
                     const struct tug_array *a, struct kvs_value **ret, struct err *e)
 {
     struct kvs_value *x = mem_zalloc(sizeof(*x));
-    if (x == NULL || (v->n == v->cap && more_room(v) != 0)) {
+    if (x == NULL || kvs_by_key_reserve(&v->by_key, e) != 0) {
         mem_free(x);
         return err_nomem(e, "a key");
     }
@@ -116,20 +49,16 @@ int kvs_values_make(struct kvs_values *v, const struct kvs_key *key,
                        (unsigned long long)a->rows, (unsigned long long)a->width);
     }
     fill(&x->a, a);
-    size_t at = place_of(v, key->id);
-    memmove(v->list + at + 1, v->list + at, (v->n - at) * sizeof(*v->list));
-    v->list[at] = x;
-    v->n++;
+    kvs_by_key_add(&v->by_key, x);
     *ret = x;
     return 0;
 }
 
 void kvs_values_free(struct kvs_values *v)
 {
-    for (size_t i = 0; i < v->n; i++)
-        value_free(v->list[i]);
-    mem_free(v->list);
-    *v = (struct kvs_values){0};
+    for (size_t i = 0; i < v->by_key.n; i++)
+        value_free(v->by_key.list[i]);
+    kvs_by_key_free(&v->by_key);
 }
 
 // Updates.
@@ -174,17 +103,17 @@ bool kvs_row_is_zero(const struct tug_array *a, uint64_t row)
 
 int kvs_values_write_states(const struct kvs_values *v, struct buf *to, struct err *e)
 {
-    uint64_t n = v->n;
+    uint64_t n = v->by_key.n;
     int rc = buf_add(to, &n, sizeof(n));
-    for (size_t i = 0; i < v->n && rc == 0; i++) {
-        const struct kvs_value *x = v->list[i];
+    for (size_t i = 0; i < v->by_key.n && rc == 0; i++) {
+        const struct kvs_value *x = v->by_key.list[i];
         rc = buf_add(to, &x->key.id, sizeof(x->key.id));
         if (rc == 0)
             rc = kvs_state_write(&x->state, x->a.rows * x->a.width, to);
     }
-    return rc == 0
-               ? 0
-               : err_set(e, rc, "there is no memory for the states of %zu keys", v->n);
+    return rc == 0 ? 0
+                   : err_set(e, rc, "there is no memory for the states of %zu keys",
+                             v->by_key.n);
 }
 
 static int read_one(const struct kvs_values *v, const struct kvs_rule *r, const char **at,
@@ -195,14 +124,14 @@ static int read_one(const struct kvs_values *v, const struct kvs_rule *r, const 
         return err_set(e, TUG_EDATA, "it ends before its time");
     memcpy(&id, *at, sizeof(id));
     *at += sizeof(id);
-    size_t place = place_of(v, id);
-    if (place == v->n || v->list[place]->key.id != id)
+    size_t place = kvs_by_key_place(&v->by_key, id);
+    struct kvs_value *x = kvs_by_key_find(&v->by_key, id);
+    if (x == NULL)
         return err_set(
             e, TUG_EDATA,
             "it has the state of a key that there is not: make the keys first");
-    int rc = kvs_state_read(&states[place], &r->optimizer, &v->list[place]->a, at, end,
-                            e);
-    return rc == 0 ? 0 : err_wrap(e, "%s", v->list[place]->key.text);
+    int rc = kvs_state_read(&states[place], &r->optimizer, &x->a, at, end, e);
+    return rc == 0 ? 0 : err_wrap(e, "%s", x->key.text);
 }
 
 int kvs_values_read_states(struct kvs_values *v, const struct kvs_rule *r,
@@ -214,7 +143,7 @@ int kvs_values_read_states(struct kvs_values *v, const struct kvs_rule *r,
         return err_set(e, TUG_EDATA, "it ends before its time");
     memcpy(&count, at, sizeof(count));
     at += sizeof(count);
-    struct kvs_state *states = mem_zalloc((v->n + 1) * sizeof(*states));
+    struct kvs_state *states = mem_zalloc((v->by_key.n + 1) * sizeof(*states));
     if (states == NULL)
         return err_nomem(e, "states of an optimizer");
     int rc = 0;
@@ -222,10 +151,11 @@ int kvs_values_read_states(struct kvs_values *v, const struct kvs_rule *r,
         rc = read_one(v, r, &at, end, states, e);
     if (rc == 0 && at != end)
         rc = err_set(e, TUG_EDATA, "it has bytes behind its end");
-    for (size_t i = 0; i < v->n; i++) {
+    for (size_t i = 0; i < v->by_key.n; i++) {
+        struct kvs_value *x = v->by_key.list[i];
         if (rc == 0) {
-            kvs_state_free(&v->list[i]->state);
-            v->list[i]->state = states[i];
+            kvs_state_free(&x->state);
+            x->state = states[i];
         } else {
             kvs_state_free(&states[i]);
         }

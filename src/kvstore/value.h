@@ -8,23 +8,8 @@
 #define TUG_KVSTORE_VALUE_H
 
 #include "kvstore/array.h"
+#include "kvstore/by_key.h"
 #include "kvstore/optimizer.h"
-
-enum { KVS_NAME_MAX = 256 }; // bytes of a name, its end included
-enum { KVS_TEXT_MAX = KVS_NAME_MAX + 16 };
-
-// A key that is the store's own.
-struct kvs_key {
-    uint64_t id; // below 2^48
-    bool named;
-    int64_t number;
-    char name[KVS_NAME_MAX];
-    char text[KVS_TEXT_MAX]; // "key 3", "key 'w'", for sentences
-};
-
-int kvs_key_make(struct kvs_key *ret, const struct tug_store_key *key, struct err *e);
-struct tug_store_key kvs_key_given(const struct kvs_key *k);
-bool kvs_key_same(const struct kvs_key *a, const struct kvs_key *b);
 
 struct kvs_value {
     struct kvs_key key;
@@ -43,11 +28,9 @@ struct kvs_rule {
 };
 
 struct kvs_values {
-    struct kvs_value **list; // ascending id
-    size_t n, cap;
+    struct kvs_by_key by_key; // of struct kvs_value
 };
 
-struct kvs_value *kvs_values_find(const struct kvs_values *v, uint64_t id); // or NULL
 // A copy of the array under a new key.
 int kvs_values_make(struct kvs_values *v, const struct kvs_key *key,
                     const struct tug_array *a, struct kvs_value **ret, struct err *e);

@@ -64,11 +64,7 @@ static int check(const struct run *r, const char *option, const struct parts *p,
                        option);
     if (p->all[0].places == 0)
         return err_set(e, TUG_EDATA, "%s: there is no example in the data", option);
-    if (p->all[0].places != p->pass.examples)
-        return err_set(e, TUG_EINTERNAL,
-                       "workers scored %llu examples of %s and told of %llu",
-                       (unsigned long long)p->pass.examples, option,
-                       (unsigned long long)p->all[0].places);
+    TRY(evaluated_check(&p->all[0], p->pass.examples, option, e));
     if (p->all[0].bad_lines <= r->config->max_bad_lines)
         return 0;
     return err_set(e, TUG_EDATA,

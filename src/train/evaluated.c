@@ -35,18 +35,38 @@ int evaluated_reserve(struct evaluated *x, size_t n, struct err *e)
     return groups_reserve(&x->users, x->cap, e);
 }
 
+// All that are exact.
+enum { EXACT_SUMS = 7 };
+struct exact_sums {
+    struct exact *of[EXACT_SUMS];
+};
+
+static struct exact_sums exact_sums(struct evaluated_sums *s)
+{
+    return (struct exact_sums){{&s->weight, &s->loss, &s->predicted, &s->observed,
+                                &s->squares, &s->off, &s->off_squares}};
+}
+
 void evaluated_add_sums(struct evaluated_sums *to, const struct evaluated_sums *from)
 {
-    exact_merge(&to->weight, &from->weight);
-    exact_merge(&to->loss, &from->loss);
-    exact_merge(&to->predicted, &from->predicted);
-    exact_merge(&to->observed, &from->observed);
-    exact_merge(&to->squares, &from->squares);
-    exact_merge(&to->off, &from->off);
-    exact_merge(&to->off_squares, &from->off_squares);
+    struct evaluated_sums copy = *from;
+    struct exact_sums into = exact_sums(to), others = exact_sums(&copy);
+    for (int i = 0; i < EXACT_SUMS; i++)
+        exact_merge(into.of[i], others.of[i]);
     to->examples += from->examples;
     to->features += from->features;
     to->known += from->known;
+}
+
+int evaluated_check(const struct evaluated *x, uint64_t examples, const char *option,
+                    struct err *e)
+{
+    if (x->places == examples)
+        return 0;
+    return err_set(e, TUG_EDATA,
+                   "workers say that they scored %llu examples of %s, but their reports "
+                   "are of %llu: one of them is damaged, or is not a worker of this run",
+                   (unsigned long long)examples, option, (unsigned long long)x->places);
 }
 
 // Metrics.
@@ -121,6 +141,9 @@ int evaluated_write(const struct evaluated *x, struct buf *b)
                       .places = x->places,
                       .bad_lines = x->bad_lines,
                       .grouped = x->users.columns > 0};
+    struct exact_sums sums = exact_sums(&f.sums);
+    for (int i = 0; i < EXACT_SUMS; i++)
+        exact_carry(sums.of[i]);
     int rc = buf_add(b, &f, sizeof(f));
     for (size_t i = 0; i < x->n && rc == 0; i++)
         if (x->scored[i].weight != 0) {
@@ -133,6 +156,17 @@ int evaluated_write(const struct evaluated *x, struct buf *b)
     if (rc == 0)
         memcpy(b->data + at, &f, sizeof(f));
     return rc;
+}
+
+// Bytes of others: sums that no evaluation has would overflow where they are added.
+static bool can_be(const struct fixed *f)
+{
+    struct evaluated_sums copy = f->sums;
+    struct exact_sums sums = exact_sums(&copy);
+    bool ok = true;
+    for (int i = 0; i < EXACT_SUMS; i++)
+        ok &= exact_is_carried(sums.of[i]);
+    return ok;
 }
 
 static bool take(const char **bytes, size_t *n, void *ret, size_t size)
@@ -155,7 +189,7 @@ int evaluated_next(struct evaluated *x, const char **bytes, size_t *n)
     if (groups)
         each += sizeof(*x->users.graded);
     if (!take(bytes, n, &f, sizeof(f)) || (f.grouped != 0) != groups ||
-        f.scores > *n / each)
+        f.scores > *n / each || !can_be(&f))
         return TUG_EDATA;
     TRY(evaluated_reserve(x, f.scores, NULL));
     take(bytes, n, x->scored + x->n, f.scores * sizeof(*x->scored));

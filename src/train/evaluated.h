@@ -31,6 +31,11 @@ int evaluated_reserve(struct evaluated *x, size_t n, struct err *e);
 
 void evaluated_add_sums(struct evaluated_sums *to, const struct evaluated_sums *from);
 
+// TUG_EDATA where the parts are not of as many examples as those who sent them said they had
+// scored of the data of `option`.
+int evaluated_check(const struct evaluated *x, uint64_t examples, const char *option,
+                    struct err *e);
+
 // Metrics of all that counts; sorts and shortens what was kept. `ranked`: also what depends on
 // the order of the scores.
 int evaluated_metrics(struct evaluated *x, enum loss loss, bool ranked,

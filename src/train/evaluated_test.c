@@ -107,11 +107,63 @@ static void test_damaged(void **state)
     evaluated_free(&all);
 }
 
+// Sums that no evaluation can have are refused before they are added: limbs that overflow,
+// carries that were not taken, and a last limb that is too large.
+static void test_forged_sums(void **state)
+{
+    (void)state;
+    static const int64_t forged[] = {INT64_MAX, INT64_MIN, -1, (int64_t)1 << 32};
+    struct buf b = BUF_INIT(1 << 22);
+    struct evaluated part = {0}, all = {0};
+    for (size_t i = 0; i < 10; i++)
+        put(&part, i, false);
+    assert_int_equal(evaluated_write(&part, &b), 0);
+    const size_t limbs = 7 * sizeof(struct exact) / sizeof(int64_t);
+    for (size_t at = 0; at < limbs; at++) {
+        size_t in = at % (sizeof(struct exact) / sizeof(int64_t));
+        int64_t was;
+        char *place = b.data + at * sizeof(was);
+        if (in == EXACT_LIMBS) // `special` may be any double
+            continue;
+        memcpy(&was, place, sizeof(was));
+        for (size_t k = 0; k < sizeof(forged) / sizeof(*forged); k++) {
+            const char *bytes = b.data;
+            size_t n = b.len;
+            if (in == EXACT_LIMBS - 1 && forged[k] == -1)
+                continue; // a negative sum
+            memcpy(place, &forged[k], sizeof(was));
+            assert_int_equal(evaluated_next(&all, &bytes, &n), TUG_EDATA);
+            assert_int_equal(all.n, 0);
+        }
+        memcpy(place, &was, sizeof(was));
+    }
+    const char *bytes = b.data;
+    size_t n = b.len;
+    assert_int_equal(evaluated_next(&all, &bytes, &n), 1);
+    buf_free(&b);
+    evaluated_free(&part);
+    evaluated_free(&all);
+}
+
+// Others' counts are no bug of this process.
+static void test_forged_counts(void **state)
+{
+    (void)state;
+    struct evaluated x = {.places = 12};
+    struct err e;
+    assert_int_equal(evaluated_check(&x, 12, "--test", &e), 0);
+    assert_int_equal(evaluated_check(&x, 13, "--test", &e), TUG_EDATA);
+    assert_non_null(strstr(e.text, "13 examples of --test"));
+    assert_non_null(strstr(e.text, "of 12"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts),
         cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_forged_sums),
+        cmocka_unit_test(test_forged_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

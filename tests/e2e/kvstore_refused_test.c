@@ -1,0 +1,177 @@
+// What servers of a kvstore refuse, and what they hold meanwhile: values that are not finite,
+// pushes that say that they are none, and workers that wait for keys that nobody makes. The
+// other worker, and the rounds, go on as if nothing had been.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <string.h>
+
+#include "kit/nodes.h"
+#include "kvapp/node.h"
+#include "kvstore/kvstore_internal.h"
+#include "kvstore/server.h"
+
+enum { ROWS = 5, WIDTH = 3, N = ROWS * WIDTH, KEY = 3 };
+
+static struct tug_kvstore *open_store(const char *scheduler)
+{
+    struct tug_node_options node;
+    struct tug_kvstore_options o = {.type = "dist_sync", .node = &node};
+    struct tug_kvstore *s;
+    nodes_options(&node, TUG_GROUP_WORKERS, scheduler);
+    expect(tug_kvstore_open(&s, &o) == 0);
+    return s;
+}
+
+static int serve_as(const char *scheduler, int role)
+{
+    struct tug_node_options node;
+    struct tug_kvstore_server_options o = {.node = &node};
+    nodes_options(&node, role, scheduler);
+    return tug_kvstore_serve(&o);
+}
+
+static int schedule(const char *scheduler)
+{
+    return serve_as(scheduler, TUG_GROUP_SCHEDULER);
+}
+
+static int serve(const char *scheduler)
+{
+    return serve_as(scheduler, TUG_GROUP_SERVERS);
+}
+
+// A message to the server of the key, as a program would send that means no good.
+static int say(struct tug_kvstore *s, enum kvs_cmd cmd, bool push, bool pull,
+               const uint32_t *words, size_t n)
+{
+    const struct kvs_entry *x = s->entries.list[0];
+    uint32_t to = s->node->servers[x->pieces[0].server], ts;
+    uint64_t first, last, key;
+    expect(tug_node_range(s->node, x->pieces[0].server, &first, &last) == 0);
+    key = first + x->key.id;
+    expect(tug_app_new_request(s->app, to, &ts) == 0);
+    struct tug_message m = {
+        .head = (int32_t)cmd,
+        .request = true,
+        .push = push,
+        .pull = pull,
+        .app = KVS_APP,
+        .customer = KVS_APP,
+        .timestamp = ts,
+        .receiver = to,
+        .data = {&key, words},
+        .data_bytes = {sizeof(key), n * sizeof(*words)},
+    };
+    expect(tug_message_send(s->node, &m) == 0);
+    return tug_app_wait(s->app, ts);
+}
+
+// What pushes ones to the key, with a value of its own in the middle.
+static size_t push_words(uint32_t words[64], enum tug_dtype dtype, float odd)
+{
+    struct kvs_head h = {.dtype = dtype, .rows = ROWS, .width = WIDTH, .threshold = odd};
+    float values[N];
+    for (int i = 0; i < N; i++)
+        values[i] = i == 7 ? odd : 1;
+    memcpy(words, &h, sizeof(h));
+    memcpy((char *)words + sizeof(h), values, sizeof(values));
+    return sizeof(h) / 4 + N;
+}
+
+static void by_hand(struct tug_kvstore *s)
+{
+    static const float odd[] = {NAN, INFINITY, -INFINITY};
+    uint32_t words[64];
+    for (int i = 0; i < 3; i++) {
+        size_t n = push_words(words, TUG_FLOAT32, odd[i]);
+        expect(say(s, KVS_PUSH, true, false, words, n) == TUG_EUSAGE);
+        expect(strstr(tug_last_error(), "key 3: element 7"));
+        struct kvs_head *h = (struct kvs_head *)(void *)words;
+        h->coding = KVS_2BIT; // the threshold is every value
+        expect(say(s, KVS_PUSH_CODED, true, false, words, sizeof(*h) / 4 + 1) ==
+               TUG_EUSAGE);
+        expect(strstr(tug_last_error(), "key 3"));
+    }
+    size_t n = push_words(words, TUG_FLOAT32, 1);
+    expect(say(s, KVS_PUSH, false, false, words, n) == TUG_EDATA);
+    expect(strstr(tug_last_error(), "says that it is none"));
+    if (s->rank == 0) {
+        expect(say(s, KVS_INIT, false, false, words, n) == TUG_EDATA);
+        expect(strstr(tug_last_error(), "pushes nothing"));
+    }
+    expect(say(s, KVS_PUSH, false, true, words, n) == 0); // the push came before: a pull
+}
+
+// In every call that takes an array, before anything of it is sent.
+static void by_calls(struct tug_kvstore *s)
+{
+    float w[N] = {0};
+    const int64_t ids[] = {0, 4};
+    struct tug_array a = {TUG_FLOAT32, false, ROWS, WIDTH, w, NULL, 0};
+    struct tug_array rows = {TUG_FLOAT32, true, ROWS, WIDTH, w, ids, 2};
+    struct tug_store_item item = {{.number = KEY}, &a}, fresh = {{.number = 9}, &a};
+    w[4] = NAN;
+    expect(tug_kvstore_push(s, &item, 1, 0) == TUG_EUSAGE);
+    expect(strstr(tug_last_error(), "key 3: element 4"));
+    expect(tug_kvstore_init(s, &fresh, 1) == TUG_EUSAGE);
+    expect(strstr(tug_last_error(), "key 9: element 4"));
+    item.array = &rows;
+    expect(tug_kvstore_push(s, &item, 1, 0) == TUG_EUSAGE);
+    item.array = &a;
+    expect(tug_kvstore_pull(s, &item, 1, 0) == 0); // what an array held does not matter
+}
+
+// Keys that there are not: a few may be waited for at a time.
+static void ask_for_many(struct tug_kvstore *s)
+{
+    uint32_t ts[KVS_WANTED_MAX + 1], server = 0;
+    for (uint64_t i = 0; i <= KVS_WANTED_MAX; i++)
+        expect(kvs_dist_ask(s, KVS_META, (int)server, &i, sizeof(i), &ts[i]) == 0);
+    expect(tug_app_wait(s->app, ts[KVS_WANTED_MAX]) == TUG_EUSAGE);
+    expect(strstr(tug_last_error(), "waits for 64 keys already"));
+    pump_enter(s->node->pump);
+    for (int i = 0; i < KVS_WANTED_MAX; i++)
+        expect(kv_request_find(s->app, ts[i]) != NULL);
+    kv_requests_give_up(s->app);
+    pump_leave(s->node->pump);
+}
+
+static int work(const char *scheduler)
+{
+    struct tug_kvstore *s = open_store(scheduler);
+    float w[N];
+    struct tug_array a = {TUG_FLOAT32, false, ROWS, WIDTH, w, NULL, 0};
+    struct tug_store_item item = {{.number = KEY}, &a};
+    for (int i = 0; i < N; i++)
+        w[i] = 0;
+    expect(tug_kvstore_init(s, &item, 1) == 0);
+    by_hand(s);
+    by_calls(s);
+    for (int i = 0; i < N; i++)
+        w[i] = (float)i;
+    expect(tug_kvstore_push(s, &item, 1, 0) == 0);
+    expect(tug_kvstore_pull(s, &item, 1, 0) == 0);
+    for (int i = 0; i < N; i++)
+        expect(w[i] == (float)(NODES_WORKERS * i));
+    expect(tug_kvstore_barrier(s) == 0);
+    ask_for_many(s);
+    tug_kvstore_at_exit(s, false);
+    expect(tug_kvstore_close(s) == 0);
+    return 0;
+}
+
+static void refused(void **state)
+{
+    int status[NODES_PROCESSES];
+    (void)state;
+    nodes_run(schedule, serve, work, status);
+    for (int i = 0; i < NODES_PROCESSES; i++)
+        assert_int_equal(0, status[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
