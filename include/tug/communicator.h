@@ -62,6 +62,9 @@ TUG_API int tug_communicator_send(struct tug_communicator *m, uint32_t table,
 // before tug_tick, tug_again and tug_save, which know nothing of queues.
 TUG_API int tug_communicator_flush(struct tug_communicator *m, double seconds);
 
+// Whether its thread runs. (Paddle: Communicator.is_running.)
+TUG_API bool tug_communicator_is_running(struct tug_communicator *m);
+
 // Flushes, and ends the thread, which then takes as long as its last push, at most the
 // client's wait_seconds. What could not be sent in time stays in its queue. It may be started
 // again. One whose thread does not run is flushed already if its queues are empty; else

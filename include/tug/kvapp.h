@@ -57,6 +57,10 @@ struct tug_node_options {
     double dead_seconds;         // without a sign of life a node is dead; 0: 5
     double spin_us;              // look for so long before sleeping; 0: chosen
     bool async; // do not wait until all are there (ps::StartAsync): see tug_node_wait
+    // Of a server: it also runs the scheduler, at `scheduler`, as the first of Paddle's list.
+    bool hosts_scheduler;
+    const char
+        *load_root; // of a server: as TUG_LOAD_ROOT, beside it; commas between several
 };
 
 // Joins the cluster and waits until all servers and workers are there (ps::Start). The

@@ -130,26 +130,38 @@ int environment_fill(struct tug_node_options *o, struct role *r, struct err *e)
     return fill_numbers(o, e);
 }
 
-int environment_roots(struct roots **ret, struct err *e)
+// Cuts `text` at its commas.
+static int add_roots(struct roots_options *o, const char *load[ROOTS_MAX_LOAD],
+                     char *text, struct err *e)
 {
-    const char *all = getenv("TUG_LOAD_ROOT"), *load[ROOTS_MAX_LOAD];
-    struct roots_options o = {
-        .save = getenv("TUG_SAVE_ROOT"), .cold = getenv("TUG_COLD_ROOT"), .load = load};
-    char *text = all != NULL ? mem_strdup(all) : NULL;
-    if (all != NULL && text == NULL)
-        return err_nomem(e, "TUG_LOAD_ROOT");
     for (char *at = text, *next; at != NULL && *at != '\0'; at = next) {
         next = at + strcspn(at, ",");
         if (*next != '\0')
             *next++ = '\0';
-        if (o.n_load == ROOTS_MAX_LOAD) {
-            mem_free(text);
-            return err_set(e, TUG_EUSAGE, "TUG_LOAD_ROOT names more than %d directories",
+        if (o->n_load == ROOTS_MAX_LOAD)
+            return err_set(e, TUG_EUSAGE,
+                           "a server can load from %d directories, and no more",
                            ROOTS_MAX_LOAD);
-        }
-        load[o.n_load++] = at;
+        load[o->n_load++] = at;
     }
-    int rc = roots_open(ret, &o, e);
-    mem_free(text);
+    return 0;
+}
+
+int environment_roots(struct roots **ret, const char *more, struct err *e)
+{
+    const char *all = getenv("TUG_LOAD_ROOT"), *load[ROOTS_MAX_LOAD];
+    struct roots_options o = {
+        .save = getenv("TUG_SAVE_ROOT"), .cold = getenv("TUG_COLD_ROOT"), .load = load};
+    char *texts[] = {all != NULL ? mem_strdup(all) : NULL,
+                     more != NULL ? mem_strdup(more) : NULL};
+    int rc = 0;
+    if ((all != NULL && texts[0] == NULL) || (more != NULL && texts[1] == NULL))
+        rc = err_nomem(e, "the directories of a server");
+    for (int i = 0; i < 2 && rc == 0; i++)
+        rc = add_roots(&o, load, texts[i], e);
+    if (rc == 0)
+        rc = roots_open(ret, &o, e);
+    mem_free(texts[0]);
+    mem_free(texts[1]);
     return rc;
 }

@@ -16,7 +16,7 @@
 int environment_fill(struct tug_node_options *o, struct role *r, struct err *e);
 
 // The directories of a server in a program: TUG_SAVE_ROOT, TUG_LOAD_ROOT (with commas
-// between them), TUG_COLD_ROOT.
-int environment_roots(struct roots **ret, struct err *e);
+// between them) and likewise `load` (may be NULL), TUG_COLD_ROOT.
+int environment_roots(struct roots **ret, const char *load, struct err *e);
 
 #endif

@@ -78,6 +78,8 @@ int calls_assign(struct tug_client *c, uint32_t table, const uint64_t *keys, siz
 int calls_wait_or_cancel(struct tug_client *c, uint64_t ts);
 // The same of a request of the client's, made while the van was lent; its code.
 int calls_wait_for(struct tug_client *c, client_ts ts, double seconds);
+// tug_barrier with other groups, too: the sum of enum wire_group.
+int calls_barrier(struct tug_client *c, uint8_t group);
 // What a table is, that this client has made or found.
 int calls_spec(struct tug_client *c, uint32_t table, struct table_spec *ret);
 

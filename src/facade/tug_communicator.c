@@ -413,6 +413,14 @@ static int wait_for_room(struct tug_communicator *m, struct queue *q, double sec
                    m->running ? "" : ": the communicator was not started");
 }
 
+bool tug_communicator_is_running(struct tug_communicator *m)
+{
+    pthread_mutex_lock(&m->mutex);
+    bool running = m->running;
+    pthread_mutex_unlock(&m->mutex);
+    return running;
+}
+
 int tug_communicator_send(struct tug_communicator *m, uint32_t table,
                           const uint64_t *keys, size_t n, const float *values,
                           double seconds)

@@ -73,7 +73,7 @@ static int open_member(struct tug_node *n, struct err *e)
         n->member = n->own_member;
         return 0;
     }
-    TRY(environment_roots(&n->roots, e));
+    TRY(environment_roots(&n->roots, n->o.load_root, e));
     struct shard_options so = {
         .member = o, .roots = n->roots, .app = app_message, .app_ctx = n};
     TRY(shard_open(&n->shard, &so, e));
@@ -123,7 +123,8 @@ static int open_node(struct tug_node *n, const struct tug_node_options *o, struc
         n->o = *o;
     TRY(environment_fill(&n->o, &n->environment, e));
     n->role = wire_role_of(n->o.role);
-    n->hosts = n->role == WIRE_SCHEDULER || n->environment.hosts_scheduler;
+    n->hosts = n->role == WIRE_SCHEDULER || n->environment.hosts_scheduler ||
+               n->o.hosts_scheduler;
     TRY(keep_texts(n, e));
     TRY(open_process(n, e));
     if (n->hosts)
