@@ -24,4 +24,16 @@ END
 
 example handler 1 2
 sed 's/(.*)/(HOST)/' "$tmp/handler.out" | diff - "$root/tests/golden/handler.out"
-echo "built and run: pushpull, handler"
+# In Python, with what is there. Debian's python3 is the one that its packages are for.
+said='built and run: pushpull, handler'
+for python in python3 /usr/bin/python3; do
+    PYTHONPATH="$build/python" "$python" -c 'import tug.sklearn' 2>"$tmp/lacks" && break
+done
+if [ -s "$tmp/lacks" ]; then
+    echo "skipped: sklearn_grid.py: $(tail -n 1 "$tmp/lacks")"
+else
+    PYTHONPATH="$build/python" timeout 100 "$python" "$root/examples/sklearn_grid.py" >"$tmp/grid.out"
+    grep -q '^factorization machine.* test AUC 0\.8' "$tmp/grid.out" || { cat "$tmp/grid.out"; exit 1; }
+    said="$said, sklearn_grid"
+fi
+echo "$said"

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-PAGES = ("README.md", "docs/python.md")
+PAGES = ("README.md", "docs/python.md", "docs/sklearn.md")
 SOURCE = os.environ.get("TUG_SOURCE") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 LAUNCHERS = ([sys.executable, "-m", "tug", "launch"], [os.environ.get("TUG_BINARY", "tug"), "launch"])
 
@@ -25,6 +25,8 @@ def programs():
 
 @pytest.mark.parametrize("program", programs())
 def test_program(program, tmp_path):
+    if "tug.sklearn" in program:
+        pytest.importorskip("sklearn", reason="scikit-learn is not there: python3-sklearn")
     env = {k: v for k, v in os.environ.items() if not k.startswith(("DMLC_", "TUG_SCHEDULER", "TRAINING_ROLE"))}
     run = subprocess.run([sys.executable, "-W", "error", "-c", program], cwd=tmp_path, env=env, capture_output=True,
                          text=True, timeout=90)

@@ -64,7 +64,8 @@ def _of_csr(matrix: Any) -> Rows:
     return Rows(matrix.indptr, matrix.indices, matrix.data)
 
 
-def _rows_of(data: Any) -> Rows:
+def rows_of(data: Any) -> Rows:
+    """Rows of a matrix, or as they are."""
     if isinstance(data, Rows):
         return data
     if isinstance(data, np.ndarray):
@@ -98,7 +99,7 @@ class Examples:
             self.c.paths = self._keep(ffi.new("char *[]", texts))
             self.c.n_paths = len(paths)
             return
-        self.rows = _rows_of(data)
+        self.rows = rows_of(data)
         self.c.rows = self._of_rows(self.rows, label, name)
 
     def _keep(self, thing: Any) -> Any:

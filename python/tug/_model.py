@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 
 import difflib
 import sys
+import weakref
 from types import TracebackType
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Type, Union
 
@@ -15,8 +16,10 @@ from tug._arrays import Floats, of_floats, word
 from tug._errors import ArgumentTypeError, UsageError, error_of
 from tug._examples import Examples, Path, words_of
 from tug._library import Handle, last_error, lib, raise_after_call, text_of
+from tug._saved import read_save, remove_save, write_save
 
 Option = Union[None, bool, int, float, str, Path, List[Any], Tuple[Any, ...]]
+Hears = Union[None, bool, Callable[["Progress"], None]]
 CLOSE_SECONDS = 30.0  # for threads that are inside to come out
 
 
@@ -105,15 +108,16 @@ class Model(Handle):
 
     progress: None prints it in terminals and notebooks; False not at all; else it is called with a
     Progress a few times a second. alone: train here although the environment gives this process a role in
-    a cluster. Threads may share a model; its calls wait for each other."""
+    a cluster. Threads may share a model; its calls wait for each other. A model can be copied and pickled, with
+    the bytes of what it has learnt; a copy goes on by itself."""
 
-    def __init__(self, *, progress: Union[None, bool, Callable[[Progress], None]] = None, alone: bool = False,
-                 **options: Option) -> None:
+    def __init__(self, *, progress: Hears = None, alone: bool = False, **options: Option) -> None:
         self._open(None, progress, alone, _words("Model", "train", options))
 
-    def _open(self, saved: Optional[Path], progress: Union[None, bool, Callable[[Progress], None]], alone: bool,
-              words: Optional[List[str]]) -> None:
+    def _open(self, saved: Optional[Path], progress: Hears, alone: bool, words: Optional[List[str]]) -> None:
         ret = ffi.new("struct tug_model **")
+        self._opened_by = (progress, alone, words)
+        self._removed: Optional[Callable[[], Any]] = None  # removes the save that a copy began with
         c = ffi.NULL
         kept: List[Any] = []
         self.results: Dict[str, float] = {}  # of the last train()
@@ -203,10 +207,20 @@ class Model(Handle):
         """Into a directory that is empty or not there, as --out of `tug train`; tug.load opens it."""
         self.run(lib.tug_model_save, word(directory, "directory"))
 
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return _copy_of, (read_save(self.save) if self.labels else None, *self._opened_by, self.results)
+
+    def with_options(self, *, progress: Hears = None, alone: bool = False, **options: Option) -> "Model":
+        """A copy that is trained on by these options, of which those that say what is learnt have to be the same."""
+        words = _words("with_options", "train", options)
+        return _copy_of(read_save(self.save), progress, alone, words, self.results)
+
     def close(self) -> None:
         """Frees it; what was not saved is gone."""
         if self.begin_closing(CLOSE_SECONDS):
             lib.tug_model_close(self._c)
+            if self._removed is not None:
+                self._removed()
 
     def __enter__(self) -> "Model":
         return self
@@ -221,8 +235,21 @@ class Model(Handle):
             lib.tug_model_close(self._c)
 
 
-def train(data: Any, label: Any = None, *, valid: Any = None,
-          progress: Union[None, bool, Callable[[Progress], None]] = None, alone: bool = False,
+def _copy_of(saved: Optional[Dict[str, bytes]], progress: Hears, alone: bool, words: Optional[List[str]],
+             results: Dict[str, float]) -> Model:
+    model = Model.__new__(Model)
+    directory = write_save(saved) if saved is not None else None
+    try:
+        model._open(directory, progress, alone, words)
+    except BaseException:
+        remove_save(directory)
+        raise
+    model._removed = weakref.finalize(model, remove_save, directory)
+    model.results = dict(results)
+    return model
+
+
+def train(data: Any, label: Any = None, *, valid: Any = None, progress: Hears = None, alone: bool = False,
           **options: Option) -> Model:
     """A model trained on `data`: a path or a list of paths (with format=...; `label` names the column of csv), a
     numpy matrix, a sparse matrix of scipy, or Rows, with `label`, a number for each row.
@@ -248,8 +275,7 @@ def train(data: Any, label: Any = None, *, valid: Any = None,
         raise
 
 
-def load(directory: Path, *, progress: Union[None, bool, Callable[[Progress], None]] = None, alone: bool = False,
-         **options: Option) -> Model:
+def load(directory: Path, *, progress: Hears = None, alone: bool = False, **options: Option) -> Model:
     """A saved model: what Model.save or `tug train --out` wrote. With the options that it was trained with, which
     are keywords as of tug.train, train() goes on from there."""
     model = Model.__new__(Model)

@@ -1,0 +1,287 @@
+"""Estimators of scikit-learn: its own checks, all of them, and what they do not look at.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import copy
+import pickle
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import tug
+
+pytest.importorskip("sklearn", reason="scikit-learn is not there: python3-sklearn")
+
+import scipy.sparse
+import sklearn.exceptions
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.utils.estimator_checks import check_estimator
+
+import tug.sklearn
+from tug.sklearn import (DeepClassifier, DeepRegressor, FFMClassifier, FFMRegressor, FMClassifier, FMRegressor,
+                         LRClassifier, LRRegressor)
+
+DEEP = [DeepClassifier(model=model, hidden=[16]) for model in ("deepfm", "wide_deep", "dcn", "mlp")]
+CLASSIFIERS = [LRClassifier(), FMClassifier(), FFMClassifier(), *DEEP]
+ALL = [*CLASSIFIERS[:4], LRRegressor(), FMRegressor(), FFMRegressor(), DeepRegressor(hidden=16)]
+SEEDED = dict(random_state=7, epochs=3)
+
+
+def name_of(estimator):
+    return type(estimator).__name__ + "".join(f"-{estimator.model}" for _ in [0] if hasattr(estimator, "model"))
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Numbers in five columns, of which two count together."""
+    random = np.random.default_rng(1)
+    X = np.where(random.random((700, 5)) < 0.7, random.normal(size=(700, 5)), 0)
+    score = X @ [1, -2, 0.5, 0, 0] + 2 * X[:, 3] * X[:, 4]
+    return X, score, np.where(score > 0, "yes", "no")
+
+
+@pytest.fixture(scope="module")
+def codes():
+    """Two columns of categories, which count together only, and what they say."""
+    random = np.random.default_rng(2)
+    X = np.stack([random.integers(0, 40, 4000), random.integers(100, 150, 4000)], axis=1)
+    return X, (X[:, 0] % 4 == X[:, 1] % 4).astype(int)
+
+
+@pytest.mark.parametrize("estimator", ALL, ids=name_of)
+def test_check_estimator(estimator):
+    """All checks of scikit-learn's; one that it skips (no pandas) is said so, and no other."""
+    names, skipped = [], []
+    for one, check in check_estimator(estimator, generate_only=True):
+        names.append(getattr(check, "func", check).__name__)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                check(one)
+            except Exception as error:
+                if type(error).__name__ != "SkipTest":
+                    raise AssertionError(f"{names[-1]}: {error}") from error
+                skipped.append(str(error))
+    assert len(names) >= 40 and "check_estimators_pickle" in names and "check_fit_idempotent" in names
+    assert all("pandas" in reason for reason in skipped)
+
+
+@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=name_of)
+def test_equal_seeds_equal_fits(estimator, data):
+    X, _, y = data
+    first = clone(estimator).set_params(**SEEDED).fit(X, y)
+    assert np.array_equal(first.decision_function(X), clone(first).fit(X, y).decision_function(X))
+    other = clone(first).set_params(random_state=8).fit(X, y)
+    assert not np.array_equal(first.decision_function(X), other.decision_function(X))
+    assert first.classes_.tolist() == ["no", "yes"] and set(first.predict(X)) == {"no", "yes"}
+    assert np.array_equal(first.predict(X) == "yes", first.predict_proba(X)[:, 1] > 0.5)
+
+
+@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=name_of)
+def test_matrices(estimator, data):
+    """Sparse, read-only, of other types and strides: the same examples, the same model."""
+    X, _, y = data
+    X = X.astype(np.float32)
+    wanted = clone(estimator).set_params(**SEEDED).fit(X, y).decision_function(X)
+    frozen = X.copy()
+    frozen.flags.writeable = False
+    csr = scipy.sparse.csr_matrix(X)
+    zeros = csr.copy()
+    zeros.data[:] = 0
+    for kind in (csr, csr.tocsc(), frozen, np.asfortranarray(X), X.astype(np.float64), X.tolist()):
+        fitted = clone(estimator).set_params(**SEEDED).fit(kind, y)
+        assert np.array_equal(fitted.decision_function(kind), wanted)
+        assert np.array_equal(fitted.decision_function(csr + zeros), wanted)
+
+
+@pytest.mark.parametrize("estimator", [LRClassifier(), FMClassifier(), FFMClassifier()], ids=name_of)
+def test_a_score_is_its_examples(estimator, data):
+    """Whatever else is scored with it, in whatever order, by however many threads."""
+    X, _, y = data
+    fitted = clone(estimator).set_params(**SEEDED).fit(X, y)
+    wanted = fitted.decision_function(X)
+    assert np.array_equal(wanted, np.concatenate([fitted.decision_function(x[None]) for x in X]))
+    order = np.random.default_rng(3).permutation(len(X))
+    fitted.set_params(n_jobs=3)
+    assert np.array_equal(wanted[order], fitted.decision_function(X[order]))
+    assert np.array_equal(wanted[5:300], fitted.decision_function(X[5:300]))
+
+
+@pytest.mark.parametrize("estimator", [FMClassifier(), DeepRegressor(hidden=8)], ids=name_of)
+def test_copies(estimator, data):
+    X, score, _ = data
+    fitted = clone(estimator).set_params(**SEEDED).fit(X, score > 0)
+    wanted = fitted.predict(X)
+    copies = [copy.deepcopy(fitted), pickle.loads(pickle.dumps(fitted)), pickle.loads(pickle.dumps(copy.copy(fitted)))]
+    fitted.models_[0].close()
+    for one in copies:
+        assert np.array_equal(one.predict(X), wanted)
+        assert np.array_equal(pickle.loads(pickle.dumps(one)).predict(X), wanted)
+    copies[0].partial_fit(X, score > 0)
+    assert np.array_equal(copies[1].predict(X), wanted)
+
+
+def test_several_classes():
+    random = np.random.default_rng(4)
+    X = random.normal(size=(900, 3))
+    y = X.argmax(axis=1) * 10
+    fitted = FMClassifier(random_state=0).fit(X, y)
+    probabilities = fitted.predict_proba(X)
+    assert fitted.classes_.tolist() == [0, 10, 20] and len(fitted.models_) == 3
+    assert np.allclose(probabilities.sum(axis=1), 1) and probabilities.shape == (900, 3)
+    assert fitted.score(X, y) > 0.9
+    assert np.allclose(np.exp(fitted.predict_log_proba(X)), probabilities)
+
+
+def test_regression(data):
+    X, score, _ = data
+    assert LRRegressor(random_state=0).fit(X, score).score(X, score) < 0.9  # two columns count by their product
+    by_pairs = dict(epochs=40, normalize=False, prior=0)
+    for estimator in (FMRegressor(**by_pairs), FFMRegressor(**by_pairs), DeepRegressor(epochs=40, hidden=[32, 32])):
+        assert estimator.set_params(random_state=0).fit(X, score).score(X, score) > 0.95
+
+
+def test_partial_fit_is_fit_in_parts(data):
+    """Three passes are three calls of one, also behind those of fit."""
+    X, _, y = data
+    whole = FMClassifier(epochs=3, random_state=1).fit(X, y)
+    parts = FMClassifier(random_state=1)
+    for _ in range(3):
+        assert parts.partial_fit(X, y, classes=["no", "yes"]) is parts
+    assert np.array_equal(parts.decision_function(X), whole.decision_function(X))
+    assert parts.n_iter_ == whole.n_iter_ == 3
+    longer = FMClassifier(epochs=2, random_state=1).fit(X, y).partial_fit(X, y)
+    assert np.array_equal(longer.decision_function(X), whole.decision_function(X))
+    assert np.array_equal(longer.fit(X, y).decision_function(X),
+                          FMClassifier(epochs=2, random_state=1).fit(X, y).decision_function(X))
+    with pytest.raises(ValueError, match="first call"):
+        FMClassifier().partial_fit(X, y)
+    with pytest.raises(ValueError, match="'maybe', which is not among"):
+        parts.partial_fit(X[:1], ["maybe"])
+    with pytest.raises(ValueError, match="at the first call"):
+        parts.partial_fit(X, y, classes=["no", "yes", "maybe"])
+
+
+def test_categories(codes):
+    """Whatever the type of their codes; those of other columns, and unknown ones, are others."""
+    X, y = codes
+    settings = dict(categorical="all", random_state=0, epochs=15)
+    fitted = FMClassifier(**settings).fit(X, y)
+    wanted = fitted.decision_function(X)
+    assert fitted.score(X, y) > 0.95 and LRClassifier(**settings).fit(X, y).score(X, y) < 0.8
+    for kind in (X.astype(np.float64), X.astype(object), X.astype(np.int16)):
+        assert np.array_equal(fitted.decision_function(kind), wanted)
+    for other in (FFMClassifier(**settings), DeepClassifier(hidden=[32], **settings)):
+        assert other.fit(X, y).score(X, y) > 0.95
+    assert len(set(fitted.decision_function([[1000, 1001], [1001, 1000]]))) == 1
+    texts = np.array([[f"user {u}", f"film {f}"] for u, f in X], object)
+    assert FMClassifier(**settings).fit(texts, y).score(texts, y) > 0.95
+    mixed = np.concatenate([texts, X[:, :1].astype(object) / 40], axis=1)
+    assert FMClassifier(**{**settings, "categorical": [0, 1]}).fit(mixed, y).score(mixed, y) > 0.95
+    for wrong, said in (("users", "'all', or a list"), (["user"], "no column 'user'"), ([2], "no column 2"),
+                        ([True], "a mask of 1"), (3, "categorical: 'all'")):
+        with pytest.raises((ValueError, TypeError), match=said):
+            FMClassifier(categorical=wrong).fit(X, y)
+    with pytest.raises(ValueError, match="sparse"):
+        FMClassifier(categorical="all").fit(scipy.sparse.csr_matrix(X), y)
+    with pytest.raises(ValueError, match="2\\^53"):
+        FMClassifier(categorical="all").fit(X + 2 ** 60, y)
+
+
+def test_fields(codes):
+    """Columns of one field, as a one-hot encoder makes them."""
+    X, y = codes
+    encoder = OneHotEncoder()
+    hot = encoder.fit_transform(X)
+    fields = np.repeat([0, 1], [len(c) for c in encoder.categories_])
+    for estimator in (FFMClassifier(fields=fields), DeepClassifier(fields=fields, hidden=[32])):
+        assert estimator.set_params(random_state=0, epochs=15).fit(hot, y).score(hot, y) > 0.95
+    with pytest.raises(ValueError, match=f"fields: have to be {hot.shape[1]} numbers"):
+        FFMClassifier(fields=fields[1:]).fit(hot, y)
+    with pytest.raises(ValueError, match="each would be a field of its own"):
+        DeepClassifier().fit(scipy.sparse.random(20, 5000, 0.1, "csr"), y[:20])
+
+
+def test_pipelines_and_grids(codes):
+    X, y = codes
+    pipeline = make_pipeline(OneHotEncoder(handle_unknown="ignore"), FMClassifier(random_state=0, epochs=15))
+    search = GridSearchCV(pipeline, {"fmclassifier__dim": [2, 8], "fmclassifier__lr": [0.001, 0.2]}, cv=3,
+                          scoring="roc_auc", n_jobs=2).fit(X, y)
+    assert search.best_params_["fmclassifier__lr"] == 0.2 and search.best_score_ > 0.95
+    assert pickle.loads(pickle.dumps(search)).score(X, y) == search.score(X, y)
+
+
+def test_options_and_errors(data):
+    X, score, y = data
+    fitted = LRClassifier(options={"valid": 0.2, "patience": 1}, epochs=50, random_state=0).fit(X, y)
+    assert "valid.auc" in fitted.models_[0].results
+    for estimator, said in ((LRClassifier(options={"epoch": 3}), "did you mean 'epochs'"),
+                            (LRClassifier(options={"epochs": 3}), "'epochs' is set by the parameters"),
+                            (LRClassifier(options={"seed": 3}), "'seed' is set by the parameters"),
+                            (LRClassifier(lr=-1), "--lr"), (LRClassifier(n_jobs=0), "n_jobs: 0"),
+                            (DeepClassifier(model="fm"), "model: 'fm' is none of")):
+        with pytest.raises((ValueError, TypeError), match=said):
+            estimator.fit(X, y)
+    with pytest.raises(sklearn.exceptions.NotFittedError):
+        LRClassifier().predict(X)
+    with pytest.raises(ValueError, match="one class only"):
+        LRClassifier().fit(X, np.ones(len(X)))
+    with pytest.raises(ValueError, match="5 features as input"):
+        LRClassifier(epochs=1).fit(X, y).predict(X[:, :4])
+    with pytest.raises(ValueError, match="infinity or a value too large"):
+        LRClassifier().fit(np.full_like(X, 1e300), y)
+    with pytest.raises(ValueError, match="inf"):
+        LRRegressor().fit(X, score * 1e300)
+
+
+def test_a_failed_fit_leaves_the_fitted_models(data):
+    X, _, y = data
+    fitted = FMClassifier(random_state=0, epochs=2).fit(X, y)
+    wanted = fitted.predict_proba(X)
+    with pytest.raises(ValueError):
+        fitted.set_params(lr=-1).fit(X, y)
+    assert np.array_equal(fitted.predict_proba(X), wanted)
+
+
+def test_data_frames(codes):
+    pandas = pytest.importorskip("pandas")
+    X, y = codes
+    frame = pandas.DataFrame({"user": [f"u{u}" for u in X[:, 0]], "film": X[:, 1], "age": X[:, 0] / 40})
+    fitted = FMClassifier(categorical=["film", "user"], random_state=0, epochs=15).fit(frame, y)
+    assert fitted.feature_names_in_.tolist() == ["user", "film", "age"] and fitted.score(frame, y) > 0.95
+    with pytest.raises(ValueError, match="feature names should match"):
+        fitted.predict(frame[["film", "user", "age"]])
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        fitted.predict(frame.to_numpy())
+
+
+def test_nothing_is_left(data, tmp_path, monkeypatch):
+    """Models and copies live in $TMPDIR, and are gone with the estimator."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    X, _, y = data
+    fitted = FMClassifier(epochs=1).fit(X, y)
+    other = copy.deepcopy(fitted)
+    other.predict(X)
+    assert len(list(tmp_path.iterdir())) >= 2
+    del fitted, other
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_scikit_learn():
+    program = ("import sys; sys.modules['sklearn'] = None\n"
+               "import tug\n"
+               "try:\n    import tug.sklearn\n"
+               "except ImportError as error:\n    print(error)\n")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith("tug.sklearn needs scikit-learn") and done.stdout.count("\n") == 1, done
+    done = subprocess.run([sys.executable, "-c", "import sys, tug; print('sklearn' in sys.modules)"],
+                          capture_output=True, text=True, timeout=60)
+    assert done.stdout == "False\n"

@@ -1,0 +1,379 @@
+"""scikit-learn's estimators over tug's models: LR, FM, FFM and models with layers, as classifiers and regressors.
+
+    from tug.sklearn import FMClassifier
+    FMClassifier(dim=8, epochs=5, random_state=0).fit(X, y).predict_proba(X)
+
+Parameters have the names of `tug train`'s options; None is its default, and `options` is a dictionary of further
+ones. A fitted estimator has tug.Models in models_ (of more than two classes one for each, against the rest), and
+is copied and pickled with them. docs/sklearn.md has it all.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import os
+import warnings
+from typing import Any, Dict, List, Optional, Sequence, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from tug._columns import Columns
+from tug._errors import UsageError
+from tug._model import Model
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_is_fitted
+except ImportError as error:
+    raise ImportError("tug.sklearn needs scikit-learn, which is not there: install Debian's python3-sklearn, or "
+                      f"'pip install scikit-learn' ({error})") from error
+
+__all__ = ["DeepClassifier", "DeepRegressor", "FFMClassifier", "FFMRegressor", "FMClassifier", "FMRegressor",
+           "LRClassifier", "LRRegressor"]
+
+Float64 = npt.NDArray[np.float64]
+Hidden = Union[None, int, Sequence[int]]
+_OWN = {"categorical", "fields", "n_jobs", "options", "random_state", "verbose"}  # parameters that are no options
+_FOLLOW = {"threads", "seed", "loss", "model", "format"}  # options that follow from parameters
+_DEEP = ("deepfm", "wide_deep", "dcn", "mlp")
+
+
+def _probability(scores: Float64) -> Float64:
+    """Of the logistic loss; scores far out do not overflow."""
+    small = np.exp(-np.abs(scores))
+    return np.asarray(np.where(scores >= 0, 1, small) / (1 + small))
+
+
+def _names_of(X: Any) -> Optional[npt.NDArray[Any]]:
+    """The names of a data frame's columns, if all are texts."""
+    columns = list(getattr(X, "columns", []))
+    return np.array(columns, object) if columns and all(isinstance(c, str) for c in columns) else None
+
+
+class _Estimator(BaseEstimator):
+    """What classifiers and regressors share: data, and the models that are trained."""
+
+    _loss = "logistic"
+    _by_field = False
+    n_jobs: Optional[int]
+    random_state: Any
+    options: Optional[Dict[str, Any]]
+    verbose: bool
+    models_: List[Model]
+
+    def _more_tags(self) -> Dict[str, Any]:
+        return {"requires_y": True}
+
+    def _kind(self) -> str:
+        raise NotImplementedError
+
+    def _threads(self) -> int:
+        """As scikit-learn counts: None is one, -1 one per core, -2 one less."""
+        if self.n_jobs is None:
+            return 1
+        if not isinstance(self.n_jobs, (int, np.integer)) or self.n_jobs == 0:
+            raise UsageError(f"n_jobs: {self.n_jobs!r} is no number of threads: None is 1, -1 is one per core")
+        return int(self.n_jobs) if self.n_jobs > 0 else max(1, len(os.sched_getaffinity(0)) + 1 + int(self.n_jobs))
+
+    def _settings(self) -> Dict[str, Any]:
+        """The options of tug.train."""
+        given = self.get_params(deep=False)
+        further = dict(self.options or {})
+        for name in further:
+            if name in given or name in _FOLLOW:
+                raise UsageError(f"options: '{name}' is set by the parameters of {type(self).__name__}")
+        settings = {name: value for name, value in given.items() if name not in _OWN}
+        quiet: Dict[str, Any] = {} if self.verbose else {"progress": False, "log_level": "error"}
+        return {**quiet, **settings, **further, "model": self._kind(), "loss": self._loss,
+                "threads": self._threads(), "alone": True}
+
+    def _columns(self) -> Columns:
+        names = getattr(self, "feature_names_in_", None)
+        return Columns(self.n_features_in_, getattr(self, "categorical", None), getattr(self, "fields", None),
+                       self._by_field, None if names is None else list(names))
+
+    def _checked(self, X: Any, first: bool) -> Any:
+        """The matrix; the first one says how many columns there are, and what they are called."""
+        names, name = _names_of(X), type(self).__name__
+        categorical = getattr(self, "categorical", None) is not None
+        X = check_array(X, accept_sparse="csr", dtype=None if categorical else np.float32, estimator=name)
+        if first:
+            self.n_features_in_ = X.shape[1]
+            if names is not None:
+                self.feature_names_in_ = names
+            elif hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            return X
+        known = getattr(self, "feature_names_in_", None)
+        if known is not None and names is not None and not np.array_equal(known, names):
+            raise ValueError("The feature names should match those that were passed during fit, in their order: "
+                             f"{list(names)} are not {list(known)}")
+        if (known is None) != (names is None):
+            warnings.warn(f"X does not have valid feature names, but {name} was fitted with feature names"
+                          if names is None else f"X has feature names, but {name} was fitted without feature names")
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(f"X has {X.shape[1]} features, but {name} is expecting {self.n_features_in_} features "
+                             "as input")
+        return X
+
+    def _checked_both(self, X: Any, y: Any, first: bool) -> Any:
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        X = self._checked(X, first)
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
+        return X, y
+
+    def _new_models(self, n: int, **changed: Any) -> List[Model]:
+        self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        settings: Dict[str, Any] = {**self._settings(), "seed": self._seed, **changed}
+        return [Model(**settings) for _ in range(n)]
+
+    def _fit(self, X: Any, targets: Sequence[npt.NDArray[np.float32]]) -> None:
+        rows = self._columns().rows(X)
+        models = self._new_models(len(targets))
+        for model, target in zip(models, targets):
+            model.train(rows, target)
+        self.models_ = models
+        self.n_iter_ = int(models[0].results["epochs"])
+
+    def _partial_fit(self, X: Any, targets: Sequence[npt.NDArray[np.float32]]) -> None:
+        rows = self._columns().rows(X)
+        if not hasattr(self, "models_"):
+            models = self._new_models(len(targets), epochs=1)
+        elif getattr(self, "_one_pass", None) is self.models_:
+            models = self.models_
+        else:  # a call of theirs makes as many passes as fit does
+            settings: Dict[str, Any] = {**self._settings(), "seed": self._seed, "epochs": 1}
+            models = [model.with_options(**settings) for model in self.models_]
+        for model, target in zip(models, targets):
+            model.train(rows, target)
+        self.models_ = self._one_pass = models
+        self.n_iter_ = int(models[0].results["epochs"])
+
+    def _scores(self, X: Any) -> Float64:
+        """Of shape (examples, models)."""
+        check_is_fitted(self)
+        rows = self._columns().rows(self._checked(X, False))
+        found = [model.predict(rows, raw=True, threads=self._threads()) for model in self.models_]
+        return np.stack(found, axis=1).astype(np.float64)
+
+
+class _Classifier(ClassifierMixin):
+    """One model for two classes; for more one each, against the rest."""
+
+    classes_: npt.NDArray[Any]
+
+    def _targets(self, y: npt.NDArray[Any]) -> List[npt.NDArray[np.float32]]:
+        ones = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        return [(y == one).astype(np.float32) for one in ones]
+
+    def fit(self: Any, X: Any, y: Any) -> Any:
+        """Trains on a matrix of numpy, a sparse one of scipy or a data frame, and a class for each row."""
+        X, y = self._checked_both(X, y, True)
+        check_classification_targets(y)
+        classes = np.unique(y)
+        if len(classes) < 2:
+            raise ValueError(f"{type(self).__name__} learns to tell classes apart, and y has one class only: "
+                             f"{classes[0]!r}")
+        self.classes_ = classes
+        self._fit(X, self._targets(y))
+        return self
+
+    def partial_fit(self: Any, X: Any, y: Any, classes: Optional[npt.ArrayLike] = None) -> Any:
+        """One more pass, over these examples, from where the models stand. `classes`: all that there will be, at
+        the first call."""
+        first = not hasattr(self, "models_")
+        X, y = self._checked_both(X, y, first)
+        check_classification_targets(y)
+        if first and classes is None:
+            raise ValueError("classes: have to be given at the first call of partial_fit")
+        known = self.classes_ if classes is None else np.unique(np.asarray(classes))
+        if not first and not np.array_equal(known, self.classes_):
+            raise ValueError(f"classes: are {known}, but {self.classes_} at the first call of partial_fit")
+        if len(known) < 2:
+            raise ValueError("classes: there have to be two at least")
+        strange = np.setdiff1d(y, known)
+        if len(strange) > 0:
+            raise ValueError(f"y: has the class {strange[0]!r}, which is not among the classes {known}")
+        self.classes_ = known
+        self._partial_fit(X, self._targets(y))
+        return self
+
+    def decision_function(self: Any, X: Any) -> Float64:
+        """Scores: of two classes one an example, above 0 for the second; of more one for each class."""
+        scores = self._scores(X)
+        return np.asarray(scores[:, 0] if len(self.classes_) == 2 else scores)
+
+    def predict_proba(self: Any, X: Any) -> Float64:
+        """A column for each of classes_."""
+        found = _probability(self._scores(X))
+        if len(self.classes_) == 2:
+            return np.hstack([1 - found, found])
+        total = found.sum(axis=1, keepdims=True)
+        return np.asarray(np.where(total > 0, found / np.where(total > 0, total, 1), 1 / len(self.classes_)))
+
+    def predict_log_proba(self, X: Any) -> Float64:
+        """The logarithm of predict_proba."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
+    def predict(self: Any, X: Any) -> npt.NDArray[Any]:
+        """The likeliest class of each example."""
+        scores = self._scores(X)
+        which = (scores[:, 0] > 0).astype(int) if len(self.classes_) == 2 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[which])
+
+
+class _Regressor(RegressorMixin):
+    """One model, of squared loss."""
+
+    _loss = "squared"
+
+    def _numbers(self: Any, y: Any) -> npt.NDArray[np.float32]:
+        with np.errstate(over="ignore"):
+            return np.asarray(check_array(y, ensure_2d=False, dtype=np.float32, estimator=type(self).__name__))
+
+    def fit(self: Any, X: Any, y: Any) -> Any:
+        """Trains on a matrix of numpy, a sparse one of scipy or a data frame, and a number for each row."""
+        X, y = self._checked_both(X, y, True)
+        self._fit(X, [self._numbers(y)])
+        return self
+
+    def partial_fit(self: Any, X: Any, y: Any) -> Any:
+        """One more pass, over these examples, from where the model stands."""
+        X, y = self._checked_both(X, y, not hasattr(self, "models_"))
+        self._partial_fit(X, [self._numbers(y)])
+        return self
+
+    def predict(self: Any, X: Any) -> Float64:
+        """A number for each example."""
+        return np.asarray(self._scores(X)[:, 0])
+
+
+class _LR(_Estimator):
+    def __init__(self, *, epochs: int = 10, optimizer: Optional[str] = None, lr: Optional[float] = None,
+                 l1: Optional[float] = None, l2: Optional[float] = None, prior: Optional[float] = None,
+                 categorical: Any = None, deterministic: bool = False, n_jobs: Optional[int] = None,
+                 random_state: Any = None, verbose: bool = False, options: Optional[Dict[str, Any]] = None) -> None:
+        self.epochs = epochs
+        self.optimizer = optimizer
+        self.lr = lr
+        self.l1 = l1
+        self.l2 = l2
+        self.prior = prior
+        self.categorical = categorical
+        self.deterministic = deterministic
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.options = options
+
+    def _kind(self) -> str:
+        return "lr"
+
+
+class _FM(_LR):
+    def __init__(self, *, dim: Optional[int] = None, epochs: int = 10, optimizer: Optional[str] = None,
+                 lr: Optional[float] = None, latent_lr: Optional[float] = None, l1: Optional[float] = None,
+                 l2: Optional[float] = None, prior: Optional[float] = None, init: Optional[float] = None,
+                 normalize: bool = True, categorical: Any = None, deterministic: bool = False,
+                 n_jobs: Optional[int] = None, random_state: Any = None, verbose: bool = False,
+                 options: Optional[Dict[str, Any]] = None) -> None:
+        super().__init__(epochs=epochs, optimizer=optimizer, lr=lr, l1=l1, l2=l2, prior=prior,
+                         categorical=categorical, deterministic=deterministic, n_jobs=n_jobs,
+                         random_state=random_state, verbose=verbose, options=options)
+        self.dim = dim
+        self.latent_lr = latent_lr
+        self.init = init
+        self.normalize = normalize
+
+    def _kind(self) -> str:
+        return "fm"
+
+
+class _FFM(_FM):
+    _by_field = True
+
+    def __init__(self, *, dim: Optional[int] = None, epochs: int = 10, optimizer: Optional[str] = None,
+                 lr: Optional[float] = None, latent_lr: Optional[float] = None, l1: Optional[float] = None,
+                 l2: Optional[float] = None, prior: Optional[float] = None, init: Optional[float] = None,
+                 normalize: bool = True, categorical: Any = None, fields: Any = None, deterministic: bool = False,
+                 n_jobs: Optional[int] = None, random_state: Any = None, verbose: bool = False,
+                 options: Optional[Dict[str, Any]] = None) -> None:
+        super().__init__(dim=dim, epochs=epochs, optimizer=optimizer, lr=lr, latent_lr=latent_lr, l1=l1, l2=l2,
+                         prior=prior, init=init, normalize=normalize, categorical=categorical,
+                         deterministic=deterministic, n_jobs=n_jobs, random_state=random_state, verbose=verbose,
+                         options=options)
+        self.fields = fields
+
+    def _kind(self) -> str:
+        return "ffm"
+
+
+class _Deep(_LR):
+    _by_field = True
+
+    def __init__(self, *, model: str = "deepfm", dim: Optional[int] = None, hidden: Hidden = None,
+                 cross: Optional[int] = None, dropout: Optional[float] = None, batch_norm: bool = False,
+                 epochs: int = 10, optimizer: Optional[str] = None, lr: Optional[float] = None,
+                 latent_lr: Optional[float] = None, dense_optimizer: Optional[str] = None,
+                 dense_lr: Optional[float] = None, l1: Optional[float] = None, l2: Optional[float] = None,
+                 prior: Optional[float] = None, categorical: Any = None, fields: Any = None,
+                 deterministic: bool = False, n_jobs: Optional[int] = None, random_state: Any = None,
+                 verbose: bool = False, options: Optional[Dict[str, Any]] = None) -> None:
+        super().__init__(epochs=epochs, optimizer=optimizer, lr=lr, l1=l1, l2=l2, prior=prior,
+                         categorical=categorical, deterministic=deterministic, n_jobs=n_jobs,
+                         random_state=random_state, verbose=verbose, options=options)
+        self.model = model
+        self.dim = dim
+        self.hidden = hidden
+        self.cross = cross
+        self.dropout = dropout
+        self.batch_norm = batch_norm
+        self.latent_lr = latent_lr
+        self.dense_optimizer = dense_optimizer
+        self.dense_lr = dense_lr
+        self.fields = fields
+
+    def _kind(self) -> str:
+        if self.model not in _DEEP:
+            raise UsageError(f"model: {self.model!r} is none of {', '.join(_DEEP)}")
+        return self.model
+
+
+class LRClassifier(_Classifier, _LR):
+    """Logistic regression."""
+
+
+class LRRegressor(_Regressor, _LR):
+    """Linear regression."""
+
+
+class FMClassifier(_Classifier, _FM):
+    """Factorization machine (Rendle 2010): each feature has a vector of `dim` numbers, and pairs of features
+    count by the products of theirs."""
+
+
+class FMRegressor(_Regressor, _FM):
+    """Factorization machine for numbers."""
+
+
+class FFMClassifier(_Classifier, _FFM):
+    """Field-aware factorization machine (Juan et al. 2016): a vector for each other field. `fields`: that of each
+    column of X; None: each is one of its own."""
+
+
+class FFMRegressor(_Regressor, _FFM):
+    """Field-aware factorization machine for numbers."""
+
+
+class DeepClassifier(_Classifier, _Deep):
+    """Fully connected layers of `hidden` units on the fields' vectors: model="deepfm", "wide_deep", "dcn" or
+    "mlp". `fields`: that of each column of X; None: each is one of its own."""
+
+
+class DeepRegressor(_Regressor, _Deep):
+    """Models with layers for numbers."""
