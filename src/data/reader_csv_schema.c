@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/options.h"
 #include "data/reader_csv.h"
 
 // Words and numbers of one name never meet.
@@ -156,12 +157,36 @@ const char *csv_named_rest(const struct csv_named *l, char ret[32])
     return ret;
 }
 
+// The column that was perhaps meant; "" for none, as for names that are so short that any is
+// near. Those with spaces are not looked at.
+static void nearest_column(const struct schema *names, const char *given,
+                           char ret[OPTION_NAME_MAX])
+{
+    struct buf b = BUF_INIT(2 * SCHEMA_TEXT_MAX);
+    struct schema_column n;
+    ret[0] = '\0';
+    if (strlen(given) < 3)
+        return;
+    for (size_t at = 0; schema_next(names, &at, &n);)
+        if (strchr(n.name, ' ') == NULL &&
+            (buf_add(&b, n.name, strlen(n.name)) != 0 || buf_add(&b, " ", 1) != 0))
+            break;
+    if (buf_str(&b) != NULL)
+        options_nearest(given, b.data, ret);
+    buf_free(&b);
+}
+
 static void check_name(const struct schema *names, const char *option, const char *name,
                        size_t len, char text[ERR_TEXT_MAX])
 {
-    if (!has_name(names, name, len))
-        reader_add_clause(text, "the header has no column '%s', which %s names",
-                          show(name, len).text, option);
+    if (has_name(names, name, len))
+        return;
+    struct shown shown = show(name, len);
+    char near[OPTION_NAME_MAX];
+    nearest_column(names, shown.text, near);
+    reader_add_clause(text, "the header has no column '%s', which %s names%s%s%s",
+                      shown.text, option, *near ? " (did you mean '" : "",
+                      show(near, strlen(near)).text, *near ? "'?)" : "");
 }
 
 // What the options name is there; all that is not is told in one message.

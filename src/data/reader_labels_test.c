@@ -102,6 +102,10 @@ static void test_csv(void **state)
     assert_header_refused(o, "buy,a", "names the column 'buy' twice");
     o.label_column = "buy,sell";
     assert_header_refused(o, "buy,a", "no column 'sell', which --label names");
+    o.label_column = "clik";
+    assert_header_refused(o, "two clicks,click,\x1b",
+                          "'clik', which --label names (did you mean 'click'?); it has");
+    assert_header_refused(o, "two clicks,price", "'clik', which --label names; it has");
     o.label_column = "a,b,c,d,e,f,g,h,i";
     assert_header_refused(o, "a,b,c,d,e,f,g,h,i,j", "names 9 columns; the limit is 8");
 }
