@@ -207,9 +207,8 @@ static const struct option options[] = {
      "to 8 bits"},
     {"in-flight", U64_AT(in_flight, "N", NULL, 1, TRAIN_MAX_IN_FLIGHT),
      "async, ssp: batches of a worker thread that are pulled, computed and pushed at the "
-     "same time; 1: the next one is asked for when this one's push is acknowledged, "
-     "which "
-     "models with layers learn more from and which is their default; 3 for others"},
+     "same time; 1: the next one is asked for when this one's push is acknowledged. The "
+     "default is 1 for models with layers and 3 for others"},
     {"dense-staleness", U64_AT(dense_staleness, "S", NULL, 0, UINT32_MAX),
      "async, models with layers: what is pulled of the layers misses at most the last S "
      "batches of each worker, as in ssp:S; 0: layers in step, rows of features not"},

@@ -5,22 +5,8 @@
 #
 # SPDX-License-Identifier: Apache-2.0
 set -eu
-tug=$TUG_BINARY
+. "$(dirname "$0")/functions.sh"
 
-fail() {
-    echo "$@"
-    exit 1
-}
-run() { # ARGUMENTS
-    "$tug" "$@" >text 2>&1 || fail "tug $*: $(cat text)"
-}
-refused() { # EXIT WORDS ARGUMENTS
-    code=$1 words=$2 rc=0
-    shift 2
-    "$tug" "$@" >text 2>&1 || rc=$?
-    [ $rc = "$code" ] || fail "tug $*: exit $rc, not $code: $(cat text)"
-    grep -qF -e "$words" text || fail "tug $*: does not say '$words': $(cat text)"
-}
 edges() { # MODEL
     cat "$1"/save-*/manifest.json | tr -d ' \n' | grep -o '"[^"]*","edges"' | sort -u
 }
@@ -43,15 +29,11 @@ gzip -k data.csv
 mkfifo pipe
 how='--format csv --label y --model lr --epochs 3 --deterministic --threads 2'
 bins='--numeric price:bins:16'
-auc() { # MODEL
-    run eval --from "$1" --data data.csv --json
-    sed -n 's/.*"auc": *\([0-9.]*\).*/\1/p' text
-}
 run train $how $bins --data data.csv --out plain
 [ -n "$(edges plain)" ] || fail "no edges are saved"
 run train $how --numeric price:log --data data.csv --out log
-awk -v a="$(auc plain)" -v b="$(auc log)" 'BEGIN { exit !(a > .97 && b < .8) }' ||
-    fail "auc $(auc plain) with bins, $(auc log) with logarithms"
+awk -v a="$(auc plain data.csv)" -v b="$(auc log data.csv)" 'BEGIN { exit !(a > .97 && b < .8) }' ||
+    fail "auc $(auc plain data.csv) with bins, $(auc log data.csv) with logarithms"
 "$tug" predict --from plain --data data.csv >want
 run table get 'price=150' --from plain
 run predict --from plain --data data.csv --explain

@@ -5,12 +5,7 @@
 #
 # SPDX-License-Identifier: Apache-2.0
 set -eu
-tug=$TUG_BINARY
-
-fail() {
-    echo "$@"
-    exit 1
-}
+. "$(dirname "$0")/functions.sh"
 
 awk 'BEGIN {
     srand(7); print "y,user,genres,price,note" >"headed.csv"
@@ -26,17 +21,6 @@ options='--format csv --lists genres --missing NA,none --numeric price:log --mod
     --deterministic --threads 2'
 names='--columns y,user,genres,price,note'
 
-run() { # ARGUMENTS
-    "$tug" "$@" >text 2>&1 || fail "tug $*: $(cat text)"
-}
-refused() { # EXIT WORDS ARGUMENTS
-    code=$1 words=$2 rc=0
-    shift 2
-    "$tug" "$@" >text 2>&1 || rc=$?
-    [ $rc = "$code" ] || fail "tug $*: exit $rc, not $code: $(cat text)"
-    grep -qF -e "$words" text || fail "tug $*: does not say '$words': $(cat text)"
-}
-
 run train $options --label y --data headed.csv --out headed
 run train $options $names --data bare.csv --out bare
 cmp headed/save-000001/sparse-0.rows bare/save-000001/sparse-0.rows || fail "a header matters"
@@ -45,9 +29,7 @@ cmp headed/save-000001/sparse-0.rows bare/save-000001/sparse-0.rows || fail "a h
 cmp want got || fail "bare.csv is predicted in another way"
 "$tug" predict --from headed --data other.csv --columns note,price,genres,user >got
 cmp want got || fail "other.csv is predicted in another way"
-"$tug" eval --from bare --data bare.csv --json >text
-auc=$(sed 's/.*"auc": *\([0-9.]*\).*/\1/' text)
-awk -v a="$auc" 'BEGIN { exit !(a > .75) }' || fail "auc $auc: $(cat text)"
+awk -v a="$(auc bare bare.csv)" 'BEGIN { exit !(a > .75) }' || fail "auc $(auc bare bare.csv)"
 # Several words are features of their own: without --lists a pair is one.
 run train --format csv $names --missing NA,none --numeric price:log --model fm --epochs 3 \
     --deterministic --threads 2 --data bare.csv --out pairs
@@ -63,14 +45,10 @@ awk 'BEGIN {
     }
 }' >pairs.csv
 lr='--format csv --lists b --model lr --epochs 3 --deterministic --threads 2 --data pairs.csv'
-auc() { # MODEL
-    run eval --from "$1" --data pairs.csv --json
-    sed -n 's/.*"auc": *\([0-9.]*\).*/\1/p' text
-}
 run train $lr --out single
 run train $lr --cross-columns 'a*b,b*c*a' --keep-names 1000 --out crossed
-awk -v a="$(auc single)" -v b="$(auc crossed)" 'BEGIN { exit !(a < .6 && b > .99) }' ||
-    fail "crosses: auc $(auc single), $(auc crossed)"
+awk -v a="$(auc single pairs.csv)" -v b="$(auc crossed pairs.csv)" 'BEGIN { exit !(a < .6 && b > .99) }' ||
+    fail "crosses: auc $(auc single pairs.csv), $(auc crossed pairs.csv)"
 printf 'c,b,a\nc1,b2|x,a2\nc1,b2,\n' >two.csv
 run predict --from crossed --data two.csv --explain
 for word in 'a*b=a2*b2' 'a*b=a2*x' 'b*c*a=b2*c1*a2' b=b2; do
@@ -78,7 +56,7 @@ for word in 'a*b=a2*b2' 'a*b=a2*x' 'b*c*a=b2*c1*a2' b=b2; do
 done
 run train --resume --model lr --deterministic --epochs 4 --cross-columns 'a*b' --data pairs.csv --out crossed
 run launch --servers 1 --workers 2 -- train $lr --cross-columns 'a*b,b*c*a' --mode sync --out far
-awk -v a="$(auc far)" 'BEGIN { exit !(a > .99) }' || fail "crosses on a cluster: auc $(auc far)"
+awk -v a="$(auc far pairs.csv)" 'BEGIN { exit !(a > .99) }' || fail "crosses on a cluster: auc $(auc far pairs.csv)"
 refused 2 "--cross-columns 'a*c'" train --resume --model lr --deterministic --epochs 5 --out crossed \
     --cross-columns 'a*c' --data pairs.csv
 refused 2 '--cross-columns works only' train --format libsvm --data pairs.csv --cross-columns 'a*b'

@@ -5,12 +5,8 @@
 #
 # SPDX-License-Identifier: Apache-2.0
 set -eu
-tug=$TUG_BINARY
+. "$(dirname "$0")/functions.sh"
 
-fail() {
-    echo "$@"
-    exit 1
-}
 run() { # ARGUMENTS
     "$tug" "$@" --json >text 2>err || fail "tug $*: $(cat err)"
 }
