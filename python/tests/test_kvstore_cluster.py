@@ -187,8 +187,10 @@ def test_ctrl_c(tmp_path):
             except tug.Error as error:
                 print(error)
             kv.close()
+            open("closed", "w").close()
         else:
-            time.sleep(2)
+            while not os.path.exists("closed"):
+                time.sleep(0.02)
     """)
     assert "ended in time True" in said and "this store ended" in said
 
@@ -265,6 +267,17 @@ def test_example(source):
         assert "epoch 4" in last and float(last.split()[-2].rstrip("%")) > 90, said
 
 
+def until_it_listens(port):
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            assert time.monotonic() < end, f"nobody listens on port {port}"
+            time.sleep(0.02)
+
+
 def test_interrupted_server(tmp_path):
     """Ctrl-C ends a server that has nothing to do."""
     script = tmp_path / "script.py"
@@ -272,7 +285,7 @@ def test_interrupted_server(tmp_path):
     env = {**os.environ, "DMLC_NUM_SERVER": "1", "DMLC_NUM_WORKER": "1", "DMLC_PS_ROOT_URI": "127.0.0.1",
            "DMLC_PS_ROOT_PORT": str(free_port()), "DMLC_ROLE": "scheduler"}
     with subprocess.Popen([sys.executable, str(script)], env=env, stderr=subprocess.PIPE, text=True) as p:
-        time.sleep(1.5)
+        until_it_listens(int(env["DMLC_PS_ROOT_PORT"]))
         p.send_signal(signal.SIGINT)
         begin = time.monotonic()
         _, said = p.communicate(timeout=PATIENCE)

@@ -61,8 +61,7 @@ def test_two_and_two(tmp_path):
 
 
 def test_this_process_is_the_worker(tmp_path):
-    env = {"TUG_SAVE_ROOT": str(tmp_path)}
-    with tug.launch(servers=2, env=env) as cluster, cluster.connect() as client:
+    with tug.launch(servers=2, save_root=tmp_path) as cluster, cluster.connect() as client:
         table = client.table("w", dim=2, rule="sum")
         table.push([1, 2], [[1, 2], [3, 4]])
         client.save(tmp_path / "saves")
@@ -120,6 +119,30 @@ def test_a_server_that_is_killed(tmp_path):
             assert p.code == 3 and "heard:" in p.output() and "server" in p.output(), p.output()
         with pytest.raises(tug.LaunchError, match=r"server 1 .*was killed by signal 9 \(SIGKILL\)"):
             cluster.wait(PATIENCE)
+
+
+def test_a_dead_server_is_told_once():
+    """What a server's death ends with is raised by the first close; the next ones, and the launcher's, do nothing, and
+    an error that came before is the one that counts."""
+    with tug.launch(servers=2, dead_seconds=1, wait_seconds=30) as cluster:
+        client = cluster.connect()
+        table = client.table("w", dim=1, rule="sum")
+        cluster.process("server", 1).kill(signal.SIGKILL)
+        with pytest.raises(ZeroDivisionError), client.communicator([table]) as communicator:
+            with pytest.raises(tug.SystemFailure, match="server .* is gone"):
+                while True:
+                    communicator.send(table, np.arange(100), np.ones((100, 1)))
+            raise ZeroDivisionError
+        communicator = client.communicator([table])
+        with pytest.raises(tug.SystemFailure, match="is gone"):
+            with communicator:
+                communicator.send(table, [1], [[1]])
+        with pytest.raises(tug.SystemFailure, match="is gone"):
+            client.close()
+        for closed in (client, communicator, client):
+            closed.close()
+        assert client.closed and communicator.closed
+        cluster.kill()
 
 
 def test_an_exception_leaves_nothing(tmp_path):

@@ -48,8 +48,8 @@ def _launch(options: argparse.Namespace) -> None:
         command = command[1:]
     if not command:
         sys.exit("python -m tug launch: give the workers' command behind --")
-    with tug.launch(command, servers=options.servers, workers=options.workers, dead_seconds=options.dead_seconds,
-                    echo=True) as cluster:
+    with tug.launch(command, servers=options.servers, workers=options.workers, save_root=options.save_root,
+                    dead_seconds=options.dead_seconds, echo=True) as cluster:
         cluster.wait()
 
 
@@ -64,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     one = verbs.add_parser("launch", help="a scheduler, servers and workers on this machine")
     one.add_argument("--servers", type=int, default=1)
     one.add_argument("--workers", type=int, default=1)
+    one.add_argument("--save-root", metavar="DIR", help="the directory below which servers may save")
     one.add_argument("--dead-seconds", type=float, default=5.0, help="without a sign of life a process is dead")
     one.add_argument("command", nargs=argparse.REMAINDER, help="-- and the workers' command")
     return parser

@@ -7,49 +7,77 @@ sentence names the argument.
 SPDX-License-Identifier: Apache-2.0
 """
 
-from typing import Any, Optional, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple, Type, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from tug._abi import ffi
-from tug._errors import ArgumentTypeError, UsageError
+from tug._errors import ArgumentTypeError, OutOfMemory, UsageError
 
 Keys = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float32]
 Shape = Tuple[int, ...]
+Kind = TypeVar("Kind")
 
 _KEY = np.dtype(np.uint64)
 _FLOAT = np.dtype(np.float32)
+SECONDS_MAX = 1e6
 
 
-def _array(given: Any, name: str) -> npt.NDArray[Any]:
+def _allocated(make: Callable[[], npt.NDArray[Any]], name: str) -> npt.NDArray[Any]:
+    try:
+        return make()
+    except (MemoryError, ValueError) as error:  # a ValueError: more than an array can have
+        raise OutOfMemory(f"{name}: there is no memory for it: {str(error)[:1].lower()}{str(error)[1:]}") from error
+
+
+def array_of(given: Any, name: str) -> npt.NDArray[Any]:
+    """Anything that is an array, or lists of one, as numpy sees it."""
     if isinstance(given, np.ndarray):
         return given
     try:
         return np.asarray(given)
+    except MemoryError as error:
+        raise OutOfMemory(f"{name}: there is no memory for an array of it") from error
     except (ValueError, TypeError, RuntimeError, OverflowError) as error:
+        if "inhomogeneous" in str(error):
+            raise ArgumentTypeError(f"{name}: is a list of lists of different lengths, and must be an array: rows of "
+                                    "one length") from error
         raise ArgumentTypeError(f"{name}: cannot be made an array: {error}") from error
+
+
+def empty(shape: Shape, name: str) -> Floats:
+    """An array for rows, without values yet."""
+    return _allocated(lambda: np.empty(shape, _FLOAT), name)
+
+
+def _culprit(array: npt.NDArray[Any]) -> str:
+    # numpy makes objects of what it has no type for: the first that is no key says more than that.
+    if array.dtype.kind != "O":
+        return str(array.dtype)
+    wrong = (one for one in array.flat if not isinstance(one, int) or not 0 <= one < 2 ** 64)
+    return repr(next(wrong, array.dtype))[:60]
 
 
 def keys_of(given: Any, name: str = "keys") -> Keys:
     """Keys of any shape as contiguous uint64 of that shape."""
-    array = _array(given, name)
+    array = array_of(given, name)
     if array.dtype != _KEY:
         if array.size == 0 and not isinstance(given, np.ndarray):
             return np.zeros(array.shape, _KEY)  # of an empty list numpy makes floats
         if array.dtype.kind not in "iu":
-            raise ArgumentTypeError(f"{name}: keys are integers from 0 to 2^64 - 1, not {array.dtype}")
+            raise ArgumentTypeError(f"{name}: keys are integers from 0 to 2^64 - 1, not {_culprit(array)}")
         if array.dtype.kind == "i" and array.size > 0 and int(array.min()) < 0:
             at = int(np.argmax(array.reshape(-1) < 0))
             raise UsageError(f"{name}: a key cannot be negative, but number {at} is {array.reshape(-1)[at]}; "
                              "if these are 64 bits of a hash, give keys.view(numpy.uint64)")
-    return np.require(array, _KEY, ["C", "A"])
+    return _allocated(lambda: np.require(array, _KEY, ["C", "A"]), name)
 
 
 def floats_of(given: Any, shape: Shape, name: str) -> Floats:
     """Values of this shape as contiguous float32. Where rows have one float, its axis may be missing."""
-    array = _array(given, name)
+    array = array_of(given, name)
     if array.dtype.kind not in "fiu":
         if array.size > 0 or isinstance(given, np.ndarray):
             raise ArgumentTypeError(f"{name}: values are real numbers, not {array.dtype}")
@@ -57,13 +85,13 @@ def floats_of(given: Any, shape: Shape, name: str) -> Floats:
     if array.shape != shape and not (shape[-1:] == (1,) and array.shape == shape[:-1]):
         raise UsageError(f"{name}: has the shape {array.shape}, and must have {shape}")
     with np.errstate(over="ignore"):  # infinities are refused by the library, with the place
-        return np.require(array, _FLOAT, ["C", "A"])
+        return _allocated(lambda: np.require(array, _FLOAT, ["C", "A"]), name)
 
 
 def out_of(given: Optional[Any], shape: Shape, name: str = "out") -> Floats:
     """Where rows go: what is given, if they can be written right into it, or a new array."""
     if given is None:
-        return np.empty(shape, _FLOAT)
+        return empty(shape, name)
     if not isinstance(given, np.ndarray):
         raise ArgumentTypeError(f"{name}: must be a numpy array of float32, not {type(given).__name__}")
     if given.dtype != _FLOAT:
@@ -94,6 +122,43 @@ def whole(given: Any, name: str, low: int, high: int) -> int:
     if not low <= int(given) <= high:
         raise UsageError(f"{name}: {given} is not from {low} to {high}")
     return int(given)
+
+
+def real(given: Any, name: str, low: float, high: float) -> float:
+    """A number as an argument, from low to high."""
+    if isinstance(given, (bool, np.bool_)) or not isinstance(given, (int, float, np.integer, np.floating)):
+        raise ArgumentTypeError(f"{name}: must be a number, not {type(given).__name__}")
+    if not low <= given <= high:
+        raise UsageError(f"{name}: {given} is not from {low:g} to {high:g}")
+    return float(given)
+
+
+def seconds(given: Any, name: str = "timeout") -> float:
+    """A time as an argument."""
+    return real(given, name, 0, SECONDS_MAX)
+
+
+def choice(given: Any, name: str, choices: Sequence[str]) -> str:
+    """One of some words as an argument."""
+    if not isinstance(given, str):
+        raise ArgumentTypeError(f"{name}: must be one of {', '.join(choices)}, not {type(given).__name__}")
+    if given not in choices:
+        raise UsageError(f"{name}: '{given}' is none of {', '.join(choices)}")
+    return given
+
+
+def instance(given: Any, kind: Type[Kind], name: str) -> Kind:
+    """An object of the package as an argument."""
+    if not isinstance(given, kind):
+        raise ArgumentTypeError(f"{name}: must be a tug.{kind.__name__}, not {type(given).__name__}")
+    return given
+
+
+def instances(given: Any, kind: Type[Kind], name: str) -> List[Kind]:
+    """A list of objects of the package as an argument."""
+    if not isinstance(given, (list, tuple)):
+        raise ArgumentTypeError(f"{name}: must be a list of tug.{kind.__name__}, not {type(given).__name__}")
+    return [instance(one, kind, f"{name}[{i}]") for i, one in enumerate(given)]
 
 
 def word(given: Any, name: str) -> bytes:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Deque, Dict, List, Optional, Sequence, Se
 
 from tug import _table
 from tug._abi import ffi
-from tug._arrays import whole, word
+from tug._arrays import choice, seconds, whole, word
 from tug._errors import ArgumentTypeError, Error, Timeout, UsageError
-from tug._library import Handle, check, deadline_of, lib, text_of
+from tug._library import Handle, check, deadline_of, lib, opened, text_of
 from tug._request import Flight, reap, wait_for, warn_of_dropped
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class Client(Handle):
     def flush(self, timeout: Optional[float] = None) -> None:
         """Waits for the requests that were dropped without wait(), and raises what the first of them that
         failed failed with."""
-        end = deadline_of(self.wait_seconds if timeout is None else timeout)
+        end = deadline_of(self.wait_seconds if timeout is None else seconds(timeout))
         reap(self, len(self.dropped))
         while self.dropped:
             flight = self.dropped.popleft()
@@ -242,9 +242,8 @@ class Client(Handle):
 
         mode: checkpoint (all rows), base (those worth publishing), delta (of these what has changed), day
         (a checkpoint; then the day ends). tables: None means all. mark: see save_mark."""
-        if mode not in SAVE_MODES:
-            raise UsageError(f"mode: '{mode}' is none of {', '.join(SAVE_MODES)}")
-        numbers = [t if isinstance(t, int) else t.number for t in tables or ()]
+        choice(mode, "mode", tuple(SAVE_MODES))
+        numbers = [] if tables is None else [_number_of(t) for t in _list(tables)]
         if tables is not None and not numbers:
             raise UsageError("tables: is empty; None means all tables")
         path = ffi.new("char[]", PATH_MAX)
@@ -292,6 +291,16 @@ def _again(c: Any, again: bool) -> int:
     return 0
 
 
+def _list(tables: Any) -> Sequence[Any]:
+    if not isinstance(tables, (list, tuple)):
+        raise ArgumentTypeError(f"tables: must be a list of tables or their numbers, not {type(tables).__name__}")
+    return tables
+
+
+def _number_of(table: Any) -> int:
+    return table.number if isinstance(table, _table.Table) else whole(table, "tables", 0, TABLES_MAX - 1)
+
+
 _TEXTS = ("scheduler", "cluster", "ca", "cert", "key")
 
 
@@ -304,23 +313,12 @@ def _open_client(options: Dict[str, Any]) -> Any:
                 kept.append(ffi.new("char[]", word(value, name)))
                 setattr(o, name, kept[-1])
         elif name in ("wait_seconds", "spin_us"):
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise ArgumentTypeError(f"{name}: must be a number, not {type(value).__name__}")
-            if not 0 <= value <= 1e6:
-                raise UsageError(f"{name}: {value} is not from 0 to a million")
-            setattr(o, name, float(value))
+            setattr(o, name, seconds(value, name))
         elif name == "local_loops":
             o.local_loops = value
         else:
             setattr(o, name, bool(value))
-    ret = ffi.new("struct tug_client **")
-    try:
-        check(lib.tug_client_open(ret, o))
-    except BaseException:
-        if ret[0] != ffi.NULL:  # Ctrl-C came when it was open
-            lib.tug_client_close(ret[0])
-        raise
-    return ret[0]
+    return opened(lib.tug_client_open, lib.tug_client_close, o)
 
 
 def connect(scheduler: Optional[str] = None, *, cluster: Optional[str] = None, ca: Optional[str] = None,

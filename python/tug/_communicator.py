@@ -7,13 +7,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Optional, Sequence, Type
 
 from tug._abi import ffi
-from tug._arrays import floats_of, keys_of, of_floats, of_keys, whole
+from tug._arrays import choice, floats_of, instance, instances, keys_of, of_floats, of_keys, seconds, whole
 from tug._errors import Error, UsageError
 from tug._library import Handle, lib
+from tug._table import ArrayLike, Table
 
 if TYPE_CHECKING:
     from tug._client import Client
-    from tug._table import ArrayLike, Table
 
 CLOSE_SECONDS = 30.0  # for threads that are inside to come out
 REDUCE = {"sum": "TUG_GRAD_SUM", "mean": "TUG_GRAD_MEAN"}
@@ -37,11 +37,10 @@ class Communicator(Handle):
     many as the queue holds. grad_reduce: sum or mean of those. What a push failed with is raised by the
     next send, flush or stop."""
 
-    def __init__(self, client: "Client", tables: Sequence["Table"], *, queue: int, merge: int,
+    def __init__(self, client: "Client", tables: Sequence[Table], *, queue: int, merge: int,
                  grad_reduce: str) -> None:
-        if grad_reduce not in REDUCE:
-            raise UsageError(f"grad_reduce: '{grad_reduce}' is none of {', '.join(REDUCE)}")
-        if not tables:
+        choice(grad_reduce, "grad_reduce", tuple(REDUCE))
+        if not instances(tables, Table, "tables"):
             raise UsageError("tables: is empty; give at least one")
         self.client = client
         c = ffi.new("struct tug_communicator_table[]", len(tables))
@@ -58,25 +57,26 @@ class Communicator(Handle):
         """Starts the thread that sends."""
         self.run(lib.tug_communicator_start)
 
-    def send(self, table: "Table", keys: "ArrayLike", values: "ArrayLike", timeout: float = 0) -> None:
+    def send(self, table: Table, keys: ArrayLike, values: ArrayLike, timeout: float = 0) -> None:
         """Hands a push over; the arrays are copied. While the queue is full it waits, `timeout` seconds at
         most (0: the client's wait_seconds)."""
+        instance(table, Table, "table")
         k = keys_of(keys)
         v = floats_of(values, k.shape + (table.push_width,), "values")
-        self.run(lib.tug_communicator_send, table.number, of_keys(k), k.size, of_floats(v), float(timeout))
+        self.run(lib.tug_communicator_send, table.number, of_keys(k), k.size, of_floats(v), seconds(timeout))
 
     def flush(self, timeout: float = 0) -> None:
         """Waits until all that was handed over is applied on the servers."""
-        self.run(lib.tug_communicator_flush, float(timeout))
+        self.run(lib.tug_communicator_flush, seconds(timeout))
 
     def stop(self, timeout: float = 0) -> None:
         """Flushes, and ends the thread; start() begins again."""
-        self.run(lib.tug_communicator_stop, float(timeout))
+        self.run(lib.tug_communicator_stop, seconds(timeout))
 
-    def stat(self, table: "Table") -> CommunicatorStats:
+    def stat(self, table: Table) -> CommunicatorStats:
         """What has happened to a table's pushes."""
         s = ffi.new("struct tug_communicator_stats *")
-        self.run(lib.tug_communicator_stat, table.number, s)
+        self.run(lib.tug_communicator_stat, instance(table, Table, "table").number, s)
         return CommunicatorStats(*(getattr(s, name) for name in CommunicatorStats._fields))
 
     def close(self) -> None:
@@ -101,4 +101,8 @@ class Communicator(Handle):
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
-        self.close()
+        try:
+            self.close()
+        except Error:
+            if error is None:  # else that one was the first, and counts
+                raise

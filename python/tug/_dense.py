@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple, Uni
 import numpy as np
 
 from tug._abi import ffi
-from tug._arrays import Floats, Shape, floats_of, of_floats, out_of, whole, word
+from tug._arrays import Floats, Shape, choice, empty, floats_of, of_floats, out_of, whole, word
 from tug._errors import ArgumentTypeError, UsageError
 from tug._library import lib
 
@@ -40,6 +40,9 @@ class Dense:
     "xavier:FAN_IN,FAN_OUT"; 0 if nothing is said. Threads take turns."""
 
     def __init__(self, table: "Table", variables: Mapping[str, Any]) -> None:
+        if not isinstance(variables, Mapping):
+            raise ArgumentTypeError("variables: must be a dictionary, {name: shape} or {name: (shape, init)}, not "
+                                    f"{type(variables).__name__}")
         if not variables:
             raise UsageError("variables: is empty; give at least one")
         self.table = table
@@ -50,6 +53,8 @@ class Dense:
         c = ffi.new("struct tug_variable[]", len(variables))
         at = 0
         for i, (name, given) in enumerate(variables.items()):
+            if not isinstance(name, str):
+                raise ArgumentTypeError(f"variables: a name must be a text, not {type(name).__name__}")
             shape, init = _variable(name, given)
             n = int(np.prod(shape, dtype=np.int64)) if shape else 1
             kept += [ffi.new("char[]", word(name, "variables")), ffi.new("char[]", word(init, f"init of '{name}'"))]
@@ -70,6 +75,8 @@ class Dense:
 
     def views(self, flat: Floats) -> Dict[str, Floats]:
         """The variables in an array of all floats: no copies."""
+        if not isinstance(flat, np.ndarray):
+            raise ArgumentTypeError(f"flat: must be a numpy array of {self.size} floats, not {type(flat).__name__}")
         if flat.shape != (self.size,):
             raise UsageError(f"flat: has the shape {flat.shape}, and must have ({self.size},)")
         return {name: flat[a:b].reshape(self.shapes[name]) for name, (a, b) in self._at.items()}
@@ -79,12 +86,12 @@ class Dense:
         if not isinstance(values, Mapping):
             return floats_of(values, (self.size,), name)
         missing = sorted(self.shapes.keys() - values.keys())
-        unknown = sorted(values.keys() - self.shapes.keys())
+        unknown = sorted(str(key) for key in values.keys() - self.shapes.keys())
         if missing or unknown:
             raise UsageError(f"{name}: " + "; ".join(
                 ([f"without {', '.join(missing)}"] if missing else []) +
                 ([f"there is no variable {', '.join(unknown)}"] if unknown else [])))
-        flat = np.empty(self.size, np.float32)
+        flat = empty((self.size,), name)
         for variable, (a, b) in self._at.items():
             flat[a:b] = floats_of(values[variable], self.shapes[variable], f"{name}['{variable}']").reshape(-1)
         return flat
@@ -105,9 +112,7 @@ class Dense:
 
     def pull_range(self, variable: str, begin: int, n: int) -> Floats:
         """Floats begin, ..., n of them, of one variable."""
-        if variable not in self.shapes:
-            raise UsageError(f"variable: there is no '{variable}'")
-        rows = np.empty(whole(n, "n", 0, FLOATS_MAX), np.float32)
-        self._run(lib.tug_dense_pull_range, list(self.shapes).index(variable),
+        rows = empty((whole(n, "n", 0, FLOATS_MAX),), "n")
+        self._run(lib.tug_dense_pull_range, list(self.shapes).index(choice(variable, "variable", tuple(self.shapes))),
                   whole(begin, "begin", 0, FLOATS_MAX), n, of_floats(rows, True))
         return rows

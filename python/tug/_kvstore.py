@@ -13,9 +13,9 @@ import numpy as np
 
 from tug._abi import ffi
 from tug._arrays import whole, word
-from tug._errors import ArgumentTypeError, ClosedError, UsageError
+from tug._errors import ArgumentTypeError, ClosedError, Error, UsageError
 from tug._kvarrays import CArray, Out, RowSparse, Shape, array_of, is_array, of_c, to_push, wrapper_of, written_back
-from tug._library import Handle, callback_of_program, check, lib, text_of
+from tug._library import Handle, callback_of_program, check, lib, opened, text_of
 from tug.optimizer import Optimizer
 
 Key = Union[int, str]
@@ -126,14 +126,8 @@ class KVStore:
     def __init__(self, name: str) -> None:
         kept = ffi.new("char[]", word(name, "name"))
         o = ffi.new("struct tug_kvstore_options *", {"type": kept})
-        found = ffi.new("struct tug_kvstore **")
-        try:
-            check(lib.tug_kvstore_open(found, o))
-        except BaseException:
-            if found[0] != ffi.NULL:  # Ctrl-C came when it was open
-                lib.tug_kvstore_close(found[0])
-            raise
-        self._handle = Handle("store", found[0])
+        found = opened(lib.tug_kvstore_open, lib.tug_kvstore_close, o)
+        self._handle = Handle("store", found)
         self._known: Dict[Key, _KeyOf] = {}
         self._updater: Optional[Updater] = None
         self._callback: Any = None
@@ -142,10 +136,10 @@ class KVStore:
         self._views: List[Any] = []  # weak references to arrays around the store's memory that updaters keep
         self._at_exit = True
         self._type = name
-        self._dist = bool(lib.tug_kvstore_is_dist(found[0]))
-        self._rank = int(lib.tug_kvstore_rank(found[0]))
-        self._workers = int(lib.tug_kvstore_workers(found[0]))
-        self._recovers = bool(lib.tug_kvstore_recovers(found[0]))
+        self._dist = bool(lib.tug_kvstore_is_dist(found))
+        self._rank = int(lib.tug_kvstore_rank(found))
+        self._workers = int(lib.tug_kvstore_workers(found))
+        self._recovers = bool(lib.tug_kvstore_recovers(found))
         _open.add(self)
 
     # Life.
@@ -167,7 +161,11 @@ class KVStore:
                  _trace: Optional[TracebackType]) -> None:
         if kind is not None:
             self.barrier_before_exit = False  # the others would be waited for by one who has failed
-        self.close()
+        try:
+            self.close()
+        except Error:
+            if kind is None:  # else that one was the first, and counts
+                raise
 
     def __repr__(self) -> str:
         return f"KVStore({self._type!r}, rank {self._rank} of {self._workers})"

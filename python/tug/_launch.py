@@ -18,9 +18,9 @@ import tempfile
 import time
 import weakref
 from types import TracebackType
-from typing import Any, Dict, List, Mapping, NoReturn, Optional, Sequence, Type
+from typing import Any, Dict, List, Mapping, NoReturn, Optional, Sequence, Type, Union
 
-from tug._arrays import whole
+from tug._arrays import seconds, whole, word
 from tug._client import Client, connect
 from tug._errors import ArgumentTypeError, Error, LaunchError, Timeout, UsageError
 from tug._library import deadline_of
@@ -252,8 +252,8 @@ class Cluster:
 
 
 def launch(command: Optional[Sequence[str]] = None, *, servers: int = 1, workers: int = 1,
-           env: Optional[Mapping[str, str]] = None, dead_seconds: float = 5, wait_seconds: float = 600,
-           echo: bool = False) -> Cluster:
+           env: Optional[Mapping[str, str]] = None, save_root: Union[None, str, "os.PathLike[str]"] = None,
+           dead_seconds: float = 5, wait_seconds: float = 600, echo: bool = False) -> Cluster:
     """Starts a scheduler, servers and, with a command, workers, as processes on this machine.
 
         with tug.launch(["python3", "train.py"], servers=2, workers=2) as cluster:
@@ -263,15 +263,28 @@ def launch(command: Optional[Sequence[str]] = None, *, servers: int = 1, workers
             table = client.table("w", dim=16)
 
     command: the words of a worker's command line; None: nobody is started, and who calls
-    Cluster.connect is a worker. env: variables for all processes (TUG_SAVE_ROOT for servers that save).
-    dead_seconds: without a sign of life a process is dead. wait_seconds: the longest wait of any of them.
+    Cluster.connect is a worker. env: variables for all processes. save_root: the directory below which servers may
+    save, and load what was saved; without it they refuse to. dead_seconds: without a sign of life a process
+    is dead. wait_seconds: the longest wait of any of them.
     echo: processes write to this one's outputs instead of keeping it (Process.output)."""
-    if isinstance(command, (str, bytes)):
+    if command is not None and not isinstance(command, (list, tuple)):
         raise ArgumentTypeError("command: must be a list of words, as [sys.executable, 'train.py']")
-    if command is not None and not command:
-        raise UsageError("command: is empty")
-    return Cluster(command, whole(servers, "servers", 1, 4096), whole(workers, "workers", 1, 4096), env or {},
-                   dead_seconds, wait_seconds, echo)
+    if command is not None:
+        if not command:
+            raise UsageError("command: is empty")
+        command = [os.fsdecode(word(w, f"command[{i}]")) for i, w in enumerate(command)]
+    return Cluster(command, whole(servers, "servers", 1, 4096), whole(workers, "workers", 1, 4096),
+                   _variables(env, save_root), seconds(dead_seconds, "dead_seconds"),
+                   seconds(wait_seconds, "wait_seconds"), echo)
+
+
+def _variables(env: Any, save_root: Any) -> Dict[str, str]:
+    if env is not None and not isinstance(env, Mapping):
+        raise ArgumentTypeError(f"env: must be a dictionary of texts, not {type(env).__name__}")
+    ret = {os.fsdecode(word(k, "env")): os.fsdecode(word(v, f"env['{k}']")) for k, v in (env or {}).items()}
+    if save_root is not None:
+        ret["TUG_SAVE_ROOT"] = os.path.abspath(os.fsdecode(word(save_root, "save_root")))
+    return ret
 
 
 @atexit.register

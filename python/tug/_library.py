@@ -107,6 +107,18 @@ def check(status: int) -> None:
         raise error_of(status, last_error())
 
 
+def opened(function: Any, close: Any, *args: Any) -> Any:
+    """What function(&ret, *args) opens. Nothing stays open when Ctrl-C comes just then."""
+    ret = ffi.new(ffi.typeof(function).args[0])
+    try:
+        check(function(ret, *args))
+    except BaseException:
+        if ret[0] != ffi.NULL:
+            close(ret[0])
+        raise
+    return ret[0]
+
+
 class Handle:
     """Something of the library's that threads share and that is closed one day."""
 

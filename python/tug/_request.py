@@ -6,12 +6,13 @@ them in its set of flights meanwhile, whatever becomes of the Request.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import math
 import threading
 import warnings
 from typing import TYPE_CHECKING, Any, List, Optional, Tuple
 
 from tug._abi import ffi
-from tug._arrays import Floats
+from tug._arrays import Floats, real
 from tug._errors import Error, Timeout, error_of
 from tug._library import last_error, lib
 
@@ -54,6 +55,8 @@ class Request:
     def wait(self, timeout: Optional[float] = None) -> Optional[Floats]:
         """Waits, at most `timeout` seconds (None: the client's wait_seconds); what was pulled, or None.
         tug.Timeout: it is not done yet, and can be waited for again. Ctrl-C leaves it as it is, too."""
+        if timeout is not None:
+            real(timeout, "timeout", -math.inf, math.inf)
         with self._lock:
             if self._flight is not None:
                 self._end(self._flight, timeout)

@@ -7,9 +7,9 @@ import os
 from typing import Any, Callable, Optional
 
 from tug._abi import ffi
-from tug._arrays import whole, word
+from tug._arrays import choice, seconds, whole, word
 from tug._errors import UsageError
-from tug._library import check, lib
+from tug._library import check, lib, opened
 
 _GROUPS = {"scheduler": "TUG_GROUP_SCHEDULER", "server": "TUG_GROUP_SERVERS"}
 _PADDLE = {"PSERVER": "server", "TRAINER": "worker"}
@@ -40,7 +40,7 @@ def serve(as_role: Optional[str] = None, *, scheduler: Optional[str] = None, ser
     What is not given comes from the environment (struct tug_node_options in tug/kvapp.h). A server's
     directories are TUG_SAVE_ROOT, TUG_LOAD_ROOT (with commas), TUG_COLD_ROOT. `ready` is called when all
     processes of the cluster are there."""
-    which = as_role or role()
+    which = role() if as_role is None else choice(as_role, "as_role", tuple(_GROUPS))
     if which not in _GROUPS:
         raise UsageError(f"this process is {'a worker' if which == 'worker' else 'nothing that the environment names'}"
                          ": only a scheduler or a server serves; give serve('server'), or set DMLC_ROLE")
@@ -54,14 +54,17 @@ def serve(as_role: Optional[str] = None, *, scheduler: Optional[str] = None, ser
     o.servers = whole(servers, "servers", 0, 4096)
     o.workers = whole(workers, "workers", 0, 4096)
     o.port = whole(port, "port", 0, 65535)
-    o.wait_seconds, o.dead_seconds = float(wait_seconds), float(dead_seconds)
-    node: Any = ffi.new("struct tug_node **")
+    o.wait_seconds, o.dead_seconds = seconds(wait_seconds, "wait_seconds"), seconds(dead_seconds, "dead_seconds")
+    node = opened(lib.tug_node_start, _leave, o)
     try:
-        check(lib.tug_node_start(node, o))
         if ready is not None:
             ready()
     except BaseException:
-        if node[0] != ffi.NULL:  # Ctrl-C came when it had started, or ready() failed
-            lib.tug_node_finalize(node[0], False)
+        _leave(node)
         raise
-    check(lib.tug_node_finalize(node[0], False))
+    check(_leave(node))
+
+
+def _leave(node: Any) -> int:
+    status: int = lib.tug_node_finalize(node, False)
+    return status

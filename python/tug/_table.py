@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tug._abi import ffi
-from tug._arrays import Floats, Keys, floats_of, keys_of, of_floats, of_keys, out_of, whole, word
+from tug._arrays import Floats, Keys, array_of, floats_of, keys_of, of_floats, of_keys, out_of, real, whole, word
 from tug._errors import ArgumentTypeError, UsageError
 from tug._library import lib
 from tug._request import Flight, Request
@@ -57,7 +57,8 @@ def _setting(name: str, value: Setting) -> str:
     if isinstance(value, (float, np.floating)):
         return repr(float(value))
     if isinstance(value, tuple) and len(value) == 2:
-        return f"{float(value[0])!r}..{float(value[1])!r}"
+        low, high = (real(one, f"{name}: (low, high)", -math.inf, math.inf) for one in value)
+        return f"{low!r}..{high!r}"
     if not isinstance(value, str):
         raise ArgumentTypeError(f"{name}: a setting is a text, a number, a bool or (low, high), not "
                                 f"{type(value).__name__}")
@@ -68,6 +69,8 @@ def _setting(name: str, value: Setting) -> str:
 
 def settings_text(name: str, settings: str, more: Mapping[str, Setting]) -> bytes:
     """Settings as tug_table_make reads them."""
+    if not isinstance(settings, str):
+        raise ArgumentTypeError(f"settings: must be a text, not {type(settings).__name__}")
     parts = [settings] if settings else []
     parts.append(f"name = {_setting('name', name)}")
     parts += [f"{k.replace('_', '-')} = {_setting(k, v)}" for k, v in more.items()]
@@ -167,7 +170,7 @@ class Table:
 
     def push_range(self, first: int, values: ArrayLike) -> None:
         """A push to the keys first, first + 1, ...: a row of values each."""
-        array = np.asarray(values)
+        array = array_of(values, "values")
         given = floats_of(array, array.shape[:1] + (self.push_width,), "values")
         self.client.run(lib.tug_push_range, self.number, whole(first, "first", 0, LAST_KEY), len(given),
                         of_floats(given))
@@ -187,7 +190,8 @@ class Table:
         """Decays shows and clicks and removes rows that have faded; how many. threshold: in place of the
         table's delete-threshold."""
         removed = ffi.new("uint64_t *")
-        self.client.run(lib.tug_shrink, self.number, math.nan if threshold is None else threshold, removed)
+        below = math.nan if threshold is None else real(threshold, "threshold", -math.inf, math.inf)
+        self.client.run(lib.tug_shrink, self.number, below, removed)
         return int(removed[0])
 
     def day(self) -> None:
@@ -230,7 +234,7 @@ class Table:
 
     def auc_add(self, probabilities: ArrayLike, labels: ArrayLike) -> None:
         """Counts predictions in this table, of accessor counter and dim 2."""
-        p = np.asarray(probabilities)
+        p = array_of(probabilities, "probabilities")
         given = floats_of(p, p.shape, "probabilities")
         wanted = floats_of(labels, p.shape, "labels")
         self.client.run(lib.tug_auc_add, self.number, of_floats(given), of_floats(wanted), given.size)
@@ -244,7 +248,10 @@ class Table:
 
 def count(pulled: Floats) -> npt.NDArray[np.float64]:
     """The exact counts in what was pulled from a table of accessor counter: half as many columns."""
-    array = np.asarray(pulled, np.float64)
-    if array.ndim == 0 or array.shape[-1] % 2 != 0:
+    array = array_of(pulled, "pulled")
+    if array.dtype.kind not in "fiu":
+        raise ArgumentTypeError(f"pulled: must be floats, not {array.dtype}")
+    exact: npt.NDArray[np.float64] = array.astype(np.float64)
+    if exact.ndim == 0 or array.shape[-1] % 2 != 0:
         raise UsageError(f"pulled: has the shape {array.shape}, and a counter is two floats")
-    return array[..., 0::2] * 16777216.0 + array[..., 1::2]
+    return exact[..., 0::2] * 16777216.0 + exact[..., 1::2]

@@ -1,0 +1,86 @@
+"""Wrong arguments and missing memory: an exception of tug's whose sentence names the argument, never one from inside.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import resource
+
+import numpy as np
+import pytest
+
+import tug
+
+TERA = 2 ** 39  # floats; two TiB, which the tests do not give
+
+WRONG = {  # a call with (client, table, dense, communicator): the exception, and words of its sentence
+    "dense": (lambda c, t, d, k: t.dense(3), TypeError, "variables: must be a dictionary.*not int"),
+    "dense-list": (lambda c, t, d, k: t.dense([]), TypeError, "variables: must be a dictionary.*not list"),
+    "dense-name": (lambda c, t, d, k: t.dense({1: 2}), TypeError, "variables: a name must be a text, not int"),
+    "views": (lambda c, t, d, k: d.views(3), TypeError, "flat: must be a numpy array of 7 floats, not int"),
+    "views-shape": (lambda c, t, d, k: d.views(np.zeros(3)), ValueError, r"flat: has the shape \(3,\).*\(7,\)"),
+    "flat-names": (lambda c, t, d, k: d.assign({1: 2}), ValueError, "without a, b; there is no variable 1"),
+    "variable": (lambda c, t, d, k: d.pull_range([], 0, 1), TypeError, "variable: must be one of a, b, not list"),
+    "no-variable": (lambda c, t, d, k: d.pull_range("c", 0, 1), ValueError, "variable: 'c' is none of a, b"),
+    "dense-memory": (lambda c, t, d, k: d.pull_range("a", 0, TERA), MemoryError, "n: there is no memory"),
+    "pull-range": (lambda c, t, d, k: t.pull_range([], 3), TypeError, "first: must be an integer, not list"),
+    "pull-range-n": (lambda c, t, d, k: t.pull_range(0, []), TypeError, "n: must be an integer, not list"),
+    "pull-range-memory": (lambda c, t, d, k: t.pull_range(0, TERA), MemoryError, "out: there is no memory"),
+    "push-range": (lambda c, t, d, k: t.push_range(0, [[1, 2], [3]]), TypeError, "values: .* different lengths"),
+    "pull-ragged": (lambda c, t, d, k: t.pull([[1, 2], [3]]), TypeError, "keys: is a list of lists of different"),
+    "pull-dict": (lambda c, t, d, k: t.pull({1: 2}), TypeError, "keys: keys are integers .* not {1: 2}"),
+    "pull-large": (lambda c, t, d, k: t.pull([1, 2 ** 64]), TypeError, "keys: .* not 18446744073709551616"),
+    "pull-memory": (lambda c, t, d, k: t.pull(np.broadcast_to(np.uint64(1), (TERA,))), MemoryError, "keys: "),
+    "push-ragged": (lambda c, t, d, k: t.push([1, 2], [[1, 2], [3]]), TypeError, "values: .* different lengths"),
+    "auc": (lambda c, t, d, k: t.auc_add([[1], [2, 3]], [1]), TypeError, "probabilities: .* different lengths"),
+    "shrink": (lambda c, t, d, k: t.shrink("x"), TypeError, "threshold: must be a number, not str"),
+    "count": (lambda c, t, d, k: tug.count("x"), TypeError, "pulled: must be floats"),
+    "settings": (lambda c, t, d, k: c.table("s", settings=3), TypeError, "settings: must be a text, not int"),
+    "setting": (lambda c, t, d, k: c.table("s", init=("a", "b")), TypeError, "init: .* must be a number, not str"),
+    "communicator": (lambda c, t, d, k: c.communicator(1), TypeError, "tables: must be a list of tug.Table, not int"),
+    "communicator-of": (lambda c, t, d, k: c.communicator([1]), TypeError, r"tables\[0\]: must be a tug.Table, not"),
+    "communicator-by": (lambda c, t, d, k: c.communicator([t], grad_reduce=[]), TypeError, "grad_reduce: must be one"),
+    "send": (lambda c, t, d, k: k.send(3, [1], [[1, 2]]), TypeError, "table: must be a tug.Table, not int"),
+    "send-for": (lambda c, t, d, k: k.send(t, [1], [[1, 2]], timeout="x"), TypeError, "timeout: must be a number"),
+    "stat": (lambda c, t, d, k: k.stat(3), TypeError, "table: must be a tug.Table, not int"),
+    "flush": (lambda c, t, d, k: c.flush("x"), TypeError, "timeout: must be a number, not str"),
+    "wait": (lambda c, t, d, k: t.pull_async([1]).wait("x"), TypeError, "timeout: must be a number, not str"),
+    "save-mode": (lambda c, t, d, k: c.save("x", mode=[]), TypeError, "mode: must be one of checkpoint, .* not list"),
+    "save-tables": (lambda c, t, d, k: c.save("x", tables=3), TypeError, "tables: must be a list of tables"),
+    "save-table": (lambda c, t, d, k: c.save("x", tables=[-1]), ValueError, "tables: -1 is not from 0 to 4095"),
+    "role": (lambda c, t, d, k: tug.serve("boss"), ValueError, "as_role: 'boss' is none of scheduler, server"),
+    "serve": (lambda c, t, d, k: tug.serve("server", wait_seconds="x"), TypeError, "wait_seconds: must be a number"),
+    "launch": (lambda c, t, d, k: tug.launch(3), TypeError, "command: must be a list of words"),
+    "launch-word": (lambda c, t, d, k: tug.launch(["sh", 3]), TypeError, r"command\[1\]: must be a text, not int"),
+    "launch-env": (lambda c, t, d, k: tug.launch(env={"A": 3}), TypeError, r"env\['A'\]: must be a text, not int"),
+    "launch-envs": (lambda c, t, d, k: tug.launch(env=3), TypeError, "env: must be a dictionary of texts, not int"),
+    "launch-root": (lambda c, t, d, k: tug.launch(save_root=3), TypeError, "save_root: must be a text, not int"),
+    "launch-dead": (lambda c, t, d, k: tug.launch(dead_seconds="x"), TypeError, "dead_seconds: must be a number"),
+}
+
+
+@pytest.fixture(scope="module")
+def all_of_it():
+    with tug.local(wait_seconds=60) as client:
+        table = client.table("w", dim=2)
+        dense = client.table("layers", dim=1).dense({"a": 3, "b": (2, 2)})
+        with client.communicator([table]) as communicator:
+            yield client, table, dense, communicator
+
+
+@pytest.fixture(autouse=True)
+def bounded():
+    """A machine that promises any amount of memory would give what is asked for, and then be out of it."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (2 ** 40, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_arguments(all_of_it, name):
+    call, kind, words = WRONG[name]
+    with pytest.raises(tug.Error, match=words) as raised:
+        call(*all_of_it)
+    assert isinstance(raised.value, kind), repr(raised.value)
+    assert "\n" not in str(raised.value)
+    np.testing.assert_array_equal(all_of_it[1].pull([1]).shape, (1, 2))  # what was open goes on
