@@ -21,7 +21,7 @@ static const struct {
 } benches[] = {
     {"table", bench_table},     {"train", bench_train}, {"van", bench_van},
     {"cluster", bench_cluster}, {"rules", bench_rules}, {"save", bench_save},
-    {"shrink", bench_shrink},   {"tier", bench_tier},
+    {"shrink", bench_shrink},   {"tier", bench_tier},   {"kvstore", bench_kvstore},
 };
 
 int bench_run(const char *name, const struct bench_options *o, struct err *e)
@@ -32,7 +32,7 @@ int bench_run(const char *name, const struct bench_options *o, struct err *e)
     if (i == n)
         return err_set(e, TUG_EUSAGE,
                        "say what to measure: 'tug bench' and one of table, train, van, "
-                       "cluster, rules, save, shrink and tier");
+                       "cluster, kvstore, rules, save, shrink and tier");
     json_begin();
     log_set_level(LOG_WARN); // no progress lines between the results
     struct bench b = {*o, json_pack("{s:s}", "bench", name)};

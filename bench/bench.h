@@ -19,7 +19,7 @@ struct bench_options {
     int threads;                   // of train, beside one
     double seconds;                // of each figure of van and cluster
     double spin_us;                // how long is looked for an answer before sleeping
-    uint64_t max_bytes;            // of van: longer messages are left out
+    uint64_t max_bytes; // of van: longer messages are left out; of kvstore: the array's
     uint64_t servers, workers, keys;
     bool sockets; // the cluster's processes use Unix sockets
     uint64_t table_rows;
@@ -44,6 +44,8 @@ int bench_train(struct bench *b, struct err *e);
 // What a message costs, and what pushes and pulls of a cluster on this machine do.
 int bench_van(struct bench *b, struct err *e);
 int bench_cluster(struct bench *b, struct err *e);
+// What a kvstore makes of the vans' rate.
+int bench_kvstore(struct bench *b, struct err *e);
 // Tables of rows with a life: applying rules, saves, shrink, rows on disk.
 int bench_rules(struct bench *b, struct err *e);
 int bench_save(struct bench *b, struct err *e);

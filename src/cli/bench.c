@@ -21,10 +21,12 @@ enum { SPIN_US = 50 };
 
 static const struct option options[] = {
     {"name", .group = "What to measure",
-     .choices = "table train van cluster rules save shrink tier", LIST_AT(names, "NAME"),
+     .choices = "table train van cluster kvstore rules save shrink tier",
+     LIST_AT(names, "NAME"),
      "table: finding and reading random rows, growth, memory; train: reading and "
      "training rates of each model; van: messages over loopback; cluster: pushes and "
-     "pulls; rules: applying gradients; save: saves, loads and deltas; shrink: "
+     "pulls; kvstore: push and pull of a large array beside vans alone; rules: applying "
+     "gradients; save: saves, loads and deltas; shrink: "
      "forgetting; tier: rows on disk"},
     {"read-keys", .group = "Of table", U64_AT(o.read_keys, "N", "10000000", 1000, 1e9),
      "keys of the table whose rows are read"},
@@ -43,10 +45,11 @@ static const struct option options[] = {
      "threads wait than there are cores"},
     {"transport", CHOICE_AT(transport, "tcp unix", "unix"),
      "how the cluster's processes talk, as in tug launch"},
-    {"max-bytes", .group = "Of van",
+    {"max-bytes", .group = "Of van and kvstore",
      SIZE_AT(o.max_bytes, "SIZE", "64M", 256 << 10, 1 << 30),
-     "messages longer than this are left out"},
-    {"servers", .group = "Of cluster", U64_AT(o.servers, "N", "1", 1, 64), "processes"},
+     "van: messages longer than this are left out; kvstore: of its array"},
+    {"servers", .group = "Of cluster and kvstore", U64_AT(o.servers, "N", "1", 1, 64),
+     "processes"},
     {"workers", U64_AT(o.workers, "N", "1", 1, 64), "processes"},
     {"keys", U64_AT(o.keys, "N", "1e7", 1000, 1e9), "in its tables, 100 bytes each"},
     {"table-rows", .group = "Of rules, save, shrink and tier",
@@ -62,7 +65,7 @@ static const struct option options[] = {
 const struct option_table cli_bench_options = {
     .command = "bench",
     .summary = "measure this machine: tables, training, saves, messages, a cluster",
-    .usage = "table|train|van|cluster|rules|save|shrink|tier [options]",
+    .usage = "table|train|van|cluster|kvstore|rules|save|shrink|tier [options]",
     .about =
         "table compares the rate at which one thread finds and reads the rows of random "
         "keys with the rate at which it reads random cache lines with prefetch: the "
@@ -73,6 +76,9 @@ const struct option_table cli_bench_options = {
         "TLS in turn.\n"
         "cluster runs a scheduler, servers and workers as processes of this machine, and "
         "pushes to and pulls from tables that hold all --keys.\n"
+        "kvstore pushes and pulls an array of --max-bytes, from all workers, and sends "
+        "the "
+        "same bytes by vans alone in turn.\n"
         "rules applies gradients to random rows of a large table by several update "
         "rules, "
         "against changing random cache lines; save writes a table, loads it, saves what "

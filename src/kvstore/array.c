@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/finite.h"
+#include "kvstore/block.h"
 
 enum { CHUNK = 256 }; // elements that are cast at a time
 #define ELEMENTS_MAX ((uint64_t)1 << 40)
@@ -181,9 +182,12 @@ void kvs_cast(enum tug_dtype to_type, void *to, enum tug_dtype type, const void 
 // Integers wrap around.
 #define ADD(type, as)                                                                    \
     for (size_t i = 0; i < n; i++)                                                       \
-        ((type *)to)[i] = (type)((as)((type *)to)[i] + (as)((const type *)values)[i]);
+        ((type *)to)[i] = (type)((as)((const type *)x)[i] + (as)((const type *)y)[i]);
 
-void kvs_add(enum tug_dtype type, void *to, const void *values, size_t n)
+// Inlined where it is called: the compiler makes vectors of it where `to` is x, too.
+static inline __attribute__((always_inline)) void add(enum tug_dtype type, void *to,
+                                                      const void *x, const void *y,
+                                                      size_t n)
 {
     switch (type) {
     case TUG_FLOAT32:
@@ -195,13 +199,17 @@ void kvs_add(enum tug_dtype type, void *to, const void *values, size_t n)
     case TUG_INT64:
         ADD(int64_t, uint64_t) break;
     case TUG_FLOAT16:
-        for (size_t i = 0; i < n; i++) {
-            uint16_t *at = (uint16_t *)to + i;
-            *at = kvs_float_to_half(kvs_half_to_float(*at) +
-                                    kvs_half_to_float(((const uint16_t *)values)[i]));
-        }
+        for (size_t i = 0; i < n; i++)
+            ((uint16_t *)to)[i] = kvs_float_to_half(
+                kvs_half_to_float(((const uint16_t *)x)[i]) +
+                kvs_half_to_float(((const uint16_t *)y)[i]));
         break;
     }
+}
+
+void kvs_add(enum tug_dtype type, void *to, const void *values, size_t n)
+{
+    add(type, to, to, values, n);
 }
 
 size_t kvs_bytes(const struct tug_array *a, uint64_t n_rows)
@@ -288,7 +296,7 @@ static int reserve_rows(struct kvs_rows *s, uint64_t n_rows, bool ids, struct er
 {
     size_t cap = s->cap_ids * sizeof(int64_t);
     void *list = (void *)s->a.ids;
-    if (reserve(&s->a.data, &s->cap_bytes, kvs_bytes(&s->a, n_rows)) != 0)
+    if (kvs_block_reserve(&s->a.data, &s->cap_bytes, kvs_bytes(&s->a, n_rows)) != 0)
         return err_nomem(e, "a sum of arrays");
     if (!ids)
         return 0;
@@ -316,6 +324,23 @@ int kvs_rows_set(struct kvs_rows *s, enum tug_dtype type, const struct tug_array
     return 0;
 }
 
+int kvs_rows_set_sum(struct kvs_rows *s, const struct tug_array *x,
+                     const struct tug_array *y, struct err *e)
+{
+    if (x->sparse || y->sparse || x->dtype != y->dtype) {
+        TRY(kvs_rows_set(s, x->dtype, x, e));
+        return kvs_rows_add(s, y, e);
+    }
+    s->a.dtype = x->dtype;
+    s->a.rows = x->rows;
+    s->a.width = x->width;
+    s->a.sparse = false;
+    s->a.n_ids = 0;
+    TRY(reserve_rows(s, x->rows, false, e));
+    add(x->dtype, s->a.data, x->data, y->data, x->rows * x->width);
+    return 0;
+}
+
 static void *row_of(const struct tug_array *a, uint64_t at)
 {
     return (char *)a->data + kvs_bytes(a, at);
@@ -330,13 +355,14 @@ static void add_sparse(struct tug_array *to, const struct tug_array *a)
 static int make_dense(struct kvs_rows *s, struct err *e)
 {
     size_t bytes = kvs_bytes(&s->a, s->a.rows);
-    char *dense = mem_zalloc(bytes);
+    char *dense = kvs_block_new(bytes);
     if (dense == NULL)
         return err_nomem(e, "a sum of arrays");
+    memset(dense, 0, bytes);
     for (uint64_t i = 0; i < s->a.n_ids; i++)
         memcpy(dense + kvs_bytes(&s->a, (uint64_t)s->a.ids[i]), row_of(&s->a, i),
                kvs_bytes(&s->a, 1));
-    mem_free(s->a.data);
+    kvs_block_release(s->a.data);
     s->a.data = dense;
     s->cap_bytes = bytes;
     s->a.sparse = false;
@@ -368,7 +394,7 @@ static int unite(struct kvs_rows *s, const struct tug_array *a, struct err *e)
     uint64_t most = s->a.n_ids + a->n_ids;
     size_t cap = s->cap_spare_ids * sizeof(int64_t);
     void *list = s->spare_ids;
-    int rc = reserve(&s->spare, &s->cap_spare, kvs_bytes(&s->a, most));
+    int rc = kvs_block_reserve(&s->spare, &s->cap_spare, kvs_bytes(&s->a, most));
     if (rc == 0)
         rc = reserve(&list, &cap, most * sizeof(int64_t));
     s->spare_ids = list;
@@ -416,9 +442,9 @@ int kvs_rows_add(struct kvs_rows *s, const struct tug_array *a, struct err *e)
 
 void kvs_rows_free(struct kvs_rows *s)
 {
-    mem_free(s->a.data);
+    kvs_block_release(s->a.data);
     mem_free((void *)s->a.ids);
-    mem_free(s->spare);
+    kvs_block_release(s->spare);
     mem_free(s->spare_ids);
     *s = (struct kvs_rows){0};
 }

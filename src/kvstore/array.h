@@ -35,7 +35,7 @@ int kvs_array_finite(const struct tug_array *a, const char *key, struct err *e);
 
 // A sum under way. Zeroed, it is empty; kvs_rows_free gives its memory back.
 struct kvs_rows {
-    struct tug_array a; // what it is so far; data and ids are its own
+    struct tug_array a; // what it is so far; data (a block: block.h) and ids are its own
     size_t cap_bytes, cap_ids;
     void *spare; // of unions
     int64_t *spare_ids;
@@ -45,6 +45,9 @@ struct kvs_rows {
 // It becomes a copy of the array, cast to the dtype.
 int kvs_rows_set(struct kvs_rows *s, enum tug_dtype type, const struct tug_array *a,
                  struct err *e);
+// It becomes the sum of two arrays of one shape: a pass over the memory less than set and add.
+int kvs_rows_set_sum(struct kvs_rows *s, const struct tug_array *x,
+                     const struct tug_array *y, struct err *e);
 // The array, of the same shape and dtype, is added. Sparse and dense make dense.
 int kvs_rows_add(struct kvs_rows *s, const struct tug_array *a, struct err *e);
 void kvs_rows_free(struct kvs_rows *s);

@@ -8,6 +8,7 @@
 //   value.c      arrays that are kept, in a process alone or on a server
 //   optimizer.c  optimizers
 //   coding.c     compression
+//   block.c      memory that answers are sent from
 //   by_key.c     keys, and lists in their order
 //
 // SPDX-License-Identifier: Apache-2.0

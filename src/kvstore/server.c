@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "kvapp/node.h"
+#include "kvstore/block.h"
 
 #define LOOK_SECONDS 0.2 // how often it is looked whether the cluster has ended
 
@@ -38,6 +39,14 @@ void kvs_job_answer(struct tug_kvstore_server *s, struct kvs_job *j, const void 
         (void)tug_app_answer(s->app, j->ticket, bytes, n);
     else
         (void)tug_kv_answer(s->app, j->ticket, &d, NULL, NULL);
+    kvs_job_free(j);
+}
+
+void kvs_job_answer_block(struct tug_kvstore_server *s, struct kvs_job *j, void *block,
+                          size_t n)
+{
+    struct tug_kv_data d = {.n_keys = 1, .values = block, .n_values = n / sizeof(float)};
+    (void)tug_kv_answer(s->app, j->ticket, &d, kvs_block_release, block);
     kvs_job_free(j);
 }
 

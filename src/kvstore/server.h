@@ -64,6 +64,9 @@ struct tug_kvstore_server {
 // Answers and frees.
 void kvs_job_answer(struct tug_kvstore_server *s, struct kvs_job *j, const void *bytes,
                     size_t n);
+// Of a block, which is released when it has left.
+void kvs_job_answer_block(struct tug_kvstore_server *s, struct kvs_job *j, void *block,
+                          size_t n);
 void kvs_job_refuse(struct tug_kvstore_server *s, struct kvs_job *j, const struct err *e);
 void kvs_job_release(struct kvs_job *j); // its bytes
 void kvs_job_free(struct kvs_job *j);

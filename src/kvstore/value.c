@@ -8,10 +8,11 @@
 
 #include "base/alloc.h"
 #include "facade/last_error.h"
+#include "kvstore/block.h"
 
 static void value_free(struct kvs_value *v)
 {
-    mem_free(v->a.data);
+    kvs_block_release(v->a.data);
     kvs_state_free(&v->state);
     mem_free(v);
 }
@@ -41,7 +42,7 @@ int kvs_values_make(struct kvs_values *v, const struct kvs_key *key,
     x->a = *a;
     x->a.ids = NULL;
     x->a.n_ids = 0;
-    x->a.data = mem_zalloc(kvs_bytes(a, a->rows));
+    x->a.data = kvs_block_new(kvs_bytes(a, a->rows));
     if (x->a.data == NULL) {
         mem_free(x);
         return err_set(e, TUG_ENOMEM,
@@ -76,9 +77,43 @@ static int call_updater(struct kvs_value *v, const struct kvs_rule *r,
                    last_error()->text[0] != 0 ? ": " : "", last_error()->text);
 }
 
+// Its elements are to change: where an answer is still being sent from them, those stay.
+static int own(struct kvs_value *v, struct err *e)
+{
+    size_t bytes = kvs_bytes(&v->a, v->a.rows);
+    if (!kvs_block_is_held(v->a.data))
+        return 0;
+    void *copy = kvs_block_new(bytes);
+    if (copy == NULL)
+        return err_nomem(e, "an array that is changed while it is sent");
+    memcpy(copy, v->a.data, bytes);
+    kvs_block_release(v->a.data);
+    v->a.data = copy;
+    return 0;
+}
+
+int kvs_value_update_by_sum(struct kvs_value *v, const struct kvs_rule *r,
+                            struct kvs_rows *sum, struct err *e)
+{
+    void *was = v->a.data;
+    if (r->updater != NULL || r->optimizes || sum->a.sparse || sum->a.dtype != v->a.dtype)
+        return kvs_value_update(v, r, &sum->a, e);
+    v->a.data = sum->a.data;
+    sum->a.data = was;
+    sum->cap_bytes = kvs_bytes(&v->a, v->a.rows);
+    if (kvs_block_is_held(was)) {
+        sum->a.data = NULL;
+        sum->cap_bytes = 0;
+        kvs_block_release(was);
+    }
+    v->rounds++;
+    return 0;
+}
+
 int kvs_value_update(struct kvs_value *v, const struct kvs_rule *r,
                      const struct tug_array *merged, struct err *e)
 {
+    TRY(own(v, e));
     if (r->updater != NULL)
         TRY(call_updater(v, r, merged, e));
     else if (r->optimizes)

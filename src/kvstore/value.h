@@ -13,7 +13,8 @@
 
 struct kvs_value {
     struct kvs_key key;
-    struct tug_array a; // its data are its own; of sparse ones all rows are there
+    struct tug_array
+        a; // its data are a block (block.h); of sparse ones all rows are there
     struct kvs_state state;
     uint64_t rounds;         // pushes that were applied
     struct kvs_round *round; // a server's
@@ -38,6 +39,10 @@ void kvs_values_free(struct kvs_values *v);
 
 int kvs_value_update(struct kvs_value *v, const struct kvs_rule *r,
                      const struct tug_array *merged, struct err *e);
+// By a sum that is needed no more: without a rule it becomes the array as it is, and *sum
+// gets the old memory.
+int kvs_value_update_by_sum(struct kvs_value *v, const struct kvs_rule *r,
+                            struct kvs_rows *sum, struct err *e);
 bool kvs_row_is_zero(const struct tug_array *a, uint64_t row);
 
 // States of all arrays as bytes. Reading changes all of them or none.

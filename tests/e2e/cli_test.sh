@@ -127,6 +127,8 @@ run 0 bench van --seconds 0.003 --max-bytes 4M
 says out '4096 KB, 8 in flight: socket '
 run 0 bench van --seconds 0.003 --max-bytes 256K --json
 says out '"aes_128_gcm":{"encrypt":'
+run 0 bench kvstore --max-bytes 1M --servers 2 --workers 2
+says out ' workers on 2 servers'
 run 0 bench cluster --seconds 0.003 --keys 5000
 says out 'start to first push '
 run 0 bench cluster --seconds 0.003 --keys 5000 --servers 2 --workers 2 --json
