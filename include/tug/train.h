@@ -25,6 +25,8 @@
 #ifndef TUG_TRAIN_H
 #define TUG_TRAIN_H
 
+#include <stddef.h>
+
 #include "tug/tug.h"
 
 #ifdef __cplusplus
@@ -78,12 +80,25 @@ struct tug_rows {
     const float *values;     // one a feature, finite; NULL: all are 1
 };
 
-// Files, as --data takes them, or rows. Rows are the same examples as the lines of text that
-// say the same in that format, and give the same model, bit for bit.
+// A dense matrix in memory, whose columns' numbers are the keys of features (format libsvm).
+// Zeros are left out.
+struct tug_matrix {
+    size_t n, columns;
+    const float *labels;               // n; NULL: none, for predictions
+    const void *values;                // of row 0, column 0
+    bool doubles;                      // else they are floats
+    ptrdiff_t row_bytes, column_bytes; // from one row, and from one column, to the next
+};
+
+// Files, as --data takes them, or rows in memory: one of these. Rows are the same examples as
+// the lines of text that say the same in that format, and give the same model, bit for bit; they
+// are read where they lie. With data that is streamed (data-in) the order of examples may be
+// another one than that of the text.
 struct tug_data {
     const char *const *paths;
     size_t n_paths;
-    const struct tug_rows *rows; // NULL: paths count
+    const struct tug_rows *rows;     // or NULL
+    const struct tug_matrix *matrix; // or NULL
 };
 
 // So many passes as the option "epochs" says, over all of the data. The next call goes on from

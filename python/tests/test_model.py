@@ -138,7 +138,7 @@ def test_errors(data, tmp_path):
         tug.train(matrix, labels[:-1])
     with pytest.raises(tug.UsageError, match="labels are missing"):
         tug.train(matrix)
-    with pytest.raises(tug.UsageError, match="not finite"):
+    with pytest.raises(tug.DataError, match="data: row 0: the value of feature 0 is NaN"):
         tug.train(np.where(matrix == 0, np.nan, 0), labels)
     with pytest.raises(TypeError, match="data: "):
         tug.train(3, labels)

@@ -44,17 +44,23 @@ class Rows:
         return int(self.offsets.size - 1)
 
 
-def _of_dense(matrix: npt.NDArray[Any]) -> Rows:
-    """Keys are the columns; zeros are left out, as a sparse matrix has it."""
+def _dense(matrix: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A matrix as C reads it where it lies: of floats or doubles, with any strides."""
     if matrix.ndim != 2:
         raise UsageError(f"data: a matrix has two dimensions, not {matrix.ndim}")
     if matrix.dtype.kind not in "fiub":
         raise ArgumentTypeError(f"data: a matrix of numbers, not of {matrix.dtype}")
+    if matrix.dtype == np.float32 or matrix.dtype == np.float64:  # in this machine's byte order
+        return matrix
+    return matrix.astype(np.float64 if matrix.dtype.kind == "f" and matrix.dtype.itemsize > 4 else np.float32)
+
+
+def _of_dense(matrix: npt.NDArray[Any]) -> Rows:
+    """Keys are the columns; zeros are left out, as a sparse matrix has it."""
     rows, columns = np.nonzero(matrix)
     offsets = np.zeros(matrix.shape[0] + 1, np.uint64)
     np.cumsum(np.bincount(rows, minlength=matrix.shape[0]), out=offsets[1:])
-    values = matrix[rows, columns]
-    return Rows(offsets, columns.astype(np.uint64), values.astype(np.float32))
+    return Rows(offsets, columns.astype(np.uint64), matrix[rows, columns].astype(np.float32))
 
 
 def _of_csr(matrix: Any) -> Rows:
@@ -69,7 +75,7 @@ def rows_of(data: Any) -> Rows:
     if isinstance(data, Rows):
         return data
     if isinstance(data, np.ndarray):
-        return _of_dense(data)
+        return _of_dense(_dense(data))
     if hasattr(data, "tocsr"):  # scipy.sparse, of any format
         return _of_csr(data.tocsr())
     raise ArgumentTypeError("data: paths, a numpy matrix, a sparse matrix of scipy or tug.Rows, not "
@@ -92,15 +98,21 @@ class Examples:
     def __init__(self, data: Any, label: Optional[npt.ArrayLike], name: str = "label") -> None:
         self.c = ffi.new("struct tug_data *")
         paths = paths_of(data)
-        self.rows: Optional[Rows] = None
+        self.n: Optional[int] = None  # rows in memory; None: it is files
         self._kept: List[Any] = []
         if paths is not None:
             texts = [self._keep(ffi.new("char[]", p)) for p in paths]
             self.c.paths = self._keep(ffi.new("char *[]", texts))
             self.c.n_paths = len(paths)
             return
-        self.rows = rows_of(data)
-        self.c.rows = self._of_rows(self.rows, label, name)
+        if isinstance(data, np.ndarray):
+            matrix = self._keep(_dense(data))
+            self.n = len(matrix)
+            self.c.matrix = self._of_matrix(matrix, label, name)
+            return
+        rows = rows_of(data)
+        self.n = len(rows)
+        self.c.rows = self._of_rows(rows, label, name)
 
     def _keep(self, thing: Any) -> Any:
         self._kept.append(thing)
@@ -115,12 +127,25 @@ class Examples:
             c.values = self._keep(of_floats(rows.values))
         if rows.fields is not None:
             c.fields = self._keep(ffi.from_buffer("uint32_t[]", rows.fields))
-        if label is not None:
-            labels = np.asarray(label)
-            if labels.dtype.kind == "b":
-                labels = labels.astype(np.float32)
-            c.labels = self._keep(of_floats(floats_of(labels, (len(rows),), name)))
+        c.labels = self._labels(label, len(rows), name)
         return c
+
+    def _of_matrix(self, matrix: npt.NDArray[Any], label: Optional[npt.ArrayLike], name: str) -> Any:
+        c = self._keep(ffi.new("struct tug_matrix *"))
+        c.n, c.columns = matrix.shape
+        c.values = ffi.cast("void *", matrix.ctypes.data)
+        c.doubles = matrix.dtype == np.float64
+        c.row_bytes, c.column_bytes = matrix.strides
+        c.labels = self._labels(label, len(matrix), name)
+        return c
+
+    def _labels(self, label: Optional[npt.ArrayLike], n: int, name: str) -> Any:
+        if label is None:
+            return ffi.NULL
+        labels = np.asarray(label)
+        if labels.dtype.kind == "b":
+            labels = labels.astype(np.float32)
+        return self._keep(of_floats(floats_of(labels, (n,), name)))
 
 
 def words_of(options: Sequence[str]) -> Tuple[Any, List[Any]]:

@@ -155,11 +155,11 @@ class Model(Handle):
         of paths, a numpy matrix, a sparse one of scipy, or Rows; these with `label`, a number for each row.
         `valid`: a path, or (data, label). Returns the model itself."""
         examples = Examples(data, label)
-        if label is not None and examples.rows is None:
+        if label is not None and examples.n is None:
             raise UsageError("label: is in the files; csv names its column by the option label of the model")
         held = None
         if valid is not None:
-            pair = isinstance(valid, tuple) and len(valid) == 2 and examples.rows is not None
+            pair = isinstance(valid, tuple) and len(valid) == 2 and examples.n is not None
             held = Examples(valid[0], valid[1], "valid") if pair else Examples(valid, None)
         self.run(lib.tug_model_train, examples.c, held.c if held is not None else ffi.NULL)
         self.results = self._result()
@@ -187,8 +187,8 @@ class Model(Handle):
         examples = Examples(data, None)
         n = ffi.new("size_t *")
         labels = max(len(self.labels), 1)
-        if examples.rows is not None:
-            ret: Floats = np.empty(len(examples.rows) * labels, np.float32)
+        if examples.n is not None:
+            ret: Floats = np.empty(examples.n * labels, np.float32)
             self.run(lib.tug_model_predict, examples.c, words, len(given), of_floats(ret, written=True), ret.size, n)
         else:
             self.run(lib.tug_model_predict, examples.c, words, len(given), ffi.NULL, 0, n)

@@ -24,6 +24,7 @@
 #include "data/dataset_internal.h"
 #include "data/kept.h"
 #include "data/reader_ops.h"
+#include "data/rows.h"
 
 enum { REGION_MIN = 2 << 20, REGION_MAX = 32 << 20, KNOWN_BITS = 12 };
 
@@ -126,6 +127,8 @@ static int bad_line(const struct loader *l, const struct chunk *c, uint32_t line
     uint64_t number = 0;
     if (e == NULL)
         return TUG_EDATA;
+    if (c->rows != NULL)
+        return err_wrap(e, "%s: row %" PRIu64, c->rows->name, c->line + line);
     if (c->offset == 0 && line == 0)
         reader_explain_first(l->o->reader, c->text, first_line_len(c), e);
     struct err reason = *e;
@@ -144,44 +147,101 @@ static int hold_place(struct examples *x, struct err *e)
     return 0;
 }
 
+// What is made of a chunk, and how far it is.
+struct parse {
+    const struct loader *l;
+    const struct chunk *c;
+    struct scratch *s;
+    uint64_t stop_at; // the bad line that is an error; 0: none
+    uint32_t bad;
+};
+
+// What is kept of a line, or of a row as text; NULL: it is none.
+static int keep_line(struct parse *p, size_t example, const char *text, size_t len,
+                     struct err *e)
+{
+    int rc = kept_line(&p->s->kept, p->l->o->reader, p->c->layout, example, text, len, e);
+    if (rc != TUG_EDATA)
+        return rc;
+    return err_wrap(e, "%s", p->l->in->name(p->l->in, p->c->file));
+}
+
+static int keep_row(struct parse *p, size_t example, bool good, uint32_t row,
+                    struct err *e)
+{
+    struct buf text = BUF_INIT((size_t)1 << 40);
+    int rc = 0;
+    if (good)
+        rc = rows_text(p->c->rows, p->c->offset + row, &text, e);
+    if (rc == 0)
+        rc = keep_line(p, example, good ? text.data : NULL, text.len, e);
+    buf_free(&text);
+    return rc;
+}
+
+// What a reader made of line number `line`, or of a row: `text` is NULL then. `n`: examples
+// before.
+static int take_line(struct parse *p, uint32_t line, size_t n, const char *text,
+                     size_t len, int rc, struct err *e)
+{
+    struct examples *x = &p->s->x;
+    const struct dataset_options *o = p->l->o;
+    if (rc == TUG_EDATA && ++p->bad == p->stop_at)
+        return bad_line(p->l, p->c, line, e);
+    if (rc != 0 && rc != TUG_EDATA)
+        return rc;
+    if (rc != 0 && o->hold_places)
+        TRY(hold_place(x, e));
+    if (x->n > n)
+        x->line[n] = line;
+    if (x->n == n || o->keep == NULL)
+        return 0;
+    return text == NULL ? keep_row(p, n, rc == 0, line, e)
+                        : keep_line(p, n, rc == 0 ? text : NULL, len, e);
+}
+
+static int parse_lines(struct parse *p, struct err *e)
+{
+    const struct reader *r = p->l->o->reader;
+    const struct chunk *c = p->c;
+    struct examples *x = &p->s->x;
+    bool header = c->offset == 0 && reader_has_header(r);
+    const char *at = c->text, *end = at + c->len;
+    for (uint32_t line = 0; at < end; line++) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        if (stop == NULL)
+            stop = end;
+        size_t n = x->n, len = (size_t)(stop - at);
+        int rc = header && line == 0 ? 0 : reader_line(r, c->layout, at, len, x, e);
+        TRY(take_line(p, line, n, at, len, rc, e));
+        at = stop + 1;
+    }
+    return 0;
+}
+
+static int parse_rows(struct parse *p, struct err *e)
+{
+    const struct chunk *c = p->c;
+    for (uint32_t row = 0; row < c->n_rows; row++) {
+        size_t n = p->s->x.n;
+        int rc = reader_row(p->l->o->reader, c->layout, c->rows, c->offset + row,
+                            &p->s->x, e);
+        TRY(take_line(p, row, n, NULL, 0, rc, e));
+    }
+    return 0;
+}
+
 // Parses a chunk into s->x. Bad lines are passed over and counted, until the
 // `stop_at`-th, which is returned as an error with its place (0: none).
 static int parse_chunk(const struct loader *l, const struct chunk *c, uint64_t stop_at,
                        struct scratch *s, uint32_t *ret_bad, struct err *e)
 {
-    struct examples *x = &s->x;
-    const struct reader *r = l->o->reader;
-    bool header = c->offset == 0 && reader_has_header(r);
-    const char *p = c->text, *end = p + c->len;
-    *ret_bad = 0;
-    examples_clear(x);
+    struct parse p = {.l = l, .c = c, .s = s, .stop_at = stop_at};
+    examples_clear(&s->x);
     kept_clear(&s->kept);
-    for (uint32_t line = 0; p < end; line++) {
-        const char *stop = memchr(p, '\n', (size_t)(end - p));
-        if (stop == NULL)
-            stop = end;
-        size_t n = x->n;
-        int rc = header && line == 0
-                     ? 0
-                     : reader_line(r, c->layout, p, (size_t)(stop - p), x, e);
-        if (rc == TUG_EDATA && ++*ret_bad == stop_at)
-            return bad_line(l, c, line, e);
-        if (rc != 0 && rc != TUG_EDATA)
-            return rc;
-        if (rc != 0 && l->o->hold_places)
-            TRY(hold_place(x, e));
-        if (x->n > n)
-            x->line[n] = line;
-        if (x->n > n && l->o->keep != NULL) {
-            rc = kept_line(&s->kept, r, c->layout, n, rc == 0 ? p : NULL,
-                           (size_t)(stop - p), e);
-            if (rc != 0)
-                return rc == TUG_EDATA ? err_wrap(e, "%s", l->in->name(l->in, c->file))
-                                       : rc;
-        }
-        p = stop + 1;
-    }
-    return 0;
+    int rc = c->rows != NULL ? parse_rows(&p, e) : parse_lines(&p, e);
+    *ret_bad = p.bad;
+    return rc;
 }
 
 static int reserve_ids(struct scratch *s)

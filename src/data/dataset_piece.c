@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "data/dataset_internal.h"
 #include "data/lines.h"
+#include "data/rows.h"
 
 struct piece_intake {
     struct intake base;
@@ -33,9 +34,36 @@ static size_t chunk_end(const struct piece *c, size_t at)
     return end != NULL ? (size_t)(end - c->text) + 1 : c->len;
 }
 
+// Chunks of rows in memory.
+static int rows_next(struct piece_intake *in, struct chunk **ret, struct err *e)
+{
+    const struct piece *p = &in->piece;
+    uint64_t most = rows_within(p->rows, CHUNK_BYTES), left = p->n_rows - in->at;
+    uint64_t first = p->offset + in->at;
+    *ret = NULL;
+    if (left == 0)
+        return 0;
+    struct chunk *c = mem_alloc(sizeof *c);
+    if (c == NULL)
+        return err_nomem(e, "a chunk of rows");
+    *c = (struct chunk){.rows = p->rows,
+                        .n_rows = left < most ? left : most,
+                        .text = "",
+                        .number = in->number++,
+                        .file = in->file,
+                        .line = first,
+                        .offset = first,
+                        .layout = in->layout};
+    in->at += c->n_rows;
+    *ret = c;
+    return 0;
+}
+
 static int piece_next(struct intake *base, struct chunk **ret, struct err *e)
 {
     struct piece_intake *in = (void *)base;
+    if (in->piece.rows != NULL)
+        return rows_next(in, ret, e);
     size_t at = in->at, end = chunk_end(&in->piece, at);
     *ret = NULL;
     if (end == at)
@@ -73,7 +101,7 @@ static int piece_line(struct intake *base, const struct chunk *c, uint32_t line,
 {
     const struct piece_intake *in = (const void *)base;
     *ret_line = c->line;
-    if (in->piece.line == 0)
+    if (in->piece.rows == NULL && in->piece.line == 0)
         TRY(pieces_line(in->pieces, in->file, c->offset, ret_line, e));
     *ret_line += line;
     return 0;
@@ -133,7 +161,7 @@ int dataset_load_piece(struct dataset **ret, const struct dataset_options *o,
         rc = dataset_load_from(&d, o, &in.base, e);
     if (rc == 0) {
         d->at_end = in.piece.at_end;
-        d->pieces = in.piece.line == 0 ? p : NULL;
+        d->pieces = in.piece.rows == NULL && in.piece.line == 0 ? p : NULL;
         d->offset = in.piece.offset;
         *ret = d;
     }

@@ -135,6 +135,11 @@ static int walk_piece(struct deal *d, struct pieces *p, uint32_t file, uint64_t 
     const struct reader_layout *layout;
     TRY(dataset_read_headers(d->o.reader, p, file, &layout, e));
     TRY(piece_read(p, file, index, &d->piece, e));
+    if (d->piece.rows != NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "%s: rows in memory cannot be dealt to workers, who read files: "
+                       "write them to a file",
+                       pieces_file_name(p, file));
     uint64_t stream = mix64(mix64(d->o.seed ^ file) ^ index);
     int rc = walk(d, layout, stream, fn, ctx, e);
     return rc == TUG_EDATA ? err_wrap(e, "%s", pieces_file_name(p, file)) : rc;

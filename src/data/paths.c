@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "data/decode.h"
 #include "data/filter.h"
+#include "data/rows.h"
 #include "web/web.h"
 
 enum { END_BYTES = 64 << 10 };
@@ -255,6 +256,23 @@ static int add_address(struct data_files *f, const char *address, struct err *e)
     return 0;
 }
 
+static int add_rows(struct data_files *f, const char *address, struct err *e)
+{
+    const struct rows *r = rows_find(address);
+    if (r == NULL)
+        return err_set(e, TUG_EDATA, "there are no rows in memory at '%s' any more",
+                       address);
+    if (f->command != NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "a command reads files, and the data is rows in memory");
+    if (r->n == 0)
+        return err_set(e, TUG_EDATA, "%s: there are no rows", r->name);
+    return add_name(
+        f, r->name,
+        (struct data_file){.rows = r, .bytes = r->n, .text_bytes = rows_text_bytes(r)},
+        e);
+}
+
 int data_files_add(struct data_files *f, const char *path, struct err *e)
 {
     struct stat st;
@@ -262,6 +280,8 @@ int data_files_add(struct data_files *f, const char *path, struct err *e)
         return add_stdin(f, e);
     if (path[0] == '\0')
         return err_set(e, TUG_EUSAGE, "a path of data is empty");
+    if (rows_is_address(path))
+        return add_rows(f, path, e);
     // A file whose name has a bracket in it is that file.
     if (stat(path, &st) == 0)
         return add_path(f, path, e);
@@ -312,6 +332,8 @@ static int hash_ends(struct input *in, const struct data_file *f, uint64_t *ret,
 int data_file_hash(const struct data_file *f, uint64_t *ret, struct err *e)
 {
     struct input *in = NULL;
+    if (f->rows != NULL)
+        return rows_hash(f->rows, ret, e);
     *ret = mix64(f->bytes ^ f->version);
     if (f->version != 0)
         return 0;
@@ -349,6 +371,8 @@ int data_file_first_lines(const struct data_file *f, const atomic_bool *interrup
                           size_t lines, size_t most, struct buf *b, struct err *e)
 {
     struct decoder *d = NULL;
+    if (f->rows != NULL)
+        return rows_first_lines(f->rows, lines, most, b, e);
     TRY(data_file_open(&d, f, &(struct interrupt){-1, interrupted}, e));
     int rc = decoder_first_lines(d, lines, most, b, e);
     decoder_close(d);

@@ -13,12 +13,15 @@
 #include "data/input.h"
 
 struct reader_layout;
+struct rows;
 
 struct data_file {
     char *name;       // as it is shown; "(standard input)" for "-"
     char *address;    // by which it is opened where it lies elsewhere; NULL: by its name
     uint64_t version; // of one that lies elsewhere (web/web.h)
-    uint64_t device, inode; // of a file of this machine that has a name; 0: it has none
+    uint64_t device, inode;  // of a file of this machine that has a name; 0: it has none
+    const struct rows *rows; // rows in memory, which have no bytes (`bytes`: how many
+                             // they are, for who tells data apart); NULL: it is a file
     bool is_stdin, compressed;
     bool is_pipe; // it can be read once only: standard input, a named pipe, <(command)
     // What its bytes go through (data/filter.h), so that its text is not known before it

@@ -14,6 +14,7 @@
 #include "data/lines.h"
 #include "data/paths.h"
 #include "data/reader.h"
+#include "data/rows.h"
 
 enum { READ_BYTES = 64 << 10, GROW_BYTES = 1 << 20 };
 
@@ -395,6 +396,19 @@ static uint64_t plus(uint64_t a, uint64_t b)
     return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
+// Rows in memory are cut by their number.
+static void read_rows(const struct pieces *p, const struct rows *r, uint64_t index,
+                      struct piece *ret)
+{
+    uint64_t most = rows_within(r, p->piece_bytes), first = times(index, most);
+    ret->rows = r;
+    ret->offset = first < r->n ? first : r->n;
+    ret->n_rows = r->n - ret->offset < most ? r->n - ret->offset : most;
+    ret->at_end = ret->offset + ret->n_rows == r->n;
+    ret->len = 0;
+    ret->line = ret->offset;
+}
+
 int piece_read(struct pieces *p, uint32_t file, uint64_t index, struct piece *ret,
                struct err *e)
 {
@@ -402,6 +416,11 @@ int piece_read(struct pieces *p, uint32_t file, uint64_t index, struct piece *re
     const struct data_file *f = &p->files.file[file];
     struct stream *s = &p->s;
     struct cut k = {.p = p, .c = ret};
+    ret->rows = f->rows;
+    if (f->rows != NULL) {
+        read_rows(p, f->rows, index, ret);
+        return 0;
+    }
     uint64_t begin = times(index, p->piece_bytes), end = plus(begin, p->piece_bytes);
     if (!f->compressed && begin > f->bytes) // there is nothing: as behind the last byte
         begin = end = f->bytes;
@@ -437,8 +456,13 @@ const char *pieces_file_name(const struct pieces *p, uint32_t file)
 
 uint64_t pieces_count(const struct pieces *p, uint32_t file, bool *ret_exact)
 {
-    uint64_t bytes = p->files.file[file].text_bytes;
+    const struct rows *rows = p->files.file[file].rows;
+    uint64_t bytes = p->files.file[file].text_bytes, most;
     *ret_exact = p->exact[file];
+    if (rows != NULL) {
+        most = rows_within(rows, p->piece_bytes);
+        return rows->n / most + (rows->n % most != 0);
+    }
     return bytes / p->piece_bytes + (bytes % p->piece_bytes != 0);
 }
 
@@ -477,6 +501,9 @@ int pieces_line(const struct pieces *p, uint32_t file, uint64_t offset,
 {
     struct decoder *d = NULL;
     const struct interrupt i = {-1, p->interrupted};
+    *ret_line = offset;
+    if (p->files.file[file].rows != NULL)
+        return 0;
     TRY(data_file_open(&d, &p->files.file[file], &i, e));
     int rc = count_before(p, d, offset, ret_line, e);
     decoder_close(d);

@@ -25,6 +25,7 @@
 #include "base/err.h"
 
 struct pieces;
+struct rows;
 
 enum { PIECE_BYTES_MAX = 1 << 30 }; // a piece is held in memory while it is parsed
 
@@ -66,7 +67,10 @@ struct piece {
     uint64_t offset; // of the first byte in the decompressed file
     uint64_t line;   // its number, from 1; 0: not known (plain files), see pieces_line
     bool at_end;     // no piece behind this one has a line
-    char *memory;    // what the text lies in
+    // Of rows in memory instead of text: these, from row `offset` on. NULL: it is text.
+    const struct rows *rows;
+    uint64_t n_rows;
+    char *memory; // what the text lies in
     size_t cap;
 };
 

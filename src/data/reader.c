@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "data/grow.h"
 #include "data/reader_ops.h"
+#include "data/rows.h"
 
 #define OPS(name) &reader_##name,
 #define LISTED(name) ", " #name
@@ -156,6 +157,16 @@ int reader_label(const struct reader *r, const char *text, size_t len, float *re
             show(text, len).text);
     *ret = r->loss == LOSS_LOGISTIC ? (float)(x > 0) : x;
     return 0;
+}
+
+int reader_label_number(const struct reader *r, float label, float *ret, struct err *e)
+{
+    char text[32];
+    *ret = label;
+    if (label == 0 || label == 1)
+        return 0;
+    int len = snprintf(text, sizeof text, "%.9g", (double)label);
+    return reader_label(r, text, (size_t)len, ret, e);
 }
 
 int reader_check_labels(const struct reader *r, const struct example *new, struct err *e)
@@ -393,4 +404,16 @@ int reader_line(const struct reader *r, const struct reader_layout *layout,
     assert(x->labels == r->n_labels);
     TRY(check_text(line, len, e));
     return r->ops->line(r, layout, line, len, x, e);
+}
+
+int reader_row(const struct reader *r, const struct reader_layout *layout,
+               const struct rows *rows, uint64_t i, struct examples *x, struct err *e)
+{
+    if (r->ops->row == NULL || reader_ops_find(rows->format) != r->ops)
+        return err_set(e, TUG_EUSAGE, "rows in memory of format %s cannot be read as %s",
+                       rows->format, r->ops->name);
+    if (x->n == 0)
+        x->labels = r->n_labels;
+    assert(x->labels == r->n_labels);
+    return r->ops->row(r, layout, rows, i, x, e);
 }

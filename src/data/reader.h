@@ -200,6 +200,11 @@ enum { READER_PADDING = 32 };
 int reader_line(const struct reader *r, const struct reader_layout *layout,
                 const char *line, size_t len, struct examples *x, struct err *e);
 
+// The same of row i of rows in memory whose format is the reader's (else TUG_EUSAGE).
+struct rows;
+int reader_row(const struct reader *r, const struct reader_layout *layout,
+               const struct rows *rows, uint64_t i, struct examples *x, struct err *e);
+
 // Adds to the error of a file's first line what it looks like when it is a header, which
 // the format does not have.
 void reader_explain_first(const struct reader *r, const char *line, size_t len,

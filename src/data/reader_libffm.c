@@ -85,6 +85,14 @@ static int libffm_line(const struct reader *r, const struct reader_layout *layou
     return 0;
 }
 
+static int libffm_row(const struct reader *r, const struct reader_layout *layout,
+                      const struct rows *rows, uint64_t i, struct examples *x,
+                      struct err *e)
+{
+    (void)layout;
+    return sparse_row(r, rows, i, ((const struct libffm *)(const void *)r)->bound, x, e);
+}
+
 static int libffm_find_column(const struct reader *r, const struct reader_layout *layout,
                               const char *name, size_t len, size_t *ret, struct err *e)
 {
@@ -124,6 +132,7 @@ const struct reader_ops reader_libffm = {.name = "libffm",
                                          .close = libffm_close,
                                          .slots = libffm_slots,
                                          .line = libffm_line,
+                                         .row = libffm_row,
                                          .find_column = libffm_find_column,
                                          .column = libffm_column,
                                          .slot_name = libffm_slot_name,

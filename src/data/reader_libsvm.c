@@ -84,8 +84,17 @@ static int libsvm_line(const struct reader *r, const struct reader_layout *layou
     return 0;
 }
 
+static int libsvm_row(const struct reader *r, const struct reader_layout *layout,
+                      const struct rows *rows, uint64_t i, struct examples *x,
+                      struct err *e)
+{
+    (void)layout;
+    return sparse_row(r, rows, i, READER_MAX_SLOT + 1, x, e);
+}
+
 const struct reader_ops reader_libsvm = {.name = "libsvm",
                                          .open = libsvm_open,
                                          .close = libsvm_close,
                                          .slots = libsvm_slots,
-                                         .line = libsvm_line};
+                                         .line = libsvm_line,
+                                         .row = libsvm_row};

@@ -28,6 +28,9 @@ struct reader_ops {
     // As reader_line; the line is not empty and has no '\r' at its end.
     int (*line)(const struct reader *r, const struct reader_layout *layout,
                 const char *line, size_t len, struct examples *x, struct err *e);
+    // As reader_row. NULL: no rows in memory have this format.
+    int (*row)(const struct reader *r, const struct reader_layout *layout,
+               const struct rows *rows, uint64_t i, struct examples *x, struct err *e);
     // The column of that name, or READER_NO_COLUMN, and the text of one in a line that
     // was read, added to a buffer. NULL: lines have none.
     int (*find_column)(const struct reader *r, const struct reader_layout *layout,
@@ -80,6 +83,9 @@ int reader_agrees(const struct reader_options *o, struct err *e);
 // A label by the rules of the loss.
 int reader_label(const struct reader *r, const char *text, size_t len, float *ret,
                  struct err *e);
+
+// The same of a number.
+int reader_label_number(const struct reader *r, float label, float *ret, struct err *e);
 
 // Of several labels one may be missing (NaN), of an example that is learned from not all.
 int reader_check_labels(const struct reader *r, const struct example *new, struct err *e);

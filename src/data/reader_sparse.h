@@ -67,6 +67,10 @@ static inline const char *sparse_value(const char *p, const char *end, float *re
     return stop;
 }
 
+// A row of a matrix in memory; fields are below `bound`.
+int sparse_row(const struct reader *r, const struct rows *rows, uint64_t i,
+               uint32_t bound, struct examples *x, struct err *e);
+
 int sparse_bad_value(const char *value, const char *end, uint64_t index, struct err *e);
 int sparse_bad_index(const char *text, size_t len, struct err *e);
 

@@ -14,6 +14,7 @@
 #include "data/first_lines.h"
 #include "data/identity.h"
 #include "data/lines.h"
+#include "data/rows.h"
 #include "data/source_internal.h"
 
 enum { QUEUE_CHUNKS = 16 };
@@ -184,7 +185,7 @@ int source_next(struct source *s, struct chunk **ret, struct err *e)
 void source_release(struct source *s, struct chunk *c)
 {
     struct box *b = (struct box *)(void *)c;
-    bool keep = b->cap <= s->chunk_bytes * 2;
+    bool keep = b->cap > 0 && b->cap <= s->chunk_bytes * 2;
     pthread_mutex_lock(&s->lock);
     assert(s->out > 0);
     s->out--;
@@ -299,11 +300,25 @@ int source_first_line(struct source *s, uint32_t file, struct buf *b, struct err
 
 // ---------------------------------------------------------------- facts
 
+// Whole lines, each with its newline; none that is longer than all may be.
+static int rows_head(const struct rows *r, size_t most, struct buf *b, struct err *e)
+{
+    struct buf lines = BUF_INIT((size_t)1 << 40);
+    int rc = rows_first_lines(r, 2, most, &lines, e);
+    if (rc == 0 && lines.len < most &&
+        (buf_add(b, lines.data, lines.len) != 0 || buf_add(b, "\n", 1) != 0))
+        rc = err_nomem(e, "the beginning of the rows");
+    buf_free(&lines);
+    return rc;
+}
+
 int source_head(const struct source *s, uint32_t file, size_t most, struct buf *b,
                 struct err *e)
 {
     struct decoder *d = NULL;
     size_t n = 0;
+    if (s->files.file[file].rows != NULL)
+        return rows_head(s->files.file[file].rows, most, b, e);
     if (buf_reserve(b, most) != 0)
         return err_nomem(e, "the beginning of a file");
     const struct interrupt i = {-1, s->interrupted};

@@ -19,6 +19,7 @@
 
 struct source;
 struct reader_layout;
+struct rows;
 
 struct source_options {
     // Files, directories (their plain files at any depth, not hidden), globs, pipes, "-".
@@ -38,7 +39,11 @@ struct source_options {
 
 // Whole lines of one file. The last line of a file may lack its newline; the byte behind
 // the text is then NUL. READER_PADDING bytes behind the text can be read.
+// Of rows in memory instead of text the rows from number `offset` on; `line` is that
+// number, too.
 struct chunk {
+    const struct rows *rows; // NULL: it is text
+    uint64_t n_rows;
     const char *text;
     size_t len;
     uint64_t number; // 0, 1, ... within the pass

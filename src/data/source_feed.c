@@ -7,6 +7,7 @@
 #include "data/decode.h"
 #include "data/lines.h"
 #include "data/reader.h"
+#include "data/rows.h"
 #include "data/source_internal.h"
 
 enum { EAGER_BYTES = 64 << 10 };
@@ -167,6 +168,24 @@ static int check_lines(const struct feed *f, size_t cut, struct err *e)
     return at == cut ? 0 : line_too_long(f, at, e);
 }
 
+// True: stop.
+static bool queue(struct source *s, struct box *full)
+{
+    size_t bytes = full->chunk.len;
+    full->next = NULL;
+    pthread_mutex_lock(&s->lock);
+    while (s->queued >= s->queue_chunks && s->queued_bytes >= s->wanted_bytes && !s->stop)
+        pthread_cond_wait(&s->room, &s->lock);
+    bool stop = s->stop;
+    *s->tail = full;
+    s->tail = &full->next;
+    s->queued++;
+    s->queued_bytes += bytes;
+    pthread_cond_signal(&s->ready);
+    pthread_mutex_unlock(&s->lock);
+    return stop;
+}
+
 // Queues the first `cut` bytes as a chunk; the rest begins the next one. False: stop.
 static int feed_push(struct feed *f, size_t cut, bool *ret_stop, struct err *e)
 {
@@ -182,7 +201,6 @@ static int feed_push(struct feed *f, size_t cut, bool *ret_stop, struct err *e)
     }
     memcpy(next->text, full->text + cut, rest);
     memset(full->text + cut, 0, READER_PADDING);
-    full->next = NULL;
     full->chunk = (struct chunk){.text = full->text,
                                  .len = cut,
                                  .number = f->at.number,
@@ -194,17 +212,7 @@ static int feed_push(struct feed *f, size_t cut, bool *ret_stop, struct err *e)
     f->at.number++;
     f->at.offset += cut;
     f->at.line += count_lines(full->text, cut);
-
-    pthread_mutex_lock(&s->lock);
-    while (s->queued >= s->queue_chunks && s->queued_bytes >= s->wanted_bytes && !s->stop)
-        pthread_cond_wait(&s->room, &s->lock);
-    *ret_stop = s->stop;
-    *s->tail = full;
-    s->tail = &full->next;
-    s->queued++;
-    s->queued_bytes += cut;
-    pthread_cond_signal(&s->ready);
-    pthread_mutex_unlock(&s->lock);
+    *ret_stop = queue(s, full);
     return 0;
 }
 
@@ -215,8 +223,34 @@ static int no_text(const struct data_file *file, struct err *e)
     return err_set(e, TUG_EDATA, "%s: '%s' wrote nothing", file->name, file->command);
 }
 
+// Rows in memory are where they are: chunks say which.
+static int feed_rows(struct feed *f, bool *ret_stop, struct err *e)
+{
+    const struct rows *r = feed_file(f)->rows;
+    uint64_t most = rows_within(r, f->s->chunk_bytes);
+    while (f->at.offset < r->n && !*ret_stop) {
+        uint64_t left = r->n - f->at.offset, n = left < most ? left : most;
+        struct box *full = mem_zalloc(sizeof *full);
+        if (full == NULL)
+            return err_nomem(e, "a chunk of rows");
+        full->chunk = (struct chunk){.rows = r,
+                                     .n_rows = n,
+                                     .text = "",
+                                     .number = f->at.number,
+                                     .file = f->at.file,
+                                     .line = f->at.offset,
+                                     .offset = f->at.offset};
+        f->at.number++;
+        f->at.offset += n;
+        *ret_stop = queue(f->s, full);
+    }
+    return 0;
+}
+
 static int feed_one_file(struct feed *f, bool *ret_stop, struct err *e)
 {
+    if (feed_file(f)->rows != NULL)
+        return feed_rows(f, ret_stop, e);
     TRY(feed_open(f, e));
     while (!*ret_stop) {
         size_t cut = 0;

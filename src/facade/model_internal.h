@@ -9,8 +9,9 @@
 #include <stdatomic.h>
 
 #include "base/buf.h"
+#include "base/file.h"
 #include "base/options.h"
-#include "facade/rows_text.h"
+#include "facade/given_rows.h"
 #include "run/model.h"
 #include "tug/train.h"
 
@@ -29,7 +30,7 @@ struct tug_model {
     size_t n_words;
     void (*progress)(void *ctx, const struct tug_progress *p);
     void *ctx;
-    char home[FILE_PATH_MAX];    // of saves and rows; "": not made yet
+    char home[FILE_PATH_MAX];    // of saves; "": not made yet
     char from[FILE_PATH_MAX];    // the newest save; "": nothing was trained
     bool own;                    // it was made by this model: training goes on beside it
     struct opened_model *opened; // of `from`; NULL: not yet

@@ -23,7 +23,7 @@ struct scoring {
     struct eval_values eval; // of either command
     struct predict_values predict;
     struct model_values values; // those that they share, with the call's data
-    struct rows_text rows;
+    struct given_rows rows;
     const char *path;
     bool predicts;
     struct metrics metrics[MODEL_MAX_TASKS];
@@ -58,7 +58,7 @@ static int set_data(struct scoring *s, struct err *e)
 {
     const struct tug_data *d = s->data;
     s->values.data = (struct option_list){(const char **)(uintptr_t)d->paths, d->n_paths};
-    if (d->rows == NULL)
+    if (!given_rows_are(d))
         return d->n_paths > 0
                    ? 0
                    : err_set(e, TUG_EUSAGE,
@@ -66,11 +66,10 @@ static int set_data(struct scoring *s, struct err *e)
     if (s->values.format != 0 || s->values.pipe_command != NULL)
         return err_set(e, TUG_EUSAGE, "--%s is for files, and the data is rows in memory",
                        s->values.format != 0 ? "format" : "pipe-command");
-    TRY(model_make_home(s->m, e));
-    TRY(rows_text_open(&s->rows, d->rows, !s->predicts, s->m->home, "rows", e));
-    s->path = s->rows.path;
+    TRY(given_rows_open(&s->rows, d, !s->predicts, "data", e));
+    s->path = s->rows.address;
     s->values.data = (struct option_list){&s->path, 1};
-    s->values.format = format_number(rows_text_format(d->rows));
+    s->values.format = format_number(given_rows_format(d));
     return 0;
 }
 
@@ -185,7 +184,6 @@ static struct scoring *open_scoring(struct tug_model *m, const struct tug_data *
         return NULL;
     s->m = m;
     s->data = data;
-    s->rows = ROWS_TEXT_NONE;
     return s;
 }
 
@@ -193,7 +191,7 @@ static void close_scoring(struct scoring *s)
 {
     options_close(s->options);
     model_words_free(s->words, s->n_words);
-    rows_text_close(&s->rows);
+    given_rows_close(&s->rows);
     mem_free(s);
 }
 

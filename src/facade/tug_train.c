@@ -26,7 +26,7 @@ struct training {
     struct train_options parsed, values; // what the options say, and with the call's data
     struct train_setup setup;
     struct train_result result;
-    struct rows_text rows, valid_rows;
+    struct given_rows rows, valid_rows;
     const char *path; // of rows
     char valid_path[FILE_PATH_MAX], out[FILE_PATH_MAX];
     struct metrics last[LABELS_MAX]; // of the last pass
@@ -95,8 +95,8 @@ static void close_training(struct training *t)
     train_setup_close(&t->setup);
     options_close(t->options);
     mem_free(t->words);
-    rows_text_close(&t->rows);
-    rows_text_close(&t->valid_rows);
+    given_rows_close(&t->rows);
+    given_rows_close(&t->valid_rows);
     pthread_mutex_destroy(&t->mutex);
     mem_free(t);
 }
@@ -107,7 +107,6 @@ static struct training *open_training(struct tug_model *m)
     if (t == NULL)
         return NULL;
     t->m = m;
-    t->rows = t->valid_rows = ROWS_TEXT_NONE;
     t->setup.interrupted = &m->stop;
     pthread_mutex_init(&t->mutex, NULL);
     return t;
@@ -195,7 +194,7 @@ static int set_data(struct training *t, struct err *e)
 {
     const struct tug_data *d = t->data;
     t->values.data = (struct option_list){(const char **)(uintptr_t)d->paths, d->n_paths};
-    if (d->rows == NULL)
+    if (!given_rows_are(d))
         return d->n_paths > 0
                    ? 0
                    : err_set(e, TUG_EUSAGE,
@@ -203,9 +202,8 @@ static int set_data(struct training *t, struct err *e)
     if (t->values.pipe_command != NULL)
         return err_set(e, TUG_EUSAGE,
                        "--pipe-command is for files, and the data is rows in memory");
-    TRY(model_make_home(t->m, e));
-    TRY(rows_text_open(&t->rows, d->rows, true, t->m->home, "rows", e));
-    t->path = t->rows.path;
+    TRY(given_rows_open(&t->rows, d, true, "data", e));
+    t->path = t->rows.address;
     t->values.data = (struct option_list){&t->path, 1};
     return 0;
 }
@@ -220,8 +218,8 @@ static int set_valid(struct training *t, struct err *e)
         return err_set(e, TUG_EUSAGE,
                        "--valid is given as an option and as data: give "
                        "only one of them");
-    bool rows = t->data->rows != NULL;
-    if (rows != (d->rows != NULL) || (!rows && d->n_paths != 1))
+    bool rows = given_rows_are(t->data);
+    if (rows != given_rows_are(d) || (!rows && d->n_paths != 1))
         return err_set(e, TUG_EUSAGE, "the validation data has to be %s, as the data is",
                        rows ? "rows in memory" : "one path");
     t->values.valid = t->valid_path;
@@ -231,8 +229,8 @@ static int set_valid(struct training *t, struct err *e)
                    ? (snprintf(t->valid_path, sizeof(t->valid_path), "%s", d->paths[0]),
                       0)
                    : file_join(t->valid_path, ".", d->paths[0], e);
-    TRY(rows_text_open(&t->valid_rows, d->rows, true, t->m->home, "valid-rows", e));
-    memcpy(t->valid_path, t->valid_rows.path, sizeof(t->valid_path));
+    TRY(given_rows_open(&t->valid_rows, d, true, "valid", e));
+    memcpy(t->valid_path, t->valid_rows.address, sizeof(t->valid_rows.address));
     return 0;
 }
 
@@ -283,8 +281,7 @@ static int set_out(struct training *t, struct err *e)
 
 static int prepare(struct training *t, struct err *e)
 {
-    const struct tug_rows *rows = t->data->rows;
-    TRY(parse(t, rows != NULL ? rows_text_format(rows) : NULL, e));
+    TRY(parse(t, given_rows_are(t->data) ? given_rows_format(t->data) : NULL, e));
     TRY(set_data(t, e));
     TRY(set_valid(t, e));
     TRY(set_out(t, e));

@@ -232,8 +232,8 @@ static void test_rows_in_memory(void **state)
 
     m = OPEN("epochs=1");
     c->values[5] = (float)NAN;
-    says(tug_model_train(m, &(struct tug_data){.rows = &c->rows}, NULL), TUG_EUSAGE,
-         "a value of row 0");
+    says(tug_model_train(m, &(struct tug_data){.rows = &c->rows}, NULL), TUG_EDATA,
+         "data: row 0: the value of feature ");
     c->values[5] = 1;
     c->offsets[8] = 3;
     says(tug_model_train(m, &(struct tug_data){.rows = &c->rows}, NULL), TUG_EUSAGE,
