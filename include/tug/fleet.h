@@ -59,9 +59,9 @@ TUG_API int tug_role_maker_cloud(struct tug_role_maker **ret,
 // As the program says (Paddle: UserDefinedRoleMaker). Endpoints are "HOST:PORT". Without server
 // endpoints there is one worker, and the servers are threads of its process.
 struct tug_role_maker_options {
-    int role;         // TUG_FLEET_WORKER or TUG_FLEET_SERVER
-    uint32_t index;   // among its kind (current_id)
-    uint32_t workers; // 0: as many as have endpoints; a worker need not know
+    int role;            // TUG_FLEET_WORKER or TUG_FLEET_SERVER
+    uint32_t current_id; // its index among its kind
+    uint32_t worker_num; // 0: as many as have endpoints; a worker need not know
     const char *const *server_endpoints;
     size_t n_server_endpoints;
     const char *const *worker_endpoints; // tug does not need them

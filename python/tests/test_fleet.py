@@ -66,7 +66,8 @@ def test_environment():
     assert (place.role, place.rank, place.workers, place.servers) == ("worker", 2, 3, 2)
     place = read_environment(PSERVER)
     assert (place.role, place.rank, place.server_endpoints[1]) == ("server", 1, "127.0.0.1:1001")
-    dmlc = {"DMLC_ROLE": "worker", "DMLC_NUM_SERVER": "2", "DMLC_NUM_WORKER": "4", "DMLC_WORKER_ID": "3"}
+    dmlc = {"DMLC_ROLE": "worker", "DMLC_NUM_SERVER": "2", "DMLC_NUM_WORKER": "4", "DMLC_WORKER_ID": "3",
+            "DMLC_PS_ROOT_URI": "127.0.0.1", "DMLC_PS_ROOT_PORT": "9091"}
     assert read_environment(dmlc)[:4] == ("worker", 3, 4, 2)
     assert read_environment({**dmlc, "DMLC_ROLE": "scheduler"}).role == "scheduler"
 
@@ -75,15 +76,15 @@ def test_environment():
     ({}, "missing: TRAINING_ROLE, PADDLE_PSERVERS_IP_PORT_LIST, PADDLE_TRAINERS_NUM;"),
     ({"TRAINING_ROLE": "TRAINER", "PADDLE_TRAINERS_NUM": "2"},
      "missing: PADDLE_PSERVERS_IP_PORT_LIST, PADDLE_TRAINER_ID"),
-    ({**PSERVER, "POD_IP": ""}, "missing: POD_IP;"),
-    ({**PSERVER, "PADDLE_PORT": "7"}, "127.0.0.1:7, which is not in"),
+    ({**PSERVER, "POD_IP": ""}, "missing: POD_IP"),
+    ({**PSERVER, "PADDLE_PORT": "7"}, "127.0.0.1:7' .not in PADDLE_PSERVERS_IP_PORT_LIST"),
     ({**TRAINER, "PADDLE_TRAINER_ID": "3"}, "PADDLE_TRAINER_ID is 3, and must be below PADDLE_TRAINERS_NUM, 3"),
-    ({**TRAINER, "PADDLE_TRAINER_ID": "-1"}, "PADDLE_TRAINER_ID='-1' is not a number"),
+    ({**TRAINER, "PADDLE_TRAINER_ID": "-1"}, "PADDLE_TRAINER_ID='-1'"),
     ({**TRAINER, "TRAINING_ROLE": "COORDINATOR"}, "federated"),
-    ({**TRAINER, "TRAINING_ROLE": "WORKER"}, "neither TRAINER nor PSERVER"),
+    ({**TRAINER, "TRAINING_ROLE": "WORKER"}, "TRAINING_ROLE='WORKER'"),
     ({**TRAINER, "PADDLE_PSERVERS_IP_PORT_LIST": "a:1,a:1"}, "a:1 is there twice"),
-    ({**TRAINER, "PADDLE_PSERVERS_IP_PORT_LIST": "a:1,b"}, "'b' is not HOST:PORT"),
-    ({**TRAINER, "PADDLE_TRAINER_ENDPOINTS": "a:1"}, "has 1 endpoints, but PADDLE_TRAINERS_NUM is 3"),
+    ({**TRAINER, "PADDLE_PSERVERS_IP_PORT_LIST": "a:1,b"}, "PADDLE_PSERVERS_IP_PORT_LIST='b'"),
+    ({**TRAINER, "PADDLE_TRAINER_ENDPOINTS": "a:1"}, "has 1 endpoints, but there are 3 workers"),
     ({**TRAINER, "DMLC_ROLE": "server"}, "contradict each other"),
 ])
 def test_environment_that_is_wrong(change, sentence):

@@ -47,12 +47,18 @@ class Client(Handle):
         self._lock = threading.Lock()
         super().__init__("client", None)
         self.closing = True  # until it is open
-        self._c = _open_client(options)
+        self._c = self._begin(options)
         self.wait_seconds: float = options["wait_seconds"] or 600.0
         self.closing = False
         _open.add(self)
 
-    # Its life.
+    # Its life. Whose C client is another's overrides the first two.
+
+    def _begin(self, options: Dict[str, Any]) -> Any:
+        return _open_client(options)
+
+    def _end(self) -> None:
+        check(lib.tug_client_close(self._c))
 
     def close(self) -> None:
         """Waits for the requests in flight and leaves. What a push that nobody waited for failed with is
@@ -70,7 +76,7 @@ class Client(Handle):
             return
         _open.discard(self)
         try:
-            check(lib.tug_client_close(self._c))
+            self._end()
         finally:
             self._c = None
             self.flights.clear()

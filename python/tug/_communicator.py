@@ -57,6 +57,10 @@ class Communicator(Handle):
         """Starts the thread that sends."""
         self.run(lib.tug_communicator_start)
 
+    def is_running(self) -> bool:
+        """Whether its thread runs."""
+        return bool(self.status_of(lib.tug_communicator_is_running))
+
     def send(self, table: Table, keys: ArrayLike, values: ArrayLike, timeout: float = 0) -> None:
         """Hands a push over; the arrays are copied. While the queue is full it waits, `timeout` seconds at
         most (0: the client's wait_seconds)."""

@@ -20,7 +20,10 @@ Values = Union[Mapping[str, Any], Floats]
 FLOATS_MAX = 2 ** 40
 
 
-def _variable(name: str, given: Any) -> Tuple[Shape, str]:
+def variable_of(name: str, given: Any) -> Tuple[Shape, str]:
+    """The shape and the first values of what was given for a variable: a shape, or (shape, init)."""
+    if not isinstance(name, str):
+        raise ArgumentTypeError(f"variables: a name must be a text, not {type(name).__name__}")
     init = "constant:0"
     if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], str):
         given, init = given
@@ -53,9 +56,7 @@ class Dense:
         c = ffi.new("struct tug_variable[]", len(variables))
         at = 0
         for i, (name, given) in enumerate(variables.items()):
-            if not isinstance(name, str):
-                raise ArgumentTypeError(f"variables: a name must be a text, not {type(name).__name__}")
-            shape, init = _variable(name, given)
+            shape, init = variable_of(name, given)
             n = int(np.prod(shape, dtype=np.int64)) if shape else 1
             kept += [ffi.new("char[]", word(name, "variables")), ffi.new("char[]", word(init, f"init of '{name}'"))]
             c[i].name, c[i].init, c[i].n = kept[-2], kept[-1], n

@@ -168,13 +168,12 @@ static int read_dmlc_index(struct role *r, void *ctx, struct err *e)
     return 0;
 }
 
-static int check_roles(const struct role *r, void *ctx, struct err *e)
+static int check_roles(void *ctx, struct err *e)
 {
     const char *dmlc = get(ctx, "DMLC_ROLE"), *paddle = get(ctx, "TRAINING_ROLE");
-    const char *same = r->role == WIRE_SERVER   ? "PSERVER"
-                       : r->role == WIRE_WORKER ? "TRAINER"
-                                                : paddle;
-    if (dmlc != NULL && paddle != NULL && strcmp(paddle, same) != 0)
+    if (dmlc == NULL || paddle == NULL || strcmp(dmlc, "scheduler") == 0)
+        return 0;
+    if (strcmp(dmlc, strcmp(paddle, "PSERVER") == 0 ? "server" : "worker") != 0)
         return err_set(e, TUG_EUSAGE,
                        "DMLC_ROLE=%.40s and TRAINING_ROLE=%.40s contradict each other; "
                        "unset one of them",
@@ -213,8 +212,8 @@ static int read_environment(struct tug_role_maker *m, void *ctx, struct err *e)
                        "TRAINING_ROLE=%s: tug has neither heterogeneous trainers nor "
                        "federated learning; roles are TRAINER and PSERVER",
                        paddle);
+    TRY(check_roles(ctx, e));
     TRY(role_read(r, WIRE_NOBODY, get, ctx, e));
-    TRY(check_roles(r, ctx, e));
     if (r->scheme == ROLE_DMLC)
         TRY(read_dmlc_index(r, ctx, e));
     if ((at = get(ctx, servers_list)) != NULL)
@@ -255,7 +254,8 @@ static int take_user(struct tug_role_maker *m, const struct tug_role_maker_optio
     struct role *r = &m->role;
     bool worker = o->role == TUG_FLEET_WORKER;
     if (!worker && o->role != TUG_FLEET_SERVER)
-        return err_set(e, TUG_EUSAGE, "role: %d is neither worker (1) nor server (2)",
+        return err_set(e, TUG_EUSAGE,
+                       "role: %d is neither Role.WORKER (1) nor Role.SERVER (2)",
                        o->role);
     TRY(endpoints_of(&m->servers, o->server_endpoints, o->n_server_endpoints,
                      "server_endpoints", e));
@@ -264,24 +264,25 @@ static int take_user(struct tug_role_maker *m, const struct tug_role_maker_optio
     r->role = worker ? WIRE_WORKER : WIRE_SERVER;
     r->servers = m->servers.n > 0 ? (uint32_t)m->servers.n : 1;
     m->alone = m->servers.n == 0;
-    r->workers = o->workers != 0                 ? o->workers
+    r->workers = o->worker_num != 0              ? o->worker_num
                  : m->alone && m->workers.n == 0 ? 1
                                                  : (uint32_t)m->workers.n;
     if (m->workers.n > 0 && m->workers.n != r->workers)
         return err_set(e, TUG_EUSAGE,
-                       "worker_endpoints has %zu endpoints, but there are %u workers",
+                       "worker_endpoints has %zu endpoints, but worker_num is %u",
                        m->workers.n, r->workers);
     if (m->alone && (!worker || r->workers != 1))
         return err_set(
             e, TUG_EUSAGE,
             "server_endpoints: is empty; only a single worker can do without servers");
     if (r->workers > ROLE_PROCESSES_MAX || (!worker && r->workers == 0))
-        return err_set(e, TUG_EUSAGE, "workers: %u is not from 1 to %d", r->workers,
+        return err_set(e, TUG_EUSAGE, "worker_num: %u is not from 1 to %d", r->workers,
                        ROLE_PROCESSES_MAX);
     uint32_t n = !worker ? r->servers : r->workers != 0 ? r->workers : ROLE_PROCESSES_MAX;
-    if (o->index >= n)
-        return err_set(e, TUG_EUSAGE, "index: %u is not from 0 to %u", o->index, n - 1);
-    r->rank = o->index;
+    if (o->current_id >= n)
+        return err_set(e, TUG_EUSAGE, "current_id: %u is not from 0 to %u", o->current_id,
+                       n - 1);
+    r->rank = o->current_id;
     return 0;
 }
 

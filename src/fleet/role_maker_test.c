@@ -133,31 +133,31 @@ static void user_defined(void **state)
     static const char *const servers[] = {"h:1", "[::1]:2"}, *const wrong[] = {"h:1,i:1"};
     static const char *const workers[] = {"h:3", "h:4", "h:5"};
     struct tug_role_maker_options o = {.role = TUG_FLEET_SERVER,
-                                       .index = 1,
-                                       .workers = 3,
+                                       .current_id = 1,
+                                       .worker_num = 3,
                                        .server_endpoints = servers,
                                        .n_server_endpoints = 2};
     assert_int_equal(0, user(&o));
     is(TUG_FLEET_SERVER, 1);
     assert_string_equal("h:1", made->role.scheduler);
     assert_int_equal(2, made->role.port);
-    o.index = 0;
+    o.current_id = 0;
     assert_int_equal(0, user(&o));
     assert_true(made->role.hosts_scheduler);
-    o.index = 2;
+    o.current_id = 2;
     assert_int_equal(TUG_EUSAGE, user(&o));
     o.role = TUG_FLEET_WORKER;
-    o.workers = 0; // as many as have endpoints
+    o.worker_num = 0; // as many as have endpoints
     o.worker_endpoints = workers;
     o.n_worker_endpoints = 3;
     assert_int_equal(0, user(&o));
     is(TUG_FLEET_WORKER, 2);
-    o.workers = 2;
+    o.worker_num = 2;
     assert_int_equal(TUG_EUSAGE, user(&o));
     assert_int_equal(0, user(&(struct tug_role_maker_options){.role = TUG_FLEET_WORKER}));
     assert_true(place.alone && place.workers == 1 && place.servers == 1);
     assert_int_equal(TUG_EUSAGE, user(&(struct tug_role_maker_options){
-                                     .role = TUG_FLEET_WORKER, .workers = 2}));
+                                     .role = TUG_FLEET_WORKER, .worker_num = 2}));
     assert_int_equal(TUG_EUSAGE,
                      user(&(struct tug_role_maker_options){.role = TUG_FLEET_SERVER}));
     assert_int_equal(TUG_EUSAGE, user(&(struct tug_role_maker_options){.role = 5}));

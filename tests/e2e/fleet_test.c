@@ -75,8 +75,8 @@ static struct tug_role_maker *of_program(const struct part *p)
         snprintf(ends[i], sizeof(ends[i]), "127.0.0.1:%u", p->ports[i]);
     struct tug_role_maker_options o = {
         .role = p->role,
-        .index = p->index,
-        .workers = p->role == TUG_FLEET_SERVER ? WORKERS : 0, // workers hear of it
+        .current_id = p->index,
+        .worker_num = p->role == TUG_FLEET_SERVER ? WORKERS : 0, // workers hear of it
         .server_endpoints = all,
         .n_server_endpoints = SERVERS,
     };

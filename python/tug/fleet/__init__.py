@@ -27,12 +27,13 @@ from tug.fleet.dataset import DatasetFactory, InMemoryDataset, QueueDataset
 from tug.fleet.executor import CPUPlace, Executor
 from tug.fleet.role_maker import PaddleCloudRoleMaker, Role, UserDefinedRoleMaker
 from tug.fleet.strategy import DistributedStrategy, DistributeTranspilerConfig, StrategyFactory
+from tug.fleet.wrapper import Communicator, FleetTable, FleetWrapper
 
 layers = SimpleNamespace(auc=auc, data=data)
 unique_name = SimpleNamespace(guard=guard)
 
-__all__ = ["CPUPlace", "DatasetFactory", "DistributeTranspilerConfig", "DistributedStrategy", "Executor", "Fleet",
-           "InMemoryDataset", "MultiSlotDataGenerator",
+__all__ = ["CPUPlace", "Communicator", "DatasetFactory", "DistributeTranspilerConfig", "DistributedStrategy",
+           "Executor", "Fleet", "FleetTable", "FleetWrapper", "InMemoryDataset", "MultiSlotDataGenerator",
            "PaddleCloudRoleMaker", "Program", "QueueDataset", "Role", "StrategyFactory",
            "UserDefinedRoleMaker", "Util", "Variable", "data", "dataset", "default_main_program",
            "default_startup_program", "fleet", "global_scope", "io", "layers", "metrics", "net", "optimizer",

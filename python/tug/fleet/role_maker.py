@@ -6,12 +6,13 @@ SPDX-License-Identifier: Apache-2.0
 import os
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
-from tug._arrays import whole
+from tug._abi import ffi
+from tug._arrays import whole, word
 from tug._errors import UsageError
+from tug._library import check, lib, text_of
 
 PROCESSES_MAX = 4096  # of a kind
-_SERVERS, _TRAINERS = "PADDLE_PSERVERS_IP_PORT_LIST", "PADDLE_TRAINERS_NUM"
-_ROLE, _ID, _ENDPOINTS = "TRAINING_ROLE", "PADDLE_TRAINER_ID", "PADDLE_TRAINER_ENDPOINTS"
+_NAMES = {1: "worker", 2: "server", 6: "scheduler"}  # enum tug_fleet_role
 
 
 class Role:
@@ -36,97 +37,51 @@ class Place(NamedTuple):
     alone: bool = False  # the servers are threads of this process
 
 
-def _text(env: Mapping[str, str], name: str) -> str:
-    return env.get(name, "").strip()
+def _place_of(c: Any) -> Place:
+    p = ffi.new("struct tug_place *")
+    lib.tug_role_maker_place(c, p)
+
+    def endpoints(role: int, n: int) -> List[str]:
+        return [text_of(lib.tug_role_maker_endpoint(c, role, i)) for i in range(n)]
+
+    return Place(_NAMES[int(p.role)], int(p.index), int(p.workers), int(p.servers),
+                 endpoints(Role.SERVER, int(p.server_endpoints)), endpoints(Role.WORKER, int(p.worker_endpoints)),
+                 bool(p.alone))
 
 
-def _endpoints(text: str, name: str) -> List[str]:
-    found = [one.strip() for one in text.replace(";", ",").split(",") if one.strip()]
-    for one in found:
-        host, _, port = one.rpartition(":")
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise UsageError(f"{name}: '{one}' is not HOST:PORT")
-    twice = sorted({one for one in found if found.count(one) > 1})
-    if twice:
-        raise UsageError(f"{name}: {', '.join(twice)} is there twice")
-    return found
-
-
-def _number(env: Mapping[str, str], name: str, low: int) -> int:
-    text = _text(env, name)
-    if not text.isdigit() or not low <= int(text) <= PROCESSES_MAX:
-        raise UsageError(f"{name}='{text}' is not a number from {low} to {PROCESSES_MAX}")
-    return int(text)
-
-
-def _need(env: Mapping[str, str], names: Sequence[str]) -> None:
-    missing = [name for name in names if not _text(env, name)]
-    if missing:
-        raise UsageError(f"these environment variables are missing: {', '.join(missing)}; tug launch and Paddle's "
-                         "launchers set them. For one process alone there is UserDefinedRoleMaker(0, Role.WORKER, 1)")
-
-
-def _of_paddle(env: Mapping[str, str]) -> Place:
-    role = _text(env, _ROLE)
-    if role in ("HETER_TRAINER", "COORDINATOR"):
-        raise UsageError(f"{_ROLE}={role}: tug has neither heterogeneous trainers nor federated learning; "
-                         "roles are TRAINER and PSERVER")
-    own = {"TRAINER": [_ID], "PSERVER": ["POD_IP", "PADDLE_PORT"]}
-    if role and role not in own:
-        raise UsageError(f"{_ROLE}='{role}' is neither TRAINER nor PSERVER")
-    _need(env, [_ROLE, _SERVERS, _TRAINERS, *own.get(role, [])])
-    servers = _endpoints(_text(env, _SERVERS), _SERVERS)
-    workers = _number(env, _TRAINERS, 1)
-    trainers = _endpoints(_text(env, _ENDPOINTS), _ENDPOINTS)
-    if trainers and len(trainers) != workers:
-        raise UsageError(f"{_ENDPOINTS} has {len(trainers)} endpoints, but {_TRAINERS} is {workers}")
-    if role == "TRAINER":
-        index = _number(env, _ID, 0)
-        if index >= workers:
-            raise UsageError(f"{_ID} is {index}, and must be below {_TRAINERS}, {workers}")
-        return Place("worker", index, workers, len(servers), servers, trainers)
-    me = f"{_text(env, 'POD_IP')}:{_text(env, 'PADDLE_PORT')}"
-    if me not in servers:
-        raise UsageError(f"POD_IP:PADDLE_PORT is {me}, which is not in {_SERVERS}, {','.join(servers)}: "
-                         "hosts must be written the same way in both")
-    return Place("server", servers.index(me), workers, len(servers), servers, trainers)
-
-
-def _of_dmlc(env: Mapping[str, str]) -> Place:
-    role = _text(env, "DMLC_ROLE")
-    if role not in ("scheduler", "server", "worker"):
-        raise UsageError(f"DMLC_ROLE='{role}' is none of scheduler, server, worker")
-    own = f"DMLC_{role.upper()}_ID"
-    _need(env, ["DMLC_NUM_SERVER", "DMLC_NUM_WORKER"] + ([own] if role != "scheduler" else []))
-    workers, servers = _number(env, "DMLC_NUM_WORKER", 0), _number(env, "DMLC_NUM_SERVER", 1)
-    index = 0 if role == "scheduler" else _number(env, own, 0)
-    return Place(role, index, workers, servers, [], [])
+def _of_environment(env: Mapping[str, str]) -> Any:
+    kept = [ffi.new("char[]", os.fsencode(f"{name}={value.strip()}")) for name, value in env.items()]
+    ret = ffi.new("struct tug_role_maker **")
+    check(lib.tug_role_maker_cloud(ret, ffi.new("char *[]", [*kept, ffi.NULL])))
+    return ffi.gc(ret[0], lib.tug_role_maker_close)
 
 
 def read_environment(env: Mapping[str, str]) -> Place:
     """Who the environment says that this process is."""
-    dmlc = _text(env, "DMLC_ROLE")  # tug launch sets both schemes, and only this one for the scheduler
-    if dmlc and (dmlc == "scheduler" or not _text(env, _ROLE)):
-        return _of_dmlc(env)
-    place = _of_paddle(env)
-    if dmlc and dmlc != place.role:
-        raise UsageError(f"DMLC_ROLE={dmlc} and {_ROLE}={_text(env, _ROLE)} contradict each other; unset one of them")
-    return place
+    return _place_of(_of_environment(env))
 
 
 class RoleMaker:
     """What fleet.init takes. Questions are answered once generate_role has been called, as fleet.init does."""
 
     def __init__(self) -> None:
+        self._c: Any = None
         self._found: Optional[Place] = None
 
-    def _generate(self) -> Place:
+    def _generate(self) -> Any:
         raise UsageError("give fleet.init a PaddleCloudRoleMaker or a UserDefinedRoleMaker")
 
     def generate_role(self) -> None:
         """Finds out who this process is, once."""
-        if self._found is None:
-            self._found = self._generate()
+        if self._c is None:
+            self._c = self._generate()
+            self._found = _place_of(self._c)
+
+    @property
+    def c(self) -> Any:
+        """The library's role maker (tug/fleet.h)."""
+        self.generate_role()
+        return self._c
 
     @property
     def place(self) -> Place:
@@ -198,8 +153,22 @@ class PaddleCloudRoleMaker(RoleMaker):
         if unknown:
             raise UsageError(f"PaddleCloudRoleMaker: there is no argument {', '.join(sorted(unknown))}")
 
-    def _generate(self) -> Place:
-        return read_environment(os.environ)
+    def _generate(self) -> Any:
+        return _of_environment(os.environ)
+
+
+def _of_program(role: int, current_id: int, workers: int, server_endpoints: Sequence[str],
+                worker_endpoints: Sequence[str]) -> Any:
+    kept = [[ffi.new("char[]", word(one, "endpoints")) for one in ends]
+            for ends in (server_endpoints, worker_endpoints)]
+    lists = [ffi.new("char *[]", ends) for ends in kept]
+    o = ffi.new("struct tug_role_maker_options *", {
+        "role": whole(role, "role", 0, 255), "current_id": whole(current_id, "current_id", 0, PROCESSES_MAX),
+        "worker_num": workers, "server_endpoints": lists[0], "n_server_endpoints": len(kept[0]),
+        "worker_endpoints": lists[1], "n_worker_endpoints": len(kept[1])})
+    ret = ffi.new("struct tug_role_maker **")
+    check(lib.tug_role_maker_user(ret, o))
+    return ffi.gc(ret[0], lib.tug_role_maker_close)
 
 
 class UserDefinedRoleMaker(RoleMaker):
@@ -214,29 +183,30 @@ class UserDefinedRoleMaker(RoleMaker):
             raise UsageError(COLLECTIVE)
         if init_gloo:
             raise UsageError("init_gloo: workers meet through the servers; there is no Gloo to begin")
-        if role not in (Role.WORKER, Role.SERVER):
-            raise UsageError(f"role: {role} is neither Role.WORKER (1) nor Role.SERVER (2)")
-        servers = _endpoints(",".join(server_endpoints or ()), "server_endpoints")
-        trainers = _endpoints(",".join(worker_endpoints or ()), "worker_endpoints")
-        workers = len(trainers) if trainers and worker_num in (0, 1) else whole(worker_num, "worker_num", 1,
-                                                                               PROCESSES_MAX)
-        if trainers and len(trainers) != workers:
-            raise UsageError(f"worker_endpoints has {len(trainers)} endpoints, but worker_num is {workers}")
-        if not servers and (role == Role.SERVER or workers > 1):
-            raise UsageError("server_endpoints: is empty; only a single worker can do without servers")
-        name = "worker" if role == Role.WORKER else "server"
-        index = whole(current_id, "current_id", 0, (workers if name == "worker" else len(servers)) - 1)
-        self._found = Place(name, index, workers, max(len(servers), 1), servers, trainers, not servers)
+        # Of trainers that have endpoints there are as many; else how many there are has to be said.
+        workers = 0 if worker_endpoints and worker_num in (0, 1) else whole(worker_num, "worker_num", 1, PROCESSES_MAX)
+        self._c = _of_program(role, current_id, workers, server_endpoints or (), worker_endpoints or ())
+        self._found = _place_of(self._c)
 
     def environment(self) -> Dict[str, str]:
         place = self.place
         if place.alone:
             return {}
-        env = {_SERVERS: ",".join(place.server_endpoints), _TRAINERS: str(place.workers)}
+        env = {"PADDLE_PSERVERS_IP_PORT_LIST": ",".join(place.server_endpoints),
+               "PADDLE_TRAINERS_NUM": str(place.workers)}
         if place.role == "worker":
-            return {**env, _ROLE: "TRAINER", _ID: str(place.rank)}
+            return {**env, "TRAINING_ROLE": "TRAINER", "PADDLE_TRAINER_ID": str(place.rank)}
         host, _, port = place.server_endpoints[place.rank].rpartition(":")
-        return {**env, _ROLE: "PSERVER", "POD_IP": host, "PADDLE_PORT": port}
+        return {**env, "TRAINING_ROLE": "PSERVER", "POD_IP": host, "PADDLE_PORT": port}
+
+
+class JoiningRoleMaker(RoleMaker):
+    """A worker at these servers, which hears from the run how many workers there are. Without servers it is alone."""
+
+    def __init__(self, current_id: int, server_endpoints: Sequence[str]) -> None:
+        super().__init__()
+        self._c = _of_program(Role.WORKER, current_id, 0, server_endpoints, ())
+        self._found = _place_of(self._c)
 
 
 COLLECTIVE = ("is_collective=True: there are no collectives here; a model's parameters are rows of tables on servers, "

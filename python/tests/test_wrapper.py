@@ -1,0 +1,224 @@
+"""FleetWrapper and Communicator: in one process, between threads, and between real processes.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import os
+import sys
+import threading
+
+import numpy as np
+import pytest
+from test_fleet import PATIENCE, by_hand, free_ports
+
+import tug
+from tug.fleet import Communicator, FleetTable, FleetWrapper, PaddleCloudRoleMaker
+
+TABLES = [FleetTable(0, "emb", "accessor=ctr; dim=2; rule=sgd:lr=0.5; embedx-rule=sgd:lr=0.5; embedx-threshold=0; "
+                               "base-threshold=0; delta-threshold=0"),
+          FleetTable(5, "fc", "dim=4; rule=sgd:lr=1", {"w": ((2, 3), "constant:0.5"), "b": 3})]
+KEYS = np.arange(40, dtype=np.uint64)
+SCRIPT = f"""
+import sys
+sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})
+import test_wrapper
+test_wrapper.run_by_environment(sys.argv[1])
+"""
+
+
+def exchange_infos(w):
+    info = w.get_client_info()[0].encode().ljust(64, b"\0")
+    infos = [one.rstrip(b"\0").decode() for one in w.all_gather(info)]
+    w.set_clients(infos)
+    w.create_client2client_connection()
+    w.set_clients(infos[:-1] + ["nobody"])
+    with pytest.raises(tug.UsageError, match="was set as 'nobody'"):
+        w.create_client2client_connection()
+
+
+def dense(w, n):
+    scope = {"w": np.zeros((2, 3), np.float32)}
+    w.pull_dense_params(scope, 5)
+    assert (scope["w"] == 0.5).all() and (scope["b"] == 0).all()
+    w.barrier()
+    if w.worker_index() == 0:
+        w.push_dense_params({"w": np.full((2, 3), 2), "b": [1, 2, 3]}, 5)
+    w.barrier()
+    mine = scope["w"]
+    w.pull_dense_params(scope, 5, ["w"])
+    assert (mine == 2).all() and (scope["b"] == 0).all()  # in place, and only what was asked for
+    w.barrier()
+    c = Communicator(envs={"communicator_send_queue_size": "4"})
+    with pytest.raises(tug.UsageError, match="init_with_ctx comes first"):
+        c.start()
+    assert not c.is_running()
+    c.init_with_ctx([5], {5: ["b"]}, w, scope)
+    c.start()
+    assert c.is_running()
+    for _ in range(10):
+        c.send(5, [0], np.ones((1, 4), np.float32))  # w has rows 0 and 1, b row 2
+    c.send(5, [2], np.ones((1, 4), np.float32))
+    assert (c.recv()["b"] <= np.array([0, 1, 2])).all()
+    w.barrier()
+    assert c.recv() is scope and (scope["b"] == np.array([1, 2, 3]) - n).all()
+    w.pull_dense_params(scope, 5, ["w"])
+    np.testing.assert_array_equal(mine, [[2 - 10 * n] * 3, [2 - 10 * n, 2, 2]])
+    c.stop()
+    assert not c.is_running()
+
+
+def rows(w, n, where):
+    me = w.worker_index()
+    mine = KEYS[me::n]
+    push = np.zeros((len(mine), 6), np.float32)
+    push[:, 0], push[:, 3] = mine, 1
+    w.table(0).push(mine, push)
+    w.barrier()
+
+    def there():
+        pulled = w.table(0).pull(KEYS)
+        return bool((pulled[:, 0] == 1).all() and (pulled[:, 2] == -0.5 * KEYS).all())
+
+    assert there() and w.sparse_table_stat(0).rows == len(KEYS)
+    w.barrier()
+    if me == 0:
+        model = os.path.join(where, "model")
+        assert w.save_all_model(model, 0) == os.path.join(model, "save-000001")
+        assert os.path.isdir(w.save_one_model(0, os.path.join(where, "one"), 2))
+        w.recv_and_save_model(0, os.path.join(where, "rows.txt"))
+        with open(os.path.join(where, "rows.txt"), encoding="utf-8") as file:
+            assert sum(1 for line in file if not line.startswith("#")) >= len(KEYS)
+        assert w.shrink_sparse_table(0, 1000) == len(KEYS) and not there()
+        w.load_one_table(0, model)
+        assert there()
+        w.shrink_sparse_table(0, 1000)
+        w.load_model(model)
+        for call in (lambda: w.load_model(os.path.join(where, "nosuch")), lambda: w.save_all_model(model, 5),
+                     lambda: w.shrink_sparse_table(5), lambda: w.load_one_table(3, model),
+                     lambda: w.push_dense_params({"w": 1}, 5), lambda: w.pull_dense_params({}, 0),
+                     lambda: w.pull_dense_params({}, 5, ["c"]), lambda: w.table(3)):
+            with pytest.raises(tug.Error):
+                call()
+    w.barrier()
+    assert there()
+
+
+def work(w, where):
+    n = w.worker_num()
+    exchange_infos(w)
+    dense(w, n)
+    rows(w, n, where)
+    w.stop_worker()
+    with pytest.raises(tug.UsageError, match="in no run"):
+        w.client  # noqa: B018
+    w.close()
+    w.close()
+
+
+def run_by_environment(where):
+    """What each of the real processes does: Paddle's variables say who it is."""
+    roles = PaddleCloudRoleMaker()
+    w = FleetWrapper(wait_seconds=60)
+    if roles.is_server():
+        w.init_server(TABLES, role_maker=roles)
+        w.run_server()
+    else:
+        w.init_worker(TABLES, role_maker=roles)
+        work(w, where)
+
+
+def test_alone(tmp_path):
+    w = FleetWrapper(wait_seconds=60, local_loops=2)
+    with pytest.raises(tug.UsageError, match="init_server or init_worker"):
+        w.barrier()
+    w.init_worker(TABLES)
+    with pytest.raises(tug.UsageError, match="already"):
+        w.init_worker(TABLES)
+    with pytest.raises(tug.UsageError, match="is for servers"):
+        w.run_server()
+    work(w, str(tmp_path))
+
+
+def between_threads(hosts, server, worker):
+    failed = []
+
+    def run(function, *args):
+        try:
+            function(*args)
+        except BaseException as error:  # noqa: B902
+            failed.append(error)
+
+    threads = [threading.Thread(target=run, args=(server, hosts, i)) for i in range(2)]
+    threads += [threading.Thread(target=run, args=(worker, hosts, i)) for i in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(PATIENCE)
+    if failed:
+        raise failed[0]
+
+
+def hosts_of_two():
+    return [f"127.0.0.1:{port}:{rank}" for rank, port in enumerate(free_ports(2))]
+
+
+def test_threads(tmp_path, monkeypatch):
+    monkeypatch.setenv("TUG_SAVE_ROOT", str(tmp_path))
+
+    def serve(hosts, i):
+        w = FleetWrapper(wait_seconds=60)
+        w.init_server(TABLES, hosts, i, 2)
+        if i == 0:
+            w.run_server()
+        else:
+            w.run_server("127.0.0.1", int(hosts[1].split(":")[1]))
+        w.close()
+
+    def be_worker(hosts, i):
+        w = FleetWrapper(wait_seconds=60)
+        w.init_worker(TABLES, hosts, i)
+        work(w, str(tmp_path))
+
+    between_threads(hosts_of_two(), serve, be_worker)
+
+    def serve_saved(hosts, i):
+        w = FleetWrapper(wait_seconds=60)
+        w.init_server(TABLES, hosts, i, 2)
+        w.load_sparse(tmp_path / "model", table_id=0)
+        with pytest.raises(tug.Error, match="worker 1 stopped the servers"):
+            w.run_server()
+        w.close()
+
+    def find_saved(hosts, i):
+        w = FleetWrapper(wait_seconds=60)
+        w.init_worker(TABLES, hosts, i)
+        assert (w.table(0).pull(KEYS)[:, 0] == 1).all()
+        w.barrier()
+        try:
+            if i == 1:
+                w.stop_server()
+            w.barrier()  # worker 0 hears of it here, or that the other one has left
+            w.close()
+        except tug.Error as error:
+            assert "worker 1 stopped the servers" in str(error)
+
+    between_threads(hosts_of_two(), serve_saved, find_saved)
+
+
+def test_processes(tmp_path):
+    by_hand([sys.executable, "-c", SCRIPT, str(tmp_path)], 2, 2, {"TUG_SAVE_ROOT": str(tmp_path)})
+    assert (tmp_path / "model" / "save-000001").is_dir()
+
+
+def test_refused():
+    w = FleetWrapper()
+    for call, sentence in ((lambda: w.init_worker("server_param { }"), "as Paddle's"),
+                           (lambda: w.init_worker([1]), "has a int"),
+                           (lambda: w.init_worker([FleetTable(4095, "a")]), "number: 4095 is not from 0 to 4094"),
+                           (lambda: w.init_worker(TABLES, ["h"]), "'h' is not HOST:PORT"),
+                           (lambda: w.init_server(TABLES, ["h:1"], 0, 1, ["x"]), "run no program"),
+                           (lambda: Communicator("GEO"), "geo:K"), (lambda: Communicator(kwargs={"a": 1}), "kwargs: a"),
+                           (lambda: Communicator(envs={"x": 1}), "there is no x"),
+                           (lambda: Communicator(envs={"communicator_send_queue_size": "a"}), "not a whole number")):
+        with pytest.raises(tug.Error, match=sentence):
+            call()
