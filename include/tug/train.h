@@ -6,16 +6,26 @@
 // and in tug_model_option. Values come from TUG_<NAME> in the environment and from a file
 // ("config=run.yaml"), too, as they do there; errors are the same sentences.
 //
-// A model is trained by this process alone, on files or on rows in memory. What was trained is
-// kept in saves: under the option "out", or in a directory of the model's own in $TMPDIR (/tmp),
-// which tug_model_close removes. The same options and the same text give the same files as
-// the command does.
+// A model is trained by this process alone, on files or on rows in memory, or with other
+// workers on a cluster (below). What was trained is kept in saves: under the option
+// "out", or in a directory of the model's own in $TMPDIR (/tmp), which tug_model_close
+// removes. The same options and the same text give the same files as the command does.
 //
 // Ownership: arrays and texts that are handed over are the caller's and are read during the
 // call only, but for `progress` and its ctx. Threads: a model may be used from any thread; calls
 // on one model wait for each other, but for tug_model_interrupt. Each call works with as many
 // threads as the option "threads" says. Warnings go to standard error; "log-level" says which,
 // for the whole process while a call trains.
+//
+// On a cluster: where the options have a client (tug/tug.h), or the environment makes this
+// process a worker of one (DMLC_ROLE, TRAINING_ROLE), tug_model_train is what tug train is on a
+// cluster, with the modes that the option "mode" names. All workers make the same calls, with the
+// same options, one after the other, and a call returns when all have done their part. Nobody has
+// to drive them. All give the same files, and share them out among them; or each has files of its
+// own (own_files; not in mode sync). Rows are the servers'. The first worker (rank 0) has the
+// saves, and so the option "out", tests, tug_model_evaluate, _predict and _save; results of
+// training are of each worker's own part. A worker whose call fails leaves the cluster. Not there:
+// valid, refit, table, shuffle=global, score-by, keep-names, merge-ids.
 //
 // Functions return 0 or a code of tug/tug.h, and tug_last_error() is the sentence. A call that
 // failed or was interrupted leaves the model as it was; one that has the option "out" saves what
@@ -55,8 +65,14 @@ struct tug_model_options {
     void (*progress)(void *ctx, const struct tug_progress *p);
     void *ctx;
     // Train in this process alone although the environment gives it a role in a cluster
-    // (DMLC_ROLE, TRAINING_ROLE); else that is an error, lest each worker has a model of its own.
+    // (DMLC_ROLE, TRAINING_ROLE). A process that is a server or the scheduler there cannot train
+    // without: TUG_EUSAGE.
     bool alone;
+    // The cluster to train on, as this worker of it; it has to outlive the model, and nothing else
+    // goes on through it during a call. NULL: as the environment says, which the first
+    // tug_model_train joins, for as long as there is the model.
+    struct tug_client *client;
+    bool own_files; // on a cluster: each worker has other files than the others, or none
 };
 
 // A model that has learnt nothing yet. The options are looked at now, those of --data and its
@@ -138,6 +154,14 @@ TUG_API const float *tug_model_predictions(const struct tug_model *m, size_t *re
 // Of several labels these are the first one's, and further ones "LABEL:auc", "test.LABEL:auc".
 TUG_API bool tug_model_result(const struct tug_model *m, size_t i, const char **ret_name,
                               double *ret);
+
+// How predictions spread: of the examples of the last tug_model_evaluate, or of the last pass
+// of tug_model_train (each before it was trained on), the weight of those with label 1 and of
+// those without, by their score before the sigmoid, in buckets of equal width from -8 to 8; what
+// is less or more is in the first and last. By the first label. Of many workers' they can be added,
+// and give their AUC. The number of buckets; 0: there is nothing yet. Valid until the next call.
+TUG_API size_t tug_model_spread(const struct tug_model *m, const double **ret_positive,
+                                const double **ret_negative);
 
 // Labels of an example, and what the i-th is called ("" where it has no name; NULL: there is no
 // such label). 0: nothing was trained yet. The text is valid as long as the model is.

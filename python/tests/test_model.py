@@ -144,12 +144,12 @@ def test_errors(data, tmp_path):
         tug.train(3, labels)
     with pytest.raises(tug.DataError, match="none.txt"):
         tug.train(tmp_path / "none.txt", format="libsvm")
-    with pytest.raises(tug.UsageError, match="a role in a cluster"):
+    with pytest.raises(tug.UsageError, match="--valid: workers of a program's own"):
         os.environ.update(TRAINING_ROLE="TRAINER", PADDLE_PSERVERS_IP_PORT_LIST="127.0.0.1:9", PADDLE_TRAINERS_NUM="1",
                           PADDLE_TRAINER_ID="0")
         try:
             tug.train(matrix, labels, alone=True, epochs=1).close()
-            tug.train(matrix, labels)
+            tug.train(matrix, labels, valid=0.1)
         finally:
             del os.environ["TRAINING_ROLE"]
     model = tug.train(matrix, labels, epochs=1)

@@ -60,6 +60,13 @@ class Client(Handle):
     def _end(self) -> None:
         check(lib.tug_client_close(self._c))
 
+    @property
+    def opened(self) -> Any:
+        """The library's client, for what stands on one; UsageError when it was closed."""
+        if self.closed:
+            raise UsageError("the client was closed")
+        return self._c
+
     def close(self) -> None:
         """Waits for the requests in flight and leaves. What a push that nobody waited for failed with is
         raised, after the client is closed. A second call does nothing."""

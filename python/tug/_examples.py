@@ -86,7 +86,7 @@ def paths_of(data: Any) -> Optional[List[bytes]]:
     """The paths, if that is what it is."""
     if isinstance(data, (str, bytes)) or hasattr(data, "__fspath__"):
         return [word(data, "data")]
-    if isinstance(data, (list, tuple)) and data and all(isinstance(p, (str, bytes)) or hasattr(p, "__fspath__")
+    if isinstance(data, (list, tuple)) and all(isinstance(p, (str, bytes)) or hasattr(p, "__fspath__")
                                                         for p in data):
         return [word(p, "data") for p in data]
     return None

@@ -10,12 +10,15 @@ from types import TracebackType
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Type, Union
 
 import numpy as np
+import numpy.typing as npt
 
 from tug._abi import ffi
 from tug._arrays import Floats, of_floats, word
+from tug._client import Client
 from tug._errors import ArgumentTypeError, UsageError, error_of
 from tug._examples import Examples, Path, words_of
 from tug._library import Handle, last_error, lib, raise_after_call, text_of
+from tug._roles import serve_and_exit
 from tug._saved import read_save, remove_save, write_save
 
 Option = Union[None, bool, int, float, str, Path, List[Any], Tuple[Any, ...]]
@@ -103,20 +106,31 @@ def _words(function: str, command: str, options: Dict[str, Any]) -> List[str]:
     return words
 
 
+class Place(NamedTuple):
+    """Where a model is trained."""
+
+    alone: bool
+    client: Optional[Client]
+    own_files: bool
+
+
 class Model(Handle):
-    """A model of `tug train`'s, in this process. Keywords are the command's long options, with _ for -.
+    """A model of `tug train`'s, in this process, or as one worker of a cluster (tug/train.h). Keywords are the
+    command's long options, with _ for -.
 
     progress: None prints it in terminals and notebooks; False not at all; else it is called with a
     Progress a few times a second. alone: train here although the environment gives this process a role in
-    a cluster. Threads may share a model; its calls wait for each other. A model can be copied and pickled, with
-    the bytes of what it has learnt; a copy goes on by itself."""
+    a cluster. client: of the cluster to train on, else the one that the environment names. own_files: each of its
+    workers has files of its own. Threads may share a model; its calls wait for each other. A model can be copied and
+    pickled, with the bytes of what it has learnt; a copy goes on by itself."""
 
-    def __init__(self, *, progress: Hears = None, alone: bool = False, **options: Option) -> None:
-        self._open(None, progress, alone, _words("Model", "train", options))
+    def __init__(self, *, progress: Hears = None, alone: bool = False, client: Optional[Client] = None,
+                 own_files: bool = False, **options: Option) -> None:
+        self._open(None, progress, Place(alone, client, own_files), _words("Model", "train", options))
 
-    def _open(self, saved: Optional[Path], progress: Hears, alone: bool, words: Optional[List[str]]) -> None:
+    def _open(self, saved: Optional[Path], progress: Hears, place: Place, words: Optional[List[str]]) -> None:
         ret = ffi.new("struct tug_model **")
-        self._opened_by = (progress, alone, words)
+        self._opened_by = (progress, Place(place.alone, None, False), words)
         self._removed: Optional[Callable[[], Any]] = None  # removes the save that a copy began with
         c = ffi.NULL
         kept: List[Any] = []
@@ -127,7 +141,10 @@ class Model(Handle):
             kept = [options, texts]
             c.options = options
             c.n_options = len(words)
-            c.alone = alone
+            c.alone, c.own_files = place.alone, place.own_files
+            if place.client is not None:
+                c.client = place.client.opened
+                self._client = place.client
             printer = _Printer() if progress is None or progress is True else progress or None
             if printer is not None:
                 self._hears: Any = self._callback(printer)
@@ -197,6 +214,13 @@ class Model(Handle):
         del kept
         return ret if labels == 1 else ret.reshape(-1, labels)
 
+    def spread(self) -> Tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """How predictions spread (tug_model_spread): weights of positive and of negative examples by buckets."""
+        found = ffi.new("double *[2]")
+        n = self.status_of(lib.tug_model_spread, found, found + 1)
+        both = [np.frombuffer(ffi.buffer(one, n * 8), np.float64).copy() if n > 0 else np.empty(0) for one in found]
+        return both[0], both[1]
+
     @property
     def labels(self) -> List[str]:
         """What the labels of an example are called; "" where one has no name. Empty: nothing was trained."""
@@ -213,7 +237,7 @@ class Model(Handle):
     def with_options(self, *, progress: Hears = None, alone: bool = False, **options: Option) -> "Model":
         """A copy that is trained on by these options, of which those that say what is learnt have to be the same."""
         words = _words("with_options", "train", options)
-        return _copy_of(read_save(self.save), progress, alone, words, self.results)
+        return _copy_of(read_save(self.save), progress, Place(alone, None, False), words, self.results)
 
     def close(self) -> None:
         """Frees it; what was not saved is gone."""
@@ -235,12 +259,12 @@ class Model(Handle):
             lib.tug_model_close(self._c)
 
 
-def _copy_of(saved: Optional[Dict[str, bytes]], progress: Hears, alone: bool, words: Optional[List[str]],
+def _copy_of(saved: Optional[Dict[str, bytes]], progress: Hears, place: Place, words: Optional[List[str]],
              results: Dict[str, float]) -> Model:
     model = Model.__new__(Model)
     directory = write_save(saved) if saved is not None else None
     try:
-        model._open(directory, progress, alone, words)
+        model._open(directory, progress, place, words)
     except BaseException:
         remove_save(directory)
         raise
@@ -250,7 +274,7 @@ def _copy_of(saved: Optional[Dict[str, bytes]], progress: Hears, alone: bool, wo
 
 
 def train(data: Any, label: Any = None, *, valid: Any = None, progress: Hears = None, alone: bool = False,
-          **options: Option) -> Model:
+          client: Optional[Client] = None, own_files: bool = False, **options: Option) -> Model:
     """A model trained on `data`: a path or a list of paths (with format=...; `label` names the column of csv), a
     numpy matrix, a sparse matrix of scipy, or Rows, with `label`, a number for each row.
 
@@ -258,7 +282,11 @@ def train(data: Any, label: Any = None, *, valid: Any = None, progress: Hears = 
         model = tug.train(X, y, model="fm", dim=8, valid=(X_valid, y_valid))
 
     Keywords are the long options of `tug train`, with _ for -. `valid`: a share of the data, a path, or (data,
-    label). Ctrl-C ends it, and nothing is left half-written."""
+    label). Ctrl-C ends it, and nothing is left half-written.
+
+    In a script that `tug launch --servers S --workers W -- python3 script.py` starts in all roles this is where
+    servers and the scheduler serve and exit; workers train together, as Model says."""
+    serve_and_exit(alone or client is not None)
     named = isinstance(label, str) or (isinstance(label, (list, tuple)) and bool(label) and
                                        all(isinstance(x, str) for x in label))
     if named:
@@ -267,7 +295,7 @@ def train(data: Any, label: Any = None, *, valid: Any = None, progress: Hears = 
     if isinstance(valid, (int, float, np.floating)) and not isinstance(valid, bool):
         options["valid"] = float(valid)
         valid = None
-    model = Model(progress=progress, alone=alone, **options)
+    model = Model(progress=progress, alone=alone, client=client, own_files=own_files, **options)
     try:
         return model.train(data, label, valid=valid)
     except BaseException:
@@ -275,9 +303,11 @@ def train(data: Any, label: Any = None, *, valid: Any = None, progress: Hears = 
         raise
 
 
-def load(directory: Path, *, progress: Hears = None, alone: bool = False, **options: Option) -> Model:
+def load(directory: Path, *, progress: Hears = None, alone: bool = False, client: Optional[Client] = None,
+         own_files: bool = False, **options: Option) -> Model:
     """A saved model: what Model.save or `tug train --out` wrote. With the options that it was trained with, which
     are keywords as of tug.train, train() goes on from there."""
     model = Model.__new__(Model)
-    model._open(directory, progress, alone, _words("load", "train", options) if options else None)
+    words = _words("load", "train", options) if options else None
+    model._open(directory, progress, Place(alone, client, own_files), words)
     return model

@@ -4,11 +4,12 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import os
+import sys
 from typing import Any, Callable, Optional
 
 from tug._abi import ffi
 from tug._arrays import choice, seconds, whole, word
-from tug._errors import UsageError
+from tug._errors import Error, UsageError
 from tug._library import check, lib, opened
 
 _GROUPS = {"scheduler": "TUG_GROUP_SCHEDULER", "server": "TUG_GROUP_SERVERS"}
@@ -68,3 +69,15 @@ def serve(as_role: Optional[str] = None, *, scheduler: Optional[str] = None, ser
 def _leave(node: Any) -> int:
     status: int = lib.tug_node_finalize(node, False)
     return status
+
+
+def serve_and_exit(unless: bool = False) -> None:
+    """As the scheduler or a server of the environment's: serves until the run is over, and ends the process."""
+    which = role()
+    if unless or which not in _GROUPS:
+        return
+    try:
+        serve(which)
+    except Error as error:
+        sys.exit(f"{which}: {error}")
+    sys.exit(0)

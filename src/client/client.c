@@ -34,7 +34,7 @@ int client_open(struct client **ret, const struct client_options *o, struct err 
     if (c->o.connect_timeout_ns == 0)
         c->o.connect_timeout_ns = 10000 * MS;
     if (c->o.request_timeout_ns == 0)
-        c->o.request_timeout_ns = 60000 * MS;
+        c->o.request_timeout_ns = CLIENT_TIMEOUT_NS;
     if (c->o.admin_timeout_ns == 0)
         c->o.admin_timeout_ns = 3600000 * MS;
     c->pushes = (struct numbers){.next = 1, .low = 1, .window = SHARD_WINDOW};

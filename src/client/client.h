@@ -222,6 +222,7 @@ int client_leave(struct client *c, int code, const char *why, struct err *e);
 // Lets the van work for a moment without waiting.
 int client_poll(struct client *c, struct err *e);
 void client_set_interrupt(struct client *c, const atomic_bool *interrupted);
+void client_set_timeout(struct client *c, uint64_t request_timeout_ns); // 0: 60 s
 
 struct client_stats {
     uint64_t pushes, pulls, keys, bytes_sent, bytes_received, resent, refused;

@@ -26,6 +26,7 @@
 enum { SLOT_BITS = 20, SLOT_MAX = 1 << SLOT_BITS };
 
 #define MS ((uint64_t)1000000)
+#define CLIENT_TIMEOUT_NS (60000 * MS) // of a request, unless somebody says otherwise
 
 // Memory of a request: gathered keys and values, encoded ones.
 struct staging {

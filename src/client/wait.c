@@ -11,6 +11,12 @@ void client_set_interrupt(struct client *c, const atomic_bool *interrupted)
     c->interrupted = interrupted;
 }
 
+void client_set_timeout(struct client *c, uint64_t request_timeout_ns)
+{
+    c->o.request_timeout_ns = request_timeout_ns != 0 ? request_timeout_ns
+                                                      : CLIENT_TIMEOUT_NS;
+}
+
 static int poll_until(struct client *c, uint64_t until, struct err *e)
 {
     if (c->interrupted != NULL && atomic_load(c->interrupted))

@@ -30,6 +30,13 @@ struct tug_model {
     size_t n_words;
     void (*progress)(void *ctx, const struct tug_progress *p);
     void *ctx;
+    // On a cluster (model_cluster.h); else all of it is 0.
+    struct tug_client *client; // the program's, or where it joins by itself its own
+    bool joins, own_files;
+    bool begun;                  // servers have the rows
+    bool elsewhere;              // it was trained, and the first worker has the saves
+    uint32_t passes;             // done there
+    double *positive, *negative; // tug_model_spread; NULL: there is none
     char home[FILE_PATH_MAX];    // of saves; "": not made yet
     char from[FILE_PATH_MAX];    // the newest save; "": nothing was trained
     bool own;                    // it was made by this model: training goes on beside it
@@ -39,6 +46,11 @@ struct tug_model {
     float *predictions;
     size_t n_predictions;
 };
+
+// Which examples of what label got which prediction, for tug_model_spread. Without memory there
+// is none.
+struct metrics_stream;
+void model_spread(struct tug_model *m, const struct metrics_stream *seen);
 
 // A call on the model begins; nobody has interrupted it, and there are no values.
 void model_begin(struct tug_model *m);

@@ -7,7 +7,8 @@
 #include "facade/model_internal.h"
 
 // Whether the model's options can be trained with, as far as that is known without data.
-int model_train_check(struct tug_model *m, bool alone, struct err *e);
+int model_train_check(struct tug_model *m, const struct tug_model_options *o,
+                      struct err *e);
 
 // The save at `from`, as the only one below `directory`, which is empty or not there. Its path
 // goes to ret_path.

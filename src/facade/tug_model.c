@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "facade/last_error.h"
-#include "facade/model_internal.h"
+#include "facade/model_cluster.h"
 #include "facade/model_train.h"
 #include "model/metrics.h"
 #include "run/eval_options.h"
@@ -91,10 +91,24 @@ static int refuse(const struct option_table *t, const struct options *o,
     return 0;
 }
 
+// What else the environment tells a program of the library: no slips of an option's name.
+static const struct option told[] = {
+    {.name = "scheduler"},    {.name = "cluster"},   {.name = "ca"},
+    {.name = "cert"},         {.name = "key"},       {.name = "insecure"},
+    {.name = "host"},         {.name = "port"},      {.name = "spin-us"},
+    {.name = "wait-seconds"}, {.name = "save-root"}, {.name = "load-root"},
+    {.name = "cold-root"},    {.name = "token"},     {.name = "kernels"}};
+static const struct option_table program = {
+    .command = "", .options = told, .n_options = sizeof(told) / sizeof(*told)};
+static const struct option_table *const family[] = {&cli_train_options, &cli_eval_options,
+                                                    &cli_predict_options, &program, NULL};
+
 int model_parse(struct options **ret, const struct option_table *t, char *const *words,
                 size_t n, const char *not_here, void *values, struct err *e)
 {
     *ret = NULL;
+    if (options_family == NULL) // a command has said more
+        options_family = family;
     TRY(options_parse(ret, t, (int)n, words, values, OPTIONS_INCOMPLETE, e));
     if (options_help_wanted(*ret))
         return err_set(e, TUG_EUSAGE, "--help is for people: see 'tug %s --help'",
@@ -110,10 +124,18 @@ void model_forget_opened(struct tug_model *m)
     m->opened = NULL;
 }
 
+static int has_none(const struct tug_model *m, struct err *e)
+{
+    return err_set(e, TUG_EUSAGE,
+                   m->elsewhere ? "the model lies with the first worker of the cluster: "
+                                  "ask there, or load what that one has saved"
+                                : "the model has learnt nothing yet: train it first");
+}
+
 int model_opened(struct tug_model *m, struct err *e)
 {
     if (m->from[0] == '\0')
-        return err_set(e, TUG_EUSAGE, "the model has learnt nothing yet: train it first");
+        return has_none(m, e);
     if (m->opened != NULL)
         return 0;
     m->opened = mem_zalloc(sizeof(*m->opened));
@@ -178,6 +200,27 @@ void tug_model_interrupt(struct tug_model *m)
     atomic_store(&m->stop, true);
 }
 
+void model_spread(struct tug_model *m, const struct metrics_stream *seen)
+{
+    size_t bytes = sizeof(seen->positive);
+    if (m->positive == NULL)
+        m->positive = mem_alloc(bytes);
+    if (m->negative == NULL)
+        m->negative = mem_alloc(bytes);
+    if (m->positive == NULL || m->negative == NULL)
+        return;
+    memcpy(m->positive, seen->positive, bytes);
+    memcpy(m->negative, seen->negative, bytes);
+}
+
+size_t tug_model_spread(const struct tug_model *m, const double **ret_positive,
+                        const double **ret_negative)
+{
+    *ret_positive = m->positive;
+    *ret_negative = m->negative;
+    return m->positive != NULL && m->negative != NULL ? METRICS_BUCKETS : 0;
+}
+
 static const struct schema *schema_of(struct tug_model *m)
 {
     return model_opened(m, last_error()) == 0 ? &m->opened->run.schema : NULL;
@@ -240,7 +283,7 @@ static int open_model(struct tug_model *m, const char *from,
     m->ctx = o->ctx;
     TRY(model_words(o->options, o->n_options, &m->words, e));
     m->n_words = o->n_options;
-    return model_train_check(m, o->alone, e);
+    return model_train_check(m, o, e);
 }
 
 static int make(struct tug_model **ret, const char *from,
@@ -291,11 +334,14 @@ void tug_model_close(struct tug_model *m)
     if (m == NULL)
         return;
     model_forget_opened(m);
+    model_cluster_leave(m);
     if (m->home[0] != '\0')
         remove_home(m->home, 2);
     model_words_free(m->words, m->n_words);
     mem_free(m->value);
     mem_free(m->predictions);
+    mem_free(m->positive);
+    mem_free(m->negative);
     pthread_mutex_destroy(&m->mutex);
     mem_free(m);
 }
@@ -305,9 +351,7 @@ int tug_model_save(struct tug_model *m, const char *directory)
     struct err *e = last_error();
     char path[FILE_PATH_MAX];
     pthread_mutex_lock(&m->mutex);
-    int rc = m->from[0] != '\0'
-                 ? model_copy_save(m->from, directory, path, e)
-                 : err_set(e, TUG_EUSAGE,
-                           "the model has learnt nothing yet: train it first");
+    int rc = m->from[0] != '\0' ? model_copy_save(m->from, directory, path, e)
+                                : has_none(m, e);
     return model_end(m, rc);
 }

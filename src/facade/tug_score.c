@@ -2,6 +2,7 @@
 // make them.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@ struct scoring {
     const char *path;
     bool predicts;
     struct metrics metrics[MODEL_MAX_TASKS];
+    struct metrics_stream *seen; // of an evaluation, by the first label
     float *to;
     size_t room, n;
 };
@@ -73,12 +75,48 @@ static int set_data(struct scoring *s, struct err *e)
     return 0;
 }
 
+// Into tug_model_spread. A missing label counts nowhere.
+static int count(void *ctx, const struct dataset *d, const float *predictions, size_t n,
+                 struct err *e)
+{
+    enum { AT_ONCE = 256 };
+    struct scoring *s = ctx;
+    struct batch b = {0};
+    uint64_t order[AT_ONCE];
+    size_t tasks = schema_labels(&s->m->opened->run.schema);
+    int rc = 0;
+    for (size_t i = 0; i < n && rc == 0; i += AT_ONCE) {
+        size_t some = n - i < AT_ONCE ? n - i : AT_ONCE;
+        for (size_t k = 0; k < some; k++)
+            order[k] = i + k;
+        rc = dataset_gather(d, order, some, &b);
+        for (size_t k = 0; k < some && rc == 0; k++) {
+            float label = b.label[k * b.labels], p = predictions[(i + k) * tasks];
+            if (!isnan(label))
+                metrics_stream_add(s->seen, LOSS_LOGISTIC, logf(p / (1 - p)), (double)p,
+                                   label, b.weight != NULL ? b.weight[k] : 1);
+        }
+    }
+    batch_free(&b);
+    return rc == 0 ? 0 : err_nomem(e, "an evaluation");
+}
+
 static int evaluate_all(struct scoring *s, struct err *e)
 {
     struct opened_model *m = s->m->opened;
     struct evaluation_options o;
     TRY(eval_options_evaluation(m, &s->eval, &o, e));
-    TRY(evaluate(&o, s->metrics, e));
+    struct metrics_stream *seen = metrics_streams(1);
+    if (seen == NULL)
+        return err_nomem(e, "an evaluation");
+    s->seen = seen;
+    o.each = count;
+    o.ctx = s;
+    int rc = evaluate(&o, s->metrics, e);
+    if (rc == 0)
+        model_spread(s->m, seen);
+    mem_free(seen);
+    TRY(rc);
     guard_columns(m->reader);
     guard_scores(&s->metrics[0], "this data", true);
     return 0;

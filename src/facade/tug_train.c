@@ -4,15 +4,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
 #include "facade/job.h"
 #include "facade/last_error.h"
+#include "facade/model_cluster.h"
 #include "facade/model_train.h"
-#include "facade/role.h"
 #include "run/train_config.h"
 
 static const char not_here[] = "data json log-dir";
@@ -36,25 +35,6 @@ struct training {
     struct tug_progress progress;
     bool has_news;
 };
-
-static const char *get_variable(void *ctx, const char *name)
-{
-    (void)ctx;
-    return getenv(name);
-}
-
-static int check_alone(struct err *e)
-{
-    struct role role;
-    TRY(role_read(&role, WIRE_NOBODY, get_variable, NULL, e));
-    if (role.scheme == ROLE_NONE)
-        return 0;
-    return err_set(e, TUG_EUSAGE,
-                   "the environment gives this process a role in a cluster (%s), and a "
-                   "model of a program is trained by one process alone: use 'tug launch "
-                   "-- train', or say that it is to be alone",
-                   role.scheme == ROLE_DMLC ? "DMLC_ROLE" : "TRAINING_ROLE");
-}
 
 // The format of rows is added where none is given.
 static int parse(struct training *t, const char *format, struct err *e)
@@ -136,13 +116,15 @@ static int check(struct training *t, struct err *e)
         t->values.out = t->values.out != NULL ? t->values.out : t->m->from;
         t->values.resume = resumes_as(t);
     }
-    return train_configure(&t->setup, &t->values, t->options, NULL, e);
+    TRY(model_cluster_check(t->m, &t->values, NULL, NULL, e));
+    return train_configure(&t->setup, &t->values, t->options, model_cluster_node(t->m),
+                           e);
 }
 
-int model_train_check(struct tug_model *m, bool alone, struct err *e)
+int model_train_check(struct tug_model *m, const struct tug_model_options *o,
+                      struct err *e)
 {
-    if (!alone)
-        TRY(check_alone(e));
+    TRY(model_cluster_find(m, o, e));
     struct training *t = open_training(m);
     if (t == NULL)
         return err_nomem(e, "a training");
@@ -169,6 +151,8 @@ static void hear(void *ctx, const struct train_news *n)
         .valid_auc = n->valid != NULL ? n->valid->auc : (double)NAN,
     };
     t->has_news = true;
+    if (n->seen != NULL)
+        model_spread(t->m, n->seen);
     if (n->done) {
         memcpy(t->last, n->metrics, n->labels * sizeof(*t->last));
         t->has_last = true;
@@ -195,7 +179,7 @@ static int set_data(struct training *t, struct err *e)
     const struct tug_data *d = t->data;
     t->values.data = (struct option_list){(const char **)(uintptr_t)d->paths, d->n_paths};
     if (!given_rows_are(d))
-        return d->n_paths > 0
+        return d->n_paths > 0 || (t->m->client != NULL && t->m->own_files)
                    ? 0
                    : err_set(e, TUG_EUSAGE,
                              "there is nothing to train on: give files, or rows");
@@ -253,10 +237,24 @@ static int passes_done(const char *from, uint32_t *ret, struct err *e)
     return rc;
 }
 
+// Rows are the servers', and the first worker saves them.
+static void set_out_elsewhere(struct training *t)
+{
+    t->values.out = NULL;
+    t->values.init_from = NULL;
+    t->values.resume = TRAIN_NEW;
+    t->values.test = (struct option_list){0};
+    t->setup.config.all_or_nothing = true;
+}
+
 static int set_out(struct training *t, struct err *e)
 {
     struct tug_model *m = t->m;
     uint32_t done = 0;
+    if (m->client != NULL && !model_cluster_first(m)) {
+        set_out_elsewhere(t);
+        return 0;
+    }
     t->setup.config.all_or_nothing = t->values.out == NULL;
     if (t->values.out == NULL) {
         TRY(model_make_home(m, e));
@@ -282,11 +280,13 @@ static int set_out(struct training *t, struct err *e)
 static int prepare(struct training *t, struct err *e)
 {
     TRY(parse(t, given_rows_are(t->data) ? given_rows_format(t->data) : NULL, e));
+    TRY(model_cluster_check(t->m, &t->values, t->data, t->valid, e));
+    TRY(model_cluster_join(t->m, &t->values, e));
     TRY(set_data(t, e));
     TRY(set_valid(t, e));
     TRY(set_out(t, e));
     bool alone = t->setup.config.all_or_nothing;
-    TRY(train_configure(&t->setup, &t->values, t->options, NULL, e));
+    TRY(train_configure(&t->setup, &t->values, t->options, model_cluster_node(t->m), e));
     struct train_config *c = &t->setup.config;
     t->listener = (struct train_listener){hear, t};
     c->listener = &t->listener;
@@ -301,7 +301,7 @@ static void say_results(struct training *t)
     struct tug_model *m = t->m;
     const char *label = r->label[0];
     model_add(m, (double)r->examples, "examples");
-    model_add(m, (double)r->epochs, "epochs");
+    model_add(m, (double)(m->elsewhere ? m->passes : r->epochs), "epochs");
     model_add(m, (double)r->keys, "keys");
     model_add(m, (double)r->skipped_lines, "skipped_lines");
     model_add(m, r->train_seconds, "train_seconds");
@@ -325,7 +325,10 @@ static int work(void *ctx, struct err *e)
     bool level = options_given(t->options, "log-level");
     enum log_level before = log_set_level(level ? (enum log_level)t->values.log_level
                                                 : LOG_WARN);
-    int rc = train_setup_run(&t->setup, &t->result, e);
+    int rc = t->m->client != NULL
+                 ? model_cluster_run(t->m, &t->setup, (uint32_t)t->parsed.epochs,
+                                     &t->result, e)
+                 : train_setup_run(&t->setup, &t->result, e);
     log_set_level(before);
     return rc;
 }
@@ -339,6 +342,9 @@ static int train(struct training *t, struct err *e)
     if (t->result.saved[0] != '\0') { // perhaps only its test was interrupted
         memcpy(m->from, t->result.saved, sizeof(t->result.saved));
         m->own = true;
+    } else if (rc == 0) {
+        m->from[0] = '\0';
+        m->elsewhere = true;
     }
     if (rc == 0)
         say_results(t);

@@ -321,12 +321,12 @@ static void test_errors(void **state)
     REFUSED("--json is of the command 'tug train'", "json");
     REFUSED("--data is of the command", "data=train.txt");
     says(tug_model_load(&m, "nowhere", NULL), TUG_EDATA, "nowhere");
-    setenv("DMLC_ROLE", "worker", 1);
+    setenv("DMLC_ROLE", "server", 1);
     setenv("DMLC_PS_ROOT_URI", "127.0.0.1", 1);
     setenv("DMLC_PS_ROOT_PORT", "9100", 1);
     setenv("DMLC_NUM_WORKER", "1", 1);
     setenv("DMLC_NUM_SERVER", "1", 1);
-    REFUSED("a role in a cluster (DMLC_ROLE)", "model=lr");
+    REFUSED("the server of a cluster (DMLC_ROLE)", "model=lr");
     check(tug_model_open(&m, &(struct tug_model_options){.alone = true}));
     tug_model_close(m);
     unsetenv("DMLC_ROLE");

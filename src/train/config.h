@@ -12,6 +12,7 @@
 #include "model/metrics.h"
 #include "model/model.h"
 #include "store/config.h"
+#include "train/peer.h"
 #include "train/schedule.h"
 
 struct node;
@@ -39,6 +40,8 @@ enum { TRAIN_MAX_IN_FLIGHT = 3 };
 // Training on a cluster: what the scheduler's driver and all workers are given.
 struct train_cluster {
     struct node *node;
+    const struct train_peer
+        *peer; // NULL: there is a driver, and workers lease their work
     enum config_mode mode;
     uint32_t staleness; // CONFIG_SSP
     enum train_rules rules;
@@ -70,6 +73,7 @@ struct train_news {
     uint32_t labels;
     const struct metrics *metrics;
     const struct metrics *valid; // of a pass that is done; NULL: there is no validation
+    const struct metrics_stream *seen; // likewise: what `metrics` are of; else NULL
 };
 
 // Instead of progress on standard error. Called by the thread that trains.

@@ -1,5 +1,6 @@
 // The course of a run: what trainer.c asks of whoever does the passes. Threads of this
-// process do for course_local; for course_cluster they are the workers'. Who has the rows
+// process do for course_local; for course_cluster they are the workers', and for course_peer this
+// process is one of the workers (train/peer.h). Who has the rows
 // is another matter (train/run_rows.h).
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -31,11 +32,13 @@ struct course {
     void (*clear_streams)(struct run *r);
 };
 
-extern const struct course course_local, course_cluster;
+extern const struct course course_local, course_cluster, course_peer;
 
 static inline const struct course *course_of(const struct train_config *c)
 {
-    return c->cluster != NULL ? &course_cluster : &course_local;
+    if (c->cluster == NULL)
+        return &course_local;
+    return c->cluster->peer != NULL ? &course_peer : &course_cluster;
 }
 
 #endif

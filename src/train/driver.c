@@ -180,7 +180,7 @@ int driver_is_over(struct driver *d, uint64_t pass, bool *ret, uint64_t *ret_clo
 
 // Every pass has clocks of its own, so that they do not depend on how many batches the
 // passes before had.
-static int set_clock(struct driver *d, uint64_t clock, struct err *e)
+int driver_set_clock(struct driver *d, uint64_t clock, struct err *e)
 {
     for (uint32_t table = 0; table < 2; table++) {
         client_ts ts = client_clock(d->remote.client, table, clock, e);
@@ -200,7 +200,7 @@ static int open_pass(struct run *r, uint64_t pass, struct err *e)
     if (from->pass != pass)
         from = &begin;
     if (sync)
-        TRY(set_clock(d, pass << 32 | from->first, e));
+        TRY(driver_set_clock(d, pass << 32 | from->first, e));
     struct msg_pass m = {
         .pass = pass,
         .kind = sync ? WIRE_PASS_SHARES : WIRE_PASS_PIECES,

@@ -46,6 +46,10 @@ struct driver_position {
 
 struct driver {
     struct remote remote;
+    struct remote_worker
+        *worker;          // of a peer (peer.c), whose client is its own; else NULL
+    uint32_t first_epoch; // of a peer's run
+    struct run *run;      // likewise
     struct remote_data *data;
     bool opened;
     uint32_t workers, servers;
@@ -74,6 +78,8 @@ int driver_score(struct run *r, bool test, bool best, struct metrics *ret, struc
 // Whether the pass is over, and the slowest clock of the servers.
 int driver_is_over(struct driver *d, uint64_t pass, bool *ret, uint64_t *ret_clock,
                    struct err *e);
+// The clock of the next batch, in sync mode.
+int driver_set_clock(struct driver *d, uint64_t clock, struct err *e);
 // Saves the tables of features that live, into the save in `dir`. ctx: the run.
 int driver_save_tables(void *ctx, const char *dir, struct save_manifest *m,
                        struct saved_run *run, struct err *e);

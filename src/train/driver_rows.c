@@ -274,6 +274,9 @@ static int load(struct run *r, const char *dir, const struct saved_run *m, bool 
 static int resume(struct run *r, const char *dir, const struct saved_run *m,
                   struct err *e)
 {
+    const struct train_peer *peer = r->config->cluster->peer;
+    if (peer != NULL && peer->begun)
+        return 0; // the servers have them
     TRY(load_tables(r, dir, m, SAVED_MODEL, true, true, e));
     TRY(driver_find_position(r->driver, m, dir, e));
     if (!m->has_best)

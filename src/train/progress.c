@@ -185,15 +185,17 @@ static void join_parts(char part[PARTS][PART_BYTES], char line[LINE_BYTES],
 }
 
 static void tell(struct progress *p, uint32_t epoch, double share,
-                 const struct metrics *m, bool done, const struct metrics *valid)
+                 const struct metrics *m, const struct metrics *valid,
+                 const struct metrics_stream *seen)
 {
     struct train_news n = {.pass = epoch + 1,
                            .passes = p->epochs,
                            .share = share,
-                           .done = done,
+                           .done = seen != NULL,
                            .labels = p->labels,
                            .metrics = m,
-                           .valid = valid};
+                           .valid = valid,
+                           .seen = seen};
     p->listener->hear(p->listener->ctx, &n);
     p->next_ns = clock_ns() + TERMINAL_NS;
 }
@@ -202,7 +204,7 @@ void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t ba
                    const struct metrics *m, const struct metrics *window)
 {
     if (p->listener != NULL) {
-        tell(p, epoch, share, m, false, NULL);
+        tell(p, epoch, share, m, NULL, NULL);
         return;
     }
     uint64_t now = clock_ns();
@@ -251,11 +253,11 @@ static void warn_of_missing_labels(struct progress *p, const struct metrics *m)
 }
 
 void progress_pass(struct progress *p, uint32_t epoch, const struct metrics *m,
-                   const struct metrics *valid)
+                   const struct metrics *valid, const struct metrics_stream *seen)
 {
     char training[PART_BYTES], validation[PART_BYTES] = "";
     if (p->listener != NULL) {
-        tell(p, epoch, 1, m, true, valid);
+        tell(p, epoch, 1, m, valid, seen);
         return;
     }
     format_metrics(p, training, "", m);

@@ -46,6 +46,6 @@ void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t ba
 // A line about a finished pass; `valid` may be NULL. Other messages between lines go to
 // the log, which takes the place of a line that is being drawn (base/terminal.h).
 void progress_pass(struct progress *p, uint32_t epoch, const struct metrics *m,
-                   const struct metrics *valid);
+                   const struct metrics *valid, const struct metrics_stream *seen);
 
 #endif

@@ -29,14 +29,22 @@ int remote_open(struct remote *r, const struct train_config *c,
                 const struct remote_options *ro, struct err *e)
 {
     const struct train_cluster *k = c->cluster;
+    uint64_t timeout = k->mode == CONFIG_ASYNC && !k->dense_bounded
+                           ? 0
+                           : HELD_SECONDS * SECOND_NS;
     *r = (struct remote){.node = k->node};
+    if (k->peer != NULL) {
+        r->van = k->peer->van;
+        r->client = k->peer->client;
+        client_set_interrupt(r->client, c->interrupted);
+        client_set_timeout(r->client, timeout);
+        return 0;
+    }
     struct client_options o = {
         .member = node_member(r->node, ro->role, ""),
         .view = ro->view,
         .view_ctx = ro->ctx,
-        .request_timeout_ns = k->mode == CONFIG_ASYNC && !k->dense_bounded
-                                  ? 0
-                                  : HELD_SECONDS * SECOND_NS,
+        .request_timeout_ns = timeout,
         .bf16 = k->bf16,
         .pack_keys = k->pack_keys,
         .cache_keys = k->cache_keys,
@@ -55,6 +63,15 @@ void remote_close(struct remote *r)
 {
     van_free(r->van); // first: what it gives back goes to the client
     client_close(r->client);
+    *r = (struct remote){0};
+}
+
+void remote_give_back(struct remote *r)
+{
+    if (r->client != NULL) {
+        client_set_interrupt(r->client, NULL);
+        client_set_timeout(r->client, 0);
+    }
     *r = (struct remote){0};
 }
 

@@ -41,6 +41,8 @@ struct remote_options {
 int remote_open(struct remote *r, const struct train_config *c,
                 const struct remote_options *o, struct err *e);
 void remote_close(struct remote *r);
+// In its place, where the client is that of a peer, who goes on with it.
+void remote_give_back(struct remote *r);
 
 // The run's tables on the servers: made, or found there.
 int remote_tables(struct remote *r, const struct train_config *c, const struct model *m,
@@ -157,6 +159,12 @@ struct remote_worker {
 
     struct remote_score *score; // NULL: the driver scores
 
+    // Without a driver: what a report would have said, and whom to tell after each batch.
+    uint64_t reported;                           // examples
+    bool at_end;                                 // of the file of the last piece
+    int (*batch_done)(void *ctx, struct err *e); // may be NULL
+    void *ctx;
+
     double read_seconds;
     double wait_seconds; // for rows and acknowledgements
     uint64_t waited_ns;  // of the client's, until the last report
@@ -165,6 +173,13 @@ struct remote_worker {
 
 // Whether the worker's part of a batch is one.
 int remote_check_view(const struct msg_view *v, struct err *e);
+
+// Joins (or, without a driver, takes the stay that there is), and opens all that a worker
+// needs, config and lanes of a zeroed *w being set. Closes what is there of it.
+int remote_worker_open(struct remote_worker *w, struct err *e);
+void remote_worker_close(struct remote_worker *w);
+// What its threads have seen of the pass, of each label, brought together.
+struct metrics_stream *remote_seen(struct remote_worker *w);
 
 // Trains on one leased piece, or bucket, and reports it done; one that is to be dealt it
 // deals.

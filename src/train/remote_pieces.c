@@ -199,12 +199,13 @@ static int compute_batch(struct remote_worker *w, struct batches *s, uint64_t b,
     struct exchange_push p = {
         .rate = s->rate,
         .pass = (float)s->lease->pass,
-        .id_pass = s->lease->pass,
+        .id_pass = w->config->cluster->peer == NULL ? s->lease->pass : 0,
         .id_piece = piece_id(s->lease),
         .id_group = (uint32_t)b,
         .examples = x->view.batch.n,
     };
-    return exchange_push(x, &p, e);
+    TRY(exchange_push(x, &p, e));
+    return w->batch_done != NULL ? w->batch_done(w->ctx, e) : 0;
 }
 
 static int train_batches(struct remote_worker *w, struct batches *s, struct err *e)

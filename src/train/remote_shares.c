@@ -214,6 +214,8 @@ static int train_batches(struct share *s, struct err *e)
         s->begun = true;
         s->last = b;
         s->done = done;
+        if (w->batch_done != NULL)
+            TRY(w->batch_done(w->ctx, e));
     }
     return 0;
 }

@@ -17,15 +17,27 @@
 
 static const double lease_pause_seconds = 0.01;
 
-int remote_report(struct remote_worker *w, struct msg_piece_done *m, struct err *e)
+struct metrics_stream *remote_seen(struct remote_worker *w)
 {
-    struct buf b = BUF_INIT(WIRE_BYTES_MAX);
     struct metrics_stream *all = w->threads[0].stream;
     uint32_t labels = w->model.options.tasks;
     for (int i = 1; i < w->n_threads; i++) {
         for (uint32_t k = 0; k < labels; k++)
             metrics_stream_merge(&all[k], &w->threads[i].stream[k]);
         metrics_streams_clear(w->threads[i].stream, labels);
+    }
+    return all;
+}
+
+int remote_report(struct remote_worker *w, struct msg_piece_done *m, struct err *e)
+{
+    struct buf b = BUF_INIT(WIRE_BYTES_MAX);
+    struct metrics_stream *all = remote_seen(w);
+    uint32_t labels = w->model.options.tasks;
+    if (w->config->cluster->peer != NULL) { // nobody asks
+        w->reported += m->examples;
+        w->at_end = m->at_end;
+        return 0;
     }
     uint64_t waited = client_stats(w->remote.client).waited_ns;
     struct report r = {
@@ -135,6 +147,8 @@ static int open_data(struct remote_worker *w, struct err *e)
 {
     const struct train_config *c = w->config;
     int rc;
+    if (c->data.n == 0) // files are its own, and there are none
+        return 0;
     uint64_t bytes = text_bytes(w, e, &rc);
     TRY(rc);
     struct pieces_options o = {
@@ -146,17 +160,18 @@ static int open_data(struct remote_worker *w, struct err *e)
     };
     TRY(pieces_open(&w->pieces, &o, e));
     TRY(dataset_decide_schema(w->reader, w->pieces, e));
-    TRY(open_shuffle(w, bytes, e));
-    TRY(remote_score_open(w, e));
     w->may_hold = c->data_in == DATA_IN_STREAM   ? 0
                   : c->data_in == DATA_IN_MEMORY ? UINT64_MAX
                                                  : mem_available() / 4 / w->lanes;
+    if (c->cluster->peer != NULL)
+        return 0;
+    TRY(open_shuffle(w, bytes, e));
+    TRY(remote_score_open(w, e));
     return tell_data(w, o.piece_bytes, e);
 }
 
-// How the data is read: as the saved model that the run begins with, as another worker,
-// or as the options and the first file say.
-static int open_reader(struct remote_worker *w, struct err *e)
+// What the driver says of how the data is read.
+static int learn_schema(struct remote_worker *w, struct err *e)
 {
     struct remote_data *data = mem_zalloc(sizeof(*data));
     if (data == NULL)
@@ -173,13 +188,19 @@ static int open_reader(struct remote_worker *w, struct err *e)
     }
     mem_free(data);
     w->own.reader.schema = w->schema;
-    if (rc == 0)
-        rc = columns_check_drop(&w->own, &w->own.reader.drop_elsewhere, e);
-    if (rc == 0)
-        rc = reader_open(&w->reader, &w->own.reader, e);
-    if (rc == 0)
-        columns_complete(&w->own, w->reader);
     return rc;
+}
+
+// How the data is read: as the saved model that the run begins with, as another worker,
+// or as the options and the first file say.
+static int open_reader(struct remote_worker *w, struct err *e)
+{
+    if (w->config->cluster->peer == NULL)
+        TRY(learn_schema(w, e));
+    TRY(columns_check_drop(&w->own, &w->own.reader.drop_elsewhere, e));
+    TRY(reader_open(&w->reader, &w->own.reader, e));
+    columns_complete(&w->own, w->reader);
+    return 0;
 }
 
 static int open_model(struct remote_worker *w, struct err *e)
@@ -215,7 +236,7 @@ static void on_view(void *ctx, const struct msg_view *m)
         w->view = *m;
 }
 
-static int open_worker(struct remote_worker *w, struct err *e)
+int remote_worker_open(struct remote_worker *w, struct err *e)
 {
     const struct train_config *c = w->config;
     TRY(remote_reserve_order(w, c->batch, e));
@@ -231,7 +252,7 @@ static int open_worker(struct remote_worker *w, struct err *e)
     return open_data(w, e);
 }
 
-static void close_worker(struct remote_worker *w)
+void remote_worker_close(struct remote_worker *w)
 {
     for (size_t i = 0; i < REMOTE_SLOTS; i++)
         exchange_close(&w->slots[i]);
@@ -249,7 +270,10 @@ static void close_worker(struct remote_worker *w)
     mem_free(w->schema);
     team_close(w->team);
     mem_free(w->order);
-    remote_close(&w->remote);
+    if (w->config->cluster->peer == NULL)
+        remote_close(&w->remote);
+    else
+        remote_give_back(&w->remote);
 }
 
 // Working.
@@ -357,13 +381,13 @@ static void *run_lane(void *arg)
     w->config = &w->own;
     w->lane = l->number;
     w->lanes = l->of;
-    int rc = open_worker(w, &l->end);
+    int rc = remote_worker_open(w, &l->end);
     if (rc == 0)
         rc = work(w, &l->end);
     // Others wait for this worker: they are told, even when it failed.
     if (w->remote.client != NULL)
         (void)client_leave(w->remote.client, rc, rc != 0 ? l->end.text : "", NULL);
-    close_worker(w);
+    remote_worker_close(w);
     mem_free(w);
     if (rc == 0)
         l->end.code = 0;

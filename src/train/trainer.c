@@ -216,7 +216,6 @@ static int finish_pass(struct run *r, struct train_result *result, struct err *e
         seen[k] = metrics_stream_result(course->streams(r) + k, r->config->reader.loss);
     if (validates(r)) // interrupted in it, the pass is not done: --resume validates again
         TRY(validate(r, result->examples, valid, e));
-    course->clear_streams(r);
     result->trained_examples += seen[0].examples;
     r->last_pass = seen[0];
     uint32_t pass = r->at.epoch++;
@@ -224,7 +223,9 @@ static int finish_pass(struct run *r, struct train_result *result, struct err *e
     r->at.place = SOURCE_START;
     if (validates(r))
         TRY(judge_pass(r, valid, e));
-    progress_pass(r->progress, pass, seen, validates(r) ? valid : NULL);
+    progress_pass(r->progress, pass, seen, validates(r) ? valid : NULL,
+                  course->streams(r));
+    course->clear_streams(r);
     if (r->config->out != NULL && run_due(r->at.epoch, r->config->save_passes) &&
         r->at.epoch < r->config->epochs)
         return checkpoint_save(r, false, result, e);

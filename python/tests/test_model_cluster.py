@@ -1,0 +1,138 @@
+"""tug.train in scripts that `tug launch` starts in all roles: workers that train together, nobody driving them.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from test_fleet import without_roles
+
+import tug
+
+PATIENCE = 90
+COMMAND = os.path.join(os.path.dirname(tug._library.PATH), "..", "..", "tug")
+SLOTS = "label:label, a:ids, b:ids, x:dense[2]"
+
+
+def lines_of(n, seed):
+    r = np.random.default_rng(seed)
+    for _ in range(n):
+        a, b, x = r.integers(0, 200), r.integers(0, 50, r.integers(1, 4)), r.normal(size=2)
+        p = 1 / (1 + np.exp(-(2.0 * (a % 2) - 1 + 0.8 * x[0] + 0.5 * (b[0] % 3 == 0))))
+        yield f"1 {int(r.random() < p)} 1 {a} {len(b)} {' '.join(map(str, b))} 2 {x[0]:.4f} {x[1]:.4f}\n"
+
+
+@pytest.fixture
+def data(tmp_path):
+    for name, n, seed in (("train", 40000, 0), ("test", 4000, 1), ("small", 300, 2)):
+        (tmp_path / name).write_text("".join(lines_of(n, seed)))
+    return tmp_path
+
+
+def launch(directory, script, *words, servers=2, workers=2):
+    file = directory / "script.py"
+    file.write_text(textwrap.dedent(script))
+    return subprocess.run([COMMAND, "launch", "--servers", str(servers), "--workers", str(workers), "--",
+                           sys.executable, str(file), *map(str, words)],
+                          cwd=directory, env=without_roles(), capture_output=True, text=True, timeout=PATIENCE)
+
+
+SCRIPT = f"""
+    import json, sys
+    import tug
+    mode, model = sys.argv[1:]
+    m = tug.train("train", format="multislot", slots="{SLOTS}", model=model, epochs=1, mode=mode, seed=3,
+                  progress=False, **(dict(hidden="8") if model != "fm" else {{}}))
+    seen = [m.results["examples"]]
+    assert m.results["epochs"] == 1
+    m.train(["train"])
+    seen.append(m.results["examples"])
+    assert m.results["epochs"] == 2
+    positive, negative = m.spread()
+    assert mode == "sync" or positive.sum() + negative.sum() == seen[1]
+    said = {{"seen": seen}}
+    try:
+        said["auc"] = m.evaluate("test")["auc"]
+        m.save("model")
+    except tug.UsageError as error:
+        said["why"] = str(error)
+    print(json.dumps(said))
+    m.close()
+"""
+
+
+def said_by(run):
+    assert run.returncode == 0, run.stdout + run.stderr
+    found = [json.loads(line[line.index("{"):]) for line in run.stdout.splitlines() if "{" in line]
+    return sorted(found, key=lambda one: "why" in one)
+
+
+@pytest.mark.parametrize("mode, model", [("async", "fm"), ("ssp:1", "fm"), ("half-async", "deepfm"), ("geo:4", "fm"),
+                                         ("async", "deepfm")])
+def test_workers_share_the_files(data, mode, model):
+    """Each example once a pass; the first worker has the model, which the command measures alike."""
+    first, other = said_by(launch(data, SCRIPT, mode, model))
+    assert first["seen"][0] + other["seen"][0] == first["seen"][1] + other["seen"][1] == 40000
+    assert other["seen"][0] > 0 and "lies with the first worker" in other["why"]
+    assert first["auc"] > 0.78
+    with tug.load(data / "model") as model:
+        assert model.evaluate(data / "test")["auc"] == first["auc"]
+
+
+def test_sync_has_the_bits_of_one_process(data):
+    """Two calls of one pass by two workers are two passes of one process."""
+    said_by(launch(data, SCRIPT, "sync", "fm"))
+    with tug.train(data / "train", format="multislot", slots=SLOTS, model="fm", epochs=2, deterministic=True, seed=3,
+                   progress=False) as alone:
+        alone.save(data / "alone")
+    for table in ("sparse-0.rows", "dense-0.rows"):
+        rows = [next((data / name).glob(f"save-*/{table}")).read_bytes() for name in ("model", "alone")]
+        assert rows[0] == rows[1]
+
+
+def test_own_files(data):
+    """Each worker trains on what it names, and one has nothing; other files with each call."""
+    script = f"""
+        import json
+        import tug
+        if tug.role() != "worker":
+            tug.serve()
+            raise SystemExit
+        client = tug.connect()
+        m = tug.Model(client=client, own_files=True, format="multislot", slots="{SLOTS}", model="fm", epochs=1,
+                      progress=False)
+        m.train(["train"] if client.rank == 0 else [])
+        seen = [m.results["examples"]]
+        m.train(["small"] if client.rank == 1 else ["test"])
+        seen.append(m.results["examples"])
+        print(json.dumps({{"seen": seen, **({{}} if client.rank == 0 else {{"why": ""}})}}))
+        m.close()
+        client.close()
+    """
+    first, other = said_by(launch(data, script))
+    assert first["seen"] == [40000, 4000] and other["seen"] == [0, 300]
+
+
+def test_what_fails(data):
+    """A worker that cannot read its data ends the run for all; and what workers cannot do is said at once."""
+    script = f"""
+        import os
+        import tug
+        try:
+            tug.train("train", valid=0.1, format="multislot", slots="{SLOTS}", progress=False)
+        except tug.UsageError as error:
+            assert "--valid: workers of a program's own" in str(error), error
+        else:
+            raise AssertionError("valid")
+        first = os.environ["DMLC_WORKER_ID"] == "0"
+        tug.train({{}}, format="multislot", slots="{SLOTS}", progress=False)
+    """
+    for given, said in (("'train' if first else 'small'", "different files"), ("['train', 'script.py']", "script.py")):
+        run = launch(data, script.replace("{}", given))
+        assert run.returncode != 0 and said in run.stderr, run.stdout + run.stderr
