@@ -101,7 +101,7 @@ def test_matrices(estimator, data):
         assert np.array_equal(fitted.decision_function(csr + zeros), wanted)
 
 
-@pytest.mark.parametrize("estimator", [LRClassifier(), FMClassifier(), FFMClassifier()], ids=name_of)
+@pytest.mark.parametrize("estimator", [*CLASSIFIERS, DeepClassifier(hidden=[70, 33], batch_norm=True)], ids=name_of)
 def test_a_score_is_its_examples(estimator, data):
     """Whatever else is scored with it, in whatever order, by however many threads."""
     X, _, y = data

@@ -44,6 +44,12 @@ struct kernels {
     // y[i] += a * x[i]; x shared.
     void (*axpy)(float *y, float a, const float *x, size_t n);
 
+    // Matrices multiplied: of each of m rows y[c] += sum_k x[k] * w[k * n + c], c < n, added
+    // to y one after the other from k = 0 to inner - 1, so that a row's bits depend on no
+    // other row. Rows are sy and sx apart. w shared.
+    void (*multiply)(float *y, size_t sy, const float *x, size_t sx, const float *w,
+                     size_t m, size_t inner, size_t n);
+
     // FM, Rendle 2010, lemma 3.1: ret_sum[c] = sum_i x[i] * v_i[c] over rows i, where
     // v_i = rows[i] + col, k columns; returns (sum_c ret_sum[c]^2 - sum_i (x[i] *
     // v_i[c])^2) / 2. Rows shared. Per column the sums run over i from first to last;

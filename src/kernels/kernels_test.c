@@ -275,6 +275,30 @@ static void test_sums(void **state)
     }
 }
 
+// All shapes up to some, and one of which rows of w are gone through in parts.
+static void test_multiply(void **state)
+{
+    (void)state;
+    enum { ROWS = 11, DEEP = 600, COLUMNS = 37 };
+    static float x[ROWS * (DEEP + 1)], w[DEEP * COLUMNS],
+        y[2][(ROWS + 1) * (COLUMNS + 2)];
+    fill(x, sizeof(x) / sizeof(*x), 40);
+    fill(w, sizeof(w) / sizeof(*w), 41);
+    for (int level = 0; level < n_levels; level++)
+        for (size_t n = 0; n <= COLUMNS; n++)
+            for (size_t m = 0; m <= ROWS; m++)
+                for (size_t deep = 0; deep <= DEEP;
+                     deep = deep < 4 ? deep + 1 : deep * 5) {
+                    for (int side = 0; side < 2; side++) {
+                        const struct kernels *which = side ? levels[level] : ref;
+                        fill(y[side], sizeof(y[side]) / sizeof(float), 42);
+                        RUN(which->multiply(y[side] + 1, n + 2, x + 1, deep + 1, w, m,
+                                            deep, n));
+                    }
+                    assert_same("multiply", y[0], y[1], sizeof(y[0]) / sizeof(float), n);
+                }
+}
+
 static void test_count(void **state)
 {
     (void)state;
@@ -505,12 +529,12 @@ int main(void)
             printf("skipped: no %s on this CPU or in this build\n", names[i]);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rules),   cmocka_unit_test(test_adagrad_row_blocks),
-        cmocka_unit_test(test_sums),    cmocka_unit_test(test_ffm),
-        cmocka_unit_test(test_fm_step), cmocka_unit_test(test_count),
-        cmocka_unit_test(test_fm),      cmocka_unit_test(test_formulas),
-        cmocka_unit_test(test_names),   cmocka_unit_test(test_new_vectors),
-        cmocka_unit_test(test_clip),
+        cmocka_unit_test(test_rules),       cmocka_unit_test(test_adagrad_row_blocks),
+        cmocka_unit_test(test_sums),        cmocka_unit_test(test_ffm),
+        cmocka_unit_test(test_fm_step),     cmocka_unit_test(test_multiply),
+        cmocka_unit_test(test_count),       cmocka_unit_test(test_fm),
+        cmocka_unit_test(test_formulas),    cmocka_unit_test(test_names),
+        cmocka_unit_test(test_new_vectors), cmocka_unit_test(test_clip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

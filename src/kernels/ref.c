@@ -48,6 +48,14 @@ static void axpy(float *y, float a, const float *x, size_t n)
         y[i] += a * relaxed_load(x + i);
 }
 
+static void multiply(float *y, size_t sy, const float *x, size_t sx, const float *w,
+                     size_t m, size_t inner, size_t n)
+{
+    for (size_t i = 0; i < m; i++)
+        for (size_t k = 0; k < inner; k++)
+            axpy(y + i * sy, x[i * sx + k], w + k * n, n);
+}
+
 static float fm_score(float *const *rows, size_t col, const float *x, size_t n, size_t k,
                       float *ret_sum)
 {
@@ -177,6 +185,7 @@ const struct kernels kernels_ref = {
     .gather_dot = gather_dot,
     .scale = scale,
     .axpy = axpy,
+    .multiply = multiply,
     .fm_score = fm_score,
     .fm_grad = fm_grad,
     .ffm_sums = ffm_sums,

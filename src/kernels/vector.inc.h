@@ -209,6 +209,77 @@ static void axpy(float *y, float a, const float *x, size_t n)
         y[i] += a * x[i];
 }
 
+// Rows whose sums are in registers at the same time, and how many rows of w they go through
+// before the next ones do: sixteen columns of these stay in the first cache.
+enum { TILE_ROWS = WIDE == 16 ? 8 : 4, TILE_DEPTH = 256, TILE_PARTS = 16 / WIDE };
+#if WIDE == 16
+typedef v16 tile_part;
+#define LOAD_PART load_16
+#define STORE_PART store_16
+#else
+typedef v8 tile_part;
+#define LOAD_PART load_8
+#define STORE_PART store_8
+#endif
+
+// Sixteen columns; `rows` is a constant where it is called.
+static inline __attribute__((always_inline)) void multiply_tile(float *y, size_t sy,
+                                                                const float *x, size_t sx,
+                                                                const float *w,
+                                                                size_t rows, size_t inner,
+                                                                size_t n)
+{
+    tile_part sum[TILE_ROWS][TILE_PARTS];
+#pragma GCC unroll 8
+    for (size_t r = 0; r < rows; r++)
+        for (size_t p = 0; p < TILE_PARTS; p++)
+            sum[r][p] = LOAD_PART(y + r * sy + p * WIDE);
+    for (size_t k = 0; k < inner; k++) {
+        tile_part b[TILE_PARTS];
+#pragma GCC unroll 2
+        for (size_t p = 0; p < TILE_PARTS; p++)
+            b[p] = LOAD_PART(w + k * n + p * WIDE);
+#pragma GCC unroll 8
+        for (size_t r = 0; r < rows; r++)
+#pragma GCC unroll 2
+            for (size_t p = 0; p < TILE_PARTS; p++)
+                sum[r][p] += x[r * sx + k] * b[p];
+    }
+#pragma GCC unroll 8
+    for (size_t r = 0; r < rows; r++)
+        for (size_t p = 0; p < TILE_PARTS; p++)
+            STORE_PART(y + r * sy + p * WIDE, sum[r][p]);
+}
+
+// Fewer than 16.
+static void multiply_some(float *y, const float *x, const float *w, size_t inner,
+                          size_t n, size_t columns)
+{
+    float t[16];
+    v16 sum = LOAD_SOME(y, columns);
+    for (size_t k = 0; k < inner; k++)
+        sum += x[k] * LOAD_SOME(w + k * n, columns);
+    store_16(t, sum);
+    memcpy(y, t, columns * sizeof(*y));
+}
+
+static void multiply(float *y, size_t sy, const float *x, size_t sx, const float *w,
+                     size_t m, size_t inner, size_t n)
+{
+    for (size_t c = 0; c < n; c += 16)
+        for (size_t k = 0; k < inner; k += TILE_DEPTH) {
+            size_t depth = inner - k < TILE_DEPTH ? inner - k : TILE_DEPTH, i = 0;
+            const float *from = w + k * n + c;
+            for (; n - c >= 16 && i + TILE_ROWS <= m; i += TILE_ROWS)
+                multiply_tile(y + i * sy + c, sy, x + i * sx + k, sx, from, TILE_ROWS,
+                              depth, n);
+            for (; n - c >= 16 && i < m; i++)
+                multiply_tile(y + i * sy + c, sy, x + i * sx + k, sx, from, 1, depth, n);
+            for (; i < m; i++)
+                multiply_some(y + i * sy + c, x + i * sx + k, from, depth, n, n - c);
+        }
+}
+
 static inline v16 clipped(v16 x, float most)
 {
     x = select_16(COMPARE_16(x - most, >), most + (v16){0}, x);
@@ -401,6 +472,7 @@ const struct kernels TABLE_NAMED(LEVEL) = {
     .gather_dot = gather_dot,
     .scale = scale,
     .axpy = axpy,
+    .multiply = multiply,
     .fm_score = fm_score,
     .fm_grad = fm_grad,
     .ffm_sums = ffm_sums,

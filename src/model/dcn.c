@@ -87,7 +87,7 @@ static void forward(struct model_work *w, const struct model_batch *b, float *re
     struct cross c = cross_of(w, &d);
     for (size_t l = 0; l < c.n; l++) {
         struct matrix in = l > 0 ? c.x[l - 1] : c.x0;
-        layer_forward(in, dense + cross_at(o, l), c.z[l]);
+        layer_forward(layers_exact(w, b), in, dense + cross_at(o, l), c.z[l]);
         for (size_t i = 0; i < b->n; i++) {
             size_t row = i * in.stride;
             for (size_t k = row; k < row + in.columns; k++)
@@ -95,8 +95,8 @@ static void forward(struct model_work *w, const struct model_batch *b, float *re
         }
     }
     for (uint32_t k = 0; k < o->tasks; k++)
-        unit_forward(c.x[c.n - 1], dense + cross_at(o, c.n) + k * c.dx.columns, o->tasks,
-                     ret + k);
+        unit_forward(layers_exact(w, b), c.x[c.n - 1],
+                     dense + cross_at(o, c.n) + k * c.dx.columns, o->tasks, ret + k);
 }
 
 // d loss / d x_{l+1} is in c->dx, and becomes that by x_l; what x_0 has of it as a factor

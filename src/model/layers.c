@@ -27,20 +27,39 @@ static void multiply(enum CBLAS_TRANSPOSE ta, enum CBLAS_TRANSPOSE tb, size_t m,
                 (int)ldb, beta, c, (int)ldc);
 }
 
-void layer_forward(struct matrix x, const float *parameters, struct matrix y)
+const struct kernels *layers_exact(const struct model_work *w,
+                                   const struct model_batch *b)
+{
+    return b->training ? NULL : w->model->kernels;
+}
+
+// y += x w.
+static void product_add(const struct kernels *exact, struct matrix x, const float *w,
+                        struct matrix y)
+{
+    if (exact != NULL)
+        exact->multiply(y.at, y.stride, x.at, x.stride, w, x.rows, x.columns, y.columns);
+    else
+        multiply(CblasNoTrans, CblasNoTrans, x.rows, y.columns, x.columns, x.at, x.stride,
+                 w, y.columns, 1, y.at, y.stride);
+}
+
+void layer_forward(const struct kernels *exact, struct matrix x, const float *parameters,
+                   struct matrix y)
 {
     const float *biases = parameters + x.columns * y.columns;
     for (size_t i = 0; i < x.rows; i++)
         memcpy(y.at + i * y.stride, biases, y.columns * sizeof(float));
-    multiply(CblasNoTrans, CblasNoTrans, x.rows, y.columns, x.columns, x.at, x.stride,
-             parameters, y.columns, 1, y.at, y.stride);
+    product_add(exact, x, parameters, y);
 }
 
 // x w, without biases, and what it takes back.
-static void product_forward(struct matrix x, const float *w, struct matrix y)
+static void product_forward(const struct kernels *exact, struct matrix x, const float *w,
+                            struct matrix y)
 {
-    multiply(CblasNoTrans, CblasNoTrans, x.rows, y.columns, x.columns, x.at, x.stride, w,
-             y.columns, 0, y.at, y.stride);
+    for (size_t i = 0; i < x.rows; i++)
+        memset(y.at + i * y.stride, 0, y.columns * sizeof(float));
+    product_add(exact, x, w, y);
 }
 
 static void product_backward(struct matrix x, const float *parameters, struct matrix dy,
@@ -225,6 +244,7 @@ static void drop_out(const struct tower *t, size_t layer, struct matrix y,
 struct matrix tower_forward(const struct tower *t, const struct model_work *w,
                             const struct model_batch *b, struct matrix x, float *kept)
 {
+    const struct kernels *exact = layers_exact(w, b);
     const float *parameters = model_layers(w) + t->parameters;
     struct matrix in = x;
     for (size_t l = 0; l < t->n; l++) {
@@ -232,10 +252,10 @@ struct matrix tower_forward(const struct tower *t, const struct model_work *w,
         if (t->batch_norm) {
             struct batch_norm n = norm_of(t, w, b, l, parameters, x, kept);
             struct matrix z = kept_of(t, NORMALISED, l, x, kept);
-            product_forward(in, parameters, z);
+            product_forward(exact, in, parameters, z);
             batch_norm_forward(&n, z, y);
         } else {
-            layer_forward(in, parameters, y);
+            layer_forward(exact, in, parameters, y);
         }
         rectify(y);
         if (b->draw != NULL && t->dropout > 0)
@@ -312,8 +332,14 @@ void unit_first(size_t in, uint64_t seed, size_t number, float *ret)
         ret[i] = most * (2 * random_f32(seed, UINT32_MAX - number, i) - 1);
 }
 
-void unit_forward(struct matrix y, const float *w, size_t tasks, float *scores)
+void unit_forward(const struct kernels *exact, struct matrix y, const float *w,
+                  size_t tasks, float *scores)
 {
+    if (exact != NULL) {
+        for (size_t i = 0; i < y.rows; i++)
+            scores[i * tasks] += exact->dot(y.at + i * y.stride, w, y.columns);
+        return;
+    }
     cblas_sgemv(CblasRowMajor, CblasNoTrans, (int)y.rows, (int)y.columns, 1, y.at,
                 (int)y.stride, w, 1, 1, scores, (int)tasks);
 }
@@ -363,7 +389,8 @@ void tower_score(const struct tower *t, const struct model_work *w,
                  const struct model_batch *b, struct matrix x, float *kept, float *scores)
 {
     struct matrix y = tower_forward(t, w, b, x, kept);
-    unit_forward(y, model_layers(w) + t->parameters + tower_parameters(t), t->tasks,
+    unit_forward(layers_exact(w, b), y,
+                 model_layers(w) + t->parameters + tower_parameters(t), t->tasks,
                  scores + t->task);
 }
 

@@ -3,8 +3,8 @@
 // What a layer reads and leaves of an example are floats of a row of the thread's memory
 // (model_kept); a batch is a matrix whose rows are `stride` floats apart. Parameters are
 // floats of the dense parameters: of a layer from m to n units a matrix of m rows of n
-// weights, then n biases. The products of matrices are OpenBLAS's: their bits depend on
-// the CPU.
+// weights, then n biases. The products of matrices in training are OpenBLAS's: their
+// bits depend on the CPU.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MODEL_LAYERS_H
@@ -18,9 +18,16 @@
 // product.
 void layers_begin(void);
 
+// What multiplies matrices forward: kernels, where a batch is scored, so that an example's
+// score has the same bits whatever is scored with it, and on every CPU; NULL, which is
+// OpenBLAS, where it is trained on.
+const struct kernels *layers_exact(const struct model_work *w,
+                                   const struct model_batch *b);
+
 // y = x w + b, and what it takes back: dw += x' dy, db += the sum of dy, dx += dy w'. Layers
 // have y.columns units.
-void layer_forward(struct matrix x, const float *parameters, struct matrix y);
+void layer_forward(const struct kernels *exact, struct matrix x, const float *parameters,
+                   struct matrix y);
 void layer_backward_add(struct matrix x, const float *parameters, struct matrix dy,
                         float *gradients, struct matrix dx);
 static inline size_t layer_parameters(size_t in, size_t out)
@@ -76,7 +83,8 @@ void tower_layer_name(const struct tower *t, size_t at, char ret[MODEL_LAYER_NAM
 // dy += err w. Scores, and err, of an example are `tasks` floats behind those of the one
 // before.
 void unit_first(size_t in, uint64_t seed, size_t number, float *ret);
-void unit_forward(struct matrix y, const float *w, size_t tasks, float *scores);
+void unit_forward(const struct kernels *exact, struct matrix y, const float *w,
+                  size_t tasks, float *scores);
 void unit_backward(struct matrix y, const float *w, size_t tasks, const float *err,
                    float *dw, struct matrix dy, bool add);
 
