@@ -177,6 +177,11 @@ class Client(Handle):
         self._tables[table.number] = table.name
         return table
 
+    def table_names(self) -> Dict[int, str]:
+        """Names of the tables that this client has made or found, by their numbers."""
+        with self._lock:
+            return dict(self._tables)
+
     def forget(self, number: int) -> None:
         """A table was dropped: its number is free again."""
         with self._lock:

@@ -22,6 +22,7 @@ from tug.fleet import dataset, io, metrics, optimizer, role_maker
 from tug.fleet._fleet import Fleet, Util, fleet
 from tug.fleet._program import (Program, Variable, auc, data, default_main_program, default_startup_program,
                                 global_scope, guard, net, program_guard)
+from tug.fleet.data_feeder import DataFeeder
 from tug.fleet.data_generator import MultiSlotDataGenerator
 from tug.fleet.dataset import DatasetFactory, InMemoryDataset, QueueDataset
 from tug.fleet.executor import CPUPlace, Executor
@@ -32,9 +33,9 @@ from tug.fleet.wrapper import Communicator, FleetTable, FleetWrapper
 layers = SimpleNamespace(auc=auc, data=data)
 unique_name = SimpleNamespace(guard=guard)
 
-__all__ = ["CPUPlace", "Communicator", "DatasetFactory", "DistributeTranspilerConfig", "DistributedStrategy",
-           "Executor", "Fleet", "FleetTable", "FleetWrapper", "InMemoryDataset", "MultiSlotDataGenerator",
-           "PaddleCloudRoleMaker", "Program", "QueueDataset", "Role", "StrategyFactory",
+__all__ = ["CPUPlace", "Communicator", "DataFeeder", "DatasetFactory", "DistributeTranspilerConfig",
+           "DistributedStrategy", "Executor", "Fleet", "FleetTable", "FleetWrapper", "InMemoryDataset",
+           "MultiSlotDataGenerator", "PaddleCloudRoleMaker", "Program", "QueueDataset", "Role", "StrategyFactory",
            "UserDefinedRoleMaker", "Util", "Variable", "data", "dataset", "default_main_program",
            "default_startup_program", "fleet", "global_scope", "io", "layers", "metrics", "net", "optimizer",
            "program_guard", "role_maker", "unique_name"]

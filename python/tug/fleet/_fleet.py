@@ -17,6 +17,7 @@ from tug._roles import serve
 from tug.fleet import _program
 from tug.fleet._exchange import Exchange
 from tug.fleet._net import TABLES
+from tug.fleet._others import Others
 from tug.fleet.role_maker import COLLECTIVE, PaddleCloudRoleMaker, RoleMaker
 from tug.fleet.strategy import DistributedStrategy, strategy_of
 
@@ -77,7 +78,7 @@ class Util:
             print(message, flush=True)
 
 
-class Fleet:
+class Fleet(Others):
     """What a script calls `fleet`. There is one a process."""
 
     def __init__(self) -> None:
