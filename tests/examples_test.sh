@@ -24,8 +24,23 @@ END
 
 example handler 1 2
 sed 's/(.*)/(HOST)/' "$tmp/handler.out" | diff - "$root/tests/golden/handler.out"
+# A model scored in C while a saved one lies there, and followed in Python while it is trained.
+"$cc" -Wall -Wextra -Werror -I"$root/include" -o "$tmp/score" "$root/examples/score.c" -L"$build" -ltug
+"$build/tug" synth --rows 2000 --format libsvm --out "$tmp/day.txt" >"$tmp/said" 2>&1
+"$build/tug" train --data "$tmp/day.txt" --format libsvm --model fm --epochs 1 --out "$tmp/model" --quiet >"$tmp/said" 2>&1
+sed 5q "$tmp/day.txt" | sed 's/^[^ ]* //; s/:[^ ]*//g' >"$tmp/keys.txt"
+sed 5q "$tmp/day.txt" | sed 's/:[^ ]*/:1/g' >"$tmp/five.txt"
+timeout 100 "$tmp/score" "$tmp/model" <"$tmp/keys.txt" | sed 's/ by save 1$//' >"$tmp/score.out"
+"$build/tug" predict --from "$tmp/model" --data "$tmp/five.txt" | xargs printf '%.6f\n' | diff "$tmp/score.out" -
+python=/usr/bin/python3
+[ -x $python ] || python=python3
+if [ -d "$build/python/tug" ]; then
+    (cd "$tmp" && PYTHONPATH="$build/python" TUG_BINARY="$build/tug" TMPDIR="$tmp" timeout 100 $python \
+        "$root/examples/follow.py" 2>&1) | tail -2 | diff - "$root/tests/golden/follow.out"
+fi
+
 # In Python, with what is there. Debian's python3 is the one that its packages are for.
-said='built and run: pushpull, handler'
+said='built and run: pushpull, handler, score, follow'
 for python in python3 /usr/bin/python3; do
     PYTHONPATH="$build/python" "$python" -c 'import tug.sklearn' 2>"$tmp/lacks" && break
 done

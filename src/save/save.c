@@ -522,9 +522,20 @@ int save_chain_open(struct save_chain *ret, const char *from, struct err *e)
 int save_chain_open_below(struct save_chain *ret, int root, const char *path,
                           struct err *e)
 {
+    return save_chain_open_behind(ret, root, path, 0, e);
+}
+
+static bool goes_on(const struct save_manifest *m, uint64_t known)
+{
+    return m->mode == SAVE_DELTA && (known == 0 || m->parent_checksum != known);
+}
+
+int save_chain_open_behind(struct save_chain *ret, int root, const char *path,
+                           uint64_t known, struct err *e)
+{
     *ret = (struct save_chain){.root = root};
     int rc = chain_add(ret, path, e);
-    while (rc == 0 && ret->saves[ret->n - 1].mode == SAVE_DELTA)
+    while (rc == 0 && goes_on(&ret->saves[ret->n - 1], known))
         rc = add_parent(ret, e);
     if (rc == 0) {
         reverse(ret);

@@ -118,6 +118,10 @@ int save_chain_open(struct save_chain *ret, const char *from, struct err *e);
 // `root`.
 int save_chain_open_below(struct save_chain *ret, int root, const char *path,
                           struct err *e);
+// The same for who has loaded the save whose manifest has the checksum `known`: what comes behind
+// it, if that is what the first one of *ret is a delta of, or else all of the chain. 0: none.
+int save_chain_open_behind(struct save_chain *ret, int root, const char *path,
+                           uint64_t known, struct err *e);
 void save_chain_close(struct save_chain *c);
 
 // Rows of the table of that name into a store, of those partitions (the store's) that

@@ -287,7 +287,7 @@ static void read_about(struct json_fields *f, const json_t *root,
     if (about == NULL || json_is_null(about))
         return;
     ret->about = json_dumps(about, JSON_COMPACT | JSON_ENCODE_ANY);
-    if (ret->about == NULL && f->rc == 0)
+    if ((ret->about == NULL || json_memory_failed()) && f->rc == 0)
         f->rc = err_nomem(f->e, f->path);
 }
 

@@ -34,13 +34,11 @@ static int begin_dense(struct parameters *p, struct err *e)
     return 0;
 }
 
-int parameters_open(struct parameters *p, const struct model_options *o, struct err *e)
+static int open_tables(struct parameters *p, const struct table_options *sparse,
+                       struct err *e)
 {
-    *p = (struct parameters){0};
-    TRY(model_init(&p->model, o, e));
-    struct table_options sparse = model_table(&p->model),
-                         dense = model_dense_table(&p->model);
-    int rc = table_open(&p->sparse, &sparse, e);
+    struct table_options dense = model_dense_table(&p->model);
+    int rc = table_open(&p->sparse, sparse, e);
     if (rc == 0)
         rc = table_open(&p->dense, &dense, e);
     if (rc == 0)
@@ -50,6 +48,36 @@ int parameters_open(struct parameters *p, const struct model_options *o, struct 
     if (rc != 0)
         parameters_close(p);
     return rc;
+}
+
+int parameters_open(struct parameters *p, const struct model_options *o, struct err *e)
+{
+    *p = (struct parameters){0};
+    TRY(model_init(&p->model, o, e));
+    struct table_options sparse = model_table(&p->model);
+    return open_tables(p, &sparse, e);
+}
+
+// A row that is a little longer than half a line would lie in two lines more often than not.
+static uint32_t packed_align(uint32_t width)
+{
+    enum { LINE = 64 };
+    size_t bytes = sizeof(uint64_t) + width * sizeof(float), over = bytes % LINE;
+    return over == 0 || (over > LINE / 2 && bytes >= LINE / 2) || bytes > 4 * LINE ? LINE
+                                                                                   : 8;
+}
+
+int parameters_open_packed(struct parameters *p, const struct model_options *o,
+                           struct err *e)
+{
+    struct model m;
+    *p = (struct parameters){0};
+    TRY(model_init(&m, o, e));
+    model_packed(&p->model, &m);
+    struct table_options sparse = model_table(&p->model);
+    sparse.n_inits = 0;
+    sparse.align = packed_align(sparse.width);
+    return open_tables(p, &sparse, e);
 }
 
 void parameters_close(struct parameters *p)

@@ -17,6 +17,10 @@ struct parameters {
 };
 
 int parameters_open(struct parameters *p, const struct model_options *o, struct err *e);
+// The same for scores alone: rows of features hold weights and nothing else (model_packed), each
+// in as few cache lines as it can be, and begin as zeros.
+int parameters_open_packed(struct parameters *p, const struct model_options *o,
+                           struct err *e);
 void parameters_close(struct parameters *p);
 
 // Copies the rows (the best pass). *ret is opened by it.

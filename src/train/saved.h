@@ -74,4 +74,13 @@ int saved_load(const char *dir, const struct saved_run *run, enum saved_role rol
 int saved_load_into(const char *dir, enum saved_role role, bool sparse, bool dense,
                     struct team *team, struct parameters *p, struct err *e);
 
+// For who follows saves as they are published: what number `at` of a chain holds of the model,
+// over the rows that are there. A delta's keys that are gone lose their rows. `p` is
+// parameters_open_packed's. After a failure it holds some of the rows.
+int saved_load_change(const struct save_chain *c, size_t at, struct team *team,
+                      struct parameters *p, struct err *e);
+// Reads all of it and looks whether it is as it was written, of a model of such rows.
+int saved_verify(const struct save_chain *c, size_t at, struct team *team,
+                 const struct parameters *p, struct err *e);
+
 #endif

@@ -37,7 +37,8 @@ int saved_read(struct saved_run *ret, const char *dir, struct err *e)
 struct copying {
     const struct save_table *from;
     struct accessor saved;
-    bool same; // rows are the model's own, and go on with all they hold
+    bool same;   // rows are the model's own, and go on with all they hold
+    bool packed; // they are weights alone
     const struct accessor *own;
     struct table *to;
 };
@@ -55,27 +56,48 @@ static void copy_row(const struct copying *x, enum rows_kind kind, const float *
                            x->saved.extra_width > 0 ? NULL : from, row);
 }
 
+// A row that was never updated says nothing: parameters_resolve_seen.
+static bool says_nothing(const struct copying *x, enum rows_kind kind, const float *from)
+{
+    return x->packed && kind == ROWS_ROW && x->saved.count != ACCESSOR_NO_COUNT &&
+           from[x->saved.count] == 0;
+}
+
+// The keys of rows that stay or come, in front of those that go.
+static size_t part_keys(const struct copying *x, const struct rows_block *b,
+                        const char *from, size_t n, size_t stride, uint64_t *ret_keys,
+                        const float **ret_rows)
+{
+    size_t stay = 0, go = n;
+    for (size_t i = 0; i < n; i++, from += stride) {
+        const float *row = (const float *)(const void *)(from + sizeof(uint64_t));
+        size_t at = b->kind == ROWS_GONE || says_nothing(x, b->kind, row) ? --go : stay++;
+        memcpy(&ret_keys[at], from, sizeof(*ret_keys));
+        ret_rows[at] = row;
+    }
+    return stay;
+}
+
 static int copy_block(void *ctx, const struct rows_block *b, struct err *e)
 {
     enum { ROWS = 512 }; // for which the table is asked at once
     const struct copying *x = ctx;
     size_t stride = sizeof(uint64_t) + b->width * sizeof(float);
     const char *from = b->payload;
+    const float *rows[ROWS];
     uint64_t keys[ROWS];
     uint32_t handles[ROWS];
-    if (b->kind != ROWS_ROW && b->kind != ROWS_EXTRA)
+    if (b->kind != ROWS_ROW && b->kind != ROWS_EXTRA && b->kind != ROWS_GONE)
         return 0;
     for (size_t at = 0, n; at < b->n; at += n, from += n * stride) {
         n = b->n - at < ROWS ? b->n - at : ROWS;
-        for (size_t i = 0; i < n; i++)
-            memcpy(&keys[i], from + i * stride, sizeof(*keys));
-        if (table_rows(x->to, keys, n, handles) != 0)
+        size_t stay = part_keys(x, b, from, n, stride, keys, rows);
+        (void)table_erase(x->to, keys + stay, n - stay);
+        if (table_rows(x->to, keys, stay, handles) != 0)
             return err_nomem(e, "the rows of a model");
         struct table_slabs slabs = table_slabs(x->to);
-        for (size_t i = 0; i < n; i++)
-            copy_row(x, b->kind,
-                     (const float *)(const void *)(from + i * stride + sizeof(uint64_t)),
-                     table_row(slabs, handles[i]));
+        for (size_t i = 0; i < stay; i++)
+            copy_row(x, b->kind, rows[i], table_row(slabs, handles[i]));
     }
     return 0;
 }
@@ -83,6 +105,7 @@ static int copy_block(void *ctx, const struct rows_block *b, struct err *e)
 // Files, by all members of the team.
 struct loading {
     const struct save_chain *chain;
+    rows_block_fn take;
     struct copying tables[2];
     uint32_t n;
     atomic_uint next; // file
@@ -102,7 +125,7 @@ static void load_files(void *arg, int rank)
         if (t == l->n || atomic_load(&l->failed))
             return;
         struct err e = {0};
-        if (save_each_block(l->chain, l->tables[t].from, file, copy_block, &l->tables[t],
+        if (save_each_block(l->chain, l->tables[t].from, file, l->take, &l->tables[t],
                             &e) == 0)
             continue;
         if (!atomic_flag_test_and_set(&l->error_taken))
@@ -123,10 +146,10 @@ static bool same_groups(const struct accessor *a, const struct accessor *b, bool
 }
 
 static int add_table(struct loading *l, const char *name, const struct accessor *own,
-                     struct table *to, struct err *e)
+                     bool packed, struct table *to, struct err *e)
 {
     struct copying *x = &l->tables[l->n];
-    *x = (struct copying){.own = own, .to = to};
+    *x = (struct copying){.own = own, .packed = packed, .to = to};
     int rc = save_open_table(l->chain, name, &x->from, e);
     if (rc == TUG_EUSAGE)
         return err_set(e, TUG_EDATA, "%s does not hold the table '%s' of a model",
@@ -134,28 +157,35 @@ static int add_table(struct loading *l, const char *name, const struct accessor 
     TRY(rc);
     TRY(accessor_make(&x->saved, &x->from->config.accessor, e));
     bool lives = accessor_has_lifecycle(&x->saved);
-    x->same = !lives;
-    if (!same_groups(&x->saved, own, !lives))
+    x->same = !lives && !packed;
+    if (!same_groups(&x->saved, own, x->same))
         return err_set(e, TUG_EDATA, "the rows of table %s in %s are not this model's",
                        name, l->chain->paths[0]);
     l->n++;
     return 0;
 }
 
+static int run_loading(struct loading *l, struct team *team, struct err *e)
+{
+    team_run(team, load_files, l);
+    if (!atomic_load(&l->failed))
+        return 0;
+    if (e != NULL)
+        *e = l->error;
+    return l->error.code;
+}
+
 static int load(const struct save_chain *c, enum saved_role role, bool sparse, bool dense,
                 struct team *team, struct parameters *p, struct err *e)
 {
-    struct loading l = {.chain = c, .error_taken = ATOMIC_FLAG_INIT};
+    struct loading l = {.chain = c, .take = copy_block, .error_taken = ATOMIC_FLAG_INIT};
+    bool packed = p->model.accessor.count == ACCESSOR_NO_COUNT;
     if (sparse)
-        TRY(add_table(&l, saved_table(role, false), &p->model.accessor, p->sparse, e));
+        TRY(add_table(&l, saved_table(role, false), &p->model.accessor, packed, p->sparse,
+                      e));
     if (dense)
-        TRY(add_table(&l, saved_table(role, true), &p->model.dense, p->dense, e));
-    team_run(team, load_files, &l);
-    if (!atomic_load(&l.failed))
-        return 0;
-    if (e != NULL)
-        *e = l.error;
-    return l.error.code;
+        TRY(add_table(&l, saved_table(role, true), &p->model.dense, false, p->dense, e));
+    return run_loading(&l, team, e);
 }
 
 int saved_load_into(const char *dir, enum saved_role role, bool sparse, bool dense,
@@ -176,4 +206,35 @@ int saved_load(const char *dir, const struct saved_run *run, enum saved_role rol
     if (rc != 0)
         parameters_close(ret);
     return rc;
+}
+
+static struct save_chain only(const struct save_chain *c, size_t at)
+{
+    return (struct save_chain){
+        .root = c->root, .saves = &c->saves[at], .paths = &c->paths[at], .n = 1};
+}
+
+int saved_load_change(const struct save_chain *c, size_t at, struct team *team,
+                      struct parameters *p, struct err *e)
+{
+    struct save_chain one = only(c, at);
+    return load(&one, SAVED_MODEL, true, true, team, p, e);
+}
+
+static int pass_over(void *ctx, const struct rows_block *b, struct err *e)
+{
+    (void)ctx, (void)b, (void)e;
+    return 0;
+}
+
+int saved_verify(const struct save_chain *c, size_t at, struct team *team,
+                 const struct parameters *p, struct err *e)
+{
+    struct save_chain one = only(c, at);
+    struct loading l = {
+        .chain = &one, .take = pass_over, .error_taken = ATOMIC_FLAG_INIT};
+    TRY(add_table(&l, saved_table(SAVED_MODEL, false), &p->model.accessor, true, NULL,
+                  e));
+    TRY(add_table(&l, saved_table(SAVED_MODEL, true), &p->model.dense, false, NULL, e));
+    return run_loading(&l, team, e);
 }

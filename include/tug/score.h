@@ -1,0 +1,103 @@
+// tug: a saved model that scores, in a program that answers requests.
+//
+// A scorer opens what `tug train --out` writes and predicts as tug_model_predict does,
+// bit for bit, but from any number of threads at the same time: they share the model,
+// wait for nobody, and allocate nothing once their memory is as large as their batches.
+// With `follow` it takes new saves as they are published: bases and checkpoints replace
+// the model, deltas change it. A call sees the rows of one save from its first example to
+// its last. What is renamed into place is read by new calls within a second, unless it
+// takes longer to load; a save that is damaged, incomplete or of another model is refused
+// with a warning, and the last good one goes on being served. A scorer reads files and
+// nothing else: who publishes may stop, die and come again.
+//
+//     struct tug_scorer *s;
+//     const struct tug_scorer_options o = {.follow = true};
+//     if (tug_scorer_open(&s, "model", &o) != 0)
+//         ... tug_last_error() ...
+//     tug_scorer_predict(s, &rows, false, predictions, rows.n, NULL);     // any thread
+//
+// docs/serving.md has the whole of it; examples/score.c is a program.
+//
+// Memory: a row is its key and its weights, 64 bytes for fm of 8 dimensions. It is held
+// twice where deltas are followed, and while a new save is loaded.
+//
+// Threads: all functions but tug_scorer_close may be called at any time. At most
+// 512 at once predict. Functions return 0 or a code of tug/tug.h, and
+// tug_last_error() is the sentence.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_SCORE_H
+#define TUG_SCORE_H
+
+#include "tug/train.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct tug_scorer;
+
+struct tug_scorer_options {
+    bool follow; // new saves are taken as they come, by a thread of the scorer's
+    double
+        wait_seconds; // how long there may be no save at all yet; 0: there has to be one
+    uint32_t look_ms; // how often is looked for a new one; 0: 200
+    uint32_t threads; // that load saves; 0: one per core, at most 8
+};
+
+// The newest save in `from`, or one save (which cannot be followed). `o` may be
+// NULL. TUG_EDATA: there is none, or it is damaged, of another version, or of
+// tables that are no model.
+TUG_API int tug_scorer_open(struct tug_scorer **ret, const char *from,
+                            const struct tug_scorer_options *o);
+// No other thread is in it. NULL is fine.
+TUG_API void tug_scorer_close(struct tug_scorer *s);
+
+// Predictions for rows by keys: probabilities, or numbers of a model with loss=squared
+// (`raw`: scores); of a model with several labels one for each, example after example.
+// Labels of the rows are not looked at; fields are, by models that have them. `ret` has
+// room for `room` floats. *ret_save (may be NULL): the number of the save that they are
+// of. TUG_EUSAGE: the rows cannot be scored, or there is too little room.
+TUG_API int tug_scorer_predict(struct tug_scorer *s, const struct tug_rows *rows,
+                               bool raw, float *ret, size_t room, uint32_t *ret_save);
+
+// The same for lines of text, as the data was that the model learnt from: features by the
+// names of their columns. csv begins with a header, whose columns may be in another order
+// and need no label; in other formats lines are as in `tug predict`. An empty line is
+// passed over. *ret_n: predictions. TUG_EDATA naming the line.
+TUG_API int tug_scorer_predict_text(struct tug_scorer *s, const char *text, size_t bytes,
+                                    bool raw, float *ret, size_t room, size_t *ret_n,
+                                    uint32_t *ret_save);
+
+// The key of a feature by its name, and its field: "site=f3845767", "C9=7cc72ec2". A
+// program that keeps them need not hash again. TUG_EUSAGE: the data of this model has no
+// names (libsvm, libffm), or no such column.
+TUG_API int tug_scorer_feature(struct tug_scorer *s, const char *name, uint64_t *ret_key,
+                               uint32_t *ret_field);
+
+// Labels of an example, and what the i-th is called ("" where it has no name; NULL:
+// there is no such label).
+TUG_API uint32_t tug_scorer_labels(struct tug_scorer *s);
+TUG_API const char *tug_scorer_label(struct tug_scorer *s, uint32_t i);
+
+// Looks for a new save at once and takes it, in a scorer that does not follow.
+// *ret_taken may be NULL.
+TUG_API int tug_scorer_look(struct tug_scorer *s, bool *ret_taken);
+
+enum { TUG_SCORER_TEXT = 1024 };
+struct tug_scorer_status {
+    uint32_t save;  // number of the save that is served
+    bool is_delta;  // which it is
+    uint64_t step;  // of its training: batches
+    uint64_t rows;  // of features
+    uint64_t taken; // saves, the first one included
+    uint64_t refused;
+    char refusal[TUG_SCORER_TEXT]; // of the newest save; "": it is the one that is served
+};
+TUG_API void tug_scorer_status(struct tug_scorer *s, struct tug_scorer_status *ret);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

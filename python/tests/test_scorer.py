@@ -1,0 +1,157 @@
+"""Scorers: predictions of many threads are those of Model.predict, and follow the saves of a model.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import json
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import tug
+
+FIELDS = 6
+
+
+def rows_of(seed, n=300, unseen=False):
+    random = np.random.default_rng(seed)
+    fields = np.tile(np.arange(FIELDS), n)
+    keys = random.integers(0, 50, n * FIELDS) * FIELDS + fields
+    values = np.where(random.random(n * FIELDS) < 0.3, random.normal(size=n * FIELDS), 1).astype(np.float32)
+    labels = ((keys[::FIELDS] // FIELDS + keys[1::FIELDS] // FIELDS) % 2).astype(np.float32)
+    if unseen:
+        keys[::7] += 100000 * FIELDS
+    return tug.Rows(np.arange(0, (n + 1) * FIELDS, FIELDS), keys, values, fields), labels
+
+
+@pytest.mark.parametrize("model", ["lr", "fm", "ffm", "mlp", "wide_deep", "deepfm", "dcn"])
+@pytest.mark.parametrize("table", [None, "embedx-threshold=2; base-threshold=0"])
+def test_same_bits(model, table, tmp_path):
+    rows, labels = rows_of(1)
+    others, _ = rows_of(2, 333, unseen=True)
+    layers = {"hidden": "8,4"} if model in ("mlp", "wide_deep", "deepfm", "dcn") else {}
+    with tug.train(rows, labels, model=model, dim=4, table=table, threads=2, **layers) as trained:
+        trained.save(tmp_path / "model")
+        with tug.Scorer(tmp_path / "model") as scorer:
+            assert np.array_equal(scorer.predict(others), trained.predict(others))
+            assert np.array_equal(scorer.predict(others, raw=True), trained.predict(others, raw=True))
+            assert scorer.status.save == 1 and scorer.status.rows > 0 and scorer.labels == [""]
+
+
+def write_csv(path, n, labels=("click",)):
+    random = np.random.default_rng(3)
+    lines = [",".join([*labels, "site", "age", "income", "tags"])]
+    for _ in range(n):
+        site, age = random.integers(9), random.integers(80)
+        clicks = [str((site + age) % (2 + i)) if i == 0 else str(age % 2) for i in range(len(labels))]
+        lines.append(",".join([*clicks, f"s{site}", str(age), f"{random.random() * 1e4:.2f}",
+                               "|".join(f"t{t}" for t in random.integers(0, 5, random.integers(0, 4)))]))
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def test_text_by_names(tmp_path):
+    path = write_csv(tmp_path / "a.csv", 400)
+    with tug.train(path, format="csv", label="click", numeric="age:bins:8,income:log", lists="tags", model="ffm",
+                   cross_columns="site*tags", dim=2) as model, tug.Scorer(_save(model, tmp_path)) as scorer:
+        whole = model.predict(path)
+        text = (tmp_path / "a.csv").read_text()
+        assert np.array_equal(scorer.predict(text), whole)
+        # Other columns, in another order, without the label.
+        rows = [line.split(",") for line in text.split()]
+        other = "\n".join(",".join([r[4], r[2], r[1], r[3]]) for r in rows)
+        assert np.array_equal(scorer.predict(other.encode()), whole)
+        with pytest.raises(tug.DataError, match="line 1: the header lacks the feature columns 'income', 'tags'"):
+            scorer.predict("site,age\ns1,30\n")
+        with pytest.raises(tug.DataError, match="line 3"):
+            scorer.predict(text.split("\n", 1)[0] + "\n1,s1,30,5,t1\n1,s1,30\n")
+        assert np.array_equal(scorer.predict(text), whole)
+        key, field = scorer.feature("site=s3")
+        assert field == 0 and key > 0 and scorer.feature("site=s4")[0] != key
+        with pytest.raises(tug.UsageError, match="'sight'"):
+            scorer.feature("sight=s3")
+
+
+def _save(model, tmp_path):
+    model.save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_several_labels(tmp_path):
+    path = write_csv(tmp_path / "a.csv", 300, ("click", "buy"))
+    with tug.train(path, format="csv", label="click,buy", numeric="age,income", lists="tags", model="mlp",
+                   hidden="8") as model, tug.Scorer(_save(model, tmp_path)) as scorer:
+        assert scorer.labels == ["click", "buy"]
+        assert np.array_equal(scorer.predict((tmp_path / "a.csv").read_bytes()), model.predict(path))
+
+
+def test_many_threads_follow(tmp_path):
+    rows, labels = rows_of(1)
+    out = tmp_path / "out"
+    saved, wrong, done = {}, [], threading.Event()
+
+    def read(scorer):
+        while not done.is_set():
+            got, save = scorer.predict_with_save(rows)
+            wrong.extend([save] if save in saved and not np.array_equal(got, saved[save]) else [])
+
+    # Each call of train saves before it returns, and nobody knows before how that save will score.
+    with tug.Model(model="fm", dim=4, epochs=1, out=out, keep=2) as model:
+        model.train(rows, labels)
+        saved[1] = model.predict(rows)
+        with tug.Scorer(out, follow=True) as scorer:
+            threads = [threading.Thread(target=read, args=(scorer,)) for _ in range(4)]
+            for t in threads:
+                t.start()
+            for number in range(2, 8):
+                model.train(rows, labels)
+                saved[number] = model.predict(rows)
+                end = time.monotonic() + 60
+                while scorer.status.save < number:
+                    assert time.monotonic() < end, scorer.status
+                    done.wait(0.01)
+                assert np.array_equal(scorer.predict(rows), saved[number])
+            done.set()
+            for t in threads:
+                t.join()
+            assert not wrong and scorer.status.refused == 0
+
+
+def test_refused(tmp_path):
+    rows, labels = rows_of(1)
+    with pytest.raises(tug.DataError, match="holds no save"):
+        tug.Scorer(tmp_path)
+    with tug.local() as client:
+        client.table("w", dim=2).push(np.arange(3, dtype=np.uint64), np.ones((3, 2), np.float32))
+        client.save(str(tmp_path / "tables"))
+    with pytest.raises(tug.DataError, match="does not say what model"):
+        tug.Scorer(tmp_path / "tables")
+    with tug.train(rows, labels, model="ffm", dim=2) as model:
+        model.save(tmp_path / "model")
+    manifest = tmp_path / "model" / "save-000001" / "manifest.json"
+    with pytest.raises(tug.UsageError, match="is one save"):
+        tug.Scorer(manifest.parent, follow=True)
+    with tug.Scorer(tmp_path / "model") as scorer:
+        with pytest.raises(tug.UsageError, match="needs the fields"):
+            scorer.predict(np.ones((2, 3)))
+        with pytest.raises(tug.UsageError, match="not below 6"):
+            scorer.predict(tug.Rows([0, 1], [5], None, [6]))
+        with pytest.raises(tug.UsageError, match="of key 5, is not finite"):
+            scorer.predict(tug.Rows([0, 1], [5], [np.nan], [1]))
+        with pytest.raises(tug.UsageError, match="have no names: give their keys"):
+            scorer.feature("site=a")
+        with pytest.raises(tug.ArgumentTypeError, match="a scorer takes rows, or text"):
+            scorer.predict(["a.txt"])
+        assert scorer.look() is False
+    with pytest.raises(tug.ClosedError):
+        scorer.predict(rows)
+    text = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**text, "version": 2}))
+    with pytest.raises(tug.DataError, match="format version 2; this tug reads version 3"):
+        tug.Scorer(tmp_path / "model")
+    manifest.write_text(json.dumps(text))
+    (manifest.parent / "sparse-0.rows").unlink()
+    with pytest.raises(tug.Error, match="sparse-0.rows"):
+        tug.Scorer(tmp_path / "model")

@@ -1,0 +1,118 @@
+"""Scorers: a saved model that many threads predict by, and that follows its saves (tug/score.h).
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from types import TracebackType
+from typing import Any, List, NamedTuple, Optional, Tuple, Type
+
+import numpy as np
+
+from tug._abi import ffi
+from tug._arrays import Floats, of_floats, word
+from tug._errors import ArgumentTypeError, UsageError, error_of
+from tug._examples import Examples, Path, paths_of, rows_of
+from tug._library import Handle, last_error, lib, text_of
+
+CLOSE_SECONDS = 30.0  # for threads that are inside to come out
+
+
+class ScorerStatus(NamedTuple):
+    """What a scorer serves (struct tug_scorer_status)."""
+
+    save: int  # number of the save
+    is_delta: bool
+    step: int  # batches of its training
+    rows: int  # of features
+    taken: int  # saves, the first one included
+    refused: int
+    refusal: str  # of the newest save; "": it is the one that is served
+
+
+class Scorer(Handle):
+    """A saved model, for programs that answer requests: predictions as Model.predict makes them, bit for bit,
+    by any number of threads at the same time, which wait for nobody.
+
+        scorer = tug.Scorer("model", follow=True)
+        probabilities = scorer.predict(rows)
+
+    directory: what `tug train --out` or Model.save wrote, or one save in it. follow: new saves are served as
+    they are published; a call sees one save. wait: seconds in which the first save may come. threads: that load."""
+
+    def __init__(self, directory: Path, *, follow: bool = False, wait: float = 0.0, threads: int = 0) -> None:
+        ret = ffi.new("struct tug_scorer **")
+        c = ffi.new("struct tug_scorer_options *")
+        if not 0 <= threads < 1024:
+            raise UsageError(f"Scorer: threads is {threads}; it must be between 0 and 1023")
+        if not 0 <= wait <= 1e6:
+            raise UsageError(f"Scorer: wait is {wait}; it must be between 0 and 1000000 seconds")
+        c.follow, c.wait_seconds, c.threads = follow, wait, threads
+        status = lib.tug_scorer_open(ret, word(directory, "directory"), c)
+        if status != 0:
+            raise error_of(status, last_error())
+        super().__init__("scorer", ret[0])
+        self.labels: List[str] = [text_of(lib.tug_scorer_label(ret[0], i))
+                                  for i in range(lib.tug_scorer_labels(ret[0]))]
+
+    def predict(self, data: Any, *, raw: bool = False) -> Floats:
+        """A prediction for each row of a numpy matrix, a sparse one of scipy, or Rows (of several labels: of shape
+        (n, labels)); raw: scores. Or for each line of a text (str or bytes) in the format of the data that the
+        model learnt from: csv with a header, whose columns are found by their names; labels are not needed."""
+        return self.predict_with_save(data, raw=raw)[0]
+
+    def predict_with_save(self, data: Any, *, raw: bool = False) -> Tuple[Floats, int]:
+        """The same, and the number of the save that all of the predictions are of."""
+        save = ffi.new("uint32_t *")
+        if isinstance(data, (str, bytes, bytearray)):
+            ret = self._predict_text(data.encode() if isinstance(data, str) else bytes(data), raw, save)
+        else:
+            if paths_of(data) is not None:
+                raise ArgumentTypeError("data: files are for tug.load and Model.predict; a scorer takes rows, or text")
+            examples = Examples(rows := rows_of(data), None)
+            ret = np.empty(len(rows) * len(self.labels), np.float32)
+            self.run(lib.tug_scorer_predict, examples.c.rows, raw, of_floats(ret, written=True), ret.size, save)
+            del examples
+        return ret if len(self.labels) == 1 else ret.reshape(-1, len(self.labels)), int(save[0])
+
+    def _predict_text(self, text: bytes, raw: bool, save: Any) -> Floats:
+        ret: Floats = np.empty((text.count(b"\n") + 1) * len(self.labels), np.float32)
+        n = ffi.new("size_t *")
+        self.run(lib.tug_scorer_predict_text, ffi.from_buffer(text), len(text), raw, of_floats(ret, written=True),
+                 ret.size, n, save)
+        return ret[:n[0]]
+
+    def feature(self, name: str) -> Tuple[int, int]:
+        """The key of a feature by its name, "COLUMN=WORD", and its field."""
+        key, field = ffi.new("uint64_t *"), ffi.new("uint32_t *")
+        self.run(lib.tug_scorer_feature, word(name, "name"), key, field)
+        return int(key[0]), int(field[0])
+
+    def look(self) -> bool:
+        """Takes a new save now, if there is one, in a scorer that does not follow. Whether it did."""
+        taken = ffi.new("bool *")
+        self.run(lib.tug_scorer_look, taken)
+        return bool(taken[0])
+
+    @property
+    def status(self) -> ScorerStatus:
+        """Which save is served, and what was refused."""
+        c = ffi.new("struct tug_scorer_status *")
+        self.status_of(lambda s: (lib.tug_scorer_status(s, c), 0)[1])
+        return ScorerStatus(c.save, bool(c.is_delta), c.step, c.rows, c.taken, c.refused, text_of(c.refusal))
+
+    def close(self) -> None:
+        """Ends the following and frees the model."""
+        if self.begin_closing(CLOSE_SECONDS):
+            lib.tug_scorer_close(self._c)
+
+    def __enter__(self) -> "Scorer":
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_c") and not self.closed and not self._inside:
+            self.closing = True
+            lib.tug_scorer_close(self._c)

@@ -1,0 +1,138 @@
+// Scorers of programs (tug/score.h): a served model behind a handle.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "tug/score.h"
+
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "facade/job.h"
+#include "facade/last_error.h"
+#include "serve/score.h"
+
+struct tug_scorer {
+    struct served *served;
+    pthread_mutex_t lock; // of tug_scorer_look
+    bool follows;
+};
+
+struct opening {
+    struct served *served;
+    const char *from;
+    struct served_options o;
+    atomic_bool stop;
+};
+
+static int open_served(void *ctx, struct err *e)
+{
+    struct opening *x = ctx;
+    return served_open(&x->served, x->from, &x->o, e);
+}
+
+int tug_scorer_open(struct tug_scorer **ret, const char *from,
+                    const struct tug_scorer_options *o)
+{
+    struct err *e = last_error();
+    struct opening x = {.from = from};
+    if (o != NULL)
+        x.o = (struct served_options){.threads = o->threads < 1024 ? (int)o->threads : 0,
+                                      .follow = o->follow,
+                                      .look_ms = o->look_ms,
+                                      .wait_seconds = o->wait_seconds};
+    x.o.interrupted = &x.stop;
+    struct tug_scorer *s = mem_zalloc(sizeof(*s));
+    if (s == NULL)
+        return err_nomem(e, "a scorer");
+    int rc = job_run(open_served, NULL, &x, &x.stop, e);
+    if (rc != 0) {
+        mem_free(s);
+        return rc;
+    }
+    pthread_mutex_init(&s->lock, NULL);
+    s->served = x.served;
+    s->follows = x.o.follow;
+    *ret = s;
+    return 0;
+}
+
+void tug_scorer_close(struct tug_scorer *s)
+{
+    if (s == NULL)
+        return;
+    served_stop(s->served);
+    score_close(s->served);
+    served_close(s->served);
+    pthread_mutex_destroy(&s->lock);
+    mem_free(s);
+}
+
+int tug_scorer_predict(struct tug_scorer *s, const struct tug_rows *rows, bool raw,
+                       float *ret, size_t room, uint32_t *ret_save)
+{
+    const struct score_rows x = {.n = rows->n,
+                                 .offsets = rows->offsets,
+                                 .keys = rows->keys,
+                                 .fields = rows->fields,
+                                 .values = rows->values};
+    uint32_t labels = s->served->model.options.tasks;
+    if (rows->n > room / labels)
+        return err_set(last_error(), TUG_EUSAGE,
+                       "there are %zu predictions, and room for %zu", rows->n * labels,
+                       room);
+    return score_rows(s->served, &x, raw, ret, ret_save, last_error());
+}
+
+int tug_scorer_predict_text(struct tug_scorer *s, const char *text, size_t bytes,
+                            bool raw, float *ret, size_t room, size_t *ret_n,
+                            uint32_t *ret_save)
+{
+    size_t n;
+    int rc = score_text(s->served, text, bytes, raw, ret, room, &n, ret_save,
+                        last_error());
+    *ret_n = n * s->served->model.options.tasks;
+    return rc;
+}
+
+int tug_scorer_feature(struct tug_scorer *s, const char *name, uint64_t *ret_key,
+                       uint32_t *ret_field)
+{
+    return score_feature(s->served, name, ret_key, ret_field, last_error());
+}
+
+uint32_t tug_scorer_labels(struct tug_scorer *s)
+{
+    return schema_labels(&s->served->run->schema);
+}
+
+const char *tug_scorer_label(struct tug_scorer *s, uint32_t i)
+{
+    const struct schema *schema = &s->served->run->schema;
+    if (i >= schema_labels(schema))
+        return NULL;
+    const char *name = schema_label(schema, i);
+    return name != NULL ? name : "";
+}
+
+int tug_scorer_look(struct tug_scorer *s, bool *ret_taken)
+{
+    struct err *e = last_error();
+    if (s->follows)
+        return err_set(e, TUG_EUSAGE,
+                       "the scorer follows by itself: it was opened with follow");
+    pthread_mutex_lock(&s->lock);
+    int rc = served_look(s->served, ret_taken, e);
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+void tug_scorer_status(struct tug_scorer *s, struct tug_scorer_status *ret)
+{
+    struct served_status x = served_status(s->served);
+    *ret = (struct tug_scorer_status){.save = x.number,
+                                      .is_delta = x.mode == SAVE_DELTA,
+                                      .step = x.step,
+                                      .rows = x.rows,
+                                      .taken = x.taken,
+                                      .refused = x.refused};
+    snprintf(ret->refusal, sizeof(ret->refusal), "%s", x.refusal.text);
+}

@@ -1,0 +1,39 @@
+// Examples scored by a served model, by as many threads as want to at the same time. Nothing is
+// allocated once a thread's memory is as large as its batches, and nothing is locked.
+//
+// Predictions have the bits of evaluation (train/evaluate.h): examples are computed in the
+// same pieces by the same functions.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_SERVE_SCORE_H
+#define TUG_SERVE_SCORE_H
+
+#include "serve/served.h"
+
+struct score_rows { // as struct tug_rows (tug/train.h)
+    size_t n;
+    const uint64_t *offsets; // n + 1
+    const uint64_t *keys;
+    const uint32_t *fields; // or NULL
+    const float *values;    // or NULL
+};
+
+// Predictions (`raw`: scores) of one copy of the model: labels of each example. *ret_number (NULL
+// is fine): of which save. TUG_EUSAGE: rows that cannot be.
+int score_rows(struct served *s, const struct score_rows *rows, bool raw, float *ret,
+               uint32_t *ret_number, struct err *e);
+
+// The same of lines of text in the format of the model's data, without labels (or with, and
+// they are passed over); csv with a header. An empty line is none. *ret_n is how many
+// examples there are; `ret` has room for `room` floats. TUG_EDATA naming the line.
+int score_text(struct served *s, const char *text, size_t bytes, bool raw, float *ret,
+               size_t room, size_t *ret_n, uint32_t *ret_number, struct err *e);
+
+// The key and the field of a feature by its name, "COLUMN=WORD". TUG_EUSAGE: data of this format
+// has no such names; TUG_EDATA: there is none.
+int score_feature(struct served *s, const char *name, uint64_t *ret_key,
+                  uint32_t *ret_field, struct err *e);
+
+void score_close(struct served *s); // frees the memory of all threads; nobody reads
+
+#endif

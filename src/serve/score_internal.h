@@ -1,0 +1,31 @@
+// What score.c and score_text.c share: a thread's memory.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_SERVE_SCORE_INTERNAL_H
+#define TUG_SERVE_SCORE_INTERNAL_H
+
+#include "data/reader.h"
+#include "serve/score.h"
+#include "train/view.h"
+
+struct scratch {
+    struct view view;
+    struct model_work work;
+    bool slots_zero;
+    // Of text:
+    struct reader *reader;
+    const struct reader_layout *layout; // of the header
+    struct buf header, line; // the last one; a line with what parsers look at behind it
+    struct examples examples;
+    uint64_t *offsets;
+    uint32_t *fields;
+    size_t cap_offsets, cap_fields;
+};
+
+// A place with its scratch, to be left by served_leave.
+int score_enter(struct served *s, struct served_reader **ret, struct err *e);
+int score_by(struct served *s, struct served_reader *r, const struct score_rows *rows,
+             bool raw, float *ret, uint32_t *ret_number, struct err *e);
+void score_close_text(struct scratch *x);
+
+#endif
