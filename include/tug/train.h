@@ -37,6 +37,7 @@
 
 #include <stddef.h>
 
+#include "tug/arrow.h"
 #include "tug/tug.h"
 
 #ifdef __cplusplus
@@ -106,6 +107,23 @@ struct tug_matrix {
     ptrdiff_t row_bytes, column_bytes; // from one row, and from one column, to the next
 };
 
+// Columns in memory (format csv), as the Arrow C data interface hands them over: a stream, or a
+// schema and an array of structs. Numbers are numeric, unless they are named `categorical`; text,
+// bool ("true", "false") and dictionaries are categories, lists several values; nulls and NaN are
+// missing. What the options say of a column goes first. A number that is a category has the text of
+// the whole number that it is, or the shortest text that says it. The column of the label is
+// named by the option "label", or labels stand beside the columns. What is handed over is
+// released by the call, also when that fails.
+struct tug_columns {
+    struct ArrowArrayStream *stream; // NULL: the next two
+    struct ArrowSchema *schema;
+    struct ArrowArray *array;
+    const float *labels; // beside the columns; NULL: none
+    size_t n_labels;
+    const char *const *categorical;
+    size_t n_categorical;
+};
+
 // Files, as --data takes them, or rows in memory: one of these. Rows are the same examples as
 // the lines of text that say the same in that format, and give the same model, bit for bit; they
 // are read where they lie. With data that is streamed (data-in) the order of examples may be
@@ -113,8 +131,9 @@ struct tug_matrix {
 struct tug_data {
     const char *const *paths;
     size_t n_paths;
-    const struct tug_rows *rows;     // or NULL
-    const struct tug_matrix *matrix; // or NULL
+    const struct tug_rows *rows;       // or NULL
+    const struct tug_matrix *matrix;   // or NULL
+    const struct tug_columns *columns; // or NULL
 };
 
 // So many passes as the option "epochs" says, over all of the data. The next call goes on from

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tug._abi import ffi
 from tug._arrays import Floats, Keys, floats_of, keys_of, of_floats, of_keys, word
 from tug._errors import ArgumentTypeError, UsageError
+from tug._frames import fill, is_frame
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -78,7 +79,7 @@ def rows_of(data: Any) -> Rows:
         return _of_dense(_dense(data))
     if hasattr(data, "tocsr"):  # scipy.sparse, of any format
         return _of_csr(data.tocsr())
-    raise ArgumentTypeError("data: paths, a numpy matrix, a sparse matrix of scipy or tug.Rows, not "
+    raise ArgumentTypeError("data: paths, a data frame, a numpy matrix, a sparse matrix of scipy or tug.Rows, not "
                             f"{type(data).__name__}")
 
 
@@ -95,15 +96,23 @@ def paths_of(data: Any) -> Optional[List[bytes]]:
 class Examples:
     """A `struct tug_data`, with what it points to."""
 
-    def __init__(self, data: Any, label: Optional[npt.ArrayLike], name: str = "label") -> None:
+    def __init__(self, data: Any, label: Optional[npt.ArrayLike], name: str = "label",
+                 categorical: Optional[Sequence[str]] = None) -> None:
         self.c = ffi.new("struct tug_data *")
         paths = paths_of(data)
-        self.n: Optional[int] = None  # rows in memory; None: it is files
+        self.n: Optional[int] = None  # rows; None: nobody knows yet
+        self.files = paths is not None
+        frame = paths is None and is_frame(data)
+        if categorical is not None and not frame:
+            raise UsageError("categorical: names columns of a data frame, and the data is none")
         self._kept: List[Any] = []
         if paths is not None:
             texts = [self._keep(ffi.new("char[]", p)) for p in paths]
             self.c.paths = self._keep(ffi.new("char *[]", texts))
             self.c.n_paths = len(paths)
+            return
+        if frame:
+            self.c.columns = self._of_columns(data, label, name, categorical)
             return
         if isinstance(data, np.ndarray):
             matrix = self._keep(_dense(data))
@@ -128,6 +137,21 @@ class Examples:
         if rows.fields is not None:
             c.fields = self._keep(ffi.from_buffer("uint32_t[]", rows.fields))
         c.labels = self._labels(label, len(rows), name)
+        return c
+
+    def _of_columns(self, data: Any, label: Optional[npt.ArrayLike], name: str,
+                    categorical: Optional[Sequence[str]]) -> Any:
+        c = self._keep(ffi.new("struct tug_columns *"))
+        if label is not None:
+            labels = np.asarray(label)
+            c.n_labels = len(labels) if labels.ndim == 1 else 0
+            c.labels = self._labels(label, int(c.n_labels), name)
+        if isinstance(categorical, str):
+            raise UsageError("categorical: a list of columns' names")
+        if categorical is not None:
+            words = self._keep(words_of([str(x) for x in categorical]))
+            c.categorical, c.n_categorical = words[0], len(words[1])
+        self._keep(fill(data, c))
         return c
 
     def _of_matrix(self, matrix: npt.NDArray[Any], label: Optional[npt.ArrayLike], name: str) -> Any:

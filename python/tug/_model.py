@@ -167,17 +167,18 @@ class Model(Handle):
 
         return ffi.callback("void (*)(void *, const struct tug_progress *)", told, onerror=caught)
 
-    def train(self, data: Any, label: Any = None, *, valid: Any = None) -> "Model":
+    def train(self, data: Any, label: Any = None, *, valid: Any = None,
+              categorical: Optional[List[str]] = None) -> "Model":
         """So many passes as the option epochs says, on from where the model stands. `data`: a path or a list
         of paths, a numpy matrix, a sparse one of scipy, or Rows; these with `label`, a number for each row.
         `valid`: a path, or (data, label). Returns the model itself."""
-        examples = Examples(data, label)
-        if label is not None and examples.n is None:
+        examples = Examples(data, label, categorical=categorical)
+        if label is not None and examples.files:
             raise UsageError("label: is in the files; csv names its column by the option label of the model")
         held = None
         if valid is not None:
-            pair = isinstance(valid, tuple) and len(valid) == 2 and examples.n is not None
-            held = Examples(valid[0], valid[1], "valid") if pair else Examples(valid, None)
+            pair = isinstance(valid, tuple) and len(valid) == 2 and not examples.files
+            held = Examples(valid[0], valid[1], "valid") if pair else Examples(valid, None, "valid")
         self.run(lib.tug_model_train, examples.c, held.c if held is not None else ffi.NULL)
         self.results = self._result()
         return self
@@ -274,10 +275,15 @@ def _copy_of(saved: Optional[Dict[str, bytes]], progress: Hears, place: Place, w
 
 
 def train(data: Any, label: Any = None, *, valid: Any = None, progress: Hears = None, alone: bool = False,
-          client: Optional[Client] = None, own_files: bool = False, **options: Option) -> Model:
+          client: Optional[Client] = None, own_files: bool = False, categorical: Optional[List[str]] = None,
+          **options: Option) -> Model:
     """A model trained on `data`: a path or a list of paths (with format=...; `label` names the column of csv), a
-    numpy matrix, a sparse matrix of scipy, or Rows, with `label`, a number for each row.
+    numpy matrix, a sparse matrix of scipy, or Rows, with `label`, a number for each row; or a data frame: of pandas,
+    a dictionary of arrays, or whatever hands over Arrow data (pyarrow, polars, duckdb), whose label is a column's name
+    or a number for each row. In a frame text, bool and categories are categorical, numbers are numbers unless
+    `categorical` names them, lists are several values.
 
+        model = tug.train(frame, label="clicked", categorical=["user"], model="fm")
         model = tug.train("day.tsv", format="criteo", model="deepfm", epochs=2, valid=0.1)
         model = tug.train(X, y, model="fm", dim=8, valid=(X_valid, y_valid))
 
@@ -297,7 +303,7 @@ def train(data: Any, label: Any = None, *, valid: Any = None, progress: Hears = 
         valid = None
     model = Model(progress=progress, alone=alone, client=client, own_files=own_files, **options)
     try:
-        return model.train(data, label, valid=valid)
+        return model.train(data, label, valid=valid, categorical=categorical)
     except BaseException:
         model.close()
         raise

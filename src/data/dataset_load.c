@@ -170,9 +170,17 @@ static int keep_row(struct parse *p, size_t example, bool good, uint32_t row,
                     struct err *e)
 {
     struct buf text = BUF_INIT((size_t)1 << 40);
+    const struct reader *r = p->l->o->reader;
+    struct rows rows = *p->c->rows;
     int rc = 0;
+    rows.separator = r->schema->separator;
+    rows.list_separator = r->between;
     if (good)
-        rc = rows_text(p->c->rows, p->c->offset + row, &text, e);
+        rc = rows_text(&rows, p->c->offset + row, &text, e);
+    if (rc == 0 && buf_add(&text, (char[READER_PADDING]){0}, READER_PADDING) != 0)
+        rc = err_nomem(e, "a row as text");
+    if (rc == 0)
+        text.len -= READER_PADDING;
     if (rc == 0)
         rc = keep_line(p, example, good ? text.data : NULL, text.len, e);
     buf_free(&text);

@@ -134,6 +134,7 @@ int dataset_read_headers(struct reader *r, const struct pieces *p, uint32_t file
 int dataset_decide_schema(struct reader *r, const struct pieces *p, struct err *e)
 {
     struct buf lines = BUF_INIT(READER_LOOK_BYTES + READER_PADDING);
+    reader_see_rows(r, pieces_rows(p, 0));
     size_t wanted = reader_wants(r);
     if (wanted == 0)
         return 0;

@@ -7,6 +7,7 @@
 #include "data/dataset_internal.h"
 #include "data/dataset_merge.h"
 #include "data/lines.h"
+#include "data/rows.h"
 
 struct source_intake {
     struct intake base;
@@ -27,8 +28,22 @@ static int missed_header(const struct dataset_options *o, uint32_t file,
     return rc;
 }
 
+// Columns in memory have names whatever the files of the model have.
+static int read_names(const struct dataset_options *o, struct chunk *c, struct err *e)
+{
+    struct buf line = BUF_INIT((size_t)1 << 30);
+    reader_see_rows(o->reader, c->rows);
+    int rc = columns_header(c->rows, &line);
+    rc = rc == 0 ? reader_header(o->reader, buf_str(&line), line.len, &c->layout, e)
+                 : err_nomem(e, "the names of columns");
+    buf_free(&line);
+    return rc == TUG_EDATA ? err_wrap(e, "%s", c->rows->name) : rc;
+}
+
 static int read_header(const struct dataset_options *o, struct chunk *c, struct err *e)
 {
+    if (c->rows != NULL && c->rows->columns != NULL)
+        return read_names(o, c, e);
     if (!reader_has_header(o->reader))
         return 0;
     int rc = 0;

@@ -454,6 +454,11 @@ const char *pieces_file_name(const struct pieces *p, uint32_t file)
     return p->files.file[file].name;
 }
 
+const struct rows *pieces_rows(const struct pieces *p, uint32_t file)
+{
+    return p->files.file[file].rows;
+}
+
 uint64_t pieces_count(const struct pieces *p, uint32_t file, bool *ret_exact)
 {
     const struct rows *rows = p->files.file[file].rows;

@@ -45,6 +45,9 @@ void pieces_close(struct pieces *p); // NULL is fine
 size_t pieces_files(const struct pieces *p);
 const char *pieces_file_name(const struct pieces *p, uint32_t file);
 
+// Rows in memory that a file stands for; NULL: it is a file.
+const struct rows *pieces_rows(const struct pieces *p, uint32_t file);
+
 // Number of pieces of a file, empty ones included. Exact for plain files, and for
 // compressed ones once their end was read; an estimate, at least 1, before that.
 uint64_t pieces_count(const struct pieces *p, uint32_t file, bool *ret_exact);

@@ -200,8 +200,13 @@ enum { READER_PADDING = 32 };
 int reader_line(const struct reader *r, const struct reader_layout *layout,
                 const char *line, size_t len, struct examples *x, struct err *e);
 
-// The same of row i of rows in memory whose format is the reader's (else TUG_EUSAGE).
+// Before anything of rows in memory is read: where the first header decides the schema of
+// columns, their types do, too. NULL is fine. The rows outlive the reader, or reader_see_rows
+// with others.
 struct rows;
+void reader_see_rows(struct reader *r, const struct rows *rows);
+
+// The same of row i of rows in memory whose format is the reader's (else TUG_EUSAGE).
 int reader_row(const struct reader *r, const struct reader_layout *layout,
                const struct rows *rows, uint64_t i, struct examples *x, struct err *e);
 

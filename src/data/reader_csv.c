@@ -215,21 +215,29 @@ static float signed_log(float v)
     return (float)(v < 0 ? -l : l);
 }
 
+void csv_take_number(const struct column *column, float v, struct examples *x,
+                     struct example *new)
+{
+    size_t k = new->nnz++;
+    x->key[k] = column->seed;
+    x->value[k] = column->use == SCHEMA_LOGS ? signed_log(v) : v;
+    x->slot[k] = (uint16_t)column->slot;
+    new->has_values |= x->value[k] != 1;
+}
+
 // A feature goes behind new->nnz.
 static int take_feature(const struct column *column, const struct field *f,
                         struct examples *x, struct example *new, struct err *e)
 {
     size_t k = new->nnz;
-    x->value[k] = 1;
-    if (column->use == SCHEMA_WORDS || column->use == SCHEMA_LISTS) {
-        TRY(text_key(f, column->seed, &x->key[k], e));
-    } else {
-        x->key[k] = column->seed;
-        TRY(csv_number("value", column, f, &x->value[k], e));
-        if (column->use == SCHEMA_LOGS)
-            x->value[k] = signed_log(x->value[k]);
-        new->has_values |= x->value[k] != 1;
+    float v;
+    if (column->use != SCHEMA_WORDS && column->use != SCHEMA_LISTS) {
+        TRY(csv_number("value", column, f, &v, e));
+        csv_take_number(column, v, x, new);
+        return 0;
     }
+    x->value[k] = 1;
+    TRY(text_key(f, column->seed, &x->key[k], e));
     x->slot[k] = (uint16_t)column->slot;
     new->nnz++;
     return 0;
@@ -299,9 +307,9 @@ static int take_label(const struct csv *c, const struct column *column,
 }
 
 // One field of an example.
-static int take_field(const struct csv *c, const struct column *column,
-                      const struct field *f, struct examples *x, struct example *new,
-                      struct err *e)
+int csv_take_field(const struct csv *c, const struct column *column,
+                   const struct field *f, struct examples *x, struct example *new,
+                   struct err *e)
 {
     switch (column->use) {
     case SCHEMA_LABEL:
@@ -376,6 +384,35 @@ static int order_lists(struct examples *x, const struct example *new, size_t slo
     return 0;
 }
 
+int csv_begin(const struct csv *c, const struct reader_layout *l, size_t words,
+              struct examples *x, struct example *new, struct err *e)
+{
+    if (c->binned > 0 && c->bin[0].edge == NULL && !c->looking)
+        return err_set(e, TUG_EINTERNAL, "the bins of numbers are not decided");
+    *new = (struct example){.weight = 1, .nnz = x->nnz};
+    size_t slots = atomic_load_explicit(&c->slots, memory_order_relaxed);
+    size_t most = slots + (c->has_lists ? words : 0);
+    return examples_reserve(x, l->in_order ? most : most + slots, e);
+}
+
+int csv_end(const struct csv *c, const struct reader_layout *l, struct examples *x,
+            struct example *new, struct err *e)
+{
+    const struct field empty = {.text = ""};
+    size_t slots = atomic_load_explicit(&c->slots, memory_order_relaxed);
+    for (size_t i = 0; i < l->absent; i++)
+        TRY(csv_take_field(c, &l->column[l->columns + i], &empty, x, new, e));
+    TRY(reader_check_labels(&c->base, new, e));
+    if (!l->in_order && c->has_lists)
+        TRY(order_lists(x, new, slots, e));
+    else if (!l->in_order)
+        order_features(x, new, slots);
+    if (c->crosses > 0)
+        TRY(csv_cross_line(c, x, new, e));
+    examples_commit(x, new);
+    return 0;
+}
+
 static int csv_line(const struct reader *r, const struct reader_layout *l,
                     const char *line, size_t len, struct examples *x, struct err *e)
 {
@@ -383,17 +420,13 @@ static int csv_line(const struct reader *r, const struct reader_layout *l,
     l = l != NULL ? l : c->only;
     if (l == NULL)
         return err_set(e, TUG_EDATA, "the header, a line of column names, was not read");
-    if (c->binned > 0 && c->bin[0].edge == NULL && !c->looking)
-        return err_set(e, TUG_EINTERNAL, "the bins of numbers are not decided");
     if (c->only != NULL && csv_is_header(c, line, len))
         return err_set(e, TUG_EDATA,
                        "the line is a header, the names of the columns, but the data was "
                        "said to have none (--columns): remove the line, or read the data "
                        "with its header");
-    struct example new = {.weight = 1, .nnz = x->nnz};
-    size_t slots = atomic_load_explicit(&c->slots, memory_order_relaxed);
-    size_t most = slots + (c->has_lists ? len : 0); // words of a line
-    TRY(examples_reserve(x, l->in_order ? most : most + slots, e));
+    struct example new;
+    TRY(csv_begin(c, l, len, x, &new, e));
     const char *p = line, *end = line + len;
     for (size_t i = 0; i < l->columns; i++, p++) {
         struct field f;
@@ -402,20 +435,9 @@ static int csv_line(const struct reader *r, const struct reader_layout *l,
             return TUG_EDATA;
         if ((p == end) != (i == l->columns - 1))
             return bad_columns(c, l, line, end, e);
-        TRY(take_field(c, &l->column[i], &f, x, &new, e));
+        TRY(csv_take_field(c, &l->column[i], &f, x, &new, e));
     }
-    for (size_t i = 0; i < l->absent; i++)
-        TRY(take_field(c, &l->column[l->columns + i], &(struct field){.text = line}, x,
-                       &new, e));
-    TRY(reader_check_labels(r, &new, e));
-    if (!l->in_order && c->has_lists)
-        TRY(order_lists(x, &new, slots, e));
-    else if (!l->in_order)
-        order_features(x, &new, slots);
-    if (c->crosses > 0)
-        TRY(csv_cross_line(c, x, &new, e));
-    examples_commit(x, &new);
-    return 0;
+    return csv_end(c, l, x, &new, e);
 }
 
 static uint32_t csv_slots(const struct reader *r)
@@ -433,6 +455,7 @@ const struct reader_ops reader_csv = {.name = "csv",
                                       .wants = csv_wants,
                                       .decide = csv_decide_bins,
                                       .line = csv_line,
+                                      .row = csv_row,
                                       .find_column = csv_find_column,
                                       .column = csv_column,
                                       .word = csv_word};

@@ -109,6 +109,23 @@ static inline size_t csv_unquote(const struct field *f, char *ret)
     return n;
 }
 
+// An example, from its begin to its end: room for the features of a line of so many words at
+// most, the fields one by one, and what follows from all of them.
+int csv_begin(const struct csv *c, const struct reader_layout *l, size_t words,
+              struct examples *x, struct example *new, struct err *e);
+int csv_take_field(const struct csv *c, const struct column *column,
+                   const struct field *f, struct examples *x, struct example *new,
+                   struct err *e);
+int csv_end(const struct csv *c, const struct reader_layout *l, struct examples *x,
+            struct example *new, struct err *e);
+// A number of a column of numbers or of their logarithms.
+void csv_take_number(const struct column *column, float v, struct examples *x,
+                     struct example *new);
+int csv_row(const struct reader *r, const struct reader_layout *l,
+            const struct rows *rows, uint64_t i, struct examples *x, struct err *e);
+// What a column in memory is where nobody says, by its type.
+enum schema_use csv_row_use(const struct rows *rows, size_t column, const char *name);
+
 // The schema as the first header, whose columns are `names`, and the options have it.
 int csv_decide_schema(struct csv *c, const struct schema *names, struct err *e);
 // Takes the columns out of the schema; slots are those of features, in order.

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/options.h"
 #include "data/reader_csv.h"
+#include "data/rows.h"
 
 // Words and numbers of one name never meet.
 enum { WORD_SEED = 0, NUMBER_SEED = 1, BIN_SEED = 3 }; // 2 is that of crosses
@@ -206,6 +207,9 @@ static int check_names(const struct csv *c, const struct schema *names, struct e
         check_name(names, "--numeric", number.name, number.len, text);
     for (list = c->lists; reader_next_name(&list, &name, &len);)
         check_name(names, "--lists", name, len, text);
+    for (size_t i = 0; c->base.rows != NULL && i < c->base.rows->n_categorical; i++)
+        check_name(names, "categorical", c->base.rows->categorical[i],
+                   strlen(c->base.rows->categorical[i]), text);
     for (list = c->cross_columns; reader_next_name(&list, &cross, &cross_len);)
         for (const char *rest = cross;
              csv_next_part(&rest, cross + cross_len, &name, &len);)
@@ -241,7 +245,7 @@ static bool is_numeric(const struct csv *c, const char *name, enum schema_use *r
 }
 
 // The use of a column by the options, which may name it once.
-static int decide_use(const struct csv *c, const char *name, bool first,
+static int decide_use(const struct csv *c, const char *name, size_t column,
                       enum schema_use *ret, struct err *e)
 {
     static const char *const options[] = {"--label", "--weight-column", "--drop",
@@ -251,7 +255,7 @@ static int decide_use(const struct csv *c, const char *name, bool first,
     const enum schema_use uses[] = {SCHEMA_LABEL, SCHEMA_WEIGHT, SCHEMA_DROPPED, numbers,
                                     SCHEMA_LISTS};
     const bool named[] = {
-        c->label != NULL ? csv_is_listed(c->label, name) : first,
+        c->label != NULL ? csv_is_listed(c->label, name) : column == 0,
         c->weight != NULL && strcmp(c->weight, name) == 0,
         csv_is_listed(c->drop, name),
         numeric,
@@ -268,7 +272,10 @@ static int decide_use(const struct csv *c, const char *name, bool first,
                            show(name, strlen(name)).text, options[i], options[use]);
         use = i;
     }
-    *ret = use >= 0 ? uses[use] : SCHEMA_WORDS;
+    const struct rows *rows = c->base.rows;
+    *ret = use >= 0       ? uses[use]
+           : rows != NULL ? csv_row_use(rows, column, name)
+                          : SCHEMA_WORDS;
     return 0;
 }
 
@@ -304,11 +311,16 @@ int csv_decide_schema(struct csv *c, const struct schema *names, struct err *e)
     struct schema_column n;
     uint32_t features = 0, columns = 0;
     bool labels = c->label == NULL; // are there
+    const struct rows *rows = c->base.rows;
+    if (rows != NULL && rows->labels == NULL && c->label == NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "which column is the label is not said: name it by --label, or "
+                       "give labels beside the columns");
     TRY(check_names(c, names, e));
     TRY(csv_add_settings(c, e));
     for (size_t at = 0; schema_next(names, &at, &n); columns++) {
         enum schema_use use;
-        TRY(decide_use(c, n.name, columns == 0, &use, e));
+        TRY(decide_use(c, n.name, columns, &use, e));
         if (use != SCHEMA_LABEL || c->label == NULL)
             TRY(schema_add(c->base.schema, use, n.name, strlen(n.name), e));
         else if (!labels)

@@ -3,9 +3,19 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"
+#include "data/columns.h"
 #include "data/reader_csv.h"
+#include "data/rows.h"
 
 enum { EMPTIES_MAX = 64 };
+
+static bool has_list_columns(const struct rows *rows)
+{
+    for (size_t i = 0; rows != NULL && i < rows->columns->n; i++)
+        if (rows->columns->type[i].kind == COLUMN_LIST)
+            return true;
+    return false;
+}
 
 int csv_add_settings(struct csv *c, struct err *e)
 {
@@ -15,7 +25,7 @@ int csv_add_settings(struct csv *c, struct err *e)
     size_t len;
     while (reader_next_name(&list, &word, &len))
         TRY(schema_add(s, SCHEMA_MISSING, word, len, e));
-    if (c->lists != NULL)
+    if (c->lists != NULL || has_list_columns(c->base.rows))
         TRY(schema_add(s, SCHEMA_LIST_SEPARATOR, &separator, 1, e));
     return c->names != NULL ? schema_add(s, SCHEMA_HEADER, c->names, strlen(c->names), e)
                             : 0;

@@ -62,6 +62,7 @@ struct reader {
     bool headless;     // the format has headers, the files at hand have none
     char between;      // the words of a column's text
     struct schema *schema;
+    const struct rows *rows; // see reader_see_rows
 };
 
 enum { READER_MAX_SLOT = 65535 };

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "data/columns.h"
 
 #define SCHEME "memory://"
 
@@ -85,7 +86,8 @@ uint64_t rows_text_bytes(const struct rows *r)
 {
     uint64_t features = r->sparse != NULL
                             ? r->sparse->offsets[r->n] - r->sparse->offsets[0]
-                            : r->n * r->dense->columns;
+                        : r->dense != NULL ? r->n * r->dense->columns
+                                           : r->n * r->columns->n;
     return 2 * r->n + FEATURE_BYTES * features;
 }
 

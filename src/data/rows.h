@@ -35,14 +35,23 @@ struct dense_rows {
     ptrdiff_t row_bytes, column_bytes; // from one to the next
 };
 
+struct columns;
+
 struct rows {
     const char *name;   // in messages
-    const char *format; // whose reader takes them: libsvm, libffm
+    const char *format; // whose reader takes them: libsvm, libffm, csv
     uint64_t n;
     const float *labels; // one a row; NULL: there are none
     // One of these.
     const struct sparse_rows *sparse;
     const struct dense_rows *dense;
+    const struct columns *columns;
+    // Of columns. Their text is csv with these separators. `labels` are a column, too, the
+    // first one. Numbers in columns named `categorical` are words.
+    char separator, list_separator;
+    const char *label_name;
+    const char *const *categorical;
+    size_t n_categorical;
 };
 
 enum { ROWS_ADDRESS_MAX = 40 };
@@ -66,6 +75,10 @@ int rows_text(const struct rows *r, uint64_t i, struct buf *to, struct err *e);
 // without the last one's newline.
 int rows_first_lines(const struct rows *r, size_t lines, size_t most, struct buf *to,
                      struct err *e);
+
+// Of columns: a row, and the header with their names.
+int columns_text(const struct rows *r, uint64_t i, struct buf *to);
+int columns_header(const struct rows *r, struct buf *to);
 
 // The float that a number's shortest text is read as: the nearest one, but where a double
 // lies in the middle of two floats and its text does not.

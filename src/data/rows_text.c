@@ -90,15 +90,18 @@ static int put_row(const struct rows *r, uint64_t i, struct buf *to)
 
 int rows_text(const struct rows *r, uint64_t i, struct buf *to, struct err *e)
 {
-    return put_row(r, i, to) == 0 ? 0 : err_nomem(e, "a row as text");
+    int rc = r->columns != NULL ? columns_text(r, i, to) : put_row(r, i, to);
+    return rc == 0 ? 0 : err_nomem(e, "a row as text");
 }
 
 int rows_first_lines(const struct rows *r, size_t lines, size_t most, struct buf *to,
                      struct err *e)
 {
-    size_t before = to->len;
-    for (size_t i = 0; i < lines && i < r->n && to->len - before < most; i++) {
-        if (i > 0 && buf_add(to, "\n", 1) != 0)
+    size_t before = to->len, header = r->columns != NULL;
+    if (header && columns_header(r, to) != 0)
+        return err_nomem(e, "the names of columns");
+    for (size_t i = 0; i + header < lines && i < r->n && to->len - before < most; i++) {
+        if (i + header > 0 && buf_add(to, "\n", 1) != 0)
             return err_nomem(e, "rows as text");
         TRY(rows_text(r, i, to, e));
     }

@@ -354,6 +354,11 @@ size_t source_files(const struct source *s)
     return s->files.n;
 }
 
+const struct rows *source_rows(const struct source *s, uint32_t file)
+{
+    return s->files.file[file].rows;
+}
+
 int source_identity(const struct source *s, struct identity *ret, struct err *e)
 {
     *ret = (struct identity){0};

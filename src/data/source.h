@@ -101,6 +101,9 @@ bool source_can_rewind(const struct source *s); // false with a pipe
 size_t source_files(const struct source *s);
 bool source_is_pipe(const struct source *s, uint32_t file);
 
+// Rows in memory that a file stands for; NULL: it is a file.
+const struct rows *source_rows(const struct source *s, uint32_t file);
+
 // Which data it is. Reads both ends of each file that is no pipe.
 struct identity;
 int source_identity(const struct source *s, struct identity *ret, struct err *e);

@@ -5,14 +5,17 @@
 #include "facade/given_rows.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 bool given_rows_are(const struct tug_data *d)
 {
-    return d->rows != NULL || d->matrix != NULL;
+    return d->rows != NULL || d->matrix != NULL || d->columns != NULL;
 }
 
 const char *given_rows_format(const struct tug_data *d)
 {
+    if (d->columns != NULL)
+        return "csv";
     return d->rows != NULL && d->rows->fields != NULL ? "libffm" : "libsvm";
 }
 
@@ -47,22 +50,92 @@ static int take_dense(struct given_rows *to, const struct tug_matrix *m, struct 
     return 0;
 }
 
-int given_rows_open(struct given_rows *r, const struct tug_data *d, bool labels,
-                    const char *name, struct err *e)
+static int open_columns(struct given_rows *to, const struct tug_columns *c, struct err *e)
 {
-    *r = (struct given_rows){.rows = {.name = name, .format = given_rows_format(d)}};
+    if (c->stream != NULL)
+        return columns_open_stream(&to->columns, c->stream, e);
+    if (c->schema == NULL || c->array == NULL)
+        return err_set(e, TUG_EUSAGE, "columns: there is neither a stream nor an array");
+    return columns_open_array(&to->columns, c->schema, c->array, e);
+}
+
+static const char *label_of(const struct given_as *as)
+{
+    const char *of_model = as->schema != NULL && schema_labels(as->schema) > 0
+                               ? schema_label(as->schema, 0)
+                               : NULL;
+    return of_model != NULL ? of_model : as->label != NULL ? as->label : "label";
+}
+
+static int take_columns(struct given_rows *to, const struct tug_columns *c,
+                        const struct given_as *as, struct err *e)
+{
+    struct rows *r = &to->rows;
+    TRY(open_columns(to, c, e));
+    r->columns = to->columns;
+    r->n = to->columns->rows;
+    r->labels = c->labels;
+    r->label_name = label_of(as);
+    r->separator = as->schema != NULL && as->schema->separator != 0
+                       ? as->schema->separator
+                       : ',';
+    r->list_separator = '|';
+    r->categorical = c->categorical;
+    r->n_categorical = c->n_categorical;
+    if (c->labels != NULL && c->n_labels != r->n)
+        return err_set(e, TUG_EUSAGE, "there are %zu labels, and %llu rows", c->n_labels,
+                       (unsigned long long)r->n);
+    for (size_t i = 0; c->labels != NULL && i < to->columns->n; i++)
+        if (strcmp(to->columns->type[i].name, r->label_name) == 0)
+            return err_set(e, TUG_EUSAGE,
+                           "there are labels beside the columns, and a column '%s', too: "
+                           "give only one of them",
+                           r->label_name);
+    return r->n > 0 ? 0 : err_set(e, TUG_EUSAGE, "rows: there are none");
+}
+
+static int take_matrix(struct given_rows *r, const struct tug_data *d, bool labels,
+                       struct err *e)
+{
     r->rows.n = d->rows != NULL ? d->rows->n : d->matrix->n;
     r->rows.labels = d->rows != NULL ? d->rows->labels : d->matrix->labels;
     if (r->rows.n == 0)
         return err_set(e, TUG_EUSAGE, "rows: there are none");
     if (labels && r->rows.labels == NULL)
         return err_set(e, TUG_EUSAGE, "rows: labels are missing");
-    TRY(d->rows != NULL ? take_sparse(r, d->rows, e) : take_dense(r, d->matrix, e));
-    return rows_publish(&r->rows, r->address, e);
+    return d->rows != NULL ? take_sparse(r, d->rows, e) : take_dense(r, d->matrix, e);
+}
+
+int given_rows_open(struct given_rows *r, const struct tug_data *d,
+                    const struct given_as *as, struct err *e)
+{
+    *r = (struct given_rows){.rows = {.name = as->name, .format = given_rows_format(d)}};
+    int rc = d->columns != NULL ? take_columns(r, d->columns, as, e)
+                                : take_matrix(r, d, as->labels, e);
+    if (rc == 0)
+        rc = rows_publish(&r->rows, r->address, e);
+    if (rc != 0)
+        given_rows_close(r);
+    return rc;
 }
 
 void given_rows_close(struct given_rows *r)
 {
     rows_withdraw(r->address);
+    columns_close(r->columns);
+    r->columns = NULL;
     r->address[0] = '\0';
+}
+
+void given_rows_forget(const struct tug_data *d)
+{
+    const struct tug_columns *c = d != NULL ? d->columns : NULL;
+    if (c == NULL)
+        return;
+    if (c->stream != NULL && c->stream->release != NULL)
+        c->stream->release(c->stream);
+    if (c->schema != NULL && c->schema->release != NULL)
+        c->schema->release(c->schema);
+    if (c->array != NULL && c->array->release != NULL)
+        c->array->release(c->array);
 }

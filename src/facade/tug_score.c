@@ -68,7 +68,10 @@ static int set_data(struct scoring *s, struct err *e)
     if (s->values.format != 0 || s->values.pipe_command != NULL)
         return err_set(e, TUG_EUSAGE, "--%s is for files, and the data is rows in memory",
                        s->values.format != 0 ? "format" : "pipe-command");
-    TRY(given_rows_open(&s->rows, d, !s->predicts, "data", e));
+    TRY(model_opened(s->m, e));
+    const struct given_as as = {
+        .name = "data", .labels = !s->predicts, .schema = &s->m->opened->run.schema};
+    TRY(given_rows_open(&s->rows, d, &as, e));
     s->path = s->rows.address;
     s->values.data = (struct option_list){&s->path, 1};
     s->values.format = format_number(given_rows_format(d));
@@ -243,6 +246,7 @@ int tug_model_evaluate(struct tug_model *m, const struct tug_data *data,
         return model_end(m, err_nomem(e, "an evaluation"));
     int rc = score(s, options, n_options, e);
     close_scoring(s);
+    given_rows_forget(data);
     return model_end(m, rc);
 }
 
@@ -267,5 +271,6 @@ int tug_model_predict(struct tug_model *m, const struct tug_data *data,
         rc = err_set(e, TUG_EUSAGE, "there are %zu predictions, and room for %zu", s->n,
                      room);
     close_scoring(s);
+    given_rows_forget(data);
     return model_end(m, rc);
 }

@@ -99,17 +99,22 @@ static enum train_resume resumes_as(const struct training *t)
     return said ? TRAIN_RESUME_AUTO : TRAIN_RESUME;
 }
 
-// Without a format the data will be rows; the values' own checks come with them.
+// Without a format the data will be rows, of columns where options name some; the values'
+// own checks come with them.
 static int check(struct training *t, struct err *e)
 {
     TRY(parse(t, NULL, e));
     bool from_save = t->m->from[0] != '\0' || t->values.resume != TRAIN_NEW ||
                      t->values.init_from != NULL;
     if (!options_given(t->options, "format") && !from_save) {
+        const struct train_options *o = &t->parsed;
+        bool names = o->label != NULL || o->drop != NULL || o->numeric != NULL ||
+                     o->lists != NULL || o->missing != NULL || o->weight_column != NULL ||
+                     o->cross_columns != NULL;
         options_close(t->options);
         t->options = NULL;
         mem_free(t->words);
-        TRY(parse(t, "libffm", e));
+        TRY(parse(t, names ? "csv" : "libffm", e));
     }
     t->values.data = (struct option_list){0};
     if (t->m->from[0] != '\0' && t->values.resume == TRAIN_NEW) { // it goes on from there
@@ -174,6 +179,18 @@ static void tell(void *ctx)
 
 // Data.
 
+static int open_rows(struct training *t, struct given_rows *to, const struct tug_data *d,
+                     const char *name, struct err *e)
+{
+    struct tug_model *m = t->m;
+    struct given_as as = {.name = name, .labels = true, .label = t->values.label};
+    if (m->from[0] != '\0' && d->columns != NULL) {
+        TRY(model_opened(m, e));
+        as.schema = &m->opened->run.schema;
+    }
+    return given_rows_open(to, d, &as, e);
+}
+
 static int set_data(struct training *t, struct err *e)
 {
     const struct tug_data *d = t->data;
@@ -186,7 +203,11 @@ static int set_data(struct training *t, struct err *e)
     if (t->values.pipe_command != NULL)
         return err_set(e, TUG_EUSAGE,
                        "--pipe-command is for files, and the data is rows in memory");
-    TRY(given_rows_open(&t->rows, d, true, "data", e));
+    if (d->columns != NULL &&
+        (t->values.columns != NULL || options_given(t->options, "separator")))
+        return err_set(e, TUG_EUSAGE, "--%s is for files, and the data is in memory",
+                       t->values.columns != NULL ? "columns" : "separator");
+    TRY(open_rows(t, &t->rows, d, "data", e));
     t->path = t->rows.address;
     t->values.data = (struct option_list){&t->path, 1};
     return 0;
@@ -213,7 +234,7 @@ static int set_valid(struct training *t, struct err *e)
                    ? (snprintf(t->valid_path, sizeof(t->valid_path), "%s", d->paths[0]),
                       0)
                    : file_join(t->valid_path, ".", d->paths[0], e);
-    TRY(given_rows_open(&t->valid_rows, d, true, "valid", e));
+    TRY(open_rows(t, &t->valid_rows, d, "valid", e));
     memcpy(t->valid_path, t->valid_rows.address, sizeof(t->valid_rows.address));
     return 0;
 }
@@ -356,11 +377,14 @@ int tug_model_train(struct tug_model *m, const struct tug_data *data,
 {
     struct err *e = last_error();
     model_begin(m);
-    if (!m->trains)
+    if (!m->trains) {
+        given_rows_forget(data);
+        given_rows_forget(valid);
         return model_end(m, err_set(e, TUG_EUSAGE,
                                     "the model was loaded without options, and so cannot "
                                     "be trained: load it with those that it was trained "
                                     "with"));
+    }
     struct training *t = open_training(m);
     if (t == NULL)
         return model_end(m, err_nomem(e, "a training"));
@@ -368,5 +392,7 @@ int tug_model_train(struct tug_model *m, const struct tug_data *data,
     t->valid = valid;
     int rc = train(t, e);
     close_training(t);
+    given_rows_forget(data);
+    given_rows_forget(valid);
     return model_end(m, rc);
 }

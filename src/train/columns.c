@@ -129,6 +129,7 @@ void columns_complete(struct train_config *c, const struct reader *r)
 int columns_decide(struct reader *r, struct source *s, struct err *e)
 {
     struct buf lines = BUF_INIT(READER_LOOK_BYTES + READER_PADDING);
+    reader_see_rows(r, source_rows(s, 0));
     size_t wanted = reader_wants(r);
     if (wanted == 0)
         return 0;

@@ -1,0 +1,189 @@
+"""Columns in memory: the same rows as text, in dictionaries, from pandas and through Arrow's C structs are the
+same model, bit for bit.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+import tug
+from tug import _frames
+from tug._abi import ffi
+
+FIXED = {"epochs": 2, "threads": 2, "deterministic": True, "progress": False}
+N = 1500
+
+
+def table():
+    random = np.random.default_rng(5)
+    city = random.choice(["Oslo", 'a "b"', "x,y", "", "Bonn"], N).astype(object)
+    city[::7] = None
+    age = random.integers(18, 80, N)
+    price = random.normal(size=N) * 100
+    price[::5] = np.nan
+    price[1] = 1 + 2.0 ** -24  # between two floats, and its text is not
+    premium = random.random(N) < 0.5
+    tags = np.empty(N, object)
+    tags[:] = [list(random.choice(["red", "green", "blue"], k)) for k in random.integers(0, 3, N)]
+    clicked = ((age > 40) ^ premium).astype(np.int64)
+    return {"clicked": clicked, "city": city, "age": age, "price": price, "premium": premium,
+            "tags": tags, "user": age * 10 ** 9}
+
+
+def quoted(x):
+    return '"' + x.replace('"', '""') + '"' if isinstance(x, str) else x
+
+
+def write_csv(path, data):
+    with open(path, "w", encoding="utf-8") as file:
+        print(",".join(data), file=file)
+        for row in zip(*data.values()):
+            cells = []
+            for x in row:
+                if isinstance(x, list):
+                    x = "|".join(x)
+                elif isinstance(x, (bool, np.bool_)):
+                    x = "true" if x else "false"
+                elif x is None or x != x:
+                    x = ""
+                elif isinstance(x, (float, np.floating)):
+                    x = repr(float(x))
+                cells.append(str(quoted(x)))
+            print(",".join(cells), file=file)
+    return str(path)
+
+
+class Stream:
+    """A producer of Arrow's: a table as a stream of record batches, sliced and with offsets."""
+
+    def __init__(self, data, cuts=(0, 700, 700, N), fails=False):
+        self.columns = data
+        self.cuts, self.fails, self.released, self.kept = cuts, fails, 0, []
+
+    def _table(self, first, end, pad):
+        part = {k: np.concatenate([v[:pad], v[first:end]]) if v.dtype != object else
+                np.array(list(v[:pad]) + list(v[first:end]) + [None], object)[:-1] for k, v in self.columns.items()}
+        columns = [_frames._of_array(k, v) for k, v in part.items()]
+        found = _frames._Column("", "+s", end - first, [None], columns)
+        found.array.offset = pad
+        self.kept.append(found)
+        return found
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        stream = ffi.new("struct ArrowArrayStream *")
+        tables = [self._table(a, b, 3) for a, b in zip(self.cuts, self.cuts[1:])]
+        message = ffi.new("char[]", b"the disk is on fire")
+
+        @ffi.callback("int (*)(struct ArrowArrayStream *, struct ArrowSchema *)")
+        def get_schema(_stream, out):
+            out[0] = tables[0].schema[0]
+            return 0
+
+        @ffi.callback("int (*)(struct ArrowArrayStream *, struct ArrowArray *)")
+        def get_next(_stream, out):
+            if self.fails:
+                return 5
+            if tables:
+                out[0] = tables.pop(0).array[0]
+            else:
+                out.release = ffi.NULL
+            return 0
+
+        @ffi.callback("char *(*)(struct ArrowArrayStream *)")
+        def get_last_error(_stream):
+            return message
+
+        @ffi.callback("void (*)(struct ArrowArrayStream *)")
+        def release(stream):
+            self.released += 1
+            stream.release = ffi.NULL
+
+        stream.get_schema, stream.get_next = get_schema, get_next
+        stream.get_last_error, stream.release = get_last_error, release
+        self.kept.append((stream, get_schema, get_next, get_last_error, release, message))
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return new(int(ffi.cast("uintptr_t", stream)), b"arrow_array_stream", None)
+
+
+def frames(data):
+    yield data
+    yield Stream(data)
+    try:
+        import pandas
+    except ImportError:
+        return
+    frame = pandas.DataFrame(data)
+    yield frame
+    frame["city"] = frame["city"].astype("category")
+    frame["age"] = frame["age"].astype("Int64")
+    yield frame
+
+
+@pytest.mark.parametrize("options", [{"model": "fm", "dim": 4}, {"model": "ffm", "dim": 2}])
+def test_same_as_text(tmp_path, options):
+    data = table()
+    path = write_csv(tmp_path / "a.csv", data)
+    with tug.train(path, "clicked", format="csv", numeric="age,price", lists="tags", valid=0.2, **options,
+                   **FIXED) as model:
+        wanted = model.predict(path)
+        metrics = model.evaluate(path)
+        model.save(tmp_path / "text")
+    for frame in frames(data):
+        with tug.train(frame, "clicked", categorical=["user"], valid=0.2, **options, **FIXED) as model:
+            assert np.array_equal(model.predict(frame), wanted)
+            assert np.array_equal(model.predict(path), wanted)
+            assert repr(model.evaluate(frame)) == repr(metrics)
+        with tug.load(tmp_path / "text") as model:
+            assert np.array_equal(model.predict(frame), wanted)
+
+
+def test_labels_beside(tmp_path):
+    data = table()
+    labels = data.pop("clicked")
+    with tug.train(data, labels, valid=(data, labels), **FIXED) as model:
+        wanted = model.predict(data)
+        assert model.train(data, labels).results["epochs"] == 4
+        assert model.evaluate(data, labels)["examples"] == N
+    with tug.train(dict(mine=labels, **data), "mine", **FIXED) as model:
+        assert np.array_equal(model.predict(data), wanted)
+    with pytest.raises(tug.UsageError, match="there are 1499 labels, and 1500 rows"):
+        tug.train(data, labels[1:], **FIXED)
+    with pytest.raises(tug.UsageError, match="a column 'age', too"):
+        tug.Model(label="age", progress=False).train(data, labels)
+
+
+def test_released_once():
+    data = table()
+    stream = Stream(data)
+    tug.train(stream, "clicked", **FIXED).close()
+    assert stream.released == 1
+    stream = Stream(data, fails=True)
+    with pytest.raises(tug.DataError, match="the producer of the Arrow stream failed: the disk is on fire"):
+        tug.train(stream, "clicked", **FIXED)
+    assert stream.released == 1
+
+
+def test_errors():
+    data = table()
+    with pytest.raises(tug.DataError, match="no column 'clickd', which --label names"):
+        tug.train(data, "clickd", **FIXED)
+    with pytest.raises(tug.DataError, match="no column 'usr', which categorical names"):
+        tug.train(data, "clicked", categorical=["usr"], **FIXED)
+    with pytest.raises(tug.UsageError, match="which column is the label is not said"):
+        tug.train(data, **FIXED)
+    with pytest.raises(tug.UsageError, match="column 0 has 1500 rows, and column 1 2"):
+        tug.train({"a": data["age"], "b": [1, 2]}, "a", **FIXED)
+    with pytest.raises(TypeError, match="column 'city' has objects, and row 1 is a int, not a str"):
+        tug.train({"y": [0, 1], "city": np.array(["a", 3], object)}, "y", **FIXED)
+    with pytest.raises(tug.DataError, match="data: row 1: the label '2' is not one of 0, 1"):
+        tug.train({"y": [0, 2], "x": [1.5, 2]}, "y", **FIXED)
+    with pytest.raises(tug.DataError, match="value 'inf' of column 'x' is not finite"):
+        tug.train({"y": [0, 1], "x": [1.5, np.inf]}, "y", **FIXED)
+    when = {"y": [0, 1], "x": [1.5, 2], "when": np.array(["2020-01-01", "2020-01-02"], "datetime64[ns]")}
+    with pytest.raises(tug.DataError, match="column 'when' is of Arrow's format 'tsn:'"):
+        tug.train(when, "y", **FIXED)
+    tug.train(when, "y", drop="when", **FIXED).close()

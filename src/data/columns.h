@@ -1,0 +1,115 @@
+// Columns that a program has in memory, as the Arrow C data interface hands them over: whole
+// numbers, floats, bool, text, dictionaries of these, and lists of them; any of them null. All
+// that would lead out of a buffer is checked when they are opened, so that cells are read
+// without a doubt. A column of another kind may be there, as long as nobody reads it.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_DATA_COLUMNS_H
+#define TUG_DATA_COLUMNS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "tug/arrow.h"
+
+enum column_kind {
+    COLUMN_NULL,
+    COLUMN_BOOL,
+    COLUMN_WHOLE, // of `bytes`, signed or not
+    COLUMN_REAL,  // of `bytes`
+    COLUMN_TEXT,  // its offsets have `bytes`
+    COLUMN_VIEW,  // text, by views
+    COLUMN_LIST,  // its offsets have `bytes`; 0: each has `each` items
+    COLUMN_DICTIONARY,
+    COLUMN_OTHER,
+};
+
+// What the schema says of a column, or of what is in its lists or its dictionary.
+struct column_type {
+    enum column_kind kind;
+    uint8_t bytes;
+    bool is_signed;
+    int64_t each;
+    const char *name, *format; // in the schema
+    struct column_type *of;    // of a list's items, of a dictionary's values
+};
+
+// An array of a column: where it lies.
+struct column_span {
+    const struct column_type *type;
+    const uint8_t *valid; // NULL: all are
+    int64_t offset, length;
+    const void *values;       // of numbers; offsets; views; indices
+    const char *text;         // of COLUMN_TEXT
+    const void *const *texts; // of COLUMN_VIEW
+    struct column_span *of;
+};
+
+struct columns_batch {
+    struct ArrowArray array;
+    uint64_t first; // of its rows
+    struct column_span *span;
+};
+
+struct columns {
+    struct ArrowArrayStream stream; // release NULL: none
+    struct ArrowSchema schema;
+    size_t n;
+    struct column_type *type;
+    struct columns_batch *batch;
+    size_t batches;
+    uint64_t rows;
+};
+
+// Both take over what they are given, also when they fail: it is released then, and at
+// columns_close. TUG_EDATA where the producer failed, or naming the column whose array is
+// malformed.
+int columns_open_stream(struct columns **ret, struct ArrowArrayStream *s, struct err *e);
+int columns_open_array(struct columns **ret, struct ArrowSchema *s, struct ArrowArray *a,
+                       struct err *e);
+void columns_close(struct columns *c); // NULL is fine
+
+// Inside: the types of a schema, and the spans of an array of them.
+int columns_take_schema(struct columns *c, struct err *e);
+void columns_free_types(struct column_type *type, size_t n);
+int columns_take_array(struct columns *c, struct ArrowArray *a, struct err *e);
+void columns_free_spans(struct column_span *span, size_t n);
+
+static inline bool column_is_number(const struct column_type *t)
+{
+    return t->kind == COLUMN_WHOLE || t->kind == COLUMN_REAL;
+}
+
+// What stands in a cell. Lists are items of `list`, which are cells themselves.
+enum cell_kind { CELL_MISSING, CELL_TEXT, CELL_NUMBER, CELL_LIST };
+
+enum { CELL_OWN = 32 };
+
+struct cell {
+    enum cell_kind kind;
+    const char *text; // of CELL_TEXT; of a number when cell_write was called
+    size_t len;
+    double number; // the nearest to it
+    bool single;   // `number` is a float's
+    bool is_whole, negative;
+    uint64_t whole; // without its sign
+    const struct column_span *list;
+    int64_t from, to;
+    char own[CELL_OWN];
+};
+
+// The batch that a row is in.
+const struct columns_batch *columns_find(const struct columns *c, uint64_t row);
+// TUG_EDATA: an index is behind the end of its dictionary, text has a byte 0, or the column
+// is of another kind.
+int column_cell(const struct column_span *s, int64_t i, struct cell *ret, struct err *e);
+// Gives a number its text: that of a whole number has no point, others have as few digits
+// as tell them apart.
+void cell_write(struct cell *cell);
+// A cell as one text, in place of what is in *to: items with `between` between them.
+int cell_join(struct cell *cell, char between, struct buf *to);
+
+#endif

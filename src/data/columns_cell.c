@@ -1,0 +1,196 @@
+// Cells of columns: what stands in a row, whatever the column is made of.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/columns.h"
+#include "data/reader_ops.h"
+
+const struct columns_batch *columns_find(const struct columns *c, uint64_t row)
+{
+    size_t at = 0, n = c->batches;
+    while (n > 1) {
+        size_t half = n / 2;
+        at += c->batch[at + half].first <= row ? half : 0;
+        n -= half;
+    }
+    return &c->batch[at];
+}
+
+static bool bit(const uint8_t *bits, int64_t i)
+{
+    return bits[i >> 3] >> (i & 7) & 1;
+}
+
+// Signed ones as their two's complement in 64 bits.
+static uint64_t whole_at(const struct column_span *s, int64_t i)
+{
+    const struct column_type *t = s->type;
+    switch (t->bytes) {
+    case 1:
+        return t->is_signed ? (uint64_t)(int64_t)((const int8_t *)s->values)[i]
+                            : ((const uint8_t *)s->values)[i];
+    case 2:
+        return t->is_signed ? (uint64_t)(int64_t)((const int16_t *)s->values)[i]
+                            : ((const uint16_t *)s->values)[i];
+    case 4:
+        return t->is_signed ? (uint64_t)(int64_t)((const int32_t *)s->values)[i]
+                            : ((const uint32_t *)s->values)[i];
+    default:
+        return ((const uint64_t *)s->values)[i];
+    }
+}
+
+static void take_whole(const struct column_span *s, int64_t i, struct cell *ret)
+{
+    uint64_t x = whole_at(s, i);
+    ret->kind = CELL_NUMBER;
+    ret->is_whole = true;
+    ret->negative = s->type->is_signed && (int64_t)x < 0;
+    ret->whole = ret->negative ? 0 - x : x;
+    ret->number = ret->negative ? -(double)ret->whole : (double)ret->whole;
+}
+
+static void take_real(const struct column_span *s, int64_t i, struct cell *ret)
+{
+    ret->single = s->type->bytes == 4;
+    ret->number = ret->single ? (double)((const float *)s->values)[i]
+                              : ((const double *)s->values)[i];
+    ret->kind = isnan(ret->number) ? CELL_MISSING : CELL_NUMBER;
+    ret->is_whole = fabs(ret->number) < 1e15 && ret->number == trunc(ret->number);
+    ret->negative = signbit(ret->number);
+    if (ret->is_whole)
+        ret->whole = (uint64_t)fabs(ret->number);
+}
+
+static void take_text(const struct column_span *s, int64_t i, struct cell *ret)
+{
+    int64_t from, to;
+    if (s->type->bytes == 4) {
+        from = ((const int32_t *)s->values)[i];
+        to = ((const int32_t *)s->values)[i + 1];
+    } else {
+        from = ((const int64_t *)s->values)[i];
+        to = ((const int64_t *)s->values)[i + 1];
+    }
+    ret->kind = CELL_TEXT;
+    ret->text = s->text != NULL ? s->text + from : "";
+    ret->len = (size_t)(to - from);
+}
+
+static void take_view(const struct column_span *s, int64_t i, struct cell *ret)
+{
+    const char *view = (const char *)s->values + 16 * i;
+    int32_t head[4];
+    memcpy(head, view, sizeof(head));
+    ret->kind = CELL_TEXT;
+    ret->len = (size_t)head[0];
+    ret->text = head[0] <= 12 ? view + 4 : (const char *)s->texts[head[2]] + head[3];
+}
+
+static void take_list(const struct column_span *s, int64_t i, struct cell *ret)
+{
+    ret->kind = CELL_LIST;
+    ret->list = s->of;
+    if (s->type->bytes == 0) {
+        ret->from = i * s->type->each;
+        ret->to = ret->from + s->type->each;
+    } else if (s->type->bytes == 4) {
+        ret->from = ((const int32_t *)s->values)[i];
+        ret->to = ((const int32_t *)s->values)[i + 1];
+    } else {
+        ret->from = ((const int64_t *)s->values)[i];
+        ret->to = ((const int64_t *)s->values)[i + 1];
+    }
+}
+
+static int bad(const struct column_span *s, const char *why, struct err *e)
+{
+    return err_set(e, TUG_EDATA, "column '%s' %s",
+                   show(s->type->name, strlen(s->type->name)).text, why);
+}
+
+static int other(const struct column_span *s, struct err *e)
+{
+    return err_set(
+        e, TUG_EDATA,
+        "column '%s' is of Arrow's format '%s', and numbers, bool, text, "
+        "dictionaries and lists of these can be read: convert it, or --drop it",
+        show(s->type->name, strlen(s->type->name)).text,
+        show(s->type->format, strlen(s->type->format)).text);
+}
+
+static int take_entry(const struct column_span *s, int64_t i, struct cell *ret,
+                      struct err *e)
+{
+    uint64_t index = whole_at(s, i);
+    if (index >= (uint64_t)s->of->length) // of negative ones, too
+        return bad(s, "has an index that its dictionary does not have", e);
+    return column_cell(s->of, (int64_t)index, ret, e);
+}
+
+int column_cell(const struct column_span *s, int64_t i, struct cell *ret, struct err *e)
+{
+    ret->kind = CELL_MISSING;
+    ret->single = ret->is_whole = false;
+    i += s->offset;
+    if (s->type->kind == COLUMN_OTHER)
+        return other(s, e);
+    if (s->valid != NULL && !bit(s->valid, i))
+        return 0;
+    switch (s->type->kind) {
+    case COLUMN_BOOL:
+        ret->kind = CELL_TEXT;
+        ret->text = bit(s->values, i) ? "true" : "false";
+        ret->len = strlen(ret->text);
+        break;
+    case COLUMN_WHOLE:
+        take_whole(s, i, ret);
+        break;
+    case COLUMN_REAL:
+        take_real(s, i, ret);
+        break;
+    case COLUMN_TEXT:
+        take_text(s, i, ret);
+        break;
+    case COLUMN_VIEW:
+        take_view(s, i, ret);
+        break;
+    case COLUMN_LIST:
+        take_list(s, i, ret);
+        break;
+    case COLUMN_DICTIONARY:
+        return take_entry(s, i, ret, e);
+    case COLUMN_NULL:
+    case COLUMN_OTHER:
+        break;
+    }
+    if (ret->kind == CELL_TEXT && memchr(ret->text, '\0', ret->len) != NULL)
+        return bad(s, "has a byte 0 in a text, which no text has", e);
+    return 0;
+}
+
+static bool reads_back(const struct cell *cell, const char *text)
+{
+    return cell->single ? (double)strtof(text, NULL) == cell->number
+                        : strtod(text, NULL) == cell->number;
+}
+
+void cell_write(struct cell *cell)
+{
+    int n = 0;
+    if (cell->is_whole)
+        n = snprintf(cell->own, CELL_OWN, "%s%" PRIu64, cell->negative ? "-" : "",
+                     cell->whole);
+    for (int digits = cell->single ? 6 : 15; n == 0 && digits <= 17; digits++) {
+        int len = snprintf(cell->own, CELL_OWN, "%.*g", digits, cell->number);
+        if (reads_back(cell, cell->own))
+            n = len;
+    }
+    cell->text = cell->own;
+    cell->len = (size_t)n;
+}
