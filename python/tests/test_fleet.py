@@ -115,7 +115,7 @@ def test_strategy():
     assert strategy.sync and StrategyFactory.create_sync_strategy().sync
     for field, value, sentence in (
             ("a_sink", True, "there is no such field; there are a_sync"), ("adam_d2sum", True, "no such rule"),
-            ("a_sync_configs", {"k_steps": 100}, "geo:K"), ("a_sync_configs", {"send_queue_size": 16}, "ignores it"),
+            ("a_sync_configs", {"k_steps": -1}, "k_steps"), ("a_sync_configs", {"send_queue_size": 16}, "ignores it"),
             ("a_sync_configs", {"steps": 1}, "there is no field 'steps'"), ("a_sync", 1, "must be True or False"),
             ("fleet_desc_configs", {"sparse_shard_num": 1}, "params and the optimizer")):
         with pytest.raises(tug.Error, match=sentence):
@@ -129,8 +129,13 @@ def test_strategy():
     assert not strategy_of(config).sync
     with pytest.raises(tug.UsageError, match="enable_dc_asgd: cannot be True: there is no delay"):
         config.enable_dc_asgd = True
-    with pytest.raises(tug.UsageError, match="geo"):
-        StrategyFactory.create_geo_strategy(100)
+    assert StrategyFactory.create_geo_strategy(100).mode == "geo:100"
+    assert StrategyFactory.create_half_async_strategy().mode == "half-async"
+    assert (strategy.mode, DistributedStrategy().mode) == ("sync", "async")
+    config.geo_sgd_mode, config.geo_sgd_need_push_nums = True, 7
+    assert strategy_of(config).mode == "geo:7"
+    config.geo_sgd_mode, config.half_async = False, True
+    assert strategy_of(config).mode == "half-async"
 
 
 def test_alone():

@@ -76,8 +76,8 @@ def test_processes():
 
 
 def test_refused():
-    for name, sentence in (("save_inference_model", "save_persistables"), ("save_cache_model", "mode=2"),
-                           ("set_date", "mode=3"), ("save_cache_table", "cold"), ("init_coordinator", "federated"),
+    for name, sentence in (("save_inference_model", "save_persistables"), ("save_cache_model", "base"),
+                           ("set_date", "Table.day"), ("save_cache_table", "cold"), ("init_coordinator", "federated"),
                            ("load_inference_model", "load_model"), ("make_fl_strategy", "federated"),
                            ("get_fl_client", "federated")):
         with pytest.raises(tug.UsageError, match=f"fleet.{name}: .*{sentence}"):

@@ -4,6 +4,7 @@
 #include "facade/tug_client.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -100,12 +101,27 @@ static int open_local(struct tug_client *c, struct err *e)
     return 0;
 }
 
+// The rank that the environment tells a worker, if nobody has it.
+static uint32_t wished_rank(const struct tug_client *c)
+{
+    const struct role *r = &c->environment;
+    const char *dmlc = getenv("DMLC_WORKER_ID");
+    if (c->o.guest || c->embedded != NULL || r->scheme == ROLE_NONE)
+        return 0;
+    if (r->has_rank)
+        return r->rank + 1;
+    bool told = r->scheme == ROLE_DMLC && dmlc != NULL && *dmlc >= '0' && *dmlc <= '9';
+    unsigned long rank = told ? strtoul(dmlc, NULL, 10) : UINT16_MAX;
+    return rank < UINT16_MAX ? (uint32_t)rank + 1 : 0;
+}
+
 static int open_client(struct tug_client *c, struct err *e)
 {
     if (c->o.local_loops > 0)
         TRY(open_local(c, e));
     TRY(read_environment(c, e));
     struct node_options no = {
+        .wish = wished_rank(c),
         .cluster = c->o.cluster,
         .token = c->embedded != NULL ? embedded_token(c->embedded) : NULL,
         .scheduler = c->o.scheduler,

@@ -73,6 +73,18 @@ static int open_worker(struct run *r, struct err *e)
     return remote_worker_open(w, e);
 }
 
+// Another model of the same program may have left some.
+static int clear_rows(struct driver *d, struct err *e)
+{
+    for (uint32_t table = 0; table < 2; table++) {
+        client_ts ts = client_admin(d->remote.client, table, WIRE_CLEAR, 0, e);
+        if (ts == 0)
+            return e->code;
+        TRY(client_wait(d->remote.client, ts, e));
+    }
+    return 0;
+}
+
 static int open_peer(struct run *r, struct err *e)
 {
     struct driver *d = mem_zalloc(sizeof(*d));
@@ -92,8 +104,10 @@ static int open_peer(struct run *r, struct err *e)
     TRY(describe(r, e));
     r->own.reader.schema = reader_schema(d->worker->reader);
     TRY(run_open_reader(r, e));
-    return is_first(d) && !r->config->cluster->peer->begun ? driver_begin_layers(r, e)
-                                                           : 0;
+    if (!is_first(d) || r->config->cluster->peer->begun)
+        return 0;
+    TRY(clear_rows(d, e));
+    return driver_begin_layers(r, e);
 }
 
 // All rows are there, and so is everybody.
@@ -256,6 +270,8 @@ static int train_pass(struct run *r, struct train_result *result, struct err *e)
     uint64_t pass = (uint64_t)c->cluster->peer->passes +
                     (r->at.epoch - r->driver->first_epoch) + 1;
     TRY(meet(r, e)); // a save after the pass before is over
+    if (is_first(r->driver) && r->at.epoch == r->driver->first_epoch)
+        TRY(peer_agree_clear(w->remote.client, e));
     double start = clock_seconds();
     w->bad_lines = w->reported = 0;
     w->read_seconds = w->wait_seconds = 0;

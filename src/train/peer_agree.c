@@ -14,7 +14,7 @@
 #include "train/run_options.h"
 
 // 12 bits each: sums over 4,096 workers are below 2^24. One more counts the workers.
-enum { TABLE = SPEC_MAX_TABLES - 1, PARTS = 5, PART_BITS = 12, WIDTH = PARTS + 1 };
+enum { TABLE = SPEC_MAX_TABLES - 2, PARTS = 5, PART_BITS = 12, WIDTH = PARTS + 1 };
 
 static int wait(struct client *c, client_ts ts, struct err *e)
 {
@@ -41,7 +41,7 @@ int peer_agree_say(struct client *c, const struct run *r, struct err *e)
 {
     struct table_config t = table_config_defaults();
     float parts[WIDTH];
-    uint64_t key = r->config->cluster->peer->passes;
+    const uint64_t key = 0;
     struct client_push p = {.table = TABLE, .keys = &key, .n = 1, .values = parts};
     snprintf(t.name, sizeof(t.name), "tug-peers");
     t.accessor.dim = WIDTH;
@@ -54,7 +54,7 @@ int peer_agree_say(struct client *c, const struct run *r, struct err *e)
 int peer_agree_check(struct client *c, const struct run *r, struct err *e)
 {
     float parts[WIDTH], sums[WIDTH];
-    uint64_t key = r->config->cluster->peer->passes;
+    const uint64_t key = 0;
     struct client_pull p = {.table = TABLE, .keys = &key, .n = 1, .values = sums};
     TRY(parts_of(r, parts, e));
     TRY(wait(c, client_pull(c, &p, e), e));
@@ -67,4 +67,9 @@ int peer_agree_check(struct client *c, const struct run *r, struct err *e)
                                ? ""
                                : ", or different files, though files are not their own");
     return 0;
+}
+
+int peer_agree_clear(struct client *c, struct err *e)
+{
+    return wait(c, client_admin(c, TABLE, WIRE_CLEAR, 0, e), e);
 }

@@ -13,5 +13,7 @@ struct client;
 int peer_agree_say(struct client *c, const struct run *r, struct err *e);
 // Once all have: TUG_EUSAGE, others have something else.
 int peer_agree_check(struct client *c, const struct run *r, struct err *e);
+// Once all have looked, by one of them: for the next call.
+int peer_agree_clear(struct client *c, struct err *e);
 
 #endif

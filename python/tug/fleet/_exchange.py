@@ -62,19 +62,24 @@ class Exchange:
     def _keys(self, index: int, first: int, n: int) -> npt.NDArray[np.uint64]:
         return (np.uint64(index) << np.uint64(32)) + np.arange(first, first + n, dtype=np.uint64)
 
-    def _said_by(self, index: int) -> Any:
+    def said_by(self, index: int) -> Any:
+        """The value under this number."""
         head = self.table.pull(self._keys(index, 0, 1)).astype("<u2").tobytes()
         size = int.from_bytes(head[:4], "little")
         more = -(-(size + 4) // (2 * ROW)) - 1
         rest = self.table.pull(self._keys(index, 1, more)).astype("<u2").tobytes() if more > 0 else b""
         return _restored(json.loads((head + rest)[4:4 + size]))
 
-    def gather(self, value: Any) -> List[Any]:
-        """The values of all workers, by their indexes. All call it."""
+    def say(self, value: Any) -> None:
+        """A value under this one's number."""
         rows = _rows(value)
         self.table.assign(self._keys(self.index, 0, len(rows)), rows)
+
+    def gather(self, value: Any) -> List[Any]:
+        """The values of all workers, by their indexes. All call it."""
+        self.say(value)
         self.client.barrier()
-        said = [self._said_by(i) for i in range(self.workers)]
+        said = [self.said_by(i) for i in range(self.workers)]
         self.client.barrier()  # nobody writes the next value while another still reads
         return said
 

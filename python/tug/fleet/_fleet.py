@@ -8,26 +8,27 @@ SPDX-License-Identifier: Apache-2.0
 
 import os
 import sys
+import tempfile
 import time
-from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Union
 
 from tug._client import Client, connect, local
 from tug._errors import Error, Timeout, UsageError
+from tug._model import load
 from tug._roles import serve
 from tug.fleet import _program
 from tug.fleet._exchange import Exchange
-from tug.fleet._net import TABLES
 from tug.fleet._others import Others
 from tug.fleet.role_maker import COLLECTIVE, PaddleCloudRoleMaker, RoleMaker
 from tug.fleet.strategy import DistributedStrategy, strategy_of
 
 if TYPE_CHECKING:
     from tug._table import Table
-    from tug.fleet._net import Tables
 
 GATE = 3  # the number of its table
 LOOK_SECONDS = 0.02  # between two looks at the gate
 OPEN, LOADED = 1, 2  # what the gate's row counts up to
+BEGINS = 1 << 20  # under which number, of the exchange, it is told with what
 MODES = {0: "checkpoint", 1: "delta", 2: "base", 3: "day"}
 Path = Union[str, "os.PathLike[str]"]
 
@@ -88,8 +89,10 @@ class Fleet(Others):
         self._strategy = DistributedStrategy()
         self._client: Optional[Client] = None
         self._exchange: Optional[Exchange] = None
+        self._home: Optional[tempfile.TemporaryDirectory[str]] = None
         self._load_from: Optional[str] = None
-        self._load_tables: Optional[List[str]] = None
+        self._load_tables: Optional[str] = None
+        self.out = ""  # where the first worker has its saves
 
     # Who.
 
@@ -200,8 +203,8 @@ class Fleet(Others):
                              f"{self.roles.place.rank}: ask fleet.is_{role}() first")
 
     def init_server(self, dirname: Optional[Path] = None, var_names: Optional[Sequence[str]] = None) -> None:
-        """What the run begins with: the tables, or those named, of a directory that save_persistables wrote.
-        Server 0 loads them in run_server; the directory must be there for all servers."""
+        """What the run begins with: the tables, or those named (features, dense), of what save_persistables or `tug
+        train` wrote. Server 0 tells the workers in run_server; the first of them loads it, and has to see it."""
         self._only("server", "init_server")
         if dirname is None:
             if var_names:
@@ -210,10 +213,7 @@ class Fleet(Others):
         directory = os.path.abspath(os.fspath(dirname))
         if not os.path.isdir(directory):
             raise UsageError(f"init_server: there is no directory {directory}")
-        _program.check_names(var_names)
-        self._load_from, self._load_tables = directory, None if var_names is None else list(var_names)
-        roots = [r for r in os.environ.get("TUG_LOAD_ROOT", "").split(",") if r]
-        os.environ["TUG_LOAD_ROOT"] = ",".join([*roots, directory])  # the program that starts the server says so
+        self._load_from, self._load_tables = directory, _program.tables_of(var_names)
 
     def run_server(self) -> None:
         """Serves until the last worker has left."""
@@ -225,10 +225,8 @@ class Fleet(Others):
         with connect(_scheduler(self.roles), guest=True) as client:
             try:
                 if self._load_from is not None:
-                    net = _program.default_main_program().net
-                    if net is None:
-                        raise UsageError("a server that loads needs the net, too: build the program and minimize first")
-                    _program.load(net.open(client), self._load_from, self._load_tables)
+                    load(self._load_from, alone=True).close()  # says that it is none
+                    Exchange(client, BEGINS, 0).say([self._load_from, self._load_tables])
                 _gate(client).push([0], [[OPEN if self._load_from is None else LOADED]])
             except Error as error:
                 client.stop(f"init_server: {error}")
@@ -253,12 +251,29 @@ class Fleet(Others):
 
     def _join(self, client: Client, alone: bool) -> None:
         net = _program.default_main_program().net
-        tables = None if net is None else net.open(client)
         self._exchange = Exchange(client, self.worker_index(), self.worker_num())
-        state = OPEN if alone else _wait_for_gate(client)
-        if state == OPEN and tables is not None and self.is_first_worker():
-            tables.begin()
-        client.barrier()
+        if not alone and _wait_for_gate(client) == LOADED and net is not None:
+            net.begin_with(*self._exchange.said_by(BEGINS))
+        if self.is_first_worker():
+            self._home = tempfile.TemporaryDirectory(prefix="tug-fleet-")
+            self.out = os.path.join(self._home.name, "model")
+        self.out = self._exchange.gather(self.out)[0]
+
+    def saves(self, generation: int) -> str:
+        """Where the first worker has those of a net's model, on its machine."""
+        return f"{self.out}-{generation}"
+
+    def options(self, generation: int) -> Dict[str, Any]:
+        """What the fleet adds to the options of a net's model."""
+        if not self.in_run():
+            return {}
+        mode = self._strategy.mode
+        found: Dict[str, Any] = {"mode": mode}
+        if mode == "sync":
+            found["reduce"] = "mean"  # as Paddle does
+        if self.is_first_worker():
+            found.update(out=self.saves(generation), keep=1)
+        return found
 
     @property
     def client(self) -> Client:
@@ -282,45 +297,30 @@ class Fleet(Others):
         """fleet.util.all_reduce."""
         return self.util.all_reduce(input, mode)
 
-    # Rows. Worker 0 does it, the others return at once; a pass is over for all after barrier_worker.
+    # The model. Worker 0 does it, the others return at once.
 
-    def _rows(self) -> "Tables":
+    def _net(self) -> "_program.DeclaredNet":
         net = _program.default_main_program().net
         if net is None or self._client is None:
-            raise UsageError("fleet: there are no rows: a net, and init_worker(), come first")
-        return net.rows
+            raise UsageError("fleet: there is no model: a net, and init_worker(), come first")
+        return net
 
     def save_persistables(self, executor: Any, dirname: Path, main_program: Any = None, mode: int = 0) -> Optional[str]:
-        """The servers write all rows below `dirname`: mode 0 checkpoint, 1 delta, 2 base, 3 day. Where the save is."""
+        """The first worker writes the model into `dirname`, in place of one that is there; where it is. Modes 1 to 3,
+        of rows that come and go, are of tables of the program's own."""
+        from tug.fleet.io import save_net
         del executor, main_program
-        if mode not in MODES:
-            raise UsageError(f"mode: {mode} is none of {', '.join(f'{k} ({v})' for k, v in MODES.items())}")
-        rows = self._rows()
-        return rows.save(os.fspath(dirname), MODES[mode]) if self.is_first_worker() else None
-
-    def save_one_table(self, table_id: int, path: Path, mode: int = 0) -> Optional[str]:
-        """Table 0 has the features, table 1 the dense parameters."""
-        rows, name = self._rows(), _table_name(table_id)
-        if mode not in MODES:
-            raise UsageError(f"mode: {mode} is none of {', '.join(map(str, MODES))}")
-        return rows.save(os.fspath(path), MODES[mode], [name]) if self.is_first_worker() else None
+        _check_mode(mode)
+        net = self._net()
+        return save_net(net, dirname) if self.is_first_worker() else None
 
     def load_model(self, path: Path, mode: int = 0) -> None:
-        """Loads what save_persistables has written. All workers call it: they wait until it is there."""
-        self._load(path, mode, None)
-
-    def load_one_table(self, table_id: int, path: Path, mode: int = 0) -> None:
-        """Likewise one table."""
-        self._load(path, mode, [_table_name(table_id)])
-
-    def _load(self, path: Path, mode: int, names: Optional[List[str]]) -> None:
-        if mode not in MODES:
-            raise UsageError(f"mode: {mode} is none of {', '.join(map(str, MODES))}")
-        rows = self._rows()
+        """The net goes on with what save_persistables has written. All workers call it."""
+        _check_mode(mode)
+        net = self._net()
+        load(path, alone=True).close()  # says that it is none
         self.client.barrier()
-        if self.is_first_worker():
-            _program.load(rows, os.path.abspath(os.fspath(path)), names)
-        self.client.barrier()
+        net.begin_with(os.path.abspath(os.fspath(path)))
 
     def stop_worker(self) -> None:
         """Leaves the run. Servers end when the last worker has left."""
@@ -329,15 +329,19 @@ class Fleet(Others):
         self._begun = False
         net = _program.default_main_program().net
         if net is not None:
-            net.tables = None
+            net.forget()
         client.close()
+        if self._home is not None:
+            self._home.cleanup()
+        self._home = None
 
 
-def _table_name(table_id: int) -> str:
-    for name, number in TABLES.items():
-        if number == table_id:
-            return name
-    raise UsageError(f"table_id: {table_id}: a net has table 0, features, and table 1, dense")
+def _check_mode(mode: int) -> None:
+    if mode not in MODES:
+        raise UsageError(f"mode: {mode} is none of {', '.join(f'{k} ({v})' for k, v in MODES.items())}")
+    if mode != 0:
+        raise UsageError(f"mode: {mode}, {MODES[mode]}: rows of a net do not come and go, and are saved whole, by mode "
+                         "0; tables of the program's own are saved by every mode (docs/tables.md)")
 
 
 def _scheduler(roles: RoleMaker) -> str:

@@ -1,53 +1,70 @@
-"""AUC and its states with names (tug/metric.h), over one pass or all since they were zeroed.
+"""AUC of layers.auc, by states with names: counts of examples by their predictions, of all calls since they were 0.
+
+Counts come with each pass (tug_model_spread); those of the batch states are the last call's.
 
 SPDX-License-Identifier: Apache-2.0
 """
 
-import threading
-from typing import Any
+from typing import Any, Dict
 
 import numpy as np
 import numpy.typing as npt
 
-from tug._abi import ffi
-from tug._arrays import Floats, of_floats, word
-from tug._library import check, lib
+from tug._errors import UsageError
 
 STATES = ("batch_stat_pos", "batch_stat_neg", "stat_pos", "stat_neg")  # in the order of Paddle's layers.auc
+SCORES = 8.0  # buckets of the library lie between -SCORES and SCORES
+
+Counts = npt.NDArray[np.float64]
+
+
+def area(positive: Any, negative: Any) -> float:
+    """The AUC of these counts, by ascending prediction; NaN without both classes."""
+    pos, neg = np.asarray(positive, np.float64)[::-1], np.asarray(negative, np.float64)[::-1]
+    if not pos.sum() or not neg.sum():
+        return float("nan")
+    above = np.cumsum(pos) - pos / 2
+    return float((above * neg).sum() / (pos.sum() * neg.sum()))
 
 
 class Metric:
-    """What threads add their predictions to."""
+    """One layers.auc."""
 
-    def __init__(self, name: str, buckets: int, window: int) -> None:
-        ret = ffi.new("struct tug_metric **")
-        o = ffi.new("struct tug_metric_options *", {"buckets": buckets, "window": window})
-        check(lib.tug_metric_open(ret, word(name, "name"), o))
-        self._c = ffi.gc(ret[0], lib.tug_metric_close)
-        self._lock = threading.Lock()
+    def __init__(self, name: str, buckets: int) -> None:
         self.name, self.buckets = name, buckets
+        self._counts: Dict[str, Counts] = {f"{name}.{one}": np.zeros(buckets) for one in STATES}
 
-    def add(self, probabilities: Floats, labels: Floats) -> None:
-        """A batch."""
-        with self._lock:
-            check(lib.tug_metric_add(self._c, of_floats(probabilities), of_floats(labels), len(labels)))
+    def _by_probability(self, counts: Counts) -> Counts:
+        if len(counts) == 0:
+            return np.zeros(self.buckets)
+        score = (np.arange(len(counts)) + 0.5) * (2 * SCORES / len(counts)) - SCORES
+        place = (1 / (1 + np.exp(-score)) * (self.buckets - 1)).astype(np.int64)
+        return np.bincount(place, counts, self.buckets).astype(np.float64)
 
-    def read(self) -> Any:
-        """Its values: auc, batch_auc, mae, rmse, copc, ... (struct tug_metric_values)."""
-        ret = ffi.new("struct tug_metric_values *")
-        with self._lock:
-            lib.tug_metric_read(self._c, ret)
-        return ret[0]
+    def add(self, positive: Counts, negative: Counts) -> None:
+        """A call's."""
+        for end, counts in (("pos", positive), ("neg", negative)):
+            found = self._by_probability(counts)
+            self._counts[f"{self.name}.batch_stat_{end}"] = found
+            self._counts[f"{self.name}.stat_{end}"] += found
 
-    def state(self, name: str) -> npt.NDArray[np.float64]:
+    @property
+    def auc(self) -> float:
+        """Of all since the states were zeroed."""
+        return area(self.state(f"{self.name}.stat_pos"), self.state(f"{self.name}.stat_neg"))
+
+    @property
+    def batch_auc(self) -> float:
+        """Of the last call."""
+        return area(self.state(f"{self.name}.batch_stat_pos"), self.state(f"{self.name}.batch_stat_neg"))
+
+    def state(self, name: str) -> Counts:
         """A state by its whole name."""
-        ret = np.empty(self.buckets, np.float64)
-        n = ffi.new("size_t *")
-        with self._lock:
-            check(lib.tug_metric_state(self._c, word(name, "name"), ffi.from_buffer("double[]", ret), len(ret), n))
-        return ret[:n[0]]
+        if name not in self._counts:
+            raise UsageError(f"there is no state '{name}'; there are {', '.join(self._counts)}")
+        return self._counts[name].copy()
 
     def reset(self, name: str) -> None:
         """Zeroes a state."""
-        with self._lock:
-            check(lib.tug_metric_reset(self._c, word(name, "name")))
+        self.state(name)
+        self._counts[name] = np.zeros(self.buckets)

@@ -72,8 +72,8 @@ class Others:
     def save_dense_params(self, executor: Any, dirname: Path, scope: Any = None, program: Any = None,
                           var_names: Optional[Sequence[str]] = None) -> Optional[str]:
         """Worker 0 pulls the net's dense parameters and writes them as one numpy array, dirname/dense.npy, float32:
-        row after row of the table "dense", in the order of tug_net_dense (tug/net.h); where it is. Others return at
-        once."""
+        row after row of the table "dense", in the order in which the model has them; where it is. Others return
+        at once."""
         del executor, scope, program
         unknown = [name for name in var_names or () if name != DENSE]
         if unknown:
@@ -98,13 +98,13 @@ class Others:
     load_inference_model = _refused(
         "load_inference_model", "there is no pruned program to load: build the net, and load_model")
     save_cache_model = _refused(
-        "save_cache_model", "there is no cache of a serving system to be warmed; save_persistables with mode=2 (base) "
-        "or 1 (delta) writes what is worth publishing")
+        "save_cache_model", "there is no cache of a serving system to be warmed; client.save(mode='base') or 'delta' "
+        "writes what is worth publishing of tables of the program's own")
     save_cache_table = _refused(
         "save_cache_table", "there is no cache table; rows that are rarely used lie on disk by the setting 'cold' of a "
         "table")
     set_date = _refused(
-        "set_date", "days are not numbered from outside: save_persistables with mode=3, or Table.day(), ends a day, "
+        "set_date", "days are not numbered from outside: Table.day() of a table of the program's own ends a day, "
         "and rows are unseen for one day more")
     init_coordinator = _refused("init_coordinator", "there is no federated learning")
     make_fl_strategy = _refused("make_fl_strategy", "there is no federated learning")

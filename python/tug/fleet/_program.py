@@ -7,17 +7,16 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import contextlib
-import hashlib
 import threading
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from tug._arrays import whole
 from tug._errors import ArgumentTypeError, UsageError
+from tug._model import Model, Progress
 from tug.fleet._metric import STATES, Metric
-from tug.fleet._net import TABLES, Net, Shape, Tables
 
 DTYPES = {"int64": "int64", "int32": "int64", "uint64": "int64", "float32": "float32", "float64": "float32"}
 PARAMS = ("model", "dim", "hidden", "init", "seed")
@@ -44,9 +43,9 @@ class Variable:
         return n
 
     @property
-    def seed(self) -> np.uint64:
-        """Two slots with the same id have two keys."""
-        return np.uint64(int.from_bytes(hashlib.blake2b(self.name.encode(), digest_size=8).digest(), "little"))
+    def kind(self) -> str:
+        """Its type among the slots of `tug train`."""
+        return "ids" if self.dtype == "int64" else f"dense[{self.width}]"
 
 
 class Program:
@@ -135,33 +134,48 @@ def data(name: str, shape: Sequence[Any] = (1,), dtype: str = "float32", lod_lev
 
 
 class DeclaredNet:
-    """A program's net: its shape, its slots, and once it has rows, where."""
+    """A program's net: its slots, its options of `tug train`, and once there is one its model."""
 
     def __init__(self, program: Program, slots: Sequence[Variable], label: Variable, params: Mapping[str, Any]) -> None:
         self.program, self.slots, self.label = program, list(slots), label
-        self.shape = Shape("deepfm", len(self.slots), seed=program.random_seed)._replace(**params)
-        self.rule: Optional[str] = None
-        self.tables: Optional[Tables] = None
-        Net(self.shape)  # says what is wrong with it where it is declared
+        self.options: Dict[str, Any] = {"model": "deepfm", "seed": program.random_seed, **params}
+        self.rule: Optional[Dict[str, Any]] = None
+        self.model: Optional[Model] = None  # of the passes so far
+        self.begins_with: Optional[str] = None  # a save
+        self.tables: Optional[str] = None  # of it, "sparse,dense"; None: all
+        self.made_for: Dict[str, Any] = {}
+        self.hears: Optional[Callable[[Progress], None]] = None
+        self.trained = False
+        self.generation = 0  # of its models
+        self.begun = False  # the startup program was run, or a fleet's worker has begun
+        self._check(self.options)
 
-    def train_by(self, rule: str) -> None:
-        """The rule of its rows."""
-        layers = self.shape.model not in ("lr", "fm", "ffm")
-        shape = self.shape._replace(rule=rule, dense_rule=rule if layers else None)
-        Net(shape)
-        self.shape, self.rule = shape, rule
+    @staticmethod
+    def _check(options: Mapping[str, Any]) -> None:
+        Model(alone=True, progress=False, format="multislot", slots="label:label, a:ids", **options).close()
 
-    def open(self, client: Any) -> Tables:
-        """Its tables there."""
-        self.tables = Tables(client, Net(self.shape))
-        return self.tables
+    def train_by(self, rule: Mapping[str, Any]) -> None:
+        """The options of its rule."""
+        layers = self.options["model"] not in ("lr", "fm", "ffm")
+        found = {"optimizer": rule["optimizer"], "lr": rule["lr"], "latent_lr": rule["lr"], "l2": rule.get("l2", 0.0)}
+        if "l1" in rule:
+            found["l1"] = rule["l1"]
+        if layers:
+            found.update(dense_optimizer=rule["optimizer"], dense_lr=rule["lr"])
+        self._check({**self.options, **found})
+        self.rule = found
 
-    @property
-    def rows(self) -> Tables:
-        """Its tables."""
-        if self.tables is None:
-            raise UsageError("the net has no rows yet: run the startup program, or in a fleet init_worker()")
-        return self.tables
+    def forget(self) -> None:
+        """The model is another one from here on."""
+        if self.model is not None:
+            self.model.close()
+        self.model, self.trained = None, False
+
+    def begin_with(self, save: str, tables: Optional[str] = None) -> None:
+        """From here on it is that save's, or begins with some of its tables."""
+        self.forget()
+        self.begins_with, self.tables = save, tables
+        self.generation += 1
 
 
 def net(inputs: Sequence[Variable], params: Optional[Mapping[str, Any]] = None) -> List[Variable]:
@@ -196,10 +210,10 @@ def auc(input: Variable, label: Variable, curve: str = "ROC", num_thresholds: in
     if curve != "ROC" or topk != 1:
         raise UsageError(f"auc: curve='{curve}', topk={topk}: there is the area under ROC, of one prediction")
     if slide_steps == 0:
-        raise UsageError("auc: slide_steps=0: batch_auc is of the last slide_steps batches, auc of all")
+        raise UsageError("auc: slide_steps=0: batch_auc is of the last call, auc of all")
     name = "auc" if "auc" not in program.metrics else f"auc_{len(program.metrics)}"
-    program.metrics[name] = Metric(name, whole(num_thresholds, "num_thresholds", 1, MAX_THRESHOLDS) + 1,
-                                   whole(slide_steps, "slide_steps", 1, 1 << 16))
+    program.metrics[name] = Metric(name, whole(num_thresholds, "num_thresholds", 1, MAX_THRESHOLDS) + 1)
+    whole(slide_steps, "slide_steps", 1, 1 << 16)
     states = [program.declare(Variable(program, f"{name}.{state}", (num_thresholds + 1,), "int64")) for state in STATES]
     return [program.declare(Variable(program, name)), program.declare(Variable(program, f"batch_{name}")), states]
 
@@ -215,9 +229,9 @@ def value_of(program: Program, name: str) -> float:
     """A metric, or the loss of the last pass so far."""
     for metric in program.metrics.values():
         if name == metric.name:
-            return float(metric.read().auc)
+            return metric.auc
         if name == f"batch_{metric.name}":
-            return float(metric.read().batch_auc)
+            return metric.batch_auc
     if name == "loss":
         return program.values.get("loss", float("nan"))
     raise UsageError(f"'{name}' has no value to fetch; fetch loss, {', '.join(program.metrics)} or its batch_ form")
@@ -288,16 +302,12 @@ def global_scope() -> Scope:
     return _scope
 
 
-def check_names(names: Optional[Sequence[str]]) -> None:
-    """Whether these are tables of a net."""
+TABLES = {"features": "sparse", "dense": "dense"}  # as a save calls them
+
+
+def tables_of(names: Optional[Sequence[str]]) -> Optional[str]:
+    """Tables of a net, as --init-tables names them."""
     unknown = [name for name in names or () if name not in TABLES]
     if unknown:
         raise UsageError(f"there is no table {', '.join(unknown)}; a net has {' and '.join(TABLES)}")
-
-
-def load(tables: Tables, directory: str, names: Optional[Sequence[str]] = None) -> None:
-    """Rows of a save into the tables, all or those named."""
-    check_names(names)
-    for name, table in tables.by_name().items():
-        if names is None or name in names:
-            table.load(directory)
+    return None if names is None else ",".join(TABLES[name] for name in names)

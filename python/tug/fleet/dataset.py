@@ -1,4 +1,4 @@
-"""Datasets: MultiSlot lines of files, through a pipe command, as batches of slots.
+"""Datasets: what a pass reads: files of MultiSlot lines, and through which command. C reads them (docs/data.md).
 
 A line has, slot after slot in the order of set_use_var, how many values there are and the values. Ids of 0 count as
 they are, and a pipe command that fails is an error: Paddle drops the ones and overlooks the other.
@@ -7,91 +7,20 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import gzip
-import itertools
 import os
 import random
+import shutil
 import subprocess
+import tempfile
 import threading
-from typing import Any, Callable, Dict, IO, Iterator, List, NoReturn, Optional, Sequence
-
-import numpy as np
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from tug._arrays import whole, word
 from tug._errors import DataError, UsageError
 from tug.fleet._deal import deal
-from tug.fleet._lines import Lines, joined
-from tug.fleet._program import Variable
-
-CHUNK = 4096  # lines that are read at a time
-ID_MAX = 2 ** 64 - 1
-
-
-def _broken(where: str, why: str) -> NoReturn:
-    raise DataError(f"{where}: {why}")
-
-
-class _Parser:
-    """Lines of one set of slots."""
-
-    def __init__(self, slots: Sequence[Variable]) -> None:
-        self.slots = list(slots)
-
-    def parse(self, lines: Sequence[bytes], file: str, first: int) -> Lines:
-        """Lines `first` and following of the file."""
-        start: List[int] = [0]
-        slot: List[int] = []
-        raw: List[int] = []
-        value: List[float] = []
-        for number, line in enumerate(lines, first):
-            words, at = line.split(), 0
-            if not words:
-                _broken(f"{file}:{number}", "the line is empty")
-            for place, variable in enumerate(self.slots):
-                n = self._count(words, at, variable, f"{file}:{number}")
-                values, at = words[at + 1:at + 1 + n], at + 1 + n
-                slot += [place] * n
-                if variable.dtype == "int64":
-                    raw += self._ids(values, variable, f"{file}:{number}")
-                    value += [1.0] * n
-                else:
-                    raw += range(n)
-                    value += self._numbers(values, variable, f"{file}:{number}")
-            if at != len(words):
-                _broken(f"{file}:{number}", f"behind the last slot, '{self.slots[-1].name}', {len(words) - at} words "
-                                            "are left: set_use_var must name all slots, in the order of the line")
-            start.append(len(slot))
-        return Lines(np.array(start, np.int64), np.array(slot, np.uint16), np.array(raw, np.uint64),
-                     np.array(value, np.float32))
-
-    @staticmethod
-    def _count(words: Sequence[bytes], at: int, variable: Variable, where: str) -> int:
-        if at >= len(words) or not words[at].isdigit():
-            what = f"is '{words[at].decode(errors='replace')}'" if at < len(words) else "is missing"
-            _broken(where, f"the number of values of slot '{variable.name}' {what}")
-        n = int(words[at])
-        if at + n >= len(words):
-            _broken(where, f"slot '{variable.name}' has {len(words) - at - 1} values, and says that they are {n}")
-        if variable.lod_level == 0 and n != variable.width:
-            _broken(where, f"slot '{variable.name}' has {n} values, and must have {variable.width} (lod_level=0)")
-        return n
-
-    @staticmethod
-    def _ids(values: Sequence[bytes], variable: Variable, where: str) -> List[int]:
-        for one in values:
-            if not one.isdigit() or int(one) > ID_MAX:
-                _broken(where, f"'{one.decode(errors='replace')}' of slot '{variable.name}' is not an id from 0 to "
-                               "2^64 - 1")
-        return [int(one) for one in values]
-
-    @staticmethod
-    def _numbers(values: Sequence[bytes], variable: Variable, where: str) -> List[float]:
-        try:
-            found = [float(one) for one in values]
-        except ValueError:
-            found = [float("nan")]
-        if not all(abs(one) < 3e38 for one in found):
-            _broken(where, f"slot '{variable.name}' has a value that is not a finite number")
-        return found
+from tug.fleet._program import DeclaredNet, Variable
 
 
 class DatasetBase:
@@ -116,7 +45,7 @@ class DatasetBase:
             known[name](value)
 
     def set_batch_size(self, batch_size: int) -> None:
-        """Examples of a batch of one thread."""
+        """Examples of a worker's batch."""
         self.batch_size = whole(batch_size, "batch_size", 1, 1 << 20)
 
     def set_thread(self, thread_num: int) -> None:
@@ -156,97 +85,84 @@ class DatasetBase:
         if missing:
             raise DataError(f"{missing[0]}: there is no such file")
 
-    def _chunks(self) -> Iterator[Lines]:
+    @property
+    def pipes(self) -> bool:
+        """Whether lines come from a command when a pass reads them."""
+        return self.pipe_command.strip() != "cat"
+
+    def paths(self) -> List[str]:
+        """What a pass reads."""
         self._ready()
-        parser = _Parser(self.slots)
-        for file in self.files:
-            with _opened(file, self.pipe_command) as stream:
-                first = 1
-                while True:
-                    lines = list(itertools.islice(stream, CHUNK))
-                    if not lines:
-                        break
-                    yield parser.parse(lines, file, first)
-                    first += len(lines)
+        return [os.path.abspath(one) for one in self.files]
 
-    def batches(self) -> Iterator[Lines]:
-        """One pass."""
-        raise NotImplementedError
-
-
-class _Piped:
-    """The output of a pipe command, whose failure is an error of the file's."""
-
-    def __init__(self, file: str, command: str) -> None:
-        self.file, self.command = file, command
-        shell = f"gzip -dc | ( {command} )" if file.endswith(".gz") else command
-        with open(file, "rb") as source:
-            self.process = subprocess.Popen(["sh", "-c", shell], stdin=source, stdout=subprocess.PIPE)
-
-    def __enter__(self) -> IO[bytes]:
-        assert self.process.stdout is not None
-        return self.process.stdout
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-        if kind is not None:
-            self.process.kill()
-        code = self.process.wait()
-        if kind is None and code != 0:
-            raise DataError(f"{self.file}: the pipe command ended with exit code {code}: {self.command}")
-
-
-def _opened(file: str, command: str) -> Any:
-    if command.strip() != "cat":
-        return _Piped(file, command)
-    return gzip.open(file, "rb") if file.endswith(".gz") else open(file, "rb")
+    def text(self, net: DeclaredNet) -> str:
+        """The slots of a line, as the option `slots` of tug train; those that the net does not have are passed
+        over."""
+        missing = [one.name for one in [*net.slots, net.label] if one not in self.slots]
+        if missing:
+            raise UsageError(f"dataset: the net needs slots that set_use_var does not name: {', '.join(missing)}")
+        said = []
+        for one in self.slots:
+            kind = "label" if one is net.label else "skip" if one not in net.slots else one.kind
+            said.append(f"{one.name}:{kind}")
+        return ", ".join(said)
 
 
 class QueueDataset(DatasetBase):
-    """Files are read as they are trained on, in their order."""
-
-    def batches(self) -> Iterator[Lines]:
-        size, left = self.batch_size, joined([])
-        for chunk in self._chunks():
-            left = joined([left, chunk])
-            whole_ones = left.n // size * size
-            for first in range(0, whole_ones, size):
-                yield left.take(np.arange(first, first + size))
-            left = left.take(np.arange(whole_ones, left.n))
-        if left.n > 0:
-            yield left.take(np.arange(left.n))
+    """Files are read as they are trained on."""
 
 
 class InMemoryDataset(DatasetBase):
-    """Files are read once, into memory, and can be shuffled before each pass."""
+    """What a pipe command makes of the files is made once, and kept in files of its own ($TMPDIR); passes read those,
+    piece by piece, in another order each time."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._lines: Optional[Lines] = None
-        self._order = np.zeros(0, np.int64)
+        self._held: Optional[List[str]] = None
+        self._home: Optional[str] = None
         self._shuffled = False
         self._loading: Optional[threading.Thread] = None
         self._failed: Optional[BaseException] = None
         self._random = random.Random(1)
 
     def set_shuffle_seed(self, seed: int) -> None:
-        """The seed of the shuffles that follow."""
+        """The seed of the global shuffles that follow."""
         self._random = random.Random(whole(seed, "seed", 0, 2 ** 63))
 
+    def _file(self, name: str) -> str:
+        if self._home is None:
+            self._home = tempfile.mkdtemp(prefix="tug-dataset-")
+            weakref.finalize(self, shutil.rmtree, self._home, True)
+        return os.path.join(self._home, name)
+
+    def _made(self, number: int) -> str:
+        file = self.files[number]
+        made = self._file(f"{number}-{os.path.basename(file)}.txt")
+        shell = f"gzip -dc | ( {self.pipe_command} )" if file.endswith(".gz") else self.pipe_command
+        with open(file, "rb") as source, open(made, "wb") as to:
+            code = subprocess.run(["sh", "-c", shell], stdin=source, stdout=to, check=False).returncode
+        if code != 0:
+            raise DataError(f"{file}: the pipe command ended with exit code {code}: {self.pipe_command}")
+        return made
+
+    def _load(self) -> List[str]:
+        self._ready()
+        if not super().pipes:
+            return [os.path.abspath(one) for one in self.files]
+        self._file("")
+        with ThreadPoolExecutor(self.thread_num) as threads:
+            return list(threads.map(self._made, range(len(self.files))))
+
     def load_into_memory(self, is_shuffle: bool = False) -> None:
-        """Reads this worker's files."""
+        """Runs the pipe command on this worker's files."""
+        del is_shuffle  # each pass has another order
         if self._loading is not None:
             raise UsageError("load_into_memory: preload_into_memory is at work; call wait_preload_done")
-        self._lines = joined(list(self._chunks()))
-        self._order = np.arange(self._lines.n)
-        self._shuffled = False
-        if is_shuffle:
-            self.local_shuffle()
+        self._held, self._shuffled = self._load(), False
 
     def _preload(self) -> None:
         try:
-            self._preloaded = joined(list(self._chunks()))
+            self._preloaded = self._load()
         except BaseException as error:
             self._failed = error
 
@@ -267,37 +183,53 @@ class InMemoryDataset(DatasetBase):
         self._loading = None
         if self._failed is not None:
             raise self._failed
-        self._lines, self._shuffled = self._preloaded, False
-        self._order = np.arange(self._lines.n)
+        self._held, self._shuffled = self._preloaded, False
 
-    def _loaded(self) -> Lines:
-        if self._lines is None:
+    @property
+    def pipes(self) -> bool:
+        return False  # what it made is there
+
+    def paths(self) -> List[str]:
+        if self._held is None:
             raise UsageError("dataset: is not in memory; load_into_memory comes first")
-        return self._lines
+        return list(self._held)
+
+    def _lines(self) -> List[bytes]:
+        found: List[bytes] = []
+        for path in self.paths():
+            with (gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")) as file:
+                found += [line if line.endswith(b"\n") else line + b"\n" for line in file]
+        return found
 
     def local_shuffle(self) -> None:
-        """Another order of this worker's examples, also after a pass."""
-        self._order = np.random.default_rng(self._random.getrandbits(64)).permutation(self._loaded().n)
+        """Each pass has another order of this worker's examples anyway: within pieces of 1 to 32 MB of text, and of
+        these."""
+        self.paths()
 
     def global_shuffle(self, fleet: Any = None, thread_num: int = 12) -> None:
         """With a fleet: every example of all workers comes to any of them with the same chance. All workers call it.
         Without one it is local_shuffle."""
         del thread_num
+        self.paths()
         if fleet is not None and fleet.worker_num() > 1:
-            self._lines = deal(fleet, self._loaded(), self._random.getrandbits(63))
-        self.local_shuffle()
+            dealt = deal(fleet, self._lines(), self._random.getrandbits(63))
+            self._random.shuffle(dealt)
+            path = self._file("dealt.txt")
+            with open(path, "wb") as file:
+                file.writelines(dealt)
+            self._held = [path] if dealt else []
         self._shuffled = True
 
     def release_memory(self) -> None:
         """Forgets the examples."""
-        self._lines, self._order, self._shuffled = None, np.zeros(0, np.int64), False
+        self._held, self._shuffled = None, False
 
     def _size(self, fleet: Any) -> int:
-        n = 0 if self._lines is None else self._lines.n
+        n = 0 if self._held is None else len(self._lines())
         return n if fleet is None else int(fleet.util.all_reduce(n))
 
     def get_memory_data_size(self, fleet: Any = None) -> int:
-        """Examples in memory: this worker's, or with a fleet all workers', which all ask then."""
+        """Examples: this worker's, or with a fleet all workers', which all ask then."""
         return self._size(fleet)
 
     def get_shuffle_data_size(self, fleet: Any = None) -> int:
@@ -305,11 +237,6 @@ class InMemoryDataset(DatasetBase):
         if fleet is None and not self._shuffled:
             return 0
         return self._size(fleet) if self._shuffled else int(fleet.util.all_reduce(0))
-
-    def batches(self) -> Iterator[Lines]:
-        lines = self._loaded()
-        for first in range(0, lines.n, self.batch_size):
-            yield lines.take(self._order[first:first + self.batch_size])
 
 
 class DatasetFactory:

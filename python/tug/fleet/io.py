@@ -1,33 +1,68 @@
-"""fluid.io: the rows of a program that runs alone, saved and loaded. In a fleet it is fleet.save_persistables.
+"""fluid.io: the model of a program that runs alone, saved and loaded. In a fleet it is fleet.save_persistables.
 
 SPDX-License-Identifier: Apache-2.0
 """
 
 import os
+import shutil
+import tempfile
 from typing import Any, Optional, Union
 
 from tug._errors import UsageError
+from tug._model import Model, load
 from tug.fleet import _program
-from tug.fleet._program import Program
-from tug.fleet.executor import Executor
+from tug.fleet._program import DeclaredNet, Program
 
 Path = Union[str, "os.PathLike[str]"]
 
 
+def _is_save(directory: str) -> bool:
+    names = os.listdir(directory)
+    return bool(names) and all(name.startswith("save-") for name in names)
+
+
+def save_over(model: Model, directory: Path) -> str:
+    """The model as the only save of a directory, in place of an older one there."""
+    target = os.path.abspath(os.fspath(directory))
+    if not os.path.isdir(target) or not _is_save(target):
+        model.save(target)
+        return target
+    parent, name = os.path.split(target)
+    beside = tempfile.mkdtemp(prefix=f".{name}-", dir=parent)
+    try:
+        model.save(os.path.join(beside, "new"))
+        os.rename(target, os.path.join(beside, "old"))
+        os.rename(os.path.join(beside, "new"), target)
+    finally:
+        shutil.rmtree(beside, True)
+    return target
+
+
+def save_net(net: DeclaredNet, directory: Path) -> str:
+    """What the net has learnt, or what it begins with."""
+    if net.model is not None and net.trained:
+        return save_over(net.model, directory)
+    if net.begins_with is None:
+        raise UsageError("save_persistables: the net has learnt nothing yet")
+    with load(net.begins_with, alone=True) as begun:
+        return save_over(begun, directory)
+
+
 def save_persistables(executor: Any, dirname: Path, main_program: Optional[Program] = None) -> str:
-    """Writes the net's tables below `dirname`; where the save is."""
+    """Writes the net's model into `dirname`, in place of one that is there: a save that tug eval measures."""
     del executor
     net = (main_program or _program.default_main_program()).net
     if net is None:
         raise UsageError("save_persistables: the program has no net")
-    return net.rows.save(os.fspath(dirname), "checkpoint")
+    return save_net(net, dirname)
 
 
-def load_persistables(executor: Executor, dirname: Path, main_program: Optional[Program] = None) -> None:
-    """Loads what save_persistables, this one or the fleet's, has written."""
+def load_persistables(executor: Any, dirname: Path, main_program: Optional[Program] = None) -> None:
+    """The net is what save_persistables, this one or the fleet's, or `tug train --out` has written."""
+    del executor
     program = main_program or _program.default_main_program()
     if program.net is None:
         raise UsageError("load_persistables: the program has no net")
-    if program.net.tables is None:
-        executor.run(_program.default_startup_program())
-    _program.load(program.net.rows, os.fspath(dirname))
+    load(dirname, alone=True).close()  # says that it is none
+    program.net.begin_with(os.path.abspath(os.fspath(dirname)))
+    program.net.begun = True

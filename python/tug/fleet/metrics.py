@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tug.fleet._fleet import fleet
+from tug.fleet._metric import area
 from tug.fleet._program import Tensor, Variable
 
 
@@ -21,11 +22,7 @@ def _reduced(state: Any) -> Any:
 def auc(stat_pos: Any, stat_neg: Any, scope: Any = None, util: Any = None) -> float:
     """The AUC of all workers' examples, NaN without both classes (Paddle: 0.5). All workers call it."""
     del scope, util
-    pos, neg = _reduced(stat_pos)[::-1], _reduced(stat_neg)[::-1]
-    if not pos.sum() or not neg.sum():
-        return float("nan")
-    above = np.cumsum(pos) - pos / 2
-    return float((above * neg).sum() / (pos.sum() * neg.sum()))
+    return area(_reduced(stat_pos), _reduced(stat_neg))
 
 
 def sum(value: Any, scope: Any = None, util: Any = None) -> Any:  # noqa: A001

@@ -3,7 +3,7 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Dict, Optional
 
 from tug._errors import ArgumentTypeError, UsageError
 from tug.fleet import _program
@@ -22,7 +22,7 @@ class Optimizer:
                                     "table (docs/tables.md)")
         if not learning_rate > 0:
             raise UsageError(f"learning_rate: {learning_rate} learns nothing")
-        self.rule = f"{rule}:" + ",".join(f"{k}={v!r}" for k, v in {"lr": float(learning_rate), **numbers}.items())
+        self.rule: Dict[str, Any] = {"optimizer": rule, "lr": float(learning_rate), **numbers}
 
     def minimize(self, loss: "Variable", *, startup_program: Any = None, parameter_list: Any = None,
                  no_grad_set: Any = None) -> None:
@@ -54,7 +54,10 @@ class Adam(Optimizer):
                  lazy_mode: bool = True) -> None:
         if not lazy_mode:
             raise UsageError("lazy_mode=False: rows that a batch lacks are on servers, and are not touched")
-        super().__init__("adam", learning_rate, beta1=beta1, beta2=beta2, beta=epsilon)
+        if (beta1, beta2, epsilon) != (0.9, 0.999, 1e-8):
+            raise UsageError("Adam: has beta1=0.9, beta2=0.999, epsilon=1e-8, which cannot be changed; tables of the "
+                             "program's own can have others (docs/tables.md)")
+        super().__init__("adam", learning_rate)
 
 
 class Ftrl(Optimizer):

@@ -11,8 +11,6 @@ from typing import Any, Dict, List, Mapping, Tuple
 from tug._arrays import whole
 from tug._errors import ArgumentTypeError, UsageError
 
-_GEO = ("k_steps: {} asks for GEO, which fleet's loop does not have: `tug train --mode geo:K` has it. Here there are "
-        "0 with a_sync=True (asynchronous) and a_sync=False (synchronous)")
 _IGNORED_THERE = "Paddle accepts it and ignores it"
 _REFUSED_CONFIGS = {
     "max_merge_var_num": "each batch's gradients are one push, and are never merged with the next one's",
@@ -39,7 +37,7 @@ _REFUSED = {
     "trainer_desc_configs": "dumps of a pass are `tug train --dump`'s",
     "fs_client_param": "files are read by this process; what lies elsewhere, by a pipe command",
     "sparse_table_configs": _OF_NET,
-    "geo_sgd_mode": "GEO is `tug train --mode geo:K`'s",
+    "geo_sgd_mode": "a_sync_configs={'k_steps': K} asks for GEO",
     "auto": "nothing is guessed: say a_sync",
 }
 
@@ -49,6 +47,7 @@ class DistributedStrategy:
 
     def __init__(self) -> None:
         self._fields: Dict[str, Any] = {"a_sync": True, "a_sync_configs": {"k_steps": 0}}
+        self._half = False
 
     def __getattr__(self, name: str) -> Any:
         fields = self.__dict__.get("_fields", {})
@@ -57,7 +56,7 @@ class DistributedStrategy:
         raise AttributeError(self._unknown(name))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == "_fields":
+        if name in ("_fields", "_half"):
             object.__setattr__(self, name, value)
             return
         check = {"a_sync": _switch, "a_sync_configs": _configs}.get(name)
@@ -74,6 +73,23 @@ class DistributedStrategy:
     def sync(self) -> bool:
         """Whether each batch waits for all workers."""
         return not self._fields["a_sync"]
+
+    @property
+    def mode(self) -> str:
+        """As `tug train --mode`."""
+        steps = self._fields["a_sync_configs"].get("k_steps", 0)
+        if self.sync:
+            if steps > 0:
+                raise UsageError("strategy: a_sync=False and k_steps > 0, GEO, exclude each other")
+            return "sync"
+        return f"geo:{steps}" if steps > 0 else "half-async" if self._half else "async"
+
+    @staticmethod
+    def half_async() -> "DistributedStrategy":
+        """The threads of a worker compute a batch together, and workers do not wait for each other."""
+        strategy = DistributedStrategy()
+        strategy._half = True
+        return strategy
 
     def __repr__(self) -> str:
         return f"DistributedStrategy({self._fields})"
@@ -98,8 +114,7 @@ def _configs(name: str, value: Any) -> Dict[str, Any]:
                              f"{_REFUSED_CONFIGS[field]}")
         if field != "k_steps":
             raise UsageError(f"strategy.{name}: there is no field '{field}'; there is k_steps")
-        if whole(given, f"strategy.{name}['k_steps']", -1, 2 ** 31) != 0:
-            raise UsageError(f"strategy.{name}: " + _GEO.format(given))
+        whole(given, f"strategy.{name}['k_steps']", 0, 2 ** 31)
     return dict(value)
 
 
@@ -112,22 +127,24 @@ class DistributeTranspilerConfig:
         "min_block_size": ([8192], "blocks of dense parameters have 256 floats"),
         "runtime_split_send_recv": ([False], "a push is cut for the servers by itself"),
         "enable_dc_asgd": ([False], "there is no delay compensation"),
-        "geo_sgd_mode": ([False], "GEO is `tug train --mode geo:K`'s"),
-        "half_async": ([False], "half-async is `tug train --mode half-async`'s"),
         "wait_port": ([True], "a run always begins when all processes are there"),
         "mode": (["pserver"], "there are parameter servers only"),
     }
 
     def __init__(self) -> None:
-        self.sync_mode = True
+        self.sync_mode, self.half_async, self.geo_sgd_mode = True, False, False
+        self.geo_sgd_need_push_nums = 100
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == "sync_mode":
+        if name in ("sync_mode", "half_async", "geo_sgd_mode"):
             object.__setattr__(self, name, _switch(name, value))
+            return
+        if name == "geo_sgd_need_push_nums":
+            object.__setattr__(self, name, whole(value, name, 1, 2 ** 31))
             return
         if name not in self._REFUSED:
             raise UsageError(f"DistributeTranspilerConfig.{name}: there is no such field; there are sync_mode, "
-                             f"{', '.join(self._REFUSED)}")
+                             f"half_async, geo_sgd_mode, geo_sgd_need_push_nums, {', '.join(self._REFUSED)}")
         allowed, why = self._REFUSED[name]
         if value not in allowed:
             raise UsageError(f"DistributeTranspilerConfig.{name}: cannot be {value!r}: {why}")
@@ -150,13 +167,15 @@ class StrategyFactory:
 
     @staticmethod
     def create_half_async_strategy() -> DistributedStrategy:
-        """Refused."""
-        raise UsageError("half-async: fleet's loop does not have it; `tug train --mode half-async` has")
+        """The threads of a worker compute a batch together."""
+        return DistributedStrategy.half_async()
 
     @staticmethod
     def create_geo_strategy(update_frequency: int = 100) -> DistributedStrategy:
-        """Refused."""
-        raise UsageError(_GEO.format(update_frequency))
+        """Workers train copies of the rows for so many batches, and bring together what has changed."""
+        strategy = DistributedStrategy()
+        strategy.a_sync_configs = {"k_steps": whole(update_frequency, "update_frequency", 1, 2 ** 31)}
+        return strategy
 
 
 def strategy_of(given: Any) -> DistributedStrategy:
@@ -164,8 +183,10 @@ def strategy_of(given: Any) -> DistributedStrategy:
     if given is None:
         return DistributedStrategy()
     if isinstance(given, DistributeTranspilerConfig):
-        made = DistributedStrategy()
-        made.a_sync = not given.sync_mode
+        made = DistributedStrategy.half_async() if given.half_async else DistributedStrategy()
+        made.a_sync = not given.sync_mode or given.half_async or given.geo_sgd_mode
+        if given.geo_sgd_mode:
+            made.a_sync_configs = {"k_steps": given.geo_sgd_need_push_nums}
         return made
     if not isinstance(given, DistributedStrategy):
         raise ArgumentTypeError(f"strategy: must be a DistributedStrategy, not {type(given).__name__}")
