@@ -87,6 +87,7 @@ static void forward(struct model_work *w, const struct model_batch *b, float *re
     struct cross c = cross_of(w, &d);
     for (size_t l = 0; l < c.n; l++) {
         struct matrix in = l > 0 ? c.x[l - 1] : c.x0;
+        model_needs(w, cross_at(o, l), cross_at(o, l + 1) - cross_at(o, l));
         layer_forward(layers_exact(w, b), in, dense + cross_at(o, l), c.z[l]);
         for (size_t i = 0; i < b->n; i++) {
             size_t row = i * in.stride;
@@ -94,6 +95,7 @@ static void forward(struct model_work *w, const struct model_batch *b, float *re
                 c.x[l].at[k] = c.x0.at[k] * c.z[l].at[k] + in.at[k];
         }
     }
+    model_needs(w, cross_at(o, c.n), o->tasks * c.dx.columns);
     for (uint32_t k = 0; k < o->tasks; k++)
         unit_forward(layers_exact(w, b), c.x[c.n - 1],
                      dense + cross_at(o, c.n) + k * c.dx.columns, o->tasks, ret + k);
@@ -127,9 +129,12 @@ static void backward(struct model_work *w, const struct model_batch *b, const fl
         unit_backward(c.x[c.n - 1], model_layers(w) + unit, o->tasks, err + k,
                       dense + unit, c.dx, k > 0);
     }
-    for (size_t l = c.n; l-- > 0;)
+    model_has(w, cross_at(o, c.n), o->tasks * c.dx.columns);
+    for (size_t l = c.n; l-- > 0;) {
         backward_layer(&c, l, model_layers(w) + cross_at(o, l), dense + cross_at(o, l),
                        d.dx);
+        model_has(w, cross_at(o, l), cross_at(o, l + 1) - cross_at(o, l));
+    }
     for (size_t i = 0; i < b->n; i++)
         for (size_t k = i * c.dx.stride; k < i * c.dx.stride + c.dx.columns; k++)
             d.dx.at[k] += c.dx.at[k];
@@ -163,6 +168,7 @@ const struct model_ops model_dcn = {
     .summaries = deep_summaries,
     .kept = kept,
     .at_once = MODEL_AT_ONCE_MAX,
+    .by_layer = true,
     .forward = forward,
     .backward = backward,
     .layers = forward,

@@ -46,8 +46,8 @@ void deep_backward(struct deep *d, const struct model_work *w,
     .groups = {"w", "v"}, .needs_fields = true, .tasks = true,                           \
     .defaults = deep_defaults, .check = deep_check, .dense = deep_dense,                 \
     .first = deep_first, .summaries = deep_summaries, .kept = deep_kept,                 \
-    .at_once = MODEL_AT_ONCE_MAX, .forward = forward, .backward = backward,              \
-    .layers = deep_layers, .layer_name = deep_layer_name
+    .at_once = MODEL_AT_ONCE_MAX, .by_layer = true, .forward = forward,                  \
+    .backward = backward, .layers = deep_layers, .layer_name = deep_layer_name
 
 // The linear part, with a weight of a feature for each task (deep_wide_layout): it is
 // added to the scores. Its gradients; zeros where a model has none, and one weight.

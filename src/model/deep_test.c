@@ -461,6 +461,115 @@ static void test_parts(void **state)
     }
 }
 
+// What a model says of its dense parameters while it computes. They come when it needs them,
+// and are no numbers before.
+struct flowing {
+    struct world *t;
+    float dense[MAX_DENSE];
+    const float *gradients;
+    float left[MAX_DENSE]; // the gradients that it said were complete, as they were
+    bool told[MAX_DENSE];
+    size_t n;
+    bool early; // before there was any of the rows
+};
+
+static void bring(void *ctx, size_t first, size_t n)
+{
+    struct flowing *f = ctx;
+    memcpy(f->dense + first, f->t->dense + first, n * sizeof(float));
+}
+
+static void leave(void *ctx, size_t first, size_t n)
+{
+    struct flowing *f = ctx;
+    f->early |= isnan(f->t->w.gradients[1][0]);
+    memcpy(f->left + first, f->gradients + first, n * sizeof(float));
+    for (size_t i = first; i < first + n; i++, f->n++) {
+        assert_false(f->told[i]);
+        f->told[i] = true;
+    }
+}
+
+static void test_flow(void **state)
+{
+    (void)state;
+    static struct metrics_stream stream[TASKS];
+    for (size_t k = 0; k < N_SHAPES; k++) {
+        struct world *t = new_world(shapes[k], 0);
+        float whole[MAX_DENSE] = {0}, parts[MAX_DENSE] = {0}, err[EXAMPLES * TASKS];
+        struct flowing f = {.t = t, .gradients = parts};
+        struct model_flow flow = {bring, leave, &f};
+        struct model_training training = {
+            .loss = LOSS_LOGISTIC, .stream = stream, .dense_gradient = whole};
+        assert_int_equal(model_by_layer(&t->m), strcmp(shapes[k].name, "nfm") != 0);
+        assert_int_equal(model_gradients(&t->w, &t->b, &training, err, t->w.gradients),
+                         0);
+        for (size_t i = 0; i < MAX_DENSE; i++)
+            f.dense[i] = (float)NAN;
+        t->w.gradients[1][0] = (float)NAN;
+        t->w.dense = f.dense;
+        t->w.flow = &flow;
+        training.dense_gradient = parts;
+        if (model_by_layer(&t->m)) {
+            assert_int_equal(
+                model_gradients(&t->w, &t->b, &training, NULL, t->w.gradients), 0);
+            assert_memory_equal(parts, whole, sizeof(parts));
+            size_t biases = t->m.options.tasks;
+            assert_int_equal(f.n, model_dense_used(&t->m) - biases);
+            assert_memory_equal(f.left + biases, whole + biases, f.n * sizeof(float));
+            assert_true(f.early);
+        }
+        close_world(t);
+    }
+}
+
+// A large batch at once has the gradients of its parts; memory for it has a bound.
+static void test_room(void **state)
+{
+    (void)state;
+    enum { MANY = 300, ALL = MANY * FEATURES };
+    static struct metrics_stream stream[TASKS];
+    static float *rows[ALL + KERNEL_PADDING], x[ALL + KERNEL_PADDING],
+        label[MANY * TASKS];
+    static uint16_t slot[ALL];
+    static uint32_t start[MANY + 1];
+    for (size_t k = 0; k < N_SHAPES; k++) {
+        struct world *t = new_world(shapes[k], 0);
+        float parts[MAX_DENSE] = {0}, whole[MAX_DENSE] = {0};
+        for (size_t j = 0; j < ALL + KERNEL_PADDING; j++) {
+            rows[j] = t->at[j % (EXAMPLES * FEATURES)];
+            x[j] = t->x[j % (EXAMPLES * FEATURES)];
+            slot[j < ALL ? j : 0] = t->slot[j < ALL ? j % (EXAMPLES * FEATURES) : 0];
+        }
+        for (uint32_t i = 0; i < MANY; i++)
+            start[i + 1] = (i + 1) * FEATURES;
+        for (size_t i = 0; i < MANY * TASKS; i++)
+            label[i] = random_f32(8, 0, i);
+        t->b.n = MANY;
+        t->b.start = start;
+        t->b.rows = rows;
+        t->b.x = t->b.u = x;
+        t->b.slot = slot;
+        t->b.label = label;
+        struct model_training training = {
+            .loss = LOSS_SQUARED, .stream = stream, .dense_gradient = parts};
+        assert_int_equal(model_reserve(&t->w, ALL), 0);
+        assert_int_equal(model_room(&t->w, MANY, 0), 0);
+        assert_int_equal(t->w.room, MODEL_AT_ONCE_MAX);
+        assert_int_equal(model_gradients(&t->w, &t->b, &training, NULL, t->w.gradients),
+                         0);
+        bool grows = model_by_layer(&t->m);
+        assert_int_equal(model_room(&t->w, MANY, SIZE_MAX), 0);
+        assert_int_equal(t->w.room, grows ? MANY : MODEL_AT_ONCE_MAX);
+        training.dense_gradient = whole;
+        assert_int_equal(model_gradients(&t->w, &t->b, &training, NULL, t->w.gradients),
+                         0);
+        for (size_t i = 0; i < model_dense(&t->m); i++)
+            check("dense", i, whole[i], parts[i]);
+        close_world(t);
+    }
+}
+
 // What a batch says goes into the summaries: a hundredth of how far they are from it, of
 // a part of a batch as much less as it has fewer examples. Of one example alone nothing
 // does, and it is as it is scored.
@@ -792,7 +901,8 @@ int main(void)
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scores),      cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_tasks),       cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_tasks),       cmocka_unit_test(test_flow),
+        cmocka_unit_test(test_room),        cmocka_unit_test(test_parts),
         cmocka_unit_test(test_summaries),   cmocka_unit_test(test_data_norm),
         cmocka_unit_test(test_far_numbers), cmocka_unit_test(test_pooling),
         cmocka_unit_test(test_dropout),     cmocka_unit_test(test_first),

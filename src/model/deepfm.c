@@ -109,6 +109,7 @@ static void forward(struct model_work *w, const struct model_batch *b, float *re
     struct deep d = deep_of(w, b);
     deep_forward(&d, w, b, ret);
     deep_linear(w, b, ret);
+    model_needs(w, deep_dense(o), dense(o) - deep_dense(o));
     for (size_t i = 0; i < b->n && o->tasks > 1; i++)
         task_pairs(w, d.x.at + i * d.x.stride, ret + i * o->tasks);
     if (o->tasks > 1)
@@ -126,6 +127,7 @@ static void backward(struct model_work *w, const struct model_batch *b, const fl
     for (size_t i = 0; i < b->n && o->tasks > 1; i++)
         task_pairs_gradient(w, d.x.at + i * d.x.stride, err + i * o->tasks,
                             d.dx.at + i * d.dx.stride, gradients);
+    model_has(w, deep_dense(o), dense(o) - deep_dense(o));
     for (size_t i = 0; i < b->n && o->tasks == 1; i++)
         pairs_gradient(d.x.at + i * d.x.stride, o->fields, o->dim, err[i],
                        d.dx.at + i * d.dx.stride);
@@ -166,6 +168,7 @@ const struct model_ops model_deepfm = {
     .summaries = deep_summaries,
     .kept = deep_kept,
     .at_once = MODEL_AT_ONCE_MAX,
+    .by_layer = true,
     .forward = forward,
     .backward = backward,
     .pair = pair,

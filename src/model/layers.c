@@ -62,29 +62,33 @@ static void product_forward(const struct kernels *exact, struct matrix x, const 
     product_add(exact, x, w, y);
 }
 
-static void product_backward(struct matrix x, const float *parameters, struct matrix dy,
-                             float *gradients, struct matrix dx, float beta)
+static void product_gradients(struct matrix x, struct matrix dy, float *gradients)
 {
     multiply(CblasTrans, CblasNoTrans, x.columns, dy.columns, x.rows, x.at, x.stride,
              dy.at, dy.stride, 1, gradients, dy.columns);
+}
+
+static void product_backward(struct matrix x, const float *parameters, struct matrix dy,
+                             struct matrix dx, float beta)
+{
     multiply(CblasNoTrans, CblasTrans, x.rows, x.columns, dy.columns, dy.at, dy.stride,
              parameters, dy.columns, beta, dx.at, dx.stride);
 }
 
-static void backward(struct matrix x, const float *parameters, struct matrix dy,
-                     float *gradients, struct matrix dx, float beta)
+static void layer_gradients(struct matrix x, struct matrix dy, float *gradients)
 {
     float *biases = gradients + x.columns * dy.columns;
     for (size_t i = 0; i < x.rows; i++)
         for (size_t c = 0; c < dy.columns; c++)
             biases[c] += dy.at[i * dy.stride + c];
-    product_backward(x, parameters, dy, gradients, dx, beta);
+    product_gradients(x, dy, gradients);
 }
 
 void layer_backward_add(struct matrix x, const float *parameters, struct matrix dy,
                         float *gradients, struct matrix dx)
 {
-    backward(x, parameters, dy, gradients, dx, 1);
+    layer_gradients(x, dy, gradients);
+    product_backward(x, parameters, dy, dx, 1);
 }
 
 void layer_first(size_t in, size_t out, uint64_t seed, uint64_t stream, float *ret)
@@ -249,6 +253,7 @@ struct matrix tower_forward(const struct tower *t, const struct model_work *w,
     struct matrix in = x;
     for (size_t l = 0; l < t->n; l++) {
         struct matrix y = output(t, l, x, kept);
+        model_needs(w, (size_t)(parameters - model_layers(w)), parameters_of(t, l));
         if (t->batch_norm) {
             struct batch_norm n = norm_of(t, w, b, l, parameters, x, kept);
             struct matrix z = kept_of(t, NORMALISED, l, x, kept);
@@ -317,10 +322,12 @@ void tower_backward(const struct tower *t, const struct model_work *w,
         if (t->batch_norm) {
             normalised_backward(t, w, b, l, x, kept, parameters, gradients + at,
                                 model_summary_gradients(w, gradients));
-            product_backward(in, parameters, dy, gradients + at, din, beta);
+            product_gradients(in, dy, gradients + at);
         } else {
-            backward(in, parameters, dy, gradients + at, din, beta);
+            layer_gradients(in, dy, gradients + at);
         }
+        model_has(w, at, parameters_of(t, l));
+        product_backward(in, parameters, dy, din, beta);
     }
 }
 
@@ -389,8 +396,9 @@ void tower_score(const struct tower *t, const struct model_work *w,
                  const struct model_batch *b, struct matrix x, float *kept, float *scores)
 {
     struct matrix y = tower_forward(t, w, b, x, kept);
-    unit_forward(layers_exact(w, b), y,
-                 model_layers(w) + t->parameters + tower_parameters(t), t->tasks,
+    size_t unit = t->parameters + tower_parameters(t);
+    model_needs(w, unit, y.columns);
+    unit_forward(layers_exact(w, b), y, model_layers(w) + unit, t->tasks,
                  scores + t->task);
 }
 
@@ -403,6 +411,7 @@ void tower_score_backward(const struct tower *t, const struct model_work *w,
     unit_backward(layers ? output(t, t->n - 1, x, kept) : x, model_layers(w) + unit,
                   t->tasks, err + t->task, gradients + unit,
                   layers ? tower_delta(t, x, kept) : dx, add && !layers);
+    model_has(w, unit, tower_out(t));
     if (layers)
         tower_backward(t, w, b, x, kept, gradients, dx, add);
 }

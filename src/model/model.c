@@ -284,6 +284,40 @@ void model_step_dense(const struct model *m, const struct rule_params *rule,
 
 // A thread's memory.
 
+bool model_by_layer(const struct model *m)
+{
+    return m->options.ops->by_layer && m->summaries == 0;
+}
+
+// Of any number of examples; what was kept of others is forgotten.
+static int make_room(struct model_work *w, size_t n)
+{
+    size_t bytes = (w->stride * n + KERNEL_PADDING) * sizeof(float),
+           scores = n * w->model->options.tasks;
+    float *kept = mem_aligned(64, bytes), *both = mem_array(2 * scores, sizeof(*both));
+    if (kept == NULL || both == NULL) {
+        mem_free(kept);
+        mem_free(both);
+        return TUG_ENOMEM;
+    }
+    mem_free(w->kept);
+    mem_free(w->scores);
+    w->kept = memset(kept, 0, bytes);
+    w->scores = both;
+    w->err = both + scores;
+    w->room = n;
+    return 0;
+}
+
+int model_room(struct model_work *w, size_t n, size_t bytes)
+{
+    if (!model_by_layer(w->model))
+        return 0;
+    size_t most = bytes / (w->stride * sizeof(float));
+    n = n < most ? n : most;
+    return n > w->room ? make_room(w, n) : 0;
+}
+
 int model_work_open(struct model_work *w, const struct model *m, struct err *e)
 {
     const struct model_ops *ops = m->options.ops;
@@ -291,15 +325,12 @@ int model_work_open(struct model_work *w, const struct model *m, struct err *e)
     assert(ops->at_once > 0 && ops->at_once <= MODEL_AT_ONCE_MAX);
     size_t floats = ops->kept != NULL ? ops->kept(m) : 0;
     w->stride = (floats + KERNEL_LANES - 1) / KERNEL_LANES * KERNEL_LANES;
-    size_t bytes = (w->stride * ops->at_once + KERNEL_PADDING) * sizeof(float);
-    w->kept = mem_aligned(64, bytes);
-    if (w->kept == NULL || model_reserve(w, 64) != 0 || data_norm_open(w) != 0 ||
-        pooling_open(w) != 0 || dims_open(w) != 0 ||
+    if (make_room(w, ops->at_once) != 0 || model_reserve(w, 64) != 0 ||
+        data_norm_open(w) != 0 || pooling_open(w) != 0 || dims_open(w) != 0 ||
         accessor_scratch_init(&w->apply, &m->accessor, m->kernels, NULL) != 0) {
         model_work_close(w);
         return err_nomem(e, "a thread's scratch");
     }
-    memset(w->kept, 0, bytes);
     return 0;
 }
 
@@ -332,6 +363,7 @@ void model_work_close(struct model_work *w)
         mem_free(w->gradients[g]);
     mem_free(w->share);
     mem_free(w->kept);
+    mem_free(w->scores);
     free_rows(&w->rows);
     data_norm_close(w);
     pooling_close(w);
@@ -409,18 +441,21 @@ static int part_gradients(struct model_work *w, const struct model_batch *b,
 {
     const struct model_ops *ops = w->model->options.ops;
     uint32_t tasks = w->model->options.tasks;
-    float scores[MODEL_AT_ONCE_MAX * MODEL_MAX_TASKS];
     struct model_batch in_training = *b;
+    ret_err = ret_err != NULL ? ret_err : w->err;
     in_training.training = true;
     in_training.share = t->batch > 0 ? (float)b->n / (float)t->batch : 1;
     t->bad = 0;
     TRY(prepare(w, &in_training, t->dense_gradient + w->model->data_norm_at));
     b = &in_training;
-    ops->forward(w, b, scores);
+    ops->forward(w, b, w->scores);
+    if (w->flow != NULL)
+        w->flow->needs(w->flow->ctx, 0, tasks); // the biases
     for (size_t i = 0; i < b->n; i++) {
         t->bad = i;
         for (uint32_t k = 0; k < tasks; k++)
-            if (!task_err(w, t, b, i, k, scores[i * tasks + k], &ret_err[i * tasks + k]))
+            if (!task_err(w, t, b, i, k, w->scores[i * tasks + k],
+                          &ret_err[i * tasks + k]))
                 return TUG_EDATA;
     }
     ops->backward(w, b, ret_err, ret_gradients, t->dense_gradient + tasks);
@@ -431,14 +466,14 @@ int model_gradients(struct model_work *w, const struct model_batch *b,
                     struct model_training *t, float *ret_err, float *const *ret_gradients)
 {
     const struct accessor *a = &w->model->accessor;
-    uint32_t at_once = w->model->options.ops->at_once;
-    for (size_t i = 0; i < b->n; i += at_once) {
-        struct model_batch part = model_part(b, i, at_once);
+    for (size_t i = 0; i < b->n; i += w->room) {
+        struct model_batch part = model_part(b, i, w->room);
         float *to[ACCESSOR_MAX_GROUPS];
         for (uint32_t g = 0; g < a->n_groups; g++)
             to[g] = ret_gradients[g] +
                     (size_t)(part.start[0] - b->start[0]) * a->groups[g].n;
-        int rc = part_gradients(w, &part, t, ret_err + i * w->model->options.tasks, to);
+        float *err = ret_err != NULL ? ret_err + i * w->model->options.tasks : NULL;
+        int rc = part_gradients(w, &part, t, err, to);
         if (rc != 0) {
             t->bad += i;
             return rc;
@@ -513,13 +548,12 @@ int model_step(struct model_work *w, const struct model_batch *b,
                struct model_training *t)
 {
     const struct model_ops *ops = w->model->options.ops;
-    float err[MODEL_AT_ONCE_MAX * MODEL_MAX_TASKS];
     if (ops->step != NULL)
         return ops->step(w, b, t);
     for (size_t i = 0; i < b->n; i += ops->at_once) {
         struct model_batch part = model_part(b, i, ops->at_once);
         TRY(model_reserve(w, model_features(&part)));
-        int rc = model_gradients(w, &part, t, err, w->gradients);
+        int rc = model_gradients(w, &part, t, NULL, w->gradients);
         if (rc != 0) {
             t->bad += i;
             return rc;

@@ -157,6 +157,16 @@ struct model_training {
     size_t bad;     // with TUG_EDATA: whose score is not finite
 };
 
+// Dense parameters on their way: who trains is told while a model computes which it comes
+// to, so that those may still be coming, and gradients that are complete may go. `needs`:
+// floats [first, first + n) are about to be read. `has`: all is added to their gradient that
+// these examples add. Each float is told of once or, of `has`, not at all.
+struct model_flow {
+    void (*needs)(void *ctx, size_t first, size_t n);
+    void (*has)(void *ctx, size_t first, size_t n);
+    void *ctx;
+};
+
 // What one thread needs to score and to train.
 struct model_work {
     const struct model *model;
@@ -167,6 +177,9 @@ struct model_work {
     float *share, *l2;                     // of steps: a float for each feature
     float *kept;                           // see model_ops.kept
     size_t stride;                         // floats of it for an example
+    size_t room;                           // examples that there is room for in it,
+    float *scores, *err;                   // and in these
+    const struct model_flow *flow;         // NULL: nobody wants to know
     struct model_data_norm {               // of data_norm
         size_t n, cap;                     // numbers; features that there is room for
         uint32_t *first, *end;             // of each field its numbers, from 1 on; or 0
@@ -227,6 +240,10 @@ struct model_ops {
     // Batches have at most so many examples: many where a model computes them together,
     // few where each is computed by itself and its rows should stay in cache.
     uint32_t at_once;
+    // It may have more of them, as many as model_room has made room for, if there are no
+    // summaries: layers are then computed one after the other for all. And it tells
+    // model_work.flow of all that it reads (model_needs in model_internal.h).
+    bool by_layer;
 
     // Scores, without the biases.
     void (*forward)(struct model_work *w, const struct model_batch *b, float *ret_scores);
@@ -259,6 +276,13 @@ struct model_ops {
 static inline size_t model_dense_block(const struct model *m)
 {
     return m->dense.groups[0].n;
+}
+// Those that anything is computed from, with what fills blocks between them.
+static inline size_t model_dense_used(const struct model *m)
+{
+    const struct model_options *o = &m->options;
+    size_t n = o->tasks + (o->ops->dense != NULL ? o->ops->dense(o) : 0);
+    return m->summaries > 0 ? m->blocks * m->dense.groups[0].n : n;
 }
 static inline bool model_has_layers(const struct model *m)
 {
@@ -329,6 +353,10 @@ void model_work_close(struct model_work *w); // a zeroed one is fine
 
 // Room for the gradients of n features in w->gradients. TUG_ENOMEM.
 int model_reserve(struct model_work *w, size_t n);
+// Whether the model goes layer by layer through any batch: see model_ops.by_layer. Then
+// model_gradients takes n examples, or so many as fit into `bytes`, at once. TUG_ENOMEM.
+bool model_by_layer(const struct model *m);
+int model_room(struct model_work *w, size_t n, size_t bytes);
 
 // Examples [first, first + n) of the batch, or fewer at its end.
 static inline struct model_batch model_part(const struct model_batch *b, size_t first,
@@ -356,8 +384,8 @@ static inline size_t model_features(const struct model_batch *b)
 int model_scores(struct model_work *w, const struct model_batch *b, float *ret_scores);
 
 // The gradients of all features, each in its place of ret_gradients (usually
-// w->gradients, with room for them), and d loss / d score of the examples. Rows stay
-// as they are. TUG_EDATA.
+// w->gradients, with room for them), and d loss / d score of the examples (ret_err may be
+// NULL). Rows stay as they are. TUG_EDATA.
 int model_gradients(struct model_work *w, const struct model_batch *b,
                     struct model_training *t, float *ret_err,
                     float *const *ret_gradients);

@@ -32,6 +32,19 @@ static inline const float *model_layers(const struct model_work *w)
     return w->dense + w->model->options.tasks;
 }
 
+// To model_work.flow: n of them from `at` on are about to be read; all is added to the
+// gradients of n of them.
+static inline void model_needs(const struct model_work *w, size_t at, size_t n)
+{
+    if (w->flow != NULL)
+        w->flow->needs(w->flow->ctx, w->model->options.tasks + at, n);
+}
+static inline void model_has(const struct model_work *w, size_t at, size_t n)
+{
+    if (w->flow != NULL)
+        w->flow->has(w->flow->ctx, w->model->options.tasks + at, n);
+}
+
 // Their summaries; and where gradients of these are added, beside those of the layers.
 static inline const float *model_summaries(const struct model_work *w)
 {

@@ -368,19 +368,22 @@ static void test_schedule(void **state)
 }
 
 // However many threads take the gradients of a batch, their sums are the same but for
-// rounding; with layers, too.
+// rounding; with layers, too, though those of one thread come and go one by one, if they
+// have many units.
 static void test_threads_together(void **state)
 {
     (void)state;
-    static const char *const names[] = {"fm", "deepfm"};
+    static const char *const names[] = {"fm", "deepfm", "deepfm"};
     data[0] = training_data("together.ffm", 3000, 10, 0);
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 3; i++) {
         double auc[2];
         for (int threads = 1; threads <= 3; threads += 2) {
             struct train_config c = config_of(names[i]);
             struct train_result r;
             c.deterministic = false;
             c.threads = threads;
+            if (i == 2)
+                c.model.hidden[0] = c.model.hidden[1] = 256;
             more = (struct train_cluster){.rules = TRAIN_RULES_SERVER, .together = true};
             train_there(&c, 2, 1, CONFIG_ASYNC, NULL, &r);
             more = (struct train_cluster){0};
@@ -393,15 +396,16 @@ static void test_threads_together(void **state)
 }
 
 // One batch at a time of one worker: nothing is left to chance, though servers apply the
-// rules and nobody waits for others.
-static void test_one_in_flight(void **state)
+// rules and nobody waits for others; `units` of a layer: with many, layers come and go one
+// by one.
+static void one_in_flight(uint32_t units)
 {
-    (void)state;
     struct train_result once, twice;
     char one[256], other[256];
     data[0] = training_data("flight.ffm", 1500, 30, 0);
     struct train_config c = config_of("deepfm");
     c.model = training_model_by("deepfm", RULE_ADAM);
+    c.model.hidden[0] = c.model.hidden[1] = units;
     c.deterministic = false;
     snprintf(one, sizeof(one), "%s", files_in("flight-one"));
     snprintf(other, sizeof(other), "%s", files_in("flight-other"));
@@ -416,6 +420,13 @@ static void test_one_in_flight(void **state)
     assert_true(once.wait_seconds > 0 && once.wait_seconds <= once.total_seconds);
     files_remove(one);
     files_remove(other);
+}
+
+static void test_one_in_flight(void **state)
+{
+    (void)state;
+    one_in_flight(8);
+    one_in_flight(256);
 }
 
 // The threads of each worker step on one copy; with layers, too, and with states that stay
@@ -468,6 +479,7 @@ static void test_layers_in_step(void **state)
     c.model = training_model_by("mlp", RULE_SGD);
     c.model.linear.lr = c.model.latent.lr = 1e-30f; // lost in rounding
     c.model.latent.l2 = c.model.latent.prior = 0;
+    c.model.hidden[0] = c.model.hidden[1] = 256; // more than one part
     c.deterministic = false;
     for (int i = 0; i < 2; i++) {
         snprintf(out[i], sizeof(out[i]), "%s", files_in("step-%d", i));

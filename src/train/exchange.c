@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/exchange.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -56,6 +57,21 @@ static void begin_batch(struct exchange_keys *k)
     }
 }
 
+static void cut_parts(struct exchange *x, size_t width)
+{
+    bool sync = client_spec(x->client, EXCHANGE_DENSE)->config.mode == CONFIG_SYNC;
+    size_t blocks = x->model.blocks, n = blocks / EXCHANGE_PART_BLOCKS;
+    n = n < 1 || x->steps || sync ? 1 : n < EXCHANGE_PARTS ? n : EXCHANGE_PARTS;
+    x->n_parts = (uint32_t)n;
+    for (size_t i = 0; i < n; i++) {
+        struct exchange_part *p = &x->parts[i];
+        p->block = blocks * i / n;
+        p->n = blocks * (i + 1) / n - p->block;
+        p->first = p->block * width;
+        p->end = p->first + p->n * width;
+    }
+}
+
 static int open_dense(struct exchange *x, const struct model *m, struct err *e)
 {
     size_t width = x->steps ? m->dense.width : m->dense.pull_width;
@@ -69,6 +85,7 @@ static int open_dense(struct exchange *x, const struct model *m, struct err *e)
         return err_nomem(e, "dense parameters");
     for (size_t i = 0; i < m->blocks; i++)
         x->blocks[i] = x->dense + i * width;
+    cut_parts(x, width);
     return 0;
 }
 
@@ -93,7 +110,7 @@ int exchange_open(struct exchange *x, const struct model *m, bool steps, struct 
 
 void exchange_close(struct exchange *x)
 {
-    for (size_t i = 0; i < 2 && x->client != NULL; i++) {
+    for (size_t i = 0; i <= x->n_parts && x->client != NULL; i++) {
         client_cancel(x->client, x->pulls[i]);
         client_cancel(x->client, x->pushes[i]);
     }
@@ -209,6 +226,18 @@ static int arrange(struct exchange *x)
     return 0;
 }
 
+// Nothing is pushed yet. What fills a last block has no gradient.
+static void begin_parts(struct exchange *x)
+{
+    size_t used = model_dense_used(&x->model);
+    for (uint32_t i = 0; i < x->n_parts; i++) {
+        struct exchange_part *p = &x->parts[i];
+        size_t end = p->first < used && used < p->end ? used : p->end;
+        p->missing = end - p->first;
+        p->pushed = false;
+    }
+}
+
 static int take(struct exchange *x, const struct dataset *d, const uint64_t *order,
                 size_t n, struct exchange *before)
 {
@@ -222,6 +251,7 @@ static int take(struct exchange *x, const struct dataset *d, const uint64_t *ord
     begin_batch(x->keys);
     x->number = x->keys->batch;
     x->before = x->steps ? before : NULL;
+    begin_parts(x);
     find_distinct(x);
     TRY(arrange(x));
     bool rows = x->local != NULL && x->local->rows != NULL;
@@ -232,6 +262,22 @@ int exchange_take(struct exchange *x, const struct dataset *d, const uint64_t *o
                   size_t n, struct exchange *before, struct err *e)
 {
     return take(x, d, order, n, before) == 0 ? 0 : err_nomem(e, "a batch");
+}
+
+static int pull_part(struct exchange *x, uint32_t i, uint64_t clock, struct err *e)
+{
+    const struct exchange_part *p = &x->parts[i];
+    struct client_pull pull = {
+        .table = EXCHANGE_DENSE,
+        .keys = x->dense_keys + p->block,
+        .n = p->n,
+        .values = x->blocks[p->block],
+        .whole_rows = x->steps,
+        .clock = clock,
+        .arranged = x->model.blocks == 1,
+    };
+    x->pulls[1 + i] = client_pull(x->client, &pull, e);
+    return x->pulls[1 + i] != 0 ? 0 : e->code;
 }
 
 int exchange_pull(struct exchange *x, uint64_t clock, struct err *e)
@@ -248,20 +294,12 @@ int exchange_pull(struct exchange *x, uint64_t clock, struct err *e)
         .all_loops = client_spec(x->client, EXCHANGE_SPARSE)->config.mode == CONFIG_SYNC,
         .arranged = true,
     };
-    struct client_pull dense = {
-        .table = EXCHANGE_DENSE,
-        .keys = x->dense_keys,
-        .n = x->model.blocks,
-        .values = x->dense,
-        .whole_rows = x->steps,
-        .clock = clock,
-        .arranged = x->model.blocks == 1,
-    };
     x->pulls[0] = client_pull(x->client, &sparse, e);
     if (x->pulls[0] == 0)
         return e->code;
-    x->pulls[1] = client_pull(x->client, &dense, e);
-    return x->pulls[1] != 0 ? 0 : e->code;
+    for (uint32_t i = 0; i < x->n_parts; i++)
+        TRY(pull_part(x, i, clock, e));
+    return 0;
 }
 
 // After an interrupt the request is still open: its timestamp stays, for exchange_close.
@@ -273,25 +311,41 @@ static int wait_one(struct client *c, client_ts *ts, struct err *e)
     return 0;
 }
 
-static int wait_both(struct client *c, client_ts ts[2], struct err *e)
+static int wait_parts(struct exchange *x, client_ts *ts, struct err *e)
 {
-    TRY(wait_one(c, &ts[0], e));
-    return wait_one(c, &ts[1], e);
+    for (uint32_t i = 0; i < x->n_parts; i++)
+        TRY(wait_one(x->client, &ts[1 + i], e));
+    return 0;
+}
+
+int exchange_pulled_rows(struct exchange *x, struct err *e)
+{
+    return wait_one(x->client, &x->pulls[0], e);
+}
+
+int exchange_pulled_dense(struct exchange *x, size_t first, size_t n, struct err *e)
+{
+    for (uint32_t i = 0; i < x->n_parts; i++)
+        if (x->parts[i].first < first + n && first < x->parts[i].end)
+            TRY(wait_one(x->client, &x->pulls[1 + i], e));
+    return 0;
 }
 
 int exchange_pulled(struct exchange *x, struct err *e)
 {
-    return wait_both(x->client, x->pulls, e);
-}
-
-int exchange_pushed(struct exchange *x, struct err *e)
-{
-    return wait_both(x->client, x->pushes, e);
+    TRY(exchange_pulled_rows(x, e));
+    return wait_parts(x, x->pulls, e);
 }
 
 int exchange_dense_pushed(struct exchange *x, struct err *e)
 {
-    return wait_one(x->client, &x->pushes[1], e);
+    return wait_parts(x, x->pushes, e);
+}
+
+int exchange_pushed(struct exchange *x, struct err *e)
+{
+    TRY(wait_one(x->client, &x->pushes[0], e));
+    return exchange_dense_pushed(x, e);
 }
 
 // Adds the gradients of n examples to packed push values, which are at x->to[j] for
@@ -433,14 +487,9 @@ void exchange_sum(struct exchange *x)
     memcpy(x->dense_gradient, d->values[0], d->width * sizeof(float));
 }
 
-int exchange_push(struct exchange *x, const struct exchange_push *p, struct err *e)
+static struct client_push push_of(const struct exchange *x, const struct exchange_push *p)
 {
-    set_slots(x);
-    struct client_push push = {
-        .table = EXCHANGE_SPARSE,
-        .keys = x->key,
-        .n = x->n,
-        .values = x->gradients,
+    return (struct client_push){
         .op = x->steps ? WIRE_DELTA : WIRE_GRADIENT,
         .rate = p->rate,
         .pass = p->pass,
@@ -452,19 +501,75 @@ int exchange_push(struct exchange *x, const struct exchange_push *p, struct err 
         .id_piece = p->id_piece,
         .id_group = p->id_group,
         .examples = p->examples,
-        .arranged = true,
     };
-    x->pushes[0] = client_push(x->client, &push, e);
-    if (x->pushes[0] == 0)
-        return e->code;
+}
+
+// Summaries are added up, never averaged: they stay.
+static void scale_part(struct exchange *x, const struct exchange_part *part, float scale)
+{
+    float *g = x->dense_gradient + part->first;
+    size_t end = part->end;
+    if (x->model.summaries > 0 && x->model.summaries < end)
+        end = x->model.summaries;
+    if (scale != 0 && end > part->first)
+        x->model.kernels->scale(g, scale, g, end - part->first);
+}
+
+static int push_part(struct exchange *x, const struct exchange_push *p, uint32_t i,
+                     struct err *e)
+{
+    struct exchange_part *part = &x->parts[i];
+    struct client_push push = push_of(x, p);
+    if (part->pushed)
+        return 0;
+    scale_part(x, part, p->dense_scale);
     push.table = EXCHANGE_DENSE;
-    push.keys = x->dense_keys;
-    push.n = x->model.blocks;
-    push.values = x->dense_gradient;
+    push.keys = x->dense_keys + part->block;
+    push.n = part->n;
+    push.values = x->dense_gradient + part->first;
     push.arranged = x->model.blocks == 1;
+    // Blocks of one partition lie in several parts.
+    push.id_group = p->id_group * x->n_parts + i;
+    push.examples = i == 0 ? p->examples : 0;
     // Saves of features that live wait until both tables have come to the same batch, on
     // every loop: those without dense parameters must hear of it, too.
     push.fixed_keys = !x->lives;
-    x->pushes[1] = client_push(x->client, &push, e);
-    return x->pushes[1] != 0 ? 0 : e->code;
+    x->pushes[1 + i] = client_push(x->client, &push, e);
+    part->pushed = x->pushes[1 + i] != 0;
+    return part->pushed ? 0 : e->code;
+}
+
+int exchange_complete(struct exchange *x, const struct exchange_push *p, size_t first,
+                      size_t n, struct err *e)
+{
+    size_t end = first + n;
+    for (uint32_t i = x->n_parts; i-- > 0;) {
+        struct exchange_part *part = &x->parts[i];
+        size_t from = first > part->first ? first : part->first,
+               to = end < part->end ? end : part->end;
+        if (from >= to)
+            continue;
+        assert(part->missing >= to - from);
+        part->missing -= to - from;
+        if (part->missing == 0)
+            TRY(push_part(x, p, i, e));
+    }
+    return 0;
+}
+
+int exchange_push(struct exchange *x, const struct exchange_push *p, struct err *e)
+{
+    set_slots(x);
+    struct client_push push = push_of(x, p);
+    push.table = EXCHANGE_SPARSE;
+    push.keys = x->key;
+    push.n = x->n;
+    push.values = x->gradients;
+    push.arranged = true;
+    x->pushes[0] = client_push(x->client, &push, e);
+    if (x->pushes[0] == 0)
+        return e->code;
+    for (uint32_t i = 0; i < x->n_parts; i++)
+        TRY(push_part(x, p, i, e));
+    return 0;
 }

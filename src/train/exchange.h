@@ -56,6 +56,15 @@ int exchange_local_open(struct exchange_local *o, const struct model *m, bool we
                         struct err *e);
 void exchange_local_close(struct exchange_local *o); // a zeroed one is fine
 
+// Where servers apply the rules, and do not wait for all of a batch (sync), many dense
+// parameters travel in parts, of whole blocks: those that a model reads first come first,
+// and those whose gradients are complete first go first. Each part of a batch is a push of
+// its own; so a model has the same ones for all workers.
+enum {
+    EXCHANGE_PARTS = 8,
+    EXCHANGE_PART_BLOCKS = 64, // at least
+};
+
 // Who applies the rules. By gradients the server does, once per key of a batch: the rows
 // of a batch are as they were pulled until it is over. By steps the worker does, after
 // each example, as in one process: it pulls whole rows, state included, and pushes by how
@@ -96,6 +105,12 @@ struct exchange {
     uint64_t *dense_keys;
     float *dense, *dense_gradient;
     float **blocks; // in `dense`
+    struct exchange_part {
+        size_t block, n, first, end; // its blocks; its floats of the gradient
+        size_t missing;              // of these are not complete
+        bool pushed;
+    } parts[EXCHANGE_PARTS];
+    uint32_t n_parts;
 
     // By steps: keys that the batch before has, too, and where.
     struct exchange *before;
@@ -115,7 +130,8 @@ struct exchange {
     size_t n_sums, cap_sums;
     struct dense_sums dense_sums;
 
-    client_ts pulls[2], pushes[2]; // sparse, dense; 0: none in flight
+    // Of the rows, then of each part; 0: none in flight.
+    client_ts pulls[1 + EXCHANGE_PARTS], pushes[1 + EXCHANGE_PARTS];
 };
 
 int exchange_open(struct exchange *x, const struct model *m, bool steps, struct client *c,
@@ -129,8 +145,12 @@ int exchange_take(struct exchange *x, const struct dataset *d, const uint64_t *o
                   size_t n, struct exchange *before, struct err *e);
 
 // Asks for their rows and the dense parameters; exchange_pulled waits until they are here.
+// Or exchange_pulled_rows waits for the rows, and exchange_pulled_dense for n dense
+// parameters from `first` on.
 int exchange_pull(struct exchange *x, uint64_t clock, struct err *e);
 int exchange_pulled(struct exchange *x, struct err *e);
+int exchange_pulled_rows(struct exchange *x, struct err *e);
+int exchange_pulled_dense(struct exchange *x, size_t first, size_t n, struct err *e);
 
 // By steps, after exchange_pulled: adds what the batch before has changed since, as far as the
 // server will. exchange_finish, after the last step: makes of the changed rows what is
@@ -161,7 +181,12 @@ struct exchange_push {
     uint64_t id_pass, id_piece; // async
     uint32_t id_group;
     uint64_t examples;
+    float dense_scale; // what the gradients of dense parameters are multiplied by; 0: 1
 };
+// Pushes all that is not pushed yet. Before it, of a gradient that is being added up:
+// floats [first, first + n) of the dense parameters' are complete.
+int exchange_complete(struct exchange *x, const struct exchange_push *p, size_t first,
+                      size_t n, struct err *e);
 int exchange_push(struct exchange *x, const struct exchange_push *p, struct err *e);
 int exchange_pushed(struct exchange *x, struct err *e); // waits for acknowledgement
 int exchange_dense_pushed(struct exchange *x, struct err *e);

@@ -72,7 +72,9 @@ static void check(int rc)
         fail_msg("%s", test_err.text);
 }
 
-static void open_world_by(enum rule_kind rule)
+static struct train_cluster how; // of workers
+
+static void open_world_of(const struct model_options *model)
 {
     memset(&w, 0, sizeof(w));
     check(embedded_open(&w.servers, 2, &test_err));
@@ -80,14 +82,22 @@ static void open_world_by(enum rule_kind rule)
                               .scheduler = embedded_scheduler(w.servers),
                               .token = embedded_token(w.servers)};
     check(node_open(&w.node, &no, &test_err));
-    struct train_cluster how = {.node = &w.node, .mode = CONFIG_ASYNC, .geo = 1};
-    struct train_config c = {.cluster = &how, .model = training_model_by("fm", rule)};
+    how.node = &w.node;
+    how.mode = CONFIG_ASYNC;
+    struct train_config c = {.cluster = &how, .model = *model};
     struct remote_options ro = {.role = WIRE_WORKER, .loops = 1};
     check(remote_open(&w.remote, &c, &ro, &test_err));
     check(model_init(&w.model, &c.model, &test_err));
     check(remote_tables(&w.remote, &c, &w.model, &test_err));
     check(exchange_keys_open(&w.keys, &test_err));
     read_data();
+}
+
+static void open_world_by(enum rule_kind rule)
+{
+    struct model_options fm = training_model_by("fm", rule);
+    how = (struct train_cluster){.geo = 1};
+    open_world_of(&fm);
     assert_true(w.model.accessor.width <= MAX && w.model.dense.width <= MAX);
 }
 
@@ -383,6 +393,115 @@ static void again(void **state)
     close_world();
 }
 
+// Dense parameters in parts, by gradients under sgd with a rate of 1: what servers have is
+// less by what was pushed. Row keys are pushed along, with gradients of 0.
+
+static void open_parts(void)
+{
+    struct model_options o = training_model_by("mlp", RULE_SGD);
+    o.fields = 4;
+    o.hidden[0] = o.hidden[1] = 256;
+    o.hidden[2] = 0;
+    o.dense = rule_defaults(RULE_SGD);
+    o.dense.lr = 1;
+    how = (struct train_cluster){.rules = TRAIN_RULES_SERVER};
+    open_world_of(&o);
+}
+
+static void take_part(struct exchange *x, uint64_t seed)
+{
+    uint64_t order[STRETCH];
+    for (uint64_t i = 0; i < STRETCH; i++)
+        order[i] = i;
+    check(exchange_take(x, w.data, order, STRETCH, NULL, &test_err));
+    exchange_clear(x, x->gradients, x->dense_gradient);
+    for (size_t i = 0; i < x->n; i++) // each occurs
+        x->gradients[i * x->push_width + x->push_width - 2] = 1;
+    for (size_t i = 0; i < x->dense_floats; i++)
+        x->dense_gradient[i] = random_f32(seed, 0, i);
+}
+
+// What the servers have of the dense parameters: the values that they began with, less what
+// `pushed` says.
+static void same_dense(struct exchange *look, const float *began, const float *pushed)
+{
+    check(exchange_take(look, w.data, (uint64_t[]){0}, 1, NULL, &test_err));
+    check(exchange_pull(look, 0, &test_err));
+    check(exchange_pulled(look, &test_err));
+    for (size_t i = 0; i < look->dense_floats; i++)
+        if (!(fabsf(look->dense[i] - (began[i] - pushed[i])) < 1e-4f))
+            fail_msg("float %zu is %g, not %g", i, (double)look->dense[i],
+                     (double)(began[i] - pushed[i]));
+}
+
+static void add_part(const struct exchange *x, size_t part, uint64_t seed, float scale,
+                     float *pushed)
+{
+    for (size_t i = x->parts[part].first; i < x->parts[part].end; i++)
+        pushed[i] += scale * random_f32(seed, 0, i);
+}
+
+// Parts whose gradients are complete are on the servers before there is a push of the rows;
+// those that are there by another worker change nothing, in whatever order they come.
+static void parts_leave(void **state)
+{
+    (void)state;
+    struct exchange x, heir, look;
+    struct exchange_push p = {.rate = 1,
+                              .pass = 1,
+                              .id_pass = 1,
+                              .id_piece = 3,
+                              .examples = STRETCH,
+                              .dense_scale = 0.5f};
+    open_parts();
+    struct exchange *all[] = {&x, &heir, &look};
+    for (size_t i = 0; i < 3; i++)
+        check(
+            exchange_open(all[i], &w.model, false, w.remote.client, &w.keys, &test_err));
+    size_t floats = x.dense_floats, n = x.n_parts, half = x.parts[n / 2].first;
+    float *began = mem_array(floats, sizeof(float)), *pushed = mem_array(floats, 4);
+    assert_true(n > 3 && x.parts[n - 1].end == floats);
+    memset(pushed, 0, floats * sizeof(float));
+    take_part(&x, 1);
+    check(exchange_pull(&x, 0, &test_err));
+    check(exchange_pulled_dense(&x, half, 1, &test_err));
+    assert_true(x.pulls[1 + n / 2] == 0 && x.pulls[n] != 0);
+    check(exchange_pulled(&x, &test_err));
+    memcpy(began, x.dense, floats * sizeof(float));
+    // All of the upper parts but one float, then that one, and one of the part below.
+    uint64_t before = client_stats(w.remote.client).pushes;
+    check(exchange_complete(&x, &p, half + 1, model_dense_used(&w.model) - half - 1,
+                            &test_err));
+    assert_int_equal(client_stats(w.remote.client).pushes - before, n - n / 2 - 1);
+    check(exchange_complete(&x, &p, half - 1, 2, &test_err));
+    assert_int_equal(client_stats(w.remote.client).pushes - before, n - n / 2);
+    check(exchange_dense_pushed(&x, &test_err));
+    for (size_t i = n / 2; i < n; i++)
+        add_part(&x, i, 1, 0.5f, pushed);
+    same_dense(&look, began, pushed);
+    // Its worker dies. Another does the batch again: the parts that are missing count.
+    take_part(&heir, 2);
+    check(exchange_complete(&heir, &p, 0, half, &test_err));
+    check(exchange_push(&heir, &p, &test_err));
+    check(exchange_pushed(&heir, &test_err));
+    for (size_t i = 0; i < n / 2; i++)
+        add_part(&x, i, 2, 0.5f, pushed);
+    same_dense(&look, began, pushed);
+    // And the next one.
+    p.id_group = 1;
+    take_part(&heir, 3);
+    check(exchange_push(&heir, &p, &test_err));
+    check(exchange_pushed(&heir, &test_err));
+    for (size_t i = 0; i < n; i++)
+        add_part(&x, i, 3, 0.5f, pushed);
+    same_dense(&look, began, pushed);
+    for (size_t i = 0; i < 3; i++)
+        exchange_close(all[i]);
+    mem_free(began);
+    mem_free(pushed);
+    close_world();
+}
+
 // What an interrupt leaves open is cancelled before its arrays are freed.
 static void interrupted(void **state)
 {
@@ -412,6 +531,7 @@ int main(void)
         cmocka_unit_test(interrupted),          cmocka_unit_test(equal_workers),
         cmocka_unit_test(workers_in_any_order), cmocka_unit_test(states_stay),
         cmocka_unit_test(copies_stay_apart),    cmocka_unit_test(again),
+        cmocka_unit_test(parts_leave),
     };
     return cmocka_run_group_tests(tests, files_begin, files_end);
 }

@@ -207,17 +207,16 @@ int remote_score_piece(struct remote_worker *w, const struct msg_leased *l,
 // Room for so many examples in w->order.
 int remote_reserve_order(struct remote_worker *w, size_t n, struct err *e);
 
-// Computes the batch that was pulled, with all threads: what is to be pushed is in x
-// then.
-int remote_compute(struct remote_worker *w, struct exchange *x, uint64_t pass,
-                   struct err *e);
+// Waits for the batch and computes it, with all threads: what is to be pushed is in x then,
+// or pushed already, as `push` says.
+int remote_compute(struct remote_worker *w, struct exchange *x,
+                   const struct exchange_push *push, struct err *e);
 
-// The gradients of a part of the batch that was pulled, of at most remote_at_once
-// examples, in the thread's work, and d loss / d score of each; those of the dense
-// parameters are added to `dense`. TUG_EDATA, TUG_ENOMEM: see remote_failed.
+// The gradients of a part of the batch that was pulled in the thread's work; those of the
+// dense parameters are added to `dense`. TUG_EDATA, TUG_ENOMEM: see remote_failed.
 int remote_gradients(const struct remote_worker *w, struct remote_thread *t,
                      const struct exchange *x, const struct model_batch *part,
-                     float *ret_err, float *dense);
+                     float *dense);
 static inline size_t remote_at_once(const struct remote_worker *w)
 {
     return w->model.options.ops->at_once;

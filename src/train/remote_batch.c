@@ -10,6 +10,10 @@
 #include "train/remote.h"
 
 enum {
+    // Of what a thread keeps of examples whose layers are computed one after the other. The
+    // gradient of a layer is complete in the last part of a batch only: so parts are large,
+    // as far as the processor's caches go.
+    WHOLE_BYTES = 16 << 20,
     POLL_EVERY = 256, // examples, so that answers do not wait in the system
     BIAS_EVERY = 32,
 };
@@ -70,7 +74,7 @@ int remote_failed(int rc, uint64_t pass, struct err *e)
 
 int remote_gradients(const struct remote_worker *w, struct remote_thread *t,
                      const struct exchange *x, const struct model_batch *part,
-                     float *ret_err, float *dense)
+                     float *dense)
 {
     struct model_training training = {
         .loss = w->config->reader.loss,
@@ -80,7 +84,7 @@ int remote_gradients(const struct remote_worker *w, struct remote_thread *t,
     };
     t->work.dense = x->dense;
     TRY(model_reserve(&t->work, model_features(part)));
-    return model_gradients(&t->work, part, &training, ret_err, t->work.gradients);
+    return model_gradients(&t->work, part, &training, NULL, t->work.gradients);
 }
 
 // A batch that is being computed.
@@ -88,15 +92,16 @@ struct job {
     struct remote_worker *worker;
     struct exchange *x;
     struct model_batch batch;
-    uint64_t pass;
-    int rc; // of looking for answers, which the first thread does
+    const struct exchange_push *push;
+    bool last; // of its parts; no other thread computes any
+    int rc;    // of the client's calls, which the first thread makes
     struct err *e;
 };
 
 // Between two parts of the first thread's examples: `before` were done, now `done` are.
 static int poll_sometimes(struct job *j, int rank, size_t before, size_t done)
 {
-    if (rank == 0 && before / POLL_EVERY != done / POLL_EVERY)
+    if (rank == 0 && j->rc == 0 && before / POLL_EVERY != done / POLL_EVERY)
         j->rc = client_poll(j->worker->remote.client, j->e);
     return rank == 0 ? j->rc : 0;
 }
@@ -109,19 +114,53 @@ static size_t part_begin(const struct remote_worker *w, int rank, size_t n, size
     return from < n ? from : n;
 }
 
+// Whether parts of the dense parameters come and go while the model computes.
+static bool flows(const struct job *j)
+{
+    return j->x->n_parts > 1 && j->worker->n_threads == 1 && model_by_layer(&j->x->model);
+}
+
+static size_t equal_parts(size_t n, size_t most)
+{
+    size_t parts = (n + most - 1) / most;
+    return parts > 1 ? (n + parts - 1) / parts : most;
+}
+
+static void on_needs(void *job, size_t first, size_t n)
+{
+    struct job *j = job;
+    if (j->rc == 0)
+        j->rc = exchange_pulled_dense(j->x, first, n, j->e);
+    if (j->rc == 0)
+        j->rc = client_poll(j->worker->remote.client, j->e);
+}
+
+static void on_has(void *job, size_t first, size_t n)
+{
+    struct job *j = job;
+    if (j->rc == 0 && j->last)
+        j->rc = exchange_complete(j->x, j->push, first, n, j->e);
+    if (j->rc == 0)
+        j->rc = client_poll(j->worker->remote.client, j->e);
+}
+
 static int thread_gradients(struct job *j, struct remote_thread *t, int rank)
 {
     struct remote_worker *w = j->worker;
     struct exchange *x = j->x;
-    size_t at_once = remote_at_once(w), n = j->batch.n;
+    struct model_flow flow = {on_needs, on_has, j};
+    t->work.flow = flows(j) ? &flow : NULL;
+    size_t n = j->batch.n,
+           at_once = flows(j) ? equal_parts(n, t->work.room) : remote_at_once(w);
     size_t end = part_begin(w, rank + 1, n, at_once);
     float *dense = rank == 0 ? x->dense_gradient : t->dense.gradient;
     struct model_batch part;
     exchange_clear(x, t->sums, dense);
     for (size_t i = part_begin(w, rank, n, at_once); i < end; i += part.n) {
-        float err[MODEL_AT_ONCE_MAX * MODEL_MAX_TASKS];
         part = model_part(&j->batch, i, at_once);
-        TRY(remote_gradients(w, t, x, &part, err, dense));
+        if (t->work.flow != NULL)
+            j->last = i + part.n == n;
+        TRY(remote_gradients(w, t, x, &part, dense));
         exchange_add(x, t->sums, i, part.n, t->work.gradients);
         TRY(poll_sometimes(j, rank, i, i + part.n));
     }
@@ -162,7 +201,7 @@ static int step_unit(struct job *j, struct remote_thread *t, int rank, size_t fi
             .dense_gradient = t->dense.gradient,
             .batch = w->config->batch,
             .rules = w->rules,
-            .pass = (float)j->pass,
+            .pass = j->push->pass,
             .stream = t->stream,
         };
         size_t most = model_has_layers(m) ? remote_at_once(w) : n, left = first + n - i;
@@ -191,6 +230,7 @@ static void compute(void *job, int rank)
     struct job *j = job;
     struct remote_thread *t = &j->worker->threads[rank];
     t->rc = j->x->steps ? thread_steps(j, t, rank) : thread_gradients(j, t, rank);
+    t->work.flow = NULL;
 }
 
 // On as many threads as compute a batch.
@@ -208,7 +248,7 @@ static int compute_all(struct job *j)
     run(j, compute);
     TRY(j->rc);
     for (int i = 0; i < w->n_threads; i++)
-        TRY(remote_failed(w->threads[i].rc, j->pass, j->e));
+        TRY(remote_failed(w->threads[i].rc, (uint64_t)j->push->pass, j->e));
     return 0;
 }
 
@@ -233,28 +273,30 @@ static int reserve_sums(struct remote_worker *w, struct exchange *x)
 static int take_gradients(struct job *j)
 {
     struct exchange *x = j->x;
-    TRY(remote_failed(reserve_sums(j->worker, x), j->pass, j->e));
+    int rc = reserve_sums(j->worker, x);
+    if (rc == 0 && flows(j))
+        rc = model_room(&j->worker->threads[0].work, j->batch.n, WHOLE_BYTES);
+    TRY(remote_failed(rc, (uint64_t)j->push->pass, j->e));
+    TRY(flows(j) ? exchange_pulled_rows(x, j->e) : exchange_pulled(x, j->e));
     TRY(compute_all(j));
     if (j->worker->n_threads > 1)
         run(j, add_sums);
-    // As in one process, layers are updated by the mean.
-    if (model_has_layers(&x->model) && j->batch.n > 0)
-        dense_scale(&x->model, 1 / (float)j->batch.n, x->dense_gradient);
     return 0;
 }
 
 static int take_steps(struct job *j)
 {
+    TRY(exchange_pulled(j->x, j->e));
     exchange_catch_up(j->x);
     TRY(compute_all(j));
     exchange_finish(j->x);
     return 0;
 }
 
-int remote_compute(struct remote_worker *w, struct exchange *x, uint64_t pass,
-                   struct err *e)
+int remote_compute(struct remote_worker *w, struct exchange *x,
+                   const struct exchange_push *push, struct err *e)
 {
     struct job j = {
-        .worker = w, .x = x, .batch = view_batch(&x->view), .pass = pass, .e = e};
+        .worker = w, .x = x, .batch = view_batch(&x->view), .push = push, .e = e};
     return x->steps ? take_steps(&j) : take_gradients(&j);
 }

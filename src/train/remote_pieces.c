@@ -189,13 +189,6 @@ static int compute_batch(struct remote_worker *w, struct batches *s, uint64_t b,
     uint64_t may_miss = w->config->cluster->dense_staleness;
     may_miss = may_miss < s->window ? may_miss : s->window - 1;
     TRY(pass_clock(w, s, b > may_miss ? b - may_miss : 0, e));
-    TRY(exchange_pulled(x, e));
-    TRY(remote_compute(w, x, s->lease->pass, e));
-    // The next batch's rows are to come without what this one changed, but servers hold
-    // a pull that is ahead of others, and answer it by what is there then.
-    if (x->steps && s->window > 1 && b + 1 < s->n &&
-        w->config->cluster->mode == CONFIG_SSP)
-        TRY(exchange_pulled(slot_of(w, b + 1), e));
     struct exchange_push p = {
         .rate = s->rate,
         .pass = (float)s->lease->pass,
@@ -203,7 +196,17 @@ static int compute_batch(struct remote_worker *w, struct batches *s, uint64_t b,
         .id_piece = piece_id(s->lease),
         .id_group = (uint32_t)b,
         .examples = x->view.batch.n,
+        // As in one process, layers are updated by the mean.
+        .dense_scale = !x->steps && model_has_layers(&x->model) && x->view.batch.n > 0
+                           ? 1 / (float)x->view.batch.n
+                           : 0,
     };
+    TRY(remote_compute(w, x, &p, e));
+    // The next batch's rows are to come without what this one changed, but servers hold
+    // a pull that is ahead of others, and answer it by what is there then.
+    if (x->steps && s->window > 1 && b + 1 < s->n &&
+        w->config->cluster->mode == CONFIG_SSP)
+        TRY(exchange_pulled(slot_of(w, b + 1), e));
     TRY(exchange_push(x, &p, e));
     return w->batch_done != NULL ? w->batch_done(w->ctx, e) : 0;
 }

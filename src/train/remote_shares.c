@@ -97,7 +97,7 @@ static size_t pick(struct share *s, uint64_t b, uint32_t m, uint64_t *ret)
 
 static bool requests_over(struct exchange *x, int *ret_rc, struct err *e)
 {
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i <= x->n_parts; i++) {
         if (x->pulls[i] == 0)
             continue;
         if (!client_done(x->client, x->pulls[i], ret_rc, e))
@@ -136,11 +136,10 @@ static int gradients(struct share *s, struct exchange *x, uint32_t first, uint32
     exchange_begin(x, first, n);
     for (uint32_t m = 0; m < n; m++)
         for (; i < ends[m]; i += part.n) {
-            float err[MODEL_AT_ONCE_MAX * MODEL_MAX_TASKS];
             size_t left = ends[m] - i, most = remote_at_once(w);
             part = model_part(&b, i, left < most ? left : most);
             float *dense = exchange_dense_micro(x, (uint8_t)(first + m));
-            int rc = dense != NULL ? remote_gradients(w, w->threads, x, &part, err, dense)
+            int rc = dense != NULL ? remote_gradients(w, w->threads, x, &part, dense)
                                    : TUG_ENOMEM;
             if (rc == 0)
                 rc = exchange_add_micro(x, (uint8_t)(first + m), i, part.n,
