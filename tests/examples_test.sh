@@ -11,7 +11,7 @@ export TUG_WAIT_SECONDS=90 LD_LIBRARY_PATH="$build"
 
 # Runs examples/$1.c with $2 servers and $3 workers; what it says, in order, goes to $tmp/$1.out.
 example() {
-    "$cc" -Wall -Wextra -Werror -I"$root/include" -o "$tmp/$1" "$root/examples/$1.c" -L"$build" -ltug
+    "$cc" -Wall -Wextra -Werror -I"$root/include" -o "$tmp/$1" "$root/examples/$1.c" -L"$build" -ltug -lm
     timeout 100 "$root/examples/run" "$2" "$3" "$tmp/$1" >"$tmp/said" || { cat "$tmp/said"; exit 1; }
     sort "$tmp/said" >"$tmp/$1.out"
 }
@@ -39,8 +39,26 @@ if [ -d "$build/python/tug" ]; then
         "$root/examples/follow.py" 2>&1) | tail -2 | diff - "$root/tests/golden/follow.out"
 fi
 
+# One process, and a cluster of tug launch; it fails above the bound that it states.
+"$cc" -Wall -Wextra -Werror -I"$root/include" -o "$tmp/mf" "$root/examples/matrix_factorisation.c" -L"$build" -ltug -lm
+timeout 100 "$tmp/mf" | grep -q '^RMSE .* below 0.70'
+timeout 100 "$build/tug" launch --servers 2 --workers 2 -- "$tmp/mf" | grep -q 'RMSE .* below 0.70'
+
+# Criteo's log from end to end: a small made one, and the real one where it is at hand.
+mkdir "$tmp/made"
+"$build/tug" synth --rows 4000 --out "$tmp/made/train.tsv" >/dev/null
+"$build/tug" synth --rows 500 --out "$tmp/made/test.tsv" >/dev/null
+TUG="$build/tug" "$root/examples/criteo.sh" "$tmp/made" "$tmp/criteo" >"$tmp/said" 2>&1 || { cat "$tmp/said"; exit 1; }
+tail -1 "$tmp/said" | grep -qx 'predictions: 500'
+real=${TUG_SHARED-/nonexistent}/data/criteo
+if [ -f "$real/train.tsv" ]; then
+    TUG="$build/tug" "$root/examples/criteo.sh" "$real" "$tmp/real" >"$tmp/said" 2>&1 || { cat "$tmp/said"; exit 1; }
+else
+    echo "skipped: $real is not at hand (TUG_SHARED)"
+fi
+
 # In Python, with what is there. Debian's python3 is the one that its packages are for.
-said='built and run: pushpull, handler, score, follow'
+said='built and run: pushpull, handler, score, follow, matrix_factorisation, criteo.sh'
 for python in python3 /usr/bin/python3; do
     PYTHONPATH="$build/python" "$python" -c 'import tug.sklearn' 2>"$tmp/lacks" && break
 done
