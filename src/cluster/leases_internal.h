@@ -25,6 +25,7 @@ enum piece_state { PIECE_FREE, PIECE_LEASED, PIECE_DONE };
 struct piece {
     uint32_t had; // index of the worker that did it in the pass before, or NOBODY
     uint8_t state;
+    bool held;   // in memory, by the worker that had it
     bool left;   // by a worker that died, perhaps in the middle of it, in this pass
     bool before; // done when the pass was opened
     bool in_cut;

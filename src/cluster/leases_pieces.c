@@ -32,13 +32,15 @@ static int by_key(const void *a, const void *b)
     return (x->index > y->index) - (x->index < y->index);
 }
 
-// Where a piece stands in the order of the pass. Those of a compressed file stay in their
-// own order, spread evenly: who reads it from its start reads it once.
-static uint64_t key_of(const struct leases *l, uint32_t file, uint64_t index)
+// Where a piece stands in the order of the pass. It is a random one: models learn less from
+// passes that are all in one order. But pieces of a compressed file that nobody holds in
+// memory stay in theirs, spread evenly: who reads it from its start reads it once.
+static uint64_t key_of(struct leases *l, uint32_t file, uint64_t index)
 {
     const struct file *f = &l->files[file];
+    const struct piece *p = &f->p[index];
     uint64_t base = random_u64(l->pass.seed, l->pass.pass, file);
-    if (!f->compressed)
+    if (!f->compressed || (p->held && keeper(l, p) != NULL))
         return random_u64(base, 0, index);
     uint64_t step = UINT64_MAX / f->count;
     return index * step + base % step;
@@ -307,6 +309,7 @@ bool leases_piece_done(struct leases *l, struct leases_worker *w,
     f->holders--;
     p->state = PIECE_DONE;
     p->had = (uint32_t)(w - l->workers);
+    p->held = m->held != 0;
     p->examples = m->examples < UINT32_MAX ? (uint32_t)m->examples : UINT32_MAX;
     f->done += w->index < f->count;
     if (m->at_end)
@@ -337,12 +340,24 @@ static void give_back(struct leases *l, struct leases_worker *w)
     }
 }
 
+// Pieces that a worker held in memory are read from their file again.
+static void order_again(struct leases *l)
+{
+    for (size_t i = 0; i < l->n_order; i++)
+        l->order[i].key = key_of(l, l->order[i].file, l->order[i].index);
+    if (l->n_order > 0)
+        qsort(l->order, l->n_order, sizeof(*l->order), by_key);
+    l->cursor = 0;
+    for (uint32_t i = 0; i < l->n_workers; i++)
+        l->workers[i].cursor = 0;
+}
+
 void leases_return_pieces(struct leases *l, struct leases_worker *w)
 {
     if (w->holds)
         give_back(l, w);
     l->unreserved += w->reserved; // now those who had them are not alive
-    l->cursor = 0;
+    order_again(l);
     w->reserved = 0;
 }
 

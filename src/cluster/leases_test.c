@@ -336,6 +336,58 @@ static void test_affinity(void **state)
     leases_close(m.l);
 }
 
+// How many pieces of a pass come right behind their predecessor in the file.
+static int in_file_order(uint64_t pass, bool held)
+{
+    struct msg_piece_done done = {.pass = pass, .held = held};
+    struct msg_leased got;
+    int follow = 0;
+    uint64_t before = UINT64_MAX;
+    for (uint64_t i = 0; i < MAX_PIECES; i++) {
+        leases_ask(m.l, id_of(0), &(struct msg_lease){.pass = pass}, &got);
+        assert_int_equal(got.what, WIRE_LEASE_PIECE);
+        follow += got.index == before + 1;
+        before = done.index = got.index;
+        done.at_end = got.index + 1 == MAX_PIECES;
+        assert_true(leases_done(m.l, id_of(0), &done));
+    }
+    return follow;
+}
+
+// From the second pass on, pieces of a compressed file come in a random order where they
+// are held in memory, but in their own where they are read again, as they are when the
+// worker that held them has died.
+static void test_held_pieces_are_shuffled(void **state)
+{
+    (void)state;
+    m = (struct model){.seed = 5, .n_files = 1, .pieces = {MAX_PIECES}};
+    m.unknown[0] = true;
+    assert_int_equal(leases_open(&m.l, NULL), 0);
+    join();
+    tell_data();
+    struct msg_pass p = {.pass = 1, .seed = 3};
+    for (; p.pass <= 4; p.pass++) {
+        bool held_before = p.pass == 2 || p.pass == 3, holds = p.pass < 3;
+        assert_int_equal(leases_pass(m.l, &p, NULL), 0);
+        int follow = in_file_order(p.pass, holds);
+        assert_int_equal(follow == MAX_PIECES, !held_before);
+        assert_true(follow == MAX_PIECES || follow < MAX_PIECES / 2);
+    }
+    assert_int_equal(leases_pass(m.l, &p, NULL), 0);
+    (void)in_file_order(p.pass++, true);
+    assert_int_equal(leases_pass(m.l, &p, NULL), 0);
+    join();
+    leases_worker_dead(m.l, id_of(0));
+    struct msg_leased got;
+    for (uint64_t i = 0; i < MAX_PIECES; i++) {
+        leases_ask(m.l, id_of(1), &(struct msg_lease){.pass = p.pass}, &got);
+        assert_int_equal(got.index, i);
+        assert_true(leases_done(m.l, id_of(1),
+                                &(struct msg_piece_done){.pass = p.pass, .index = i}));
+    }
+    leases_close(m.l);
+}
+
 // Nobody knows how many pieces compressed files have before one was read to its end; then
 // the others are taken to have as many a byte.
 static void test_pieces_are_estimated(void **state)
@@ -760,6 +812,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_piece_once),
         cmocka_unit_test(test_affinity),
+        cmocka_unit_test(test_held_pieces_are_shuffled),
         cmocka_unit_test(test_pieces_are_estimated),
         cmocka_unit_test(test_data_must_agree),
         cmocka_unit_test(test_options_are_told),

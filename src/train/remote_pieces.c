@@ -263,12 +263,18 @@ int remote_pieces_pause(struct remote_worker *w, struct err *e)
     return tick(w, UINT64_MAX, e);
 }
 
-// Examples that are pulled and pushed at a time, of a piece that has so many.
-static uint64_t size_of(const struct train_config *c, uint64_t examples)
+// As few batches as the piece needs. With layers all of one size: a few examples that are
+// left over would step the layers, whose gradient is a batch's mean, as far as a whole
+// batch does. Not in geo, whose stretches are of whole batches.
+static void cut(struct batches *s, const struct remote_worker *w)
 {
-    uint64_t size = (uint64_t)c->batch * (c->cluster->geo > 0 ? c->cluster->geo : 1);
-    uint64_t most = examples > c->batch ? examples : c->batch;
-    return size < most ? size : most;
+    const struct train_config *c = w->config;
+    uint64_t examples = order_positions(&s->order), geo = c->cluster->geo;
+    uint64_t most = (uint64_t)c->batch * (geo > 0 ? geo : 1);
+    s->n = (examples + most - 1) / most;
+    s->size = examples < most ? examples : most;
+    if (geo == 0 && model_has_layers(&w->model) && s->n > 0)
+        s->size = (examples + s->n - 1) / s->n;
 }
 
 static double passes_done(const struct msg_leased *l)
@@ -310,8 +316,7 @@ int remote_train_piece(struct remote_worker *w, const struct msg_leased *l, stru
         };
         accessor_rules(&w->model.accessor, s.rate, w->rules);
         accessor_rules(&w->model.dense, s.rate, w->dense_rule);
-        s.size = size_of(w->config, order_positions(&s.order));
-        s.n = (order_positions(&s.order) + s.size - 1) / s.size;
+        cut(&s, w);
         rc = remote_reserve_order(w, s.size, e);
         if (rc == 0)
             rc = train_batches(w, &s, e);
@@ -326,6 +331,7 @@ int remote_train_piece(struct remote_worker *w, const struct msg_leased *l, stru
                                .file = l->file,
                                .index = l->index,
                                .at_end = dataset_at_end(d),
+                               .held = !own,
                                .examples = dataset_size(d),
                            },
                            e);

@@ -181,6 +181,7 @@ static void report_piece(struct actor *a)
         .file = a->piece.file,
         .index = index,
         .at_end = index + 1 >= a->w->pieces,
+        .held = index % 2 == 0,
         .examples = behind ? 0 : index + 1,
         .report = {behind ? NULL : (const char *)&index, behind ? 0 : sizeof(index)},
     };
