@@ -51,6 +51,8 @@ int bench_rules(struct bench *b, struct err *e);
 int bench_save(struct bench *b, struct err *e);
 int bench_shrink(struct bench *b, struct err *e);
 int bench_tier(struct bench *b, struct err *e);
+// A saved model that is served, and followed.
+int bench_score(struct bench *b, struct err *e);
 
 // Figures. One that is lost because memory is short is noticed by bench_run.
 

@@ -21,13 +21,13 @@ enum { SPIN_US = 50 };
 
 static const struct option options[] = {
     {"name", .group = "What to measure",
-     .choices = "table train van cluster kvstore rules save shrink tier",
+     .choices = "table train van cluster kvstore rules save shrink tier score",
      LIST_AT(names, "NAME"),
      "table: finding and reading random rows, growth, memory; train: reading and "
      "training rates of each model; van: messages over loopback; cluster: pushes and "
      "pulls; kvstore: push and pull of a large array beside vans alone; rules: applying "
      "gradients; save: saves, loads and deltas; shrink: "
-     "forgetting; tier: rows on disk"},
+     "forgetting; tier: rows on disk; score: a served model"},
     {"read-keys", .group = "Of table", U64_AT(o.read_keys, "N", "10000000", 1000, 1e9),
      "keys of the table whose rows are read"},
     {"grow-keys", U64_AT(o.grow_keys, "N", "100000000", 0, 1e9),
@@ -52,7 +52,7 @@ static const struct option options[] = {
      "processes"},
     {"workers", U64_AT(o.workers, "N", "1", 1, 64), "processes"},
     {"keys", U64_AT(o.keys, "N", "1e7", 1000, 1e9), "in its tables, 100 bytes each"},
-    {"table-rows", .group = "Of rules, save, shrink and tier",
+    {"table-rows", .group = "Of rules, save, shrink, tier and score",
      U64_AT(o.table_rows, "N", "1e7", 1000, 1e9), "in the table"},
     {"hot-rows", U64_AT(o.hot_rows, "N", "0", 0, 1e9),
      "tier: rows that stay in memory; 0: a tenth of the rows"},
@@ -65,7 +65,7 @@ static const struct option options[] = {
 const struct option_table cli_bench_options = {
     .command = "bench",
     .summary = "measure this machine: tables, training, saves, messages, a cluster",
-    .usage = "table|train|van|cluster|kvstore|rules|save|shrink|tier [options]",
+    .usage = "table|train|van|cluster|kvstore|rules|save|shrink|tier|score [options]",
     .about =
         "table compares the rate at which one thread finds and reads the rows of random "
         "keys with the rate at which it reads random cache lines with prefetch: the "

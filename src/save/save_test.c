@@ -672,9 +672,29 @@ static void test_no_memory(void **state)
     store_close(s);
 }
 
+// A partition that takes longer to look through than a block to write: between two blocks there is
+// one without rows.
+static void large_partition(void **state)
+{
+    (void)state;
+    const char *dir = saves_fresh("large");
+    struct store *s = stores_open(CTR ALL_PUBLISHED, 0);
+    saves_push(s, (struct saves_owner){0, 1}, 3, 100, 60000);
+    OK(saves_one(s, dir, SAVE_BASE, 0, &ok_e));
+    OK(store_finish(s, &ok_e));
+    saves_push(s, (struct saves_owner){0, 1}, 4, 1, 60000);
+    OK(saves_one(s, dir, SAVE_DELTA, 0, &ok_e));
+    OK(store_finish(s, &ok_e));
+    struct store *loaded = saves_loaded(dir, CTR ALL_PUBLISHED, 0);
+    assert_true(rows_same(s, loaded));
+    store_close(loaded);
+    store_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(large_partition),
         cmocka_unit_test(test_owners),
         cmocka_unit_test(test_other_partitions),
         cmocka_unit_test(test_chains),

@@ -34,6 +34,8 @@ int save_write_cut(struct store *s, const char *path, int zstd_level,
         int rc = cut_next(s, BLOCK_BYTES, &b, e);
         if (rc == 0 && b.kind == ROWS_END)
             return rows_commit(w, ret, e);
+        if (rc == 0 && b.n == 0)
+            continue; // enough was looked at for now
         if (rc == 0 && (mine == NULL || mine(ctx, b.partition)))
             rc = rows_write(w, &b, e);
         if (rc != 0) {
