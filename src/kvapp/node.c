@@ -41,7 +41,7 @@ static void give_up(struct tug_node *n, const struct err *why)
             if (!r->parts[i].answered)
                 kv_part_answered(&r->parts[i], &n->why);
     }
-    for (struct peer *p = n->peers; p != NULL; p = p->next)
+    for (struct kv_peer *p = n->peers; p != NULL; p = p->next)
         kv_line_clear(&p->line);
 }
 
@@ -113,7 +113,7 @@ static void *on_place(void *ctx, van_link link, uint16_t type, uint64_t request,
                       const union wire_any *head, uint64_t body_bytes)
 {
     struct tug_node *n = ctx;
-    const struct peer *p = kv_peer_find(n, link);
+    const struct kv_peer *p = kv_peer_find(n, link);
     if (p == NULL && n->beneath.place != NULL)
         return n->beneath.place(n->beneath.ctx, link, type, request, head, body_bytes);
     struct kv_request *r = p != NULL && type == MSG_APP ? kv_request_by_id(n, request)
@@ -125,7 +125,7 @@ static void *on_place(void *ctx, van_link link, uint16_t type, uint64_t request,
 static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {
     struct tug_node *n = ctx;
-    struct peer *p = accepted ? NULL : kv_peer_find(n, link);
+    struct kv_peer *p = accepted ? NULL : kv_peer_find(n, link);
     if (p != NULL) {
         p->reached = true; // before: it may break at once
         (void)session_opened(&p->s, link, now);
@@ -143,7 +143,7 @@ static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
     }
 }
 
-static void answered(struct tug_node *n, struct peer *p, struct van_message *m)
+static void answered(struct tug_node *n, struct kv_peer *p, struct van_message *m)
 {
     struct kv_request *r = kv_request_by_id(n, m->request);
     struct kv_part *part = r != NULL ? kv_request_part(r, p->node) : NULL;
@@ -167,7 +167,7 @@ static void answered(struct tug_node *n, struct peer *p, struct van_message *m)
     }
 }
 
-static void from_peer(struct tug_node *n, struct peer *p, struct van_message *m,
+static void from_peer(struct tug_node *n, struct kv_peer *p, struct van_message *m,
                       uint64_t now)
 {
     enum session_news news = session_message(&p->s, p->s.link, m, now);
@@ -210,7 +210,7 @@ static void from_guest(struct tug_node *n, struct guest *g, struct van_message *
 static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
 {
     struct tug_node *n = ctx;
-    struct peer *p = kv_peer_find(n, link);
+    struct kv_peer *p = kv_peer_find(n, link);
     if (p != NULL) {
         from_peer(n, p, m, now);
     } else if (n->shard != NULL) {
@@ -225,7 +225,7 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
 static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
 {
     struct tug_node *n = ctx;
-    struct peer *p = kv_peer_find(n, link);
+    struct kv_peer *p = kv_peer_find(n, link);
     if (p != NULL && session_closed(&p->s, link, why, now))
         kv_peer_lost(n, p);
     else if (n->shard != NULL)

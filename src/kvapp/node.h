@@ -47,8 +47,8 @@ struct kv_part;
 enum { KV_WINDOW = 4096 };
 
 // A link to another node, for requests of this one.
-struct peer {
-    struct peer *next;
+struct kv_peer {
+    struct kv_peer *next;
     uint32_t node;
     struct session s;
     bool reached;                      // since it was dialled last
@@ -78,9 +78,9 @@ struct kv_part {
     struct tug_kv_data d; // what it is sent, or asked for
     struct msg_app *copy; // of a request by hand: what it was told to send
     bool sent, queued, answered;
-    struct peer *peer; // that it was sent to
-    uint64_t number;   // with this number
-    uint64_t bytes;    // that the van got
+    struct kv_peer *peer; // that it was sent to
+    uint64_t number;      // with this number
+    uint64_t bytes;       // that the van got
     // The answer of a pull, as long as it has not been put in its place.
     void *kept;
     const float *values;
@@ -199,7 +199,7 @@ struct tug_node {
     bool placed;
 
     struct session_side side; // of peers
-    struct peer *peers;
+    struct kv_peer *peers;
     struct guest *guests;
     struct tug_app *apps;
     struct tug_app *barriers;  // see barrier.c
@@ -270,17 +270,17 @@ void kv_numbers_answered(struct received *q, int code, const void *what, size_t 
 void kv_numbers_forget(struct tug_node *n, bool all); // of those who are gone
 
 // peers.c
-struct peer *kv_peer_find(struct tug_node *n, van_link link);
+struct kv_peer *kv_peer_find(struct tug_node *n, van_link link);
 void kv_peer_send(struct tug_node *n, struct kv_part *p); // now, or when there is room
 void kv_peers_flush(struct tug_node *n);                  // what there is room for now
 void kv_peer_answered(struct kv_part *p);
 // Its window is: more is sent to it only when the first without an answer has one.
-bool kv_peer_is_full(const struct peer *p);
+bool kv_peer_is_full(const struct kv_peer *p);
 void kv_peer_reach(struct tug_node *n, uint32_t node); // opens the link, if it is not
-void kv_peer_ready(struct tug_node *n, struct peer *p);
+void kv_peer_ready(struct tug_node *n, struct kv_peer *p);
 // Its link is closed: it is dialled again, or what it was asked for fails.
-void kv_peer_lost(struct tug_node *n, struct peer *p);
-void kv_peer_failed(struct tug_node *n, struct peer *p); // what it was asked for fails
+void kv_peer_lost(struct tug_node *n, struct kv_peer *p);
+void kv_peer_failed(struct tug_node *n, struct kv_peer *p); // what it was asked for fails
 // Breaks its link: what it was asked for fails, and the van lets go of the memory.
 void kv_peer_break(struct tug_node *n, uint32_t node, const struct err *why);
 void kv_peers_free(struct tug_node *n);
@@ -292,7 +292,7 @@ struct kv_request *kv_request_by_id(struct tug_node *n, uint64_t id);
 void kv_request_start(struct kv_request *r); // sends its parts
 struct kv_part *kv_request_part(struct kv_request *r, uint32_t node);
 void kv_part_answered(struct kv_part *p, const struct err *why);
-void kv_part_transmit(struct tug_node *n, struct peer *to, struct kv_part *p);
+void kv_part_transmit(struct tug_node *n, struct kv_peer *to, struct kv_part *p);
 void kv_request_free(struct kv_request *r);
 void kv_requests_of_node_fail(struct tug_node *n, uint32_t node, const struct err *why);
 // Those of a customer that have no answer: links that hold their memory break.

@@ -11,9 +11,9 @@
 
 enum { REDIALS_MAX = 100 }; // without an answer in between
 
-static struct peer *peer_of(struct tug_node *n, uint32_t node)
+static struct kv_peer *peer_of(struct tug_node *n, uint32_t node)
 {
-    struct peer *p = n->peers;
+    struct kv_peer *p = n->peers;
     while (p != NULL && p->node != node)
         p = p->next;
     if (p == NULL && (p = mem_zalloc(sizeof(*p))) != NULL) {
@@ -26,15 +26,15 @@ static struct peer *peer_of(struct tug_node *n, uint32_t node)
     return p;
 }
 
-struct peer *kv_peer_find(struct tug_node *n, van_link link)
+struct kv_peer *kv_peer_find(struct tug_node *n, van_link link)
 {
-    struct peer *p = n->peers;
+    struct kv_peer *p = n->peers;
     while (p != NULL && (p->s.link != link || link == 0))
         p = p->next;
     return p;
 }
 
-static int open_link(struct tug_node *n, struct peer *p, uint64_t timeout_ns,
+static int open_link(struct tug_node *n, struct kv_peer *p, uint64_t timeout_ns,
                      struct err *e)
 {
     char name[ROSTER_NAME_MAX];
@@ -54,7 +54,7 @@ static int open_link(struct tug_node *n, struct peer *p, uint64_t timeout_ns,
 void kv_peer_reach(struct tug_node *n, uint32_t node)
 {
     struct err e;
-    struct peer *p = peer_of(n, node);
+    struct kv_peer *p = peer_of(n, node);
     if (p != NULL && p->s.state == SESSION_CLOSED)
         (void)open_link(n, p, CONNECT_NS, &e); // whoever sends gets to know
 }
@@ -66,7 +66,7 @@ static int32_t priority_of(const struct kv_part *p)
     return p->copy != NULL ? p->copy->priority : p->request->kv.priority;
 }
 
-static void line_up(struct peer *p, struct kv_part *part)
+static void line_up(struct kv_peer *p, struct kv_part *part)
 {
     part->queued = true;
     if (part->number != 0) // again: it goes first, as it went before
@@ -75,7 +75,7 @@ static void line_up(struct peer *p, struct kv_part *part)
         kv_line_put(&p->line, &part->in_line, priority_of(part));
 }
 
-bool kv_peer_is_full(const struct peer *p)
+bool kv_peer_is_full(const struct kv_peer *p)
 {
     return p->last_number + 1 - p->acked >= KV_WINDOW;
 }
@@ -84,14 +84,14 @@ bool kv_peer_is_full(const struct peer *p)
 // has to come here first. So it is given a little only.
 enum { IN_VAN = 1 << 20 };
 
-static bool may_go(const struct peer *p)
+static bool may_go(const struct kv_peer *p)
 {
     const struct kv_lined *first = p->line.first;
     return first != NULL && p->s.state == SESSION_OPEN && p->in_van < IN_VAN &&
            (first->priority == KV_AT_ONCE || !kv_peer_is_full(p));
 }
 
-static void flush(struct tug_node *n, struct peer *p)
+static void flush(struct tug_node *n, struct kv_peer *p)
 {
     while (may_go(p)) {
         struct kv_part *part = (struct kv_part *)kv_line_take(&p->line);
@@ -104,14 +104,14 @@ static void flush(struct tug_node *n, struct peer *p)
 
 void kv_peers_flush(struct tug_node *n)
 {
-    for (struct peer *p = n->peers; p != NULL; p = p->next)
+    for (struct kv_peer *p = n->peers; p != NULL; p = p->next)
         flush(n, p);
 }
 
 void kv_peer_send(struct tug_node *n, struct kv_part *part)
 {
     struct err e = {0};
-    struct peer *p = peer_of(n, part->node);
+    struct kv_peer *p = peer_of(n, part->node);
     if (p == NULL)
         err_nomem(&e, "a link");
     else if (p->s.state == SESSION_CLOSED)
@@ -126,7 +126,7 @@ void kv_peer_send(struct tug_node *n, struct kv_part *part)
     flush(n, p);
 }
 
-void kv_peer_ready(struct tug_node *n, struct peer *p)
+void kv_peer_ready(struct tug_node *n, struct kv_peer *p)
 {
     flush(n, p);
 }
@@ -139,7 +139,7 @@ static uint64_t bit_of(uint64_t number)
 // Of all that was numbered, once.
 void kv_peer_answered(struct kv_part *part)
 {
-    struct peer *p = part->peer;
+    struct kv_peer *p = part->peer;
     uint64_t *words = p->answered;
     p->redials = 0;
     words[part->number % KV_WINDOW / 64] |= bit_of(part->number);
@@ -152,7 +152,7 @@ void kv_peer_answered(struct kv_part *part)
 
 // Links that break.
 
-void kv_peer_failed(struct tug_node *n, struct peer *p)
+void kv_peer_failed(struct tug_node *n, struct kv_peer *p)
 {
     char name[ROSTER_NAME_MAX];
     struct err e;
@@ -166,7 +166,7 @@ void kv_peer_failed(struct tug_node *n, struct peer *p)
 
 // What was sent and has no answer goes again, with its number: the node knows what it has
 // handled.
-static void send_again(struct tug_node *n, struct peer *p)
+static void send_again(struct tug_node *n, struct kv_peer *p)
 {
     for (struct kv_request *r = n->first; r != NULL; r = r->behind)
         for (uint32_t i = 0; i < r->n_parts && r->state == KV_OPEN; i++) {
@@ -178,7 +178,7 @@ static void send_again(struct tug_node *n, struct peer *p)
 
 // A node that is gone, or that talks nonsense, is not asked again. One that breaks links
 // before they are open may be in trouble for a moment.
-static bool dial_again(struct tug_node *n, struct peer *p)
+static bool dial_again(struct tug_node *n, struct kv_peer *p)
 {
     struct err e;
     uint64_t now = van_now(n->van);
@@ -192,7 +192,7 @@ static bool dial_again(struct tug_node *n, struct peer *p)
     return open_link(n, p, REDIAL_NS, &e) == 0;
 }
 
-void kv_peer_lost(struct tug_node *n, struct peer *p)
+void kv_peer_lost(struct tug_node *n, struct kv_peer *p)
 {
     if (dial_again(n, p))
         send_again(n, p);
@@ -202,7 +202,7 @@ void kv_peer_lost(struct tug_node *n, struct peer *p)
 
 void kv_peer_break(struct tug_node *n, uint32_t node, const struct err *why)
 {
-    struct peer *p = n->peers;
+    struct kv_peer *p = n->peers;
     while (p != NULL && p->node != node)
         p = p->next;
     if (p == NULL || p->s.state == SESSION_CLOSED) {
@@ -215,7 +215,7 @@ void kv_peer_break(struct tug_node *n, uint32_t node, const struct err *why)
 
 void kv_peers_free(struct tug_node *n)
 {
-    for (struct peer *p = n->peers, *next; p != NULL; p = next) {
+    for (struct kv_peer *p = n->peers, *next; p != NULL; p = next) {
         next = p->next;
         mem_free(p);
     }

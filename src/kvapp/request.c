@@ -336,7 +336,7 @@ static struct msg_app message_of(const struct kv_part *p)
     return m;
 }
 
-void kv_part_transmit(struct tug_node *n, struct peer *to, struct kv_part *p)
+void kv_part_transmit(struct tug_node *n, struct kv_peer *to, struct kv_part *p)
 {
     struct kv_request *r = p->request;
     struct msg_app m = message_of(p);

@@ -225,6 +225,8 @@ static int push(struct tug_kv_store *s, const struct tug_kv_data *d, struct err 
     if (!finite_floats(d->values, d->n_values))
         return err_set(e, TUG_EUSAGE, "a pushed value is not a finite number");
     size_t each = d->n_values / d->n_keys;
+    if (each == 0 && d->lengths == NULL) // nothing is added to keys
+        return check_known(s, d, e);
     if (d->lengths == NULL && s->width == 0 && each > 0 && each <= ROW_MAX) {
         TRY(open_table(&s->table, (uint32_t)each, e));
         s->width = (uint32_t)each;

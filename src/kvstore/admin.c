@@ -98,7 +98,8 @@ static int optimizer(struct tug_kvstore_server *s, struct kvs_job *j, struct err
     if (j->n_bytes >= sizeof(text))
         return err_set(e, TUG_EUSAGE, "an optimizer's text has at most %zu bytes",
                        sizeof(text) - 1);
-    memcpy(text, j->bytes, j->n_bytes);
+    if (j->n_bytes > 0) // no bytes have no address
+        memcpy(text, j->bytes, j->n_bytes);
     text[j->n_bytes] = 0;
     if (s->rule.updater != NULL)
         return err_set(e, TUG_EUSAGE,

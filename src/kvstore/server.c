@@ -123,10 +123,20 @@ static void on_kv(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
 
 // Life.
 
+int kvs_server_attach(struct tug_kvstore_server *s)
+{
+    const struct tug_app_handlers h = {.request = on_request, .kv = on_kv, .ctx = s};
+    s->known = mem_zalloc(s->workers * sizeof(*s->known));
+    s->barrier = mem_zalloc(s->workers * sizeof(struct kvs_job *));
+    if (s->known == NULL || s->barrier == NULL)
+        return err_nomem(last_error(), "a server");
+    s->rule = (struct kvs_rule){.updater = s->o.updater, .ctx = s->o.ctx};
+    return s->schedules ? 0 : tug_app_open(&s->app, s->node, KVS_APP, KVS_APP, &h);
+}
+
 static int open_server(struct tug_kvstore_server *s,
                        const struct tug_kvstore_server_options *o)
 {
-    const struct tug_app_handlers h = {.request = on_request, .kv = on_kv, .ctx = s};
     if (o != NULL)
         s->o = *o;
     TRY(tug_node_start(&s->node, s->o.node));
@@ -136,12 +146,7 @@ static int open_server(struct tug_kvstore_server *s,
                        "this process is a worker: only servers and schedulers serve");
     s->schedules = role == TUG_GROUP_SCHEDULER;
     s->workers = tug_node_workers(s->node);
-    s->known = mem_zalloc(s->workers * sizeof(*s->known));
-    s->barrier = mem_zalloc(s->workers * sizeof(struct kvs_job *));
-    if (s->known == NULL || s->barrier == NULL)
-        return err_nomem(last_error(), "a server");
-    s->rule = (struct kvs_rule){.updater = s->o.updater, .ctx = s->o.ctx};
-    return s->schedules ? 0 : tug_app_open(&s->app, s->node, KVS_APP, KVS_APP, &h);
+    return kvs_server_attach(s);
 }
 
 int tug_kvstore_server_open(struct tug_kvstore_server **ret,
@@ -195,18 +200,25 @@ static struct kvs_job *next_job(struct tug_kvstore_server *s, double seconds)
     return j;
 }
 
+bool kvs_serve_next(struct tug_kvstore_server *s, double seconds)
+{
+    struct kvs_job *j = next_job(s, seconds);
+    if (j == NULL)
+        return false;
+    if (j->simple)
+        kvs_serve_admin(s, j);
+    else
+        kvs_serve_data(s, j);
+    return true;
+}
+
 int tug_kvstore_server_run(struct tug_kvstore_server *s, double seconds, bool *ret_over)
 {
     uint64_t until = clock_ns() + (uint64_t)(seconds * 1e9), now = clock_ns();
     while (!s->stopped && now < until) {
         double left = (double)(until - now) / 1e9;
-        struct kvs_job *j = next_job(s, left < LOOK_SECONDS ? left : LOOK_SECONDS);
-        if (j == NULL)
+        if (!kvs_serve_next(s, left < LOOK_SECONDS ? left : LOOK_SECONDS))
             s->stopped = cluster_over(s);
-        else if (j->simple)
-            kvs_serve_admin(s, j);
-        else
-            kvs_serve_data(s, j);
         now = clock_ns();
     }
     *ret_over = s->stopped;
@@ -226,21 +238,30 @@ static void free_jobs(struct tug_kvstore_server *s)
         kvs_round_free(s, s->values.by_key.list[i]);
 }
 
+void kvs_server_free_memory(struct tug_kvstore_server *s)
+{
+    kvs_values_free(&s->values);
+    kvs_rows_free(&s->decoded);
+    mem_free(s->known);
+    mem_free(s->barrier);
+}
+
+void kvs_server_detach(struct tug_kvstore_server *s)
+{
+    tug_app_close(s->app); // nothing comes any more
+    free_jobs(s);
+}
+
 int tug_kvstore_server_close(struct tug_kvstore_server *s)
 {
     int rc = 0;
     if (s == NULL)
         return 0;
-    if (s->app != NULL)
-        tug_app_close(s->app); // nothing comes any more
     if (s->node != NULL) {
-        free_jobs(s);
+        kvs_server_detach(s);
         rc = tug_node_finalize(s->node, false);
     }
-    kvs_values_free(&s->values);
-    kvs_rows_free(&s->decoded);
-    mem_free(s->known);
-    mem_free(s->barrier);
+    kvs_server_free_memory(s);
     pthread_cond_destroy(&s->more);
     pthread_mutex_destroy(&s->lock);
     mem_free(s);

@@ -61,6 +61,14 @@ struct tug_kvstore_server {
     struct kvs_rows decoded;  // of a push that was coded
 };
 
+// Of a server whose `node` and `workers` are known: its customer, and what it knows of workers.
+int kvs_server_attach(struct tug_kvstore_server *s);
+// Nothing comes any more, and nobody waits.
+void kvs_server_detach(struct tug_kvstore_server *s);
+void kvs_server_free_memory(struct tug_kvstore_server *s); // when the node is gone
+// Does what is queued first; false: nothing has come for so long.
+bool kvs_serve_next(struct tug_kvstore_server *s, double seconds);
+
 // Answers and frees.
 void kvs_job_answer(struct tug_kvstore_server *s, struct kvs_job *j, const void *bytes,
                     size_t n);
