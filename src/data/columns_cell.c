@@ -1,7 +1,6 @@
 // Cells of columns: what stands in a row, whatever the column is made of.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -180,12 +179,24 @@ static bool reads_back(const struct cell *cell, const char *text)
                         : strtod(text, NULL) == cell->number;
 }
 
+static int write_whole(struct cell *cell)
+{
+    char digits[20];
+    int n = 0, to = 0;
+    uint64_t x = cell->whole;
+    if (cell->negative)
+        cell->own[to++] = '-';
+    do
+        digits[n++] = (char)('0' + x % 10);
+    while ((x /= 10) > 0);
+    while (n > 0)
+        cell->own[to++] = digits[--n];
+    return to;
+}
+
 void cell_write(struct cell *cell)
 {
-    int n = 0;
-    if (cell->is_whole)
-        n = snprintf(cell->own, CELL_OWN, "%s%" PRIu64, cell->negative ? "-" : "",
-                     cell->whole);
+    int n = cell->is_whole ? write_whole(cell) : 0;
     for (int digits = cell->single ? 6 : 15; n == 0 && digits <= 17; digits++) {
         int len = snprintf(cell->own, CELL_OWN, "%.*g", digits, cell->number);
         if (reads_back(cell, cell->own))
