@@ -16,7 +16,7 @@
 //         ... tug_last_error() ...
 //     tug_scorer_predict(s, &rows, false, predictions, rows.n, NULL);     // any thread
 //
-// docs/serving.md has the whole of it; examples/score.c is a program.
+// serving.md of the documentation has the whole of it, score.c of the examples is a program.
 //
 // Memory: a row is its key and its weights, 64 bytes for fm of 8 dimensions. It is held
 // twice where deltas are followed, and while a new save is loaded.

@@ -85,8 +85,17 @@ static void done_with(struct tug_node *n, struct received *q, const char *why)
     kv_received_let_go(q);
 }
 
-// All who are in the barrier of *q go on.
-static void complete(struct tug_node *n, const struct received *q)
+static bool is_waiting(const struct tug_node *n, const struct received *q)
+{
+    const struct received *p = n->reached;
+    while (p != NULL && p != q)
+        p = p->next;
+    return p != NULL;
+}
+
+// All who are in the barrier of *q go on. *q itself may be of a node that has died, or that
+// is not in the group.
+static void complete(struct tug_node *n, struct received *q)
 {
     uint32_t ids[ROSTER_MAX_NODES];
     struct reach r = {0};
@@ -95,6 +104,8 @@ static void complete(struct tug_node *n, const struct received *q)
     (void)read_reach(q, &r);
     for (size_t i = 0; i < n_ids; i++)
         done_with(n, reached_by(n, ids[i], &r, group), NULL);
+    if (is_waiting(n, q))
+        done_with(n, q, "its node is not in the group of this barrier, or has died");
 }
 
 void kv_barrier_reached(struct tug_node *n, struct received *q)

@@ -181,13 +181,18 @@ static size_t length_in(const struct tug_kv_data *d, size_t i)
     return d->lengths != NULL ? (size_t)d->lengths[i] : d->n_values / d->n_keys;
 }
 
-// Keys have to be as long as they were before: looked at first, so that a push is applied
-// as a whole or not at all.
+// Keys have to be as long as they were before, and none may come twice, with another length
+// perhaps: looked at first, so that a push is applied as a whole or not at all. Clients send
+// them in ascending order, but these come from outside.
 static int check_known(const struct tug_kv_store *s, const struct tug_kv_data *d,
                        struct err *e)
 {
     for (size_t i = 0; i < d->n_keys; i++) {
         size_t n = length_in(d, i);
+        if (i > 0 && d->keys[i] <= d->keys[i - 1])
+            return err_set(
+                e, TUG_EUSAGE, "key %llu is pushed behind key %llu: keys must ascend",
+                (unsigned long long)d->keys[i], (unsigned long long)d->keys[i - 1]);
         if (is_there(s, d->keys[i]) && length_of(s, d->keys[i]) != n)
             return err_set(e, TUG_EUSAGE,
                            "key %llu is pushed with %zu values, but has %zu",

@@ -279,6 +279,7 @@ static int take_gradients(struct job *j)
     TRY(remote_failed(rc, (uint64_t)j->push->pass, j->e));
     TRY(flows(j) ? exchange_pulled_rows(x, j->e) : exchange_pulled(x, j->e));
     TRY(compute_all(j));
+    TRY(exchange_pulled(x, j->e)); // a batch of no examples has asked for no layer
     if (j->worker->n_threads > 1)
         run(j, add_sums);
     return 0;

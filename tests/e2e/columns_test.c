@@ -188,8 +188,9 @@ static void files_of_one_run(void **state)
     e2e_says("one.csv:1: the header has no column 'idd', which --drop names");
     tug_ends(3, "train --data one.csv --format csv --label clik --drop idd,odd");
     e2e_says(
-        "no column 'clik', which --label names; the header has no column 'idd', which "
-        "--drop names; the header has no column 'odd'");
+        "no column 'clik', which --label names (did you mean 'click'?); the header has "
+        "no column 'idd', which --drop names (did you mean 'id'?); the header has no "
+        "column 'odd'");
 }
 
 // The numbers that some tools put before each line have a column without a name.

@@ -31,8 +31,13 @@ def save_over(model: Model, directory: Path) -> str:
     beside = tempfile.mkdtemp(prefix=f".{name}-", dir=parent)
     try:
         model.save(os.path.join(beside, "new"))
-        os.rename(target, os.path.join(beside, "old"))
-        os.rename(os.path.join(beside, "new"), target)
+        old = os.path.join(beside, "old")
+        os.rename(target, old)
+        try:
+            os.rename(os.path.join(beside, "new"), target)
+        except BaseException:
+            os.rename(old, target)
+            raise
     finally:
         shutil.rmtree(beside, True)
     return target
