@@ -361,6 +361,11 @@ void kv_received_app(struct tug_node *n, van_link link, uint32_t from,
                    wrong != NULL ? wrong : "this is not a request");
         return;
     }
+    if (from == 0) { // a link may greet as no node; then the sender it names is a claim
+        send_error(n, link, m->request, TUG_EUSAGE,
+                   "requests are taken from nodes that have joined the cluster");
+        return;
+    }
     enum kv_seen seen = kv_numbers_look(n, link, from, m, &pull_only, &e);
     if (seen == KV_WRONG)
         send_error(n, link, m->request, e.code, e.text);
@@ -374,9 +379,8 @@ void kv_received_app(struct tug_node *n, van_link link, uint32_t from,
             close_unseen(q);
         return;
     }
-    if (from != 0)
-        q->m.sender = from; // as it greeted
-    if (pull_only)          // what it pushed was taken when it came first
+    q->m.sender = from; // as it greeted, whatever it says
+    if (pull_only)      // what it pushed was taken when it came first
         q->m.flags &= (uint8_t)~WIRE_APP_PUSH;
     take(n, q);
 }
