@@ -263,9 +263,11 @@ int remote_pieces_pause(struct remote_worker *w, struct err *e)
     return tick(w, UINT64_MAX, e);
 }
 
-// As few batches as the piece needs. With layers all of one size: a few examples that are
-// left over would step the layers, whose gradient is a batch's mean, as far as a whole
-// batch does. Not in geo, whose stretches are of whole batches.
+// As few batches as the piece needs. With layers what is left over is taken from all of
+// them, rounded up, and not from the last one alone: a few examples would step the layers,
+// whose gradient is a batch's mean, as far as a whole batch does. Where a piece has more
+// batches than a batch has examples, the last one is still short. Not in geo, whose
+// stretches are of whole batches.
 static void cut(struct batches *s, const struct remote_worker *w)
 {
     const struct train_config *c = w->config;
