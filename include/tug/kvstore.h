@@ -96,16 +96,18 @@ TUG_API bool tug_kvstore_recovers(const struct tug_kvstore *s);
 TUG_API int tug_kvstore_init(struct tug_kvstore *s, const struct tug_store_item *items,
                              size_t n);
 
-// Adds up the arrays of each key (cast to the key's dtype), and gives the sum to the updater
-// or optimizer; without one the sum is the new array, and in an asynchronous store that is
-// TUG_EUSAGE. Sparse arrays are gradients of their rows only: an optimizer looks at no
-// others. The arrays are the caller's when it returns; in a cluster the push may still be
-// under way then. Pushes of higher priority go first where several wait to be sent.
+// Adds up the arrays of each key, cast to its dtype (TUG_EUSAGE: an element is beyond its
+// range), and gives the sum to the updater or optimizer; without one the sum is the new
+// array, and in an asynchronous store that is TUG_EUSAGE. Sparse arrays are gradients of
+// their rows only: an optimizer looks at no others. The arrays are the caller's when it
+// returns; in a cluster the push may still be under way then. Pushes of higher priority go
+// first where several wait to be sent.
 TUG_API int tug_kvstore_push(struct tug_kvstore *s, const struct tug_store_item *items,
                              size_t n, int priority);
 // The arrays of keys as they are, after this worker's pushes to them, cast to the dtype of
-// each item's array, into its data. A sparse item takes the rows that are not all zero:
-// n_ids and ids (of memory that is the caller's: `rows` of them) are set. Waits.
+// each item's array, into its data; what is beyond it becomes the nearest integer, or an
+// infinity. A sparse item takes the rows that are not all zero: n_ids and ids (of memory
+// that is the caller's: `rows` of them) are set. Waits.
 TUG_API int tug_kvstore_pull(struct tug_kvstore *s, const struct tug_store_item *items,
                              size_t n, int priority);
 // A push, then a pull that sees it.

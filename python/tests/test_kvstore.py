@@ -169,6 +169,51 @@ def test_torch(kv):
     assert seen == [torch.Tensor] and bool((out == 3).all())
 
 
+def test_tensors_in_all_calls(kv):
+    torch = pytest.importorskip("torch")
+    kv.init(["w", "e"], [torch.zeros(SHAPE), RowSparse(torch.tensor([0]), torch.ones(1, 3), SHAPE)])
+    embedding = torch.nn.Embedding(4, 3, sparse=True)
+    embedding(torch.tensor([1, 1, 3])).sum().backward()  # a gradient of rows, one of them twice
+    kv.push(["w", "e"], [[embedding.weight.grad, torch.ones(SHAPE)], embedding.weight.grad])
+    want = torch.tensor([[0.0], [2], [0], [1]]).expand(SHAPE)
+    out, half, across = torch.zeros(SHAPE), torch.zeros(SHAPE, dtype=torch.half), torch.zeros(3, 4).T
+    kv.pull(["w", "w", "w"], out=[out, half, across])
+    assert all(bool((each == want + 1).all()) for each in (out, half, across))
+    weight = torch.nn.Parameter(torch.zeros(SHAPE))
+    kv.pushpull("w", torch.full(SHAPE, -2.0), out=weight)
+    assert bool((weight == -2).all()) and weight.requires_grad
+    kv.pushpull("w", torch._neg_view(out), out=torch._neg_view(half))
+    assert bool((half == out).all())  # the negative of what lies there
+    rows = RowSparse.zeros(SHAPE)
+    kv.row_sparse_pull("e", out=rows, row_ids=torch.tensor([[3, 1], [1, 0]]))
+    assert rows.indices.tolist() == [0, 1, 3] and np.array_equal(rows.data, want[[0, 1, 3]])
+    kv.broadcast("v", torch.ones(SHAPE), out=[out, across])
+    assert bool((out == 1).all()) and bool((across == 1).all())
+    for call, why in ((lambda: kv.pull("w", out=torch.zeros(1, 3).expand(SHAPE)), "the same memory"),
+                      (lambda: kv.pull("w", out=torch.zeros(SHAPE).to_sparse(1)), "sparse tensor"),
+                      (lambda: kv.push("w", torch.zeros(SHAPE, dtype=torch.bfloat16)), "bfloat16"),
+                      (lambda: kv.push("w", torch.zeros(SHAPE).to_sparse()), "sparse_coo"),
+                      (lambda: kv.pull("w", out=torch.zeros(SHAPE, device="meta")), "meta")):
+        with pytest.raises(tug.Error, match=why):
+            call()
+
+
+def test_tensor_of_another_device(kv):
+    torch = pytest.importorskip("torch")
+
+    class Elsewhere(torch.Tensor):
+        """As a GPU's: its numpy array is a copy."""
+
+        def cpu(self):
+            return self.as_subclass(torch.Tensor).clone()
+
+    kv.init("w", torch.ones(SHAPE).as_subclass(Elsewhere))
+    kv.push("w", torch.full(SHAPE, 3.0).as_subclass(Elsewhere))
+    out, across = torch.zeros(SHAPE).as_subclass(Elsewhere), torch.zeros(3, 4).T.as_subclass(Elsewhere)
+    kv.pull("w", out=[out, across])
+    assert bool((out == 3).all()) and bool((across == 3).all())
+
+
 class Box:
     """An array type of a program's own; `copies`: one that keeps no alias."""
 

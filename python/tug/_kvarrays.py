@@ -2,7 +2,8 @@
 
 Arrays are numpy's (any strides), torch's tensors, RowSparse, or of a class that the program has
 registered. An array that is pushed is read where it lies if it is contiguous and of a dtype of the
-library's; one that is pulled into is written in place.
+library's; one that is pulled into is written in place. A tensor of another device is copied here and
+back. torch's sparse tensors, as gradients of an embedding are, can be pushed: they are RowSparse.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -34,8 +35,8 @@ class RowSparse:
         self.shape: Shape = tuple(int(n) for n in shape)
         if not self.shape:
             raise UsageError("a RowSparse has at least one dimension, and its shape has none")
-        rows = np.asarray(indices).reshape(-1)
-        values = np.asarray(data)
+        rows = _plain(indices, "indices").reshape(-1)
+        values = _plain(data, "data")
         if rows.size == 0:
             rows = rows.astype(np.int64)
             values = values.reshape((0,) + self.shape[1:])
@@ -66,7 +67,7 @@ class RowSparse:
     @classmethod
     def of(cls, dense: Any) -> "RowSparse":
         """The rows of an array that are not all zero."""
-        array = np.asarray(dense)
+        array = _plain(dense, "dense")
         rows = np.flatnonzero(array.reshape(array.shape[0], -1).any(axis=1))
         return cls(rows, array[rows], array.shape)
 
@@ -163,16 +164,29 @@ def is_array(given: Any) -> bool:
         _registered(given) is not None
 
 
+def _of_tensor(given: Any, name: str) -> Any:
+    torch = sys.modules["torch"]
+    try:
+        if given.layout is torch.sparse_coo and given.sparse_dim() == 1:
+            rows = given.detach().cpu().coalesce()
+            return RowSparse(rows.indices()[0].numpy(), rows.values().numpy(), rows.shape)
+        return given.detach().cpu().resolve_neg().numpy()
+    except (TypeError, RuntimeError) as error:
+        raise ArgumentTypeError(f"{name}: a tensor of {given.dtype}, {given.layout}, on {given.device} has no numpy "
+                                "array") from error
+
+
+def _plain(given: Any, name: str) -> Array:
+    return np.asarray(_of_tensor(given, name) if _is_tensor(given) else given)
+
+
 def array_of(given: Any, name: str) -> Any:
     """The numpy array or RowSparse behind an array."""
     own = _registered(given)
     if own is not None:
         given = own.unwrap(given)
     if _is_tensor(given):
-        try:
-            given = given.detach().cpu().numpy()
-        except TypeError as error:
-            raise ArgumentTypeError(f"{name}: a tensor of {given.dtype} has no numpy array") from error
+        given = _of_tensor(given, name)
     if isinstance(given, (np.ndarray, np.generic, RowSparse)):
         return given
     raise ArgumentTypeError(f"{name}: must be a numpy array, a torch tensor, a RowSparse or of a class given to "
@@ -261,18 +275,30 @@ def to_push(given: Any, name: str) -> CArray:
     return c
 
 
+def _to_write(tensor: Any, array: Any, name: str) -> Any:
+    """The tensor, if its numpy array is a copy; None: the array is its memory."""
+    if isinstance(array, RowSparse):
+        raise UsageError(f"{name}: a sparse tensor cannot be pulled into: pull into a RowSparse or a dense one")
+    return None if array.size == 0 or array.ctypes.data == tensor.data_ptr() else tensor.detach()
+
+
 class Out:
     """An array that is written in place: straight, or by way of one that the library can write to."""
 
     def __init__(self, given: Any, name: str) -> None:
+        own = _registered(given)
+        given = given if own is None else own.unwrap(given)
         self.array = array_of(given, name)
         self.sparse = isinstance(self.array, RowSparse)
         self._by: Optional[Array] = None
+        self._tensor = _to_write(given, self.array, name) if _is_tensor(given) else None
         self.c = CArray(self.array.shape, self.array.dtype, name)
         if self.sparse:
             return
         if not isinstance(self.array, np.ndarray) or not self.array.flags.writeable:
             raise UsageError(f"{name}: the array that is pulled into is read-only")
+        if any(n > 1 and stride == 0 for n, stride in zip(self.array.shape, self.array.strides)):
+            raise UsageError(f"{name}: elements of the array that is pulled into lie in the same memory")
         flags = self.array.flags
         if not (flags.c_contiguous and flags.aligned and self.array.dtype.isnative):
             self._by = np.empty(self.array.shape, self.array.dtype.newbyteorder("="))
@@ -297,6 +323,8 @@ class Out:
             self.array.indices, self.array.data = self._indices[:n], self._by[:n]
         elif self._by is not None:
             self.array[...] = self._by
+        if self._tensor is not None:
+            self._tensor.copy_(sys.modules["torch"].from_numpy(self.array))
 
 
 def of_c(c: Any, shape: Shape, stored: bool) -> Any:

@@ -1,8 +1,9 @@
-// Arrays of a kvstore: see kvstore_array.h.
+// Arrays of a kvstore: see array.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kvstore/array.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -276,6 +277,52 @@ int kvs_array_finite(const struct tug_array *a, const char *key, struct err *e)
         "%s: element %llu of what is pushed is not finite, so nothing of it is "
         "taken",
         key, (unsigned long long)i);
+}
+
+// What a finite number becomes by a cast is it, but for rounding and cutting off.
+static bool fits(enum tug_dtype t, double x)
+{
+    switch (t) {
+    case TUG_FLOAT16:
+        return (kvs_float_to_half((float)x) & 0x7c00) != 0x7c00;
+    case TUG_FLOAT32:
+        return isfinite((float)x);
+    case TUG_FLOAT64:
+        return true;
+    case TUG_INT32:
+        return x > INT32_MIN - 1.0 && x < INT32_MAX + 1.0;
+    case TUG_INT64:
+        return x >= -0x1p63 && x < 0x1p63;
+    }
+    return false;
+}
+
+static bool always_fits(enum tug_dtype t, enum tug_dtype into)
+{
+    return t == into || into == TUG_FLOAT64 || (into == TUG_INT64 && t == TUG_INT32) ||
+           (into == TUG_FLOAT32 && t != TUG_FLOAT64);
+}
+
+int kvs_array_fits(const struct tug_array *a, enum tug_dtype into, const char *key,
+                   struct err *e)
+{
+    uint64_t n = (a->sparse ? a->n_ids : a->rows) * a->width;
+    double some[CHUNK];
+    if (always_fits(a->dtype, into))
+        return 0;
+    for (uint64_t at = 0; at < n; at += CHUNK) {
+        size_t k = n - at < CHUNK ? n - at : CHUNK;
+        load_doubles(some, a->dtype,
+                     (const char *)a->data + at * kvs_dtype_size(a->dtype), k);
+        for (size_t i = 0; i < k; i++)
+            if (!fits(into, some[i]))
+                return err_set(e, TUG_EUSAGE,
+                               "%s is of dtype %s, and element %llu of what is pushed, "
+                               "%g, is beyond that: nothing of it is taken",
+                               key, kvs_dtype_name(into), (unsigned long long)(at + i),
+                               some[i]);
+    }
+    return 0;
 }
 
 // Sums.

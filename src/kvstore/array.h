@@ -32,6 +32,9 @@ int kvs_array_check(const struct tug_array *a, const char *key, struct err *e);
 // Elements of floats must be finite, as values pushed to tables: one that is not would be in
 // every sum from there on. Of sparse ones the rows that are there. TUG_EUSAGE names `key`.
 int kvs_array_finite(const struct tug_array *a, const char *key, struct err *e);
+// Elements must be in the range of the dtype that they will be cast to. TUG_EUSAGE names `key`.
+int kvs_array_fits(const struct tug_array *a, enum tug_dtype into, const char *key,
+                   struct err *e);
 
 // A sum under way. Zeroed, it is empty; kvs_rows_free gives its memory back.
 struct kvs_rows {

@@ -204,7 +204,10 @@ static int check_item(const struct kvs_entry *x, const struct tug_array *a, bool
         as.n_ids = 0;
     TRY(kvs_array_check(a != NULL ? &as : NULL, x->key.text, e));
     TRY(check_shape(x, a, e));
-    return out ? 0 : kvs_array_finite(a, x->key.text, e);
+    if (out)
+        return 0;
+    TRY(kvs_array_finite(a, x->key.text, e));
+    return kvs_array_fits(a, x->shape.dtype, x->key.text, e);
 }
 
 static int items_resolve(struct tug_kvstore *s, struct kvs_items *t, bool out,

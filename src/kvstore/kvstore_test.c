@@ -305,6 +305,43 @@ static void dtypes(void **state)
         }
 }
 
+// What does not fit the key's dtype would be another number there.
+static void beyond(void **state)
+{
+    static const struct {
+        enum tug_dtype from, key;
+        double last, first; // that fits, that does not
+    } pairs[] = {
+        {TUG_FLOAT64, TUG_FLOAT32, 0x1.fffffep127, 0x1p128},
+        {TUG_FLOAT64, TUG_FLOAT16, -65519, -65520},
+        {TUG_FLOAT32, TUG_FLOAT16, 65504, 65536},
+        {TUG_FLOAT32, TUG_INT32, -0x1p31, 0x1p31},
+        {TUG_FLOAT64, TUG_INT32, INT32_MAX + 0.5, -0x1p31 - 1},
+        {TUG_FLOAT64, TUG_INT64, -0x1p63, 0x1p63},
+        {TUG_INT64, TUG_INT32, INT32_MIN, -0x1p31 - 1},
+        {TUG_INT64, TUG_FLOAT16, 65504, 65536},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
+        double numbers[N] = {0}, bytes[N], got[N];
+        struct tug_kvstore *s = open_type("local");
+        struct tug_array a = {pairs[i].from, false, ROWS, WIDTH, bytes, NULL, 0};
+        struct tug_array out = {TUG_FLOAT64, false, ROWS, WIDTH, got, NULL, 0}, key = out;
+        key.dtype = pairs[i].key;
+        memset(got, 0, sizeof(got));
+        check(init(s, "w", &key));
+        numbers[N - 1] = pairs[i].last;
+        kvs_cast(pairs[i].from, bytes, TUG_FLOAT64, numbers, N);
+        check(push(s, "w", &a));
+        numbers[N - 1] = pairs[i].first;
+        kvs_cast(pairs[i].from, bytes, TUG_FLOAT64, numbers, N);
+        refused(push(s, "w", &a), "element 20");
+        check(pull(s, "w", &out));
+        assert_true(fabs(got[N - 1] - pairs[i].last) <= 15); // as it was
+        check(tug_kvstore_close(s));
+    }
+}
+
 static void compressed(void **state)
 {
     float zero[N] = {0}, g[2][N], left[2][N] = {{0}}, out[N], got[N];
@@ -626,17 +663,12 @@ static void out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(halves),
-        cmocka_unit_test(casts),
-        cmocka_unit_test(coding),
-        cmocka_unit_test(sums),
-        cmocka_unit_test(rows),
-        cmocka_unit_test(dtypes),
-        cmocka_unit_test(compressed),
-        cmocka_unit_test(optimizers),
-        cmocka_unit_test(wrong_optimizers),
-        cmocka_unit_test(states),
-        cmocka_unit_test(misuse),
+        cmocka_unit_test(halves),        cmocka_unit_test(casts),
+        cmocka_unit_test(coding),        cmocka_unit_test(sums),
+        cmocka_unit_test(rows),          cmocka_unit_test(dtypes),
+        cmocka_unit_test(beyond),        cmocka_unit_test(compressed),
+        cmocka_unit_test(optimizers),    cmocka_unit_test(wrong_optimizers),
+        cmocka_unit_test(states),        cmocka_unit_test(misuse),
         cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -83,12 +83,22 @@ static int scale_and_add(void *ctx, const struct tug_store_key *key,
     return 0;
 }
 
+// A while at a time, as a program does that looks after something else, too.
 static int serve_own(const char *scheduler)
 {
     struct own own = {.main = pthread_self(), .scale = 1};
-    return serve_with(scheduler, TUG_GROUP_SERVERS,
-                      &(struct tug_kvstore_server_options){
-                          .controller = control, .updater = scale_and_add, .ctx = &own});
+    struct tug_node_options node;
+    struct tug_kvstore_server_options o = {
+        .node = &node, .controller = control, .updater = scale_and_add, .ctx = &own};
+    struct tug_kvstore_server *s;
+    bool over = false;
+    int n = 0;
+    nodes_options(&node, TUG_GROUP_SERVERS, scheduler);
+    expect(tug_kvstore_server_open(&s, &o) == 0);
+    for (; !over; n++)
+        expect(tug_kvstore_server_run(s, 0.001, &over) == 0);
+    expect(n > 1);
+    return tug_kvstore_server_close(s);
 }
 
 // The cluster.
@@ -365,19 +375,27 @@ static void optimized(void **state)
 {
     (void)state;
     processes(serve, work_optimized);
+    threads(serve, work_optimized);
 }
 
 // Each push counts at once, and needs to be told how.
 static int work_async(const char *scheduler)
 {
-    float w[N] = {0}, g[N];
+    float w[N], g[N], first[N];
     struct tug_kvstore *s = open_store("dist_async", scheduler);
-    struct tug_array a = {TUG_FLOAT32, false, ROWS, WIDTH, w, NULL, 0}, b = a;
+    struct tug_array a = {TUG_FLOAT32, false, ROWS, WIDTH, w, NULL, 0}, b = a, c = a;
     struct tug_store_item item = {{.name = "w"}, &a}, push = {{.name = "w"}, &b};
+    struct tug_store_item got = {{.name = "w"}, &c};
     b.data = g;
+    c.data = first;
     for (int i = 0; i < N; i++)
         g[i] = (float)i;
-    expect(tug_kvstore_init(s, &item, 1) == 0);
+    expect(strcmp(tug_kvstore_type(s), "dist_async") == 0);
+    for (int i = 0; i < N; i++) // of rank 0 counts
+        w[i] = (float)tug_kvstore_rank(s), first[i] = 9;
+    expect(tug_kvstore_broadcast(s, &item, 1, &got, 1, 0) == 0);
+    for (int i = 0; i < N; i++)
+        expect(first[i] == 0);
     expect(tug_kvstore_push(s, &push, 1, 0) == 0);
     refused(tug_kvstore_wait(s), "set_optimizer");
     expect(strstr(tug_last_error(), "key 'w'") != NULL);
@@ -464,6 +482,7 @@ static void compressed(void **state)
 {
     (void)state;
     processes(serve, work_coded);
+    threads(serve, work_coded);
 }
 
 // Servers with a program of their own.
@@ -546,6 +565,7 @@ static void saved_states(void **state)
 {
     (void)state;
     processes(serve, work_states);
+    threads(serve, work_states);
 }
 
 // A worker is killed between rounds and started again: it takes the dead one's place.
