@@ -159,8 +159,8 @@ TUG_API int tug_kvstore_load_states(struct tug_kvstore *s, const char *file);
 
 // Until all workers, of all ranks, have called it. A dead one's rank is waited for, too.
 TUG_API int tug_kvstore_barrier(struct tug_kvstore *s);
-// Of the nodes of these groups (a sum of enum tug_group) how many have died and have no
-// successor.
+// Of the nodes of these groups (a sum of enum tug_group) how many have died, or have left
+// without waiting for the others, and have no successor.
 TUG_API int tug_kvstore_dead(struct tug_kvstore *s, uint32_t groups, uint32_t *ret);
 // A command for the controllers of all servers (0: what programs of theirs make of it).
 // Waits until each has done it.

@@ -3,6 +3,8 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -345,6 +347,33 @@ def test_updater_that_keeps():
     kv.close()
     assert [(recv[0], recv[-1]) for recv, _ in kept] == [(2, 2), (4, 4)]
     assert all(stored[-1] == 7 for _, stored in kept)
+
+
+def test_threads(kv):
+    """Calls of several are done one after another; an updater in one of them is nothing to the others."""
+    zeros, failed = np.zeros(20000, np.float32), []
+    kv.init("w", zeros)
+
+    def update(_key, recv, stored):
+        stored += recv
+
+    def work():
+        try:
+            for _ in range(50):
+                kv.push("w", [zeros + 1, zeros + 1])
+                out = zeros.copy()
+                kv.pull("w", out=out)
+                assert out.min() == out.max()
+        except BaseException as error:  # pylint: disable=broad-exception-caught
+            failed.append(error)
+
+    kv.set_updater(update)
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed and np.all(pulled(kv, "w", zeros.shape) == 4 * 50 * 2)
 
 
 @pytest.mark.parametrize("use", [

@@ -107,6 +107,58 @@ def test_async(tmp_path):
     """)
 
 
+def test_other_calls(tmp_path):
+    """Those that the other scripts leave out, in the forms that lists have."""
+    launch(tmp_path, """
+        kv = kvstore.create("dist_device_sync")
+        me, n = kv.rank, kv.num_workers
+        assert kv.type == "dist_device_sync" and kv.is_capable("optimizer") and not kv.is_recovery
+        a, b, c = (np.zeros((40, 5), "f4") for _ in range(3))
+        kv.broadcast(["v", "w"], [a + me + 3, a + me + 5], out=[[a, b], c])  # of rank 0 counts
+        assert np.all(a == 3) and np.all(b == 3) and np.all(c == 5)
+        kv.pushpull(["v", "w"], [[a, b], c], out=[b, a])
+        assert np.all(b == 6 * n) and np.all(a == 5 * n)
+        kv.pushpull("w", [a, b])
+        assert np.all(a == 11 * n * n) and np.all(a == b)
+        assert kv.rounds("v") == 1 and kv.rounds("w") == 2
+        kv.init(["e", "f"], [RowSparse.of(np.ones((60, 4))), RowSparse.zeros((3, 2), "f4")])
+        rows, all_rows = RowSparse.zeros((60, 4), "f4"), RowSparse.zeros((60, 4))
+        kv.row_sparse_pull("e", out=[rows, all_rows], row_ids=[np.array([7, 7, 3]), np.arange(60)])
+        assert rows.indices.tolist() == [3, 7] and np.all(all_rows.data == 1)
+        kv.push("f", RowSparse([me], [[2, 3]], (3, 2)))
+        kept = RowSparse([2], np.ones((1, 2), "f4"), (3, 2))
+        kv.pull("f", out=kept)
+        assert kept.indices.tolist() == [2]  # as it was
+        kv.pull("f", out=kept, ignore_sparse=False)
+        assert kept.indices.tolist() == list(range(n)) and np.all(kept.data == [2, 3])
+        kv.set_optimizer("sgd:learning_rate=1,momentum=0.5")
+        kv.push("v", np.ones((40, 5), "f4"))
+        if me == 0:
+            kv.wait()
+            kv.save_optimizer_states("states")
+        kv.barrier()
+        kv.push("v", np.ones((40, 5), "f4"))
+        kv.wait()
+        kv._barrier()
+        if me == 0:
+            kv.load_optimizer_states("states")  # of after one push
+        kv._barrier()
+        kv.push("v", np.ones((40, 5), "f4"))
+        assert np.all(pulled(kv, "v", (40, 5)) == 6 * n - n - 1.5 * n - 1.5 * n)
+        assert kv.get_num_dead_node(2) == kv.get_num_dead_node(4, timeout=1) == 0
+        assert kv.barrier_before_exit
+        kv._barrier()
+        kv.barrier_before_exit = False
+        kv.close()
+        try:
+            kv.wait()
+        except tug.ClosedError:
+            pass
+        else:
+            raise AssertionError("it is closed")
+    """)
+
+
 def test_own_server(tmp_path):
     launch(tmp_path, """
         kv = kvstore.create("dist_sync")

@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 
 import atexit
 import sys
+import threading
 import weakref
 from types import TracebackType
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type, Union
@@ -121,7 +122,8 @@ def call_updater(updater: Updater, c_key: Any, merged: Any, stored: Any, shape: 
 
 
 class KVStore:
-    """Arrays under keys, as mxnet.kvstore.KVStore has them. Made by create(); used by one thread at a time."""
+    """Arrays under keys, as mxnet.kvstore.KVStore has them. Made by create(). Threads may share it: their calls
+    are done one after another."""
 
     def __init__(self, name: str) -> None:
         kept = ffi.new("char[]", word(name, "name"))
@@ -132,7 +134,8 @@ class KVStore:
         self._updater: Optional[Updater] = None
         self._callback: Any = None
         self._raised: Optional[BaseException] = None
-        self._updating = False  # an updater runs
+        self._turn = threading.RLock()  # the library's stores are used by one thread at a time
+        self._updating: Optional[int] = None  # the thread in which an updater runs
         self._views: List[Any] = []  # weak references to arrays around the store's memory that updaters keep
         self._at_exit = True
         self._type = name
@@ -224,7 +227,7 @@ class KVStore:
                 raise UsageError(f"value: {_name(one)} is made with one array, not {len(arrays)}")
             c = to_push(arrays[0], "value")
             items = _Items([(one, c)])
-            self._handle.run(lib.tug_kvstore_init, items.c, items.n)
+            self._run(lib.tug_kvstore_init, items.c, items.n)
             self._known[one] = _KeyOf(c.shape, bool(c.c.sparse), wrapper_of(arrays[0]))
 
     def _pushed(self, key: Any, value: Any) -> _Items:
@@ -329,8 +332,9 @@ class KVStore:
             me = weakref.ref(self)  # else the store and its callback would hold each other
             callback = ffi.callback(
                 "tug_updater_fn", lambda _ctx, key, merged, stored: _updated(me, key, merged, stored), error=-5)
-        self._handle.run(lib.tug_kvstore_set_updater, callback, ffi.NULL)
-        self._updater, self._callback = updater, callback
+        with self._turn:
+            self._run_now(lib.tug_kvstore_set_updater, callback, ffi.NULL)
+            self._updater, self._callback = updater, callback
 
     _set_updater = set_updater
 
@@ -344,8 +348,9 @@ class KVStore:
         else:
             raise ArgumentTypeError("an optimizer is made by tug.optimizer.create, for only its name and numbers are "
                                     f"sent; this is {type(optimizer).__name__}")
-        self._run(lib.tug_kvstore_set_optimizer, ffi.new("char[]", word(text, "optimizer")))
-        self._updater = None
+        with self._turn:
+            self._run_now(lib.tug_kvstore_set_optimizer, ffi.new("char[]", word(text, "optimizer")))
+            self._updater = None
 
     def set_gradient_compression(self, compression_params: Dict[str, Any]) -> None:
         """{"type": "2bit" or "1bit", "threshold": 0.5}, for dense arrays of float32 that are pushed from now on."""
@@ -400,8 +405,8 @@ class KVStore:
         lib.tug_kvstore_at_exit(self._handle._c, self._at_exit)
 
     def get_num_dead_node(self, node_id: int, timeout: int = 60) -> int:
-        """Of a group (1: the scheduler, 2: servers, 4: workers, or a sum of these) how many have died and have no
-        successor. What the scheduler knows, whatever the timeout: TUG_DEAD_SECONDS says when one is dead."""
+        """Of a group (1: the scheduler, 2: servers, 4: workers, or a sum of these) how many have died, or left without
+        the last barrier, and have no successor. What the scheduler knows, whatever the timeout: TUG_DEAD_SECONDS says when one is dead."""
         self._check_open()
         whole(timeout, "timeout", 0, 2 ** 31)
         n = ffi.new("uint32_t *")
@@ -415,7 +420,7 @@ class KVStore:
         self._run(lib.tug_kvstore_command, whole(head, "head", -2 ** 31, 2 ** 31 - 1), raw, len(raw))
 
     def _check_not_updating(self) -> None:
-        if self._updating:
+        if self._updating == threading.get_ident():
             raise UsageError("an updater must not use its store, which is in the middle of a push: change `stored`, "
                              "and do all else when the push has returned")
 
@@ -426,6 +431,10 @@ class KVStore:
 
     def _run(self, function: Any, *args: Any) -> None:
         """A call in which an updater may run; what it raises is raised here."""
+        with self._turn:
+            self._run_now(function, *args)
+
+    def _run_now(self, function: Any, *args: Any) -> None:
         self._raised = None
         try:
             self._handle.run(function, *args)
@@ -440,7 +449,7 @@ def _updated(me: "weakref.ReferenceType[KVStore]", key: Any, merged: Any, stored
     store = me()
     if store is None or store._updater is None:
         return -5
-    store._updating = True
+    store._updating = threading.get_ident()
     try:
         with callback_of_program():
             name: Key = text_of(key.name) if key.name != ffi.NULL else int(key.number)
@@ -450,7 +459,7 @@ def _updated(me: "weakref.ReferenceType[KVStore]", key: Any, merged: Any, stored
         store._raised = error
         return -1
     finally:
-        store._updating = False
+        store._updating = None
         store._views = [view for view in store._views if view() is not None]
     return 0
 
