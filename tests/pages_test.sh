@@ -1,15 +1,26 @@
 #!/usr/bin/env bash
-# Runs the lines of documentation that begin with "$ tug", page by page, each page's in its
-# own folder and in its order, over small data that is made here: lines that somebody copies
-# from a page have been run.
+# Runs what pages of the documentation show: a block of code whose first line is a comment with a
+# file's name becomes this file, and lines that begin with "$" are run, page by page, each page's in
+# its own folder and in its order. So what somebody copies from a page has been run.
+#
+#   pages_test.sh BUILD [PYTHON CC]    without these two, the pages of commands alone
+#
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 
-build=$1
-docs=$(cd "$(dirname "$0")/../docs" && pwd)
+build=$1 python=${2-} cc=${3-}
+root=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-export PATH=$build:$PATH
+
+# What a person has who has installed it: tug, python3, cc and pkg-config know where it is.
+mkdir "$work/bin"
+export PATH=$work/bin:$build:$PATH PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1 \
+    LD_LIBRARY_PATH=$build PKG_CONFIG_PATH=$work/bin TUG_WAIT_SECONDS=90
+printf 'Name: tug\nDescription: of this build\nVersion: 0\nCflags: -I%s\nLibs: -L%s -ltug\n' \
+    "$root/include" "$build" > "$work/bin/tug.pc"
+[ -z "$python" ] || ln -s "$python" "$work/bin/python3"
+[ -z "$cc" ] || ln -s "$cc" "$work/bin/cc"
 
 # Clicks that follow from the site and the ad, in the formats that the pages read.
 make_data() {
@@ -28,25 +39,55 @@ make_data() {
     mv made.ffm "$3.ffm"
 }
 
-for page in from-xlearn-and-vw.md; do
-    mkdir "$work/$page"
-    cd "$work/$page"
-    make_data 1 4000 train
-    make_data 2 1000 valid
-    cp valid.csv test.csv
-    n=0
+write_programs() {
+    awk '/^```/ { inside = !inside; first = inside; file = ""; next }
+         first  { first = 0; if ($0 ~ /^(#|\/\/) [a-z_]+\.(py|c|cc)$/) file = $2 }
+         inside && file != "" { print > file }' "$1"
+}
+
+# $1: the page; then a command that looks at what a line ($line) has said, in `out`.
+run_lines() {
+    local page=$1 n=0
+    shift
+    write_programs "$root/docs/$page"
     while IFS= read -r line; do
         n=$((n + 1))
-        if ! timeout 120 bash -c "$line" > out 2>&1; then
+        if ! timeout 120 bash -c "$line" > out 2>&1 || ! "$@"; then
             echo "docs/$page: this line failed: $line"
             cat out
             exit 1
         fi
-        if [[ $line == "tug predict"* && $(wc -l < scores) != 1000 ]]; then
-            echo "docs/$page: $(wc -l < scores) scores of 1000 lines: $line"
-            exit 1
-        fi
-    done < <(sed -n 's/^    \$ \(tug .*\)/\1/p' "$docs/$page")
-    [ "$n" -gt 0 ] || { echo "docs/$page has no line that begins with '\$ tug'"; exit 1; }
+    done < <(sed -n 's/^    \$ \(.*\)/\1/p' "$root/docs/$page")
+    [ "$n" -gt 0 ] || { echo "docs/$page has no line that begins with '\$'"; exit 1; }
     echo "docs/$page: $n lines ran"
-done
+}
+
+begin() {
+    mkdir "$work/$1"
+    cd "$work/$1"
+}
+
+begin from-xlearn-and-vw.md
+make_data 1 4000 train
+make_data 2 1000 valid
+cp valid.csv test.csv
+scores_of_all() {
+    [[ $line != "tug predict"* || $(wc -l < scores) == 1000 ]]
+}
+run_lines from-xlearn-and-vw.md scores_of_all
+
+if [[ -z $python || -z $cc || ! -f $build/python/tug/_build.py ]]; then
+    echo "skipped: docs/from-mxnet.md: it takes the Python package, and a compiler without sanitizers"
+    exit 0
+fi
+begin from-mxnet.md
+# The sums that the page's programs must come to: of the ranks' gradients, in each kind of store.
+as_added_up() {
+    case $line in
+    *" local") grep -q 'weight -5.0, row 1000 of the table -5.0' out ;;
+    *dist_sync) grep -q 'weight -7.5, row 1001 of the table -2.5' out && [ "$(grep -c 'weight -7.5' out)" = 2 ] ;;
+    *dist_async) [ "$(grep -c 'worker . of 3: weight' out)" = 3 ] ;;
+    *./sum) [ "$(grep -c 'the last of the sum is 12$' out)" = 2 ] ;;
+    esac
+}
+run_lines from-mxnet.md as_added_up

@@ -132,7 +132,8 @@ TUG_API int tug_kvstore_wait(struct tug_kvstore *s);
 // (rescale_grad g + wd w) with a learning_rate of -1, which adds), and for all learning_rate,
 // wd, rescale_grad (1), clip_gradient (none) and multi_precision (0; 1: 16-bit arrays are
 // trained as 32-bit ones beside them). In a cluster it is the servers',
-// and every worker sets it, before it pushes. Again with the same name: states stay.
+// and every worker sets it, all the same one, before it pushes: the last that comes to a
+// server is the one. Again with the same name: states stay.
 TUG_API int tug_kvstore_set_optimizer(struct tug_kvstore *s, const char *text);
 
 // Changes `stored`, in place, by what was pushed to a key. Of sparse keys all rows are there

@@ -11,6 +11,8 @@ import sys
 import textwrap
 import time
 
+import pytest
+
 PATIENCE = 90
 
 # The tests' folder behind what Python looks through, for `stores`.
@@ -146,6 +148,12 @@ def test_other_calls(tmp_path):
         kv.push("v", np.ones((40, 5), "f4"))
         assert np.all(pulled(kv, "v", (40, 5)) == 6 * n - n - 1.5 * n - 1.5 * n)
         assert kv.get_num_dead_node(2) == kv.get_num_dead_node(4, timeout=1) == 0
+        try:
+            kvstore.create("dist_sync")
+        except tug.UsageError as error:
+            assert "already" in str(error)
+        else:
+            raise AssertionError("one process is one worker")
         assert kv.barrier_before_exit
         kv._barrier()
         kv.barrier_before_exit = False
@@ -317,6 +325,15 @@ def test_example(source):
     for said in (alone, both):
         last = said.strip().split("\n")[-1]
         assert "epoch 4" in last and float(last.split()[-2].rstrip("%")) > 90, said
+
+
+def test_torch_example(source):
+    pytest.importorskip("torch")
+    words = [sys.executable, os.path.join(source, "examples", "kvstore_torch.py")]
+    done = subprocess.run([os.environ["TUG_BINARY"], "launch", "--servers", "2", "--workers", "2", "--", *words],
+                          capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert float(done.stdout.split()[-1]) > 0.7, done.stdout  # 0.5 without training
 
 
 def until_it_listens(port):

@@ -127,6 +127,9 @@ class KVStore:
 
     def __init__(self, name: str) -> None:
         kept = ffi.new("char[]", word(name, "name"))
+        if "dist" in name.lower() and any(s._dist and not s._handle.closed for s in _open):
+            raise UsageError("this process is a worker of its cluster already, by the store that it has made before: "
+                             "use that one")
         o = ffi.new("struct tug_kvstore_options *", {"type": kept})
         found = opened(lib.tug_kvstore_open, lib.tug_kvstore_close, o)
         self._handle = Handle("store", found)
@@ -406,7 +409,8 @@ class KVStore:
 
     def get_num_dead_node(self, node_id: int, timeout: int = 60) -> int:
         """Of a group (1: the scheduler, 2: servers, 4: workers, or a sum of these) how many have died, or left without
-        the last barrier, and have no successor. What the scheduler knows, whatever the timeout: TUG_DEAD_SECONDS says when one is dead."""
+        the last barrier, and have no successor. What the scheduler knows, whatever the timeout: TUG_DEAD_SECONDS
+        says when one is dead."""
         self._check_open()
         whole(timeout, "timeout", 0, 2 ** 31)
         n = ffi.new("uint32_t *")

@@ -103,7 +103,8 @@ static int nothing_said(const struct tug_node_options *o, struct err *e)
                        "(HOST:PORT, or as the scheduler prints it), or give it as an "
                        "option; " DMLC_ALL " do, too");
     return err_set(e, TUG_EUSAGE,
-                   "the environment does not give this process a role: set " DMLC_ALL
+                   "the environment does not give this process a role: run the program "
+                   "under 'tug launch', or set " DMLC_ALL
                    ", or give the same as options");
 }
 
