@@ -127,12 +127,11 @@ class KVStore:
 
     def __init__(self, name: str) -> None:
         kept = ffi.new("char[]", word(name, "name"))
-        if "dist" in name.lower() and any(s._dist and not s._handle.closed for s in _open):
-            raise UsageError("this process is a worker of its cluster already, by the store that it has made before: "
-                             "use that one")
+        if "dist" in name.lower():
+            _check_first()
         o = ffi.new("struct tug_kvstore_options *", {"type": kept})
         found = opened(lib.tug_kvstore_open, lib.tug_kvstore_close, o)
-        self._handle = Handle("store", found)
+        self._handle: Handle = Handle("store", found)
         self._known: Dict[Key, _KeyOf] = {}
         self._updater: Optional[Updater] = None
         self._callback: Any = None
@@ -142,7 +141,7 @@ class KVStore:
         self._views: List[Any] = []  # weak references to arrays around the store's memory that updaters keep
         self._at_exit = True
         self._type = name
-        self._dist = bool(lib.tug_kvstore_is_dist(found))
+        self._dist: bool = bool(lib.tug_kvstore_is_dist(found))
         self._rank = int(lib.tug_kvstore_rank(found))
         self._workers = int(lib.tug_kvstore_workers(found))
         self._recovers = bool(lib.tug_kvstore_recovers(found))
@@ -447,6 +446,12 @@ class KVStore:
             if raised is not None:
                 raise raised from None
             raise error
+
+
+def _check_first() -> None:
+    if any(store._dist and not store._handle.closed for store in _open):
+        raise UsageError("this process is a worker of its cluster already, by the store that it has made before: use "
+                         "that one")
 
 
 def _updated(me: "weakref.ReferenceType[KVStore]", key: Any, merged: Any, stored: Any) -> int:
