@@ -3,9 +3,10 @@
 
     tug launch --servers 2 --workers 2 -- python3 kvstore_torch.py
 
-Every worker has its part of the clicks. Before a batch it pulls the layers and the batch's rows of the embedding; behind
-it, it pushes their gradients, the embedding's as torch's sparse tensor; the servers add up those of all workers and are
-the optimizer. Worker 0 says how well clicks are told apart that nobody trained on. Without tug launch it is one process.
+Every worker has its part of the clicks. Before a batch it pulls the layers and the batch's rows of the embedding;
+behind it, it pushes their gradients, the embedding's as torch's sparse tensor; the servers add up those of all workers
+and are the optimizer. Worker 0 says how well clicks are told apart that nobody trained on. Without tug launch it is
+one process.
 
 SPDX-License-Identifier: Apache-2.0
 """
