@@ -250,7 +250,7 @@ static void sums(void **state)
 
 static void rows(void **state)
 {
-    float data[2 * WIDTH] = {1, 2, 3, 4, 5, 6}, got[N];
+    float data[2 * WIDTH] = {1, 2, 3, 4, 5, 6}, got[N] = {0};
     int64_t ids[] = {1, 5}, found[ROWS];
     const int64_t wanted[] = {0, 5}, wrong[] = {5, 0};
     struct tug_kvstore *s = open_type("local");
