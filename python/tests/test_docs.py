@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-PAGES = ("README.md", "docs/python.md", "docs/sklearn.md")
+PAGES = ("README.md", "docs/python.md", "docs/sklearn.md", "docs/serving.md")
 SOURCE = os.environ.get("TUG_SOURCE") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 LAUNCHERS = ([sys.executable, "-m", "tug", "launch"], [os.environ.get("TUG_BINARY", "tug"), "launch"])
 
@@ -19,15 +19,19 @@ def programs():
     for page in PAGES:
         with open(os.path.join(SOURCE, page), encoding="utf-8") as file:
             text = file.read()
-        for match in re.finditer(r"^```python\n(.*?)^```", text, flags=re.M | re.S):
-            yield pytest.param(match.group(1), id=f"{page}:{text[:match.start()].count(chr(10)) + 2}")
+        for match in re.finditer(r"((?:^    tug .*\n)*)\n*^```python\n(.*?)^```", text, flags=re.M | re.S):
+            line = text[:match.start(2)].count(chr(10)) + 1
+            yield pytest.param(match.group(1).split("\n"), match.group(2), id=f"{page}:{line}")
 
 
-@pytest.mark.parametrize("program", programs())
-def test_program(program, tmp_path):
+@pytest.mark.parametrize("commands, program", programs())
+def test_program(commands, program, tmp_path):
     if "tug.sklearn" in program:
         pytest.importorskip("sklearn", reason="scikit-learn is not there: python3-sklearn")
     env = {k: v for k, v in os.environ.items() if not k.startswith(("DMLC_", "TUG_SCHEDULER", "TRAINING_ROLE"))}
+    for command in commands if "tug.Scorer" in program else []:  # those that stand before it make what it reads
+        words = [os.environ.get("TUG_BINARY", "tug"), *command.split()[1:]]
+        assert not command or subprocess.run(words, cwd=tmp_path, env=env, timeout=90).returncode == 0
     run = subprocess.run([sys.executable, "-W", "error", "-c", program], cwd=tmp_path, env=env, capture_output=True,
                          text=True, timeout=90)
     assert run.returncode == 0, run.stderr

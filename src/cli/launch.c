@@ -49,7 +49,8 @@ static const struct option options[] = {
      "with --hosts: copy this directory to ~/.tug/CLUSTER/work of each host and run "
      "there; without it the same path is expected on all"},
     {"save-root", STRING_AT(save_root, "DIR"),
-     "servers write saves below it, and read them; by default train's --out"},
+     "servers write saves below it, and read them; by default train's --out, or its "
+     "--publish"},
     {"load-root", LIST_AT(load_roots, "DIR"),
      "servers read saves below it, too; by default train's --init-from"},
     {"cold-root", STRING_AT(cold_root, "DIR"),
@@ -190,7 +191,8 @@ static void roots_of_training(struct launch_roots *r, int argc, char *const *arg
         return; // the roles say what is wrong
     // The words of options that are read from a file live no longer than `parsed`:
     // copies.
-    r->save = t.out != NULL ? mem_strdup(t.out) : NULL;
+    const char *save = t.out != NULL ? t.out : t.publish;
+    r->save = save != NULL ? mem_strdup(save) : NULL;
     r->refit = t.refit;
     r->load[0] = t.init_from != NULL ? mem_strdup(t.init_from) : NULL;
     if (t.table != NULL && train_read_table(&config, t.table, NULL) == 0 &&

@@ -63,13 +63,14 @@ int model_copy_save(const char *from, const char *directory, char ret_path[FILE_
 {
     const char *name = strrchr(from, '/');
     name = name != NULL ? name + 1 : from;
+    TRY(saved_check_whole(from, e));
     if (saved_any(directory))
         return err_set(e, TUG_EUSAGE,
                        "%s already holds a saved model: give another "
                        "directory",
                        directory);
     TRY(file_make_dir(directory, e));
-    if (!saved_none(directory))
+    if (!saved_none(directory, NULL))
         return err_set(e, TUG_EUSAGE,
                        "%s exists and is not an empty directory: give another one",
                        directory);

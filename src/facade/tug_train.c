@@ -246,7 +246,9 @@ static int passes_done(const char *from, uint32_t *ret, struct err *e)
     struct saved_run *run = mem_zalloc(sizeof(*run));
     if (run == NULL)
         return err_nomem(e, "a model");
-    int rc = saved_read(run, from, e);
+    int rc = saved_check_whole(from, e);
+    if (rc == 0)
+        rc = saved_read(run, from, e);
     if (rc == 0 && (run->at.batch > 0 || run->at.window > 0 || run->at.seen > 0))
         rc = err_set(e, TUG_EUSAGE,
                      "%s was saved in the middle of a pass, which has to be ended first: "

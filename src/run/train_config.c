@@ -11,10 +11,11 @@
 #include "rule/rule.h"
 #include "run/model.h"
 #include "run/train_refit.h"
-#include "train/lifecycle.h"
 #include "train/merge.h"
 #include "train/micro.h"
 #include "train/refit.h"
+#include "train/run_tables.h"
+#include "train/within.h"
 
 static int err_in(int rc, const char *where, struct err *e)
 {
@@ -234,13 +235,13 @@ static int check_cluster(const struct train_config *c, const struct train_option
                        "there is a --table: give a number of passes");
     if (s->valid_fraction > 0 && k->mode != CONFIG_SYNC)
         return err_set(e, TUG_EUSAGE,
-                       "--valid %g: a share of the data needs --mode sync on a cluster; "
-                       "give a file instead",
+                       "--valid %g: a share of the data needs --mode sync on a cluster, "
+                       "and with --publish; give a file instead",
                        s->valid_fraction);
     if (t->average > 0)
         return err_set(e, TUG_EUSAGE,
                        "--average: a mean is made where one process has all parameters; "
-                       "on a cluster, and with --table, there is none");
+                       "on a cluster, and with --table or --publish, there is none");
     return 0;
 }
 
@@ -529,6 +530,9 @@ static void set_config(struct train_setup *setup, const struct train_options *t,
         .save_batches = s->save_batches,
         .log_batches = t->log_every,
         .keep = (uint32_t)t->keep,
+        .publish = t->publish,
+        .publish_seconds = t->publish_every,
+        .publish_deltas = (uint32_t)t->publish_deltas,
         .keep_names = t->keep_names,
         .fetch = t->fetch,
         .dump = t->dump,
@@ -547,7 +551,8 @@ int train_configure(struct train_setup *setup, const struct train_options *t,
     TRY(train_options_check(t, o, &s, e));
     TRY(check_merge(t, node, e));
     set_config(setup, t, o, &s, node);
-    if (node != NULL || t->table != NULL) // perhaps one within this process
+    if (node != NULL || t->table != NULL ||
+        t->publish != NULL) // perhaps within this process
         c->cluster = &setup->cluster;
     TRY(set_model(&c->model, t, o, e));
     TRY(set_mode(setup, t, o, &s, e));
@@ -569,7 +574,8 @@ int train_configure(struct train_setup *setup, const struct train_options *t,
 
 int train_setup_run(const struct train_setup *s, struct train_result *ret, struct err *e)
 {
-    return s->refit                  ? refit_run(&s->config, ret, e)
-           : s->config.table != NULL ? lifecycle_run(&s->config, ret, e)
-                                     : train_run(&s->config, ret, e);
+    const struct train_cluster *k = s->config.cluster;
+    return s->refit                       ? refit_run(&s->config, ret, e)
+           : k != NULL && k->node == NULL ? within_run(&s->config, ret, e)
+                                          : train_run(&s->config, ret, e);
 }

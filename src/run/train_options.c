@@ -234,6 +234,17 @@ static const struct option options[] = {
      "in "
      "how many examples each is, for 'tug table' and 'tug predict --explain'; reads the "
      "data once more; 0: none"},
+    {"publish", STRING_AT(publish, "DIR"),
+     "publish the model in DIR while it is trained, for programs that serve it "
+     "(tug.Scorer in Python, tug/score.h in C): all rows now and then, as a base, "
+     "between "
+     "them those that have changed, as deltas, and the last ones when training is over. "
+     "On "
+     "a cluster DIR lies below --out"},
+    {"publish-every", F64_AT(publish_every, "SECONDS", "60", 0.01, 1e6),
+     "with --publish: from one save to the next"},
+    {"publish-deltas", U64_AT(publish_deltas, "N", "100", 0, 4000),
+     "with --publish: deltas that follow a base before the next base"},
     {"resume", .bare = "yes", CHOICE_AT(resume, TRAIN_RESUMES, "no"),
      "continue the run in --out from its last save, on the same data; auto: continue it "
      "if there is a save, otherwise begin it"},
@@ -450,6 +461,11 @@ int train_options_check(const struct train_options *t, const struct options *o,
     if (!t->out && (t->resume != TRAIN_NEW || t->save_every))
         return err_set(e, TUG_EUSAGE, "--%s needs --out DIR, where the saves are",
                        t->resume != TRAIN_NEW ? "resume" : "save-every");
+    if (t->publish == NULL &&
+        (options_given(o, "publish-every") || options_given(o, "publish-deltas")))
+        return err_set(e, TUG_EUSAGE, "--%s needs --publish DIR, where the saves are",
+                       options_given(o, "publish-every") ? "publish-every"
+                                                         : "publish-deltas");
     if (t->group != NULL && t->test.n == 0 && t->valid == NULL)
         return err_set(e, TUG_EUSAGE,
                        "--group is of no use without --test or --valid: it says how they "

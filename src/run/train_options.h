@@ -82,7 +82,9 @@ struct train_options {
     const char *out;
     int resume;
     const char *init_from, *init_tables;
-    const char *save_every;
+    const char *save_every, *publish;
+    double publish_every;
+    uint64_t publish_deltas;
     uint64_t keep, keep_names;
     // messages
     uint64_t log_every, fetch_every;

@@ -16,6 +16,11 @@ int train_check_refit(const struct train_config *c, struct err *e)
         return err_set(e, TUG_EUSAGE,
                        "--refit is of no use without --valid, which finds the number of "
                        "passes");
+    if (c->publish != NULL)
+        return err_set(
+            e, TUG_EUSAGE,
+            "--refit and --publish cannot be used together: of the two runs the "
+            "first one's model is thrown away; give --epochs instead of --refit");
     if (c->resume != TRAIN_NEW)
         return err_set(
             e, TUG_EUSAGE,

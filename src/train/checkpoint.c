@@ -36,14 +36,15 @@ static int swap(void *run, struct err *e)
     return r->rows->swap(r, e);
 }
 
-int checkpoint_save(struct run *r, bool finished, struct train_result *result,
-                    struct err *e)
+struct saved_run *checkpoint_describe(const struct run *r,
+                                      const struct train_result *result, bool finished,
+                                      struct err *e)
 {
-    if (r->rows->check != NULL)
-        TRY(r->rows->check(r, e)); // the save before is worth more
     struct saved_run *m = mem_zalloc(sizeof(*m));
-    if (m == NULL)
-        return err_nomem(e, "a save");
+    if (m == NULL) {
+        err_nomem(e, "a save");
+        return NULL;
+    }
     fill_options(r, &m->options);
     m->schema = *reader_schema(r->reader);
     m->data = *r->data_identity;
@@ -56,6 +57,17 @@ int checkpoint_save(struct run *r, bool finished, struct train_result *result,
     m->best_epoch = r->best_epoch;
     m->passes_since_best = r->passes_since_best;
     memcpy(m->best_valids, r->best_valids, sizeof(m->best_valids));
+    return m;
+}
+
+int checkpoint_save(struct run *r, bool finished, struct train_result *result,
+                    struct err *e)
+{
+    if (r->rows->check != NULL)
+        TRY(r->rows->check(r, e)); // the save before is worth more
+    struct saved_run *m = checkpoint_describe(r, result, finished, e);
+    if (m == NULL)
+        return e->code;
     m->names = r->names;
     char dir[FILE_PATH_MAX];
     struct saved_rows best = r->rows->saved(r, true), now = r->rows->saved(r, false),
@@ -199,6 +211,7 @@ static int read_start(struct run *r, const char *from, struct err *e)
 {
     struct run_start *s = r->start;
     TRY(save_find(from, s->dir, e));
+    TRY(saved_check_whole(s->dir, e));
     TRY(saved_read(&s->run, s->dir, e));
     TRY(same_format(r, &s->run, e));
     r->own.reader.schema = &s->run.schema;
@@ -254,7 +267,7 @@ int checkpoint_check_data(const struct run *r, struct err *e)
 }
 
 // A new run's directory must be empty, or not there yet.
-static int check_new_out(const char *out, struct err *e)
+static int check_new_out(const char *out, const char *publish, struct err *e)
 {
     if (saved_any(out))
         return err_set(
@@ -264,7 +277,7 @@ static int check_new_out(const char *out, struct err *e)
             out);
     // Now, and not after hours of training.
     TRY(file_make_dir(out, e));
-    return saved_none(out)
+    return saved_none(out, publish)
                ? 0
                : err_set(
                      e, TUG_EUSAGE,
@@ -288,7 +301,7 @@ int checkpoint_check_out(const struct train_config *c, int *ret_lock, bool *ret_
     if (*ret_resumes)
         TRY(save_find(c->out, dir, e));
     else
-        TRY(check_new_out(c->out, e));
+        TRY(check_new_out(c->out, c->publish, e));
     if (access(c->out, W_OK) != 0)
         return err_sys(e, TUG_EIO, "cannot write to --out %s", c->out);
     return file_lock_dir(c->out, ret_lock, e);

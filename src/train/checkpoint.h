@@ -5,6 +5,7 @@
 #define TUG_TRAIN_CHECKPOINT_H
 
 #include "train/run.h"
+#include "train/saved_run.h"
 
 // Whether --out can be written to and what a save says about the run can be written down,
 // before anything else is done. The directory is locked until file_unlock_dir(*ret_lock):
@@ -12,6 +13,11 @@
 // *ret_resumes: there is a run to go on with.
 int checkpoint_check_out(const struct train_config *c, int *ret_lock, bool *ret_resumes,
                          struct err *e);
+
+// What a save says of the run, which the caller frees (saved_run_free, mem_free); NULL: TUG_ENOMEM.
+struct saved_run *checkpoint_describe(const struct run *r,
+                                      const struct train_result *result, bool finished,
+                                      struct err *e);
 
 // Saves where the run stands under --out.
 int checkpoint_save(struct run *r, bool finished, struct train_result *result,

@@ -23,6 +23,7 @@
 #include "train/config.h"
 #include "train/lifecycle.h"
 #include "train/remote.h"
+#include "train/within.h"
 
 enum { MAX_NODES = 8 };
 
@@ -575,7 +576,7 @@ static void test_lives_sync(void **state)
     struct train_cluster how = {.mode = CONFIG_SYNC};
     c.cluster = &how;
     c.out = files_in("alone");
-    if (lifecycle_run(&c, &one, &test_err) != 0)
+    if (within_run(&c, &one, &test_err) != 0)
         fail_msg("%s", test_err.text);
     struct rows here = rows_of(one.saved);
     assert_true(here.n > 0 && here.n <= 1200 && one.test.auc > 0.6);
@@ -595,7 +596,7 @@ static struct rows rows_after(struct train_config *c, uint32_t epochs, const cha
     struct train_result r = {0};
     c->epochs = epochs;
     c->out = files_in("%s", name);
-    if (lifecycle_run(c, &r, &test_err) != 0)
+    if (within_run(c, &r, &test_err) != 0)
         fail_msg("%s", test_err.text);
     snprintf(ret_saved, FILE_PATH_MAX, "%s", c->out);
     return rows_of(r.saved);

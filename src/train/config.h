@@ -83,7 +83,8 @@ struct train_listener {
 };
 
 struct train_config {
-    const struct train_cluster *cluster; // NULL: one process
+    // NULL: one process; without a node: perhaps with a server in it (train/within.h).
+    const struct train_cluster *cluster;
     // Features' rows live by these settings (train/lifecycle.h); NULL: they are the
     // model's own and stay for good.
     const struct table_config *table;
@@ -119,6 +120,12 @@ struct train_config {
     // of parameters and examples, and the columns "a,b" that stand with these. NULL: none.
     const char *fetch, *dump, *dump_fields;
     uint64_t fetch_batches;
+    // A base and deltas of it for who serves the model meanwhile
+    // (train/driver_publish.c): one so many seconds after the other, so many deltas
+    // behind a base. NULL: none.
+    const char *publish;
+    double publish_seconds;
+    uint32_t publish_deltas;
     uint64_t keep_names;            // words behind keys, at most so many; 0: none
     uint32_t keep;                  // saves kept in `out`
     const atomic_bool *interrupted; // set by a signal; NULL: never

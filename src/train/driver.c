@@ -85,6 +85,7 @@ static int open_driver(struct run *r, struct err *e)
     TRY(remote_tables(&d->remote, r->config, &r->parameters.model, e));
     TRY(driver_begin_layers(r, e));
     TRY(ask_below(r, e));
+    TRY(driver_publish_open(r, e));
     return learn_data(r, e);
 }
 
@@ -269,6 +270,8 @@ static int follow_pass(struct run *r, uint64_t pass, struct state *s,
     for (double pause = look_first_seconds;; pause *= pause < look_seconds ? 1.5 : 1) {
         TRY(look(d, pass, s, e));
         look_at_shuffle(d, &s->pass);
+        TRY(driver_publish_due(r, first + s->pass.examples / r->config->batch, result,
+                               e));
         if (s->pass.done) {
             r->at.batches = first + batches_of(r, s->pass.examples);
             return 0;

@@ -6,7 +6,8 @@
 // kept by the servers, as copies of the tables. Saves and loads go part by part: never
 // more than a part is held.
 //
-// This is what driver.c, driver_cut.c, driver_rows.c and driver_score.c share.
+// This is what driver.c, driver_cut.c, driver_publish.c, driver_rows.c and driver_score.c
+// share.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_DRIVER_INTERNAL_H
@@ -44,6 +45,14 @@ struct driver_position {
     bool known, torn, lost;
 };
 
+// What is published (driver_publish.c).
+struct driver_published {
+    char below[FILE_PATH_MAX]; // what servers call --publish
+    double due;                // by clock_seconds
+    bool based;                // a delta can follow: the newest save there is this run's
+    uint32_t deltas;           // behind the last base
+};
+
 struct driver {
     struct remote remote;
     struct remote_worker
@@ -66,6 +75,7 @@ struct driver {
     // Features that live: driver_cut.c. --out, absolute, and what servers call it.
     char out[FILE_PATH_MAX], out_below[FILE_PATH_MAX];
     struct driver_position cut, resumed;
+    struct driver_published published;
     uint64_t saved_batches; // of the pass, at the last save within it
     uint64_t ahead;         // shares: batches until the moment of a save
 };
@@ -90,5 +100,12 @@ int driver_find_position(struct driver *d, const struct saved_run *run, const ch
 // not be made is no error: the pass goes on.
 int driver_save_within(struct run *r, uint64_t pass, uint64_t examples,
                        struct train_result *result, struct err *e);
+
+// --publish: whether it can be; a save after so many batches of the run, if it is time
+// for one, whose failure is no error unless the cluster has ended; and the last one.
+int driver_publish_open(struct run *r, struct err *e);
+int driver_publish_due(struct run *r, uint64_t batches, const struct train_result *result,
+                       struct err *e);
+int driver_publish_last(struct run *r, const struct train_result *result, struct err *e);
 
 #endif

@@ -310,6 +310,7 @@ const struct run_rows rows_driver = {
     .reason = reason,
     .keep_best = keep_best,
     .saved = saved,
+    .publish = driver_publish_last,
     .load = load,
     .resume = resume,
     .fill_result = fill_result,

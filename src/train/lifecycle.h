@@ -2,8 +2,7 @@
 // with statistics, entry policies, embeddings that are earned, and an end.
 //
 // In one process threads step on such rows in place, unless the run's settings want a
-// server (run_steps_in_place in train/run_tables.h). A server's loop is within the
-// process then (server/embedded.h), as it is elsewhere on a cluster: the worker pulls
+// server (run_steps_in_place in train/run_tables.h, within.h): then the worker pulls
 // weights and pushes gradients with shows and clicks; the rules are applied there. What
 // the model sees is a row as a pull returns it, so lr is embed alone, and embedx is the
 // latent vectors of fm and ffm.
@@ -28,8 +27,5 @@ void lifecycle_put(const struct accessor *pulled, const struct accessor *own,
 // A row and its extra row (NULL: there is none) into a row of the model's own, likewise.
 void lifecycle_copy_row(const struct accessor *from, const struct accessor *own,
                         const float *row, const float *extra, float *ret_row);
-
-// Trains in this process. c->cluster says how, without a node.
-int lifecycle_run(const struct train_config *c, struct train_result *ret, struct err *e);
 
 #endif

@@ -16,6 +16,7 @@
 #include "train/lifecycle.h"
 #include "train/living_steps.h"
 #include "train/run_rows.h"
+#include "train/within.h"
 
 static struct train_result result;
 static const char *data[1];
@@ -48,7 +49,7 @@ static struct train_config config_of(const char *model, const char *settings, in
 static void train(const struct train_config *c)
 {
     size_t live = mem_live();
-    if (lifecycle_run(c, &result, &test_err) != 0)
+    if (within_run(c, &result, &test_err) != 0)
         fail_msg("%s", test_err.text);
     assert_int_equal(mem_live(), live);
 }
@@ -438,7 +439,7 @@ static void test_diverges(void **state)
     c.reader.loss = LOSS_SQUARED;
     table.accessor.rule = rule_defaults(RULE_SGD);
     table.accessor.rule.lr = 1000;
-    assert_int_equal(lifecycle_run(&c, &result, &test_err), TUG_EDATA);
+    assert_int_equal(within_run(&c, &result, &test_err), TUG_EDATA);
     assert_non_null(strstr(test_err.text, "is not finite (largest weight"));
 }
 
@@ -449,7 +450,7 @@ static void test_no_memory(void **state)
     struct train_config c = config_of(
         "fm", "accessor=ctr; entry=count:2; embedx-threshold=1", 2);
     c.epochs = 2;
-    FAIL_EACH_ALLOCATION(lifecycle_run(&c, &result, &test_err), (void)0);
+    FAIL_EACH_ALLOCATION(within_run(&c, &result, &test_err), (void)0);
 }
 
 int main(void)

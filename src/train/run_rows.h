@@ -38,6 +38,8 @@ struct run_rows {
     int (*check)(const struct run *r, struct err *e);
     // Where the rows of a save come from.
     struct saved_rows (*saved)(struct run *r, bool best);
+    // The last of what --publish wants, when training is over. NULL: nothing is published.
+    int (*publish)(struct run *r, const struct train_result *result, struct err *e);
     // Rows of a save; and all that a resumed run goes on with.
     int (*load)(struct run *r, const char *dir, const struct saved_run *m, bool sparse,
                 bool dense, struct err *e);

@@ -39,6 +39,9 @@ bool run_steps_in_place(const struct train_config *c)
 {
     const struct train_cluster *k = c->cluster;
     const struct table_config *t = c->table;
+    // A server notes which rows change, and cuts them while others are pushed.
+    if (c->publish != NULL)
+        return false;
     // Clocks, and results that depend on nothing else, are a server's; so is who applies
     // the rules when that was asked for.
     if (k->mode != CONFIG_ASYNC || c->deterministic || k->rules != TRAIN_RULES_AUTO)
@@ -118,6 +121,8 @@ int run_tables(const struct train_config *c, const struct model *m,
         ret_dense->mode = CONFIG_SSP;
         ret_dense->staleness = c->cluster->dense_staleness;
     }
+    if (c->publish != NULL)
+        ret_sparse->deltas = ret_dense->deltas = true;
     ret_dense->mean |= model_has_layers(m) && ret_dense->mode == CONFIG_SYNC;
     TRY(table_config_check(ret_sparse, e));
     return table_config_check(ret_dense, e);

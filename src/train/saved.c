@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/relaxed.h"
 #include "train/names.h"
@@ -43,7 +44,14 @@ bool saved_any(const char *out)
     return save_find(out, path, &ignored) == 0;
 }
 
-bool saved_none(const char *out)
+static bool is_directory(int parent, const char *name, const char *path)
+{
+    struct stat a, b;
+    return path != NULL && fstatat(parent, name, &a, 0) == 0 && stat(path, &b) == 0 &&
+           a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+bool saved_none(const char *out, const char *beside)
 {
     DIR *d = opendir(out);
     if (d == NULL)
@@ -51,7 +59,7 @@ bool saved_none(const char *out)
     bool none = !saved_any(out);
     for (struct dirent *x = readdir(d); x != NULL && none; x = readdir(d))
         none = strcmp(x->d_name, ".") == 0 || strcmp(x->d_name, "..") == 0 ||
-               save_number(x->d_name) != 0;
+               save_number(x->d_name) != 0 || is_directory(dirfd(d), x->d_name, beside);
     closedir(d);
     return none;
 }

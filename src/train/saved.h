@@ -54,18 +54,20 @@ int saved_write(const char *out, struct team *team,
                 uint32_t keep, char ret_dir[FILE_PATH_MAX], struct err *e);
 
 // Whether there is a save under `out`; whether there is nothing but saves that were begun
-// and never finished.
+// and never finished, and perhaps the directory `beside` (NULL: none).
 bool saved_any(const char *out);
-bool saved_none(const char *out);
+bool saved_none(const char *out, const char *beside);
 
-// The save in `dir`, itself found by save_find. TUG_EDATA: it is of tables, but of no
-// run.
+// The save in `dir`, itself found by save_find, that a run goes on from or begins with.
+// TUG_EDATA: it is of tables, but of no run. TUG_EUSAGE: it was published (--publish).
 int saved_open(struct save_chain *ret, const char *dir, struct err *e);
+int saved_check_whole(const char *dir, struct err *e); // the same questions alone
 
 // The run whose save is in `dir`. The caller frees *ret.
 int saved_read(struct saved_run *ret, const char *dir, struct err *e);
 
-// Opens *ret and loads the rows of a role into it. A damaged file is refused by name.
+// Opens *ret and loads the rows of a role into it, of a delta those that it builds on, too.
+// A damaged file is refused by name.
 int saved_load(const char *dir, const struct saved_run *run, enum saved_role role,
                struct team *team, struct parameters *ret, struct err *e);
 

@@ -10,26 +10,55 @@
 #include "train/lifecycle.h"
 #include "train/saved.h"
 
-int saved_open(struct save_chain *c, const char *dir, struct err *e)
+static int check_run(const struct save_manifest *m, const char *dir, struct err *e)
 {
-    TRY(save_chain_open_below(c, FILE_ANYWHERE, dir, e));
-    if (c->n == 1 && c->saves[0].about != NULL)
+    if (m->about != NULL)
         return 0;
-    save_chain_close(c);
     return err_set(e, TUG_EDATA,
                    "%s holds tables, but does not say what model they are of: it was not "
                    "saved by a training run",
                    dir);
 }
 
+static int check_whole(const struct save_manifest *m, const char *dir, struct err *e)
+{
+    TRY(check_run(m, dir, e));
+    if (m->mode != SAVE_BASE && m->mode != SAVE_DELTA)
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "%s was published for who serves the model (--publish), in the middle "
+                   "of its training: go on from a save of --out",
+                   dir);
+}
+
+int saved_open(struct save_chain *c, const char *dir, struct err *e)
+{
+    TRY(save_chain_open_below(c, FILE_ANYWHERE, dir, e));
+    int rc = check_whole(&c->saves[c->n - 1], dir, e);
+    if (rc != 0)
+        save_chain_close(c);
+    return rc;
+}
+
 int saved_read(struct saved_run *ret, const char *dir, struct err *e)
 {
-    struct save_chain c;
+    struct save_manifest m;
     char path[FILE_PATH_MAX];
     TRY(file_join(path, dir, SAVE_MANIFEST, e));
-    TRY(saved_open(&c, dir, e));
-    int rc = saved_run_parse(ret, c.saves[0].about, path, e);
-    save_chain_close(&c);
+    TRY(save_read(dir, &m, e));
+    int rc = check_run(&m, dir, e);
+    if (rc == 0)
+        rc = saved_run_parse(ret, m.about, path, e);
+    save_manifest_free(&m);
+    return rc;
+}
+
+int saved_check_whole(const char *dir, struct err *e)
+{
+    struct save_manifest m;
+    TRY(save_read(dir, &m, e));
+    int rc = check_whole(&m, dir, e);
+    save_manifest_free(&m);
     return rc;
 }
 
@@ -198,16 +227,6 @@ int saved_load_into(const char *dir, enum saved_role role, bool sparse, bool den
     return rc;
 }
 
-int saved_load(const char *dir, const struct saved_run *run, enum saved_role role,
-               struct team *team, struct parameters *ret, struct err *e)
-{
-    TRY(parameters_open(ret, &run->options.model, e));
-    int rc = saved_load_into(dir, role, true, true, team, ret, e);
-    if (rc != 0)
-        parameters_close(ret);
-    return rc;
-}
-
 static struct save_chain only(const struct save_chain *c, size_t at)
 {
     return (struct save_chain){
@@ -219,6 +238,30 @@ int saved_load_change(const struct save_chain *c, size_t at, struct team *team,
 {
     struct save_chain one = only(c, at);
     return load(&one, SAVED_MODEL, true, true, team, p, e);
+}
+
+static int load_chain(const char *dir, enum saved_role role, struct team *team,
+                      struct parameters *p, struct err *e)
+{
+    struct save_chain c;
+    TRY(save_chain_open_below(&c, FILE_ANYWHERE, dir, e));
+    int rc = check_run(&c.saves[c.n - 1], dir, e);
+    for (size_t at = 0; at < c.n && rc == 0; at++) {
+        struct save_chain one = only(&c, at);
+        rc = load(&one, role, true, true, team, p, e);
+    }
+    save_chain_close(&c);
+    return rc;
+}
+
+int saved_load(const char *dir, const struct saved_run *run, enum saved_role role,
+               struct team *team, struct parameters *ret, struct err *e)
+{
+    TRY(parameters_open(ret, &run->options.model, e));
+    int rc = load_chain(dir, role, team, ret, e);
+    if (rc != 0)
+        parameters_close(ret);
+    return rc;
 }
 
 static int pass_over(void *ctx, const struct rows_block *b, struct err *e)

@@ -436,6 +436,11 @@ static void close_run(struct run *r)
     file_unlock_dir(r->out_lock);
 }
 
+static int publish_last(struct run *r, const struct train_result *result, struct err *e)
+{
+    return r->rows->publish != NULL ? r->rows->publish(r, result, e) : 0;
+}
+
 static int finish(struct run *r, struct train_result *result, struct err *e)
 {
     if (r->rows->check != NULL)
@@ -445,6 +450,8 @@ static int finish(struct run *r, struct train_result *result, struct err *e)
         TRY(save_find(r->config->out, result->saved, e));
     else if (r->config->out != NULL)
         TRY(checkpoint_save(r, true, result, e));
+    if (!result->nothing_to_do)
+        TRY(publish_last(r, result, e));
     if (r->config->test.n > 0)
         TRY(test(r, result, e));
     else
