@@ -93,7 +93,7 @@ struct client_push {
     uint8_t micro, micros;
     bool fixed_keys;
     uint64_t id_pass, id_piece; // identity across sessions; id_pass 0: none
-    uint32_t id_group;
+    uint32_t id_group, id_low;  // see msg_push
     uint64_t
         examples; // async, ssp: counted by the loop of the first key; sync: told to each loop
     float *pulled; // not NULL: the rows after the push, n x pull width (tug_push_pull)

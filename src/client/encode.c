@@ -180,6 +180,7 @@ static int send_push(struct slice *s)
         .id_pass = p->id_pass,
         .id_piece = p->id_piece,
         .id_group = p->id_group,
+        .id_low = p->id_low,
         .examples = each || s->begin == 0 ? p->examples : 0,
         .values = {r->values + s->begin * r->value_bytes, s->n * r->value_bytes},
     };

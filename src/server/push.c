@@ -187,7 +187,7 @@ int push_check(struct shard *s, const struct shard_table *t, const struct keys *
 static int look_up(struct shard *s, const struct msg_push *m, const struct shard_table *t,
                    struct retries_push *ret, struct err *e)
 {
-    struct retries_id id = {m->id_pass, m->id_piece, t->spec.id, m->id_group};
+    struct retries_id id = {m->id_pass, m->id_piece, t->spec.id, m->id_group, m->id_low};
     *ret = (struct retries_push){0};
     if (s->o.without_repeat_check)
         return 0;

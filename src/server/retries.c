@@ -22,6 +22,9 @@ struct session_at {
     struct session *session;
 };
 
+// Of a group; or of the piece's, whose mark it has then, and no set.
+#define ALL_GROUPS UINT32_MAX
+
 struct identity {
     struct retries_id id; // pass 0: the entry is free
     uint8_t space;
@@ -223,6 +226,67 @@ void retries_forget(struct retries *r, uint64_t pass, uint64_t piece)
     }
 }
 
+static size_t index_of(const struct retries *r, const struct identity *x)
+{
+    return (size_t)((const char *)x - r->identities) / r->stride;
+}
+
+static struct retries_id all_groups(const struct retries_id *of)
+{
+    struct retries_id id = *of;
+    id.group = ALL_GROUPS;
+    id.low = 0;
+    return id;
+}
+
+static void forget_group(struct retries *r, const struct retries_id *id)
+{
+    struct identity *x = identity_place(r->identities, r->stride, r->max_identities, id);
+    if (x->id.pass != 0)
+        identity_erase(r, index_of(r, x));
+}
+
+static bool is_below(const struct identity *x, const struct retries_id *mark)
+{
+    return x->id.group < mark->low && x->id.table == mark->table &&
+           x->id.piece == mark->piece && x->id.pass == mark->pass;
+}
+
+// Groups [from, mark->low) are not remembered one by one any more. A peer may say that there
+// are billions of them.
+static void forget_groups(struct retries *r, const struct retries_id *mark, uint32_t from)
+{
+    struct retries_id id = *mark;
+    if (mark->low - from <= r->max_identities) {
+        for (id.group = from; id.group < mark->low; id.group++)
+            forget_group(r, &id);
+        return;
+    }
+    for (size_t i = 0; i < r->max_identities;)
+        if (is_below(entry(r->identities, r->stride, i), mark))
+            identity_erase(r, i);
+        else
+            i++;
+}
+
+// Takes note of the mark that the push says, and gives the one that is known. TUG_ENOMEM:
+// nothing changed.
+static int piece_raise(struct retries *r, const struct retries_id *id,
+                       enum wire_space space, uint32_t *ret_low)
+{
+    struct retries_id all = all_groups(id);
+    struct identity *x = identity_make(r, &all, space);
+    if (x == NULL)
+        return TUG_ENOMEM;
+    uint32_t before = x->id.low;
+    *ret_low = id->low > before ? id->low : before;
+    if (id->low > before) {
+        x->id.low = all.low = id->low;
+        forget_groups(r, &all, before);
+    }
+    return 0;
+}
+
 // Both.
 
 int retries_begin(struct retries *r, uint64_t session, uint64_t number, uint64_t low,
@@ -234,6 +298,11 @@ int retries_begin(struct retries *r, uint64_t session, uint64_t number, uint64_t
         return err_set(e, TUG_EUSAGE,
                        "its number %llu is below %llu, which it says are acknowledged",
                        (unsigned long long)number, (unsigned long long)low);
+    if (id->pass != 0 && (id->group < id->low || id->group == ALL_GROUPS))
+        return err_set(e, TUG_EUSAGE,
+                       "its group %u of a piece is below %u, which it says are "
+                       "acknowledged",
+                       id->group, id->low);
     struct session *s = session_make(r, session);
     if (s == NULL)
         return err_nomem(e, "the pushes of a session");
@@ -245,13 +314,16 @@ int retries_begin(struct retries *r, uint64_t session, uint64_t number, uint64_t
             "acknowledged",
             (unsigned long long)number, SHARD_WINDOW - 1, (unsigned long long)mark);
     struct identity *x = NULL;
-    if (id->pass != 0 && (x = identity_make(r, id, space)) == NULL)
+    uint32_t id_low = 0;
+    if (id->pass != 0 && piece_raise(r, id, space, &id_low) != 0)
+        return err_nomem(e, "the pushes of a piece of data");
+    if (id->pass != 0 && id->group >= id_low && (x = identity_make(r, id, space)) == NULL)
         return err_nomem(e, "the pushes of a piece of data");
     session_raise(r, s, low);
-    ret->below = number < s->low;
-    assert(ret->below || number - s->low < SHARD_WINDOW);
+    ret->below = number < s->low || (id->pass != 0 && id->group < id_low);
     ret->identity = x != NULL ? x->set : NULL;
-    if (!ret->below) {
+    if (number >= s->low) {
+        assert(number - s->low < SHARD_WINDOW);
         s->space[number % SHARD_WINDOW] = (uint8_t)space;
         ret->number = session_set(r, s, number);
     }
@@ -282,6 +354,29 @@ static void move_session(struct retries *from, struct session *x, struct retries
     }
 }
 
+static int move_marks(const struct retries *from, struct retries *to,
+                      enum wire_space space)
+{
+    uint32_t low;
+    for (size_t i = 0; i < from->max_identities; i++) {
+        const struct identity *x = entry(from->identities, from->stride, i);
+        if (x->id.pass != 0 && x->space == space && x->id.group == ALL_GROUPS)
+            TRY(piece_raise(to, &x->id, space, &low));
+    }
+    return 0;
+}
+
+// Whether the group has to be known of at its new place. Its piece is, by then.
+static bool moves(const struct retries *to, const struct identity *x, uint32_t partition,
+                  enum wire_space space)
+{
+    if (x->id.pass == 0 || x->space != space || !retries_bit(x->set, partition))
+        return false;
+    struct retries_id all = all_groups(&x->id);
+    return x->id.group >=
+           identity_place(to->identities, to->stride, to->max_identities, &all)->id.low;
+}
+
 int retries_move(struct retries *from, struct retries *to, uint32_t partition,
                  enum wire_space space, struct err *e)
 {
@@ -290,17 +385,18 @@ int retries_move(struct retries *from, struct retries *to, uint32_t partition,
     for (size_t i = 0; i < from->sessions.n; i++)
         if (session_make(to, x[i].id) == NULL)
             return err_nomem(e, "the pushes of a session");
+    if (move_marks(from, to, space) != 0)
+        return err_nomem(e, "the pushes of a piece of data");
     for (size_t i = 0; i < from->max_identities; i++) {
         struct identity *y = entry(from->identities, from->stride, i);
-        if (y->id.pass != 0 && y->space == space && retries_bit(y->set, partition) &&
-            identity_make(to, &y->id, space) == NULL)
+        if (moves(to, y, partition, space) && identity_make(to, &y->id, space) == NULL)
             return err_nomem(e, "the pushes of a piece of data");
     }
     for (size_t i = 0; i < from->sessions.n; i++)
         move_session(from, x[i].session, to, session_find(to, x[i].id), partition, space);
     for (size_t i = 0; i < from->max_identities; i++) {
         struct identity *y = entry(from->identities, from->stride, i);
-        if (y->id.pass != 0 && y->space == space && retries_bit(y->set, partition))
+        if (moves(to, y, partition, space))
             take_bit(y->set, identity_make(to, &y->id, space)->set, partition);
     }
     return 0;

@@ -2,8 +2,11 @@
 // happen once (OSDI'14, section 4.1, with partitions as the ranges).
 //
 // Of each session it keeps the low-water mark and, for the SHARD_WINDOW numbers from it
-// on, the set of partitions in which each was applied; of each identity (table, pass,
-// piece, group) the same set, until the piece is done. Pure: no clock, no I/O.
+// on, the set of partitions in which each was applied. Of each piece of the data that is
+// being trained on, and each table, the same, whoever pushes: the low-water mark of its
+// groups, and the sets of those above it, until the piece is done. So what is remembered
+// grows with the pushes that are on their way, not with the batches of a piece. Pure: no
+// clock, no I/O.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_RETRIES_H
@@ -18,7 +21,9 @@
 #include "server/sessions.h"
 #include "wire/wire.h"
 
-enum { RETRIES_MAX_IDENTITIES = 1 << 20 };
+// A worker has a few batches on their way, each a push of rows and a few of layers (28 of
+// these at most, now), and no cluster has more than 2^16 nodes.
+enum { RETRIES_MAX_IDENTITIES = 1 << 21 };
 
 struct retries;
 
@@ -31,17 +36,19 @@ void retries_close(struct retries *r); // NULL is fine
 struct retries_id {
     uint64_t pass, piece;
     uint32_t table, group;
+    uint32_t low; // the piece's groups below are applied wherever they had something to
 };
 
 // A push that is being applied; valid until the next call of a function that takes
 // `struct retries`.
 struct retries_push {
     uint64_t *number, *identity; // sets of partitions; NULL: none is kept
-    bool below;                  // below the low-water mark
+    bool below;                  // below a low-water mark
 };
 
-// A push has come. TUG_EUSAGE: its number is beyond the window, or below its own mark.
-// TUG_ENOMEM: nothing changed.
+// A push has come. TUG_EUSAGE: its number is beyond the window, or its number or group is
+// below its own mark.
+// TUG_ENOMEM: nothing changed, but perhaps the piece's mark.
 int retries_begin(struct retries *r, uint64_t session, uint64_t number, uint64_t low,
                   enum wire_space space, const struct retries_id *id,
                   struct retries_push *ret, struct err *e);
@@ -77,7 +84,7 @@ void retries_forget(struct retries *r, uint64_t pass, uint64_t piece);
 const struct sessions *retries_sessions(const struct retries *r); // that it knows
 
 // Hands over what is known of a partition. TUG_ENOMEM: both are as they were, but for
-// empty sets.
+// empty sets and marks.
 int retries_move(struct retries *from, struct retries *to, uint32_t partition,
                  enum wire_space space, struct err *e);
 

@@ -24,13 +24,15 @@ struct model {
     bool applied[SESSIONS][NUMBERS][PARTITIONS];
     bool done[PIECES][TABLES][GROUPS][PARTITIONS];
     uint64_t low[SESSIONS]; // as the sessions say it
+    uint32_t group_low[PIECES][TABLES];
 };
 
 static bool model_applied(const struct model *m, uint64_t session, uint64_t number,
                           const struct retries_id *id, uint32_t p)
 {
     return m->applied[session][number][p] ||
-           (id->pass != 0 && m->done[id->piece][id->table][id->group][p]);
+           (id->pass != 0 && (m->done[id->piece][id->table][id->group][p] ||
+                              id->group < m->group_low[id->piece][id->table]));
 }
 
 static uint64_t draw(uint64_t round, uint64_t what, uint64_t n)
@@ -53,6 +55,11 @@ static void push(struct retries *r, struct model *m, uint64_t round,
     if (number >= NUMBERS)
         return;
     id.pass = id.pass != 0; // 0: none
+    uint32_t *group_low = &m->group_low[id.piece][id.table];
+    if (draw(round, 22, 3) == 0)
+        id.low = (uint32_t)draw(round, 23, id.group + 1);
+    if (id.pass != 0 && id.low > *group_low)
+        *group_low = id.low;
     // What was on its way for long says an old mark.
     uint64_t said = low < number ? low - draw(round, 6, low < 5 ? low + 1 : 5) : number;
     assert_int_equal(
@@ -92,9 +99,11 @@ static void test_model(void **state)
             retries_forget(r, 1, piece);
             retries_forget(r, 0, 0); // no pass at all
             memset(m->done[piece], 0, sizeof(m->done[piece]));
+            memset(m->group_low[piece], 0, sizeof(m->group_low[piece]));
             if (draw(round, 32, 8) == 0) { // a pass is over when the next has begun
                 retries_forget(r, 2, piece);
                 memset(m->done, 0, sizeof(m->done));
+                memset(m->group_low, 0, sizeof(m->group_low));
             }
         }
         if (round % 2000 == 1999) {
@@ -143,6 +152,61 @@ static void test_window(void **state)
     retries_close(r);
 }
 
+static int begin_group(struct retries *r, uint64_t number, const struct retries_id *id,
+                       struct retries_push *p, struct err *e)
+{
+    return retries_begin(r, 1, number, number, WIRE_SPACE_SPARSE, id, p, e);
+}
+
+// A piece of more batches than a server could remember one by one takes the room of those
+// that are on their way; and who does it again learns that each of them is applied.
+static void test_long_piece(void **state)
+{
+    (void)state;
+    enum { GROUPS_OF_PIECE = RETRIES_MAX_IDENTITIES + 1000, FLIGHT = 24 };
+    struct budget b;
+    struct retries *r;
+    struct retries_push p;
+    struct err e = {0};
+    budget_open(&b, 1 << 20);
+    assert_int_equal(retries_open(&r, 3, &b, NULL), 0);
+    struct retries_id id = {.pass = 1, .piece = 5, .table = 1};
+    for (; id.group < GROUPS_OF_PIECE; id.group++) {
+        id.low = id.group < FLIGHT ? 0 : id.group - FLIGHT;
+        if (begin_group(r, 1 + id.group, &id, &p, &e) != 0)
+            fail_msg("group %u: %s", id.group, e.text);
+        assert_false(retries_applied(&p, 3));
+        retries_note(&p, 3);
+    }
+    assert_true(budget_used(&b, BUDGET_CLOCKS) < 16 << 10);
+    struct retries_id heir = {.pass = 1, .piece = 5, .table = 1};
+    uint64_t number = 1 + (uint64_t)GROUPS_OF_PIECE;
+    for (; heir.group < GROUPS_OF_PIECE; heir.group += 997) {
+        assert_int_equal(begin_group(r, ++number, &heir, &p, &e), 0);
+        assert_true(retries_applied(&p, 3));
+    }
+    heir.group = GROUPS_OF_PIECE - 1; // that were on their way: in their partitions only
+    assert_int_equal(begin_group(r, ++number, &heir, &p, &e), 0);
+    assert_true(retries_applied(&p, 3) && !retries_applied(&p, 4));
+    heir.table = 2;
+    heir.group = 0;
+    assert_int_equal(begin_group(r, ++number, &heir, &p, &e), 0);
+    assert_false(retries_applied(&p, 3));
+    retries_forget(r, 1, 5);
+    heir.table = 1;
+    assert_int_equal(begin_group(r, ++number, &heir, &p, &e), 0);
+    assert_false(retries_applied(&p, 3));
+    // What no worker says. Billions of groups are forgotten without a look at each.
+    heir.group = UINT32_MAX - 1, heir.low = UINT32_MAX - 1;
+    assert_int_equal(begin_group(r, ++number, &heir, &p, &e), 0);
+    heir.group = 6, heir.low = 7;
+    assert_int_equal(begin_group(r, ++number, &heir, &p, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "group 6 of a piece is below 7"));
+    heir.group = UINT32_MAX;
+    assert_int_equal(begin_group(r, ++number, &heir, &p, &e), TUG_EUSAGE);
+    retries_close(r);
+}
+
 // A partition moves: what was applied in it is known at its new place, and the rest is
 // not; its space is its own.
 static void test_move(void **state)
@@ -150,7 +214,7 @@ static void test_move(void **state)
     (void)state;
     struct retries *a, *b;
     struct retries_push p;
-    struct retries_id id = {1, 2, 3, 4}, other = {1, 2, 3, 5};
+    struct retries_id id = {1, 2, 3, 4, 2}, other = {1, 2, 3, 5, 0};
     assert_int_equal(retries_open(&a, BITS, NULL, NULL), 0);
     assert_int_equal(retries_open(&b, BITS, NULL, NULL), 0);
     assert_int_equal(retries_begin(a, 1, 7, 5, WIRE_SPACE_SPARSE, &id, &p, NULL), 0);
@@ -179,6 +243,9 @@ static void test_move(void **state)
     assert_true(retries_applied(&p, 9) && !retries_applied(&p, 10));
     assert_int_equal(retries_begin(b, 1, 8, 0, WIRE_SPACE_DENSE, &other, &p, NULL), 0);
     assert_false(retries_applied(&p, 9));
+    struct retries_id early = {1, 2, 3, 1, 0}; // below the piece's mark, which came along
+    assert_int_equal(retries_begin(b, 2, 2, 2, WIRE_SPACE_SPARSE, &early, &p, NULL), 0);
+    assert_true(p.below);
     assert_int_equal(retries_begin(a, 1, 7, 0, WIRE_SPACE_SPARSE, &id, &p, NULL), 0);
     assert_true(!retries_applied(&p, 9) && retries_applied(&p, 10));
     retries_close(a);
@@ -196,7 +263,7 @@ static void test_allocations(void **state)
         mem_fault_after(n);
         int rc = retries_open(&r, BITS, NULL, NULL);
         for (uint32_t i = 0; i < 100 && rc == 0; i++) {
-            struct retries_id id = {1, i, 0, 0};
+            struct retries_id id = {1, i, 0, 1 + i % 3, i % 2};
             rc = retries_begin(r, 1 + i % 40, 1 + i / 40, 1, WIRE_SPACE_SPARSE, &id, &p,
                                NULL);
         }
@@ -211,9 +278,8 @@ static void test_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_model),
-        cmocka_unit_test(test_window),
-        cmocka_unit_test(test_move),
+        cmocka_unit_test(test_model),       cmocka_unit_test(test_window),
+        cmocka_unit_test(test_long_piece),  cmocka_unit_test(test_move),
         cmocka_unit_test(test_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

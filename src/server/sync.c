@@ -180,7 +180,7 @@ static int take(struct shard *s, struct request *q, struct shard_table *t,
                 const struct keys *k, const struct push_values *v, struct err *e)
 {
     const struct msg_push *m = &q->m->push;
-    struct retries_id id = {m->id_pass, m->id_piece, t->spec.id, m->id_group};
+    struct retries_id id = {m->id_pass, m->id_piece, t->spec.id, m->id_group, m->id_low};
     struct retries_push known = {0};
     void *dropped[SHARD_MICROS];
     struct contribution *c;

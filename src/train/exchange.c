@@ -500,6 +500,7 @@ static struct client_push push_of(const struct exchange *x, const struct exchang
         .id_pass = p->id_pass,
         .id_piece = p->id_piece,
         .id_group = p->id_group,
+        .id_low = p->id_low,
         .examples = p->examples,
     };
 }
@@ -530,6 +531,7 @@ static int push_part(struct exchange *x, const struct exchange_push *p, uint32_t
     push.arranged = x->model.blocks == 1;
     // Blocks of one partition lie in several parts.
     push.id_group = p->id_group * x->n_parts + i;
+    push.id_low = p->id_low * x->n_parts;
     push.examples = i == 0 ? p->examples : 0;
     // Saves of features that live wait until both tables have come to the same batch, on
     // every loop: those without dense parameters must hear of it, too.

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "train/even.h"
 #include "train/remote.h"
 
 enum {
@@ -214,14 +215,19 @@ static int step_unit(struct job *j, struct remote_thread *t, int rank, size_t fi
     return 0;
 }
 
-// Units are dealt to the threads in turn, so that all are about as far in the data.
+// Units are dealt to the threads in turn, so that all are about as far in the data. Layers
+// step behind each batch of a stretch.
 static int thread_steps(struct job *j, struct remote_thread *t, int rank)
 {
     struct remote_worker *w = j->worker;
-    size_t n = j->batch.n,
-           unit = model_has_layers(&j->x->model) ? w->config->batch : BIAS_EVERY;
-    for (size_t i = unit * (size_t)rank; i < n; i += unit * (size_t)w->n_threads)
-        TRY(step_unit(j, t, rank, i, n - i < unit ? n - i : unit));
+    bool layers = model_has_layers(&j->x->model);
+    size_t n = j->batch.n, most = layers ? w->config->batch : BIAS_EVERY,
+           units = even_parts(n, most), end;
+    for (size_t u = (size_t)rank; u < units; u += (size_t)w->n_threads) {
+        size_t first = layers ? even_begin(n, units, u) : u * most;
+        end = layers ? even_begin(n, units, u + 1) : first + most;
+        TRY(step_unit(j, t, rank, first, (end < n ? end : n) - first));
+    }
     return 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "train/even.h"
 #include "train/fields.h"
 #include "train/remote.h"
 
@@ -84,8 +85,11 @@ struct batches {
     const struct dataset *data;
     struct order order;
     struct order_block hand;
-    uint64_t n, size; // their number, and the examples of each
-    uint64_t window;  // batches that are pulled and not acknowledged yet
+    uint64_t batches;  // that the piece is cut into
+    uint64_t n, each;  // what is pulled and pushed at a time: so many batches,
+    uint64_t most;     // and at most so many examples
+    uint64_t window;   // of them are pulled and not acknowledged yet
+    uint64_t finished; // are acknowledged
     float rate;
     uint64_t first_clock; // ssp: of batch 0
     uint64_t ticked;      // layers in ssp: batches that the clock has passed
@@ -126,10 +130,11 @@ static int tick(struct remote_worker *w, uint64_t clock, struct err *e)
 }
 
 // Waits until batch b's pushes are acknowledged.
-static int finish_batch(struct remote_worker *w, const struct batches *s, uint64_t b,
+static int finish_batch(struct remote_worker *w, struct batches *s, uint64_t b,
                         struct err *e)
 {
     TRY(exchange_pushed(slot_of(w, b), e));
+    s->finished = b + 1;
     return w->config->cluster->mode == CONFIG_SSP ? tick(w, s->first_clock + b + 1, e)
                                                   : 0;
 }
@@ -165,13 +170,27 @@ static float fraction_of(const struct remote_worker *w, const struct msg_leased 
     return (k->elastic > 0 ? k->elastic : 1) / (float)(workers > 0 ? workers : 1);
 }
 
+// The position of the pass's order at which batch b, or stretch, begins. Layers step by the
+// mean of a batch, which all batches of a piece are to count alike for.
+static uint64_t begin_of(const struct remote_worker *w, const struct batches *s,
+                         uint64_t b)
+{
+    uint64_t n = order_positions(&s->order),
+             at = b * s->each < s->batches ? b * s->each : s->batches;
+    if (model_has_layers(&w->model))
+        return even_begin(n, s->batches, at);
+    return at < s->batches ? at * w->config->batch : n;
+}
+
 static int begin_batch(struct remote_worker *w, struct batches *s, uint64_t b,
                        struct err *e)
 {
     struct exchange *x = slot_of(w, b);
     if (b >= s->window)
         TRY(finish_batch(w, s, b - s->window, e));
-    size_t n = order_take(&s->order, &s->hand, b * s->size, s->size, w->order);
+    uint64_t first = begin_of(w, s, b);
+    size_t n = order_take(&s->order, &s->hand, first, begin_of(w, s, b + 1) - first,
+                          w->order);
     struct exchange *before = b > 0 && s->window > 1 ? slot_of(w, b - 1) : NULL;
     x->fraction = fraction_of(w, s->lease);
     TRY(exchange_take(x, s->data, w->order, n, before, e));
@@ -195,6 +214,7 @@ static int compute_batch(struct remote_worker *w, struct batches *s, uint64_t b,
         .id_pass = w->config->cluster->peer == NULL ? s->lease->pass : 0,
         .id_piece = piece_id(s->lease),
         .id_group = (uint32_t)b,
+        .id_low = (uint32_t)s->finished,
         .examples = x->view.batch.n,
         // As in one process, layers are updated by the mean.
         .dense_scale = !x->steps && model_has_layers(&x->model) && x->view.batch.n > 0
@@ -263,20 +283,13 @@ int remote_pieces_pause(struct remote_worker *w, struct err *e)
     return tick(w, UINT64_MAX, e);
 }
 
-// As few batches as the piece needs. With layers what is left over is taken from all of
-// them, rounded up, and not from the last one alone: a few examples would step the layers,
-// whose gradient is a batch's mean, as far as a whole batch does. Where a piece has more
-// batches than a batch has examples, the last one is still short. Not in geo, whose
-// stretches are of whole batches.
-static void cut(struct batches *s, const struct remote_worker *w)
+// In geo a stretch of batches is pulled and pushed at a time.
+static void cut(struct batches *s, const struct train_config *c)
 {
-    const struct train_config *c = w->config;
-    uint64_t examples = order_positions(&s->order), geo = c->cluster->geo;
-    uint64_t most = (uint64_t)c->batch * (geo > 0 ? geo : 1);
-    s->n = (examples + most - 1) / most;
-    s->size = examples < most ? examples : most;
-    if (geo == 0 && model_has_layers(&w->model) && s->n > 0)
-        s->size = (examples + s->n - 1) / s->n;
+    s->batches = even_parts(order_positions(&s->order), c->batch);
+    s->each = c->cluster->geo > 0 ? c->cluster->geo : 1;
+    s->n = even_parts(s->batches, s->each);
+    s->most = s->each < s->batches ? s->each * c->batch : order_positions(&s->order);
 }
 
 static double passes_done(const struct msg_leased *l)
@@ -318,8 +331,8 @@ int remote_train_piece(struct remote_worker *w, const struct msg_leased *l, stru
         };
         accessor_rules(&w->model.accessor, s.rate, w->rules);
         accessor_rules(&w->model.dense, s.rate, w->dense_rule);
-        cut(&s, w);
-        rc = remote_reserve_order(w, s.size, e);
+        cut(&s, w->config);
+        rc = remote_reserve_order(w, s.most, e);
         if (rc == 0)
             rc = train_batches(w, &s, e);
         w->clock += s.n;

@@ -17,7 +17,7 @@
 #include "base/err.h"
 
 enum {
-    WIRE_VERSION = 2,
+    WIRE_VERSION = 3,
     WIRE_FRAME_BYTES = 48, // of the header
     WIRE_TEXT_MAX = 4096,
     WIRE_BYTES_MAX = 1 << 20,

@@ -20,7 +20,13 @@
 
 enum { MUTATIONS = SANITIZED ? 100000 : 1000000 };
 
-enum { LONGEST = 50, GOLDEN_MAX = 1 << 20, AT_HEAD_BYTES = 8, AT_CHECKSUM = 40 };
+enum {
+    LONGEST = 50,
+    GOLDEN_MAX = 1 << 20,
+    AT_VERSION = 4,
+    AT_HEAD_BYTES = 8,
+    AT_CHECKSUM = 40
+};
 
 // A frame in three blocks of just their size, so that a sanitizer sees each step beyond.
 struct frame {
@@ -110,17 +116,99 @@ static void write_file(const char *path, const void *bytes, size_t n)
         fail_msg("%s", e.text);
 }
 
-static void write_input(const struct frame *f, uint16_t type)
+static void write_input(uint16_t type)
 {
     struct buf b = BUF_INIT(GOLDEN_MAX);
+    struct frame f;
     char path[FILE_PATH_MAX];
+    golden_frame(&f, type);
     snprintf(path, sizeof(path), "%s/fuzz/corpus/wire/%s", TUG_TESTS_FOLDER,
              wire_name(type));
-    assert_int_equal(buf_add(&b, f->header, sizeof(f->header)), 0);
-    assert_int_equal(buf_add(&b, f->head, f->head_n), 0);
-    assert_int_equal(buf_add(&b, f->body, f->body_n), 0);
+    assert_int_equal(buf_add(&b, f.header, sizeof(f.header)), 0);
+    assert_int_equal(buf_add(&b, f.head, f.head_n), 0);
+    assert_int_equal(buf_add(&b, f.body, f.body_n), 0);
     write_file(path, b.data, b.len);
     buf_free(&b);
+    frame_free(&f);
+}
+
+static const char *next_line(const char *at)
+{
+    const char *end = strchr(at, '\n');
+    return end != NULL ? end + 1 : at + strlen(at);
+}
+
+// The line of the message that line `of` is of; NULL: there is none.
+static const char *line_like(const char *lines, const char *of)
+{
+    size_t name = strcspn(of, " ") + 1;
+    for (const char *l = lines; *l != 0; l = next_line(l))
+        if (strncmp(l, of, name) == 0)
+            return l;
+    return NULL;
+}
+
+static bool same_version(const char *line, const char *other)
+{
+    return strncmp(strchr(line, ' ') + 1 + 2 * (size_t)AT_VERSION,
+                   strchr(other, ' ') + 1 + 2 * (size_t)AT_VERSION, 2) == 0;
+}
+
+// Peers of one version must understand each other: of the same version are both only if no
+// message of `golden` has other bytes, or is gone. *ret_name: that is.
+static bool keeps_version(const char *now, const char *golden, char ret_name[LONGEST])
+{
+    for (const char *old = golden; *old != 0 && same_version(now, golden);
+         old = next_line(old)) {
+        const char *l = line_like(now, old);
+        snprintf(ret_name, LONGEST, "%.*s", (int)strcspn(old, " "), old);
+        if (l == NULL || strncmp(l, old, (size_t)(next_line(old) - old)) != 0)
+            return false;
+    }
+    return true;
+}
+
+static void test_keeps_version(void **state)
+{
+    (void)state;
+    char name[LONGEST];
+    static const char two[] = "a 5455473102aa 01\nb 5455473102aa 02\n",
+                      more[] =
+                          "a 5455473102aa 01\nb 5455473102aa 02\nc 5455473102aa 03\n",
+                      other[] = "a 5455473102aa 01\nb 5455473102aa 0200\n",
+                      raised[] = "a 5455473103aa 0100\n";
+    assert_true(keeps_version(two, two, name) && keeps_version(more, two, name));
+    assert_true(keeps_version(raised, two, name) && keeps_version(two, "", name));
+    assert_false(keeps_version(other, two, name));
+    assert_string_equal(name, "b");
+    assert_false(keeps_version(two, more, name));
+    assert_string_equal(name, "c");
+}
+
+static void put_line(struct buf *b, uint16_t type)
+{
+    struct frame f;
+    golden_frame(&f, type);
+    assert_int_equal(buf_printf(b, "%s ", wire_name(type)), 0);
+    put_hex(b, f.header, sizeof(f.header));
+    assert_int_equal(buf_printf(b, " "), 0);
+    put_hex(b, f.head, f.head_n);
+    assert_int_equal(buf_printf(b, " "), 0);
+    put_hex(b, f.body, f.body_n);
+    assert_int_equal(buf_printf(b, "\n"), 0);
+    frame_free(&f);
+}
+
+static void write_golden(const char *path, const char *now, const char *golden)
+{
+    char name[LONGEST];
+    if (!keeps_version(now, golden, name))
+        fail_msg("%s is another message now: raise WIRE_VERSION, so that nodes of the "
+                 "version before are refused",
+                 name);
+    for (int i = 0; i < N_WIRE_TYPES; i++)
+        write_input(wire_types[i]);
+    write_file(path, now, strlen(now));
 }
 
 static void test_golden(void **state)
@@ -129,26 +217,14 @@ static void test_golden(void **state)
     static const char path[] = TUG_TESTS_FOLDER "/golden/wire.hex";
     struct buf now = BUF_INIT(GOLDEN_MAX), golden = BUF_INIT(GOLDEN_MAX);
     struct err e = {0};
-    bool write = getenv("TUG_GOLDEN_WRITE") != NULL;
-    for (int i = 0; i < N_WIRE_TYPES; i++) {
-        struct frame f;
-        golden_frame(&f, wire_types[i]);
-        assert_int_equal(buf_printf(&now, "%s ", wire_name(wire_types[i])), 0);
-        put_hex(&now, f.header, sizeof(f.header));
-        assert_int_equal(buf_printf(&now, " "), 0);
-        put_hex(&now, f.head, f.head_n);
-        assert_int_equal(buf_printf(&now, " "), 0);
-        put_hex(&now, f.body, f.body_n);
-        assert_int_equal(buf_printf(&now, "\n"), 0);
-        if (write)
-            write_input(&f, wire_types[i]);
-        frame_free(&f);
-    }
-    if (write)
-        write_file(path, now.data, now.len);
+    for (int i = 0; i < N_WIRE_TYPES; i++)
+        put_line(&now, wire_types[i]);
     if (file_read(path, &golden, &e) != 0)
         fail_msg("%s", e.text);
-    assert_string_equal(buf_str(&now), buf_str(&golden));
+    if (getenv("TUG_GOLDEN_WRITE") != NULL)
+        write_golden(path, buf_str(&now), buf_str(&golden));
+    else
+        assert_string_equal(buf_str(&now), buf_str(&golden));
     buf_free(&now);
     buf_free(&golden);
 }
@@ -595,6 +671,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_keeps_version),
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_texts),
         cmocka_unit_test(test_truncations),

@@ -21,7 +21,9 @@ enum {
     KEYS = 12,
     MAX_WORKERS = STAGE_CLIENTS - 1, // those that join later, too
     MAX_PIECES = 24,
-    GROUPS = 3, // pushes of a piece
+    BATCHES = 3, // of a piece
+    PARTS = 3,   // of a batch: pushes of some keys each, which share partitions
+    AHEAD = 2,   // batches on their way
 };
 enum { CHOICE = 2, CONTENT, STEPS }; // streams of random numbers
 
@@ -30,6 +32,8 @@ enum {
     WITHOUT_LATE_MARKS = 1,  // who joins during a save need not mark it
     WITHOUT_ROSTER_OF_SAVES, // a save begins by whatever roster a server has
     WITHOUT_TURNS,           // of two saves each begins where the other has not yet
+    WITHOUT_PARTS,           // the parts of a batch have one identity
+    WITHOUT_WAITING,         // says that batches are acknowledged that are on their way
 };
 enum { PIECES, SAVES, TORN, OTHERS, JOINS, DEATHS, RESENT, EVENTS };
 
@@ -43,10 +47,13 @@ struct worker {
     enum doing doing;
     client_ts ts;   // what it waits for; 0: none
     bool asking;    // the scheduler
-    uint32_t group; // the next push of the piece
+    uint32_t group; // the next push of the piece: part group % PARTS of a batch
+    struct push {
+        client_ts ts;
+        float values[KEYS / PARTS];
+    } pushes[AHEAD * PARTS];
     struct msg_leased lease;
     uint64_t marked;
-    float values[KEYS];
 };
 
 enum saver { IDLE, TURNS, CUTS, SAVING, ENDS, LETS_GO };
@@ -88,11 +95,11 @@ static uint64_t now_in(const struct world *w)
 }
 
 // What a push of a piece adds to a key, whoever makes it.
-static int64_t content(const struct world *w, uint64_t piece, uint32_t group,
+static int64_t content(const struct world *w, uint64_t piece, uint32_t batch,
                        uint32_t key)
 {
     return (int64_t)random_below(w->stage.o->seed, CONTENT,
-                                 (piece * GROUPS + group) * KEYS + key, 500);
+                                 (piece * BATCHES + batch) * KEYS + key, 500);
 }
 
 // Whether workers push by how much whole rows have changed, as in geo: here the same sums.
@@ -105,8 +112,8 @@ static int64_t sum_of(const struct world *w, uint32_t key, bool all)
 {
     int64_t sum = 0;
     for (uint32_t p = 0; p < w->n_pieces; p++)
-        for (uint32_t g = 0; g < GROUPS && (all || (w->cut[p / 8] >> (p % 8) & 1)); g++)
-            sum += content(w, p, g, key);
+        for (uint32_t b = 0; b < BATCHES && (all || (w->cut[p / 8] >> (p % 8) & 1)); b++)
+            sum += content(w, p, b, key);
     return sum;
 }
 
@@ -250,23 +257,65 @@ static void on_leased(void *ctx, const struct van_message *m)
     }
 }
 
-static void push_group(struct worker *k)
+// Whether the push before it whose place a push of this number takes is over.
+static bool has_place(struct worker *k, uint32_t group)
+{
+    client_ts *ts = &k->pushes[group % (AHEAD * PARTS)].ts;
+    return *ts == 0 || stage_is_over(&k->c, ts, "a push");
+}
+
+// A batch begins when the one that is AHEAD before it is acknowledged.
+static bool may_push(struct worker *k)
+{
+    for (uint32_t i = 0; i < PARTS && k->group % PARTS == 0; i++)
+        if (!has_place(k, k->group + i))
+            return false;
+    return true;
+}
+
+static bool all_pushed(struct worker *k)
+{
+    for (uint32_t i = 0; i < AHEAD * PARTS; i++)
+        if (!has_place(k, i))
+            return false;
+    return true;
+}
+
+// Groups of batches that are acknowledged.
+static uint32_t low_of(const struct worker *k)
+{
+    uint32_t batch = k->group / PARTS, open = AHEAD - 1;
+    if (k->world->stage.o->bug == WITHOUT_WAITING)
+        open = 0;
+    return batch > open ? (batch - open) * PARTS : 0;
+}
+
+// A part of a batch: who dies behind it leaves the batch to an heir, who pushes all parts.
+static void push_part(struct worker *k)
 {
     struct world *w = k->world;
-    for (uint32_t i = 0; i < KEYS; i++)
-        k->values[i] = (float)content(w, k->lease.index, k->group, i);
+    uint32_t batch = k->group / PARTS, part = k->group % PARTS, n = KEYS / PARTS;
+    struct push *at = &k->pushes[k->group % (AHEAD * PARTS)];
+    for (uint32_t i = 0; i < n; i++)
+        at->values[i] = (float)content(w, k->lease.index, batch, part * n + i);
     struct client_push p = {.table = SUMS_TABLE,
-                            .keys = w->sums.keys,
-                            .n = KEYS,
-                            .values = k->values,
+                            .keys = w->sums.keys + part * n,
+                            .n = n,
+                            .values = at->values,
                             .op = by_steps(w) ? WIRE_DELTA : WIRE_GRADIENT,
                             .rate = 1,
                             .pass = 1,
                             .id_pass = 1,
                             .id_piece = k->lease.index,
-                            .id_group = k->group++};
-    k->ts = begun(k, client_push(k->c.client, &p, &w->stage.said), "a push");
-    k->not_before = now_in(w) + draw(w, 20 * MS);
+                            .id_group = k->group,
+                            .id_low = low_of(k)};
+    if (w->stage.o->bug == WITHOUT_PARTS) {
+        p.id_group = batch;
+        p.id_low = 0;
+    }
+    at->ts = begun(k, client_push(k->c.client, &p, &w->stage.said), "a push");
+    k->group++;
+    k->not_before = now_in(w) + draw(w, 10 * MS);
 }
 
 static void on_reported(void *ctx, const struct van_message *m)
@@ -312,10 +361,10 @@ static void let_work(struct worker *k)
         ask(k, MSG_LEASE, &(struct msg_lease){.pass = 1, .marked = k->marked}, on_leased);
         break;
     case WORKS:
-        if (k->group < GROUPS)
-            push_group(k);
-        else
+        if (k->group == BATCHES * PARTS && all_pushed(k))
             report(k);
+        else if (k->group < BATCHES * PARTS && may_push(k))
+            push_part(k);
         break;
     default:
         break;
@@ -543,8 +592,8 @@ int main(int argc, char **argv)
                                              .close = world_close};
     static const struct seeds passes = {
         .program = "test_sim_passes",
-        .bugs = {"none", "without-late-marks", "without-roster-of-saves",
-                 "without-turns"},
+        .bugs = {"none", "without-late-marks", "without-roster-of-saves", "without-turns",
+                 "without-parts", "without-waiting"},
         .counted = {"pieces", "saves", "torn", "saves by another", "joins", "deaths",
                     "messages sent again", "events"},
         .world = &world,
