@@ -172,18 +172,26 @@ static void take(struct leases *l, struct leases_worker *w, uint32_t file, uint6
 }
 
 // The first free piece from *cursor on that is reserved for `whose` (NULL: for nobody).
-static bool take_from_order(struct leases *l, struct leases_worker *w,
-                            const struct leases_worker *whose, size_t *cursor)
+static const struct place *find_in_order(struct leases *l,
+                                         const struct leases_worker *whose,
+                                         size_t *cursor)
 {
     for (; *cursor < l->n_order; ++*cursor) {
         const struct place *at = &l->order[*cursor];
-        struct piece *p = &l->files[at->file].p[at->index];
-        if (p->state != PIECE_FREE || keeper(l, p) != whose)
-            continue;
-        take(l, w, at->file, at->index);
-        return true;
+        const struct piece *p = &l->files[at->file].p[at->index];
+        if (p->state == PIECE_FREE && keeper(l, p) == whose)
+            return at;
     }
-    return false;
+    return NULL;
+}
+
+static bool take_from_order(struct leases *l, struct leases_worker *w,
+                            const struct leases_worker *whose, size_t *cursor)
+{
+    const struct place *at = find_in_order(l, whose, cursor);
+    if (at != NULL)
+        take(l, w, at->file, at->index);
+    return at != NULL;
 }
 
 static bool take_own(struct leases *l, struct leases_worker *w)
@@ -202,6 +210,34 @@ static bool take_unreserved(struct leases *l, struct leases_worker *w)
     return true;
 }
 
+// The file's first free piece from `index` on that is reserved for `whose`.
+static bool take_from_file(struct leases *l, struct leases_worker *w, uint32_t file,
+                           uint64_t index, const struct leases_worker *whose)
+{
+    const struct file *f = &l->files[file];
+    for (; index < f->count && index < f->made; index++)
+        if (f->p[index].state == PIECE_FREE && keeper(l, &f->p[index]) == whose) {
+            take(l, w, file, index);
+            return true;
+        }
+    return false;
+}
+
+// Of a compressed file that it will read, a worker takes another's pieces in their own order,
+// though that one, who holds them in memory, takes them in a random one: else it would
+// decompress the file from its start for each that lies behind the next.
+static bool take_of(struct leases *l, struct leases_worker *w, struct leases_worker *rich)
+{
+    const struct file *f = &l->files[w->file];
+    if (w->knows_file && f->in_pass && f->compressed &&
+        take_from_file(l, w, w->file, w->index + 1, rich))
+        return true;
+    const struct place *at = find_in_order(l, rich, &rich->cursor);
+    if (at == NULL || !l->files[at->file].compressed)
+        return take_from_order(l, w, rich, &rich->cursor);
+    return take_from_file(l, w, at->file, 0, rich);
+}
+
 static bool take_from_richest(struct leases *l, struct leases_worker *w)
 {
     struct leases_worker *rich = NULL;
@@ -210,7 +246,7 @@ static bool take_from_richest(struct leases *l, struct leases_worker *w)
         if (v->alive && v->reserved > 1 && (rich == NULL || v->reserved > rich->reserved))
             rich = v;
     }
-    if (rich == NULL || !take_from_order(l, w, rich, &rich->cursor))
+    if (rich == NULL || !take_of(l, w, rich))
         return false;
     rich->reserved--;
     return true;

@@ -388,6 +388,61 @@ static void test_held_pieces_are_shuffled(void **state)
     leases_close(m.l);
 }
 
+static void lease_to(uint32_t worker, uint64_t pass, struct msg_leased *got)
+{
+    leases_ask(m.l, id_of(worker), &(struct msg_lease){.pass = pass}, got);
+    assert_int_equal(got->what, WIRE_LEASE_PIECE);
+}
+
+static void done_by(uint32_t worker, uint64_t pass, const struct msg_leased *of)
+{
+    struct msg_piece_done done = {.pass = pass,
+                                  .file = of->file,
+                                  .index = of->index,
+                                  .held = true,
+                                  .at_end = of->index + 1 == m.pieces[of->file]};
+    assert_true(leases_done(m.l, id_of(worker), &done));
+}
+
+// A worker that comes late reads what it takes of another's, who holds the pieces in memory
+// and takes them in a random order: forwards, each of the files once.
+static void test_late_workers_read_forwards(void **state)
+{
+    (void)state;
+    m = (struct model){.seed = 5, .n_files = 2, .pieces = {MAX_PIECES, MAX_PIECES / 2}};
+    m.unknown[0] = m.unknown[1] = true;
+    assert_int_equal(leases_open(&m.l, NULL), 0);
+    join();
+    tell_data();
+    struct msg_pass p = {.pass = 1, .seed = 3};
+    struct msg_leased got;
+    assert_int_equal(leases_pass(m.l, &p, NULL), 0);
+    for (uint64_t i = 0; i < m.pieces[0] + m.pieces[1]; i++) {
+        lease_to(0, p.pass, &got);
+        done_by(0, p.pass, &got);
+    }
+    p.pass = 2;
+    assert_int_equal(leases_pass(m.l, &p, NULL), 0);
+    join();
+    uint64_t took = 0, starts = 0, before = UINT64_MAX;
+    uint32_t file = UINT32_MAX;
+    for (uint64_t i = 0; i < m.pieces[0] + m.pieces[1]; i++) {
+        uint32_t worker = (uint32_t)(i % 2);
+        if (i + 1 == m.pieces[0] + m.pieces[1])
+            worker = 0; // the last one is left to who holds it
+        lease_to(worker, p.pass, &got);
+        done_by(worker, p.pass, &got);
+        if (worker == 0)
+            continue;
+        starts += got.file != file || got.index < before;
+        file = got.file;
+        before = got.index;
+        took++;
+    }
+    assert_true(took > MAX_PIECES / 2 && starts <= 2);
+    leases_close(m.l);
+}
+
 // Nobody knows how many pieces compressed files have before one was read to its end; then
 // the others are taken to have as many a byte.
 static void test_pieces_are_estimated(void **state)
@@ -813,6 +868,7 @@ int main(void)
         cmocka_unit_test(test_each_piece_once),
         cmocka_unit_test(test_affinity),
         cmocka_unit_test(test_held_pieces_are_shuffled),
+        cmocka_unit_test(test_late_workers_read_forwards),
         cmocka_unit_test(test_pieces_are_estimated),
         cmocka_unit_test(test_data_must_agree),
         cmocka_unit_test(test_options_are_told),
