@@ -179,7 +179,7 @@ struct exchange_push {
     uint64_t clock; // sync
     uint8_t micro, micros;
     uint64_t id_pass, id_piece; // async
-    uint32_t id_group, id_low; // see msg_push; of batches
+    uint32_t id_group, id_low;  // see msg_push; of batches
     uint64_t examples;
     float dense_scale; // what the gradients of dense parameters are multiplied by; 0: 1
 };
