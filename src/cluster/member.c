@@ -434,8 +434,10 @@ const char *member_waits_for(const struct member *m)
 {
     if (m->s.state <= SESSION_DIALLING)
         return "cannot be reached (is it running, and is this its address?)";
-    return m->who.id == 0 ? "has not admitted this node"
-                          : "still waits for servers or workers";
+    if (m->who.id == 0)
+        return "has not admitted this node";
+    return m->roster.epoch == 0 ? "still waits for servers or workers"
+                                : "has not said what is missing";
 }
 
 bool member_ended(const struct member *m, struct err *ret_why)

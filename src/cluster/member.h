@@ -76,7 +76,7 @@ bool member_ready(const struct member *m); // joined, and the epoch is not 0
 bool member_ended(const struct member *m, struct err *ret_why); // code 0: all was well
 // Likewise as a status, where an end is a failure: 0, it has not; TUG_EIO, all was well.
 int member_over(const struct member *m, struct err *e);
-// Of one that is not ready: what keeps it, as the end of "the scheduler at X ...".
+// What keeps one that waits, as the end of "the scheduler at X ...".
 const char *member_waits_for(const struct member *m);
 
 // Asks the scheduler for its newest roster (somebody has a newer epoch).

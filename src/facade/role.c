@@ -44,6 +44,13 @@ static void is_wrong(struct reading *r, const char *name, const char *value)
     add(r->wrong, sizeof(r->wrong), "%s='%.100s'", name, value);
 }
 
+// What it should be goes behind it.
+static void should_be(struct reading *r, const char *what)
+{
+    size_t n = strlen(r->wrong);
+    snprintf(r->wrong + n, sizeof(r->wrong) - n, " (%s)", what);
+}
+
 static bool parse(const char *text, uint32_t max, uint32_t *ret)
 {
     char *end;
@@ -58,8 +65,12 @@ static uint32_t number(struct reading *r, const char *name, const char *value,
                        uint32_t min, uint32_t max)
 {
     uint32_t n = 0;
-    if (value != NULL && (!parse(value, max, &n) || n < min))
+    if (value != NULL && (!parse(value, max, &n) || n < min)) {
+        char what[64];
+        snprintf(what, sizeof(what), "a number from %u to %u", min, max);
         is_wrong(r, name, value);
+        should_be(r, what);
+    }
     return n;
 }
 
@@ -87,8 +98,13 @@ static enum wire_role choose(struct reading *r, const char *name, enum wire_role
     for (size_t i = 0; i < 3 && value != NULL; i++)
         if (words[i] != NULL && strcmp(value, words[i]) == 0)
             return roles[i];
-    if (value != NULL)
+    if (value != NULL) {
+        char what[64];
+        snprintf(what, sizeof(what), "%s%s%s or %s", words[0] != NULL ? words[0] : "",
+                 words[0] != NULL ? ", " : "", words[1], words[2]);
         is_wrong(r, name, value);
+        should_be(r, what);
+    }
     return WIRE_NOBODY;
 }
 

@@ -77,9 +77,12 @@ static void all_that_is_missing(void **state)
     assert_int_equal(READ("DMLC_ROLE=server", "DMLC_NUM_SERVER=x"), TUG_EUSAGE);
     says("these environment variables are missing: DMLC_NUM_WORKER, DMLC_PS_ROOT_URI, "
          "DMLC_PS_ROOT_PORT");
-    says("these environment variables are wrong: DMLC_NUM_SERVER='x'");
+    says("these environment variables are wrong: DMLC_NUM_SERVER='x' (a number "
+         "from 1 to 4096)");
     assert_int_equal(READ(DMLC("boss")), TUG_EUSAGE);
-    says("DMLC_ROLE='boss'");
+    says("DMLC_ROLE='boss' (scheduler, server or worker)");
+    assert_int_equal(READ("TRAINING_ROLE=BOSS"), TUG_EUSAGE);
+    says("TRAINING_ROLE='BOSS' (PSERVER or TRAINER)");
     assert_int_equal(READ("TRAINING_ROLE=PSERVER"), TUG_EUSAGE);
     says("these environment variables are missing: PADDLE_PSERVERS_IP_PORT_LIST, "
          "PADDLE_TRAINERS_NUM, POD_IP, PADDLE_PORT");

@@ -88,17 +88,56 @@ static int check_ranges(const struct roster *r, struct err *e)
                    r->servers);
 }
 
+// Who counts otherwise than the cluster would divide by the wrong number.
+static int check_counts(const struct tug_node *n, const struct roster *r, struct err *e)
+{
+    if ((n->o.servers == 0 || n->o.servers == r->servers) &&
+        (n->o.workers == 0 || n->o.workers == r->workers))
+        return 0;
+    return err_set(
+        e, TUG_EUSAGE,
+        "this process was told of %u servers and %u workers, but the scheduler "
+        "at %s of %u and %u: DMLC_NUM_SERVER and DMLC_NUM_WORKER (or what else "
+        "says it) must be the same in all processes",
+        n->o.servers, n->o.workers, n->scheduler, r->servers, r->workers);
+}
+
+// The cluster goes on without it.
+static int check_rank(struct tug_node *n, const struct roster *r, struct err *e)
+{
+    n->one_too_many = n->role == WIRE_WORKER && member_rank(n->member) >= r->workers;
+    if (!n->one_too_many)
+        return 0;
+    return err_set(
+        e, TUG_EUSAGE,
+        "this cluster was started for %u worker%s, and %s: this one is one too "
+        "many (one that comes in a dead one's place is let in %.3g s after the "
+        "death)",
+        r->workers, r->workers == 1 ? "" : "s",
+        r->workers == 1 ? "it is there" : "they are there", n->o.dead_seconds);
+}
+
+// With the cluster as it is this node cannot be in it.
+static void leave_at_once(struct tug_node *n, const struct err *why)
+{
+    give_up(n, why);
+    member_leave(n->member, n->one_too_many ? 0 : why->code, why->text);
+}
+
 static void look_at_roster(struct tug_node *n)
 {
     const struct roster *r = member_roster(n->member);
     struct err e;
     if (r->version == n->version || r->epoch == 0)
         return;
-    if (check_ranges(r, &e) != 0) {
+    if (check_ranges(r, &e) != 0 || check_counts(n, r, &e) != 0 ||
+        check_rank(n, r, &e) != 0) {
         n->version = r->version;
-        give_up(n, &e);
+        leave_at_once(n, &e);
         return;
     }
+    n->o.servers = r->servers; // a worker need not have been told
+    n->o.workers = r->workers;
     if (take_servers(n, r) != 0)
         return; // in the next round
     n->version = r->version;
@@ -272,12 +311,18 @@ int tug_node_role(const struct tug_node *n)
 
 uint32_t tug_node_servers(const struct tug_node *n)
 {
-    return n->o.servers;
+    pump_enter(n->pump);
+    uint32_t servers = n->o.servers;
+    pump_leave(n->pump);
+    return servers;
 }
 
 uint32_t tug_node_workers(const struct tug_node *n)
 {
-    return n->o.workers;
+    pump_enter(n->pump);
+    uint32_t workers = n->o.workers;
+    pump_leave(n->pump);
+    return workers;
 }
 
 uint32_t tug_node_id(struct tug_node *n)
@@ -508,18 +553,24 @@ int tug_node_barrier(struct tug_node *n, uint32_t group)
         return rc;
     bool in_time = pump_wait(n->pump, barrier_over, &b, kv_node_deadline(n));
     const char *missing = "";
+    char who[ERR_TEXT_MAX];
     pump_enter(n->pump);
     bool done = member_barrier_done(n->member, b.group, &missing);
+    if (missing[0] != 0)
+        snprintf(who, sizeof(who), "%s", missing);
+    else
+        snprintf(who, sizeof(who), "the scheduler at %s %s", n->scheduler,
+                 member_waits_for(n->member));
     if (n->over && !done)
         rc = last_error_is(&n->why);
     else if (!in_time && !done && interrupt_came())
         rc = err_set(e, TUG_EINTERRUPTED,
                      "interrupted at a barrier of group %u that is not complete: %s",
-                     group, missing[0] != 0 ? missing : "unknown");
+                     group, who);
     else if (!in_time && !done)
         rc = err_set(e, TUG_EIO,
                      "the barrier of group %u is not complete after %.3g s: %s", group,
-                     n->o.wait_seconds, missing[0] != 0 ? missing : "unknown");
+                     n->o.wait_seconds, who);
     pump_leave(n->pump);
     return rc;
 }

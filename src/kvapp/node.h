@@ -189,7 +189,8 @@ struct tug_node {
     struct van_handler beneath; // of the shard
     struct member *own_member;  // others
     struct member *member;
-    bool over; // the member has ended: all is given up
+    bool over;         // the member has ended: all is given up
+    bool one_too_many; // of the workers: it is over for this node only
     struct err why;
 
     uint64_t version; // of the roster that the following are of

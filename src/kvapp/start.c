@@ -1,17 +1,21 @@
 // The life of a node, from its options to the end.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/route.h"
 #include "facade/environment.h"
 #include "facade/interrupt.h"
 #include "kvapp/node.h"
 
 #define LEAVE_NS (5 * SECOND)
+
+enum { RETRY_MS = 200 };
 
 static enum wire_role wire_role_of(int role)
 {
@@ -166,7 +170,24 @@ static void free_node(struct tug_node *n, bool wait, struct err *e)
     mem_free(n);
 }
 
-int tug_node_start(struct tug_node **ret, const struct tug_node_options *o)
+static bool has_left(void *ctx)
+{
+    return member_left(((struct tug_node *)ctx)->member);
+}
+
+// Others hear why this one is not among them; who never joined has left.
+static void give_back_place(struct tug_node *n, const struct err *why)
+{
+    pump_enter(n->pump);
+    member_leave(n->member, n->one_too_many ? 0 : why->code, why->text);
+    pump_leave(n->pump);
+    (void)pump_wait(n->pump, has_left, n, van_now(n->van) + LEAVE_NS);
+}
+
+// Of one worker too many *ret_patience is how long the death that makes room may still be
+// unknown.
+static int start(struct tug_node **ret, const struct tug_node_options *o,
+                 double *ret_patience)
 {
     struct err e = {0};
     struct tug_node *n = mem_zalloc(sizeof(*n));
@@ -175,11 +196,27 @@ int tug_node_start(struct tug_node **ret, const struct tug_node_options *o)
     int rc = open_node(n, o, last_error());
     if (rc != 0) {
         e = *last_error();
+        if (n->pump != NULL)
+            give_back_place(n, &e);
+        *ret_patience = n->one_too_many ? 3 * n->o.dead_seconds + 5 : 0;
         free_node(n, false, &(struct err){0});
         return last_error_is(&e);
     }
     *ret = n;
     return 0;
+}
+
+// Who comes in a dead worker's place may be here before it is known that that one is dead:
+// then it asks again.
+int tug_node_start(struct tug_node **ret, const struct tug_node_options *o)
+{
+    uint64_t begin = clock_ns();
+    double patience = 0;
+    int rc;
+    while ((rc = start(ret, o, &patience)) != 0 &&
+           (double)(clock_ns() - begin) / 1e9 < patience && !interrupt_came())
+        poll(NULL, 0, RETRY_MS);
+    return rc;
 }
 
 int tug_node_at_exit(struct tug_node *n, void (*fn)(void *ctx), void *ctx)
@@ -201,11 +238,6 @@ int tug_node_at_exit(struct tug_node *n, void (*fn)(void *ctx), void *ctx)
 static bool is_over(void *ctx)
 {
     return ((struct tug_node *)ctx)->over;
-}
-
-static bool has_left(void *ctx)
-{
-    return member_left(((struct tug_node *)ctx)->member);
 }
 
 // Workers go when they have finished, the others when no worker is left.

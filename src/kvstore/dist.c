@@ -2,7 +2,6 @@
 // barriers, the end.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,8 +10,6 @@
 #include "facade/environment.h"
 #include "kvapp/node.h"
 #include "kvstore/kvstore_internal.h"
-
-enum { RETRY_MS = 200 };
 
 // Answers: kept until they are asked for. The wait for a request ends after this has run.
 static void on_response(void *ctx, struct tug_app *a, const struct tug_simple *q)
@@ -121,29 +118,6 @@ static int check_role(const struct tug_node_options *o, struct err *e)
                    all.role == TUG_GROUP_SERVERS ? "a server" : "the scheduler");
 }
 
-// A process that comes in a dead one's place may be here before it is known that the other
-// one is dead: then it has a rank too high, leaves, and asks again.
-static int join(struct tug_kvstore *s, const struct tug_node_options *o)
-{
-    uint64_t begin = clock_ns();
-    for (;;) {
-        TRY(tug_node_start(&s->node, o));
-        s->rank = tug_node_rank(s->node);
-        s->workers = tug_node_workers(s->node);
-        if (s->rank < s->workers)
-            return 0;
-        double patience = 3 * s->node->o.dead_seconds + 5;
-        (void)tug_node_finalize(s->node, false);
-        s->node = NULL;
-        if ((double)(clock_ns() - begin) / 1e9 > patience)
-            return err_set(last_error(), TUG_EUSAGE,
-                           "the cluster has its %u workers already: this one is one too "
-                           "many",
-                           s->workers);
-        poll(NULL, 0, RETRY_MS);
-    }
-}
-
 static int greet(struct tug_kvstore *s)
 {
     struct kvs_hello h = {.async = s->async, .workers = s->workers};
@@ -169,7 +143,9 @@ static int open_dist(struct tug_kvstore *s, const struct tug_node_options *o)
 {
     const struct tug_app_handlers h = {.response = on_response, .ctx = s};
     TRY(check_role(o, last_error()));
-    TRY(join(s, o));
+    TRY(tug_node_start(&s->node, o));
+    s->rank = tug_node_rank(s->node);
+    s->workers = tug_node_workers(s->node);
     s->servers = tug_node_servers(s->node);
     TRY(tug_app_open(&s->app, s->node, KVS_APP, KVS_APP, &h));
     return greet(s);
@@ -256,7 +232,8 @@ int tug_kvstore_dead(struct tug_kvstore *s, uint32_t groups, uint32_t *ret)
     for (uint32_t i = 0; i < r->n_nodes; i++) {
         const struct roster_node *n = &r->nodes[i];
         bool wanted = !n->alive && n->loop == 0 && (group_of(n->role) & groups);
-        bool extra = n->role == WIRE_WORKER && n->rank >= s->workers; // see join
+        bool extra = n->role == WIRE_WORKER &&
+                     n->rank >= s->workers; // see tug_node_start
         *ret += wanted && !extra && !replaced(r, n) && !counted_before(r, i);
     }
     pump_leave(s->node->pump);

@@ -41,7 +41,7 @@ int tcp_plain_allowed(const struct tcp_van *v, const struct sockaddr_storage *s,
         return 0;
     return err_set(e, TUG_EUSAGE,
                    "%s is not a loopback address: give certificates (tug cert makes "
-                   "them) or --insecure",
+                   "them), or --insecure (to a program: TUG_INSECURE=1)",
                    what);
 }
 

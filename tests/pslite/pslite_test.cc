@@ -20,6 +20,7 @@ enum { kServers = 2, kWorkers = 2, kCustomers = 2, kKeys = 1000 };
 // What every program brings along, by ps-lite's headers alone.
 std::unordered_map<int, ps::KVPairs<float>> seen;
 std::atomic<int> talks{0}, exits{0};
+std::queue<int> nothing;
 
 // Servers.
 
@@ -199,6 +200,8 @@ void CheckErrors(int customer)
         [&] { other.Wait(other.Pull({1}, &got)); }, // the server's are doubles
         [&] { ps::KVWorker<float> twice(kStore, 100 + customer); },
         [&] { (void)ps::Postoffice::Get()->GetNodeIDs(1000); },
+        [&] { kv.Pull({1}, static_cast<std::vector<float> *>(nullptr)); },
+        [&] { kv.ZPull(ps::SArray<ps::Key>({1}), nullptr); },
     };
     for (const auto &f : wrong)
         try {
@@ -206,7 +209,7 @@ void CheckErrors(int customer)
         } catch (const dmlc::Error &) {
             ++failures;
         }
-    CHECK_EQ(failures, 6);
+    CHECK_EQ(failures, 8);
     kv.Wait(kv.Pull({1}, &got));
 }
 
@@ -397,6 +400,29 @@ void CheckArrays()
     CHECK(thrown);
 }
 
+// Before ps::Start whoever asks is told so.
+void CheckStopped()
+{
+    const std::function<void()> early[] = {
+        [] { ps::Postoffice::Get()->Barrier(0, ps::kWorkerGroup); },
+        [] { (void)ps::Postoffice::Get()->GetNodeIDs(ps::kServerGroup); },
+        [] { (void)ps::MyRank(); },
+        [] {
+            ps::KVWorker<float> kv(kStore, 0);
+            kv.Push({1}, {1});
+        },
+    };
+    int told = 0;
+    for (const auto &f : early)
+        try {
+            f();
+        } catch (const ps::Error &e) {
+            told += std::string(e.what()).find("call ps::Start first") !=
+                    std::string::npos;
+        }
+    CHECK_EQ(told, 4);
+}
+
 void CheckLogs()
 {
     int n = 0;
@@ -470,5 +496,6 @@ int main(int, char **argv)
         return Role();
     CheckArrays();
     CheckLogs();
+    CheckStopped();
     return RunCluster(argv[0]) != 0;
 }

@@ -77,6 +77,7 @@ template <typename Val> class KVWorker : public SimpleApp
              std::vector<int> *lens = nullptr, int cmd = 0, const Callback &cb = nullptr,
              int priority = 0)
     {
+        CHECK_NOTNULL(vals);
         auto *p = new Pending<std::vector<Val>, std::vector<int>>(
             this, SArray<Key>(keys), SArray<Val>(), SArray<int>(), cb);
         return p->into(vals, lens).send(false, true, cmd, priority);
@@ -84,6 +85,7 @@ template <typename Val> class KVWorker : public SimpleApp
     int ZPull(const SArray<Key> &keys, SArray<Val> *vals, SArray<int> *lens = nullptr,
               int cmd = 0, const Callback &cb = nullptr, int priority = 0)
     {
+        CHECK_NOTNULL(vals);
         auto *p = new Pending<SArray<Val>, SArray<int>>(this, keys, SArray<Val>(),
                                                         SArray<int>(), cb);
         return p->into(vals, lens).send(false, true, cmd, priority);

@@ -183,6 +183,7 @@ class Postoffice
     // Of the customers of this id, in all processes of the group.
     void Barrier(int customer_id, int node_group)
     {
+        (void)running();
         if (GetNodeIDs(node_group).size() > 1)
             check_rc(tug_node_barrier_of(running(), static_cast<uint32_t>(customer_id),
                                          static_cast<uint32_t>(node_group)));
@@ -203,6 +204,7 @@ class Postoffice
     // All that the cluster was made for, dead or alive.
     const std::vector<int> &GetNodeIDs(int group_or_id)
     {
+        (void)running();
         std::lock_guard<std::mutex> hold(lock_);
         const auto at = ids_.find(group_or_id);
         CHECK(at != ids_.end()) << "node " << group_or_id << " doesn't exist";
