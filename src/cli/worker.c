@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "cli/roles.h"
 #include "cli/train_output.h"
+#include "remote/remote.h"
 #include "run/model.h"
 
 #define AT(field) .offset = offsetof(struct worker_values, field)
@@ -54,7 +55,7 @@ int role_worker(const struct worker_values *v, const struct training *t, struct 
     if (rc == 0 && !options_given(t->options, "threads"))
         s.config.threads = model_threads(v->threads);
     if (rc == 0)
-        rc = train_worker_run(&s.config, e);
+        rc = remote_worker_run(&s.config, e);
     train_setup_close(&s);
     opened_node_close(&n);
     return rc;

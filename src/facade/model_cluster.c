@@ -112,6 +112,7 @@ int model_cluster_run(struct tug_model *m, struct train_setup *s, uint32_t passe
                               .own_files = m->own_files,
                               .begun = m->begun,
                               .passes = m->passes};
+    s->cluster.course = &course_peer;
     s->cluster.peer = &peer;
     if (s->config.threads > 1 && s->cluster.mode != CONFIG_SYNC)
         s->cluster.together = true; // one node of the cluster has one stay

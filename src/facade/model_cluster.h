@@ -5,8 +5,8 @@
 #define TUG_FACADE_MODEL_CLUSTER_H
 
 #include "facade/model_internal.h"
+#include "remote/peer.h"
 #include "run/train_config.h"
-#include "train/peer.h"
 
 // Whether the model is trained on a cluster: that of the client it was given, or the one that
 // the environment names.

@@ -8,6 +8,8 @@
 
 #include "base/file.h"
 #include "data/paths.h"
+#include "remote/remote.h"
+#include "remote/within.h"
 #include "rule/rule.h"
 #include "run/model.h"
 #include "run/train_refit.h"
@@ -15,7 +17,6 @@
 #include "train/micro.h"
 #include "train/refit.h"
 #include "train/run_tables.h"
-#include "train/within.h"
 
 static int err_in(int rc, const char *where, struct err *e)
 {
@@ -501,7 +502,7 @@ static void set_config(struct train_setup *setup, const struct train_options *t,
                        struct node *node)
 {
     setup->json = t->json;
-    setup->cluster = (struct train_cluster){.node = node};
+    setup->cluster = (struct train_cluster){.node = node, .course = &course_cluster};
     setup->valid[0] = s->valid;
     setup->config = (struct train_config){
         .data = {t->data.items, t->data.n, t->pipe_command},

@@ -12,10 +12,11 @@
 #include "model/metrics.h"
 #include "model/model.h"
 #include "store/config.h"
-#include "train/peer.h"
 #include "train/schedule.h"
 
 struct node;
+struct course;
+struct train_peer;
 
 struct path_list {
     const char *const *items;
@@ -30,7 +31,7 @@ enum { TRAIN_LABEL_MAX = 64 };
 
 enum data_in { DATA_IN_AUTO, DATA_IN_MEMORY, DATA_IN_STREAM };
 
-// Who applies update rules on a cluster (train/exchange.h). AUTO: the server in sync mode
+// Who applies update rules on a cluster (remote/exchange.h). AUTO: the server in sync mode
 // and for rules whose state does not add up; else the worker.
 enum train_rules { TRAIN_RULES_AUTO, TRAIN_RULES_SERVER, TRAIN_RULES_WORKER };
 
@@ -40,8 +41,8 @@ enum { TRAIN_MAX_IN_FLIGHT = 3 };
 // Training on a cluster: what the scheduler's driver and all workers are given.
 struct train_cluster {
     struct node *node;
-    const struct train_peer
-        *peer; // NULL: there is a driver, and workers lease their work
+    const struct course *course;   // who does the passes (remote/remote.h)
+    const struct train_peer *peer; // course_peer's; else NULL
     enum config_mode mode;
     uint32_t staleness; // CONFIG_SSP
     enum train_rules rules;
@@ -166,8 +167,5 @@ struct train_result {
 // Trains. On TUG_EINTERRUPTED a checkpoint was written when there is an
 // `out`, and e says where.
 int train_run(const struct train_config *c, struct train_result *ret, struct err *e);
-
-// A worker of a cluster: trains on what the scheduler leases to it until the run is over.
-int train_worker_run(const struct train_config *c, struct err *e);
 
 #endif

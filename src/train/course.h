@@ -1,7 +1,5 @@
-// The course of a run: what trainer.c asks of whoever does the passes. Threads of this
-// process do for course_local; for course_cluster they are the workers', and for course_peer this
-// process is one of the workers (train/peer.h). Who has the rows
-// is another matter (train/run_rows.h).
+// The course of a run: what trainer.c asks of whoever does the passes: threads of this process
+// (course_local), or the workers of a cluster (remote/remote.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_COURSE_H
@@ -10,6 +8,8 @@
 #include "train/run.h"
 
 struct course {
+    // Who has the rows (train/run_rows.h); NULL: this process.
+    const struct run_rows *rows;
     // Whether this process reads the training data.
     bool reads_data;
 
@@ -32,13 +32,6 @@ struct course {
     void (*clear_streams)(struct run *r);
 };
 
-extern const struct course course_local, course_cluster, course_peer;
-
-static inline const struct course *course_of(const struct train_config *c)
-{
-    if (c->cluster == NULL)
-        return &course_local;
-    return c->cluster->peer != NULL ? &course_peer : &course_cluster;
-}
+extern const struct course course_local;
 
 #endif

@@ -1,11 +1,10 @@
 // Features that live: a model whose sparse table is made from settings (store/config.h),
 // with statistics, entry policies, embeddings that are earned, and an end.
 //
-// In one process threads step on such rows in place, unless the run's settings want a
-// server (run_steps_in_place in train/run_tables.h, within.h): then the worker pulls
-// weights and pushes gradients with shows and clicks; the rules are applied there. What
-// the model sees is a row as a pull returns it, so lr is embed alone, and embedx is the
-// latent vectors of fm and ffm.
+// In one process threads step on such rows in place (train/living_rows.h). Where the rows are
+// servers' (remote/remote.h), the worker pulls weights and pushes gradients with shows and
+// clicks, and the rules are applied there: what the model sees is a row as a pull returns
+// it, so lr is embed alone, and embedx is the latent vectors of fm and ffm.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_LIFECYCLE_H

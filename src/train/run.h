@@ -76,7 +76,7 @@ struct run {
     struct identity *data_identity;    // of --data
     const struct course *course;       // who does the passes
     const struct run_rows *rows;       // who has the rows
-    struct driver *driver;             // course_cluster's
+    struct driver *driver;             // course_cluster's (remote)
     int out_lock;                      // --out belongs to this run; -1: there is none
     struct team *team;
     const struct updater *updater; // of course_local

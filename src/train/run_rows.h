@@ -1,7 +1,7 @@
 // The rows of a run: what trainer.c and checkpoint.c ask of whoever has them, and what the
 // loop of this process (loop.c) and its updaters ask besides, a batch at a time. They are
 // the tables of the model itself (own_rows.c), stores whose features live (living_rows.c),
-// or the servers' (driver_rows.c).
+// or the servers' (remote/driver_rows.c).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_RUN_ROWS_H
@@ -69,13 +69,7 @@ struct run_rows {
     hot_find_fn find; // of the run: the pieces of a row that workers copy
 };
 
-extern const struct run_rows rows_own, rows_living, rows_driver;
-
-static inline const struct run_rows *run_rows_of(const struct train_config *c)
-{
-    if (c->cluster != NULL)
-        return &rows_driver;
-    return c->table != NULL ? &rows_living : &rows_own;
-}
+// Of this process.
+extern const struct run_rows rows_own, rows_living;
 
 #endif

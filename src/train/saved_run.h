@@ -48,7 +48,7 @@ struct saved_run {
         struct metrics best_valid, best_valids[LABELS_MAX];
     };
     // Of a save in the middle of a cluster's pass: where the readers of the data stood,
-    // as JSON (train/driver_cut.c); or NULL.
+    // as JSON (remote/driver_cut.c); or NULL.
     char *readers;
     const struct names *names; // to be written beside the rows; NULL: none
 };

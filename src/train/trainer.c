@@ -466,8 +466,10 @@ int train_run(const struct train_config *c, struct train_result *ret, struct err
     double start = clock_seconds();
     struct run r = {.own = *c, .at = {.place = SOURCE_START}, .out_lock = -1};
     r.config = &r.own;
-    r.course = course_of(c);
-    r.rows = run_rows_of(c);
+    r.course = c->cluster == NULL ? &course_local : c->cluster->course;
+    r.rows = r.course->rows != NULL ? r.course->rows
+             : c->table != NULL     ? &rows_living
+                                    : &rows_own;
     *ret = (struct train_result){0};
     int rc = open_run(&r, ret, e);
     if (rc == 0)

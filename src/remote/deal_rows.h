@@ -1,0 +1,41 @@
+// The global shuffle's buckets, as rows of a table on the servers. A worker that deals a
+// piece (data/deal.h) sets the rows of its cells; who trains on a bucket pulls its cells of
+// all pieces. What is in a cell depends on the data and the options only: a piece that is
+// dealt again, because its worker died, sets the same rows to the same.
+//
+//   key     bucket, file, piece, number of the row in the cell
+//   row     the cell's bytes, as finite floats (deal_words.h)
+//   cell    a head, then the text. One without text is there, too: that a cell is missing
+//           is an error, not an end
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_REMOTE_DEAL_ROWS_H
+#define TUG_REMOTE_DEAL_ROWS_H
+
+#include "client/client.h"
+#include "data/deal.h"
+
+struct deal_rows;
+
+struct deal_rows_options {
+    struct client *client;
+    struct pieces *pieces;
+    struct deal_options deal;
+};
+
+// Makes the table, or finds it.
+int deal_rows_open(struct deal_rows **ret, const struct deal_rows_options *o,
+                   struct err *e);
+void deal_rows_close(struct deal_rows *d); // NULL is fine
+
+uint32_t deal_rows_buckets(const struct deal_rows *d);
+
+// Deals a piece: when it returns, the servers have its cells. *ret_at_end: as deal_piece.
+int deal_rows_put(struct deal_rows *d, uint32_t file, uint64_t index, bool *ret_at_end,
+                  struct err *e);
+
+// The examples of a bucket, once all pieces were dealt.
+int deal_rows_load(struct deal_rows *d, uint32_t bucket, const struct dataset_options *o,
+                   struct dataset **ret, struct err *e);
+
+#endif

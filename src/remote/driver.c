@@ -1,0 +1,366 @@
+// The driver: passes of workers, followed from the scheduler's process. Rows:
+// driver_rows.c.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/driver_internal.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/below.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/plural.h"
+#include "remote/report.h"
+#include "train/progress.h"
+#include "train/run_options.h"
+
+// How a pass stands is looked at soon after its begin, then less often.
+static const double look_first_seconds = 0.002, look_seconds = 0.05;
+
+// How the data is read: as the save that the run begins with says, else as workers do.
+// And by which options, which they must have, too.
+static int tell_schema(struct run *r, struct err *e)
+{
+    struct buf b = BUF_INIT(WIRE_BYTES_MAX);
+    const struct schema *s = r->config->reader.schema;
+    int rc = s == NULL || schema_write(s, &b) == 0 ? 0 : err_nomem(e, "a schema");
+    char *options = NULL;
+    if (rc == 0)
+        rc = run_options_print(r->config, &options, e);
+    struct msg_schema m = {.schema = {b.data, (uint32_t)b.len},
+                           .options = wire_text(options != NULL ? options : "")};
+    if (rc == 0)
+        rc = client_ask(r->driver->remote.client, MSG_SCHEMA, &m, NULL, NULL, e);
+    buf_free(&b);
+    mem_free(options);
+    return rc;
+}
+
+// Which data the workers see, and how they read it: this process need not see it.
+static int learn_data(struct run *r, struct err *e)
+{
+    struct driver *d = r->driver;
+    d->data = mem_zalloc(sizeof(*d->data));
+    if (d->data == NULL)
+        return err_nomem(e, "the data");
+    TRY(remote_data_known(&d->remote, r->config->interrupted, d->data, e));
+    *r->data_identity = d->data->files;
+    r->own.reader.schema = &d->data->schema;
+    return run_open_reader(r, e);
+}
+
+// What servers call --out: said now, not at the first save.
+static int ask_below(struct run *r, struct err *e)
+{
+    struct driver *d = r->driver;
+    if (r->config->table == NULL || r->config->out == NULL)
+        return 0;
+    TRY(below_absolute(r->config->out, d->out, e));
+    return remote_below(&d->remote, WIRE_ROOT_SAVE, d->out, d->out_below, e);
+}
+
+static int open_driver(struct run *r, struct err *e)
+{
+    struct driver *d = mem_zalloc(sizeof(*d));
+    if (d == NULL)
+        return err_nomem(e, "the driver");
+    r->driver = d;
+    pthread_mutex_init(&d->lock, NULL);
+    d->labels = r->model->options.tasks;
+    d->stream = metrics_streams(d->labels);
+    if (d->stream == NULL)
+        return err_nomem(e, "the driver");
+    struct remote_options o = {.role = WIRE_DRIVER, .loops = 1};
+    TRY(remote_open(&d->remote, r->config, &o, e));
+    const struct roster *roster = member_roster(client_member(d->remote.client));
+    d->workers = roster->workers;
+    d->servers = roster->servers;
+    d->cut.done = d->resumed.done = BUF_INIT(WIRE_BYTES_MAX);
+    d->ahead = DRIVER_AHEAD;
+    d->opened = true;
+    // From here on a signal is looked at where the run can be left in order.
+    client_set_interrupt(d->remote.client, NULL);
+    TRY(tell_schema(r, e));
+    TRY(remote_tables(&d->remote, r->config, &r->parameters.model, e));
+    TRY(driver_begin_layers(r, e));
+    TRY(ask_below(r, e));
+    TRY(driver_publish_open(r, e));
+    return learn_data(r, e);
+}
+
+static void over(struct run *r, int code, const char *why)
+{
+    struct driver *d = r->driver;
+    if (d == NULL || !d->opened)
+        return;
+    struct msg_run_over m = {.code = code, .why = wire_text(why)};
+    (void)client_ask(d->remote.client, MSG_RUN_OVER, &m, NULL, NULL, NULL);
+    (void)client_leave(d->remote.client, code, why, NULL);
+}
+
+static void close_driver(struct run *r)
+{
+    struct driver *d = r->driver;
+    if (d == NULL)
+        return;
+    remote_close(&d->remote);
+    buf_free(&d->cut.done);
+    buf_free(&d->resumed.done);
+    pthread_mutex_destroy(&d->lock);
+    mem_free(d->data);
+    mem_free(d->stream);
+    mem_free(d);
+    r->driver = NULL;
+}
+
+static struct metrics_stream *streams(struct run *r)
+{
+    return r->driver->stream;
+}
+
+static void clear_streams(struct run *r)
+{
+    metrics_streams_clear(r->driver->stream, r->model->options.tasks);
+}
+
+// Passes.
+
+struct state {
+    struct driver *driver;
+    struct msg_pass_state pass;
+    int rc; // of its reports
+};
+
+static void take_state(void *ctx, const union wire_any *m)
+{
+    struct state *s = ctx;
+    struct driver *d = s->driver;
+    s->pass = m->pass_state;
+    const char *bytes = s->pass.report.data;
+    size_t n = s->pass.report.n;
+    struct report r = {.stream = d->stream, .labels = d->labels};
+    int rc;
+    while ((rc = report_next(&bytes, &n, &r)) == 1) {
+        d->read_seconds += r.read_seconds;
+        d->wait_seconds += r.wait_seconds;
+        if (!d->all_read_all)
+            d->bad_lines += r.bad_lines;
+        else if (r.bad_lines > d->bad_lines)
+            d->bad_lines = r.bad_lines;
+        d->data_bytes = r.data_bytes > d->data_bytes ? r.data_bytes : d->data_bytes;
+    }
+    s->rc = rc;
+    s->pass.report = (struct wire_text){0};
+    d->cut.data = s->pass.data;
+}
+
+static int look(struct driver *d, uint64_t pass, struct state *s, struct err *e)
+{
+    struct msg_pass_wanted m = {.pass = pass};
+    *s = (struct state){.driver = d};
+    TRY(client_ask(d->remote.client, MSG_PASS_WANTED, &m, take_state, s, e));
+    return s->rc == 0 ? 0
+                      : err_set(e, TUG_EINTERNAL, "the report of a worker is damaged");
+}
+
+int driver_is_over(struct driver *d, uint64_t pass, bool *ret, uint64_t *ret_clock,
+                   struct err *e)
+{
+    struct state s;
+    struct msg_table_is now;
+    TRY(look(d, pass, &s, e));
+    client_ts ts = client_stat(d->remote.client, EXCHANGE_SPARSE, &now, e);
+    if (ts == 0)
+        return e->code;
+    TRY(client_wait(d->remote.client, ts, e));
+    *ret = s.pass.done;
+    *ret_clock = now.clock;
+    return 0;
+}
+
+// Every pass has clocks of its own, so that they do not depend on how many batches the
+// passes before had.
+int driver_set_clock(struct driver *d, uint64_t clock, struct err *e)
+{
+    for (uint32_t table = 0; table < 2; table++) {
+        client_ts ts = client_clock(d->remote.client, table, clock, e);
+        if (ts == 0)
+            return e->code;
+        TRY(client_wait(d->remote.client, ts, e));
+    }
+    return 0;
+}
+
+static int open_pass(struct run *r, uint64_t pass, struct err *e)
+{
+    struct driver *d = r->driver;
+    bool sync = r->config->cluster->mode == CONFIG_SYNC;
+    const struct driver_position *from = &d->resumed;
+    static const struct driver_position begin;
+    if (from->pass != pass)
+        from = &begin;
+    if (sync)
+        TRY(driver_set_clock(d, pass << 32 | from->first, e));
+    struct msg_pass m = {
+        .pass = pass,
+        .kind = sync ? WIRE_PASS_SHARES : WIRE_PASS_PIECES,
+        .seed = r->config->model.seed,
+        .first = from->first,
+        .examples = from->examples,
+        .done = {from->done.data, (uint32_t)from->done.len},
+        .data = from->data,
+    };
+    d->saved_batches = sync ? from->first : from->examples / r->config->batch;
+    return client_ask(d->remote.client, MSG_PASS, &m, NULL, NULL, e);
+}
+
+static double share_of(const struct msg_pass_state *p)
+{
+    return p->pieces > 0 ? (double)p->pieces_done / (double)p->pieces : -1;
+}
+
+// Workers report a pass of shares when it is over. How far it is until then the servers'
+// clock says.
+static int look_at_clock(struct run *r, uint64_t pass, uint64_t *ret_examples,
+                         double *ret_share, struct err *e)
+{
+    struct driver *d = r->driver;
+    struct msg_table_is now;
+    if (r->config->cluster->mode != CONFIG_SYNC)
+        return 0;
+    client_ts ts = client_stat(d->remote.client, EXCHANGE_SPARSE, &now, e);
+    if (ts == 0)
+        return e->code;
+    TRY(client_wait(d->remote.client, ts, e));
+    uint64_t batches = now.clock >> 32 == pass ? (uint32_t)now.clock : 0;
+    *ret_examples = batches * r->config->batch;
+    *ret_share = d->examples > 0 ? (double)*ret_examples / (double)d->examples : -1;
+    *ret_share = *ret_share < 1 ? *ret_share : 1;
+    return 0;
+}
+
+// Of a pass over so many examples, as one process counts them.
+static uint64_t batches_of(const struct run *r, uint64_t examples)
+{
+    uint64_t runs = (examples + ORDER_RUN - 1) / ORDER_RUN;
+    return (runs * ORDER_RUN + r->config->batch - 1) / r->config->batch;
+}
+
+static void look_at_shuffle(struct driver *d, const struct msg_pass_state *p)
+{
+    if (p->dealing && d->shuffle_begun == 0)
+        d->shuffle_begun = clock_seconds();
+    if (p->dealing || d->shuffle_begun == 0)
+        return;
+    log_info("all examples are dealt anew, into %llu piece%s, after %.2f s",
+             (unsigned long long)p->pieces, PLURAL_S(p->pieces),
+             clock_seconds() - d->shuffle_begun);
+    d->shuffle_begun = 0;
+}
+
+// A pass that was begun is finished, also when a signal asks for the end, if there is
+// something to save: rows in the middle of it belong to no place in the data.
+static int follow_pass(struct run *r, uint64_t pass, struct state *s,
+                       struct train_result *result, struct err *e)
+{
+    struct driver *d = r->driver;
+    uint64_t first = r->at.batches;
+    bool told = false;
+    for (double pause = look_first_seconds;; pause *= pause < look_seconds ? 1.5 : 1) {
+        TRY(look(d, pass, s, e));
+        look_at_shuffle(d, &s->pass);
+        TRY(driver_publish_due(r, first + s->pass.examples / r->config->batch, result,
+                               e));
+        if (s->pass.done) {
+            r->at.batches = first + batches_of(r, s->pass.examples);
+            return 0;
+        }
+        if (run_interrupted(r) && r->config->out == NULL)
+            return TUG_EINTERRUPTED;
+        if (run_interrupted(r) && !told)
+            log_info("interrupted: pass %u is finished first, so that the save "
+                     "counts every example once",
+                     r->at.epoch + 1);
+        told |= run_interrupted(r);
+        if (progress_is_due(r->progress)) {
+            struct metrics m[LABELS_MAX];
+            for (uint32_t k = 0; k < d->labels; k++)
+                m[k] = metrics_stream_result(&d->stream[k], r->config->reader.loss);
+            double share = share_of(&s->pass);
+            TRY(look_at_clock(r, pass, &m[0].examples, &share, e));
+            r->at.batches = first + m[0].examples / r->config->batch;
+            progress_line(r->progress, r->at.epoch, share, r->at.batches, m, NULL);
+        }
+        if (r->config->save_batches != 0) {
+            uint64_t examples = s->pass.examples;
+            double ignored;
+            TRY(look_at_clock(r, pass, &examples, &ignored, e));
+            TRY(driver_save_within(r, pass, examples, result, e));
+        }
+        TRY(remote_pause(&d->remote, pause, e));
+    }
+}
+
+// Those that read at the same time: each thread of a worker is a node.
+static uint32_t readers(struct driver *d)
+{
+    const struct roster *r = member_roster(client_member(d->remote.client));
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        n += r->nodes[i].role == WIRE_WORKER && r->nodes[i].alive;
+    return n > 0 ? n : 1;
+}
+
+// Reading and training overlap: what the mean of them has read is taken off.
+static void count_time(struct driver *d, double seconds, struct train_result *result)
+{
+    uint32_t n = readers(d);
+    double read = d->read_seconds / n;
+    read = read < seconds ? read : seconds;
+    result->read_seconds += read;
+    result->train_seconds += seconds - read;
+    result->wait_seconds += d->wait_seconds / n;
+    result->data_bytes = d->data_bytes > result->data_bytes ? d->data_bytes
+                                                            : result->data_bytes;
+    d->read_seconds = d->wait_seconds = 0;
+}
+
+static int train_pass(struct run *r, struct train_result *result, struct err *e)
+{
+    struct driver *d = r->driver;
+    uint64_t pass = (uint64_t)r->at.epoch + 1;
+    struct state s = {.driver = d};
+    double start = clock_seconds();
+    d->bad_lines = 0;
+    d->all_read_all = r->config->cluster->mode == CONFIG_SYNC;
+    int rc = open_pass(r, pass, e);
+    if (rc == 0)
+        rc = follow_pass(r, pass, &s, result, e);
+    count_time(d, clock_seconds() - start, result);
+    if (d->bad_lines > r->bad_lines) // what is held in memory was read in an earlier pass
+        r->bad_lines = d->bad_lines;
+    TRY(rc);
+    if (d->bad_lines > r->config->max_bad_lines)
+        return err_set(
+            e, TUG_EDATA,
+            "%llu lines of --data cannot be read, and --max-bad-lines allows %llu",
+            (unsigned long long)d->bad_lines,
+            (unsigned long long)r->config->max_bad_lines);
+    result->examples = d->examples = s.pass.examples;
+    // Workers count the batches of their pieces; of shared ones nobody has all.
+    if (r->config->table != NULL && r->config->cluster->mode == CONFIG_SYNC)
+        TRY(remote_step(&d->remote, batches_of(r, s.pass.examples), e));
+    return run_check_examples(r, s.pass.examples, e);
+}
+
+const struct course course_cluster = {
+    .rows = &rows_driver,
+    .open = open_driver,
+    .over = over,
+    .close = close_driver,
+    .pass = train_pass,
+    .score = driver_score,
+    .streams = streams,
+    .clear_streams = clear_streams,
+};

@@ -1,0 +1,318 @@
+// Rows between the driver and the servers: looked up by an evaluation, fetched part by
+// part for a save, sent from a save.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/relaxed.h"
+#include "remote/driver_internal.h"
+#include "remote/peer.h"
+#include "save/save.h"
+#include "train/diverged.h"
+#include "train/lifecycle.h"
+
+enum { FETCH_ROWS = 1 << 15, SEND_ROWS = 4096 };
+
+static int wait(struct driver *d, client_ts ts, struct err *e)
+{
+    return ts != 0 ? client_wait(d->remote.client, ts, e) : e->code;
+}
+
+// Evaluation.
+
+static int evaluates(struct run *r, bool best, struct evaluation_options *o,
+                     struct err *e)
+{
+    struct driver *d = r->driver;
+    struct model_options model = r->parameters.model.options;
+    parameters_close(&r->parameters);
+    TRY(parameters_open(&r->parameters, &model, e));
+    d->rows = (struct remote_rows){.client = d->remote.client,
+                                   .cache = &r->parameters,
+                                   .best = best,
+                                   .lock = &d->lock};
+    o->parameters = &r->parameters;
+    o->resolve = remote_rows_resolve;
+    o->resolve_ctx = &d->rows;
+    return remote_rows_begin(&d->rows, e);
+}
+
+static int reason(struct run *r, int rc, struct err *e)
+{
+    return remote_rows_reason(&r->driver->rows, rc, e);
+}
+
+static int keep_best(struct run *r, struct err *e)
+{
+    struct driver *d = r->driver;
+    struct client *c = d->remote.client;
+    for (int dense = 0; dense < 2; dense++) {
+        uint32_t copy = remote_number(dense, true);
+        TRY(wait(d, client_admin(c, remote_number(dense, false), WIRE_COPY, copy, e), e));
+        if (client_spec(c, copy) == NULL)
+            TRY(wait(d, client_info(c, NULL, copy, NULL, e), e));
+    }
+    return 0;
+}
+
+// Saving.
+
+struct fetch {
+    struct driver *driver;
+    uint64_t *keys;
+    float *values;
+    uint8_t *found; // all set
+};
+
+static int fetch_partition(struct fetch *f, struct client_walk *w, struct table *t,
+                           struct err *e)
+{
+    struct client *c = f->driver->remote.client;
+    while (!w->over) {
+        TRY(wait(f->driver, client_walk_next(c, w, FETCH_ROWS, f->keys, f->values, e),
+                 e));
+        if (remote_rows_put(t, f->keys, w->n, f->values, f->found, NULL, NULL) != 0)
+            return err_nomem(e, "a part of the model");
+    }
+    return 0;
+}
+
+static int fetch_part(void *ctx, bool dense, bool best, uint32_t first, uint32_t n,
+                      struct table **ret, struct err *e)
+{
+    struct run *r = ctx;
+    const struct model *m = &r->parameters.model;
+    struct table_options o = dense ? model_dense_table(m) : model_table(m);
+    struct fetch f = {.driver = r->driver};
+    struct client_walk walk = client_walk_begin(remote_number(dense, best));
+    TRY(table_open(ret, &o, e));
+    f.keys = mem_array(FETCH_ROWS, sizeof(*f.keys));
+    f.values = mem_array((size_t)FETCH_ROWS * o.width, sizeof(*f.values));
+    f.found = mem_array(FETCH_ROWS, sizeof(*f.found));
+    int rc = f.keys != NULL && f.values != NULL && f.found != NULL
+                 ? 0
+                 : err_nomem(e, "a part of the model");
+    if (rc == 0)
+        memset(f.found, 1, FETCH_ROWS);
+    pthread_mutex_lock(&r->driver->lock);
+    for (uint32_t p = first; p < first + n && rc == 0; p++) {
+        client_walk_partition(&walk, p);
+        rc = fetch_partition(&f, &walk, *ret, e);
+    }
+    pthread_mutex_unlock(&r->driver->lock);
+    mem_free(f.keys);
+    mem_free(f.values);
+    mem_free(f.found);
+    if (rc == 0)
+        rc = diverged_check_table(*ret, e);
+    if (rc != 0)
+        table_close(*ret);
+    return rc;
+}
+
+static int count_rows(void *ctx, bool best, uint64_t *ret, struct err *e)
+{
+    struct run *r = ctx;
+    struct msg_table_is s = {0};
+    TRY(wait(r->driver,
+             client_stat(r->driver->remote.client, remote_number(false, best), &s, e),
+             e));
+    *ret = s.rows;
+    return 0;
+}
+
+static struct saved_rows saved(struct run *r, bool best)
+{
+    return (struct saved_rows){.model = &r->parameters.model,
+                               .ctx = r,
+                               .best = best,
+                               .fetch = fetch_part,
+                               .count = count_rows,
+                               .save = r->config->table != NULL ? driver_save_tables
+                                                                : NULL};
+}
+
+// Loading.
+
+struct sending {
+    struct driver *driver;
+    uint32_t number, width;
+    uint64_t *keys;
+    float *values;
+    size_t n;
+};
+
+static int send_rows(struct sending *s, struct err *e)
+{
+    struct client_push p = {
+        .table = s->number,
+        .keys = s->keys,
+        .n = s->n,
+        .values = s->values,
+        .op = WIRE_ROW,
+    };
+    s->n = 0;
+    return p.n > 0 ? wait(s->driver, client_push(s->driver->remote.client, &p, e), e) : 0;
+}
+
+static int send_block(void *ctx, const struct rows_block *b, struct err *e)
+{
+    struct sending *s = ctx;
+    size_t values = s->width * sizeof(float), stride = sizeof(uint64_t) + values;
+    const char *row = b->payload;
+    if (b->kind != ROWS_ROW)
+        return 0;
+    if (b->width != s->width)
+        return err_set(e, TUG_EDATA, "rows of %u floats, where the model has %u",
+                       b->width, s->width);
+    for (uint32_t i = 0; i < b->n; i++, row += stride) {
+        memcpy(&s->keys[s->n], row, sizeof(*s->keys));
+        memcpy(s->values + s->n * s->width, row + sizeof(uint64_t), values);
+        if (++s->n == SEND_ROWS)
+            TRY(send_rows(s, e));
+    }
+    return 0;
+}
+
+static int reserve_sending(struct sending *s, struct err *e)
+{
+    s->keys = mem_array(SEND_ROWS, sizeof(*s->keys));
+    s->values = mem_array((size_t)SEND_ROWS * s->width, sizeof(*s->values));
+    return s->keys != NULL && s->values != NULL ? 0 : err_nomem(e, "rows of a model");
+}
+
+static int send_files(struct sending *s, const struct save_chain *c, const char *table,
+                      struct err *e)
+{
+    const struct save_table *t;
+    TRY(save_open_table(c, table, &t, e));
+    TRY(reserve_sending(s, e));
+    for (size_t i = 0; i < t->n_files; i++)
+        TRY(save_each_block(c, t, i, send_block, s, e));
+    return send_rows(s, e);
+}
+
+static int send_blocks(struct sending *s, const struct parameters *p, struct err *e)
+{
+    for (size_t i = 0; i < p->model.blocks; i++) {
+        s->keys[s->n] = i;
+        relaxed_load_n(s->values + s->n * s->width, p->blocks[i], s->width);
+        if (++s->n == SEND_ROWS)
+            TRY(send_rows(s, e));
+    }
+    return send_rows(s, e);
+}
+
+// Layers begin with values of their own, which who begins the run sets.
+int driver_begin_layers(struct run *r, struct err *e)
+{
+    const struct model *m = &r->parameters.model;
+    struct sending s = {.driver = r->driver,
+                        .number = remote_number(true, false),
+                        .width = m->dense.width};
+    if (!model_has_layers(m))
+        return 0;
+    int rc = reserve_sending(&s, e);
+    if (rc == 0)
+        rc = send_blocks(&s, &r->parameters, e);
+    mem_free(s.keys);
+    mem_free(s.values);
+    return rc;
+}
+
+static int send_table(struct run *r, const struct save_chain *c, enum saved_role role,
+                      bool dense, struct err *e)
+{
+    const struct model *m = &r->parameters.model;
+    struct sending s = {
+        .driver = r->driver,
+        .number = remote_number(dense, false),
+        .width = dense ? m->dense.width : m->accessor.width,
+    };
+    int rc = send_files(&s, c, saved_table(role, dense), e);
+    mem_free(s.keys);
+    mem_free(s.values);
+    return rc;
+}
+
+// The servers read it.
+static int load_table(struct run *r, const struct save_chain *c, bool dense,
+                      struct err *e)
+{
+    struct driver *d = r->driver;
+    char there[FILE_PATH_MAX];
+    TRY(remote_below(&d->remote, WIRE_ROOT_LOAD, c->paths[0], there, e));
+    client_ts ts = client_load(d->remote.client, remote_number(dense, false), there,
+                               c->saves[0].checksum, saved_table(SAVED_MODEL, dense),
+                               true, NULL, e);
+    return wait(d, ts, e);
+}
+
+static int load_tables(struct run *r, const char *dir, const struct saved_run *m,
+                       enum saved_role role, bool sparse, bool dense, struct err *e)
+{
+    const bool wanted[] = {sparse, dense};
+    struct save_chain c;
+    TRY(saved_open(&c, dir, e));
+    int rc = 0;
+    for (int t = 0; t < 2 && rc == 0; t++)
+        if (wanted[t])
+            rc = saved_run_has_lifecycle(m) ? load_table(r, &c, t, e)
+                                            : send_table(r, &c, role, t, e);
+    save_chain_close(&c);
+    return rc;
+}
+
+static int load(struct run *r, const char *dir, const struct saved_run *m, bool sparse,
+                bool dense, struct err *e)
+{
+    return load_tables(r, dir, m, SAVED_MODEL, sparse, dense, e);
+}
+
+// The copies of the best pass are made as they were at first: out of the tables.
+static int resume(struct run *r, const char *dir, const struct saved_run *m,
+                  struct err *e)
+{
+    const struct train_peer *peer = r->config->cluster->peer;
+    if (peer != NULL && peer->begun)
+        return 0; // the servers have them
+    TRY(load_tables(r, dir, m, SAVED_MODEL, true, true, e));
+    TRY(driver_find_position(r->driver, m, dir, e));
+    if (!m->has_best)
+        return 0;
+    TRY(keep_best(r, e));
+    for (int dense = 0; dense < 2; dense++)
+        TRY(wait(r->driver,
+                 client_admin(r->driver->remote.client, remote_number(dense, false),
+                              WIRE_CLEAR, 0, e),
+                 e));
+    return load_tables(r, dir, m, SAVED_TRAINING, true, true, e);
+}
+
+static void fill_result(struct run *r, struct train_result *result)
+{
+    struct driver *d = r->driver;
+    struct msg_table_is s = {0};
+    result->workers = d->workers;
+    result->servers = d->servers;
+    client_ts ts = d->opened ? client_stat(d->remote.client, EXCHANGE_SPARSE, &s, NULL)
+                             : 0;
+    if (ts == 0 || client_wait(d->remote.client, ts, NULL) != 0)
+        return;
+    result->keys = s.rows;
+    result->bytes_per_key = s.rows > 0 ? (double)s.bytes / (double)s.rows : 0;
+}
+
+const struct run_rows rows_driver = {
+    .whole_passes = true,
+    .evaluates = evaluates,
+    .reason = reason,
+    .keep_best = keep_best,
+    .saved = saved,
+    .publish = driver_publish_last,
+    .load = load,
+    .resume = resume,
+    .fill_result = fill_result,
+};

@@ -1,0 +1,310 @@
+// Peers: workers without a driver (peer.h), as the course of a run. A peer is a worker that
+// makes its own leases, and has the rows as a driver has them: for saves and tests.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/peer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "remote/driver_internal.h"
+#include "remote/peer_agree.h"
+#include "train/progress.h"
+
+static const uint64_t look_ns = 100000000; // for an interrupt, at a barrier
+
+static bool is_first(const struct driver *d)
+{
+    return member_rank(client_member(d->remote.client)) == 0;
+}
+
+// Until all living workers are here as often.
+static int meet(struct run *r, struct err *e)
+{
+    struct driver *d = r->driver;
+    struct member *m = client_member(d->remote.client);
+    const char *missing = "";
+    member_barrier(m, WIRE_GROUP_WORKERS);
+    while (!member_barrier_done(m, WIRE_GROUP_WORKERS, &missing)) {
+        if (run_interrupted(r))
+            return err_set(e, TUG_EINTERRUPTED,
+                           "interrupted while other workers were waited for: %s",
+                           missing[0] != 0 ? missing : "unknown");
+        TRY(member_over(m, e));
+        TRY(van_poll(d->remote.van, van_now(d->remote.van) + look_ns, e));
+    }
+    return 0;
+}
+
+// Opening.
+
+static int describe(struct run *r, struct err *e)
+{
+    const struct pieces *p = r->driver->worker->pieces;
+    size_t n = p != NULL ? pieces_files(p) : 0;
+    struct piece_file *files = mem_array(n + 1, sizeof(*files));
+    if (files == NULL)
+        return err_nomem(e, "the data");
+    int rc = n > 0 ? pieces_describe(p, files, e) : 0;
+    for (size_t i = 0; i < n && rc == 0; i++)
+        identity_add(r->data_identity,
+                     &(struct identity_file){.name = files[i].name,
+                                             .name_len = strlen(files[i].name),
+                                             .bytes = files[i].bytes,
+                                             .hash = files[i].hash});
+    mem_free(files);
+    return rc;
+}
+
+static int open_worker(struct run *r, struct err *e)
+{
+    struct driver *d = r->driver;
+    struct remote_worker *w = mem_aligned(64, sizeof(*w));
+    if (w == NULL)
+        return err_nomem(e, "the worker");
+    memset(w, 0, sizeof(*w));
+    w->own = *r->config;
+    w->config = &w->own;
+    w->lanes = 1;
+    d->worker = w;
+    return remote_worker_open(w, e);
+}
+
+// Another model of the same program may have left some.
+static int clear_rows(struct driver *d, struct err *e)
+{
+    for (uint32_t table = 0; table < 2; table++) {
+        client_ts ts = client_admin(d->remote.client, table, WIRE_CLEAR, 0, e);
+        if (ts == 0)
+            return e->code;
+        TRY(client_wait(d->remote.client, ts, e));
+    }
+    return 0;
+}
+
+static int open_peer(struct run *r, struct err *e)
+{
+    struct driver *d = mem_zalloc(sizeof(*d));
+    if (d == NULL)
+        return err_nomem(e, "the worker");
+    r->driver = d;
+    d->run = r;
+    d->labels = r->model->options.tasks;
+    pthread_mutex_init(&d->lock, NULL);
+    d->cut.done = d->resumed.done = BUF_INIT(WIRE_BYTES_MAX);
+    TRY(open_worker(r, e));
+    d->remote = d->worker->remote;
+    const struct roster *roster = member_roster(client_member(d->remote.client));
+    d->workers = roster->workers;
+    d->servers = roster->servers;
+    d->opened = true;
+    TRY(describe(r, e));
+    r->own.reader.schema = reader_schema(d->worker->reader);
+    TRY(run_open_reader(r, e));
+    if (!is_first(d) || r->config->cluster->peer->begun)
+        return 0;
+    TRY(clear_rows(d, e));
+    return driver_begin_layers(r, e);
+}
+
+// All rows are there, and so is everybody.
+static int begin(struct run *r, struct err *e)
+{
+    r->driver->first_epoch = r->at.epoch;
+    TRY(remote_pieces_pause(r->driver->worker, e));
+    TRY(peer_agree_say(r->driver->remote.client, r, e));
+    TRY(meet(r, e));
+    return peer_agree_check(r->driver->remote.client, r, e);
+}
+
+static void close_peer(struct run *r)
+{
+    struct driver *d = r->driver;
+    if (d == NULL)
+        return;
+    if (d->worker != NULL)
+        remote_worker_close(d->worker);
+    mem_free(d->worker);
+    buf_free(&d->cut.done);
+    buf_free(&d->resumed.done);
+    pthread_mutex_destroy(&d->lock);
+    mem_free(d);
+    r->driver = NULL;
+}
+
+// Nobody goes on while the first one still saves. Who fails does not come: others hear of
+// it when he leaves.
+static void over(struct run *r, int code, const char *why)
+{
+    struct err ignored;
+    (void)why;
+    if (code == 0 && r->driver != NULL)
+        (void)meet(r, &ignored);
+}
+
+static struct metrics_stream *streams(struct run *r)
+{
+    return remote_seen(r->driver->worker);
+}
+
+static void clear_streams(struct run *r)
+{
+    metrics_streams_clear(streams(r), r->driver->labels);
+}
+
+// Passes.
+
+static int batch_done(void *ctx, struct err *e)
+{
+    struct driver *d = ctx;
+    struct run *r = d->run;
+    struct metrics m[LABELS_MAX];
+    if (run_interrupted(r))
+        return err_set(e, TUG_EINTERRUPTED, "interrupted");
+    r->at.batches++;
+    if (!progress_is_due(r->progress))
+        return 0;
+    const struct metrics_stream *seen = streams(r);
+    for (uint32_t k = 0; k < d->labels; k++)
+        m[k] = metrics_stream_result(&seen[k], r->config->reader.loss);
+    progress_line(r->progress, r->at.epoch, -1, r->at.batches, m, NULL);
+    return 0;
+}
+
+struct place {
+    uint64_t key, index;
+};
+
+static int by_key(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    return (x->key > y->key) - (x->key < y->key);
+}
+
+// Of files that all have been given, this worker's pieces.
+static bool is_mine(const struct run *r, uint64_t number)
+{
+    const struct driver *d = r->driver;
+    return r->config->cluster->peer->own_files || d->workers == 0 ||
+           number % d->workers == member_rank(client_member(d->remote.client));
+}
+
+static int train_piece(struct run *r, struct msg_leased *l, uint64_t index, struct err *e)
+{
+    l->index = index;
+    TRY(remote_train_piece(r->driver->worker, l, e));
+    l->pieces_done++;
+    return 0;
+}
+
+// A file whose number of pieces is known: in the seeded order of the pass.
+static int train_known(struct run *r, struct msg_leased *l, uint64_t n, struct err *e)
+{
+    struct place *order = mem_array(n + 1, sizeof(*order));
+    size_t mine = 0;
+    int rc = 0;
+    if (order == NULL)
+        return err_nomem(e, "the pieces of a file");
+    for (uint64_t i = 0; i < n; i++)
+        if (is_mine(r, i + l->file))
+            order[mine++] = (struct place){
+                random_u64(r->config->model.seed, l->pass << 20 ^ l->file, i), i};
+    qsort(order, mine, sizeof(*order), by_key);
+    for (size_t i = 0; i < mine && rc == 0; i++)
+        rc = train_piece(r, l, order[i].index, e);
+    mem_free(order);
+    return rc;
+}
+
+// A compressed one, or what a command makes: from its begin to its end.
+static int train_stream(struct run *r, struct msg_leased *l, struct err *e)
+{
+    struct remote_worker *w = r->driver->worker;
+    w->at_end = false;
+    for (uint64_t i = 0; !w->at_end; i++)
+        if (is_mine(r, i + l->file))
+            TRY(train_piece(r, l, i, e));
+    return 0;
+}
+
+static int train_pieces(struct run *r, uint64_t pass, struct err *e)
+{
+    const struct pieces *p = r->driver->worker->pieces;
+    size_t files = p != NULL ? pieces_files(p) : 0;
+    struct msg_leased l = {.what = WIRE_LEASE_PIECE, .pass = pass};
+    for (uint32_t i = 0; i < files; i++) {
+        bool exact;
+        uint64_t n = pieces_count(p, i, &exact);
+        l.file = i;
+        TRY(exact ? train_known(r, &l, n, e) : train_stream(r, &l, e));
+    }
+    return 0;
+}
+
+// Every pass has clocks of its own, which the first worker sets.
+static int train_share(struct run *r, uint64_t pass, struct err *e)
+{
+    struct driver *d = r->driver;
+    struct msg_leased l = {
+        .what = WIRE_LEASE_SHARE,
+        .pass = pass,
+        .view = pass,
+        .slot = member_rank(client_member(d->remote.client)),
+        .slots = d->workers,
+    };
+    struct msg_view view = {l.pass, l.view, l.slot, l.slots};
+    TRY(remote_check_view(&view, e));
+    if (is_first(d))
+        TRY(driver_set_clock(d, pass << 32, e));
+    TRY(meet(r, e));
+    return remote_train_share(d->worker, &l, e);
+}
+
+static int train_pass(struct run *r, struct train_result *result, struct err *e)
+{
+    struct remote_worker *w = r->driver->worker;
+    const struct train_config *c = r->config;
+    uint64_t pass = (uint64_t)c->cluster->peer->passes +
+                    (r->at.epoch - r->driver->first_epoch) + 1;
+    TRY(meet(r, e)); // a save after the pass before is over
+    if (is_first(r->driver) && r->at.epoch == r->driver->first_epoch)
+        TRY(peer_agree_clear(w->remote.client, e));
+    double start = clock_seconds();
+    w->bad_lines = w->reported = 0;
+    w->read_seconds = w->wait_seconds = 0;
+    w->waited_ns = client_stats(w->remote.client).waited_ns;
+    w->batch_done = batch_done;
+    w->ctx = r->driver;
+    TRY(c->cluster->mode == CONFIG_SYNC ? train_share(r, pass, e)
+                                        : train_pieces(r, pass, e));
+    TRY(remote_pieces_pause(w, e));
+    double seconds = clock_seconds() - start, read = w->read_seconds;
+    uint64_t waited = client_stats(w->remote.client).waited_ns - w->waited_ns;
+    result->read_seconds += read < seconds ? read : seconds;
+    result->train_seconds += read < seconds ? seconds - read : 0;
+    result->wait_seconds += w->wait_seconds + (double)waited * 1e-9;
+    result->data_bytes = w->pending_bytes;
+    result->examples = w->reported;
+    if (w->bad_lines > r->bad_lines)
+        r->bad_lines = w->bad_lines;
+    if (w->bad_lines > c->max_bad_lines)
+        return err_set(
+            e, TUG_EDATA,
+            "%llu lines of --data cannot be read, and --max-bad-lines allows %llu",
+            (unsigned long long)w->bad_lines, (unsigned long long)c->max_bad_lines);
+    return meet(r, e);
+}
+
+const struct course course_peer = {
+    .rows = &rows_driver,
+    .open = open_peer,
+    .begin = begin,
+    .over = over,
+    .close = close_peer,
+    .pass = train_pass,
+    .streams = streams,
+    .clear_streams = clear_streams,
+};

@@ -1,0 +1,253 @@
+// A worker's passes by shares (sync): of every batch it computes the micro-batches of its
+// share, and the servers go on to the next batch when they have all sixteen.
+//
+// When workers die the batches are divided anew. Whoever then finds that its share of the
+// batch that is being waited for has grown computes what it has not yet computed of it.
+// The bits are the same, whoever computes them and however often.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "base/clock.h"
+#include "remote/remote.h"
+#include "train/evaluate.h"
+#include "train/fields.h"
+#include "train/micro.h"
+
+static const uint64_t look_ns = 50000000; // for a new division, while waiting
+
+static int load_all(struct remote_worker *w, struct err *e)
+{
+    const struct train_config *c = w->config;
+    struct source_options so = {.paths = c->data.items,
+                                .n_paths = c->data.n,
+                                .command = c->data.command,
+                                .interrupted = c->interrupted};
+    struct source *s;
+    if (w->all != NULL)
+        return 0;
+    TRY(source_open(&s, &so, e));
+    struct dataset_options o = {
+        .source = s,
+        .reader = w->reader,
+        .team = w->team,
+        .resolve = exchange_keys_resolve,
+        .resolve_ctx = &w->keys,
+        .max_bad_lines = c->max_bad_lines,
+        .bad_lines = &w->bad_lines,
+    };
+    double start = clock_seconds();
+    int rc = dataset_load(&w->all, &o, e);
+    w->read_seconds += clock_seconds() - start;
+    if (rc == 0)
+        rc = fields_check(w->all, s, NULL, &w->model.options, e);
+    if (rc == 0)
+        w->pending_bytes = dataset_bytes(w->all);
+    source_close(s);
+    return rc;
+}
+
+static uint64_t clock_of(const struct share *s, uint64_t batch)
+{
+    return s->pass << 32 | batch;
+}
+
+int remote_check_view(const struct msg_view *v, struct err *e)
+{
+    if (v->slots != 0 && v->slot < v->slots && v->slots <= SYNC_MICROS)
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "a synchronous batch has %d parts, so more than %d workers cannot "
+                   "share it; use --mode ssp:S or async",
+                   SYNC_MICROS, SYNC_MICROS);
+}
+
+// The micro-batches of a worker's share, as bits.
+static uint32_t micros_of(const struct msg_view *v)
+{
+    uint32_t first = SYNC_MICROS * v->slot / v->slots,
+             end = SYNC_MICROS * (v->slot + 1) / v->slots;
+    return (1u << end) - (1u << first);
+}
+
+// The largest aligned run of wanted micro-batches that begins with the first one.
+static void next_run(uint32_t wanted, uint32_t *ret_first, uint32_t *ret_n)
+{
+    uint32_t first = (uint32_t)__builtin_ctz(wanted), n = 1;
+    while (2 * n <= SYNC_MICROS && first % (2 * n) == 0) {
+        uint32_t twice = ((1u << 2 * n) - 1) << first;
+        if ((wanted & twice) != twice)
+            break;
+        n *= 2;
+    }
+    *ret_first = first;
+    *ret_n = n;
+}
+
+// Examples of micro-batch m of batch b, without held-out ones.
+static size_t pick(struct share *s, uint64_t b, uint32_t m, uint64_t *ret)
+{
+    const struct train_config *c = s->worker->config;
+    struct micro part = micro_of(b, c->batch, m);
+    size_t n = order_take(&s->order, &s->hand, part.first, part.end - part.first, ret),
+           kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!evaluate_held_out(c->valid_fraction, c->model.seed, ret[i]))
+            ret[kept++] = ret[i];
+    return kept;
+}
+
+static bool requests_over(struct exchange *x, int *ret_rc, struct err *e)
+{
+    for (size_t i = 0; i <= x->n_parts; i++) {
+        if (x->pulls[i] == 0)
+            continue;
+        if (!client_done(x->client, x->pulls[i], ret_rc, e))
+            return false;
+        x->pulls[i] = 0;
+        if (*ret_rc != 0)
+            return true;
+    }
+    return true;
+}
+
+static int redo(struct share *s, struct err *e);
+
+// Waits for the rows of batch b, which come when the batch before it is applied
+// everywhere: if workers die meanwhile, more of that batch may be this worker's now.
+static int wait_for_rows(struct share *s, struct exchange *x, uint64_t b, struct err *e)
+{
+    struct remote_worker *w = s->worker;
+    int rc = 0;
+    double begin = clock_seconds();
+    while (!requests_over(x, &rc, e)) {
+        if (w->view.view != s->view && b > s->last)
+            TRY(redo(s, e));
+        TRY(van_poll(w->remote.van, van_now(w->remote.van) + look_ns, e));
+    }
+    w->wait_seconds += clock_seconds() - begin;
+    return rc;
+}
+
+static int gradients(struct share *s, struct exchange *x, uint32_t first, uint32_t n,
+                     const size_t *ends, struct err *e)
+{
+    struct remote_worker *w = s->worker;
+    struct model_batch b = view_batch(&x->view), part;
+    size_t i = 0;
+    exchange_begin(x, first, n);
+    for (uint32_t m = 0; m < n; m++)
+        for (; i < ends[m]; i += part.n) {
+            size_t left = ends[m] - i, most = remote_at_once(w);
+            part = model_part(&b, i, left < most ? left : most);
+            float *dense = exchange_dense_micro(x, (uint8_t)(first + m));
+            int rc = dense != NULL ? remote_gradients(w, w->threads, x, &part, dense)
+                                   : TUG_ENOMEM;
+            if (rc == 0)
+                rc = exchange_add_micro(x, (uint8_t)(first + m), i, part.n,
+                                        w->threads->work.gradients);
+            TRY(remote_failed(rc, s->pass, e));
+        }
+    exchange_sum(x);
+    return 0;
+}
+
+// Computes and pushes micro-batches [first, first + n) of batch b.
+static int push_run(struct share *s, struct exchange *x, uint64_t b, uint32_t first,
+                    uint32_t n, struct err *e)
+{
+    struct remote_worker *w = s->worker;
+    const struct train_config *c = w->config;
+    size_t ends[SYNC_MICROS], examples = 0;
+    TRY(exchange_pushed(x, e));
+    for (uint32_t m = 0; m < n; m++) {
+        examples += pick(s, b, first + m, w->order + examples);
+        ends[m] = examples;
+    }
+    TRY(exchange_take(x, w->all, w->order, examples, NULL, e));
+    if (view_draw(&x->view, &w->model, s->pass - 1, w->order, examples) != 0)
+        return err_nomem(e, "a batch");
+    TRY(exchange_pull(x, clock_of(s, b), e));
+    TRY(wait_for_rows(s, x, b, e));
+    TRY(gradients(s, x, first, n, ends, e));
+    double at = schedule_passes((uint32_t)s->pass - 1, b, s->batches, c->batch,
+                                dataset_size(w->all));
+    struct exchange_push p = {
+        .rate = (float)schedule_factor(&c->schedule, at),
+        .pass = (float)s->pass,
+        .clock = clock_of(s, b),
+        .micro = (uint8_t)first,
+        .micros = (uint8_t)n,
+        .examples = examples,
+    };
+    return exchange_push(x, &p, e);
+}
+
+// Pushes those of its micro-batches of batch b that are not among *done yet. A division
+// may come whenever the van is polled, so it is the last look at it that counts.
+static int push_share(struct share *s, struct exchange *x, uint64_t b, uint32_t *done,
+                      struct err *e)
+{
+    uint32_t missing, first, n;
+    while ((missing = micros_of(&s->worker->view) & ~*done) != 0) {
+        next_run(missing, &first, &n);
+        TRY(push_run(s, x, b, first, n, e));
+        *done |= ((1u << n) - 1) << first;
+    }
+    s->view = s->worker->view.view;
+    return 0;
+}
+
+// The last batch that was pushed, after a new division.
+static int redo(struct share *s, struct err *e)
+{
+    return s->begun
+               ? push_share(s, &s->worker->slots[REMOTE_SLOTS - 1], s->last, &s->done, e)
+               : 0;
+}
+
+static int train_batches(struct share *s, struct err *e)
+{
+    struct remote_worker *w = s->worker;
+    for (uint64_t b = s->first; b < s->batches; b++) {
+        uint32_t done = 0;
+        TRY(push_share(s, &w->slots[b % (REMOTE_SLOTS - 1)], b, &done, e));
+        s->begun = true;
+        s->last = b;
+        s->done = done;
+        if (w->batch_done != NULL)
+            TRY(w->batch_done(w->ctx, e));
+    }
+    return 0;
+}
+
+static int begin_pass(struct remote_worker *w, const struct msg_leased *l, struct err *e)
+{
+    TRY(load_all(w, e));
+    w->share = (struct share){
+        .worker = w,
+        .pass = l->pass,
+        .first = l->first,
+        .order = order_make(dataset_size(w->all), w->config->model.seed,
+                            (l->pass - 1) << 32),
+    };
+    w->share.batches = (order_positions(&w->share.order) + w->config->batch - 1) /
+                       w->config->batch;
+    return 0;
+}
+
+int remote_train_share(struct remote_worker *w, const struct msg_leased *l, struct err *e)
+{
+    bool again = w->share.pass == l->pass; // it had finished: batches were divided anew
+    if (l->view >= w->view.view)
+        w->view = (struct msg_view){l->pass, l->view, l->slot, l->slots};
+    if (!again)
+        TRY(begin_pass(w, l, e));
+    TRY(again ? redo(&w->share, e) : train_batches(&w->share, e));
+    for (size_t i = 0; i < REMOTE_SLOTS; i++)
+        TRY(exchange_pushed(&w->slots[i], e));
+    struct msg_piece_done done = {
+        .pass = l->pass,
+        .index = w->share.reports++,
+        .examples = dataset_size(w->all), // that all of them share
+    };
+    return remote_report(w, &done, e);
+}

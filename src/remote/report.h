@@ -1,0 +1,27 @@
+// What a worker tells the driver about examples that it has trained on: the sums behind a
+// progress line, as bytes in a message.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_REMOTE_REPORT_H
+#define TUG_REMOTE_REPORT_H
+
+#include "base/buf.h"
+#include "model/metrics.h"
+
+struct report {
+    struct metrics_stream *stream; // of each label: examples before they were trained on
+    uint32_t labels;
+    double read_seconds; // spent on reading and parsing
+    double wait_seconds; // and on waiting for servers
+    uint64_t bad_lines;  // skipped
+    uint64_t data_bytes; // of data held in memory now
+};
+
+// Appends the report to *b.
+int report_write(const struct report *r, struct buf *b);
+
+// Takes the first report, or part of one, off *bytes and adds its stream to that of the
+// same label in r->stream; the rest of *r is overwritten. 1, 0 at the end, or TUG_EDATA.
+int report_next(const char **bytes, size_t *n, struct report *r);
+
+#endif
