@@ -61,6 +61,8 @@ int model_cluster_check(const struct tug_model *m, const struct train_options *t
                        : t->score_by == 1                ? "--score-by workers"
                        : t->keep_names > 0               ? "--keep-names"
                        : t->publish != NULL              ? "--publish"
+                       : t->fetch != NULL                ? "--fetch"
+                       : t->dump != NULL                 ? "--dump"
                                                          : NULL;
     if (m->client == NULL && !m->joins)
         return 0;

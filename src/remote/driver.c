@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/plural.h"
 #include "remote/report.h"
+#include "train/look.h"
 #include "train/progress.h"
 #include "train/run_options.h"
 
@@ -86,7 +87,8 @@ static int open_driver(struct run *r, struct err *e)
     TRY(driver_begin_layers(r, e));
     TRY(ask_below(r, e));
     TRY(driver_publish_open(r, e));
-    return learn_data(r, e);
+    TRY(learn_data(r, e));
+    return look_open(&r->look, r, e);
 }
 
 static void over(struct run *r, int code, const char *why)
@@ -104,6 +106,8 @@ static void close_driver(struct run *r)
     struct driver *d = r->driver;
     if (d == NULL)
         return;
+    look_close(r->look);
+    r->look = NULL;
     remote_close(&d->remote);
     buf_free(&d->cut.done);
     buf_free(&d->resumed.done);
@@ -259,6 +263,46 @@ static void look_at_shuffle(struct driver *d, const struct msg_pass_state *p)
     d->shuffle_begun = 0;
 }
 
+// The dense parameters and the rows that a look says, as the servers have them now.
+static int ask_rows(struct run *r, struct err *e)
+{
+    uint64_t keys[LOOK_MAX_NAMES];
+    uint32_t ids[LOOK_MAX_NAMES];
+    struct evaluation_options o = {0};
+    size_t n = look_keys(r->look, keys);
+    TRY(r->rows->evaluates(r, false, &o, e));
+    int rc = n > 0 ? o.resolve(o.resolve_ctx, keys, n, ids) : 0;
+    if (rc != 0)
+        err_nomem(e, "looking into the model");
+    return r->rows->reason(r, rc, e);
+}
+
+// --fetch and --dump, where at least so many more batches are done. Examples of pieces are
+// told of when a piece is done.
+static int look_into(struct run *r, uint64_t batches, struct err *e)
+{
+    struct driver *d = r->driver;
+    uint64_t looks = r->look != NULL ? batches / r->config->fetch_batches : 0;
+    if (looks <= d->looks)
+        return 0;
+    d->looks = looks;
+    r->at.batches = batches;
+    struct metrics seen = metrics_stream_result(&d->stream[0], r->config->reader.loss);
+    TRY(ask_rows(r, e));
+    return look_now(r->look, r, &seen, e);
+}
+
+static int look_within(struct run *r, uint64_t pass, uint64_t first,
+                       const struct msg_pass_state *p, struct err *e)
+{
+    uint64_t examples = p->examples;
+    double ignored;
+    if (r->look == NULL)
+        return 0;
+    TRY(look_at_clock(r, pass, &examples, &ignored, e));
+    return look_into(r, first + examples / r->config->batch, e);
+}
+
 // A pass that was begun is finished, also when a signal asks for the end, if there is
 // something to save: rows in the middle of it belong to no place in the data.
 static int follow_pass(struct run *r, uint64_t pass, struct state *s,
@@ -274,7 +318,7 @@ static int follow_pass(struct run *r, uint64_t pass, struct state *s,
                                e));
         if (s->pass.done) {
             r->at.batches = first + batches_of(r, s->pass.examples);
-            return 0;
+            return look_into(r, r->at.batches, e);
         }
         if (run_interrupted(r) && r->config->out == NULL)
             return TUG_EINTERRUPTED;
@@ -292,6 +336,7 @@ static int follow_pass(struct run *r, uint64_t pass, struct state *s,
             r->at.batches = first + m[0].examples / r->config->batch;
             progress_line(r->progress, r->at.epoch, share, r->at.batches, m, NULL);
         }
+        TRY(look_within(r, pass, first, &s->pass, e));
         if (r->config->save_batches != 0) {
             uint64_t examples = s->pass.examples;
             double ignored;

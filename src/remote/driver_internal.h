@@ -69,6 +69,7 @@ struct driver {
     uint64_t bad_lines;                // that were read in the pass
     bool all_read_all;                 // every worker reads all of the data: shares
     uint64_t data_bytes;
+    uint64_t looks;          // of --fetch and --dump, in the run
     double shuffle_begun;    // 0: the examples are not being dealt
     pthread_mutex_t lock;    // of the client, for the threads of an evaluation or a save
     struct remote_rows rows; // of an evaluation

@@ -442,7 +442,8 @@ static int check_merge(const struct train_options *t, const struct node *node,
     return 0;
 }
 
-// They look at rows of this process, between two of its batches.
+// They look at rows of this process, between two of its batches; on a cluster the driver looks
+// at the servers' rows.
 static int check_looks(const struct train_config *c, const struct options *o,
                        struct err *e)
 {
@@ -456,12 +457,15 @@ static int check_looks(const struct train_config *c, const struct options *o,
     }
     if (c->dump_fields != NULL && c->dump == NULL)
         return err_set(e, TUG_EUSAGE, "--dump-fields is of no use without --dump");
-    if (c->cluster != NULL || c->table != NULL)
+    if (c->table != NULL || c->publish != NULL)
         return err_set(e, TUG_EUSAGE,
-                       "--%s looks at the rows of the one process that trains: it cannot "
-                       "be used on a cluster or with --table; 'tug table get' and 'top' "
-                       "look at those",
+                       "--%s cannot be used with --table or --publish, whose rows come "
+                       "and go: 'tug table get' and 'top' look at those",
                        c->fetch != NULL ? "fetch" : "dump");
+    if (c->cluster != NULL && c->dump_fields != NULL)
+        return err_set(e, TUG_EUSAGE,
+                       "--dump-fields is of examples, which are with the workers: on a "
+                       "cluster --dump writes layers only");
     if (c->merge != NULL && c->dump_fields != NULL)
         return err_set(e, TUG_EUSAGE,
                        "--dump-fields: with --merge-ids an example is several lines");

@@ -258,14 +258,13 @@ static const struct option options[] = {
      "alone "
      "(window); 0: at growing intervals of time"},
     {"fetch", STRING_AT(fetch, "NAME,..."),
-     "in one process: say these values every --fetch-every batches: loss and auc of the "
+     "say these values every --fetch-every batches: loss and auc of the "
      "pass, 'the bias', layers (their norm, mean, min and max) or one, as 'layer 1 of "
      "2', "
      "and rows of features, by COLUMN=WORD or key"},
     {"dump", STRING_AT(dump, "FILE"),
-     "in one process: write what layers are like, and each example of the next batch "
-     "with "
-     "label and score, every --fetch-every batches, as lines of JSON"},
+     "write what layers are like, and in one process each example of the next batch "
+     "with label and score, every --fetch-every batches, as lines of JSON"},
     {"dump-fields", STRING_AT(dump_fields, "COLUMN,..."),
      "with --dump: the texts of these columns with each example. " GROUP_COLUMNS},
     {"fetch-every", U64_AT(fetch_every, "N", "100", 1, 1e15),

@@ -19,7 +19,7 @@
 #include "train/dense.h"
 #include "train/groups.h"
 
-enum { PIECE = 64, LINE_BYTES = 1 << 16, MAX_NAMES = 256 };
+enum { PIECE = 64, LINE_BYTES = 1 << 16 };
 
 enum kind { FETCH_LOSS, FETCH_AUC, FETCH_LAYER, FETCH_LAYERS, FETCH_ROW };
 
@@ -32,7 +32,7 @@ struct fetched {
 
 struct look {
     const struct train_config *config;
-    struct fetched fetched[MAX_NAMES];
+    struct fetched fetched[LOOK_MAX_NAMES];
     size_t n;
     FILE *file;
     struct buf line, keep;
@@ -142,8 +142,9 @@ static int parse(struct look *l, const struct run *r, struct err *e)
     while (reader_next_name(&list, &name, &len)) {
         for (; len > 0 && *name == ' '; len--)
             name++;
-        if (l->n == MAX_NAMES)
-            return err_set(e, TUG_EUSAGE, "--fetch: %d names are the most", MAX_NAMES);
+        if (l->n == LOOK_MAX_NAMES)
+            return err_set(e, TUG_EUSAGE, "--fetch: %d names are the most",
+                           LOOK_MAX_NAMES);
         struct fetched *f = &l->fetched[l->n++];
         *f = (struct fetched){.name = name, .len = (int)len};
         TRY(parse_name(r, f, e));
@@ -281,6 +282,8 @@ static int fetch_row(struct look *l, const struct run *r, const struct fetched *
     if (handle == TABLE_NONE)
         return buf_printf(&l->line, "  %.*s has no row", f->len, f->name);
     const float *row = table_row(table_slabs(r->parameters.sparse), handle);
+    if (r->driver != NULL && row[r->model->accessor.count] == 0)
+        return buf_printf(&l->line, "  %.*s has no row yet", f->len, f->name);
     struct shape s = shape_of(row + g->weights, g->n);
     TRY(buf_printf(&l->line, "  %.*s weight %.5g", f->len, f->name,
                    g->n == 1 ? s.mean : s.norm));
@@ -288,6 +291,14 @@ static int fetch_row(struct look *l, const struct run *r, const struct fetched *
         return 0;
     return buf_printf(&l->line, " vector %.5g",
                       shape_of(row + g[1].weights, g[1].n).norm);
+}
+
+// In sync mode a cluster's workers tell at the end of a pass.
+static int fetch_metric(struct look *l, const struct metrics *seen, const char *name,
+                        double x)
+{
+    return seen->examples > 0 ? buf_printf(&l->line, "  %s %.5f", name, x)
+                              : buf_printf(&l->line, "  %s not known yet", name);
 }
 
 static int fetch(struct look *l, const struct run *r, const struct metrics *seen)
@@ -298,9 +309,9 @@ static int fetch(struct look *l, const struct run *r, const struct metrics *seen
     for (size_t i = 0; i < l->n; i++) {
         const struct fetched *f = &l->fetched[i];
         if (f->kind == FETCH_LOSS)
-            TRY(buf_printf(&l->line, "  loss %.5f", seen->logloss));
+            TRY(fetch_metric(l, seen, "loss", seen->logloss));
         else if (f->kind == FETCH_AUC)
-            TRY(buf_printf(&l->line, "  auc %.5f", seen->auc));
+            TRY(fetch_metric(l, seen, "auc", seen->auc));
         else
             TRY(f->kind == FETCH_ROW ? fetch_row(l, r, f) : fetch_layers(l, r, f));
     }
@@ -407,13 +418,22 @@ static int dump_examples(struct look *l, struct run *r)
     return 0;
 }
 
+size_t look_keys(const struct look *l, uint64_t ret[LOOK_MAX_NAMES])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < l->n; i++)
+        if (l->fetched[i].kind == FETCH_ROW)
+            ret[n++] = l->fetched[i].key;
+    return n;
+}
+
 int look_now(struct look *l, struct run *r, const struct metrics *seen, struct err *e)
 {
-    dense_read(r->model, r->blocks, l->dense);
+    dense_read(r->model, r->parameters.blocks, l->dense);
     int rc = fetch(l, r, seen);
     if (rc == 0 && l->file != NULL)
         rc = dump_layers(l, r);
-    if (rc == 0 && l->file != NULL)
+    if (rc == 0 && l->file != NULL && r->driver == NULL)
         rc = dump_examples(l, r);
     if (rc != 0)
         return err_set(e, rc, "looking into the model: %s", err_text(rc));

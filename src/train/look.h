@@ -14,6 +14,8 @@
 
 struct look;
 
+enum { LOOK_MAX_NAMES = 256 };
+
 // Whether --dump is none of the files that are `read`, which it would overwrite. TUG_EUSAGE.
 int look_check_dump(const char *path, const struct data_files *read, struct err *e);
 
@@ -26,7 +28,11 @@ void look_close(struct look *l); // NULL is fine
 // dumped; NULL: none. The look's.
 const char *look_keep(struct look *l, const char *group);
 
-// Between two batches. `seen`: the examples of the pass so far.
+// The keys of the rows that it says: where others have them they are asked for before.
+size_t look_keys(const struct look *l, uint64_t ret[LOOK_MAX_NAMES]);
+
+// Between two batches. `seen`: the examples of the pass so far. On a cluster the driver looks,
+// who has no examples: only the layers are dumped.
 int look_now(struct look *l, struct run *r, const struct metrics *seen, struct err *e);
 
 #endif

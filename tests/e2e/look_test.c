@@ -128,6 +128,38 @@ static void as_saved(void **state)
     e2e_same_model("m", "blind");
 }
 
+// On a cluster: the last look is at the rows that are saved.
+static void on_a_cluster(void **state)
+{
+    (void)state;
+    files_write("far.yaml", "fetch: \"loss, auc, the bias, user=u7, user=u77\"\n"
+                            "fetch-every: 10\ndump: l.jsonl\n");
+    for (int sync = 0; sync < 2; sync++) {
+        tug_ends(0,
+                 "launch --servers 2 --workers 2 -- train --data t.csv --format csv "
+                 "--label y --model deepfm --hidden 4,3 --epochs 2 --batch 100 --mode %s "
+                 "--config far.yaml --out c",
+                 sync ? "sync" : "async");
+        e2e_says("fetch  pass 1 batch ");
+        const char *line = strstr(e2e_err, "fetch  pass 2 batch 60  ");
+        assert_non_null(line);
+        double weight = 0, loss = 0;
+        assert_int_equal(sscanf(line, "fetch  pass 2 batch 60  loss %lf  auc ", &loss),
+                         1);
+        assert_true(loss > 0.3 && loss < 0.8);
+        assert_non_null(strstr(line, "user=u77 has no row yet"));
+        const char *at = strstr(line, "user=u7 weight ");
+        assert_true(at != NULL && sscanf(at, "user=u7 weight %lf", &weight) == 1);
+        tug_ends(0, "table get user=u7 --from c");
+        assert_true(fabs(strtod(strchr(e2e_out, ' '), NULL) - weight) < 1e-4);
+        char *dump = files_read("l.jsonl", NULL);
+        assert_non_null(strstr(dump, "{\"pass\":2,\"batch\":60,\"layers\":[{\"name\":"));
+        assert_null(strstr(dump, "\"line\""));
+        mem_free(dump);
+        files_remove("c");
+    }
+}
+
 static void layers(void **state)
 {
     (void)state;
@@ -163,15 +195,16 @@ static void refused(void **state)
         {"--fetch usr=u7", "did you mean 'user'?"},
         {"--fetch-every 3", "--fetch-every is of no use without --fetch or --dump"},
         {"--fetch loss --dump-fields user", "--dump-fields is of no use without --dump"},
-        {"--fetch loss --table embedx-threshold=2", "cannot be used on a cluster"},
+        {"--fetch loss --table embedx-threshold=2", "cannot be used with --table"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         tug_ends(2, TRAIN "%s", bad[i][0]);
         e2e_says(bad[i][1]);
     }
     tug_ends(2,
-             "launch --workers 1 -- train --data t.csv --format csv --label y --dump d");
-    e2e_says("cannot be used on a cluster");
+             "launch --workers 1 -- train --data t.csv --format csv --label y --dump d "
+             "--dump-fields user");
+    e2e_says("on a cluster --dump writes layers only");
     tug_ends(3, TRAIN "--dump d --dump-fields usr");
     e2e_says("the data has no column 'usr', which --dump-fields names");
     // A file that is read is not written over, by whatever path.
@@ -191,6 +224,7 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_saved), cmocka_unit_test(layers), cmocka_unit_test(refused)};
+        cmocka_unit_test(as_saved), cmocka_unit_test(on_a_cluster),
+        cmocka_unit_test(layers), cmocka_unit_test(refused)};
     return cmocka_run_group_tests(tests, begin, e2e_end);
 }
