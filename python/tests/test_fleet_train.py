@@ -118,8 +118,12 @@ def test_programs_that_are_wrong(program):
         fluid.optimizer.SGD(0.1).minimize(auc)
     with pytest.raises(tug.UsageError, match="learns nothing"):
         fluid.optimizer.SGD(0)
-    with pytest.raises(tug.UsageError, match="lazy_mode"):
-        fluid.optimizer.Adam(0.1, lazy_mode=False)
+    for wrong, sentence in ((lambda: fluid.optimizer.Adam(0.1, lazy_mode=False), "lazy_mode"),
+                            (lambda: fluid.optimizer.Momentum(0.1, use_nesterov=True), "use_nesterov"),
+                            (lambda: fluid.optimizer.Ftrl(0.1, lr_power=-1), "lr_power"),
+                            (lambda: fluid.optimizer.Adam(0.1, beta1=1.0).minimize(loss), "beta1 .* is 1, more than")):
+        with pytest.raises(tug.UsageError, match=sentence):
+            wrong()
     fluid.optimizer.Adam(0.01).minimize(loss)
     with pytest.raises(tug.UsageError, match="no rows yet"):
         exe.train_from_dataset(dataset=dataset_of("QueueDataset", [], use))
@@ -145,6 +149,26 @@ def test_lines_that_are_wrong(program, tmp_path, line):
     fluid.Executor().run()
     with pytest.raises(tug.DataError, match="data:2: "):
         fluid.Executor().train_from_dataset(dataset=dataset_of("QueueDataset", [tmp_path / "data"], use))
+
+
+@pytest.mark.parametrize("name, numbers, step", [
+    ("SGD", {}, 0.05), ("Momentum", {"momentum": 0.5}, 0.05), ("Adagrad", {}, 0.1),
+    ("Adagrad", {"initial_accumulator_value": 0.75}, 0.05), ("Adagrad", {"epsilon": 0.5}, 0.05),
+    ("DecayedAdagrad", {"decay": 0.75}, 0.2), ("Adam", {"beta1": 0.5}, 0.1),
+    ("AdamOptimizer", {"epsilon": 1}, 0.1 / (1 + 1000 ** 0.5 * 2)),
+    ("Ftrl", {}, 0.1), ("Ftrl", {"l2": 2.5}, 0.075), ("Ftrl", {"l1": 0.5}, 0.0)])
+def test_optimizers(program, tmp_path, name, numbers, step):
+    """The first step of Paddle's formulas at a rate of 0.1, for the gradient -1/2 of a weight and of a bias, which has
+    no l2."""
+    (tmp_path / "one").write_text("1 3 1 1\n")
+    use = [fluid.data("a", [1], "int64", 1), fluid.data("label", [1], "int64")]
+    loss, _, _ = fluid.net(use, {"model": "lr"})
+    getattr(fluid.optimizer, name)(0.1, **numbers).minimize(loss)
+    exe = fluid.Executor()
+    exe.run()
+    one = dataset_of("QueueDataset", [tmp_path / "one"], use)
+    exe.train_from_dataset(dataset=one)
+    assert loss_of(exe, one) == pytest.approx(np.log1p(np.exp(-2 * step)), abs=1e-6)
 
 
 def loss_of(exe, data):
@@ -278,7 +302,7 @@ def test_movielens(source, tmp_path):
                          env={**without_roles(), "TUG_SAVE_ROOT": str(tmp_path)}, capture_output=True, text=True,
                          timeout=PATIENCE)
     assert run.returncode == 0, run.stdout + run.stderr
-    assert float(auc_said(run.stdout)) > 0.78, run.stdout
+    assert float(auc_said(run.stdout)) > 0.793, run.stdout  # 0.797; with layers held back 0.790
     assert inferred(source, tmp_path / "test.tsv", tmp_path / "model") == auc_said(run.stdout)
 
 

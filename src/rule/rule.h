@@ -99,6 +99,10 @@ bool rule_same(const struct rule_params *a, const struct rule_params *b);
 // rule, or a number that it can't have.
 int rule_parse(const char *text, struct rule_params *ret, struct err *e);
 
+// `text` is what follows the name in such a one, "lr=0.05,n0=3"; on a rule that is there;
+// it stays as it is where the text is wrong.
+int rule_adjust(const char *text, struct rule_params *p, struct err *e);
+
 // The other way: parsed again, it is the same rule to the bit.
 void rule_print(const struct rule_params *p, char ret_text[RULE_TEXT_MAX]);
 

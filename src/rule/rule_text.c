@@ -197,28 +197,50 @@ static int read_word(char *word, struct rule_params *p, struct err *e)
     return read_number(word, value, p, e);
 }
 
+// Words with commas between them; NULL: none. They are taken apart.
+static int read_words(char *words, struct rule_params *p, struct err *e)
+{
+    while (words != NULL) {
+        char *word = words;
+        words = strchr(word, ',');
+        if (words != NULL)
+            *words++ = 0;
+        TRY(read_word(word, p, e));
+    }
+    return rule_check(p, e);
+}
+
+static int copy_text(const char *text, char ret[RULE_TEXT_MAX], struct err *e)
+{
+    size_t n = strlen(text);
+    if (n >= RULE_TEXT_MAX)
+        return err_set(e, TUG_EUSAGE, "an update rule of %zu letters is too long", n);
+    memcpy(ret, text, n + 1);
+    return 0;
+}
+
 int rule_parse(const char *text, struct rule_params *ret, struct err *e)
 {
     char copy[RULE_TEXT_MAX];
     enum rule_kind kind;
-    size_t n = strlen(text);
-    if (n >= sizeof(copy))
-        return err_set(e, TUG_EUSAGE, "an update rule of %zu letters is too long", n);
-    memcpy(copy, text, n + 1);
+    TRY(copy_text(text, copy, e));
     char *rest = strchr(copy, ':');
     if (rest != NULL)
         *rest++ = 0;
     TRY(rule_find(copy, &kind, e));
     struct rule_params p = rule_defaults(kind);
-    while (rest != NULL) {
-        char *word = rest;
-        rest = strchr(word, ',');
-        if (rest != NULL)
-            *rest++ = 0;
-        TRY(read_word(word, &p, e));
-    }
-    TRY(rule_check(&p, e));
+    TRY(read_words(rest, &p, e));
     *ret = p;
+    return 0;
+}
+
+int rule_adjust(const char *text, struct rule_params *p, struct err *e)
+{
+    char copy[RULE_TEXT_MAX];
+    struct rule_params adjusted = *p;
+    TRY(copy_text(text, copy, e));
+    TRY(read_words(copy, &adjusted, e));
+    *p = adjusted;
     return 0;
 }
 

@@ -78,6 +78,11 @@ static void texts(void **state)
     assert_int_equal(p.block, 8);
     rule_print(&p, text);
     assert_string_equal(text, "adagrad-row:block=8");
+    assert_int_equal(rule_adjust("n0=0,beta=0.5", &p, NULL), 0);
+    rule_print(&p, text);
+    assert_string_equal(text, "adagrad-row:block=8,n0=0,beta=0.5");
+    assert_int_equal(rule_adjust("n0=2,beta1=0", &p, NULL), TUG_EUSAGE);
+    assert_true(p.n0 == 0 && p.beta == 0.5f && p.block == 8);
 }
 
 // Whatever numbers a rule has: printed and parsed it is the same.

@@ -4,6 +4,7 @@
 #include "run/train_config.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -34,6 +35,50 @@ static void set_penalties(struct rule_params *p, const struct train_options *t,
         p->prior = (float)t->prior;
 }
 
+// An optimizer as it is given: its name, and behind a colon numbers that have no option of their
+// own and that a save of a run holds. The numbers are for adjust.
+static int find_optimizer(const char *option, const char *text, enum rule_kind *ret,
+                          struct err *e)
+{
+    char name[RULE_NAME_MAX], known[OPTION_NAME_MAX], near[OPTION_NAME_MAX];
+    size_t n = strcspn(text, ":");
+    snprintf(name, sizeof(name), "%.*s", (int)n, text);
+    for (const char *w = TRAIN_OPTIMIZERS; n < sizeof(name) && w != NULL;) {
+        options_word(w, 0, known);
+        if (strcmp(known, name) == 0)
+            return rule_find(name, ret, e);
+        w = strchr(w, ' ');
+        w += w != NULL;
+    }
+    options_nearest(name, TRAIN_OPTIMIZERS, near);
+    return err_set(e, TUG_EUSAGE, "--%s: '%.*s' is not one of: %s%s%s%s", option,
+                   (int)(n < 200 ? n : 200), text, TRAIN_OPTIMIZERS,
+                   *near ? "; did you mean '" : "", near, *near ? "'?" : "");
+}
+
+static int adjust(const char *option, const char *text, struct rule_params *p,
+                  struct err *e)
+{
+    const char *numbers = strchr(text, ':');
+    struct rule_params before = *p;
+    if (numbers == NULL)
+        return 0;
+    if (rule_adjust(numbers + 1, p, e) != 0)
+        return err_wrap(e, "--%s", option);
+    before.n0 = p->n0;
+    before.beta = p->beta;
+    before.beta1 = p->beta1;
+    before.beta2 = p->beta2;
+    return rule_same(&before, p)
+               ? 0
+               : err_set(
+                     e, TUG_EUSAGE,
+                     "--%s: '%.100s': n0, beta, beta1 and beta2 can be given here; "
+                     "rates and penalties are options of their own, and other numbers "
+                     "are of tables (--table)",
+                     option, numbers + 1);
+}
+
 static int set_layers(struct model_options *m, const struct train_options *t,
                       const struct options *o, struct err *e)
 {
@@ -41,7 +86,6 @@ static int set_layers(struct model_options *m, const struct train_options *t,
     if (given != NULL && m->ops->dense == NULL)
         return err_set(e, TUG_EUSAGE, "--%s: an %s model has no layers", given,
                        m->ops->name);
-    char name[OPTION_NAME_MAX];
     enum rule_kind rule;
     if (options_given(o, "hidden"))
         TRY(err_in(model_hidden_parse(t->hidden, m->hidden, e), "--hidden", e));
@@ -71,9 +115,9 @@ static int set_layers(struct model_options *m, const struct train_options *t,
             "--data-norm and --fields cannot be used together: where there are "
             "columns of numbers, columns say how many fields there are");
     if (options_given(o, "dense-optimizer")) {
-        TRY(rule_find(options_word(TRAIN_OPTIMIZERS, t->dense_optimizer, name), &rule,
-                      e));
+        TRY(find_optimizer("dense-optimizer", t->dense_optimizer, &rule, e));
         m->dense = rule_defaults(rule);
+        TRY(adjust("dense-optimizer", t->dense_optimizer, &m->dense, e));
     }
     if (options_given(o, "dense-lr"))
         m->dense.lr = (float)t->dense_lr;
@@ -88,9 +132,11 @@ static int set_model(struct model_options *m, const struct train_options *t,
     char name[OPTION_NAME_MAX];
     enum rule_kind rule;
     const struct model_ops *ops;
-    TRY(rule_find(options_word(TRAIN_OPTIMIZERS, t->optimizer, name), &rule, e));
+    TRY(find_optimizer("optimizer", t->optimizer, &rule, e));
     TRY(model_find(options_word(TRAIN_MODELS, t->model, name), &ops, e));
     model_defaults(m, ops, rule);
+    TRY(adjust("optimizer", t->optimizer, &m->linear, e));
+    TRY(adjust("optimizer", t->optimizer, &m->latent, e));
     m->seed = t->seed;
     m->fields = ops->needs_fields ? (uint32_t)t->fields : 0;
     m->normalize &= t->normalize;

@@ -60,10 +60,10 @@ struct train_options {
     double dropout, dense_lr;
     bool data_norm, batch_norm;
     int pooling;
-    int dense_optimizer;
+    const char *dense_optimizer;
     // training
     uint64_t epochs, batch, threads, seed;
-    int optimizer;
+    const char *optimizer;
     double lr, latent_lr, l1, l2, prior; // unset: the optimizer's own; ask options_given
     int schedule;
     double schedule_a, schedule_b;

@@ -170,14 +170,15 @@ static void add_difference(struct differences *d, const char *group, const char 
     show_value(name, then, was);
     show_value(name, now, is);
     bool latent = strcmp(group, "latent") == 0 && strcmp(name, "lr") == 0,
-         dense = strcmp(group, "dense") == 0;
+         dense = strcmp(group, "dense") == 0,
+         number = strcmp(name, "n0") == 0 || strncmp(name, "beta", 4) == 0;
     size_t at = strlen(d->text);
-    snprintf(d->text + at, sizeof(d->text) - at, "%s --%s%s %s, %s %s",
+    snprintf(d->text + at, sizeof(d->text) - at, "%s --%s%s%s %s, %s %s",
              at > 0 ? d->and : "",
              latent  ? "latent-"
              : dense ? "dense-"
                      : "",
-             name, was, d->here, is);
+             number ? "optimizer's " : "", name, was, d->here, is);
     d->many = strcmp(name, "model") == 0 || strcmp(name, "optimizer") == 0;
 }
 

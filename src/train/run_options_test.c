@@ -40,6 +40,8 @@ static void fill(void)
     X("--latent-lr ", c.model.latent.lr = 0.7f)                                          \
     X("--l2 0, this process 1:", c.model.linear.l2 = 1)                                  \
     X("--dense-lr 0.001, this process 1:", c.model.dense.lr = 1)                         \
+    X("--dense-optimizer's beta2 0.999, this process 0.5:", c.model.dense.beta2 = 0.5f)  \
+    X("--optimizer's n0 1, this process 0:", c.model.linear.n0 = 0)                      \
     X("--dense-optimizer 'adam', this process 'sgd':", c.model.dense.kind = RULE_SGD)    \
     X("--hidden '6,3', this process '6,4':", c.model.hidden[1] = 4)                      \
     X("--cross ", c.model.cross++)                                                       \

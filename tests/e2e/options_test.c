@@ -76,6 +76,37 @@ static void of_no_use(void **state)
     e2e_says("--reduce mean is of no use without --deterministic");
 }
 
+// Numbers of a rule behind its name: they reach the rows, and the wrong ones are named.
+static void optimizers(void **state)
+{
+    (void)state;
+    static const char *const bad[][2] = {
+        {"adagradd", "--optimizer: 'adagradd' is not one of: sgd"},
+        {"adagradd", "did you mean 'adagrad'?"},
+        {"adagrad:m0=1", "--optimizer: update rule adagrad has no parameter 'm0'"},
+        {"sgd:n0=1", "--optimizer: update rule sgd has no parameter 'n0'"},
+        {"adagrad:n0=x", "n0 of update rule adagrad is 'x', not a number"},
+        {"adagrad:lr=1", "rates and penalties are options of their own"},
+        {"adagrad:clip=1", "other numbers are of tables"},
+    };
+    const char *run = "train --data data.csv --format csv --model mlp --hidden 4 --dim 2 "
+                      "--epochs 1 --optimizer adagrad:n0=0,beta=1e-6 --dense-optimizer "
+                      "adam:beta1=0.5";
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        tug_ends(2, "train --data data.svm --format libsvm --optimizer %s", bad[i][0]);
+        e2e_says(bad[i][1]);
+    }
+    files_write("data.csv", "click,a\n1,x\n0,y\n");
+    tug_ends(0, "%s --out with-numbers", run);
+    struct buf manifest = files_buf("with-numbers/save-000001/manifest.json");
+    assert_non_null(strstr(manifest.data, "rule = adagrad:prior=2,n0=0,beta=1e-06"));
+    assert_non_null(strstr(manifest.data, "adam:beta1=0.5"));
+    buf_free(&manifest);
+    tug_ends(0, "%s --out with-numbers --resume --epochs 2", run);
+    tug_ends(2, "%s --out with-numbers --resume --epochs 3 --optimizer adagrad", run);
+    e2e_says("--optimizer's beta");
+}
+
 // A recipe is values for what nobody gives; its settings have a place as any others.
 static void recipes(void **state)
 {
@@ -274,9 +305,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(config_round_trip), cmocka_unit_test(all_mistakes),
-        cmocka_unit_test(of_no_use),         cmocka_unit_test(recipes),
-        cmocka_unit_test(versions),          cmocka_unit_test(completion),
-        cmocka_unit_test(actions),
+        cmocka_unit_test(of_no_use),         cmocka_unit_test(optimizers),
+        cmocka_unit_test(recipes),           cmocka_unit_test(versions),
+        cmocka_unit_test(completion),        cmocka_unit_test(actions),
     };
     return cmocka_run_group_tests(tests, begin, e2e_end);
 }

@@ -157,9 +157,7 @@ class DeclaredNet:
     def train_by(self, rule: Mapping[str, Any]) -> None:
         """The options of its rule."""
         layers = self.options["model"] not in ("lr", "fm", "ffm")
-        found = {"optimizer": rule["optimizer"], "lr": rule["lr"], "latent_lr": rule["lr"], "l2": rule.get("l2", 0.0)}
-        if "l1" in rule:
-            found["l1"] = rule["l1"]
+        found = {"latent_lr": rule["lr"], "l2": 0.0, "prior": 0.0, **rule}
         if layers:
             found.update(dense_optimizer=rule["optimizer"], dense_lr=rule["lr"])
         self._check({**self.options, **found})

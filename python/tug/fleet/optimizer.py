@@ -14,15 +14,18 @@ if TYPE_CHECKING:
 
 
 class Optimizer:
-    """A rule and its numbers."""
+    """A rule and its numbers, as `tug train --optimizer` takes them."""
 
-    def __init__(self, rule: str, learning_rate: Any, **numbers: float) -> None:
+    def __init__(self, rule: str, learning_rate: Any, penalties: Optional[Dict[str, float]] = None,
+                 **numbers: float) -> None:
         if isinstance(learning_rate, bool) or not isinstance(learning_rate, (int, float)):
             raise ArgumentTypeError("learning_rate: must be a number; rates that change with the step are `rate` of a "
                                     "table (docs/tables.md)")
         if not learning_rate > 0:
             raise UsageError(f"learning_rate: {learning_rate} learns nothing")
-        self.rule: Dict[str, Any] = {"optimizer": rule, "lr": float(learning_rate), **numbers}
+        said = ",".join(f"{name}={float(value)!r}" for name, value in numbers.items())
+        self.rule: Dict[str, Any] = {"optimizer": f"{rule}:{said}" if said else rule, "lr": float(learning_rate),
+                                     **(penalties or {})}
 
     def minimize(self, loss: "Variable", *, startup_program: Any = None, parameter_list: Any = None,
                  no_grad_set: Any = None) -> None:
@@ -36,15 +39,31 @@ class Optimizer:
 class SGD(Optimizer):
     """w -= lr g"""
 
-    def __init__(self, learning_rate: Any = 0.01) -> None:
+    def __init__(self, learning_rate: Any = 0.001) -> None:
         super().__init__("sgd", learning_rate)
 
 
-class Adagrad(Optimizer):
-    """A rate per weight."""
+class Momentum(Optimizer):
+    """m = momentum m + g; w -= lr m"""
 
-    def __init__(self, learning_rate: Any = 0.1) -> None:
-        super().__init__("adagrad", learning_rate)
+    def __init__(self, learning_rate: Any = 0.001, momentum: float = 0.9, use_nesterov: bool = False) -> None:
+        if use_nesterov:
+            raise UsageError("use_nesterov=True: momentum here looks at the gradient where the weights are")
+        super().__init__("momentum", learning_rate, beta1=momentum)
+
+
+class Adagrad(Optimizer):
+    """n += g^2; w -= lr g / (sqrt n + epsilon), with n from initial_accumulator_value on: a rate per weight."""
+
+    def __init__(self, learning_rate: Any, epsilon: float = 1e-6, initial_accumulator_value: float = 0.0) -> None:
+        super().__init__("adagrad", learning_rate, n0=initial_accumulator_value, beta=epsilon)
+
+
+class DecayedAdagrad(Optimizer):
+    """n = decay n + (1 - decay) g^2; w -= lr g / (sqrt n + epsilon)"""
+
+    def __init__(self, learning_rate: Any, decay: float = 0.95, epsilon: float = 1e-6) -> None:
+        super().__init__("rmsprop", learning_rate, beta2=decay, beta=epsilon)
 
 
 class Adam(Optimizer):
@@ -54,20 +73,21 @@ class Adam(Optimizer):
                  lazy_mode: bool = True) -> None:
         if not lazy_mode:
             raise UsageError("lazy_mode=False: rows that a batch lacks are on servers, and are not touched")
-        if (beta1, beta2, epsilon) != (0.9, 0.999, 1e-8):
-            raise UsageError("Adam: has beta1=0.9, beta2=0.999, epsilon=1e-8, which cannot be changed; tables of the "
-                             "program's own can have others (docs/tables.md)")
-        super().__init__("adam", learning_rate)
+        super().__init__("adam", learning_rate, beta1=beta1, beta2=beta2, beta=epsilon)
 
 
 class Ftrl(Optimizer):
-    """FTRL-proximal; with l1 it makes sparse models."""
+    """FTRL-proximal; with l1 it makes sparse models. As in Paddle l2 counts twice, and no 1 is added to the root of
+    the sum of squares."""
 
-    def __init__(self, learning_rate: Any = 0.1, l1: float = 0.0, l2: float = 0.0) -> None:
-        super().__init__("ftrl", learning_rate, l1=l1, l2=l2)
+    def __init__(self, learning_rate: Any, l1: float = 0.0, l2: float = 0.0, lr_power: float = -0.5) -> None:
+        if lr_power != -0.5:
+            raise UsageError(f"lr_power={lr_power}: is -0.5")
+        super().__init__("ftrl", learning_rate, {"l1": l1, "l2": 2 * l2}, beta=0)
 
 
-SGDOptimizer, AdagradOptimizer, AdamOptimizer, FtrlOptimizer = SGD, Adagrad, Adam, Ftrl
+SGDOptimizer, MomentumOptimizer, AdagradOptimizer = SGD, Momentum, Adagrad
+DecayedAdagradOptimizer, AdamOptimizer, FtrlOptimizer = DecayedAdagrad, Adam, Ftrl
 
 
 class DistributedOptimizer:
