@@ -6,7 +6,26 @@
 
 #include "kvapp/node.h"
 
+enum { SMALL_SHARE = 8 }; // of what may be queued this part is left to small answers
+
+#define LOOK_NS (SECOND / 1000)
+
 static void handle_requests(struct pump_work *w);
+
+uint64_t kv_answer_most(const struct tug_node *n)
+{
+    uint64_t most = budget_most(&n->process.budget, BUDGET_QUEUED);
+    most -= most / SMALL_SHARE;
+    return most < WIRE_SPAN_MAX ? most : WIRE_SPAN_MAX;
+}
+
+// Answers that nobody has read yet are memory: while they take most of what they may, no
+// more are made.
+static bool answers_have_room(const struct tug_node *n)
+{
+    const struct budget *b = &n->process.budget;
+    return budget_fits(b, BUDGET_QUEUED, budget_most(b, BUDGET_QUEUED) / SMALL_SHARE);
+}
 
 // With the van.
 static void queue_handling(struct tug_node *n)
@@ -128,15 +147,27 @@ static void handle_requests(struct pump_work *w)
     pump_enter(n->pump);
     n->handling_queued = false;
     uint32_t count = n->waiting.n;
-    for (; count > 0 && (q = (struct received *)kv_line_take(&n->waiting)) != NULL;
+    for (; count > 0 && answers_have_room(n) &&
+           (q = (struct received *)kv_line_take(&n->waiting)) != NULL;
          count--) {
         pump_leave(n->pump);
         handle(q);
         pump_enter(n->pump);
     }
-    if (n->waiting.n > 0)
-        queue_handling(n);
+    (void)kv_handle_look(n, van_now(n->van));
     pump_leave(n->pump);
+}
+
+uint64_t kv_handle_look(struct tug_node *n, uint64_t now)
+{
+    if (n->waiting.n == 0 || n->handling_queued)
+        return VAN_NEVER;
+    if (!answers_have_room(n)) {
+        budget_pressed(&n->process.budget); // who does not read has to go
+        return now + LOOK_NS;
+    }
+    queue_handling(n);
+    return VAN_NEVER;
 }
 
 void kv_handle_request(struct received *q, struct tug_app *a)

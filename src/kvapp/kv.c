@@ -18,7 +18,7 @@ static const void *value_at(const struct tug_kv_data *d, size_t i)
                : NULL;
 }
 
-static int check_keys(const struct tug_kv_data *d, struct err *e)
+int kv_check_keys(const struct tug_kv_data *d, struct err *e)
 {
     const uint64_t *k = d->keys;
     bool ascend = true;
@@ -98,7 +98,7 @@ static int check_request(const struct tug_node *n, const struct tug_kv_request *
             e, TUG_EUSAGE,
             "an array for %zu pulled values cannot be divided evenly among %zu keys",
             q->n_pulled, q->data.n_keys);
-    TRY(check_keys(&q->data, e));
+    TRY(kv_check_keys(&q->data, e));
     if (!q->push)
         return 0;
     TRY(kv_check_data(&q->data, e));
@@ -172,7 +172,7 @@ static int check_slice(const struct tug_kv_request *q, struct tug_kv_data *s,
                        struct err *e)
 {
     s->value_bytes = q->data.value_bytes;
-    TRY(check_keys(s, e));
+    TRY(kv_check_keys(s, e));
     if (!q->push)
         return 0;
     TRY(kv_check_data(s, e));

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "facade/interrupt.h"
 #include "kvapp/node.h"
 
@@ -285,9 +286,9 @@ static uint64_t on_tick(void *ctx, uint64_t now)
     if (!n->over && member_over(n->member, &why) != 0)
         give_up(n, &why);
     uint64_t expires = kv_received_expire(n, now);
-    uint64_t barriers = kv_barriers_look(n, now);
-    next = barriers < next ? barriers : next;
-    return expires < next ? expires : next;
+    next = clock_earlier(next, kv_barriers_look(n, now));
+    next = clock_earlier(next, kv_handle_look(n, now));
+    return clock_earlier(next, expires);
 }
 
 struct van_handler kv_node_handler(struct tug_node *n)

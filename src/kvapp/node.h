@@ -309,6 +309,8 @@ static inline size_t kv_value_bytes(size_t said)
     return said != 0 ? said : sizeof(float);
 }
 
+// Whether keys ascend strictly.
+int kv_check_keys(const struct tug_kv_data *d, struct err *e);
 // Whether counts, lengths and bytes of values fit each other.
 int kv_check_data(const struct tug_kv_data *d, struct err *e);
 // tug_kv_send of words that need not be floats: they are not looked at.
@@ -340,6 +342,11 @@ void kv_received_response(struct tug_app *a, uint32_t from, struct van_message *
 // handle.c
 void kv_handle_request(struct received *q, struct tug_app *a); // by its priority
 void kv_handle_response(struct received *q);
+// Requests that wait until answers have been read: handled when they have. Returns when to
+// look again.
+uint64_t kv_handle_look(struct tug_node *n, uint64_t now);
+// Bytes of values that one answer has at most.
+uint64_t kv_answer_most(const struct tug_node *n);
 
 // kept.c
 int kv_kept_init(struct tug_node *n, struct err *e);

@@ -181,18 +181,13 @@ static size_t length_in(const struct tug_kv_data *d, size_t i)
     return d->lengths != NULL ? (size_t)d->lengths[i] : d->n_values / d->n_keys;
 }
 
-// Keys have to be as long as they were before, and none may come twice, with another length
-// perhaps: looked at first, so that a push is applied as a whole or not at all. Clients send
-// them in ascending order, but these come from outside.
+// Keys have to be as long as they were before: looked at first, so that a push is applied
+// as a whole or not at all.
 static int check_known(const struct tug_kv_store *s, const struct tug_kv_data *d,
                        struct err *e)
 {
     for (size_t i = 0; i < d->n_keys; i++) {
         size_t n = length_in(d, i);
-        if (i > 0 && d->keys[i] <= d->keys[i - 1])
-            return err_set(
-                e, TUG_EUSAGE, "key %llu is pushed behind key %llu: keys must ascend",
-                (unsigned long long)d->keys[i], (unsigned long long)d->keys[i - 1]);
         if (is_there(s, d->keys[i]) && length_of(s, d->keys[i]) != n)
             return err_set(e, TUG_EUSAGE,
                            "key %llu is pushed with %zu values, but has %zu",
@@ -250,7 +245,6 @@ static int push(struct tug_kv_store *s, const struct tug_kv_data *d, struct err 
 static int pull_rows(struct tug_kv_store *s, const struct tug_kv_data *d,
                      struct tug_kv_data *ret)
 {
-    ret->n_values = d->n_keys * s->width;
     float *values = mem_array(ret->n_values, sizeof(*values));
     ret->values = values;
     if (values == NULL)
@@ -265,40 +259,47 @@ static int pull_rows(struct tug_kv_store *s, const struct tug_kv_data *d,
 static int pull_keys(struct tug_kv_store *s, const struct tug_kv_data *d,
                      struct tug_kv_data *ret)
 {
-    size_t total = 0, first = length_of(s, d->keys[0]);
+    size_t first = length_of(s, d->keys[0]);
     bool same = true;
-    for (size_t i = 0; i < d->n_keys; i++) {
-        size_t n = length_of(s, d->keys[i]);
-        total += n;
-        same &= n == first;
-    }
-    float *values = mem_array(total + d->n_keys, sizeof(*values));
+    float *values = mem_array(ret->n_values + d->n_keys, sizeof(*values));
     if (values == NULL)
         return TUG_ENOMEM;
-    int32_t *lengths = (int32_t *)(values + total);
+    int32_t *lengths = (int32_t *)(values + ret->n_values);
     ret->values = values;
-    ret->n_values = total;
-    ret->lengths = same ? NULL : lengths;
     for (size_t i = 0; i < d->n_keys; i++) {
         const struct array *a = array_find(s, d->keys[i]);
         const float *row = a != NULL ? a->values : row_of(s, d->keys[i]);
         size_t n = length_of(s, d->keys[i]);
         lengths[i] = (int32_t)n;
+        same &= n == first;
         if (row != NULL)
             memcpy(values, row, n * sizeof(*values));
         else
             memset(values, 0, n * sizeof(*values));
         values += n;
     }
+    ret->lengths = same ? NULL : lengths;
     return 0;
 }
 
-static int pull(struct tug_kv_store *s, const struct tug_kv_data *d,
+// A key takes eight bytes to ask for, and may have many values: what is asked for is
+// counted before there is memory for it.
+static int pull(struct tug_kv_store *s, const struct tug_kv_data *d, uint64_t most,
                 struct tug_kv_data *ret, struct err *e)
 {
     ret->n_keys = d->n_keys;
     if (d->n_keys == 0)
         return 0;
+    if (s->n_arrays == 0)
+        ret->n_values = d->n_keys * (s->width > 0 ? s->width : 1);
+    for (size_t i = 0; i < d->n_keys && s->n_arrays > 0; i++)
+        ret->n_values += length_of(s, d->keys[i]);
+    if (ret->n_values > most / sizeof(float))
+        return err_set(e, TUG_EUSAGE,
+                       "the %zu keys have %zu values here, more than the %llu that this "
+                       "server sends in one answer: pull fewer keys at a time",
+                       d->n_keys, ret->n_values,
+                       (unsigned long long)(most / sizeof(float)));
     int rc = s->table != NULL && s->n_arrays == 0 ? pull_rows(s, d, ret)
                                                   : pull_keys(s, d, ret);
     return rc != 0 ? err_nomem(e, "the answer to a pull") : 0;
@@ -313,11 +314,11 @@ void tug_kv_store_handle(void *ctx, struct tug_app *a, const struct tug_kv_meta 
     int rc = d->value_bytes != 0
                  ? err_set(&e, TUG_EUSAGE,
                            "the default store has floats, and no other values")
-                 : 0;
+                 : kv_check_keys(d, &e); // as clients do, but these come from outside
     if (rc == 0 && m->push)
         rc = push(s, d, &e);
     if (rc == 0 && m->pull)
-        rc = pull(s, d, &answer, &e);
+        rc = pull(s, d, kv_answer_most(a->node), &answer, &e);
     if (rc != 0)
         (void)tug_kv_refuse(a, m->ticket, rc, e.text);
     else // who asked may be gone: then nobody misses the answer

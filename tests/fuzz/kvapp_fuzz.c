@@ -3,8 +3,7 @@
 // gives all memory back, holds no more than it may, and answers whoever asks well.
 //
 // Its customers are the default store, one that answers, one that takes messages by hand,
-// one that answers nobody, and a kvstore's server. In the simulated network one thread does
-// everything: the pump here is one that lends the van to it.
+// one that answers nobody, and a kvstore's server.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -12,94 +11,33 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/thread.h"
-#include "kit/peers.h"
-#include "kvapp/node.h"
+#include "kit/lone_node.h"
 #include "kvstore/server.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { BITS = 3, ME = 8, WORKER = 9, MAX_BYTES = 16 << 20, HELD_MAX = 64 };
-enum { FIRST, OTHER, DEAD, TOOL, STRANGER, SCHEDULER };
+enum { HELD_MAX = 64 };
 enum { STORE = 1, ECHO, BY_HAND, SILENT };
 
-static struct peers w;
-static struct tug_node n;
+static struct lone_node lone;
 static struct tug_kvstore_server kvs;
 static struct tug_kv_store *store;
 static uint64_t numbers[PEERS];
 static void *held[HELD_MAX]; // kept by the silent customer
 static uint32_t n_held;
 
-// A pump of one thread: work is done when the van's handlers have returned.
-
-struct pump {
-    struct pump_work *first, **last;
-    bool working;
-};
-static struct pump the_pump;
-
-int pump_open(struct pump **ret, struct van *v, struct err *e)
-{
-    (void)v, (void)e;
-    *ret = &the_pump;
-    return 0;
-}
-void pump_close(struct pump *p)
-{
-    (void)p;
-}
-void pump_set_spin(struct pump *p, uint64_t spin_ns)
-{
-    (void)p, (void)spin_ns;
-}
-void pump_enter(struct pump *p)
-{
-    (void)p;
-}
-void pump_leave(struct pump *p)
-{
-    (void)p;
-}
-void pump_queue(struct pump *p, struct pump_work *work)
-{
-    work->next = NULL;
-    *p->last = work;
-    p->last = &work->next;
-}
-bool pump_wait(struct pump *p, bool (*over)(void *ctx), void *ctx, uint64_t deadline)
-{
-    (void)p, (void)deadline;
-    return over(ctx);
-}
-bool pump_working(const struct pump *p)
-{
-    return p->working;
-}
-bool pump_broken(const struct pump *p, struct err *ret_why)
-{
-    (void)p, (void)ret_why;
-    return false;
-}
-
 static void work(void)
 {
-    the_pump.working = true;
-    for (struct pump_work *x; (x = the_pump.first) != NULL;) {
-        the_pump.first = x->next;
-        if (the_pump.first == NULL)
-            the_pump.last = &the_pump.first;
-        x->run(x);
-    }
-    the_pump.working = false;
+    lone_node_work();
     while (!kvs.stopped && kvs_serve_next(&kvs, 0))
         ;
 }
 
 static void run_for(uint64_t ns)
 {
-    peers_run(&w, ns);
+    peers_run(&lone.w, ns);
     work();
-    peers_run(&w, MILLIS);
+    peers_run(&lone.w, MILLIS);
 }
 
 // Customers.
@@ -137,7 +75,7 @@ static int control(void *ctx, int32_t head, const void *body, size_t bytes)
 static void open_customer(uint32_t app, const struct tug_app_handlers *h)
 {
     struct tug_app *a;
-    require(tug_app_open(&a, &n, app, app, h) == 0);
+    require(tug_app_open(&a, &lone.n, app, app, h) == 0);
 }
 
 static void open_customers(void)
@@ -149,145 +87,26 @@ static void open_customers(void)
     open_customer(BY_HAND, &(struct tug_app_handlers){.message = by_hand});
     open_customer(SILENT, &(struct tug_app_handlers){.kv = keep});
     kvs = (struct tug_kvstore_server){
-        .node = &n, .workers = 2, .o = {.controller = control}};
+        .node = &lone.n, .workers = 2, .o = {.controller = control}};
     pthread_mutex_init(&kvs.lock, NULL);
     thread_condition(&kvs.more);
     require(kvs_server_attach(&kvs) == 0);
 }
 
-// The node, as start.c makes it.
-
-static void app_message(void *ctx, van_link link, uint32_t from, struct van_message *m)
-{
-    kv_received_app(ctx, link, from, m);
-}
-
-static void open_node(void)
-{
-    char address[VAN_ADDRESS_MAX];
-    struct err e;
-    n = (struct tug_node){
-        .role = WIRE_SERVER,
-        .pump = &the_pump,
-        .o = {.role = TUG_GROUP_SERVERS, .servers = 1, .workers = 3, .wait_seconds = 60}};
-    the_pump = (struct pump){.last = &the_pump.first};
-    budget_open(&n.process.budget, MAX_BYTES);
-    struct shard_options o = {.member = {.cluster = 77,
-                                         .scheduler = "sim://scheduler",
-                                         .role = WIRE_SERVER,
-                                         .loops = 1,
-                                         .host = "here",
-                                         .address = "sim://shard",
-                                         .scheduler_timeout_ns = 1000 * SECOND_NS},
-                              .max_bytes = MAX_BYTES,
-                              .slice_ns = MILLIS,
-                              .app = app_message,
-                              .app_ctx = &n,
-                              .without_threads = true};
-    require(kv_kept_init(&n, &e) == 0 && kv_barriers_open(&n, &e) == 0);
-    require(shard_open(&n.shard, &o, &e) == 0);
-    n.beneath = shard_handler(n.shard);
-    n.member = shard_member(n.shard);
-    struct van_handler h = kv_node_handler(&n);
-    require(sim_van_open(&n.van, w.sim, "shard", &h, NULL) == 0);
-    require(van_listen(n.van, "sim://shard", address, NULL) == 0);
-    n.side = (struct session_side){.van = n.van, .who = member_who(n.member)};
-    shard_serve(n.shard, n.van, sim_now(w.sim));
-}
-
-static void close_node(void)
+static void close_customers(void)
 {
     kvs_server_detach(&kvs);
-    while (n.apps != NULL)
-        tug_app_close(n.apps);
+    while (lone.n.apps != NULL)
+        tug_app_close(lone.n.apps);
     for (uint32_t i = 0; i < n_held; i++)
         tug_kv_release(held[i]);
     n_held = 0;
-    kv_numbers_forget(&n, true);
-    kv_received_free(&n);
-    require(budget_used(&n.process.budget, BUDGET_PENDING) == 0);
-    require(budget_used(&n.process.budget, BUDGET_CLOCKS) == 0);
-    shard_close(n.shard);
-    van_free(n.van);
-    mem_free(n.barriers->open);
-    mem_free(n.barriers);
-    kv_requests_free(&n);
-    kv_peers_free(&n);
-    mem_free(n.servers);
-    mem_free(n.last_keys);
-    kvs_server_free_memory(&kvs);
-    tug_kv_store_close(store);
-}
-
-// The cluster: this server, two workers, and one that is dead.
-
-static void put_node(struct buf *nodes, uint32_t id, enum wire_role role, uint32_t rank,
-                     uint64_t session, bool alive)
-{
-    struct wire_node x = {.id = id,
-                          .role = (uint8_t)role,
-                          .alive = alive,
-                          .rank = rank,
-                          .session = session,
-                          .process = id,
-                          .host = wire_text("host"),
-                          .address = wire_text("sim://x")};
-    require(wire_put_node(nodes, &x) == 0);
-}
-
-static void send_roster(bool second_lives)
-{
-    struct buf nodes = BUF_INIT(WIRE_BYTES_MAX);
-    uint32_t owners[WIRE_SPACES << BITS];
-    put_node(&nodes, 1, WIRE_SCHEDULER, 0, 1, true);
-    put_node(&nodes, ME, WIRE_SERVER, 0, 100, true);
-    put_node(&nodes, WORKER, WIRE_WORKER, 0, 101, true);
-    put_node(&nodes, WORKER + 2, WIRE_WORKER, 1, 103, second_lives);
-    put_node(&nodes, WORKER + 4, WIRE_WORKER, 2, 104, false);
-    for (uint32_t i = 0; i < WIRE_SPACES << BITS; i++)
-        owners[i] = ME;
-    struct msg_roster m = {.epoch = 1,
-                           .version = ++w.d.version,
-                           .partition_bits = BITS,
-                           .servers = 1,
-                           .workers = 3,
-                           .nodes = {nodes.data, (uint32_t)nodes.len},
-                           .owners = {owners, sizeof(owners)}};
-    peer_send(&w.peers[SCHEDULER], MSG_ROSTER, 0, &m);
-    buf_free(&nodes);
-    run_for(MILLIS);
 }
 
 static void greet(int peer, uint32_t node, uint64_t session)
 {
-    struct peer *p = &w.peers[peer];
-    p->node = node;
-    p->session = session;
-    peer_connect(p, "sim://shard");
-    peer_hello(p, session != 0 ? WIRE_WORKER : WIRE_TOOL);
+    lone_node_greet(&lone, peer, node, session);
     work();
-}
-
-static void join(void)
-{
-    struct peer *s = &w.peers[SCHEDULER];
-    peers_run(&w, MILLIS); // it has connected and said hello
-    peer_send(s, MSG_WELCOME, 0,
-              &(struct msg_welcome){.role = WIRE_SCHEDULER, .version = wire_text("0")});
-    peers_run(&w, MILLIS);
-    struct msg_joined joined = {.node = ME,
-                                .session = 100,
-                                .secret = {(const char *)peers_key, MAC_BYTES},
-                                .key = {(const char *)peers_key, MAC_BYTES}};
-    peer_send(s, MSG_JOINED, s->asked, &joined);
-    peers_run(&w, MILLIS);
-    send_roster(true);
-    w.d.epoch = 1;
-    greet(FIRST, WORKER, 101);
-    greet(OTHER, WORKER + 2, 103);
-    greet(DEAD, WORKER + 4, 104);
-    greet(TOOL, 0, 0);
-    peer_connect(&w.peers[STRANGER], "sim://shard");
 }
 
 // What is sent.
@@ -300,7 +119,7 @@ static uint64_t store_key(int64_t number)
 // A head as workers send it, and elements that fit, as far as the bytes let them.
 static struct wire_span kvs_words(uint8_t odd)
 {
-    struct draw *d = &w.d;
+    struct draw *d = &lone.w.d;
     static const uint32_t dtypes[] = {0, 0, 0, 1, 2, 4, 6, 3};
     struct kvs_head h = {.dtype = dtypes[odd & 1 ? draw_below(d, 8) : 0],
                          .coding = draw_below(d, 4),
@@ -327,7 +146,7 @@ static struct wire_span kvs_body(int32_t head, uint8_t odd)
 {
     static const char *const texts[] = {"sgd", "adam:learning_rate=1", "test:x=1",
                                         "signum:momentum=0.9,wd_lh=nan"};
-    struct draw *d = &w.d;
+    struct draw *d = &lone.w.d;
     size_t bytes = odd & 1 ? draw_below(d, 200) : sizeof(uint64_t);
     char *p = draw_room(d, bytes + 1);
     for (size_t i = 0; i < bytes; i++)
@@ -345,7 +164,7 @@ static struct wire_span kvs_body(int32_t head, uint8_t odd)
 
 static void to_kvstore(struct msg_app *m, uint8_t odd)
 {
-    struct draw *d = &w.d;
+    struct draw *d = &lone.w.d;
     static const uint8_t flags[] = {WIRE_APP_PUSH, WIRE_APP_PUSH | WIRE_APP_PULL,
                                     WIRE_APP_PULL, 0};
     uint64_t *key = draw_room(d, sizeof(*key));
@@ -366,7 +185,7 @@ static void to_kvstore(struct msg_app *m, uint8_t odd)
 
 static void to_store(struct msg_app *m, uint8_t odd)
 {
-    struct draw *d = &w.d;
+    struct draw *d = &lone.w.d;
     uint32_t keys = draw_below(d, 20), each = 1 + draw_below(d, 3);
     m->keys = draw_keys(d, keys, WIRE_SPACE_RANGE);
     m->values = draw_floats(d, odd & 64 ? draw_below(d, 100) : (uint64_t)keys * each);
@@ -378,7 +197,7 @@ static void to_store(struct msg_app *m, uint8_t odd)
 // A message of many fields costs many bytes: most have those that say something.
 static void draw_app(struct msg_app *m, uint8_t odd)
 {
-    struct draw *d = &w.d;
+    struct draw *d = &lone.w.d;
     union wire_any any;
     *m = (struct msg_app){.customer = draw_below(d, 2),
                           .timestamp = draw_below(d, 9),
@@ -395,7 +214,7 @@ static void send_app(int peer)
 {
     static const uint32_t apps[] = {STORE,   STORE,   ECHO,        BY_HAND, SILENT,
                                     KVS_APP, KVS_APP, KV_BARRIERS, 12345};
-    struct draw *d = &w.d;
+    struct draw *d = &lone.w.d;
     union wire_any m;
     uint8_t odd = draw_byte(d);
     draw_app(&m.app, odd);
@@ -410,18 +229,18 @@ static void send_app(int peer)
         m.app.number = ++numbers[peer] - draw_below(d, 2);
     if (odd % 16 != 4)
         m.app.acked = numbers[peer] > 20 ? numbers[peer] - 20 : 1;
-    peer_send(&w.peers[peer], MSG_APP, draw_byte(d), &m);
+    peer_send(&lone.w.peers[peer], MSG_APP, draw_byte(d), &m);
 }
 
 static void step(void)
 {
-    struct draw *d = &w.d;
+    struct draw *d = &lone.w.d;
     uint8_t what = draw_byte(d);
     int peer = what % 5;
-    struct peer *p = &w.peers[peer];
+    struct peer *p = &lone.w.peers[peer];
     switch (what / 5 % 16) {
     case 0:
-        run_for(peers_pause(&w) / 4);
+        run_for(peers_pause(&lone.w) / 4);
         break;
     case 1:
         greet(peer, p->node, p->session);
@@ -440,7 +259,7 @@ static void step(void)
         break;
     case 5:
         if (what > 200)
-            send_roster(what % 2 == 0);
+            lone_node_roster(&lone, true, what % 2 == 0);
         break;
     default: // mostly of who may
         send_app(what % 16 != 0 ? what / 16 % 2 : peer);
@@ -451,15 +270,15 @@ static void step(void)
 // Both workers have said hello to the kvstore; its mode is the first byte's.
 static void open_stores(void)
 {
-    struct kvs_hello hello = {.async = draw_byte(&w.d) & 1, .workers = 2};
-    for (int peer = FIRST; peer <= OTHER; peer++) {
+    struct kvs_hello hello = {.async = draw_byte(&lone.w.d) & 1, .workers = 2};
+    for (int peer = LONE_FIRST; peer <= LONE_SECOND; peer++) {
         struct msg_app m = {.app = KVS_APP,
                             .head = KVS_HELLO,
                             .flags = WIRE_APP_REQUEST | WIRE_APP_SIMPLE,
                             .number = ++numbers[peer],
                             .acked = 1,
                             .body = {&hello, sizeof(hello)}};
-        peer_send(&w.peers[peer], MSG_APP, 1, &m);
+        peer_send(&lone.w.peers[peer], MSG_APP, 1, &m);
         run_for(MILLIS);
     }
     for (int64_t i = 0; i < 3; i++) { // keys 0 to 2; the last one is not made
@@ -469,12 +288,12 @@ static void open_stores(void)
         struct msg_app m = {.app = KVS_APP,
                             .head = KVS_INIT,
                             .flags = WIRE_APP_REQUEST | WIRE_APP_PUSH,
-                            .number = ++numbers[FIRST],
+                            .number = ++numbers[LONE_FIRST],
                             .acked = 1,
                             .keys = {&key, sizeof(key)},
                             .values = {words, sizeof(words)}};
         memcpy(words, &h, sizeof(h));
-        peer_send(&w.peers[FIRST], MSG_APP, 1, &m);
+        peer_send(&lone.w.peers[LONE_FIRST], MSG_APP, 1, &m);
         run_for(MILLIS);
     }
     require(kvs.values.by_key.n == 3);
@@ -483,35 +302,33 @@ static void open_stores(void)
 // Whoever asks well is answered; a server that has ended is not asked.
 static void ask_well(void)
 {
-    uint64_t before = w.heard[MSG_APP];
+    uint64_t before = lone.w.heard[MSG_APP];
     struct msg_app m = {.app = ECHO, .flags = WIRE_APP_REQUEST | WIRE_APP_SIMPLE};
-    greet(FIRST, WORKER, 101);
-    peer_send(&w.peers[FIRST], MSG_APP, 1, &m);
+    greet(LONE_FIRST, LONE_WORKER, 101);
+    peer_send(&lone.w.peers[LONE_FIRST], MSG_APP, 1, &m);
     run_for(10 * MILLIS);
-    require(w.heard[MSG_APP] > before || shard_finished(n.shard, NULL));
+    require(lone.w.heard[MSG_APP] > before || shard_finished(lone.n.shard, NULL));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     size_t live = mem_live();
-    char address[VAN_ADDRESS_MAX];
     memset(numbers, 0, sizeof(numbers));
-    peers_open(&w, data, size);
-    w.d.bits = BITS;
-    require(van_listen(w.peers[SCHEDULER].van, "sim://scheduler", address, NULL) == 0);
-    sim_van_role(w.peers[FIRST].van, WIRE_WORKER); // others are operators
-    sim_van_role(w.peers[TOOL].van, WIRE_TOOL);
-    sim_van_role(w.peers[STRANGER].van, WIRE_TOOL);
-    open_node();
+    peers_open(&lone.w, data, size);
+    lone_node_open(&lone);
     open_customers();
-    join();
+    lone_node_join(&lone);
+    work();
     open_stores();
-    for (int i = 0; i < 100 && w.d.left > 0; i++)
+    for (int i = 0; i < 100 && lone.w.d.left > 0; i++)
         step();
-    require(budget_used(&n.process.budget, BUDGET_PENDING) <= MAX_BYTES);
+    require(budget_used(&lone.n.process.budget, BUDGET_PENDING) <= LONE_BYTES);
     ask_well();
-    close_node();
-    peers_close(&w);
+    close_customers();
+    lone_node_close(&lone);
+    kvs_server_free_memory(&kvs);
+    tug_kv_store_close(store);
+    peers_close(&lone.w);
     require(mem_live() == live);
     return 0;
 }

@@ -44,31 +44,17 @@ static const uint16_t asked[] = {
 #include "wire/messages.def"
 };
 
-static void put_node(struct buf *nodes, uint32_t id, enum wire_role role, uint32_t rank,
-                     uint64_t session, bool alive)
-{
-    struct wire_node n = {.id = id,
-                          .role = (uint8_t)role,
-                          .alive = alive,
-                          .rank = rank,
-                          .session = session,
-                          .process = id,
-                          .host = wire_text("host"),
-                          .address = wire_text("sim://x")};
-    require(wire_put_node(nodes, &n) == 0);
-}
-
 // A roster as it should be, but for what a careless byte changes.
 static void send_roster(uint64_t epoch, uint8_t odd)
 {
     struct buf nodes = BUF_INIT(WIRE_BYTES_MAX);
     uint32_t owners[WIRE_SPACES << BITS];
-    put_node(&nodes, 1, WIRE_SCHEDULER, 0, 1, true);
-    put_node(&nodes, ME, WIRE_SERVER, 0, 100, true);
-    put_node(&nodes, WORKER, WIRE_WORKER, 0, 101, odd % 5 != 1);
-    put_node(&nodes, OTHER, WIRE_SERVER, 1, 102, true);
-    put_node(&nodes, WORKER + 2, WIRE_WORKER, 1, 103, odd % 7 != 1);
-    put_node(&nodes, WORKER + 4, WIRE_WORKER, 2, 104, false);
+    peers_put_node(&nodes, 1, WIRE_SCHEDULER, 0, 1, true);
+    peers_put_node(&nodes, ME, WIRE_SERVER, 0, 100, true);
+    peers_put_node(&nodes, WORKER, WIRE_WORKER, 0, 101, odd % 5 != 1);
+    peers_put_node(&nodes, OTHER, WIRE_SERVER, 1, 102, true);
+    peers_put_node(&nodes, WORKER + 2, WIRE_WORKER, 1, 103, odd % 7 != 1);
+    peers_put_node(&nodes, WORKER + 4, WIRE_WORKER, 2, 104, false);
     for (uint32_t i = 0; i < WIRE_SPACES << BITS; i++)
         owners[i] = (i + odd / 16) % 4 == 3 ? OTHER : ME;
     struct msg_roster m = {.epoch = epoch,
@@ -104,11 +90,7 @@ static void make_tables(void)
 
 static void greet(int peer, uint32_t node, uint64_t session)
 {
-    struct peer *p = &w.peers[peer];
-    p->node = node;
-    p->session = session;
-    peer_connect(p, "sim://shard");
-    peer_hello(p, session != 0 ? WIRE_WORKER : WIRE_TOOL);
+    peer_greet(&w.peers[peer], "sim://shard", node, session);
 }
 
 // Pushes and pulls that fit, as far as the bytes let them.
@@ -204,17 +186,7 @@ static void step(void)
 
 static void join_shard(void)
 {
-    struct peer *s = &w.peers[SCHEDULER];
-    peers_run(&w, MILLIS); // it has connected and said hello
-    peer_send(s, MSG_WELCOME, 0,
-              &(struct msg_welcome){.role = WIRE_SCHEDULER, .version = wire_text("0")});
-    peers_run(&w, MILLIS);
-    struct msg_joined joined = {.node = ME,
-                                .session = 100,
-                                .secret = {(const char *)peers_key, MAC_BYTES},
-                                .key = {(const char *)peers_key, MAC_BYTES}};
-    peer_send(s, MSG_JOINED, s->asked, &joined);
-    peers_run(&w, MILLIS);
+    peers_let_in(&w, SCHEDULER, ME, 100);
     send_roster(1, 0);
     w.d.epoch = 1;
     greet(FIRST, WORKER, 101);

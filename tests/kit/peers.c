@@ -156,3 +156,40 @@ void peer_hello(struct peer *p, enum wire_role role)
     peer_send(p, MSG_HELLO, 0, &m);
     peers_run(p->world, MILLIS);
 }
+
+void peer_greet(struct peer *p, const char *address, uint32_t node, uint64_t session)
+{
+    p->node = node;
+    p->session = session;
+    peer_connect(p, address);
+    peer_hello(p, session != 0 ? WIRE_WORKER : WIRE_TOOL);
+}
+
+void peers_let_in(struct peers *w, int scheduler, uint32_t node, uint64_t session)
+{
+    struct peer *s = &w->peers[scheduler];
+    peers_run(w, MILLIS); // it has connected and said hello
+    peer_send(s, MSG_WELCOME, 0,
+              &(struct msg_welcome){.role = WIRE_SCHEDULER, .version = wire_text("0")});
+    peers_run(w, MILLIS);
+    struct msg_joined joined = {.node = node,
+                                .session = session,
+                                .secret = {(const char *)peers_key, MAC_BYTES},
+                                .key = {(const char *)peers_key, MAC_BYTES}};
+    peer_send(s, MSG_JOINED, s->asked, &joined);
+    peers_run(w, MILLIS);
+}
+
+void peers_put_node(struct buf *nodes, uint32_t id, enum wire_role role, uint32_t rank,
+                    uint64_t session, bool alive)
+{
+    struct wire_node n = {.id = id,
+                          .role = (uint8_t)role,
+                          .alive = alive,
+                          .rank = rank,
+                          .session = session,
+                          .process = id,
+                          .host = wire_text("host"),
+                          .address = wire_text("sim://x")};
+    require(wire_put_node(nodes, &n) == 0);
+}

@@ -52,5 +52,13 @@ void peer_send(struct peer *p, uint16_t type, uint64_t request, const void *msg)
 // Any message, or one of those.
 void peer_send_drawn(struct peer *p, const uint16_t *types, size_t n);
 void peer_hello(struct peer *p, enum wire_role role);
+// Opens a link and says hello: as a worker that has this session; without one, as a tool.
+void peer_greet(struct peer *p, const char *address, uint32_t node, uint64_t session);
+
+// The scheduler, one of them, lets the server that has dialled it in as this node.
+void peers_let_in(struct peers *w, int scheduler, uint32_t node, uint64_t session);
+// A node for a roster.
+void peers_put_node(struct buf *nodes, uint32_t id, enum wire_role role, uint32_t rank,
+                    uint64_t session, bool alive);
 
 #endif

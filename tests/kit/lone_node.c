@@ -1,0 +1,183 @@
+// See lone_node.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "kit/lone_node.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+// The pump: work is done when the van's handlers have returned.
+
+struct pump {
+    struct pump_work *first, **last;
+    bool working;
+};
+static struct pump the_pump;
+
+int pump_open(struct pump **ret, struct van *v, struct err *e)
+{
+    (void)v, (void)e;
+    *ret = &the_pump;
+    return 0;
+}
+void pump_close(struct pump *p)
+{
+    (void)p;
+}
+void pump_set_spin(struct pump *p, uint64_t spin_ns)
+{
+    (void)p, (void)spin_ns;
+}
+void pump_enter(struct pump *p)
+{
+    (void)p;
+}
+void pump_leave(struct pump *p)
+{
+    (void)p;
+}
+void pump_queue(struct pump *p, struct pump_work *work)
+{
+    work->next = NULL;
+    *p->last = work;
+    p->last = &work->next;
+}
+bool pump_wait(struct pump *p, bool (*over)(void *ctx), void *ctx, uint64_t deadline)
+{
+    (void)p, (void)deadline;
+    return over(ctx);
+}
+bool pump_working(const struct pump *p)
+{
+    return p->working;
+}
+bool pump_broken(const struct pump *p, struct err *ret_why)
+{
+    (void)p, (void)ret_why;
+    return false;
+}
+
+void lone_node_work(void)
+{
+    the_pump.working = true;
+    for (struct pump_work *x; (x = the_pump.first) != NULL;) {
+        the_pump.first = x->next;
+        if (the_pump.first == NULL)
+            the_pump.last = &the_pump.first;
+        x->run(x);
+    }
+    the_pump.working = false;
+}
+
+// The node, as start.c makes it.
+
+static void app_message(void *ctx, van_link link, uint32_t from, struct van_message *m)
+{
+    kv_received_app(ctx, link, from, m);
+}
+
+void lone_node_open(struct lone_node *l)
+{
+    struct tug_node *n = &l->n;
+    struct peers *w = &l->w;
+    char address[VAN_ADDRESS_MAX];
+    struct err e;
+    w->d.bits = LONE_BITS;
+    require(van_listen(w->peers[LONE_SCHEDULER].van, "sim://scheduler", address, NULL) ==
+            0);
+    sim_van_role(w->peers[LONE_FIRST].van, WIRE_WORKER); // others are operators
+    sim_van_role(w->peers[LONE_TOOL].van, WIRE_TOOL);
+    sim_van_role(w->peers[LONE_STRANGER].van, WIRE_TOOL);
+    the_pump = (struct pump){.last = &the_pump.first};
+    *n = (struct tug_node){.role = WIRE_SERVER,
+                           .pump = &the_pump,
+                           .o = {.role = TUG_GROUP_SERVERS,
+                                 .servers = 1,
+                                 .workers = LONE_WORKERS,
+                                 .wait_seconds = 60}};
+    budget_open(&n->process.budget, LONE_BYTES);
+    struct shard_options o = {.member = {.cluster = 77,
+                                         .scheduler = "sim://scheduler",
+                                         .role = WIRE_SERVER,
+                                         .loops = 1,
+                                         .host = "here",
+                                         .address = "sim://shard",
+                                         .scheduler_timeout_ns = 1000 * SECOND_NS},
+                              .max_bytes = LONE_BYTES,
+                              .slice_ns = MILLIS,
+                              .app = app_message,
+                              .app_ctx = n,
+                              .without_threads = true};
+    require(kv_kept_init(n, &e) == 0 && kv_barriers_open(n, &e) == 0);
+    require(shard_open(&n->shard, &o, &e) == 0);
+    n->beneath = shard_handler(n->shard);
+    n->member = shard_member(n->shard);
+    struct van_handler h = kv_node_handler(n);
+    require(sim_van_open(&n->van, w->sim, "shard", &h, NULL) == 0);
+    require(van_listen(n->van, "sim://shard", address, NULL) == 0);
+    n->side = (struct session_side){.van = n->van, .who = member_who(n->member)};
+    shard_serve(n->shard, n->van, sim_now(w->sim));
+}
+
+void lone_node_close(struct lone_node *l)
+{
+    struct tug_node *n = &l->n;
+    while (n->apps != NULL)
+        tug_app_close(n->apps);
+    kv_numbers_forget(n, true);
+    kv_received_free(n);
+    require(budget_used(&n->process.budget, BUDGET_PENDING) == 0);
+    require(budget_used(&n->process.budget, BUDGET_CLOCKS) == 0);
+    shard_close(n->shard);
+    van_free(n->van);
+    mem_free(n->barriers->open);
+    mem_free(n->barriers);
+    kv_requests_free(n);
+    kv_peers_free(n);
+    mem_free(n->servers);
+    mem_free(n->last_keys);
+}
+
+// Its cluster.
+
+void lone_node_roster(struct lone_node *l, bool first_lives, bool second_lives)
+{
+    struct peers *w = &l->w;
+    struct buf nodes = BUF_INIT(WIRE_BYTES_MAX);
+    uint32_t owners[WIRE_SPACES << LONE_BITS];
+    peers_put_node(&nodes, 1, WIRE_SCHEDULER, 0, 1, true);
+    peers_put_node(&nodes, LONE_ME, WIRE_SERVER, 0, 100, true);
+    peers_put_node(&nodes, LONE_WORKER, WIRE_WORKER, 0, 101, first_lives);
+    peers_put_node(&nodes, LONE_WORKER + 2, WIRE_WORKER, 1, 103, second_lives);
+    peers_put_node(&nodes, LONE_WORKER + 4, WIRE_WORKER, 2, 104, false);
+    for (uint32_t i = 0; i < WIRE_SPACES << LONE_BITS; i++)
+        owners[i] = LONE_ME;
+    struct msg_roster m = {.epoch = 1,
+                           .version = ++w->d.version,
+                           .partition_bits = LONE_BITS,
+                           .servers = 1,
+                           .workers = LONE_WORKERS,
+                           .nodes = {nodes.data, (uint32_t)nodes.len},
+                           .owners = {owners, sizeof(owners)}};
+    peer_send(&w->peers[LONE_SCHEDULER], MSG_ROSTER, 0, &m);
+    buf_free(&nodes);
+    peers_run(w, MILLIS);
+}
+
+void lone_node_greet(struct lone_node *l, int peer, uint32_t node, uint64_t session)
+{
+    peer_greet(&l->w.peers[peer], "sim://shard", node, session);
+}
+
+void lone_node_join(struct lone_node *l)
+{
+    peers_let_in(&l->w, LONE_SCHEDULER, LONE_ME, 100);
+    lone_node_roster(l, true, true);
+    l->w.d.epoch = 1;
+    lone_node_greet(l, LONE_FIRST, LONE_WORKER, 101);
+    lone_node_greet(l, LONE_SECOND, LONE_WORKER + 2, 103);
+    lone_node_greet(l, LONE_DEAD, LONE_WORKER + 4, 104);
+    lone_node_greet(l, LONE_TOOL, 0, 0);
+    peer_connect(&l->w.peers[LONE_STRANGER], "sim://shard");
+}

@@ -1,0 +1,208 @@
+// What a server of programs on tug/kvapp.h does with requests that no client of ours sends:
+// the network is simulated, and the test is its scheduler and its workers.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "kit/lone_node.h"
+#include "kit/test.h"
+
+enum { STORE = 1, WHO = 2, LONG = 4096 };
+
+static struct lone_node lone;
+static struct tug_kv_store *store;
+static uint32_t asked, asked_by;
+static uint64_t number;
+static size_t live;
+
+// Notes who asks.
+static void note(void *ctx, struct tug_app *a, const struct tug_simple *q)
+{
+    (void)ctx;
+    asked++;
+    asked_by = q->sender;
+    assert_int_equal(0, tug_app_answer(a, q->ticket, NULL, 0));
+}
+
+static void open_customer(uint32_t app, const struct tug_app_handlers *h)
+{
+    struct tug_app *a;
+    assert_int_equal(0, tug_app_open(&a, &lone.n, app, app, h));
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    alarm(60); // nothing hangs
+    live = mem_live();
+    asked = asked_by = 0;
+    number = 0;
+    peers_open(&lone.w, NULL, 0);
+    lone_node_open(&lone);
+    assert_int_equal(0, tug_kv_store_open(&store));
+    open_customer(STORE,
+                  &(struct tug_app_handlers){.kv = tug_kv_store_handle, .ctx = store});
+    open_customer(WHO, &(struct tug_app_handlers){.request = note});
+    lone_node_join(&lone);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    lone_node_close(&lone);
+    tug_kv_store_close(store);
+    peers_close(&lone.w);
+    return mem_live() == live ? 0 : -1;
+}
+
+static void run_for(uint64_t ns)
+{
+    peers_run(&lone.w, ns);
+    lone_node_work();
+    peers_run(&lone.w, MILLIS);
+}
+
+// Whether it is answered, and not refused.
+static bool ask(struct msg_app *m)
+{
+    uint64_t answers = lone.w.heard[MSG_APP], refusals = lone.w.heard[MSG_ERROR];
+    m->flags |= WIRE_APP_REQUEST;
+    m->number = ++number;
+    m->acked = number;
+    peer_send(&lone.w.peers[LONE_FIRST], MSG_APP, number, m);
+    run_for(5 * MILLIS);
+    answers = lone.w.heard[MSG_APP] - answers;
+    refusals = lone.w.heard[MSG_ERROR] - refusals;
+    assert_int_equal(1, answers + refusals);
+    return answers == 1;
+}
+
+static bool ask_store(uint8_t flags, const uint64_t *keys, size_t n, const float *values,
+                      size_t n_values, const int32_t *lengths)
+{
+    struct msg_app m = {.app = STORE, .flags = flags};
+    m.keys = (struct wire_span){keys, n * sizeof(*keys)};
+    m.values = (struct wire_span){values, n_values * sizeof(*values)};
+    if (lengths != NULL)
+        m.lengths = (struct wire_span){lengths, n * sizeof(*lengths)};
+    return ask(&m);
+}
+
+// The second time key 7 comes it is longer: its values would be added behind its array.
+static void keys_that_repeat(void **state)
+{
+    const uint64_t twice[] = {7, 7}, down[] = {8, 7}, up[] = {7, 8};
+    const int32_t lengths[] = {1, LONG - 1};
+    float *values = mem_zalloc(LONG * sizeof(*values));
+    (void)state;
+    assert_false(ask_store(WIRE_APP_PUSH, twice, 2, values, LONG, lengths));
+    assert_false(ask_store(WIRE_APP_PUSH, down, 2, values, LONG, lengths));
+    assert_false(ask_store(WIRE_APP_PUSH, twice, 2, values, 2, NULL));
+    assert_false(ask_store(WIRE_APP_PULL, twice, 2, NULL, 0, NULL));
+    assert_int_equal(0, tug_kv_store_keys(store));
+    assert_true(ask_store(WIRE_APP_PUSH, up, 2, values, LONG, lengths));
+    assert_true(ask_store(WIRE_APP_PULL, up, 2, NULL, 0, NULL));
+    assert_int_equal(2, tug_kv_store_keys(store));
+    mem_free(values);
+}
+
+// Eight bytes ask for a row of sixteen thousand.
+static void pull_without_a_bound(void **state)
+{
+    enum { MANY = 1000, FEW = 100 };
+    uint64_t keys[MANY];
+    const int32_t length = LONG;
+    float *values = mem_zalloc(LONG * sizeof(*values));
+    uint64_t most = kv_answer_most(&lone.n);
+    (void)state;
+    for (uint64_t i = 0; i < MANY; i++)
+        keys[i] = i;
+    assert_true(MANY * LONG * sizeof(float) > most && FEW * LONG * sizeof(float) < most);
+    assert_true(ask_store(WIRE_APP_PUSH, keys, 1, values, LONG, NULL));
+    assert_false(ask_store(WIRE_APP_PULL, keys, MANY, NULL, 0, NULL)); // of a table
+    assert_true(ask_store(WIRE_APP_PULL, keys, FEW, NULL, 0, NULL));
+    assert_true(ask_store(WIRE_APP_PUSH, keys + 1, 1, values, LONG, &length));
+    assert_false(ask_store(WIRE_APP_PULL, keys, MANY, NULL, 0, NULL)); // of arrays
+    assert_true(ask_store(WIRE_APP_PULL, keys, FEW, NULL, 0, NULL));
+    assert_int_equal(2, tug_kv_store_keys(store));
+    mem_free(values);
+}
+
+// While nobody reads its answers it makes no more.
+static void answers_nobody_reads(void **state)
+{
+    const uint64_t key = 7;
+    struct budget *b = &lone.n.process.budget;
+    uint64_t most = budget_most(b, BUDGET_QUEUED), before = lone.w.heard[MSG_APP];
+    struct msg_app m = {.app = STORE,
+                        .flags = WIRE_APP_REQUEST | WIRE_APP_PULL,
+                        .number = ++number,
+                        .acked = number,
+                        .keys = {&key, sizeof(key)}};
+    (void)state;
+    assert_true(budget_take(b, BUDGET_QUEUED, most));
+    peer_send(&lone.w.peers[LONE_FIRST], MSG_APP, 1, &m);
+    run_for(100 * MILLIS);
+    assert_int_equal(before, lone.w.heard[MSG_APP]);
+    assert_true(budget_short(b, clock_ns())); // who does not read has to go
+    budget_give(b, BUDGET_QUEUED, most / 2);
+    lone_node_greet(&lone, LONE_TOOL, 0, 0); // a round of its van
+    run_for(5 * MILLIS);
+    assert_int_equal(before + 1, lone.w.heard[MSG_APP]);
+    budget_give(b, BUDGET_QUEUED, most - most / 2);
+}
+
+// A link with a worker's rights that greets as no node would ask in anybody's name.
+static void asker_without_a_name(void **state)
+{
+    struct peer *p = &lone.w.peers[LONE_FIRST];
+    struct msg_app m = {.app = WHO, .flags = WIRE_APP_SIMPLE, .sender = LONE_WORKER + 2};
+    (void)state;
+    assert_true(ask(&m)); // as itself, whatever it says
+    assert_int_equal(1, asked);
+    assert_int_equal(LONE_WORKER, asked_by);
+    p->node = 0;
+    p->session = 0;
+    peer_connect(p, "sim://shard");
+    peer_hello(p, WIRE_WORKER);
+    assert_false(ask(&m));
+    assert_int_equal(1, asked);
+}
+
+// A barrier that its node waits in, which dies, as do all others of the group.
+static void barrier_of_the_dead(void **state)
+{
+    const uint32_t reach[] = {3, 60000}; // of customers 3, for a minute
+    uint64_t before = lone.w.heard[MSG_ERROR];
+    struct msg_app m = {.app = KV_BARRIERS,
+                        .flags = WIRE_APP_REQUEST | WIRE_APP_SIMPLE,
+                        .head = TUG_GROUP_WORKERS,
+                        .number = 1,
+                        .acked = 1,
+                        .body = {reach, sizeof(reach)}};
+    (void)state;
+    peer_send(&lone.w.peers[LONE_FIRST], MSG_APP, 1, &m);
+    run_for(MILLIS);
+    assert_non_null(lone.n.reached);
+    lone_node_roster(&lone, false, true);
+    run_for(MILLIS);
+    assert_non_null(lone.n.reached); // the other one is waited for
+    assert_int_equal(before, lone.w.heard[MSG_ERROR]);
+    lone_node_roster(&lone, false, false);
+    run_for(MILLIS);
+    assert_null(lone.n.reached);
+}
+
+int main(void)
+{
+#define outside(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        outside(keys_that_repeat),     outside(pull_without_a_bound),
+        outside(answers_nobody_reads), outside(asker_without_a_name),
+        outside(barrier_of_the_dead),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
