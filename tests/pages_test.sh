@@ -3,12 +3,12 @@
 # file's name becomes this file, and lines that begin with "$" are run, page by page, each page's in
 # its own folder and in its order. So what somebody copies from a page has been run.
 #
-#   pages_test.sh BUILD [PYTHON CC]    without these two, the pages of commands alone
+#   pages_test.sh BUILD [PYTHON CC [CXX]]    without these, the pages of commands alone
 #
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 
-build=$1 python=${2-} cc=${3-}
+build=$1 python=${2-} cc=${3-} cxx=${4-}
 root=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -19,8 +19,11 @@ export PATH=$work/bin:$build:$PATH PYTHONPATH=$build/python PYTHONDONTWRITEBYTEC
     LD_LIBRARY_PATH=$build PKG_CONFIG_PATH=$work/bin TUG_WAIT_SECONDS=90
 printf 'Name: tug\nDescription: of this build\nVersion: 0\nCflags: -I%s\nLibs: -L%s -ltug\n' \
     "$root/include" "$build" > "$work/bin/tug.pc"
+printf 'Name: tug-ps\nDescription: of this build\nVersion: 0\nRequires: tug\nCflags: -I%s\nLibs: -pthread\n' \
+    "$root/include/tug/compat" > "$work/bin/tug-ps.pc"
 [ -z "$python" ] || ln -s "$python" "$work/bin/python3"
 [ -z "$cc" ] || ln -s "$cc" "$work/bin/cc"
+[ -z "$cxx" ] || ln -s "$cxx" "$work/bin/c++"
 
 # Clicks that follow from the site and the ad, in the formats that the pages read.
 make_data() {
@@ -75,6 +78,24 @@ scores_of_all() {
     [[ $line != "tug predict"* || $(wc -l < scores) == 1000 ]]
 }
 run_lines from-xlearn-and-vw.md scores_of_all
+
+if [[ -z $cc || -z $cxx ]]; then
+    echo "skipped: docs/kvapp.md, docs/from-ps-lite.md: they take compilers without sanitizers"
+else
+    begin kvapp.md
+    both_sums() {
+        [[ $line != *./sums ]] || [ "$(grep -c 'worker [01]: 2 4$' out)" = 2 ]
+    }
+    run_lines kvapp.md both_sums
+    begin from-ps-lite.md
+    all_steps() {
+        case $line in
+        "tug launch"*) [ "$(grep -c 'worker [012]: -15 -30$' out)" = 3 ] ;;
+        *DMLC_ROLE*) grep -q 'worker 0: -5 -10$' out ;;
+        esac
+    }
+    run_lines from-ps-lite.md all_steps
+fi
 
 if [[ -z $python || -z $cc || ! -f $build/python/tug/_build.py ]]; then
     echo "skipped: docs/from-mxnet.md: it takes the Python package, and a compiler without sanitizers"
