@@ -48,8 +48,16 @@ static bool is_of_stores(enum outcome wants)
            wants == WANTS_SAVED;
 }
 
-static void count_draining(struct shard *s, const struct pending *h, uint32_t n)
+// Pushes of a table do not pass one of their worker's that waits for a save of it.
+static bool is_stopped_push(const struct pending *h)
 {
+    return h->type == MSG_PUSH && (h->wants == WANTS_CUT || h->wants == WANTS_ROOM);
+}
+
+static void count_waiting(struct shard *s, const struct pending *h, uint32_t n)
+{
+    assert(n == 1 || !is_stopped_push(h) || h->peer->n_stopped_pushes > 0);
+    h->peer->n_stopped_pushes += is_stopped_push(h) ? n : 0;
     if (h->wants != WANTS_DRAIN)
         return;
     assert(n == 1 || (s->n_draining > 0 && h->peer->n_draining > 0));
@@ -97,7 +105,7 @@ int pending_add(struct shard *s, struct request *q, enum outcome wants, struct e
     s->n_pending++;
     h->peer->n_pending++;
     s->pending_due = clock_earlier(s->pending_due, h->deadline);
-    count_draining(s, h, 1);
+    count_waiting(s, h, 1);
     return 0;
 }
 
@@ -114,7 +122,7 @@ static void pending_take(struct shard *s, struct pending **at)
     s->pending_bytes -= h->bytes;
     s->n_pending--;
     h->peer->n_pending--;
-    count_draining(s, h, -1u);
+    count_waiting(s, h, -1u);
     budget_give(s->o.budget, BUDGET_PENDING, h->bytes);
     if (h->type == MSG_TABLE_DO) // batches may have waited for it
         background_again(s, h->m.table_do.table);
@@ -152,9 +160,9 @@ static void retry(struct shard *s, uint32_t wants)
             continue;
         }
         if (outcome != h->wants) {
-            count_draining(s, h, -1u);
+            count_waiting(s, h, -1u);
             h->wants = outcome;
-            count_draining(s, h, 1);
+            count_waiting(s, h, 1);
             h->deadline = s->now + timeout_of(s, h->type, outcome);
             s->pending_due = clock_earlier(s->pending_due, h->deadline);
         }
@@ -193,15 +201,14 @@ uint32_t pending_count(const struct shard *s, uint32_t table)
 enum outcome pending_before(const struct shard *s, const struct request *q,
                             uint32_t table)
 {
-    if (q->peer->n_pending == 0)
+    if (q->peer->n_stopped_pushes == 0)
         return ANSWERED;
     for (const struct pending *h = s->held; h != NULL; h = h->next) {
         if (h->peer != q->peer)
             continue;
         if (h->id == q->id && h->type == q->type)
             break;
-        if (h->type == MSG_PUSH && h->m.push.table == table &&
-            (h->wants == WANTS_CUT || h->wants == WANTS_ROOM))
+        if (is_stopped_push(h) && h->m.push.table == table)
             return h->wants;
     }
     return ANSWERED;

@@ -22,6 +22,7 @@ struct peer {
     uint32_t n_pending;         // its requests that wait,
     uint32_t n_draining;        // those of them that wait for room,
     uint32_t n_draining_pushes; // and the pushes among them
+    uint32_t n_stopped_pushes;  // pushes that wait for a save, which others may not pass
     uint64_t blocked; // the try of waiting requests at which one of its found none
 };
 

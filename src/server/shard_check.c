@@ -13,7 +13,7 @@
 enum { MOST = 1024 };
 
 struct counts {
-    uint32_t strangers, held, draining, draining_pushes;
+    uint32_t strangers, held, draining, draining_pushes, stopped_pushes;
 };
 
 // A link is looked for in its own bucket, and is there once.
@@ -25,6 +25,7 @@ static void check_peer(const struct shard *s, const struct peer *p, size_t bucke
     assert(p->greeted || (p->node == 0 && p->session == 0));
     assert(p->n_draining <= p->n_pending);
     assert(p->n_draining_pushes <= p->n_draining);
+    assert(p->n_stopped_pushes <= p->n_pending);
     assert(p->n_pending <= s->n_pending);
 }
 
@@ -37,6 +38,7 @@ static void check_peers(const struct shard *s, struct counts *c)
             c->held += p->n_pending;
             c->draining += p->n_draining;
             c->draining_pushes += p->n_draining_pushes;
+            c->stopped_pushes += p->n_stopped_pushes;
         }
     assert(c->strangers == s->n_strangers); // else they are not looked for when due
     assert(c->held == s->n_pending);
@@ -54,6 +56,8 @@ static void check_held(const struct shard *s, const struct counts *c)
         now.held++;
         now.draining += h->wants == WANTS_DRAIN;
         now.draining_pushes += h->wants == WANTS_DRAIN && h->type == MSG_PUSH;
+        now.stopped_pushes += h->type == MSG_PUSH &&
+                              (h->wants == WANTS_CUT || h->wants == WANTS_ROOM);
         bytes += h->bytes;
         assert(h->wants != ANSWERED);
         assert(h->deadline >= s->pending_due);
@@ -62,6 +66,7 @@ static void check_held(const struct shard *s, const struct counts *c)
     assert(s->pending_end == end); // where the next one is put
     assert(now.held == s->n_pending && now.draining == s->n_draining);
     assert(now.draining_pushes == c->draining_pushes);
+    assert(now.stopped_pushes == c->stopped_pushes);
     assert(bytes == s->pending_bytes);
 }
 
