@@ -11,6 +11,9 @@
 #include "kvstore/block.h"
 
 enum { CHUNK = 256 }; // elements that are cast at a time
+enum {
+    PART = 2048
+}; // that are copied or added, and looked at while they are in the cache
 #define ELEMENTS_MAX ((uint64_t)1 << 40)
 
 size_t kvs_dtype_size(enum tug_dtype t)
@@ -279,6 +282,19 @@ int kvs_array_finite(const struct tug_array *a, const char *key, struct err *e)
         key, (unsigned long long)i);
 }
 
+bool kvs_copy_finite(enum tug_dtype t, void *to, const void *from, size_t n)
+{
+    size_t each = kvs_dtype_size(t);
+    bool finite = true;
+    for (size_t at = 0; at < n; at += PART) {
+        size_t k = n - at < PART ? n - at : PART;
+        const char *part = (const char *)from + at * each;
+        finite &= all_finite(t, part, k);
+        memcpy((char *)to + at * each, part, k * each);
+    }
+    return finite;
+}
+
 // What a finite number becomes by a cast is it, but for rounding and cutting off.
 static bool fits(enum tug_dtype t, double x)
 {
@@ -372,19 +388,23 @@ int kvs_rows_set(struct kvs_rows *s, enum tug_dtype type, const struct tug_array
 }
 
 int kvs_rows_set_sum(struct kvs_rows *s, const struct tug_array *x,
-                     const struct tug_array *y, struct err *e)
+                     const struct tug_array *y, bool *ret_finite, struct err *e)
 {
-    if (x->sparse || y->sparse || x->dtype != y->dtype) {
-        TRY(kvs_rows_set(s, x->dtype, x, e));
-        return kvs_rows_add(s, y, e);
-    }
+    size_t n = x->rows * x->width, each = kvs_dtype_size(x->dtype);
     s->a.dtype = x->dtype;
     s->a.rows = x->rows;
     s->a.width = x->width;
     s->a.sparse = false;
     s->a.n_ids = 0;
+    *ret_finite = true;
     TRY(reserve_rows(s, x->rows, false, e));
-    add(x->dtype, s->a.data, x->data, y->data, x->rows * x->width);
+    for (size_t at = 0; at < n; at += PART) {
+        size_t k = n - at < PART ? n - at : PART;
+        char *sum = (char *)s->a.data + at * each;
+        add(x->dtype, sum, (const char *)x->data + at * each,
+            (const char *)y->data + at * each, k);
+        *ret_finite &= all_finite(x->dtype, sum, k);
+    }
     return 0;
 }
 

@@ -32,6 +32,9 @@ int kvs_array_check(const struct tug_array *a, const char *key, struct err *e);
 // Elements of floats must be finite, as values pushed to tables: one that is not would be in
 // every sum from there on. Of sparse ones the rows that are there. TUG_EUSAGE names `key`.
 int kvs_array_finite(const struct tug_array *a, const char *key, struct err *e);
+// A copy of n elements; false: of floats not all are finite.
+bool kvs_copy_finite(enum tug_dtype t, void *to, const void *from, size_t n);
+
 // Elements must be in the range of the dtype that they will be cast to. TUG_EUSAGE names `key`.
 int kvs_array_fits(const struct tug_array *a, enum tug_dtype into, const char *key,
                    struct err *e);
@@ -48,9 +51,10 @@ struct kvs_rows {
 // It becomes a copy of the array, cast to the dtype.
 int kvs_rows_set(struct kvs_rows *s, enum tug_dtype type, const struct tug_array *a,
                  struct err *e);
-// It becomes the sum of two arrays of one shape: a pass over the memory less than set and add.
+// It becomes the sum of two dense arrays of one shape and dtype, in a pass over the memory
+// less than set and add. *ret_finite: whether all of it is, and so all of both.
 int kvs_rows_set_sum(struct kvs_rows *s, const struct tug_array *x,
-                     const struct tug_array *y, struct err *e);
+                     const struct tug_array *y, bool *ret_finite, struct err *e);
 // The array, of the same shape and dtype, is added. Sparse and dense make dense.
 int kvs_rows_add(struct kvs_rows *s, const struct tug_array *a, struct err *e);
 void kvs_rows_free(struct kvs_rows *s);

@@ -195,16 +195,26 @@ static int check_shape(const struct kvs_entry *x, const struct tug_array *a,
                    (unsigned long long)a->width);
 }
 
+// What goes to servers as it is is looked at while it is copied (kvs_parts_write): another
+// pass over it would be a tenth of what a push and pull of a large array costs. A sum is
+// finite only if all that was added up is.
+static bool looked_at_later(const struct tug_kvstore *s, const struct kvs_entry *x,
+                            const struct tug_array *a)
+{
+    return s->dist && s->coding == KVS_UNCODED && !a->sparse &&
+           a->dtype == x->shape.dtype;
+}
+
 // `out`: what arrays of sparse ones hold is not looked at.
-static int check_item(const struct kvs_entry *x, const struct tug_array *a, bool out,
-                      struct err *e)
+static int check_item(const struct tug_kvstore *s, const struct kvs_entry *x,
+                      const struct tug_array *a, bool out, struct err *e)
 {
     struct tug_array as = a != NULL ? *a : (struct tug_array){0};
     if (out && as.sparse)
         as.n_ids = 0;
     TRY(kvs_array_check(a != NULL ? &as : NULL, x->key.text, e));
     TRY(check_shape(x, a, e));
-    if (out)
+    if (out || looked_at_later(s, x, a))
         return 0;
     TRY(kvs_array_finite(a, x->key.text, e));
     return kvs_array_fits(a, x->shape.dtype, x->key.text, e);
@@ -217,7 +227,7 @@ static int items_resolve(struct tug_kvstore *s, struct kvs_items *t, bool out,
     for (size_t i = 0; i < t->n; i++) {
         struct kvs_entry *x;
         TRY(entry_of(s, &t->items[i].key, &x, e));
-        TRY(check_item(x, t->items[i].array, out, e));
+        TRY(check_item(s, x, t->items[i].array, out, e));
         t->of[i] = x;
         t->next[i] = KVS_NONE;
         if (x->call != s->calls) {
@@ -433,6 +443,7 @@ int tug_kvstore_init(struct tug_kvstore *s, const struct tug_store_item *items, 
 
 // Pushes and pulls.
 
+// To servers all keys go, or none.
 static int push_items(struct tug_kvstore *s, const struct kvs_items *t, int priority)
 {
     struct err *e = last_error();
@@ -442,9 +453,12 @@ static int push_items(struct tug_kvstore *s, const struct kvs_items *t, int prio
         if (x->first != i)
             continue;
         TRY(kvs_sum(s, t, x, &sum, e));
-        TRY(s->dist ? kvs_parts_push(s, x, &sum, priority)
+        TRY(s->dist ? kvs_parts_write(s, x, &sum)
                     : kvs_value_update(x->value, &s->rule, &sum, e));
     }
+    for (size_t i = 0; i < t->n && s->dist; i++)
+        if (t->of[i]->first == i)
+            TRY(kvs_parts_send(s, t->of[i], priority));
     return 0;
 }
 

@@ -26,8 +26,9 @@
 struct kvs_piece {
     uint32_t server;
     uint64_t first, rows; // rows of the cut
-    char *send;           // a push under way: its words
-    size_t cap_send;
+    char *send;           // a push that is written, or under way: its key and words
+    size_t cap_send, send_bytes;
+    enum kvs_cmd cmd; // what it is
     bool pending;
     uint32_t timestamp;
 };
@@ -119,8 +120,10 @@ int kvs_parts_cut(struct tug_kvstore *s, struct kvs_entry *x, struct err *e);
 void kvs_parts_free(struct kvs_entry *x);
 int kvs_parts_init(struct tug_kvstore *s, struct kvs_entry *x, const struct tug_array *a);
 int kvs_parts_settle(struct tug_kvstore *s, struct kvs_entry *x); // its push
-int kvs_parts_push(struct tug_kvstore *s, struct kvs_entry *x, const struct tug_array *a,
-                   int priority);
+// A push is written, which looks at what is pushed, and then sent.
+int kvs_parts_write(struct tug_kvstore *s, struct kvs_entry *x,
+                    const struct tug_array *a);
+int kvs_parts_send(struct tug_kvstore *s, struct kvs_entry *x, int priority);
 int kvs_parts_pull(struct tug_kvstore *s, const struct kvs_items *t, int priority);
 int kvs_parts_pull_rows(struct tug_kvstore *s, struct kvs_entry *x, struct tug_array *to,
                         int priority);

@@ -87,12 +87,12 @@ static char *room(struct kvs_piece *p, size_t bytes, struct err *e)
 }
 
 static int send_piece(struct tug_kvstore *s, const struct kvs_entry *x,
-                      struct kvs_piece *p, enum kvs_cmd cmd, int priority, size_t bytes)
+                      struct kvs_piece *p, int priority)
 {
     uint64_t key = wire_key(s, x, p);
     struct tug_kv_request q = {
         .push = true,
-        .cmd = (int32_t)cmd,
+        .cmd = (int32_t)p->cmd,
         .priority = priority,
         .data = {.n_keys = 1},
     };
@@ -100,16 +100,19 @@ static int send_piece(struct tug_kvstore *s, const struct kvs_entry *x,
     memcpy(p->send, &key, sizeof(key));
     q.data.keys = (const uint64_t *)p->send;
     q.data.values = (const float *)(p->send + sizeof(key));
-    q.data.n_values = padded(bytes, 4) / 4;
+    q.data.n_values = padded(p->send_bytes, 4) / 4;
     TRY(kv_send_words(s->app, &q, &p->timestamp));
     p->pending = true;
     return 0;
 }
 
-// Of p->send: behind the key.
-static int reserve_send(struct kvs_piece *p, size_t bytes, char **ret, struct err *e)
+// Of p->send, behind the key: room for a request's bytes.
+static int reserve_send(struct kvs_piece *p, enum kvs_cmd cmd, size_t bytes, char **ret,
+                        struct err *e)
 {
     char *at = room(p, sizeof(uint64_t) + bytes, e);
+    p->cmd = cmd;
+    p->send_bytes = bytes;
     *ret = at != NULL ? at + sizeof(uint64_t) : NULL;
     return at != NULL ? 0 : e->code;
 }
@@ -142,13 +145,13 @@ static int send_init(struct tug_kvstore *s, struct kvs_entry *x, struct kvs_piec
     h.n = name;
     h.named = x->key.named;
     h.number = x->key.number;
-    TRY(reserve_send(p, sizeof(h) + padded(name, 8) + n, &at, e));
+    TRY(reserve_send(p, KVS_INIT, sizeof(h) + padded(name, 8) + n, &at, e));
     memcpy(at, &h, sizeof(h));
     memset(at + sizeof(h), 0, padded(name, 8));
     memcpy(at + sizeof(h), x->key.name, name);
     memcpy(at + sizeof(h) + padded(name, 8),
            (const char *)a->data + p->first * row_bytes(x), n);
-    return send_piece(s, x, p, KVS_INIT, 0, sizeof(h) + padded(name, 8) + n);
+    return send_piece(s, x, p, 0);
 }
 
 static int push_first(struct tug_kvstore *s, struct kvs_entry *x,
@@ -225,20 +228,23 @@ int kvs_parts_init(struct tug_kvstore *s, struct kvs_entry *x, const struct tug_
 
 // Pushes.
 
-static int push_dense(struct tug_kvstore *s, struct kvs_entry *x, struct kvs_piece *p,
-                      const struct tug_array *a, int priority, struct err *e)
+static int write_dense(struct kvs_entry *x, struct kvs_piece *p,
+                       const struct tug_array *a, struct err *e)
 {
     struct kvs_head h = head_of(x, p);
     size_t n = p->rows * row_bytes(x);
     char *at;
-    TRY(reserve_send(p, sizeof(h) + n, &at, e));
+    TRY(reserve_send(p, KVS_PUSH, sizeof(h) + n, &at, e));
     memcpy(at, &h, sizeof(h));
-    memcpy(at + sizeof(h), (const char *)a->data + p->first * row_bytes(x), n);
-    return send_piece(s, x, p, KVS_PUSH, priority, sizeof(h) + n);
+    if (kvs_copy_finite(a->dtype, at + sizeof(h),
+                        (const char *)a->data + p->first * row_bytes(x),
+                        p->rows * x->width))
+        return 0;
+    return kvs_array_finite(a, x->key.text, e);
 }
 
-static int push_coded(struct tug_kvstore *s, struct kvs_entry *x, struct kvs_piece *p,
-                      const struct tug_array *a, int priority, struct err *e)
+static int write_coded(struct tug_kvstore *s, struct kvs_entry *x, struct kvs_piece *p,
+                       const struct tug_array *a, struct err *e)
 {
     struct kvs_head h = head_of(x, p);
     size_t from = p->first * x->width, n = p->rows * x->width;
@@ -250,11 +256,11 @@ static int push_coded(struct tug_kvstore *s, struct kvs_entry *x, struct kvs_pie
     h.coding = s->coding;
     h.threshold = s->threshold;
     h.n = n;
-    TRY(reserve_send(p, sizeof(h) + words * 4, &at, e));
+    TRY(reserve_send(p, KVS_PUSH_CODED, sizeof(h) + words * 4, &at, e));
     memcpy(at, &h, sizeof(h));
     kvs_encode(s->coding, s->threshold, (const float *)a->data + from, left + from, n,
                (uint32_t *)(at + sizeof(h)));
-    return send_piece(s, x, p, KVS_PUSH_CODED, priority, sizeof(h) + words * 4);
+    return 0;
 }
 
 // The ids [*from, *ret_end) are the piece's.
@@ -271,8 +277,8 @@ static uint64_t ids_before(const struct tug_array *a, uint64_t from, uint64_t ro
     return from;
 }
 
-static int push_rows(struct tug_kvstore *s, struct kvs_entry *x, struct kvs_piece *p,
-                     const struct tug_array *a, int priority, struct err *e)
+static int write_rows(struct kvs_entry *x, struct kvs_piece *p, const struct tug_array *a,
+                      struct err *e)
 {
     struct kvs_head h = head_of(x, p);
     uint64_t from = ids_before(a, 0, p->first);
@@ -280,24 +286,23 @@ static int push_rows(struct tug_kvstore *s, struct kvs_entry *x, struct kvs_piec
     size_t ids = n * sizeof(int64_t), data = n * row_bytes(x);
     char *at;
     h.n = n;
-    TRY(reserve_send(p, sizeof(h) + ids + data, &at, e));
+    TRY(reserve_send(p, KVS_PUSH_ROWS, sizeof(h) + ids + data, &at, e));
     memcpy(at, &h, sizeof(h));
     for (uint64_t i = 0; i < n; i++)
         ((int64_t *)(at + sizeof(h)))[i] = a->ids[from + i] - (int64_t)p->first;
     if (n > 0)
         memcpy(at + sizeof(h) + ids, (const char *)a->data + from * row_bytes(x), data);
-    return send_piece(s, x, p, KVS_PUSH_ROWS, priority, sizeof(h) + ids + data);
+    return 0;
 }
 
-static int push_piece(struct tug_kvstore *s, struct kvs_entry *x, struct kvs_piece *p,
-                      const struct tug_array *a, int priority)
+static int write_piece(struct tug_kvstore *s, struct kvs_entry *x, struct kvs_piece *p,
+                       const struct tug_array *a, struct err *e)
 {
-    struct err *e = last_error();
     if (a->sparse)
-        return push_rows(s, x, p, a, priority, e);
+        return write_rows(x, p, a, e);
     if (s->coding != KVS_UNCODED)
-        return push_coded(s, x, p, a, priority, e);
-    return push_dense(s, x, p, a, priority, e);
+        return write_coded(s, x, p, a, e);
+    return write_dense(x, p, a, e);
 }
 
 // An array that is cut by elements has no rows that a sparse push could name.
@@ -322,15 +327,21 @@ static int make_dense(struct tug_kvstore *s, struct kvs_entry *x, struct tug_arr
     return 0;
 }
 
-int kvs_parts_push(struct tug_kvstore *s, struct kvs_entry *x, const struct tug_array *a,
-                   int priority)
+int kvs_parts_write(struct tug_kvstore *s, struct kvs_entry *x, const struct tug_array *a)
 {
     struct tug_array as = *a;
     TRY(kvs_parts_settle(s, x));
     if (a->sparse && x->rows != x->shape.rows)
         TRY(make_dense(s, x, &as, last_error()));
     for (uint32_t i = 0; i < x->n_pieces; i++)
-        if (push_piece(s, x, &x->pieces[i], &as, priority) != 0) {
+        TRY(write_piece(s, x, &x->pieces[i], &as, last_error()));
+    return 0;
+}
+
+int kvs_parts_send(struct tug_kvstore *s, struct kvs_entry *x, int priority)
+{
+    for (uint32_t i = 0; i < x->n_pieces; i++)
+        if (send_piece(s, x, &x->pieces[i], priority) != 0) {
             (void)err_wrap(last_error(), "%s", x->key.text);
             return last_error()->code;
         }
@@ -488,7 +499,8 @@ static int pull_piece_rows(struct tug_kvstore *s, struct kvs_entry *x,
     char *at, *got = mem_alloc(padded(data, 4) + 4);
     h.n = n;
     int rc = got == NULL ? err_nomem(e, "rows of a pull")
-                         : reserve_send(p, sizeof(h) + n * sizeof(int64_t), &at, e);
+                         : reserve_send(p, KVS_PULL_ROWS, sizeof(h) + n * sizeof(int64_t),
+                                        &at, e);
     if (rc == 0) {
         memcpy(at, &h, sizeof(h));
         for (uint64_t i = 0; i < n; i++)

@@ -158,13 +158,20 @@ static int array_of(struct tug_kvstore_server *s, const struct kvs_value *v,
     return kvs_array_check(ret, v->key.text, e);
 }
 
+static int check_push(const struct kvs_value *v, const struct kvs_job *j, struct err *e)
+{
+    if (j->push)
+        return 0;
+    // Of a push that came again what it pushed is in already.
+    return err_set(e, TUG_EDATA, "%s: request %d is a push, but says that it is none",
+                   v->key.text, j->cmd);
+}
+
 // Also: that it may be pushed.
 static int pushed_array(struct tug_kvstore_server *s, const struct kvs_value *v,
                         const struct kvs_job *j, struct tug_array *ret, struct err *e)
 {
-    if (!j->push) // of a push that came again what it pushed is in already
-        return err_set(e, TUG_EDATA, "%s: request %d is a push, but says that it is none",
-                       v->key.text, j->cmd);
+    TRY(check_push(v, j, e));
     TRY(array_of(s, v, j, ret, e));
     return kvs_array_finite(ret, v->key.text, e);
 }
@@ -288,23 +295,41 @@ static void end_round(struct tug_kvstore_server *s, struct kvs_value *v,
     r->arrived = r->added = 0;
 }
 
-// The first two, where both are dense and as they are: their sum is begun with both of them,
-// so the first waits for the second. False: not so.
-static bool begins_with_two(const struct tug_kvstore_server *s, const struct kvs_round *r)
+// Of the first two, where both are dense and as they are, the sum is begun with both at once:
+// the first waits for the second.
+static bool waits_for_second(const struct tug_kvstore_server *s,
+                             const struct kvs_round *r)
 {
-    return r->added == 0 && s->workers > 1 && r->of[0] != NULL &&
-           r->of[0]->cmd == KVS_PUSH && (r->of[1] == NULL || r->of[1]->cmd == KVS_PUSH);
+    return s->workers > 1 && r->added == 0 && r->of[0] != NULL &&
+           r->of[0]->cmd == KVS_PUSH && r->of[1] == NULL;
 }
 
-static int add_two(struct tug_kvstore_server *s, struct kvs_value *v, struct err *e)
+// Whether the job is that one. What is pushed again to a round, for a dead worker, is not.
+static bool is_second(const struct tug_kvstore_server *s, const struct kvs_round *r,
+                      const struct kvs_job *j)
+{
+    const struct kvs_job *first = j->rank < 2 ? r->of[1 - j->rank] : NULL;
+    return s->workers > 1 && r->added == 0 && j->cmd == KVS_PUSH && first != NULL &&
+           first->cmd == KVS_PUSH && r->of[j->rank] == NULL;
+}
+
+// The first was looked at when it came; where the sum is finite, the second is.
+static int add_second(struct tug_kvstore_server *s, struct kvs_value *v,
+                      struct kvs_job *j, struct err *e)
 {
     struct kvs_round *r = v->round;
-    struct tug_array x, y;
-    TRY(array_of(s, v, r->of[0], &x, e));
-    TRY(array_of(s, v, r->of[1], &y, e));
-    TRY(kvs_rows_set_sum(&r->sum, &x, &y, e));
-    kvs_job_release(r->of[0]);
-    kvs_job_release(r->of[1]);
+    struct kvs_job *first = r->of[1 - j->rank];
+    struct tug_array a, b;
+    bool finite;
+    TRY(check_push(v, j, e));
+    TRY(array_of(s, v, first, &a, e));
+    TRY(array_of(s, v, j, &b, e));
+    TRY(kvs_rows_set_sum(&r->sum, &a, &b, &finite,
+                         e)); // of two the order does not matter
+    if (!finite)
+        TRY(kvs_array_finite(&b, v->key.text, e));
+    kvs_job_release(first);
+    kvs_job_release(j);
     r->added = 2;
     return 0;
 }
@@ -313,11 +338,8 @@ static int add_arrived(struct tug_kvstore_server *s, struct kvs_value *v, struct
 {
     struct kvs_round *r = v->round;
     struct tug_array a;
-    if (begins_with_two(s, r)) {
-        if (r->of[1] == NULL)
-            return 0;
-        TRY(add_two(s, v, e));
-    }
+    if (waits_for_second(s, r))
+        return 0;
     while (r->added < s->workers && r->of[r->added] != NULL) {
         struct kvs_job *j = r->of[r->added];
         TRY(array_of(s, v, j, &a, e)); // it was looked at when it came
@@ -329,26 +351,32 @@ static int add_arrived(struct tug_kvstore_server *s, struct kvs_value *v, struct
     return 0;
 }
 
+// A second push of a rank, whose worker died behind its first: it is in the round already.
+static int push_again(const struct kvs_value *v, struct kvs_job **at, struct kvs_job *j,
+                      struct err *e)
+{
+    for (; *at != NULL; at = &(*at)->next)
+        if ((*at)->sender == j->sender)
+            return err_set(e, TUG_EUSAGE,
+                           "%s: worker %u pushes again before its round is over",
+                           v->key.text, j->rank);
+    kvs_job_release(j);
+    *at = j;
+    return 0;
+}
+
 static int push_to_round(struct tug_kvstore_server *s, struct kvs_value *v,
                          struct kvs_job *j, struct err *e)
 {
     struct tug_array a;
     struct err why;
     TRY(round_of(s, v, e));
-    TRY(pushed_array(s, v, j, &a, e)); // a wrong one ends no round of others
     struct kvs_round *r = v->round;
-    struct kvs_job **at = &r->of[j->rank];
-    if (*at != NULL) {
-        for (; *at != NULL; at = &(*at)->next)
-            if ((*at)->sender == j->sender)
-                return err_set(e, TUG_EUSAGE,
-                               "%s: worker %u pushes again before its round is over",
-                               v->key.text, j->rank);
-        kvs_job_release(j);
-        *at = j;
-        return 0;
-    }
-    *at = j;
+    TRY(is_second(s, r, j) ? add_second(s, v, j, e) // a wrong one ends no round of others
+                           : pushed_array(s, v, j, &a, e));
+    if (r->of[j->rank] != NULL)
+        return push_again(v, &r->of[j->rank], j, e);
+    r->of[j->rank] = j;
     r->arrived++;
     int rc = add_arrived(s, v, &why);
     if (rc == 0 && r->arrived == s->workers)

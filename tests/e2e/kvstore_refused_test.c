@@ -3,8 +3,12 @@
 // other worker, and the rounds, go on as if nothing had been.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <float.h>
 #include <math.h>
+#include <poll.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "kit/nodes.h"
 #include "kvapp/node.h"
@@ -12,6 +16,8 @@
 #include "kvstore/server.h"
 
 enum { ROWS = 5, WIDTH = 3, N = ROWS * WIDTH, KEY = 3 };
+
+static atomic_bool *first_is_there; // in memory that the processes share
 
 static struct tug_kvstore *open_store(const char *scheduler)
 {
@@ -41,11 +47,21 @@ static int serve(const char *scheduler)
     return serve_as(scheduler, TUG_GROUP_SERVERS);
 }
 
+static const struct kvs_entry *entry(const struct tug_kvstore *s)
+{
+    size_t i = 0;
+    for (; i < s->entries.n; i++)
+        if (((const struct kvs_entry *)s->entries.list[i])->key.number == KEY)
+            break;
+    expect(i < s->entries.n);
+    return s->entries.list[i];
+}
+
 // A message to the server of the key, as a program would send that means no good.
 static int say(struct tug_kvstore *s, enum kvs_cmd cmd, bool push, bool pull,
                const uint32_t *words, size_t n)
 {
-    const struct kvs_entry *x = s->entries.list[0];
+    const struct kvs_entry *x = entry(s);
     uint32_t to = s->node->servers[x->pieces[0].server], ts;
     uint64_t first, last, key;
     expect(tug_node_range(s->node, x->pieces[0].server, &first, &last) == 0);
@@ -118,6 +134,17 @@ static void by_calls(struct tug_kvstore *s)
     expect(strstr(tug_last_error(), "key 9: element 4"));
     item.array = &rows;
     expect(tug_kvstore_push(s, &item, 1, 0) == TUG_EUSAGE);
+    float good[N] = {0};
+    struct tug_array b = a;
+    b.data = good;
+    struct tug_store_item both[] = {{{.number = KEY}, &b}, {{.number = KEY + 1}, &a}};
+    expect(tug_kvstore_init(s, &(struct tug_store_item){{.number = KEY + 1}, &b}, 1) ==
+           0);
+    expect(tug_kvstore_push(s, both, 2, 0) == TUG_EUSAGE); // nor anything of the first
+    expect(strstr(tug_last_error(), "key 4: element 4"));
+    w[4] = FLT_MAX;
+    both[0] = both[1]; // two finite ones, whose sum is not
+    expect(tug_kvstore_push(s, both, 2, 0) == TUG_EUSAGE);
     item.array = &a;
     expect(tug_kvstore_pull(s, &item, 1, 0) == 0); // what an array held does not matter
 }
@@ -137,6 +164,25 @@ static void ask_for_many(struct tug_kvstore *s)
     pump_leave(s->node->pump);
 }
 
+// A round that has one push: another that is wrong is refused, and the round goes on.
+static void be_second(struct tug_kvstore *s)
+{
+    const struct kvs_entry *x = entry(s);
+    uint32_t words[64];
+    size_t n = push_words(words, TUG_FLOAT32, INFINITY);
+    if (s->rank ==
+        0) { // the push is there when the server has answered what came behind it
+        expect(kvs_dist_tell(s, KVS_META, (int)x->pieces[0].server, &x->key.id,
+                             sizeof(x->key.id)) == 0);
+        atomic_store(first_is_there, true);
+        return;
+    }
+    while (!atomic_load(first_is_there))
+        poll(NULL, 0, 1);
+    expect(say(s, KVS_PUSH, true, false, words, n) == TUG_EUSAGE);
+    expect(strstr(tug_last_error(), "key 3: element 7"));
+}
+
 static int work(const char *scheduler)
 {
     struct tug_kvstore *s = open_store(scheduler);
@@ -150,7 +196,11 @@ static int work(const char *scheduler)
     by_calls(s);
     for (int i = 0; i < N; i++)
         w[i] = (float)i;
+    if (s->rank == 1)
+        be_second(s);
     expect(tug_kvstore_push(s, &item, 1, 0) == 0);
+    if (s->rank == 0)
+        be_second(s);
     expect(tug_kvstore_pull(s, &item, 1, 0) == 0);
     for (int i = 0; i < N; i++)
         expect(w[i] == (float)(NODES_WORKERS * i));
@@ -165,6 +215,9 @@ static void refused(void **state)
 {
     int status[NODES_PROCESSES];
     (void)state;
+    first_is_there = mmap(NULL, sizeof(*first_is_there), PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(first_is_there != MAP_FAILED);
     nodes_run(schedule, serve, work, status);
     for (int i = 0; i < NODES_PROCESSES; i++)
         assert_int_equal(0, status[i]);
