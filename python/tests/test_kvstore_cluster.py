@@ -327,6 +327,51 @@ def test_example(source):
         assert "epoch 4" in last and float(last.split()[-2].rstrip("%")) > 90, said
 
 
+def test_unequal_batches(tmp_path):
+    """Who waits for a worker that has no more batches is told that it is a worker, and both end with a failure."""
+    script = tmp_path / "script.py"
+    script.write_text(PREAMBLE + textwrap.dedent("""
+        kv = kvstore.create("dist_sync")
+        kv.init("w", np.zeros(3, "f4"))
+        for _ in range(1 + kv.rank):
+            kv.push("w", np.ones(3, "f4"))
+            pulled(kv, "w", 3)
+    """))
+    said = by_hand(script, {"TUG_WAIT_SECONDS": "2"})
+    assert sorted(code for code, _ in said)[-2:] == [1, 1], said
+    said = "".join(text for _, text in said)
+    assert "key 'w': a push of each of the 2 workers to the key: " in said, said
+    assert "tug.kvstore: the barrier of 2 workers: " in said, said
+
+
+def by_hand(script, more):
+    """A scheduler, a server and two workers: how each ended, and what it said."""
+    env = {**os.environ, "DMLC_NUM_SERVER": "1", "DMLC_NUM_WORKER": "2", "DMLC_PS_ROOT_URI": "127.0.0.1",
+           "DMLC_PS_ROOT_PORT": str(free_port()), **more}
+    env.pop("TUG_SCHEDULER", None)
+    started = [subprocess.Popen([sys.executable, str(script)], env={**env, "DMLC_ROLE": role}, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+               for role in ("scheduler", "server", "worker", "worker")]
+    try:
+        said = [p.communicate(timeout=PATIENCE)[0] for p in started]
+        return [(p.returncode, text) for p, text in zip(started, said)]
+    finally:
+        for p in started:
+            p.kill()
+            p.wait()
+            p.stdout.close()
+
+
+def test_push_that_failed_last(tmp_path):
+    """A program that does not ask what became of its last push ends with a failure all the same."""
+    said = launch(tmp_path, """
+        kv = kvstore.create("dist_async")
+        kv.init("w", np.zeros(3, "f4"))
+        kv.push("w", np.ones(3, "f4"))  # servers do not know what to do with it
+    """, code=4)
+    assert "tug.kvstore: key 'w': " in said and "set_optimizer" in said
+
+
 def test_torch_example(source):
     pytest.importorskip("torch")
     words = [sys.executable, os.path.join(source, "examples", "kvstore_torch.py")]

@@ -3,7 +3,6 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
-import atexit
 import collections
 import os
 import threading
@@ -17,6 +16,7 @@ from tug import _table
 from tug._abi import ffi
 from tug._arrays import choice, seconds, whole, word
 from tug._errors import ArgumentTypeError, Error, Timeout, UsageError
+from tug._exit import at_exit
 from tug._library import Handle, check, deadline_of, lib, opened, text_of
 from tug._request import Flight, reap, wait_for, warn_of_dropped
 
@@ -364,11 +364,12 @@ def local(loops: int = 1, *, wait_seconds: float = 0, spin_us: float = 0) -> Cli
     return Client(local_loops=whole(loops, "loops", 1, 256), wait_seconds=wait_seconds, spin_us=spin_us)
 
 
-@atexit.register
-def _close_all() -> None:
+@at_exit
+def _close_all() -> Optional[str]:
     """Who forgot to close leaves in order all the same, so that others need not take it for dead."""
     for client in list(_open):
         try:
             client.close()
         except Error as error:
             warn_of_dropped(error)
+    return None

@@ -3,7 +3,6 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
-import atexit
 import sys
 import threading
 import weakref
@@ -15,6 +14,7 @@ import numpy as np
 from tug._abi import ffi
 from tug._arrays import whole, word
 from tug._errors import ArgumentTypeError, ClosedError, Error, UsageError
+from tug._exit import at_exit
 from tug._kvarrays import CArray, Out, RowSparse, Shape, array_of, is_array, of_c, to_push, wrapper_of, written_back
 from tug._library import Handle, callback_of_program, check, lib, opened, text_of
 from tug.optimizer import Optimizer
@@ -531,8 +531,13 @@ def _note(kind: Type[BaseException], error: BaseException, trace: Optional[Trace
 sys.excepthook = _note
 
 
-@atexit.register
-def _close_all() -> None:
+@at_exit
+def _close_all() -> Optional[str]:
+    failed = None
     for store in list(_open):
-        if not (_failed and store._dist):
-            store.close()
+        try:
+            if not (_failed and store._dist):
+                store.close()
+        except Error as error:  # maybe of a push that nobody has asked about
+            failed = f"tug.kvstore: {error}"
+    return failed

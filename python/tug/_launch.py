@@ -7,7 +7,6 @@ standard input is a pipe from it.
 SPDX-License-Identifier: Apache-2.0
 """
 
-import atexit
 import os
 import shutil
 import signal
@@ -23,6 +22,7 @@ from typing import Any, Dict, List, Mapping, NoReturn, Optional, Sequence, Type,
 from tug._arrays import seconds, whole, word
 from tug._client import Client, connect
 from tug._errors import ArgumentTypeError, Error, LaunchError, Timeout, UsageError
+from tug._exit import at_exit
 from tug._library import deadline_of
 
 LOOK_SECONDS = 0.02  # between two looks at the processes
@@ -287,7 +287,8 @@ def _variables(env: Any, save_root: Any) -> Dict[str, str]:
     return ret
 
 
-@atexit.register
-def _kill_all() -> None:
+@at_exit
+def _kill_all() -> Optional[str]:
     for cluster in list(_running):
         cluster.kill()
+    return None

@@ -130,6 +130,8 @@ int kvs_parts_settle(struct tug_kvstore *s, struct kvs_entry *x)
     }
     if (first.code == 0)
         return 0;
+    if (s->failed.code != 0 && !s->async) // it is the others who are waited for
+        (void)err_wrap(&first, "a push of each of the %u workers to the key", s->workers);
     (void)err_wrap(&first, "%s", x->key.text);
     return last_error_is(&first);
 }
