@@ -337,7 +337,7 @@ def test_unequal_batches(tmp_path):
             kv.push("w", np.ones(3, "f4"))
             pulled(kv, "w", 3)
     """))
-    said = by_hand(script, {"TUG_WAIT_SECONDS": "2"})
+    said = by_hand(script, {"TUG_WAIT_SECONDS": "2", "TUG_DEAD_SECONDS": "1"})
     assert sorted(code for code, _ in said)[-2:] == [1, 1], said
     said = "".join(text for _, text in said)
     assert "key 'w': a push of each of the 2 workers to the key: " in said, said
