@@ -57,16 +57,26 @@ uint64_t draw_sense(struct draw *d, const char *name)
         const char *name;
         uint32_t below;
     } small[] = {
-        {"table", 6},   {"other", 6},     {"number", 16},   {"low", 4},
-        {"clock", 8},   {"partition", 9}, {"role", 7},      {"what", 9},
-        {"flags", 32},  {"op", 5},        {"micro", 17},    {"micros", 17},
-        {"save", 4},    {"pass", 4},      {"index", 8},     {"file", 3},
-        {"process", 8}, {"ticket", 8},    {"loop", 2},      {"generation", 4},
-        {"group", 9},   {"mode", 5},      {"space", 4},     {"level", 23},
-        {"steps", 8},   {"id_pass", 3},   {"kind", 3},      {"slot", 4},
-        {"slots", 4},   {"view", 4},      {"tables", 4},    {"alive", 2},
-        {"done", 2},    {"known", 2},     {"committed", 2}, {"partition_bits", 18},
-        {"width", 12},  {"n", 20},
+        {"table", 6},     {"other", 6},
+        {"number", 16},   {"low", 4},
+        {"clock", 8},     {"partition", 9},
+        {"role", 7},      {"what", 9},
+        {"flags", 32},    {"op", 5},
+        {"micro", 17},    {"micros", 17},
+        {"save", 4},      {"pass", 4},
+        {"index", 8},     {"file", 3},
+        {"process", 8},   {"ticket", 8},
+        {"loop", 2},      {"generation", 4},
+        {"group", 9},     {"mode", 5},
+        {"space", 4},     {"level", 23},
+        {"steps", 8},     {"id_pass", 3},
+        {"kind", 3},      {"slot", 4},
+        {"id_low", 3},    {"id_group", 8},
+        {"slots", 4},     {"view", 4},
+        {"tables", 4},    {"alive", 2},
+        {"done", 2},      {"known", 2},
+        {"committed", 2}, {"partition_bits", 18},
+        {"width", 12},    {"n", 20},
     };
     if (strcmp(name, "session") == 0)
         return d->n_sessions > 0 ? d->sessions[draw_below(d, d->n_sessions)] : 0;
