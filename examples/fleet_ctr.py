@@ -2,9 +2,9 @@
 
     tug launch --servers 2 --workers 2 -- python3 fleet_ctr.py --train part-* --test test.tsv --model model
 
-or one process a role, by hand, with Paddle's variables (docs/from-paddle.md); TUG_SAVE_ROOT says below which
-directory servers may write. Lines are ratings of films: like (0 or 1), user, movie, sex, age, job, postcode, year,
-genres (with | between), with tabs between. examples/fleet_ctr_infer.py loads what this one saves.
+or one process a role, by hand, with Paddle's variables (docs/from-paddle.md). Lines are ratings of films: like (0 or
+1), user, movie, sex, age, job, postcode, year, genres (with | between), with tabs between.
+examples/fleet_ctr_infer.py loads what this one saves.
 
 SPDX-License-Identifier: Apache-2.0
 """

@@ -44,7 +44,7 @@ make_data() {
 
 write_programs() {
     awk '/^```/ { inside = !inside; first = inside; file = ""; next }
-         first  { first = 0; if ($0 ~ /^(#|\/\/) [a-z_]+\.(py|c|cc)$/) file = $2 }
+         first  { first = 0; if ($0 ~ /^(#|\/\/) [a-z_]+\.(py|c|cc|sh)$/) file = $2 }
          inside && file != "" { print > file }' "$1"
 }
 
@@ -98,7 +98,7 @@ else
 fi
 
 if [[ -z $python || -z $cc || ! -f $build/python/tug/_build.py ]]; then
-    echo "skipped: docs/from-mxnet.md: it takes the Python package, and a compiler without sanitizers"
+    echo "skipped: docs/from-mxnet.md, from-paddle.md: they take the Python package, and a compiler without sanitizers"
     exit 0
 fi
 begin from-mxnet.md
@@ -112,3 +112,27 @@ as_added_up() {
     esac
 }
 run_lines from-mxnet.md as_added_up
+
+begin from-paddle.md
+ln -s "$root/examples" examples
+for n in 0 1 2 3; do
+    awk -v seed="$n" 'BEGIN {
+        srand(seed)
+        for (i = 0; i < 500; i++) {
+            u = int(rand() * 60); m = int(rand() * 40)
+            y = rand() < 1 / (1 + exp(-2.5 * sin(u) - 1.5 * cos(m)))
+            printf "%d\t%d\t%d\tM\t25\t4\t99\t1999\tA|B\n", y, u, m
+        }
+    }' > "part-$n"
+done
+mv part-3 test.tsv
+# Inference has the AUC that training said; the same of a model that `tug eval` measures.
+as_trained() {
+    case $line in
+    *fleet_ctr.py*) auc=$(grep -o 'test AUC 0.*' out) && [ -n "$auc" ] ;;
+    *fleet_ctr_infer.py*) [ "$(grep -o 'test AUC .*' out)" = "$auc" ] ;;
+    "tug eval"*) grep -q 'auc 1.00000' out ;;
+    *wrapper.py) grep -qx '32.0' out ;;
+    esac
+}
+run_lines from-paddle.md as_trained

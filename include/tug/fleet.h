@@ -104,6 +104,10 @@ struct tug_fleet_options {
     double wait_seconds; // the longest wait; 0: TUG_WAIT_SECONDS, or 600
     // Of a worker that is alone: loops that have its rows; 0: 1.
     uint32_t local_loops;
+    // A client of this worker's that is in the run already, behind what its servers begin with:
+    // tug_fleet_init_worker takes it, and it is the caller's after tug_fleet_stop_worker. NULL:
+    // the fleet has one of its own.
+    struct tug_client *client;
 };
 
 // Finds out who this process is, and starts nothing. (Paddle: fleet.init.) `o` may be NULL.
@@ -155,7 +159,8 @@ TUG_API int tug_fleet_stop_worker(struct tug_fleet *f);
 // Waits until all workers are here. (Paddle: barrier_worker; FleetWrapper.barrier.)
 TUG_API int tug_fleet_barrier_worker(struct tug_fleet *f);
 
-// What workers do together (Paddle: fleet.util). All workers call them, in the same order.
+// What workers do together (Paddle: fleet.util). All workers call them, in the same order. TUG_EIO:
+// a worker has left or died before it said its part.
 
 enum tug_fleet_reduce { TUG_FLEET_SUM, TUG_FLEET_MAX, TUG_FLEET_MIN };
 // Combines the n numbers of all workers one by one, in the order of their indexes: all get the same

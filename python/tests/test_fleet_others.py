@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 
 import os
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,10 @@ from test_fleet import by_hand
 import tug
 import tug.fleet as fluid
 from tug.fleet import Fleet, PaddleCloudRoleMaker, Role, UserDefinedRoleMaker
+from tug.fleet._deal import deal
+from tug.fleet._exchange import _reduced, said_of, value_of
+from tug.fleet._gate import _begins
+from tug.fleet.io import save_over
 
 SCRIPT = f"""
 import sys
@@ -23,7 +28,7 @@ test_fleet_others.run_by_environment()
 """
 
 
-def shrinks(fleet):
+def shrinks(fleet, root):
     with pytest.raises(tug.UsageError, match="the rows of a net stay"):
         fleet.shrink(1)
     users = fleet.client.table("users", number=7, accessor="ctr", dim=2, embedx_threshold=0)
@@ -34,8 +39,18 @@ def shrinks(fleet):
     fleet.barrier_worker()
     assert users.stat().rows == 30
     fleet.barrier_worker()
+    where = fleet.save_one_table(7, os.path.join(root, "one"))
+    assert (where is None) == (fleet.worker_index() != 0)
     assert fleet.shrink(1000) == 30 and users.stat().rows == 0
+    fleet.load_one_table(7, os.path.join(root, "one"))
+    assert users.stat().rows == 30
     fleet.barrier_worker()
+    with pytest.raises(tug.UsageError, match="table_id: 0 is no table of the program's own .* those are 7 'users'"):
+        fleet.load_one_table(0, root)
+    with pytest.raises(tug.UsageError, match="mode: 4 is none of 0 .checkpoint."):
+        fleet.save_one_table(7, root, 4)
+    with pytest.raises(tug.Error, match="nosuch"):
+        fleet.load_one_table(7, os.path.join(root, "nosuch"))
     with pytest.raises(tug.Error) as failed:
         fleet._first_does("do it", lambda: fleet.client.find("nosuch"))
     assert ("worker 0 could not do it" in str(failed.value)) == (fleet.worker_index() != 0)
@@ -48,7 +63,7 @@ def run_by_environment():
         fleet.run_server()
         return
     fleet.init_worker()
-    shrinks(fleet)
+    shrinks(fleet, os.environ["TUG_SAVE_ROOT"])
     fleet.stop_worker()
 
 
@@ -58,7 +73,7 @@ def test_alone(tmp_path):
     with pytest.raises(tug.UsageError, match="init_worker"):
         fleet.save_dense_params(None, tmp_path)
     fleet.init_worker()
-    shrinks(fleet)
+    shrinks(fleet, tmp_path)
     with pytest.raises(tug.Error, match="dense"):
         fleet.save_dense_params(None, tmp_path)
     dense = fleet.client.table("dense", number=1, dim=4)
@@ -71,14 +86,13 @@ def test_alone(tmp_path):
     fleet.stop_worker()
 
 
-def test_processes():
-    by_hand([sys.executable, "-c", SCRIPT], 2, 2)
+def test_processes(tmp_path):
+    by_hand([sys.executable, "-c", SCRIPT], 2, 2, {"TUG_SAVE_ROOT": str(tmp_path)})
 
 
 def test_refused():
-    for name, sentence in (("save_inference_model", "save_persistables"), ("save_cache_model", "base"),
-                           ("set_date", "Table.day"), ("save_cache_table", "cold"), ("init_coordinator", "federated"),
-                           ("load_inference_model", "load_model"), ("make_fl_strategy", "federated"),
+    for name, sentence in (("save_cache_model", "base"), ("set_date", "Table.day"), ("save_cache_table", "cold"),
+                           ("init_coordinator", "federated"), ("make_fl_strategy", "federated"),
                            ("get_fl_client", "federated")):
         with pytest.raises(tug.UsageError, match=f"fleet.{name}: .*{sentence}"):
             getattr(Fleet(), name)(None, 1, mode=2)
@@ -109,3 +123,160 @@ def test_data_feeder():
         fluid.DataFeeder(["nosuch"], program=program)
     with pytest.raises(tug.UsageError, match="feed_list: is empty"):
         fluid.DataFeeder([])
+
+
+@pytest.fixture
+def second():
+    """A worker that is not the first one, in no run."""
+    fleet = Fleet()
+    fleet.init(UserDefinedRoleMaker(1, Role.WORKER, 2, ["127.0.0.1:1"]))
+    return fleet
+
+
+@pytest.mark.parametrize("said", ["/etc", "../x", "tug-fleet-a/../../x", "tug-fleet-", "x", None, 7, ["a"], ""])
+def test_home_is_a_name(second, said):
+    """What says where the model is comes from another process: of it a name is taken, and never a path."""
+    with pytest.raises(tug.DataError, match="no name of such a directory"):
+        second._told_home(said)
+
+
+def test_home_is_this_users(second, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    second._told_home("tug-fleet-abc")
+    with pytest.raises(tug.DataError, match="worker 0 has the model there"):
+        second.saves(0)
+    (tmp_path / "tug-fleet-abc").mkdir(mode=0o755)
+    with pytest.raises(tug.DataError, match="is not a directory of this user's own"):
+        second.saves(0)
+    (tmp_path / "tug-fleet-abc").chmod(0o700)
+    assert second.saves(3) == str(tmp_path / "tug-fleet-abc" / "model-3")
+    (tmp_path / "tug-fleet-abc").rename(tmp_path / "other")
+    (tmp_path / "tug-fleet-abc").symlink_to(tmp_path / "other")
+    with pytest.raises(tug.DataError, match="is not a directory of this user's own"):
+        second.saves(0)
+
+
+def test_first_worker_keeps_to_its_home(monkeypatch):
+    """Whatever a row says, the first worker writes where it has made a directory."""
+    monkeypatch.setattr("tug.fleet._exchange.Exchange.gather", lambda self, value: ["/nosuch/place"])
+    fleet = Fleet()
+    fleet.init(UserDefinedRoleMaker(0, Role.WORKER, 1))
+    fleet.init_worker()
+    try:
+        assert fleet.options(0)["out"].startswith(fleet._home.name)
+    finally:
+        fleet.stop_worker()
+
+
+def test_exchanged_values():
+    """What another process said is believed as far as it is a value."""
+    deep = b"[" * 100000
+    for said in (b"{", b"\xff", deep, b'{"array": [1], "dtype": "O"}', b'{"array": [1], "dtype": "nosuch"}',
+                 b'{"array": [[1], [1, 2]], "dtype": "<f8"}', b'{"array": ["a"], "dtype": "<i8"}',
+                 b'{"array": [300], "dtype": "<f8,<f8"}'):
+        with pytest.raises(tug.DataError, match="worker 3 has said what is no value"):
+            value_of(said, "worker 3")
+    np.testing.assert_array_equal(value_of(said_of(np.array([1.5, 0.1])), ""), [1.5, 0.1])
+
+
+def test_sizes_are_bounded(monkeypatch):
+    fleet = Fleet()
+    fleet.init(UserDefinedRoleMaker(0, Role.WORKER, 1))
+    fleet.init_worker()
+    try:
+        assert fleet.util.all_reduce([2 ** 62, 1]) == [2 ** 62, 1]
+        assert fleet.util.all_gather({"a": [None, 1.5]}) == [{"a": [None, 1.5]}]
+        monkeypatch.setattr(fleet.exchange, "_all", lambda said: [(1 << 60).to_bytes(8, "little")])
+        with pytest.raises(tug.DataError, match="worker 0 says that it has 1152921504606846976 bytes to say"):
+            fleet.util.all_gather(1)
+    finally:
+        fleet.stop_worker()
+
+
+def test_whole_sums_do_not_wrap():
+    two = [np.array([2 ** 62]), np.array([2 ** 62])]
+    with pytest.raises(tug.UsageError, match="9223372036854775808, does not fit in int64"):
+        _reduced(two, "sum")
+    assert _reduced([np.array(5), np.array(-7)], "sum") == -2
+    assert _reduced([np.array(True), np.array(True)], "sum") == 2
+    assert _reduced([np.uint64(2 ** 63), np.uint64(1)], "max") == 2 ** 63
+
+
+@pytest.mark.parametrize("size, text", [(1e9, b"[]"), (-1, b"[]"), (2.5, b"[]"), (2, b"[]"),
+                                        (13, b'["relative",1]'), (12, b'["/a","../x"]'), (6, b'["/a"]')])
+def test_gate(client, size, text):
+    """What the run begins with is read within bounds, and has to be a path and tables of a net."""
+    table = client.table("fleet_gate", number=3, accessor="plain", dim=1024, rule="sum")
+    rows = np.zeros((2, 1024), np.float32)
+    rows[0, :2] = 1, size
+    words = np.frombuffer(text + b" " * (len(text) % 2), "<u2")
+    rows[1, :len(words)] = words
+    table.assign([0, 1], rows)
+    with pytest.raises(tug.DataError, match="server 0 "):
+        _begins(table, float(rows[0, 1]))
+
+
+def test_dealt_rows_are_counted(client):
+    """global_shuffle pulls as many rows as there are, whatever workers say."""
+    said = SimpleNamespace(client=client, worker_index=lambda: 0, worker_num=lambda: 2, barrier_worker=lambda: None,
+                           util=SimpleNamespace(all_gather=lambda sizes: [sizes, [1 << 60, 1]]))
+    with pytest.raises(tug.DataError, match="workers say that they have dealt"):
+        deal(said, [b"1 1\n"] * 10, 1)
+
+
+class Saves:
+    """A model that saves a file."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def save(self, directory):
+        os.makedirs(os.path.join(directory, "save-000001"))
+        with open(os.path.join(directory, "save-000001", "x"), "w") as file:
+            file.write(self.text)
+
+
+def held(root):
+    return sorted(path.read_text() for path in root.rglob("x"))
+
+
+@pytest.mark.parametrize("fails", [1, 2])
+def test_save_over_keeps_the_older_one(tmp_path, monkeypatch, fails):
+    """Renames that fail lose no model: not where the old one steps aside, nor where the new one takes its place."""
+    save_over(Saves("old"), tmp_path / "model")
+    rename, calls = os.rename, []
+
+    def failing(source, target):
+        calls.append(target)
+        if len(calls) == fails:
+            raise OSError("disk")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", failing)
+    with pytest.raises(OSError, match="disk"):
+        save_over(Saves("new"), tmp_path / "model")
+    monkeypatch.undo()
+    assert held(tmp_path) == ["old"] and os.listdir(tmp_path) == ["model"]
+    save_over(Saves("new"), tmp_path / "model")
+    assert held(tmp_path) == ["new"] and os.listdir(tmp_path) == ["model"]
+
+
+def test_save_over_that_cannot_go_back(tmp_path, monkeypatch):
+    save_over(Saves("old"), tmp_path / "model")
+    rename = os.rename
+
+    def failing(source, target):
+        if os.path.basename(target) == "model":
+            raise OSError("disk")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", failing)
+    with pytest.raises(OSError, match="disk"):
+        save_over(Saves("new"), tmp_path / "model")
+    assert held(tmp_path) == ["new", "old"]
+
+
+def test_metrics():
+    assert fluid.metrics.max(3) == fluid.metrics.min(3) == 3 and fluid.metrics.acc(3, 4) == 0.75
+    assert fluid.metrics.mae(np.array([1.0, 2.0]), 4) == 0.75 and fluid.metrics.mse(4, 16) == 0.25
+    assert fluid.metrics.rmse(4, 16) == 0.5 and np.isnan(fluid.metrics.acc(0, 0))

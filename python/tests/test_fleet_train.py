@@ -219,6 +219,50 @@ def test_datasets(program, tmp_path):
             wrong()
 
 
+def test_slots_shuffle(program, tmp_path):
+    """A model owes its AUC to a and x, and nothing to b's neighbour that says nothing."""
+    (tmp_path / "data").write_text("".join(lines_of(2000)))
+    use = slots()
+    fluid.optimizer.Adagrad(0.2).minimize(fluid.net(use, {"model": "lr"})[0])
+    exe = fluid.Executor()
+    exe.run()
+    data = dataset_of("InMemoryDataset", [tmp_path / "data"], use)
+    with pytest.raises(tug.UsageError, match="load_into_memory comes first"):
+        data.set_fea_eval(1000, True)
+        data.slots_shuffle(["a"])
+    data.load_into_memory()
+    exe.train_from_dataset(dataset=data)
+
+    def auc():
+        zero()
+        exe.infer_from_dataset(dataset=data)
+        return value("auc")
+
+    whole = auc()
+    data.slots_shuffle(["a"])
+    without_a = auc()
+    data.slots_shuffle(["b"])  # of the examples as they were
+    without_b = auc()
+    data.slots_shuffle(["a", "x"])
+    assert whole - without_a > 0.1 > whole - without_b and auc() < without_a
+    assert data.get_memory_data_size() == 2000
+    data.load_into_memory()
+    assert auc() == whole
+    for wrong, sentence in ((["c"], "there is no c; there are a, b, x, label"), ("a", "list of names")):
+        with pytest.raises(tug.UsageError, match=sentence):
+            data.slots_shuffle(wrong)
+    data.set_fea_eval(1, False)
+    with pytest.raises(tug.UsageError, match="set_fea_eval"):
+        data.slots_shuffle(["a"])
+    with pytest.raises(tug.UsageError, match="--merge-ids"):
+        data.set_merge_by_lineid(2)
+    (tmp_path / "data").write_text("1 3 1 4 2 1 2 1 0\n1 3 2 4 2 1 2 1\n")
+    data.load_into_memory()
+    data.set_fea_eval(1000)
+    with pytest.raises(tug.DataError, match="slots_shuffle: example 1 has not 4 slots"):
+        data.slots_shuffle(["a"])
+
+
 def test_generator(monkeypatch, capsys):
     class Ours(fluid.MultiSlotDataGenerator):
         def generate_sample(self, line):
@@ -331,6 +375,12 @@ def test_model_of_a_fleet(program, tmp_path, startup_first):
         assert second != first
         fluid.fleet.load_model(tmp_path / "all")
         assert loss_of(exe, data) == first
+        fluid.fleet.load_inference_model(fluid.fleet.save_inference_model(exe, tmp_path / "served", ["a", "b", "x"]))
+        assert loss_of(exe, data) == first
+        with tug.load(tmp_path / "served") as served:
+            assert served.evaluate(tmp_path / "data")["logloss"] == pytest.approx(first, abs=1e-6)
+        with pytest.raises(tug.UsageError, match="feeded_var_names: there is no c; the net has a, b, x"):
+            fluid.fleet.save_inference_model(exe, tmp_path / "x", ["c"])
         exe.train_from_dataset(dataset=data)
         assert loss_of(exe, data) == pytest.approx(second, abs=2e-2) and loss_of(exe, data) != first
         with pytest.raises(tug.UsageError, match="mode: 7 is none of 0 .checkpoint."):

@@ -1,11 +1,13 @@
 // What workers tell each other: bytes of all of them, by way of a table on the servers.
 //
 // Each worker sets rows of its own, a byte a float, which every coding of values keeps
-// as it is, and pulls those of the others between two barriers. A row is cut so that 16
-// MiB are 131,072 of them.
+// as it is, and pulls those of the others between two barriers. Barriers do not wait for who
+// has died or left, whose rows are those of an earlier round: every row says of which round
+// it is, and all have to be of this one.
 //
 //   key      worker's index << 32, then the rows of what it says
-//   row 0    begins with the number of bytes
+//   a row    the number of the round, then bytes
+//   row 0    of these bytes the first say how many there are
 //   PRESENT  and a worker's index: a row with its rank in the cluster, by which two processes
 //            that say they are the same worker are found
 //
@@ -16,7 +18,14 @@
 #include "facade/tug_client.h"
 #include "fleet/fleet_internal.h"
 
-enum { ROW = 128, HEAD = 8, SAID_MAX = 1 << 24, AT_ONCE = 1 << 16 };
+enum {
+    ROW = 128,
+    MARK = 4,
+    ROOM = ROW - MARK,
+    HEAD = 8,
+    SAID_MAX = 1 << 24,
+    AT_ONCE = 1 << 16
+};
 #define PRESENT ((uint64_t)1 << 63)
 #define SETTINGS "name=fleet-exchange;accessor=plain;dim=128;rule=sum"
 
@@ -73,9 +82,11 @@ int fleet_exchange_open(struct tug_fleet *f)
 {
     struct tug_client *c = f->client;
     uint64_t key = PRESENT | f->roles->role.rank, mine = (uint64_t)tug_client_rank(c) + 1;
+    uint64_t said = (uint64_t)f->roles->role.rank << 32;
     float rows[ROW];
     unsigned char bytes[ROW] = {0};
     TRY(tug_table_make(c, FLEET_TABLE, SETTINGS));
+    TRY(rows_of_bytes(c, &said, 1, rows, bytes)); // of an earlier stay
     memcpy(bytes, &mine, sizeof(mine));
     TRY(rows_of_bytes(c, &key, 1, rows, bytes));
     TRY(tug_barrier(c));
@@ -89,11 +100,11 @@ int fleet_exchange_open(struct tug_fleet *f)
 
 struct gathering {
     struct tug_client *client;
-    uint32_t workers, index;
+    uint32_t workers, index, round;
     size_t n, n_rows; // bytes of each; rows of them with their head
     uint64_t *keys;
     float *rows;
-    unsigned char *bytes;
+    unsigned char *bytes, *said; // of the rows; what is in them behind the marks
 };
 
 static int begin(struct gathering *g, struct tug_fleet *f, size_t n)
@@ -103,7 +114,7 @@ static int begin(struct gathering *g, struct tug_fleet *f, size_t n)
         .workers = f->roles->role.workers,
         .index = f->roles->role.rank,
         .n = n,
-        .n_rows = (HEAD + n + ROW - 1) / ROW,
+        .n_rows = (HEAD + n + ROOM - 1) / ROOM,
     };
     if (n > SAID_MAX)
         return err_set(last_error(), TUG_EUSAGE,
@@ -112,8 +123,10 @@ static int begin(struct gathering *g, struct tug_fleet *f, size_t n)
     g->keys = mem_array(g->n_rows, sizeof(*g->keys));
     g->rows = mem_array(g->n_rows, ROW * sizeof(*g->rows));
     g->bytes = mem_zalloc(g->n_rows * ROW);
-    if (g->keys == NULL || g->rows == NULL || g->bytes == NULL)
+    g->said = mem_zalloc(g->n_rows * ROOM);
+    if (g->keys == NULL || g->rows == NULL || g->bytes == NULL || g->said == NULL)
         return err_nomem(last_error(), "what workers tell each other");
+    g->round = ++f->round;
     return 0;
 }
 
@@ -122,6 +135,7 @@ static void end(struct gathering *g)
     mem_free(g->keys);
     mem_free(g->rows);
     mem_free(g->bytes);
+    mem_free(g->said);
 }
 
 static void keys_of(struct gathering *g, uint32_t worker)
@@ -134,10 +148,39 @@ static int say(struct gathering *g, const void *bytes)
 {
     uint64_t n = g->n;
     keys_of(g, g->index);
-    memcpy(g->bytes, &n, HEAD);
+    memcpy(g->said, &n, HEAD);
     if (g->n > 0)
-        memcpy(g->bytes + HEAD, bytes, g->n);
+        memcpy(g->said + HEAD, bytes, g->n);
+    for (size_t i = 0; i < g->n_rows; i++) {
+        memcpy(g->bytes + i * ROW, &g->round, MARK);
+        memcpy(g->bytes + i * ROW + MARK, g->said + i * ROOM, ROOM);
+    }
     return rows_of_bytes(g->client, g->keys, g->n_rows, g->rows, g->bytes);
+}
+
+static int no_word(const struct gathering *g, uint32_t worker)
+{
+    return err_set(
+        last_error(), TUG_EIO,
+        "worker %u has not said its part: it has left the run or died, or is in "
+        "another call (worker %u is in its exchange number %u)",
+        worker, g->index, g->round);
+}
+
+// What a worker says in this round, and how many bytes: as many as there is room for here.
+static int hear_one(struct gathering *g, uint32_t worker, uint64_t *ret_n)
+{
+    uint32_t round;
+    keys_of(g, worker);
+    TRY(bytes_of_rows(g->client, g->keys, g->n_rows, g->rows, g->bytes));
+    memcpy(ret_n, g->bytes + MARK, HEAD);
+    for (size_t i = 0; i < g->n_rows; i++) {
+        memcpy(&round, g->bytes + i * ROW, MARK);
+        if (round != g->round && (i == 0 || *ret_n == g->n))
+            return no_word(g, worker);
+        memcpy(g->said + i * ROOM, g->bytes + i * ROW + MARK, ROOM);
+    }
+    return 0;
 }
 
 static int hear(struct gathering *g, unsigned char *ret)
@@ -145,14 +188,12 @@ static int hear(struct gathering *g, unsigned char *ret)
     uint64_t n, other = g->n;
     uint32_t who = 0;
     for (uint32_t w = 0; w < g->workers; w++) {
-        keys_of(g, w);
-        TRY(bytes_of_rows(g->client, g->keys, g->n_rows, g->rows, g->bytes));
-        memcpy(&n, g->bytes, HEAD);
+        TRY(hear_one(g, w, &n));
         if (n != g->n && other == g->n) {
             other = n;
             who = w;
         } else if (g->n > 0) {
-            memcpy(ret + w * g->n, g->bytes + HEAD, g->n);
+            memcpy(ret + w * g->n, g->said + HEAD, g->n);
         }
     }
     if (other != g->n)

@@ -100,6 +100,7 @@ static int take_options(struct tug_fleet *f, const struct tug_fleet_options *o,
 {
     f->wait_seconds = o->wait_seconds;
     f->local_loops = o->local_loops != 0 ? o->local_loops : 1;
+    f->lent = o->client;
     f->tables = mem_zalloc((o->n_tables + 1) * sizeof(*f->tables));
     if (f->tables == NULL)
         return err_nomem(e, "the tables of a fleet");
@@ -418,7 +419,7 @@ static int open_dense(struct tug_fleet *f)
 
 static int meet_servers(struct tug_fleet *f)
 {
-    if (f->roles->alone)
+    if (f->roles->alone || f->lent != NULL)
         return 0;
     int rc = calls_barrier(f->client, ALL_MEET);
     return rc != 0 ? err_wrap(last_error(),
@@ -454,18 +455,27 @@ static void close_dense(struct tug_fleet *f)
     }
 }
 
-int tug_fleet_init_worker(struct tug_fleet *f)
+static int open_client(struct tug_fleet *f)
 {
     struct tug_client_options o = {.wait_seconds = f->wait_seconds};
-    TRY(is_for(f, tug_fleet_is_worker(f), "tug_fleet_init_worker", "worker"));
-    if (f->client != NULL)
-        return err_set(last_error(), TUG_EUSAGE,
-                       "tug_fleet_init_worker: this worker is in a run already");
+    f->client = f->lent;
+    if (f->lent != NULL)
+        return 0;
     if (f->roles->alone)
         o.local_loops = f->local_loops;
     else
         o.scheduler = f->roles->role.scheduler;
-    TRY(tug_client_open(&f->client, &o));
+    return tug_client_open(&f->client, &o);
+}
+
+int tug_fleet_init_worker(struct tug_fleet *f)
+{
+    TRY(is_for(f, tug_fleet_is_worker(f), "tug_fleet_init_worker", "worker"));
+    if (f->client != NULL)
+        return err_set(last_error(), TUG_EUSAGE,
+                       "tug_fleet_init_worker: this worker is in a run already");
+    TRY(open_client(f));
+    f->round = 0;
     int rc = join(f);
     if (rc != 0) {
         struct err e = *last_error();
@@ -490,7 +500,7 @@ int tug_fleet_stop_worker(struct tug_fleet *f)
     tug_communicator_close(f->communicator);
     f->communicator = NULL;
     close_dense(f);
-    int rc = tug_client_close(f->client);
+    int rc = f->lent != NULL ? 0 : tug_client_close(f->client);
     f->client = NULL;
     return e.code != 0 ? last_error_is(&e) : rc;
 }

@@ -55,6 +55,8 @@ struct tug_fleet {
     struct fleet_load *loads;
     size_t n_loads;
     struct tug_client *client; // in a run
+    struct tug_client *lent;   // the caller's, which becomes it
+    uint32_t round;            // of the exchange, from 1
     struct tug_communicator *communicator;
     char **infos; // of tug_wrapper_set_clients
     size_t n_infos;

@@ -524,6 +524,48 @@ static void be_another(struct tug_fleet *f)
     expect(tug_fleet_client(f) == NULL);
 }
 
+// Who has left is not waited for, and what it said before is not taken for what it says now.
+static void one_leaves(struct tug_fleet *f)
+{
+    enum { BYTES = 1000 };
+    char mine[BYTES] = "x", all[WORKERS * BYTES];
+    double x = 1;
+    expect(tug_fleet_init_worker(f) == 0);
+    expect(tug_fleet_all_gather(f, mine, BYTES, all) == 0 && all[BYTES] == 'x');
+    if (tug_fleet_worker_index(f) == 0) {
+        expect(tug_fleet_all_gather(f, mine, BYTES, all) == TUG_EIO);
+        expect(strstr(tug_last_error(), "worker 1 has not said its part") != NULL);
+        expect(tug_fleet_all_reduce(f, &x, 1, TUG_FLEET_SUM) == TUG_EIO && x == 1);
+    }
+    expect(tug_fleet_stop_worker(f) == 0);
+}
+
+// A client of the program's own, which stays its own.
+static void lent(void **state)
+{
+    (void)state;
+    struct tug_role_maker *m;
+    struct tug_client *c;
+    struct tug_fleet *f;
+    int64_t x = 7;
+    assert_int_equal(0,
+                     tug_client_open(&c, &(struct tug_client_options){.local_loops = 1}));
+    assert_int_equal(0, tug_role_maker_user(&m, &(struct tug_role_maker_options){
+                                                    .role = TUG_FLEET_WORKER}));
+    struct tug_fleet_options o = {.roles = m, .client = c};
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(0, tug_fleet_init(&f, &o));
+        assert_int_equal(0, tug_fleet_init_worker(f));
+        assert_ptr_equal(c, tug_fleet_client(f));
+        assert_int_equal(0, tug_fleet_all_reduce_whole(f, &x, 1, TUG_FLEET_SUM));
+        assert_int_equal(7, x);
+        tug_fleet_close(f);
+        assert_int_equal(0, tug_barrier(c));
+    }
+    tug_role_maker_close(m);
+    assert_int_equal(0, tug_client_close(c));
+}
+
 static void clean(void)
 {
     assert_int_equal(0, system("rm -rf model one other empty rows-*.txt; mkdir empty"));
@@ -593,6 +635,7 @@ static void threads(void **state)
     as_threads(serve_sparse, find_sparse);
     as_threads(serve_all, find_all);
     as_threads(serve_missing, find_nothing);
+    as_threads(serve_two, one_leaves);
     as_threads_like(
         &(struct part){.server = serve_two, .worker = be_another, .all_first = true});
 }
@@ -609,10 +652,8 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alone),
-        cmocka_unit_test(options),
-        cmocka_unit_test(threads),
-        cmocka_unit_test(processes),
+        cmocka_unit_test(alone),   cmocka_unit_test(options),   cmocka_unit_test(lent),
+        cmocka_unit_test(threads), cmocka_unit_test(processes),
     };
     return cmocka_run_group_tests(tests, begin, e2e_end);
 }

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, List, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from tug._errors import DataError
+
 if TYPE_CHECKING:
     from tug.fleet._fleet import Fleet
 
@@ -48,6 +50,11 @@ def deal(fleet: "Fleet", lines: Sequence[bytes], seed: int) -> List[bytes]:
             table.assign(_keys(me, other, first, len(some)), some)
         sizes.append(len(rows))
     said: Sequence[Sequence[int]] = fleet.util.all_gather(sizes)
+    dealt = [rows for one in said if isinstance(one, list) and len(one) == n for rows in one
+             if isinstance(rows, int) and rows > 0]
+    if len(dealt) != n * n or sum(dealt) != table.stat().rows:
+        raise DataError(f"global_shuffle: workers say that they have dealt {said} rows, and the servers have "
+                        f"{table.stat().rows}")
     taken: List[bytes] = []
     for other in range(n):
         parts = [table.pull(_keys(other, me, first, min(AT_ONCE, said[other][me] - first)))

@@ -1,7 +1,6 @@
-"""What workers tell each other: values of all of them, by way of a table on the servers.
+"""What workers tell each other: values of all of them, by the library's exchange (tug/fleet.h, tug_fleet_all_gather).
 
-Each worker writes its value as JSON into rows of its own, two bytes a float, and reads those of the others
-between two barriers. Nothing that could be executed travels, and numbers arrive as they were sent.
+A value goes as JSON. Nothing that could be executed travels, and numbers arrive as they were sent.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -12,14 +11,15 @@ from typing import TYPE_CHECKING, Any, Dict, List
 import numpy as np
 import numpy.typing as npt
 
-from tug._errors import ArgumentTypeError, UsageError
+from tug._abi import ffi
+from tug._errors import ArgumentTypeError, DataError, UsageError
+from tug._library import Handle, lib
 
 if TYPE_CHECKING:
     from tug._client import Client
-    from tug._table import Table
+    from tug.fleet.role_maker import RoleMaker
 
-TABLE = 2  # its number in a fleet's run
-ROW = 64  # floats of a row, two bytes each
+CLOSE_SECONDS = 30.0  # for threads that are inside to come out
 SAID_MAX = 1 << 24  # bytes of one worker's value
 REDUCTIONS: Dict[str, Any] = {"sum": np.sum, "max": np.max, "min": np.min}
 
@@ -34,54 +34,80 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _restored(value: Any) -> Any:
-    if isinstance(value, dict) and set(value) == {"array", "dtype"}:
-        return np.asarray(value["array"], value["dtype"])
-    return value
-
-
-def _rows(value: Any) -> npt.NDArray[np.float32]:
+def said_of(value: Any) -> bytes:
+    """A value as text."""
     try:
         said = json.dumps(_plain(value)).encode()
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise ArgumentTypeError(f"input: cannot be exchanged: {error}; numbers, texts, lists and arrays can") from error
     if len(said) > SAID_MAX:
         raise UsageError(f"input: is {len(said)} bytes as text, and can be {SAID_MAX} at most")
-    framed = len(said).to_bytes(4, "little") + said
-    framed += b"\0" * (-len(framed) % (2 * ROW))
-    return np.frombuffer(framed, "<u2").astype(np.float32).reshape(-1, ROW)
+    return said
 
 
-class Exchange:
-    """The table, and this worker's place in it."""
+def value_of(said: bytes, who: str) -> Any:
+    """The other way: `said` comes from another process."""
+    try:
+        value = json.loads(said)
+        if isinstance(value, dict) and set(value) == {"array", "dtype"}:
+            dtype = np.dtype(value["dtype"])
+            if dtype.kind not in "iufb":
+                raise ValueError(f"an array of {dtype}")
+            return np.asarray(value["array"], dtype)
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise DataError(f"{who} has said what is no value: {error}") from error
+    return value
 
-    def __init__(self, client: "Client", index: int, workers: int) -> None:
-        self.client, self.index, self.workers = client, index, workers
-        self.table: "Table" = client.table("fleet_exchange", accessor="plain", dim=ROW, rule="sum", number=TABLE)
 
-    def _keys(self, index: int, first: int, n: int) -> npt.NDArray[np.uint64]:
-        return (np.uint64(index) << np.uint64(32)) + np.arange(first, first + n, dtype=np.uint64)
+def _reduced(said: List[npt.NDArray[Any]], mode: str) -> npt.NDArray[Any]:
+    dtype = np.result_type(*said)
+    if any(one.dtype.kind == "f" for one in said):
+        return np.asarray(REDUCTIONS[mode](np.stack(said), axis=0))
+    # Whole numbers of Python have no end: what is beyond the arrays' type is an error and does not wrap.
+    whole = np.asarray(REDUCTIONS[mode](np.stack([one.astype(object) for one in said]), axis=0), object)
+    to = dtype if all(one.dtype == dtype for one in said) and dtype.kind != "b" else np.dtype(np.int64)
+    limits = np.iinfo(to)
+    for one in whole.ravel():
+        if not limits.min <= one <= limits.max:
+            raise UsageError(f"input: the {mode} of all workers, {one}, does not fit in {to}")
+    return whole.astype(to)
 
-    def said_by(self, index: int) -> Any:
-        """The value under this number."""
-        head = self.table.pull(self._keys(index, 0, 1)).astype("<u2").tobytes()
-        size = int.from_bytes(head[:4], "little")
-        more = -(-(size + 4) // (2 * ROW)) - 1
-        rest = self.table.pull(self._keys(index, 1, more)).astype("<u2").tobytes() if more > 0 else b""
-        return _restored(json.loads((head + rest)[4:4 + size]))
 
-    def say(self, value: Any) -> None:
-        """A value under this one's number."""
-        rows = _rows(value)
-        self.table.assign(self._keys(self.index, 0, len(rows)), rows)
+class Exchange(Handle):
+    """This worker's place in it. One thread at a time uses it."""
+
+    def __init__(self, client: "Client", roles: "RoleMaker") -> None:
+        self.client = client
+        o = ffi.new("struct tug_fleet_options *", {"roles": roles.c, "client": client.opened})
+        ret = ffi.new("struct tug_fleet **")
+        super().__init__("fleet's exchange", ffi.NULL)
+        self.run(lambda _none: lib.tug_fleet_init(ret, o))
+        self._c = ffi.gc(ret[0], lib.tug_fleet_close)
+        self.run(lib.tug_fleet_init_worker)
+        self.index = self.status_of(lib.tug_fleet_worker_index)
+        self.workers = self.status_of(lib.tug_fleet_worker_num)
+
+    def close(self) -> None:
+        """Before the client is. A second call does nothing."""
+        if self.begin_closing(CLOSE_SECONDS):
+            c, self._c = self._c, ffi.NULL
+            ffi.release(c)
+
+    def _all(self, said: bytes) -> List[bytes]:
+        n = len(said)
+        out = bytearray(self.workers * n)
+        self.run(lib.tug_fleet_all_gather, said, n, ffi.from_buffer("char[]", out))
+        return [bytes(out[i * n:(i + 1) * n]) for i in range(self.workers)]
 
     def gather(self, value: Any) -> List[Any]:
         """The values of all workers, by their indexes. All call it."""
-        self.say(value)
-        self.client.barrier()
-        said = [self.said_by(i) for i in range(self.workers)]
-        self.client.barrier()  # nobody writes the next value while another still reads
-        return said
+        said = said_of(value)
+        sizes = [int.from_bytes(one, "little") for one in self._all(len(said).to_bytes(8, "little"))]
+        if max(sizes) > SAID_MAX:
+            raise DataError(f"worker {sizes.index(max(sizes))} says that it has {max(sizes)} bytes to say, and can "
+                            f"have {SAID_MAX}")
+        found = self._all(said.ljust(max(sizes), b"\0"))
+        return [value_of(one[:size], f"worker {i}") for i, (one, size) in enumerate(zip(found, sizes))]
 
     def reduce(self, value: Any, mode: str) -> Any:
         """The sum, maximum or minimum of all workers' numbers, or arrays of one shape. All call it."""
@@ -94,5 +120,7 @@ class Exchange:
         shapes = sorted({one.shape for one in said})
         if len(shapes) > 1:
             raise UsageError(f"input: workers gave arrays of different shapes: {', '.join(map(str, shapes))}")
-        reduced = REDUCTIONS[mode](np.stack(said), axis=0)
+        if any(one.dtype.kind not in "iufb" for one in said):
+            raise UsageError("input: a worker gave what is no number")
+        reduced = _reduced(said, mode)
         return reduced if isinstance(value, np.ndarray) else reduced.item() if reduced.ndim == 0 else reduced.tolist()

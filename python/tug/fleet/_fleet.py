@@ -1,40 +1,31 @@
 """The life of a run as Paddle's fleet has it: roles, servers, workers, barriers, saves.
 
 A server's process runs the library's server. Server 0 loads what init_server names and then opens the run by a
-row of the table `fleet_gate`; workers wait for it, so that none trains on rows that are not there yet.
+row of the table `fleet_gate` (_gate.py); workers wait for it, so that none trains on rows that are not there yet.
 
 SPDX-License-Identifier: Apache-2.0
 """
 
 import os
+import re
+import stat
 import sys
 import tempfile
-import time
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Dict, List, Optional, Sequence, Union
 
 from tug._client import Client, connect, local
-from tug._errors import Error, Timeout, UsageError
+from tug._errors import DataError, Error, UsageError
 from tug._model import load
 from tug._roles import serve
 from tug.fleet import _program
 from tug.fleet._exchange import Exchange
-from tug.fleet._others import Others
+from tug.fleet._gate import Begins, open_gate, wait_at_gate
+from tug.fleet._others import MODES, Others
 from tug.fleet.role_maker import COLLECTIVE, PaddleCloudRoleMaker, RoleMaker
 from tug.fleet.strategy import DistributedStrategy, strategy_of
 
-if TYPE_CHECKING:
-    from tug._table import Table
-
-GATE = 3  # the number of its table
-LOOK_SECONDS = 0.02  # between two looks at the gate
-OPEN, LOADED = 1, 2  # what the gate's row counts up to
-BEGINS = 1 << 20  # under which number, of the exchange, it is told with what
-MODES = {0: "checkpoint", 1: "delta", 2: "base", 3: "day"}
+HOME = "tug-fleet-"  # what the name of the first worker's directory begins with
 Path = Union[str, "os.PathLike[str]"]
-
-
-def _gate(client: Client) -> "Table":
-    return client.table("fleet_gate", accessor="plain", dim=1, rule="sum", number=GATE)
 
 
 class Util:
@@ -90,9 +81,8 @@ class Fleet(Others):
         self._client: Optional[Client] = None
         self._exchange: Optional[Exchange] = None
         self._home: Optional[tempfile.TemporaryDirectory[str]] = None
-        self._load_from: Optional[str] = None
-        self._load_tables: Optional[str] = None
-        self.out = ""  # where the first worker has its saves
+        self._begins: Optional[Begins] = None
+        self._home_path = ""  # where the first worker has its saves
 
     # Who.
 
@@ -110,7 +100,7 @@ class Fleet(Others):
         roles = role_maker or PaddleCloudRoleMaker()
         roles.generate_role()
         self._roles, self._begun = roles, True
-        self._load_from = self._load_tables = None
+        self._begins = None
         os.environ.update(roles.environment())
         if roles.place.role == "scheduler":
             serve("scheduler")
@@ -213,7 +203,7 @@ class Fleet(Others):
         directory = os.path.abspath(os.fspath(dirname))
         if not os.path.isdir(directory):
             raise UsageError(f"init_server: there is no directory {directory}")
-        self._load_from, self._load_tables = directory, _program.tables_of(var_names)
+        self._begins = Begins(directory, _program.tables_of(var_names))
 
     def run_server(self) -> None:
         """Serves until the last worker has left."""
@@ -224,10 +214,9 @@ class Fleet(Others):
     def _open_run(self) -> None:
         with connect(_scheduler(self.roles), guest=True) as client:
             try:
-                if self._load_from is not None:
-                    load(self._load_from, alone=True).close()  # says that it is none
-                    Exchange(client, BEGINS, 0).say([self._load_from, self._load_tables])
-                _gate(client).push([0], [[OPEN if self._load_from is None else LOADED]])
+                if self._begins is not None:
+                    load(self._begins.directory, alone=True).close()  # says that it is none
+                open_gate(client, self._begins)
             except Error as error:
                 client.stop(f"init_server: {error}")
                 raise
@@ -245,23 +234,43 @@ class Fleet(Others):
         try:
             self._join(client, alone)
         except BaseException:
+            if self._exchange is not None:
+                self._exchange.close()
+                self._exchange = None
             client.close()
             raise
         self._client = client
 
     def _join(self, client: Client, alone: bool) -> None:
         net = _program.default_main_program().net
-        self._exchange = Exchange(client, self.worker_index(), self.worker_num())
-        if not alone and _wait_for_gate(client) == LOADED and net is not None:
-            net.begin_with(*self._exchange.said_by(BEGINS))
+        begins = None if alone else wait_at_gate(client)
+        if begins is not None and net is not None:
+            net.begin_with(*begins)
+        self._exchange = Exchange(client, self.roles)
         if self.is_first_worker():
-            self._home = tempfile.TemporaryDirectory(prefix="tug-fleet-")
-            self.out = os.path.join(self._home.name, "model")
-        self.out = self._exchange.gather(self.out)[0]
+            self._home = tempfile.TemporaryDirectory(prefix=HOME)
+            self._home_path = self._home.name
+        self._told_home(self._exchange.gather(os.path.basename(self._home_path))[0])
+
+    def _told_home(self, name: Any) -> None:
+        # The first worker keeps to its own. Of another process a name is taken, never a path.
+        if not self.is_first_worker():
+            if not isinstance(name, str) or re.fullmatch(re.escape(HOME) + r"\w+", name, re.ASCII) is None:
+                raise DataError(f"worker 0 says that its saves are in {name!r}, which is no name of such a directory")
+            self._home_path = os.path.join(tempfile.gettempdir(), name)
 
     def saves(self, generation: int) -> str:
-        """Where the first worker has those of a net's model, on its machine."""
-        return f"{self.out}-{generation}"
+        """Where the first worker has those of a net's model, on its machine. Others read there only what is this
+        user's own."""
+        if not self.is_first_worker():
+            try:
+                s = os.lstat(self._home_path)
+            except OSError as error:
+                raise DataError(f"{self._home_path}: worker 0 has the model there, and this worker cannot see it: "
+                                f"{error.strerror}; the first worker infers, or all have one $TMPDIR") from error
+            if not stat.S_ISDIR(s.st_mode) or s.st_uid != os.getuid() or s.st_mode & 0o077:
+                raise DataError(f"{self._home_path}: is not a directory of this user's own")
+        return os.path.join(self._home_path, f"model-{generation}")
 
     def options(self, generation: int) -> Dict[str, Any]:
         """What the fleet adds to the options of a net's model."""
@@ -324,12 +333,13 @@ class Fleet(Others):
 
     def stop_worker(self) -> None:
         """Leaves the run. Servers end when the last worker has left."""
-        client = self.client
+        client, exchange = self.client, self.exchange
         self._client = self._exchange = None
         self._begun = False
         net = _program.default_main_program().net
         if net is not None:
             net.forget()
+        exchange.close()
         client.close()
         if self._home is not None:
             self._home.cleanup()
@@ -353,19 +363,6 @@ def _scheduler(roles: RoleMaker) -> str:
     if host and os.environ.get("DMLC_ROLE"):
         return f"{host}:{os.environ.get('DMLC_PS_ROOT_PORT', '')}"
     return roles.get_pserver_endpoints()[0]
-
-
-def _wait_for_gate(client: Client) -> int:
-    gate, end = _gate(client), time.monotonic() + client.wait_seconds
-    while True:
-        state = int(gate.pull([0])[0, 0])
-        if state != 0:
-            return state
-        if time.monotonic() > end:
-            raise Timeout(f"server 0 has not opened the run after {client.wait_seconds:.3g} s: servers must run this "
-                          "script, too, as far as fleet.run_server() (tug launch starts it in every role; python -m "
-                          "tug launch starts workers only)")
-        time.sleep(LOOK_SECONDS)
 
 
 fleet = Fleet()

@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Sequence, U
 
 import numpy as np
 
+from tug._arrays import whole
 from tug._errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from tug._client import Client
+    from tug._table import Table
     from tug.fleet._exchange import Exchange
+    from tug.fleet._program import DeclaredNet
 
 DENSE = "dense"  # the table of a net's layers
 FIRST_OWN = 5  # tables with smaller numbers are fleet's
 DENSE_FILE = "dense.npy"
+TABLES_MAX = 4095  # the last one is fleet's own
+MODES = {0: "checkpoint", 1: "delta", 2: "base", 3: "day"}
 Path = Union[str, "os.PathLike[str]"]
 
 
@@ -41,6 +46,13 @@ class Others:
         def exchange(self) -> "Exchange": ...
 
         def is_first_worker(self) -> bool: ...
+
+        def _net(self) -> "DeclaredNet": ...
+
+        def load_model(self, path: Path, mode: int = 0) -> None: ...
+
+        def save_persistables(self, executor: Any, dirname: Path, main_program: Any = None,
+                              mode: int = 0) -> Optional[str]: ...
 
     def _first_does(self, what: str, work: Callable[[], Any]) -> Any:
         # All wait for worker 0; what it could not do is everybody's error, so that nobody waits in vain.
@@ -92,11 +104,48 @@ class Others:
         os.replace(path + ".new", path)
         return path
 
-    save_inference_model = _refused(
-        "save_inference_model", "there is no program to be pruned: save_persistables writes the rows, and a program "
-        "that builds the same net loads them (fluid.io.load_persistables) and infers")
-    load_inference_model = _refused(
-        "load_inference_model", "there is no pruned program to load: build the net, and load_model")
+    def _own(self, table_id: int) -> "Table":
+        whole(table_id, "table_id", 0, TABLES_MAX - 1)
+        names = {n: name for n, name in sorted(self.client.table_names().items()) if n >= FIRST_OWN}
+        if table_id not in names:
+            own = ", ".join(f"{n} '{name}'" for n, name in names.items()) or "none"
+            raise UsageError(f"table_id: {table_id} is no table of the program's own (fleet.client.table(name, "
+                             f"number={FIRST_OWN}, ...)); those are {own}. A net's tables are saved together, by "
+                             "save_persistables")
+        return self.client.find(names[table_id])
+
+    def save_one_table(self, table_id: int, path: Path, mode: int = 0) -> Optional[str]:
+        """The servers write a table of the program's own below `path`: 0 all rows, 1 delta, 2 base, 3 day. The first
+        worker asks for it, and it is where the save is; others return at once."""
+        table = self._own(table_id)
+        if mode not in MODES:
+            raise UsageError(f"mode: {mode} is none of {', '.join(f'{k} ({v})' for k, v in MODES.items())}")
+        return self.client.save(path, mode=MODES[mode], tables=[table]) if self.is_first_worker() else None
+
+    def load_one_table(self, table_id: int, path: Path, mode: int = 0) -> None:
+        """Rows of a save into a table of the program's own. All workers call it, and wait until they are there."""
+        whole(mode, "mode", 0, 3)  # what a save has in it, it says itself
+        table = self._own(table_id)
+        self._first_does("load", lambda: table.load(path) and None)
+
+    def save_inference_model(self, executor: Any, dirname: Path, feeded_var_names: Optional[Sequence[str]] = None,
+                             target_vars: Any = None, main_program: Any = None, export_for_deployment: bool = True,
+                             mode: int = 0) -> Optional[str]:
+        """The first worker writes the net into `dirname`, slots, layers and rows: what tug.Scorer, tug.load, `tug
+        predict` and tug/score.h predict by, without this script. Others return at once. feeded_var_names: slots of
+        the net, all of which it is fed with."""
+        del target_vars, export_for_deployment
+        net = self._net()
+        slots = [one.name for one in net.slots]
+        unknown = [name for name in feeded_var_names or () if name not in (*slots, net.label.name)]
+        if unknown:
+            raise UsageError(f"feeded_var_names: there is no {', '.join(unknown)}; the net has {', '.join(slots)}")
+        return self.save_persistables(executor, dirname, main_program, mode)
+
+    def load_inference_model(self, dirname: Path, mode: int = 0) -> None:
+        """load_model: a save is one of the whole net."""
+        self.load_model(dirname, mode)
+
     save_cache_model = _refused(
         "save_cache_model", "there is no cache of a serving system to be warmed; client.save(mode='base') or 'delta' "
         "writes what is worth publishing of tables of the program's own")

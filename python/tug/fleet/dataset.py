@@ -112,6 +112,25 @@ class QueueDataset(DatasetBase):
     """Files are read as they are trained on."""
 
 
+_MERGE = ("lines have no id before their slots. Lines of one id are put together before training, by what makes them, "
+          "or by `tug train --merge-ids COLUMN:N` (docs/data.md), where the id is a slot or a column")
+
+
+def _taken_apart(line: bytes, n: int, number: int) -> List[bytes]:
+    """A MultiSlot line's slots, each with its count before its values."""
+    words, at, found = line.split(), 0, []
+    for _ in range(n):
+        count = words[at] if at < len(words) else b""
+        end = at + 1 + int(count) if count.isdigit() else len(words) + 1
+        if end > len(words):
+            raise DataError(f"slots_shuffle: example {number} has not {n} slots of MultiSlot text")
+        found.append(b" ".join(words[at:end]))
+        at = end
+    if at != len(words):
+        raise DataError(f"slots_shuffle: example {number} has more than {n} slots")
+    return found
+
+
 class InMemoryDataset(DatasetBase):
     """What a pipe command makes of the files is made once, and kept in files of its own ($TMPDIR); passes read those,
     piece by piece, in another order each time."""
@@ -124,6 +143,8 @@ class InMemoryDataset(DatasetBase):
         self._loading: Optional[threading.Thread] = None
         self._failed: Optional[BaseException] = None
         self._random = random.Random(1)
+        self._fea_eval = False
+        self._before: Optional[List[str]] = None  # slots_shuffle
 
     def set_shuffle_seed(self, seed: int) -> None:
         """The seed of the global shuffles that follow."""
@@ -158,7 +179,7 @@ class InMemoryDataset(DatasetBase):
         del is_shuffle  # each pass has another order
         if self._loading is not None:
             raise UsageError("load_into_memory: preload_into_memory is at work; call wait_preload_done")
-        self._held, self._shuffled = self._load(), False
+        self._held, self._shuffled, self._before = self._load(), False, None
 
     def _preload(self) -> None:
         try:
@@ -183,7 +204,7 @@ class InMemoryDataset(DatasetBase):
         self._loading = None
         if self._failed is not None:
             raise self._failed
-        self._held, self._shuffled = self._preloaded, False
+        self._held, self._shuffled, self._before = self._preloaded, False, None
 
     @property
     def pipes(self) -> bool:
@@ -218,11 +239,51 @@ class InMemoryDataset(DatasetBase):
             with open(path, "wb") as file:
                 file.writelines(dealt)
             self._held = [path] if dealt else []
-        self._shuffled = True
+        self._shuffled, self._before = True, None
+
+    def set_fea_eval(self, record_candidate_size: int, fea_eval: bool = True) -> None:
+        """Whether slots_shuffle can be called. Values are drawn from all of this worker's examples: as many as
+        `record_candidate_size` are never too few."""
+        whole(record_candidate_size, "record_candidate_size", 1, 1 << 40)
+        self._fea_eval = bool(fea_eval)
+
+    def slots_shuffle(self, slots: Sequence[str]) -> None:
+        """What these slots hold changes places between this worker's examples; other slots stay. infer_from_dataset
+        then says by its AUC how much a model owes to them. Each call begins with the examples as they were."""
+        if not self._fea_eval:
+            raise UsageError("slots_shuffle: set_fea_eval(record_candidate_size, True) comes first")
+        if isinstance(slots, (str, bytes)):
+            raise UsageError("slots: must be a list of names")
+        names = [one.name for one in self.slots]
+        unknown = [one for one in slots if one not in names]
+        if unknown:
+            raise UsageError(f"slots: there is no {', '.join(unknown)}; there are {', '.join(names)}")
+        if self._before is None:
+            self._before = self.paths()
+        self._held = self._before
+        lines = [_taken_apart(line, len(names), i) for i, line in enumerate(self._lines())]
+        for place in sorted(names.index(one) for one in slots):
+            column = [line[place] for line in lines]
+            self._random.shuffle(column)
+            for line, value in zip(lines, column):
+                line[place] = value
+        path = self._file("slots.txt")
+        with open(path, "wb") as file:
+            file.writelines(b" ".join(line) + b"\n" for line in lines)
+        self._held = [path] if lines else []
+
+    def set_merge_by_lineid(self, merge_size: int = 2) -> None:
+        """Refused."""
+        raise UsageError(_MERGE)
+
+    def set_parse_ins_id(self, parse_ins_id: bool) -> None:
+        """Refused, if it is True: lines have slots only."""
+        if parse_ins_id:
+            raise UsageError(_MERGE)
 
     def release_memory(self) -> None:
         """Forgets the examples."""
-        self._held, self._shuffled = None, False
+        self._held, self._shuffled, self._before = None, False, None
 
     def _size(self, fleet: Any) -> int:
         n = 0 if self._held is None else len(self._lines())

@@ -29,17 +29,18 @@ def save_over(model: Model, directory: Path) -> str:
         return target
     parent, name = os.path.split(target)
     beside = tempfile.mkdtemp(prefix=f".{name}-", dir=parent)
+    new, old = os.path.join(beside, "new"), os.path.join(beside, "old")
     try:
-        model.save(os.path.join(beside, "new"))
-        old = os.path.join(beside, "old")
+        model.save(new)
         os.rename(target, old)
         try:
-            os.rename(os.path.join(beside, "new"), target)
+            os.rename(new, target)
         except BaseException:
             os.rename(old, target)
             raise
     finally:
-        shutil.rmtree(beside, True)
+        if os.path.isdir(target):  # else the older one is beside, and stays there
+            shutil.rmtree(beside, True)
     return target
 
 

@@ -29,3 +29,37 @@ def sum(value: Any, scope: Any = None, util: Any = None) -> Any:  # noqa: A001
     """The sum over the workers."""
     del scope, util
     return fleet.util.all_reduce(value) if fleet.in_run() else value
+
+
+def max(value: Any, scope: Any = None, util: Any = None) -> Any:  # noqa: A001
+    """The greatest of the workers'."""
+    del scope, util
+    return fleet.util.all_reduce(value, "max") if fleet.in_run() else value
+
+
+def min(value: Any, scope: Any = None, util: Any = None) -> Any:  # noqa: A001
+    """The least of the workers'."""
+    del scope, util
+    return fleet.util.all_reduce(value, "min") if fleet.in_run() else value
+
+
+def acc(correct: Any, total: Any, scope: Any = None, util: Any = None) -> float:
+    """The share of all workers' examples that are right: NaN without examples. All workers call these, too."""
+    del scope, util
+    right, n = (float(np.sum(_reduced(one))) for one in (correct, total))
+    return right / n if n else float("nan")
+
+
+def mae(abserr: Any, total_ins_num: Any, scope: Any = None, util: Any = None) -> float:
+    """The mean absolute error, by its sums over each worker's examples."""
+    return acc(abserr, total_ins_num, scope, util)
+
+
+def mse(sqrerr: Any, total_ins_num: Any, scope: Any = None, util: Any = None) -> float:
+    """The mean squared error, likewise."""
+    return acc(sqrerr, total_ins_num, scope, util)
+
+
+def rmse(sqrerr: Any, total_ins_num: Any, scope: Any = None, util: Any = None) -> float:
+    """Its root."""
+    return float(np.sqrt(mse(sqrerr, total_ins_num, scope, util)))
