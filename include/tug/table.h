@@ -112,7 +112,7 @@ struct tug_save_options {
     const uint32_t *tables; // their numbers
     size_t n_tables;        // 0: all
     int zstd;               // level; 0: not compressed
-    uint32_t keep;          // bases and checkpoints kept in `dir`; 0: all
+    uint32_t keep;          // bases and checkpoints kept in `dir`; 0, or a delta: all
     const char *about;      // JSON that is found again by who loads; NULL: none
     // A cut of a run that goes on: not 0, the same number at every worker, another
     // for each save. Each worker calls tug_save_mark(number) between two of its

@@ -49,7 +49,7 @@ static const struct option options[] = {
     {"zstd", U64_AT(zstd, "LEVEL", "0", 0, 19), "compress; 0: not"},
     {"keep", U64_AT(keep, "N", "0", 0, 1 << 20),
      "bases and checkpoints that stay in the directory, with their deltas, once this "
-     "save is there; 0: all"},
+     "save is there and is no delta; 0: all"},
     {"out", .group = "Files", STRING_AT(out, "PATH"),
      "export, dump: file, there when complete; by default export writes to standard "
      "output. save, import: directory of saves; for saved tables by default that of "

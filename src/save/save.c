@@ -126,7 +126,7 @@ static bool is_ours(const char *name)
 }
 
 // The manifest first: without it, what is left of a save is none. Files of others stay,
-// and their directory with them. What can't be removed now is tried again at the next
+// and their directory with them. What can't be removed now is tried again at a later
 // commit.
 static void remove_save(const char *dir, uint32_t number)
 {
@@ -172,8 +172,9 @@ static struct old_save look_at(const char *dir, uint32_t number, bool read)
 
 static void need(const struct numbers *l, bool *needed, uint32_t number)
 {
-    for (size_t i = 0; i < l->n; i++)
-        needed[i] |= l->at[i] == number;
+    const uint32_t *at = bsearch(&number, l->at, l->n, sizeof(*l->at), descending);
+    if (at != NULL)
+        needed[at - l->at] = true;
 }
 
 // From the newest down. A complete save that can't be read is not ours to remove, and
@@ -196,7 +197,9 @@ static void remove_old(const char *dir, const struct numbers *l, bool *needed,
     }
 }
 
-// The new save stands; where this fails, the next commit tries again.
+// The new save stands; where this fails, the next commit tries again. `keep` is 0 behind a
+// delta: it needs what it builds on and makes nothing else superfluous, and reading the
+// manifests of a chain at each of its deltas would take ever longer.
 static void clean(const char *dir, uint32_t keep)
 {
     struct numbers l;
@@ -355,7 +358,7 @@ int save_commit(const char *dir, struct save_manifest *m, uint32_t keep, struct 
     if (rc != 0)
         save_abort(dir, m);
     else
-        clean(dir, keep);
+        clean(dir, m->mode == SAVE_DELTA ? 0 : keep);
     unlock(m);
     return rc;
 }

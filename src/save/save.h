@@ -88,10 +88,10 @@ int save_begin_locked(const char *dir, enum save_mode mode, struct save_manifest
 // directory's, or before a load.
 int save_check_parent(const struct store *s, const struct save_manifest *m,
                       struct err *e);
-// The commit: the files must be there. Then removes unfinished saves and, if keep > 0,
-// saves that the newest `keep` bases and checkpoints (with their deltas) do not need; of
-// what lies in their directories, only what a save consists of. On failure the save is
-// aborted.
+// The commit: the files must be there. Then removes unfinished saves and, if keep > 0 and
+// this is no delta, saves that the newest `keep` bases and checkpoints (with their deltas)
+// do not need; of what lies in their directories, only what a save consists of. On
+// failure the save is aborted.
 int save_commit(const char *dir, struct save_manifest *m, uint32_t keep, struct err *e);
 void save_abort(const char *dir, struct save_manifest *m); // removes its directory
 

@@ -374,6 +374,7 @@ static void check_kept(const char *dir, const char *numbers)
     assert_string_equal(found, numbers);
 }
 
+// A delta removes none: it is not to read the manifests of those before it.
 static void test_keep(void **state)
 {
     (void)state;
@@ -385,8 +386,8 @@ static void test_keep(void **state)
         const char *left;
     } steps[] = {
         {SAVE_BASE, 2, "1 "},           {SAVE_DELTA, 2, "1 2 "},
-        {SAVE_CHECKPOINT, 2, "1 2 3 "}, {SAVE_DELTA, 1, "3 4 "},
-        {SAVE_DELTA, 1, "3 4 5 "},      {SAVE_DAY, 2, "3 4 5 6 "},
+        {SAVE_CHECKPOINT, 2, "1 2 3 "}, {SAVE_DELTA, 1, "1 2 3 4 "},
+        {SAVE_DELTA, 1, "1 2 3 4 5 "},  {SAVE_DAY, 2, "3 4 5 6 "},
         {SAVE_BASE, 2, "6 7 "},         {SAVE_BASE, 0, "6 7 8 "},
         {SAVE_DELTA, 0, "6 7 8 9 "},    {SAVE_CHECKPOINT, 1, "10 "},
     };
