@@ -12,7 +12,8 @@
 #include "serve/score_internal.h"
 
 enum {
-    PIECE = 64,               // examples computed together, as in train/evaluate.c
+    PIECE = 64, // examples computed together, at most
+    PIECE_WITHOUT_LAYERS = 16,
     PIECE_FEATURES = 1 << 30, // at most, of these
 };
 
@@ -188,11 +189,19 @@ static void find_rows(struct scratch *x, const struct served_copy *c,
     for (size_t j = 0; j < nnz; j++) {
         uint32_t id = v->batch.id[j];
         float *row = id == TABLE_NONE ? c->p.zeros : table_row(slabs, id);
-        table_row_prefetch(row, slabs.stride);
+        table_row_prefetch_rest(row, slabs.stride);
         v->rows[j] = row;
     }
     for (size_t j = nnz; j < nnz + KERNEL_PADDING; j++)
         v->rows[j] = c->p.zeros;
+}
+
+// Layers are multiplied for many examples at once. Else an example is computed by itself,
+// and few at a time are best: their rows and lines of the index lie on so few pages that
+// the core still knows the addresses of all when it comes to compute.
+static size_t piece_of(const struct served *s)
+{
+    return model_has_layers(&s->model) ? PIECE : PIECE_WITHOUT_LAYERS;
 }
 
 static int score_pieces(struct served *s, struct scratch *x, const struct served_copy *c,
@@ -201,9 +210,10 @@ static int score_pieces(struct served *s, struct scratch *x, const struct served
 {
     uint32_t tasks = s->model.options.tasks;
     enum loss loss = s->run->schema.loss;
+    size_t piece = piece_of(s);
     x->work.dense = c->dense;
     for (size_t at = 0, n; at < rows->n; at += n, ret += n * tasks) {
-        n = rows->n - at < PIECE ? rows->n - at : PIECE;
+        n = rows->n - at < piece ? rows->n - at : piece;
         TRY(take_piece(s, x, rows, at, n, e));
         find_rows(x, c, rows->keys + rows->offsets[at]);
         struct model_batch b = view_batch(&x->view);

@@ -102,14 +102,20 @@ static inline uint64_t table_row_key(const float *row)
 }
 
 // Asks for all lines of a row's `bytes`: rows are too short for the hardware to find out
-// by itself. Of long ones it gets the begin and then does.
-static inline void table_row_prefetch(const float *row, size_t bytes)
+// by itself. Of long ones it gets the begin and then does. `rest`: for all but the first
+// line, which a find of the row's key has read.
+static inline void table_row_prefetch_rest(const float *row, size_t bytes)
 {
     enum { LINE = 64, MAX_BYTES = 2048 };
     const char *p = (const char *)row;
-    __builtin_prefetch(p, 1, 2);
     for (size_t at = LINE; at < bytes && at < MAX_BYTES; at += LINE)
         __builtin_prefetch(p + at, 1, 2);
+}
+
+static inline void table_row_prefetch(const float *row, size_t bytes)
+{
+    __builtin_prefetch(row, 1, 2);
+    table_row_prefetch_rest(row, bytes);
 }
 
 // Handles given out so far are below it: for arrays indexed by handle.
