@@ -179,29 +179,32 @@ static bool reads_back(const struct cell *cell, const char *text)
                         : strtod(text, NULL) == cell->number;
 }
 
-static int write_whole(struct cell *cell)
+// From its last digit on.
+static void write_whole(struct cell *cell)
 {
-    char digits[20];
-    int n = 0, to = 0;
+    enum { MOST = 20 + 1 }; // digits of 2^64, and the sign
+    char *end = cell->own + MOST, *p = end;
     uint64_t x = cell->whole;
-    if (cell->negative)
-        cell->own[to++] = '-';
     do
-        digits[n++] = (char)('0' + x % 10);
+        *--p = (char)('0' + x % 10);
     while ((x /= 10) > 0);
-    while (n > 0)
-        cell->own[to++] = digits[--n];
-    return to;
+    if (cell->negative)
+        *--p = '-';
+    cell->text = p;
+    cell->len = (size_t)(end - p);
 }
 
 void cell_write(struct cell *cell)
 {
-    int n = cell->is_whole ? write_whole(cell) : 0;
-    for (int digits = cell->single ? 6 : 15; n == 0 && digits <= 17; digits++) {
-        int len = snprintf(cell->own, CELL_OWN, "%.*g", digits, cell->number);
-        if (reads_back(cell, cell->own))
-            n = len;
+    if (cell->is_whole) {
+        write_whole(cell);
+        return;
     }
     cell->text = cell->own;
-    cell->len = (size_t)n;
+    cell->len = 0;
+    for (int digits = cell->single ? 6 : 15; cell->len == 0 && digits <= 17; digits++) {
+        int len = snprintf(cell->own, CELL_OWN, "%.*g", digits, cell->number);
+        if (reads_back(cell, cell->own))
+            cell->len = (size_t)len;
+    }
 }

@@ -21,6 +21,8 @@ static float float_of(const struct cell *cell)
 static bool take_number(const struct csv *c, const struct column *column,
                         const struct cell *cell, struct examples *x, struct example *new)
 {
+    if (column->use == SCHEMA_WORDS) // its digits are
+        return false;
     float v = float_of(cell);
     if (c->empties > 0 || !isfinite(v)) // a number may stand for an empty cell
         return false;
@@ -116,13 +118,14 @@ int csv_row(const struct reader *r, const struct reader_layout *l,
     struct example new;
     TRY(csv_begin(c, l, 0, x, &new, e));
     for (size_t k = 0; k < l->columns; k++) {
-        struct cell cell = {.kind = CELL_NUMBER};
+        struct cell cell; // most of it is not used
         if (l->column[k].use == SCHEMA_DROPPED)
             continue;
         if (k >= labels)
             TRY(column_cell(&b->span[k - labels], (int64_t)(i - b->first), &cell, e));
         else
-            cell.number = (double)rows->labels[i], cell.single = true;
+            cell = (struct cell){
+                .kind = CELL_NUMBER, .number = (double)rows->labels[i], .single = true};
         TRY(take_cell(c, &l->column[k], &cell, x, &new, e));
     }
     return csv_end(c, l, x, &new, e);
