@@ -7,6 +7,7 @@
 #include <math.h>
 #include <poll.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -34,7 +35,10 @@ static int serve_as(const char *scheduler, int role)
     struct tug_node_options node;
     struct tug_kvstore_server_options o = {.node = &node};
     nodes_options(&node, role, scheduler);
-    return tug_kvstore_serve(&o);
+    int rc = tug_kvstore_serve(&o);
+    if (rc != 0)
+        fprintf(stderr, "serving: %s\n", tug_last_error());
+    return rc;
 }
 
 static int schedule(const char *scheduler)
