@@ -419,19 +419,27 @@ static void add_sparse(struct tug_array *to, const struct tug_array *a)
         kvs_add(to->dtype, row_of(to, (uint64_t)a->ids[i]), row_of(a, i), a->width);
 }
 
+int kvs_rows_set_dense(struct kvs_rows *s, const struct tug_array *a, struct err *e)
+{
+    s->a = (struct tug_array){.dtype = a->dtype,
+                              .rows = a->rows,
+                              .width = a->width,
+                              .data = s->a.data,
+                              .ids = s->a.ids};
+    TRY(reserve_rows(s, a->rows, false, e));
+    memset(s->a.data, 0, kvs_bytes(a, a->rows));
+    for (uint64_t i = 0; i < a->n_ids; i++)
+        memcpy(row_of(&s->a, (uint64_t)a->ids[i]), row_of(a, i), kvs_bytes(a, 1));
+    return 0;
+}
+
 static int make_dense(struct kvs_rows *s, struct err *e)
 {
-    size_t bytes = kvs_bytes(&s->a, s->a.rows);
-    char *dense = kvs_block_new(bytes);
-    if (dense == NULL)
-        return err_nomem(e, "a sum of arrays");
-    memset(dense, 0, bytes);
-    for (uint64_t i = 0; i < s->a.n_ids; i++)
-        memcpy(dense + kvs_bytes(&s->a, (uint64_t)s->a.ids[i]), row_of(&s->a, i),
-               kvs_bytes(&s->a, 1));
+    struct kvs_rows dense = {0};
+    TRY(kvs_rows_set_dense(&dense, &s->a, e));
     kvs_block_release(s->a.data);
-    s->a.data = dense;
-    s->cap_bytes = bytes;
+    s->a.data = dense.a.data;
+    s->cap_bytes = dense.cap_bytes;
     s->a.sparse = false;
     s->a.n_ids = 0;
     return 0;

@@ -51,6 +51,8 @@ struct kvs_rows {
 // It becomes a copy of the array, cast to the dtype.
 int kvs_rows_set(struct kvs_rows *s, enum tug_dtype type, const struct tug_array *a,
                  struct err *e);
+// It becomes a dense copy of a sparse array.
+int kvs_rows_set_dense(struct kvs_rows *s, const struct tug_array *a, struct err *e);
 // It becomes the sum of two dense arrays of one shape and dtype, in a pass over the memory
 // less than set and add. *ret_finite: whether all of it is, and so all of both.
 int kvs_rows_set_sum(struct kvs_rows *s, const struct tug_array *x,

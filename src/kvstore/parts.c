@@ -160,17 +160,7 @@ static int push_first(struct tug_kvstore *s, struct kvs_entry *x,
                       const struct tug_array *a, struct err *e)
 {
     struct kvs_rows dense = {0};
-    struct tug_array zero = x->shape;
-    int rc = 0;
-    if (a->sparse) { // all of its rows go
-        zero.sparse = false;
-        zero.data = mem_zalloc(kvs_bytes(a, a->rows));
-        rc = zero.data == NULL ? err_nomem(e, "an array")
-                               : kvs_rows_set(&dense, a->dtype, &zero, e);
-        if (rc == 0)
-            rc = kvs_rows_add(&dense, a, e);
-        mem_free(zero.data);
-    }
+    int rc = a->sparse ? kvs_rows_set_dense(&dense, a, e) : 0; // all of its rows go
     for (uint32_t i = 0; i < x->n_pieces && rc == 0; i++)
         rc = send_init(s, x, &x->pieces[i], a->sparse ? &dense.a : a, e);
     if (rc == 0)
@@ -307,34 +297,15 @@ static int write_piece(struct tug_kvstore *s, struct kvs_entry *x, struct kvs_pi
     return write_dense(x, p, a, e);
 }
 
-// An array that is cut by elements has no rows that a sparse push could name.
-static int make_dense(struct tug_kvstore *s, struct kvs_entry *x, struct tug_array *a,
-                      struct err *e)
-{
-    struct tug_array zero = x->shape;
-    struct kvs_rows sum = {0};
-    zero.data = mem_zalloc(kvs_bytes(a, a->rows));
-    int rc = zero.data == NULL ? err_nomem(e, "a push")
-                               : kvs_rows_set(&sum, a->dtype, &zero, e);
-    if (rc == 0)
-        rc = kvs_rows_add(&sum, a, e);
-    mem_free(zero.data);
-    if (rc != 0) {
-        kvs_rows_free(&sum);
-        return rc;
-    }
-    kvs_rows_free(&s->coded);
-    s->coded = sum;
-    *a = sum.a;
-    return 0;
-}
-
 int kvs_parts_write(struct tug_kvstore *s, struct kvs_entry *x, const struct tug_array *a)
 {
     struct tug_array as = *a;
     TRY(kvs_parts_settle(s, x));
-    if (a->sparse && x->rows != x->shape.rows)
-        TRY(make_dense(s, x, &as, last_error()));
+    if (a->sparse &&
+        x->rows != x->shape.rows) { // cut by elements: it has no rows to name
+        TRY(kvs_rows_set_dense(&s->coded, a, last_error()));
+        as = s->coded.a;
+    }
     for (uint32_t i = 0; i < x->n_pieces; i++)
         TRY(write_piece(s, x, &x->pieces[i], &as, last_error()));
     return 0;
