@@ -161,6 +161,14 @@ TUG_API int tug_model_predict(struct tug_model *m, const struct tug_data *data,
 // Those of the last call with ret NULL; valid until the next call on the model.
 TUG_API const float *tug_model_predictions(const struct tug_model *m, size_t *ret_n);
 
+// Predictions taken apart, one JSON object a line, as `tug predict --explain --json` prints them: the
+// bias, what each feature adds by itself, by its pairs and to the layers, and the largest
+// pairs. Options are those of `tug predict` that say how data is read, and top. *ret is valid until the
+// next call on the model. TUG_EUSAGE: the model has several labels.
+TUG_API int tug_model_explain(struct tug_model *m, const struct tug_data *data,
+                              const char *const *options, size_t n_options,
+                              const char **ret);
+
 // What the last tug_model_train or tug_model_evaluate found, by numbers 0 and on; false: there are
 // no more. The text is valid until the next call on the model.
 //

@@ -4,6 +4,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import glob
+import json
 import os
 import signal
 import subprocess
@@ -124,6 +125,28 @@ def test_fields_and_passes_one_by_one(data, tmp_path):
             model.train(rows, labels)
     with tug.load(tmp_path / "saved", model="ffm", epochs=1, **FIXED) as model:
         assert model.train(rows, labels, valid=(rows, labels)).results["epochs"] == 4
+
+
+def test_explain(data, tmp_path):
+    matrix, labels = data
+    path = write_libsvm(tmp_path / "a.txt", matrix[:20], labels)
+    for options in ({"model": "fm"}, {"model": "lr"}):
+        with tug.train(matrix, labels, epochs=2, **options, **FIXED) as model:
+            model.save(tmp_path / options["model"])
+            found = model.explain(matrix[:20], top=3)
+            said = run("predict", "--from", options["model"], "--data", path, "--explain", "--json", "--top", "3",
+                       cwd=tmp_path).splitlines()
+            predictions, scores = model.predict(matrix[:20]), model.predict(matrix[:20], raw=True)
+        for i, (one, line) in enumerate(zip(found, said)):
+            same = json.loads(line)
+            assert [f["key"] for f in one["features"]] == [int(f["key"]) for f in same["features"]]
+            assert one["score"] == same["score"] and one["largest_pairs"] == same["largest_pairs"]
+            assert abs(one["score"] - scores[i]) < 1e-5 and abs(one["prediction"] - predictions[i]) < 1e-6
+            assert abs(one["bias"] + one["linear"] + one["pairs"] - scores[i]) < 1e-5
+            assert len(one["features"]) == np.count_nonzero(matrix[i]) and len(one["largest_pairs"]) <= 3
+        assert len(found) == 20
+    with pytest.raises(tug.UsageError, match="--raw is of the command"):
+        tug.load(tmp_path / "fm").explain(matrix, raw=True)
 
 
 def test_errors(data, tmp_path):

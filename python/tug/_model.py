@@ -4,6 +4,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import difflib
+import json
 import sys
 import weakref
 from types import TracebackType
@@ -214,6 +215,20 @@ class Model(Handle):
             ret = np.frombuffer(ffi.buffer(at, n[0] * 4), np.float32).copy() if n[0] > 0 else np.empty(0, np.float32)
         del kept
         return ret if labels == 1 else ret.reshape(-1, labels)
+
+    def explain(self, data: Any, **options: Option) -> List[Dict[str, Any]]:
+        """Each prediction taken apart, as `tug predict --explain --json` does: a dictionary with its score, the bias
+        and its "features", of which those come first without which the score would change most; "largest_pairs", at
+        most `top` of them (10)."""
+        words, kept = words_of(given := _words("explain", "predict", options))
+        examples = Examples(data, None)
+        text = ffi.new("char **")
+        self.run(lib.tug_model_explain, examples.c, words, len(given), text)
+        del examples, kept
+        found = [json.loads(line) for line in ffi.string(text[0]).decode().splitlines()]
+        for feature in (f for example in found for f in example.get("features", ())):
+            feature["key"] = int(feature["key"])  # JSON's numbers are too small for it
+        return found
 
     def spread(self) -> Tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """How predictions spread (tug_model_spread): weights of positive and of negative examples by buckets."""

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/plural.h"
 #include "cli/cli.h"
-#include "cli/explained.h"
+#include "run/explained.h"
 #include "run/predict_options.h"
 #include "train/guard.h"
 

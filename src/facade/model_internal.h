@@ -45,6 +45,7 @@ struct tug_model {
     size_t n_values, cap_values;
     float *predictions;
     size_t n_predictions;
+    char *explained;
 };
 
 // Which examples of what label got which prediction, for tug_model_spread. Without memory there

@@ -23,7 +23,9 @@ void model_begin(struct tug_model *m)
     pthread_mutex_lock(&m->mutex);
     atomic_store(&m->stop, false);
     m->n_values = 0;
+    mem_free(m->explained);
     mem_free(m->predictions);
+    m->explained = NULL;
     m->predictions = NULL;
     m->n_predictions = 0;
 }
@@ -339,6 +341,7 @@ void tug_model_close(struct tug_model *m)
         remove_home(m->home, 2);
     model_words_free(m->words, m->n_words);
     mem_free(m->value);
+    mem_free(m->explained);
     mem_free(m->predictions);
     mem_free(m->positive);
     mem_free(m->negative);

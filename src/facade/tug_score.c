@@ -12,8 +12,11 @@
 #include "facade/last_error.h"
 #include "facade/model_internal.h"
 #include "run/eval_options.h"
+#include "run/explained.h"
 #include "run/predict_options.h"
+#include "train/explain.h"
 #include "train/guard.h"
+#include "train/names.h"
 
 struct scoring {
     struct tug_model *m;
@@ -26,24 +29,25 @@ struct scoring {
     struct model_values values; // those that they share, with the call's data
     struct given_rows rows;
     const char *path;
-    bool predicts;
+    enum scoring_what { EVALUATES, PREDICTS, EXPLAINS } what;
     struct metrics metrics[MODEL_MAX_TASKS];
     struct metrics_stream *seen; // of an evaluation, by the first label
     float *to;
     size_t room, n;
+    struct buf text; // of explanations
 };
 
 static int parse(struct scoring *s, struct err *e)
 {
-    static const char not_predicted[] = "from data out keep stream json explain top",
-                      not_evaluated[] = "from data json by top importance only";
-    if (s->predicts)
-        TRY(model_parse(&s->options, &cli_predict_options, s->words, s->n_words,
-                        not_predicted, &s->predict, e));
-    else
-        TRY(model_parse(&s->options, &cli_eval_options, s->words, s->n_words,
-                        not_evaluated, &s->eval, e));
-    s->values = s->predicts ? s->predict.model : s->eval.model;
+    static const char *const not_here[] = {
+        [EVALUATES] = "from data json by top importance only",
+        [PREDICTS] = "from data out keep stream json explain top",
+        [EXPLAINS] = "from data out keep stream json explain raw"};
+    bool evaluates = s->what == EVALUATES;
+    TRY(model_parse(&s->options, evaluates ? &cli_eval_options : &cli_predict_options,
+                    s->words, s->n_words, not_here[s->what],
+                    evaluates ? (void *)&s->eval : (void *)&s->predict, e));
+    s->values = evaluates ? s->eval.model : s->predict.model;
     return 0;
 }
 
@@ -70,7 +74,7 @@ static int set_data(struct scoring *s, struct err *e)
                        s->values.format != 0 ? "format" : "pipe-command");
     TRY(model_opened(s->m, e));
     const struct given_as as = {
-        .name = "data", .labels = !s->predicts, .schema = &s->m->opened->run.schema};
+        .name = "data", .labels = s->what == EVALUATES, .schema = &s->m->opened->run.schema};
     TRY(given_rows_open(&s->rows, d, &as, e));
     s->path = s->rows.address;
     s->values.data = (struct option_list){&s->path, 1};
@@ -169,6 +173,38 @@ static int predict_all(struct scoring *s, struct err *e)
     return 0;
 }
 
+static int take_explained(void *ctx, const struct explained *x, struct err *e)
+{
+    struct scoring *s = ctx;
+    return explained_put(&s->text, x, true) == 0 ? 0 : err_nomem(e, "an explanation");
+}
+
+static int explain_all(struct scoring *s, struct err *e)
+{
+    struct opened_model *m = s->m->opened;
+    const struct predict_values *v = &s->predict;
+    uint32_t labels = schema_labels(&m->run.schema);
+    if (labels > 1)
+        return err_set(e, TUG_EUSAGE,
+                       "one score is taken apart, and this model has %u labels, each with "
+                       "its own",
+                       labels);
+    struct explain_options o = {.data = model_evaluation(m, &v->model),
+                                .pairs = (size_t)v->top,
+                                .nameless = v->model.allow_missing,
+                                .each = take_explained,
+                                .ctx = s};
+    o.data.hold_places = true;
+    struct names *names;
+    TRY(names_load(&names, m->dir, e));
+    o.stored = names;
+    int rc = explain(&o, e);
+    names_close(names);
+    TRY(rc);
+    guard_columns(m->reader);
+    return 0;
+}
+
 static int open_model(struct scoring *s, struct err *e)
 {
     struct tug_model *m = s->m;
@@ -179,7 +215,7 @@ static int open_model(struct scoring *s, struct err *e)
         m->opened->team = NULL;
         TRY(team_open(&m->opened->team, threads, e));
     }
-    TRY(model_open_data(m->opened, &s->values, !s->predicts, e));
+    TRY(model_open_data(m->opened, &s->values, s->what == EVALUATES, e));
     return m->opened->parameters.sparse == NULL ? model_load(m->opened, e) : 0;
 }
 
@@ -189,7 +225,9 @@ static int work(void *ctx, struct err *e)
     enum log_level before = log_set_level(LOG_WARN);
     int rc = open_model(s, e);
     if (rc == 0)
-        rc = s->predicts ? predict_all(s, e) : evaluate_all(s, e);
+        rc = s->what == EVALUATES ? evaluate_all(s, e)
+             : s->what == PREDICTS ? predict_all(s, e)
+                                   : explain_all(s, e);
     log_set_level(before);
     if (rc != 0)
         model_forget_opened(s->m); // perhaps its rows are there in part
@@ -204,7 +242,7 @@ static int score(struct scoring *s, const char *const *options, size_t n_options
     TRY(parse(s, e));
     TRY(set_data(s, e));
     TRY(job_run(work, NULL, s, &s->m->stop, e));
-    if (s->predicts)
+    if (s->what != EVALUATES)
         return 0;
     const struct schema *schema = &s->m->opened->run.schema;
     char label[MODEL_MAX_TASKS][VALUE_NAME_MAX];
@@ -225,6 +263,7 @@ static struct scoring *open_scoring(struct tug_model *m, const struct tug_data *
         return NULL;
     s->m = m;
     s->data = data;
+    s->text = BUF_INIT(SIZE_MAX);
     return s;
 }
 
@@ -233,6 +272,7 @@ static void close_scoring(struct scoring *s)
     options_close(s->options);
     model_words_free(s->words, s->n_words);
     given_rows_close(&s->rows);
+    buf_free(&s->text);
     mem_free(s);
 }
 
@@ -260,7 +300,7 @@ int tug_model_predict(struct tug_model *m, const struct tug_data *data,
     struct scoring *s = open_scoring(m, data);
     if (s == NULL)
         return model_end(m, err_nomem(e, "predictions"));
-    s->predicts = true;
+    s->what = PREDICTS;
     s->to = ret;
     s->room = ret != NULL ? room : 0;
     int rc = score(s, options, n_options, e);
@@ -270,6 +310,30 @@ int tug_model_predict(struct tug_model *m, const struct tug_data *data,
     else if (rc == 0 && s->n > room)
         rc = err_set(e, TUG_EUSAGE, "there are %zu predictions, and room for %zu", s->n,
                      room);
+    close_scoring(s);
+    given_rows_forget(data);
+    return model_end(m, rc);
+}
+
+int tug_model_explain(struct tug_model *m, const struct tug_data *data,
+                      const char *const *options, size_t n_options, const char **ret)
+{
+    struct err *e = last_error();
+    model_begin(m);
+    *ret = NULL;
+    struct scoring *s = open_scoring(m, data);
+    if (s == NULL)
+        return model_end(m, err_nomem(e, "an explanation"));
+    s->what = EXPLAINS;
+    int rc = score(s, options, n_options, e);
+    const char *text = rc == 0 ? buf_str(&s->text) : NULL;
+    if (rc == 0 && text == NULL)
+        rc = err_nomem(e, "an explanation");
+    if (rc == 0) { // the model keeps it
+        mem_free(m->explained);
+        *ret = m->explained = s->text.data;
+        s->text = BUF_INIT(0);
+    }
     close_scoring(s);
     given_rows_forget(data);
     return model_end(m, rc);

@@ -1,7 +1,7 @@
 // See explained.h.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/explained.h"
+#include "run/explained.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 // A prediction taken apart, as lines for people or as one line of JSON.
 //
 // SPDX-License-Identifier: Apache-2.0
-#ifndef TUG_CLI_EXPLAINED_H
-#define TUG_CLI_EXPLAINED_H
+#ifndef TUG_RUN_EXPLAINED_H
+#define TUG_RUN_EXPLAINED_H
 
 #include "base/buf.h"
 #include "train/explain.h"
