@@ -95,6 +95,7 @@ struct tug_rows {
     const uint64_t *keys;    // of features: their indices, or hashes
     const uint32_t *fields;  // one a feature (format libffm); NULL: none (libsvm)
     const float *values;     // one a feature, finite; NULL: all are 1
+    const float *weights;    // of the examples: n, not negative; NULL: all are 1
 };
 
 // A dense matrix in memory, whose columns' numbers are the keys of features (format libsvm).
@@ -105,12 +106,14 @@ struct tug_matrix {
     const void *values;                // of row 0, column 0
     bool doubles;                      // else they are floats
     ptrdiff_t row_bytes, column_bytes; // from one row, and from one column, to the next
+    const float *weights;              // of the examples, as above; NULL: all are 1
 };
 
 // Columns in memory (format csv), as the Arrow C data interface hands them over: a stream, or a
 // schema and an array of structs. Numbers are numeric, unless they are named `categorical`; text,
 // bool ("true", "false") and dictionaries are categories, lists several values; nulls and NaN are
-// missing. What the options say of a column goes first. A number that is a category has the text of
+// missing; weights of examples are a column, which the option weight-column names. What the options
+// say of a column goes first. A number that is a category has the text of
 // the whole number that it is, or the shortest text that says it. The column of the label is
 // named by the option "label", or labels stand beside the columns. What is handed over is
 // released by the call, also when that fails.
@@ -161,10 +164,11 @@ TUG_API int tug_model_predict(struct tug_model *m, const struct tug_data *data,
 // Those of the last call with ret NULL; valid until the next call on the model.
 TUG_API const float *tug_model_predictions(const struct tug_model *m, size_t *ret_n);
 
-// Predictions taken apart, one JSON object a line, as `tug predict --explain --json` prints them: the
-// bias, what each feature adds by itself, by its pairs and to the layers, and the largest
-// pairs. Options are those of `tug predict` that say how data is read, and top. *ret is valid until the
-// next call on the model. TUG_EUSAGE: the model has several labels.
+// Predictions taken apart, one JSON object a line, as `tug predict --explain --json`
+// prints them: the bias, what each feature adds by itself, by its pairs and to the
+// layers, and the largest pairs. Options are those of `tug predict` that say how data
+// is read, and top. *ret is valid until the next call on the model. TUG_EUSAGE: the
+// model has several labels.
 TUG_API int tug_model_explain(struct tug_model *m, const struct tug_data *data,
                               const char *const *options, size_t n_options,
                               const char **ret);

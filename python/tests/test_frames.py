@@ -156,6 +156,15 @@ def test_labels_beside(tmp_path):
         tug.Model(label="age", progress=False).train(data, labels)
 
 
+def test_columns_called_by_numbers():
+    pandas = pytest.importorskip("pandas", reason="pandas is not there: python3-pandas")
+    frame = pandas.DataFrame({0: [0, 1] * 50, 1: [1.0, 2.0] * 50})
+    with tug.train(frame, label=0, **FIXED) as model:
+        assert model.results["examples"] == 100 and model.evaluate(frame)["auc"] > 0.9
+    with pytest.raises(tug.UsageError, match="data: there are no rows"):
+        tug.train(frame[:0], label=0, **FIXED)
+
+
 def test_released_once():
     data = table()
     stream = Stream(data)

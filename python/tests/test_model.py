@@ -3,6 +3,7 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import copy
 import glob
 import json
 import os
@@ -105,6 +106,40 @@ def test_csr(data):
     for kind in kinds:
         with tug.train(kind, labels, epochs=1, **FIXED) as model:
             assert np.array_equal(model.predict(kind), dense)
+
+
+def test_weights(data, tmp_path):
+    matrix, labels = data
+    weight = np.arange(2000) % 4
+    ones = tug.train(matrix, labels, weight=np.ones(2000), epochs=1, **FIXED).predict(matrix)
+    assert np.array_equal(ones, tug.train(matrix, labels, epochs=1, **FIXED).predict(matrix))
+    for kind in (matrix, matrix.astype(float), Csr(matrix)):
+        with tug.train(kind, labels, weight=weight, valid=(kind, labels, weight), epochs=1, **FIXED) as model:
+            found = model.predict(matrix).astype(float)
+            loss = -np.average(np.where(labels > 0, np.log(found), np.log(1 - found)), weights=weight)
+            assert abs(model.evaluate(kind, labels, weight=weight)["logloss"] - loss) < 1e-6
+            assert abs(model.results["valid.logloss"] - loss) < 1e-6
+            assert not np.array_equal(found, ones)
+    with pytest.raises(tug.DataError, match="data: row 2: the weight is -2, and weights have to be finite"):
+        tug.train(matrix, labels, weight=np.where(weight == 2, -2, weight), epochs=1, **FIXED)
+    with pytest.raises(tug.UsageError, match="weight: has the shape"):
+        tug.train(matrix, labels, weight=weight[1:], epochs=1, **FIXED)
+    with pytest.raises(tug.UsageError, match="weight_column names a column"):
+        tug.train(write_libsvm(tmp_path / "a", matrix, labels), format="libsvm", weight=weight)
+
+
+def test_another_width(data):
+    """Columns are features by their place: one more in front would be another matrix, silently."""
+    matrix, labels = data
+    with tug.train(matrix, labels, epochs=1, **FIXED) as model:
+        for wrong in (matrix[:, 1:], np.hstack([np.ones((2000, 1), np.float32), matrix])):
+            for call in (model.predict, model.explain, lambda x: model.evaluate(x, labels),
+                         lambda x: model.train(x, labels), copy.deepcopy(model).predict):
+                with pytest.raises(tug.UsageError, match=f"{wrong.shape[1]} columns, and 30 where"):
+                    call(wrong)
+        assert np.array_equal(model.predict(Csr(matrix)), model.predict(matrix))
+    with pytest.raises(tug.UsageError, match="valid: the matrix has 29 columns, and that of data 30"):
+        tug.train(matrix, labels, valid=(matrix[:, 1:], labels), **FIXED)
 
 
 def test_fields_and_passes_one_by_one(data, tmp_path):

@@ -19,6 +19,7 @@ pytest.importorskip("sklearn", reason="scikit-learn is not there: python3-sklear
 import scipy.sparse
 import sklearn.exceptions
 from sklearn.base import clone
+from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -57,7 +58,8 @@ def codes():
 
 @pytest.mark.parametrize("estimator", ALL, ids=name_of)
 def test_check_estimator(estimator):
-    """All checks of scikit-learn's; one that it skips (no pandas) is said so, and no other."""
+    """All checks of scikit-learn's, but for the one that docs/sklearn.md names (test_sample_weight has what holds), and
+    what it skips by itself where there is no pandas."""
     names, skipped = [], []
     for one, check in check_estimator(estimator, generate_only=True):
         names.append(getattr(check, "func", check).__name__)
@@ -70,7 +72,8 @@ def test_check_estimator(estimator):
                     raise AssertionError(f"{names[-1]}: {error}") from error
                 skipped.append(str(error))
     assert len(names) >= 40 and "check_estimators_pickle" in names and "check_fit_idempotent" in names
-    assert all("pandas" in reason for reason in skipped)
+    assert len([reason for reason in skipped if "pandas" not in reason]) == 2  # weights of ones, and of zeros
+    assert all("pandas" in reason or "depends on their order" in reason for reason in skipped)
 
 
 @pytest.mark.parametrize("estimator", CLASSIFIERS, ids=name_of)
@@ -207,6 +210,38 @@ def test_fields(codes):
         FFMClassifier(fields=fields[1:]).fit(hot, y)
     with pytest.raises(ValueError, match="each would be a field of its own"):
         DeepClassifier().fit(scipy.sparse.random(20, 5000, 0.1, "csr"), y[:20])
+
+
+def test_sample_weight(data):
+    X, number, y = data
+    weight = np.where(y == "yes", 5, 1)
+    fitted = LRClassifier(**SEEDED).fit(X, y)
+    more = clone(fitted).fit(X, y, sample_weight=weight)
+    assert more.predict_proba(X)[:, 1].mean() > fitted.predict_proba(X)[:, 1].mean() + 0.1
+    parts = clone(fitted).set_params(epochs=2)
+    for _ in range(2):
+        parts.partial_fit(X, y, classes=["no", "yes"], sample_weight=weight)
+    whole = clone(parts).fit(X, y, sample_weight=weight)
+    assert np.array_equal(parts.decision_function(X), whole.decision_function(X))
+    for estimator in ALL:
+        target = number if "Regressor" in type(estimator).__name__ else y
+        ones, without = (clone(estimator).set_params(**SEEDED) for _ in range(2))
+        wanted = clone(ones).fit(X, target).predict(X)
+        assert np.array_equal(ones.fit(X, target, sample_weight=np.ones(len(X))).predict(X), wanted)
+        wanted = without.fit(X[100:], target[100:]).predict(X)
+        assert np.array_equal(ones.fit(X, target, sample_weight=np.arange(len(X)) >= 100).predict(X), wanted)
+    # As a model by tug.train has it.
+    rows = scipy.sparse.csr_matrix(X.astype(np.float32))
+    with tug.train(rows, y == "yes", weight=weight, seed=whole._seed, model="lr", epochs=2, threads=1,
+                   progress=False) as model:
+        assert np.array_equal(model.predict(rows, raw=True).astype(float), whole.decision_function(X))
+        metrics = model.evaluate(rows, y == "yes", weight=weight)
+        assert abs(metrics["logloss"] - log_loss(y, model.predict(rows), sample_weight=weight)) < 1e-6
+    high = FMRegressor(**SEEDED).fit(X, number, sample_weight=np.where(number > np.median(number), 9, 1))
+    assert high.predict(X).mean() > FMRegressor(**SEEDED).fit(X, number).predict(X).mean()
+    for wrong, why in ((-weight, "negative"), (0 * weight, "all weights are 0"), (weight[1:], "shape")):
+        with pytest.raises(ValueError, match=why):
+            clone(fitted).fit(X, y, sample_weight=wrong)
 
 
 def test_pipelines_and_grids(codes):

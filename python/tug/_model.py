@@ -18,6 +18,7 @@ from tug._arrays import Floats, of_floats, word
 from tug._client import Client
 from tug._errors import ArgumentTypeError, UsageError, error_of
 from tug._examples import Examples, Path, words_of
+from tug._frames import is_frame
 from tug._library import Handle, last_error, lib, raise_after_call, text_of
 from tug._roles import serve_and_exit
 from tug._saved import read_save, remove_save, write_save
@@ -136,6 +137,7 @@ class Model(Handle):
         c = ffi.NULL
         kept: List[Any] = []
         self.results: Dict[str, float] = {}  # of the last train()
+        self._width: Optional[int] = None  # of the dense matrices that it has learnt from
         if words is not None:
             c = ffi.new("struct tug_model_options *")
             options, texts = words_of(words)
@@ -168,20 +170,32 @@ class Model(Handle):
 
         return ffi.callback("void (*)(void *, const struct tug_progress *)", told, onerror=caught)
 
-    def train(self, data: Any, label: Any = None, *, valid: Any = None,
+    def _examples(self, data: Any, label: Any, name: str = "data", **further: Any) -> Examples:
+        examples = Examples(data, label, "label" if name == "data" else name, **further)
+        if None not in (self._width, examples.width) and examples.width != self._width:
+            raise UsageError(f"{name}: the matrix has {examples.width} columns, and {self._width} where the model was "
+                             "trained: its features are columns, by their place")
+        return examples
+
+    def train(self, data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = None, valid: Any = None,
               categorical: Optional[List[str]] = None) -> "Model":
         """So many passes as the option epochs says, on from where the model stands. `data`: a path or a list
-        of paths, a numpy matrix, a sparse one of scipy, or Rows; these with `label`, a number for each row.
-        `valid`: a path, or (data, label). Returns the model itself."""
-        examples = Examples(data, label, categorical=categorical)
+        of paths, a numpy matrix, a sparse one of scipy, or Rows; these with `label`, a number for each row, and
+        perhaps `weight`, which its loss is multiplied by. `valid`: a path, (data, label) or (data, label, weight).
+        Returns the model itself."""
+        examples = self._examples(data, label, categorical=categorical, weight=weight)
         if label is not None and examples.files:
             raise UsageError("label: is in the files; csv names its column by the option label of the model")
         held = None
         if valid is not None:
-            pair = isinstance(valid, tuple) and len(valid) == 2 and not examples.files
-            held = Examples(valid[0], valid[1], "valid") if pair else Examples(valid, None, "valid")
+            several = isinstance(valid, tuple) and len(valid) in (2, 3) and not examples.files
+            beside = valid if several else (valid, None)
+            held = self._examples(beside[0], beside[1], "valid", weight=beside[2] if len(beside) == 3 else None)
+            if None not in (examples.width, held.width) and examples.width != held.width:
+                raise UsageError(f"valid: the matrix has {held.width} columns, and that of data {examples.width}")
         self.run(lib.tug_model_train, examples.c, held.c if held is not None else ffi.NULL)
         self.results = self._result()
+        self._width = examples.width if self._width is None else self._width
         return self
 
     def _result(self) -> Dict[str, float]:
@@ -191,11 +205,12 @@ class Model(Handle):
             found[text_of(name[0])] = value[0]
         return found
 
-    def evaluate(self, data: Any, label: Any = None, **options: Option) -> Dict[str, float]:
+    def evaluate(self, data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = None,
+                 **options: Option) -> Dict[str, float]:
         """Metrics by name: examples, auc, logloss, copc and what else `tug eval --json` has; NaN where there is
         none, of several labels the first one's, and others as "label:auc"."""
         words, kept = words_of(given := _words("evaluate", "eval", options))
-        examples = Examples(data, label)
+        examples = self._examples(data, label, weight=weight)
         self.run(lib.tug_model_evaluate, examples.c, words, len(given))
         del examples, kept
         return self._result()
@@ -203,7 +218,7 @@ class Model(Handle):
     def predict(self, data: Any, **options: Option) -> Floats:
         """A prediction for each example (of several labels: of shape (n, labels)); raw=True: scores."""
         words, kept = words_of(given := _words("predict", "predict", options))
-        examples = Examples(data, None)
+        examples = self._examples(data, None)
         n = ffi.new("size_t *")
         labels = max(len(self.labels), 1)
         if examples.n is not None:
@@ -221,7 +236,7 @@ class Model(Handle):
         and its "features", of which those come first without which the score would change most; "largest_pairs", at
         most `top` of them (10)."""
         words, kept = words_of(given := _words("explain", "predict", options))
-        examples = Examples(data, None)
+        examples = self._examples(data, None)
         text = ffi.new("char **")
         self.run(lib.tug_model_explain, examples.c, words, len(given), text)
         del examples, kept
@@ -248,12 +263,12 @@ class Model(Handle):
         self.run(lib.tug_model_save, word(directory, "directory"))
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return _copy_of, (read_save(self.save) if self.labels else None, *self._opened_by, self.results)
+        return _copy_of, (read_save(self.save) if self.labels else None, *self._opened_by, self.results, self._width)
 
     def with_options(self, *, progress: Hears = None, alone: bool = False, **options: Option) -> "Model":
         """A copy that is trained on by these options, of which those that say what is learnt have to be the same."""
         words = _words("with_options", "train", options)
-        return _copy_of(read_save(self.save), progress, Place(alone, None, False), words, self.results)
+        return _copy_of(read_save(self.save), progress, Place(alone, None, False), words, self.results, self._width)
 
     def close(self) -> None:
         """Frees it; what was not saved is gone."""
@@ -276,7 +291,7 @@ class Model(Handle):
 
 
 def _copy_of(saved: Optional[Dict[str, bytes]], progress: Hears, place: Place, words: Optional[List[str]],
-             results: Dict[str, float]) -> Model:
+             results: Dict[str, float], width: Optional[int] = None) -> Model:
     model = Model.__new__(Model)
     directory = write_save(saved) if saved is not None else None
     try:
@@ -285,13 +300,13 @@ def _copy_of(saved: Optional[Dict[str, bytes]], progress: Hears, place: Place, w
         remove_save(directory)
         raise
     model._removed = weakref.finalize(model, remove_save, directory)
-    model.results = dict(results)
+    model.results, model._width = dict(results), width
     return model
 
 
-def train(data: Any, label: Any = None, *, valid: Any = None, progress: Hears = None, alone: bool = False,
-          client: Optional[Client] = None, own_files: bool = False, categorical: Optional[List[str]] = None,
-          **options: Option) -> Model:
+def train(data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = None, valid: Any = None,
+          progress: Hears = None, alone: bool = False, client: Optional[Client] = None, own_files: bool = False,
+          categorical: Optional[List[str]] = None, **options: Option) -> Model:
     """A model trained on `data`: a path or a list of paths (with format=...; `label` names the column of csv), a
     numpy matrix, a sparse matrix of scipy, or Rows, with `label`, a number for each row; or a data frame: of pandas,
     a dictionary of arrays, or whatever hands over Arrow data (pyarrow, polars, duckdb), whose label is a column's name
@@ -302,23 +317,23 @@ def train(data: Any, label: Any = None, *, valid: Any = None, progress: Hears = 
         model = tug.train("day.tsv", format="criteo", model="deepfm", epochs=2, valid=0.1)
         model = tug.train(X, y, model="fm", dim=8, valid=(X_valid, y_valid))
 
-    Keywords are the long options of `tug train`, with _ for -. `valid`: a share of the data, a path, or (data,
-    label). Ctrl-C ends it, and nothing is left half-written.
+    Keywords are the long options of `tug train`, with _ for -. `weight`: of each row of a matrix or Rows. `valid`: a
+    share of the data, a path, or (data, label) or (data, label, weight). Ctrl-C ends it, and nothing is left half-written.
 
     In a script that `tug launch --servers S --workers W -- python3 script.py` starts in all roles this is where
     servers and the scheduler serve and exit; workers train together, as Model says."""
     serve_and_exit(alone or client is not None)
     named = isinstance(label, str) or (isinstance(label, (list, tuple)) and bool(label) and
                                        all(isinstance(x, str) for x in label))
-    if named:
-        options["label"] = label
+    if named or (np.isscalar(label) and is_frame(data)):  # columns of a frame may be called 0, 1, ...
+        options["label"] = label if named else str(label)
         label = None
     if isinstance(valid, (int, float, np.floating)) and not isinstance(valid, bool):
         options["valid"] = float(valid)
         valid = None
     model = Model(progress=progress, alone=alone, client=client, own_files=own_files, **options)
     try:
-        return model.train(data, label, valid=valid, categorical=categorical)
+        return model.train(data, label, weight=weight, valid=valid, categorical=categorical)
     except BaseException:
         model.close()
         raise

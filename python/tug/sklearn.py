@@ -12,7 +12,7 @@ SPDX-License-Identifier: Apache-2.0
 
 import os
 import warnings
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
     from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
     from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import check_is_fitted
+    from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 except ImportError as error:
     raise ImportError("tug.sklearn needs scikit-learn, which is not there: install Debian's python3-sklearn, or "
                       f"'pip install scikit-learn' ({error})") from error
@@ -34,6 +34,7 @@ __all__ = ["DeepClassifier", "DeepRegressor", "FFMClassifier", "FFMRegressor", "
            "LRClassifier", "LRRegressor"]
 
 Float64 = npt.NDArray[np.float64]
+Targets = Sequence[npt.NDArray[np.float32]]
 Hidden = Union[None, int, Sequence[int]]
 _OWN = {"categorical", "fields", "n_jobs", "options", "random_state", "verbose"}  # parameters that are no options
 _FOLLOW = {"threads", "seed", "loss", "model", "format"}  # options that follow from parameters
@@ -64,7 +65,9 @@ class _Estimator(BaseEstimator):
     models_: List[Model]
 
     def _more_tags(self) -> Dict[str, Any]:
-        return {"requires_y": True}
+        return {"requires_y": True,
+                "_xfail_checks": {"check_sample_weights_invariance": "the check removes examples of weight 0 and deals "
+                                  "the others anew: what steps example by example depends on their order"}}
 
     def _kind(self) -> str:
         raise NotImplementedError
@@ -131,15 +134,29 @@ class _Estimator(BaseEstimator):
         settings: Dict[str, Any] = {**self._settings(), "seed": self._seed, **changed}
         return [Model(**settings) for _ in range(n)]
 
-    def _fit(self, X: Any, targets: Sequence[npt.NDArray[np.float32]]) -> None:
+    def _weighted(self, X: Any, targets: Targets, weight: Any) -> Tuple[Any, Targets, Any]:
+        """Without examples of weight 0: no example and one that counts for nothing are the same."""
+        if weight is None:
+            return X, targets, None
+        weight = _check_sample_weight(weight, X, dtype=np.float32)
+        if np.any(weight < 0):
+            raise ValueError("sample_weight: has negative weights")
+        keep = weight > 0
+        if not keep.any():
+            raise ValueError("sample_weight: all weights are 0")
+        return (X, targets, weight) if keep.all() else (X[keep], [t[keep] for t in targets], weight[keep])
+
+    def _fit(self, X: Any, targets: Targets, weight: Any) -> None:
+        X, targets, weight = self._weighted(X, targets, weight)
         rows = self._columns().rows(X)
         models = self._new_models(len(targets))
         for model, target in zip(models, targets):
-            model.train(rows, target)
+            model.train(rows, target, weight=weight)
         self.models_ = models
         self.n_iter_ = int(models[0].results["epochs"])
 
-    def _partial_fit(self, X: Any, targets: Sequence[npt.NDArray[np.float32]]) -> None:
+    def _partial_fit(self, X: Any, targets: Targets, weight: Any) -> None:
+        X, targets, weight = self._weighted(X, targets, weight)
         rows = self._columns().rows(X)
         if not hasattr(self, "models_"):
             models = self._new_models(len(targets), epochs=1)
@@ -149,7 +166,7 @@ class _Estimator(BaseEstimator):
             settings: Dict[str, Any] = {**self._settings(), "seed": self._seed, "epochs": 1}
             models = [model.with_options(**settings) for model in self.models_]
         for model, target in zip(models, targets):
-            model.train(rows, target)
+            model.train(rows, target, weight=weight)
         self.models_ = self._one_pass = models
         self.n_iter_ = int(models[0].results["epochs"])
 
@@ -170,8 +187,9 @@ class _Classifier(ClassifierMixin):
         ones = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         return [(y == one).astype(np.float32) for one in ones]
 
-    def fit(self: Any, X: Any, y: Any) -> Any:
-        """Trains on a matrix of numpy, a sparse one of scipy or a data frame, and a class for each row."""
+    def fit(self: Any, X: Any, y: Any, sample_weight: Optional[npt.ArrayLike] = None) -> Any:
+        """Trains on a matrix of numpy, a sparse one of scipy or a data frame, and a class for each row; its loss
+        counts `sample_weight` times."""
         X, y = self._checked_both(X, y, True)
         check_classification_targets(y)
         classes = np.unique(y)
@@ -179,10 +197,11 @@ class _Classifier(ClassifierMixin):
             raise ValueError(f"{type(self).__name__} learns to tell classes apart, and y has one class only: "
                              f"{classes[0]!r}")
         self.classes_ = classes
-        self._fit(X, self._targets(y))
+        self._fit(X, self._targets(y), sample_weight)
         return self
 
-    def partial_fit(self: Any, X: Any, y: Any, classes: Optional[npt.ArrayLike] = None) -> Any:
+    def partial_fit(self: Any, X: Any, y: Any, classes: Optional[npt.ArrayLike] = None,
+                    sample_weight: Optional[npt.ArrayLike] = None) -> Any:
         """One more pass, over these examples, from where the models stand. `classes`: all that there will be, at
         the first call."""
         first = not hasattr(self, "models_")
@@ -199,7 +218,7 @@ class _Classifier(ClassifierMixin):
         if len(strange) > 0:
             raise ValueError(f"y: has the class {strange[0]!r}, which is not among the classes {known}")
         self.classes_ = known
-        self._partial_fit(X, self._targets(y))
+        self._partial_fit(X, self._targets(y), sample_weight)
         return self
 
     def decision_function(self: Any, X: Any) -> Float64:
@@ -236,16 +255,17 @@ class _Regressor(RegressorMixin):
         with np.errstate(over="ignore"):
             return np.asarray(check_array(y, ensure_2d=False, dtype=np.float32, estimator=type(self).__name__))
 
-    def fit(self: Any, X: Any, y: Any) -> Any:
-        """Trains on a matrix of numpy, a sparse one of scipy or a data frame, and a number for each row."""
+    def fit(self: Any, X: Any, y: Any, sample_weight: Optional[npt.ArrayLike] = None) -> Any:
+        """Trains on a matrix of numpy, a sparse one of scipy or a data frame, and a number for each row; its loss
+        counts `sample_weight` times."""
         X, y = self._checked_both(X, y, True)
-        self._fit(X, [self._numbers(y)])
+        self._fit(X, [self._numbers(y)], sample_weight)
         return self
 
-    def partial_fit(self: Any, X: Any, y: Any) -> Any:
+    def partial_fit(self: Any, X: Any, y: Any, sample_weight: Optional[npt.ArrayLike] = None) -> Any:
         """One more pass, over these examples, from where the model stands."""
         X, y = self._checked_both(X, y, not hasattr(self, "models_"))
-        self._partial_fit(X, [self._numbers(y)])
+        self._partial_fit(X, [self._numbers(y)], sample_weight)
         return self
 
     def predict(self: Any, X: Any) -> Float64:

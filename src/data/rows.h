@@ -41,7 +41,8 @@ struct rows {
     const char *name;   // in messages
     const char *format; // whose reader takes them: libsvm, libffm, csv
     uint64_t n;
-    const float *labels; // one a row; NULL: there are none
+    const float *labels;  // one a row; NULL: there are none
+    const float *weights; // likewise, of a matrix; NULL: all are 1. Not in its text
     // One of these.
     const struct sparse_rows *sparse;
     const struct dense_rows *dense;

@@ -91,7 +91,7 @@ static int take_columns(struct given_rows *to, const struct tug_columns *c,
                            "there are labels beside the columns, and a column '%s', too: "
                            "give only one of them",
                            r->label_name);
-    return r->n > 0 ? 0 : err_set(e, TUG_EUSAGE, "rows: there are none");
+    return r->n > 0 ? 0 : err_set(e, TUG_EUSAGE, "%s: there are no rows", r->name);
 }
 
 static int take_matrix(struct given_rows *r, const struct tug_data *d, bool labels,
@@ -99,10 +99,11 @@ static int take_matrix(struct given_rows *r, const struct tug_data *d, bool labe
 {
     r->rows.n = d->rows != NULL ? d->rows->n : d->matrix->n;
     r->rows.labels = d->rows != NULL ? d->rows->labels : d->matrix->labels;
+    r->rows.weights = d->rows != NULL ? d->rows->weights : d->matrix->weights;
     if (r->rows.n == 0)
-        return err_set(e, TUG_EUSAGE, "rows: there are none");
+        return err_set(e, TUG_EUSAGE, "%s: there are no rows", r->rows.name);
     if (labels && r->rows.labels == NULL)
-        return err_set(e, TUG_EUSAGE, "rows: labels are missing");
+        return err_set(e, TUG_EUSAGE, "%s: labels are missing", r->rows.name);
     return d->rows != NULL ? take_sparse(r, d->rows, e) : take_dense(r, d->matrix, e);
 }
 

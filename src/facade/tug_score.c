@@ -73,8 +73,9 @@ static int set_data(struct scoring *s, struct err *e)
         return err_set(e, TUG_EUSAGE, "--%s is for files, and the data is rows in memory",
                        s->values.format != 0 ? "format" : "pipe-command");
     TRY(model_opened(s->m, e));
-    const struct given_as as = {
-        .name = "data", .labels = s->what == EVALUATES, .schema = &s->m->opened->run.schema};
+    const struct given_as as = {.name = "data",
+                                .labels = s->what == EVALUATES,
+                                .schema = &s->m->opened->run.schema};
     TRY(given_rows_open(&s->rows, d, &as, e));
     s->path = s->rows.address;
     s->values.data = (struct option_list){&s->path, 1};
@@ -185,10 +186,11 @@ static int explain_all(struct scoring *s, struct err *e)
     const struct predict_values *v = &s->predict;
     uint32_t labels = schema_labels(&m->run.schema);
     if (labels > 1)
-        return err_set(e, TUG_EUSAGE,
-                       "one score is taken apart, and this model has %u labels, each with "
-                       "its own",
-                       labels);
+        return err_set(
+            e, TUG_EUSAGE,
+            "one score is taken apart, and this model has %u labels, each with "
+            "its own",
+            labels);
     struct explain_options o = {.data = model_evaluation(m, &v->model),
                                 .pairs = (size_t)v->top,
                                 .nameless = v->model.allow_missing,
@@ -225,7 +227,7 @@ static int work(void *ctx, struct err *e)
     enum log_level before = log_set_level(LOG_WARN);
     int rc = open_model(s, e);
     if (rc == 0)
-        rc = s->what == EVALUATES ? evaluate_all(s, e)
+        rc = s->what == EVALUATES  ? evaluate_all(s, e)
              : s->what == PREDICTS ? predict_all(s, e)
                                    : explain_all(s, e);
     log_set_level(before);

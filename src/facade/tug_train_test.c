@@ -191,7 +191,7 @@ static struct csr *read_csr(const char *path, bool fields)
     }
     mem_free(text);
     c->rows = (struct tug_rows){
-        rows, c->labels, c->offsets, c->keys, fields ? c->fields : NULL, c->values};
+        rows, c->labels, c->offsets, c->keys, fields ? c->fields : NULL, c->values, NULL};
     return c;
 }
 
