@@ -318,7 +318,7 @@ def train(data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = Non
         model = tug.train(X, y, model="fm", dim=8, valid=(X_valid, y_valid))
 
     Keywords are the long options of `tug train`, with _ for -. `weight`: of each row of a matrix or Rows. `valid`: a
-    share of the data, a path, or (data, label) or (data, label, weight). Ctrl-C ends it, and nothing is left half-written.
+    share of the data, a path, (data, label) or (data, label, weight). Ctrl-C ends it, and nothing is left half-written.
 
     In a script that `tug launch --servers S --workers W -- python3 script.py` starts in all roles this is where
     servers and the scheduler serve and exit; workers train together, as Model says."""
