@@ -15,7 +15,7 @@
 // call only, but for `progress` and its ctx. Threads: a model may be used from any thread; calls
 // on one model wait for each other, but for tug_model_interrupt. Each call works with as many
 // threads as the option "threads" says. Warnings go to standard error; "log-level" says which,
-// for the whole process while a call trains.
+// for the whole process while a call trains, of several calls at the same time the quietest one's.
 //
 // On a cluster: where the options have a client (tug/tug.h), or the environment makes this
 // process a worker of one (DMLC_ROLE, TRAINING_ROLE), tug_model_train is what tug train is on a

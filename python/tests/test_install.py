@@ -67,6 +67,21 @@ def test_it_is_used(environment):
     assert {"libtug.so", "_abi.py", "_build.py", "py.typed"} <= set(files)
 
 
+def test_the_readme(environment, source):
+    """As it stands, and without what is optional."""
+    top, env = environment
+    hidden = "import sys; sys.modules.update(dict.fromkeys(['matplotlib', 'pandas', 'pyarrow', 'scipy', 'sklearn', 'torch']))"
+    with open(os.path.join(source, "README.md"), encoding="utf-8") as page:
+        programs = re.findall(r"^```python\n(.*?)^```", page.read(), flags=re.M | re.S)
+    assert programs
+    for i, program in enumerate(programs):
+        (top / str(i)).mkdir()
+        run(top / "env" / "bin" / "python", "-c", f"{hidden}\n{program}", env=env, cwd=top / str(i))
+    done = subprocess.run([top / "env" / "bin" / "python", "-c", f"{hidden}\nimport tug.sklearn"], env=env, cwd=top,
+                          capture_output=True, text=True)
+    assert done.returncode == 1 and "tug.sklearn needs scikit-learn, which is not there" in done.stderr
+
+
 def test_the_wheel_says_what_it_needs(environment, source):
     top, env = environment
     said = run(top / "env" / "bin" / "python", "-m", "tug", "info", env=env, cwd=top)

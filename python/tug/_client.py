@@ -17,7 +17,7 @@ from tug._abi import ffi
 from tug._arrays import choice, seconds, whole, word
 from tug._errors import ArgumentTypeError, Error, Timeout, UsageError
 from tug._exit import at_exit
-from tug._library import Handle, check, deadline_of, lib, opened, text_of
+from tug._library import CLOSE_SECONDS, Handle, check, deadline_of, lib, opened, text_of
 from tug._request import Flight, reap, wait_for, warn_of_dropped
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from tug._table import Setting, Table
 
 SAVE_MODES = {"checkpoint": "TUG_CHECKPOINT", "base": "TUG_BASE", "delta": "TUG_DELTA", "day": "TUG_DAY"}
-CLOSE_SECONDS = 30.0  # for threads that are inside to come out
 TABLES_MAX = 4096
 PATH_MAX = 4096
 

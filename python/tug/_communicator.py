@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple, Optional, Sequence, Type
 from tug._abi import ffi
 from tug._arrays import choice, floats_of, instance, instances, keys_of, of_floats, of_keys, seconds, whole
 from tug._errors import Error, UsageError
-from tug._library import Handle, lib
+from tug._library import CLOSE_SECONDS, Handle, lib
 from tug._table import ArrayLike, Table
 
 if TYPE_CHECKING:
     from tug._client import Client
 
-CLOSE_SECONDS = 30.0  # for threads that are inside to come out
 REDUCE = {"sum": "TUG_GRAD_SUM", "mean": "TUG_GRAD_MEAN"}
 
 

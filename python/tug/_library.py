@@ -13,7 +13,8 @@ import itertools
 import os
 import threading
 import time
-from typing import Any, Dict, Iterator, List, Optional
+from types import TracebackType
+from typing import Any, Callable, Dict, Iterator, List, Optional, Type, TypeVar
 
 from tug._abi import ffi
 from tug._build import VERSION
@@ -216,6 +217,35 @@ class Handle:
         me = threading.get_ident()
         alive = {t.ident for t in threading.enumerate()}
         return not any(i != me and i in alive for i in self._inside)
+
+
+CLOSE_SECONDS = 30.0  # for threads that are inside to come out
+Owned = TypeVar("Owned", bound="OwnedHandle")
+
+
+class OwnedHandle(Handle):
+    """One that a function of the library frees: by close(), at the end of a `with`, or when nobody has it any more."""
+
+    def __init__(self, what: str, c: Any, free: Callable[[Any], Any]) -> None:
+        super().__init__(what, c)
+        self._free = free
+
+    def close(self) -> None:
+        """Frees it."""
+        if self.begin_closing(CLOSE_SECONDS):
+            self._free(self._c)
+
+    def __enter__(self: Owned) -> Owned:
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_free") and not self.closed and not self._inside:
+            self.closing = True
+            self._free(self._c)
 
 
 def deadline_of(seconds: Optional[float]) -> float:

@@ -7,8 +7,7 @@ import difflib
 import json
 import sys
 import weakref
-from types import TracebackType
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Type, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -19,13 +18,12 @@ from tug._client import Client
 from tug._errors import ArgumentTypeError, UsageError, error_of
 from tug._examples import Examples, Path, words_of
 from tug._frames import is_frame
-from tug._library import Handle, last_error, lib, raise_after_call, text_of
+from tug._library import OwnedHandle, last_error, lib, raise_after_call, text_of
 from tug._roles import serve_and_exit
 from tug._saved import read_save, remove_save, write_save
 
 Option = Union[None, bool, int, float, str, Path, List[Any], Tuple[Any, ...]]
 Hears = Union[None, bool, Callable[["Progress"], None]]
-CLOSE_SECONDS = 30.0  # for threads that are inside to come out
 
 
 class Progress(NamedTuple):
@@ -116,7 +114,7 @@ class Place(NamedTuple):
     own_files: bool
 
 
-class Model(Handle):
+class Model(OwnedHandle):
     """A model of `tug train`'s, in this process, or as one worker of a cluster (tug/train.h). Keywords are the
     command's long options, with _ for -.
 
@@ -157,7 +155,7 @@ class Model(Handle):
         del kept
         if status != 0:
             raise error_of(status, last_error())
-        super().__init__("model", ret[0])
+        super().__init__("model", ret[0], lib.tug_model_close)
 
     def _callback(self, hear: Callable[[Progress], None]) -> Any:
         def told(_context: Any, p: Any) -> None:
@@ -272,22 +270,10 @@ class Model(Handle):
 
     def close(self) -> None:
         """Frees it; what was not saved is gone."""
-        if self.begin_closing(CLOSE_SECONDS):
-            lib.tug_model_close(self._c)
-            if self._removed is not None:
-                self._removed()
-
-    def __enter__(self) -> "Model":
-        return self
-
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
-                 trace: Optional[TracebackType]) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if hasattr(self, "_c") and not self.closed and not self._inside:
-            self.closing = True
-            lib.tug_model_close(self._c)
+        mine = not self.closed
+        super().close()
+        if mine and self._removed is not None:
+            self._removed()
 
 
 def _copy_of(saved: Optional[Dict[str, bytes]], progress: Hears, place: Place, words: Optional[List[str]],

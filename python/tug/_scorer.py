@@ -3,8 +3,7 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
-from types import TracebackType
-from typing import Any, List, NamedTuple, Optional, Tuple, Type
+from typing import Any, List, NamedTuple, Tuple
 
 import numpy as np
 
@@ -12,9 +11,7 @@ from tug._abi import ffi
 from tug._arrays import Floats, of_floats, word
 from tug._errors import ArgumentTypeError, UsageError, error_of
 from tug._examples import Examples, Path, paths_of, rows_of
-from tug._library import Handle, last_error, lib, text_of
-
-CLOSE_SECONDS = 30.0  # for threads that are inside to come out
+from tug._library import OwnedHandle, last_error, lib, text_of
 
 
 class ScorerStatus(NamedTuple):
@@ -29,7 +26,7 @@ class ScorerStatus(NamedTuple):
     refusal: str  # of the newest save; "": it is the one that is served
 
 
-class Scorer(Handle):
+class Scorer(OwnedHandle):
     """A saved model, for programs that answer requests: predictions as Model.predict makes them, bit for bit,
     by any number of threads at the same time, which wait for nobody.
 
@@ -50,7 +47,7 @@ class Scorer(Handle):
         status = lib.tug_scorer_open(ret, word(directory, "directory"), c)
         if status != 0:
             raise error_of(status, last_error())
-        super().__init__("scorer", ret[0])
+        super().__init__("scorer", ret[0], lib.tug_scorer_close)
         self.labels: List[str] = [text_of(lib.tug_scorer_label(ret[0], i))
                                   for i in range(lib.tug_scorer_labels(ret[0]))]
 
@@ -99,20 +96,3 @@ class Scorer(Handle):
         c = ffi.new("struct tug_scorer_status *")
         self.status_of(lambda s: (lib.tug_scorer_status(s, c), 0)[1])
         return ScorerStatus(c.save, bool(c.is_delta), c.step, c.rows, c.taken, c.refused, text_of(c.refusal))
-
-    def close(self) -> None:
-        """Ends the following and frees the model."""
-        if self.begin_closing(CLOSE_SECONDS):
-            lib.tug_scorer_close(self._c)
-
-    def __enter__(self) -> "Scorer":
-        return self
-
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
-                 trace: Optional[TracebackType]) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if hasattr(self, "_c") and not self.closed and not self._inside:
-            self.closing = True
-            lib.tug_scorer_close(self._c)

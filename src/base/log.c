@@ -23,6 +23,7 @@ static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static const char *const level_prefixes[] = {"error: ", "warning: ", "", "debug: "};
 
 static atomic_int max_level = LOG_INFO;
+static atomic_int wanted[LOG_DEBUG + 1]; // by how many calls
 static pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER;
 static int file_fd = -1; // under file_lock
 
@@ -31,8 +32,21 @@ enum log_level log_set_level(enum log_level level)
     return (enum log_level)atomic_exchange(&max_level, (int)level);
 }
 
+void log_want(enum log_level level)
+{
+    atomic_fetch_add(&wanted[level], 1);
+}
+
+void log_unwant(enum log_level level)
+{
+    atomic_fetch_sub(&wanted[level], 1);
+}
+
 bool log_shows(enum log_level level)
 {
+    for (int i = LOG_ERROR; i <= LOG_DEBUG; i++)
+        if (atomic_load_explicit(&wanted[i], memory_order_relaxed) > 0)
+            return (int)level <= i;
     return (int)level <= atomic_load_explicit(&max_level, memory_order_relaxed);
 }
 

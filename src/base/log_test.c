@@ -67,6 +67,25 @@ static void test_levels(void **state)
 }
 
 // A name from outside must not begin a line of its own nor steer the terminal.
+// Calls end in any order, and then the level is what it was.
+static void test_wanted(void **state)
+{
+    (void)state;
+    enum log_level before = log_set_level(LOG_INFO);
+    log_want(LOG_WARN);
+    assert_false(log_shows(LOG_INFO));
+    log_want(LOG_DEBUG);
+    assert_true(log_shows(LOG_WARN) && !log_shows(LOG_INFO));
+    log_want(LOG_ERROR);
+    log_unwant(LOG_WARN);
+    assert_false(log_shows(LOG_WARN));
+    log_unwant(LOG_ERROR);
+    assert_true(log_shows(LOG_DEBUG));
+    log_unwant(LOG_DEBUG);
+    assert_true(log_shows(LOG_INFO) && !log_shows(LOG_DEBUG));
+    log_set_level(before);
+}
+
 static void test_one_line_an_event(void **state)
 {
     (void)state;
@@ -166,6 +185,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_wanted),
         cmocka_unit_test(test_one_line_an_event),
         cmocka_unit_test(test_file),
         cmocka_unit_test(test_file_that_cannot_be_opened),

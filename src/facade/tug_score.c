@@ -224,13 +224,13 @@ static int open_model(struct scoring *s, struct err *e)
 static int work(void *ctx, struct err *e)
 {
     struct scoring *s = ctx;
-    enum log_level before = log_set_level(LOG_WARN);
+    log_want(LOG_WARN);
     int rc = open_model(s, e);
     if (rc == 0)
         rc = s->what == EVALUATES  ? evaluate_all(s, e)
              : s->what == PREDICTS ? predict_all(s, e)
                                    : explain_all(s, e);
-    log_set_level(before);
+    log_unwant(LOG_WARN);
     if (rc != 0)
         model_forget_opened(s->m); // perhaps its rows are there in part
     return rc;

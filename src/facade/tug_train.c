@@ -346,13 +346,13 @@ static int work(void *ctx, struct err *e)
 {
     struct training *t = ctx;
     bool level = options_given(t->options, "log-level");
-    enum log_level before = log_set_level(level ? (enum log_level)t->values.log_level
-                                                : LOG_WARN);
+    enum log_level wanted = level ? (enum log_level)t->values.log_level : LOG_WARN;
+    log_want(wanted);
     int rc = t->m->client != NULL
                  ? model_cluster_run(t->m, &t->setup, (uint32_t)t->parsed.epochs,
                                      &t->result, e)
                  : train_setup_run(&t->setup, &t->result, e);
-    log_set_level(before);
+    log_unwant(wanted);
     return rc;
 }
 

@@ -221,8 +221,7 @@ static const struct option options[] = {
      "send a list of keys once, and then its signature: the push of a batch has the same "
      "keys as its pull"},
     {"score-by", CHOICE_AT(score_by, TRAIN_SCORE_BY, "driver"),
-     "who scores --valid and --test, with the same metrics (to the last bit, or those of "
-     "models with layers to about five digits): the driver, "
+     "who scores --valid and --test, with the same metrics to the last bit: the driver, "
      "which runs beside the scheduler; or all workers, a part each, who need to see the "
      "files then, and not the driver"},
     {"out", .group = "Saving", STRING_AT(out, "DIR"),
