@@ -69,6 +69,14 @@ TUG_API int tug_scorer_predict_text(struct tug_scorer *s, const char *text, size
                                     bool raw, float *ret, size_t room, size_t *ret_n,
                                     uint32_t *ret_save);
 
+// The same for columns in memory, as tug_model_predict takes them (tug/train.h): what their lines of csv
+// give. They are released by the call, also when it fails. TUG_EUSAGE: the model did not learn from csv
+// or columns, or there is too little room.
+TUG_API int tug_scorer_predict_columns(struct tug_scorer *s,
+                                       const struct tug_columns *columns, bool raw,
+                                       float *ret, size_t room, size_t *ret_n,
+                                       uint32_t *ret_save);
+
 // The key of a feature by its name, and its field: "site=f3845767", "C9=7cc72ec2". A
 // program that keeps them need not hash again. TUG_EUSAGE: the data of this model has no
 // names (libsvm, libffm), or no such column.

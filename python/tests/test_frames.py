@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import ctypes
+import warnings
 
 import numpy as np
 import pytest
@@ -163,6 +164,24 @@ def test_columns_called_by_numbers():
         assert model.results["examples"] == 100 and model.evaluate(frame)["auc"] > 0.9
     with pytest.raises(tug.UsageError, match="data: there are no rows"):
         tug.train(frame[:0], label=0, **FIXED)
+
+
+def test_ids_that_are_taken_as_numbers():
+    """Nobody means it, and the model is bad: said once, by the columns' names."""
+    data = {"clicked": [0, 1] * 50, "zip": np.arange(10000, 10100), "age": np.arange(100) % 80, "n": np.full(100, 1e9)}
+    kinds = [data]
+    try:
+        import pandas
+        kinds.append(pandas.DataFrame(data))
+    except ImportError:
+        pass
+    for kind in kinds:
+        with pytest.warns(UserWarning, match="the columns 'zip', 'n' have large numbers.*numeric='zip:log'"):
+            tug.train(kind, "clicked", model="lr", **FIXED).close()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            tug.train(kind, "clicked", model="lr", categorical=["zip"], numeric="n:log", **FIXED).close()
+            tug.train(kind, "clicked", model="lr", categorical=["zip"], drop=["n"], **FIXED).close()
 
 
 def test_released_once():

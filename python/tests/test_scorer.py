@@ -74,6 +74,47 @@ def test_text_by_names(tmp_path):
             scorer.feature("sight=s3")
 
 
+@pytest.mark.parametrize("options", [{"model": "fm"}, {"model": "deepfm", "hidden": "8"},
+                                     {"model": "lr", "numeric": "price:log"}], ids=str)
+def test_frames(options, tmp_path):
+    random = np.random.default_rng(4)
+    tags = np.empty(500, object)
+    tags[:] = [list(random.choice(["a", "b", "c"], k)) for k in random.integers(0, 3, 500)]
+    city = random.choice(["Oslo", 'x "y"', "a,b", ""], 500).astype(object)
+    city[::9] = None
+    frame = {"city": city, "age": random.integers(0, 90, 500), "price": random.normal(size=500) * 10,
+             "old": random.random(500) < 0.5, "tags": tags, "clicked": random.random(500) < 0.4}
+    frame["price"][::7] = np.nan
+    with tug.train(frame, "clicked", categorical=["age"], progress=False, epochs=1, **options) as model:
+        wanted = model.predict(frame)
+        with tug.Scorer(_save(model, tmp_path)) as scorer:
+            assert np.array_equal(scorer.predict(frame), wanted)
+            del frame["clicked"]
+            assert np.array_equal(scorer.predict(dict(reversed(list(frame.items())))), wanted)
+            try:
+                import pandas
+            except ImportError:
+                pass
+            else:
+                assert np.array_equal(scorer.predict(pandas.DataFrame(frame)[3:8]), wanted[3:8])
+            del frame["age"]
+            with pytest.raises(tug.DataError, match="lacks the feature column 'age'"):
+                scorer.predict(frame)
+
+
+def test_a_frame_of_one_column(tmp_path):
+    """A missing word is an example, too, though its line would be empty."""
+    frame = {"city": ["Oslo", None] * 50, "clicked": [0, 1] * 50}
+    with tug.train(frame, "clicked", progress=False, epochs=1, model="lr") as model:
+        wanted = model.predict(frame)
+        with tug.Scorer(_save(model, tmp_path)) as scorer:
+            assert np.array_equal(scorer.predict({"city": frame["city"]}), wanted)
+    with tug.train(np.eye(4), [0, 1, 0, 1], progress=False) as model:
+        model.save(tmp_path / "matrix")
+        with tug.Scorer(tmp_path / "matrix") as scorer, pytest.raises(tug.UsageError, match="no columns with names"):
+            scorer.predict(frame)
+
+
 def _save(model, tmp_path):
     model.save(tmp_path / "model")
     return tmp_path / "model"

@@ -5,7 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import ctypes
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 import numpy as np
 import numpy.typing as npt
@@ -152,6 +152,25 @@ def _of_list(values: Any) -> npt.NDArray[Any]:
     ret = np.empty(len(values), object)
     ret[:] = values
     return ret
+
+
+FAR = 100.0  # from 0, in the mean: what is stepped on by such numbers hardly learns
+
+
+def far_numbers(data: Any, known: Set[str]) -> List[str]:
+    """Columns of pandas and dictionaries, other than those known, with large numbers: mostly these are ids."""
+    if hasattr(data, "__arrow_c_stream__") and not hasattr(data, "iloc"):
+        return []
+    columns = data.items() if isinstance(data, dict) else ((k, data.iloc[:, i]) for i, k in enumerate(data.columns))
+    found = []
+    for name, column in columns:
+        values = column if isinstance(column, np.ndarray) else getattr(column, "values", None)
+        if _name(name) in known or not isinstance(values, np.ndarray) or values.dtype.kind not in "iuf":
+            continue
+        finite = np.abs(values[np.isfinite(values)], dtype=np.float64, casting="unsafe")
+        if finite.size > 0 and float(finite.mean()) > FAR:
+            found.append(_name(name))
+    return found
 
 
 def is_frame(data: Any) -> bool:

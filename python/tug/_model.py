@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 import difflib
 import json
 import sys
+import warnings
 import weakref
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
@@ -17,7 +18,7 @@ from tug._arrays import Floats, of_floats, word
 from tug._client import Client
 from tug._errors import ArgumentTypeError, UsageError, error_of
 from tug._examples import Examples, Path, words_of
-from tug._frames import is_frame
+from tug._frames import far_numbers, is_frame
 from tug._library import OwnedHandle, last_error, lib, raise_after_call, text_of
 from tug._roles import serve_and_exit
 from tug._saved import read_save, remove_save, write_save
@@ -106,6 +107,9 @@ def _words(function: str, command: str, options: Dict[str, Any]) -> List[str]:
     return words
 
 
+_OF_COLUMNS = {"drop", "label", "lists", "numeric", "weight-column"}  # options that say what columns are
+
+
 class Place(NamedTuple):
     """Where a model is trained."""
 
@@ -175,6 +179,17 @@ class Model(OwnedHandle):
                              "trained: its features are columns, by their place")
         return examples
 
+    def _warn_of_far_numbers(self, data: Any, categorical: List[str]) -> None:
+        known = {str(name) for name in categorical}
+        for option in self._opened_by[2] or []:
+            name, _, value = option.partition("=")
+            if name in _OF_COLUMNS:
+                known |= {part.split(":")[0] for part in value.split(",")}
+        if far := far_numbers(data, known):
+            warnings.warn(f"data: the columns {', '.join(map(repr, far))} have large numbers, and are taken as numbers: name "
+                          "those that are ids or codes in categorical=, those that are numbers in numeric=, as "
+                          f"numeric='{far[0]}:log' or '{far[0]}:bins:32', and in drop= what says nothing", stacklevel=4)
+
     def train(self, data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = None, valid: Any = None,
               categorical: Optional[List[str]] = None) -> "Model":
         """So many passes as the option epochs says, on from where the model stands. `data`: a path or a list
@@ -184,6 +199,8 @@ class Model(OwnedHandle):
         examples = self._examples(data, label, categorical=categorical, weight=weight)
         if label is not None and examples.files:
             raise UsageError("label: is in the files; csv names its column by the option label of the model")
+        if not self.results and is_frame(data):
+            self._warn_of_far_numbers(data, categorical or [])
         held = None
         if valid is not None:
             several = isinstance(valid, tuple) and len(valid) in (2, 3) and not examples.files

@@ -11,6 +11,7 @@ from tug._abi import ffi
 from tug._arrays import Floats, of_floats, word
 from tug._errors import ArgumentTypeError, UsageError, error_of
 from tug._examples import Examples, Path, paths_of, rows_of
+from tug._frames import is_frame
 from tug._library import OwnedHandle, last_error, lib, text_of
 
 
@@ -53,7 +54,7 @@ class Scorer(OwnedHandle):
 
     def predict(self, data: Any, *, raw: bool = False) -> Floats:
         """A prediction for each row of a numpy matrix, a sparse one of scipy, or Rows (of several labels: of shape
-        (n, labels)); raw: scores. Or for each line of a text (str or bytes) in the format of the data that the
+        (n, labels)), or of a data frame, if the model learnt from csv or frames; raw: scores. Or for each line of a text (str or bytes) in the format of the data that the
         model learnt from: csv with a header, whose columns are found by their names; labels are not needed."""
         return self.predict_with_save(data, raw=raw)[0]
 
@@ -62,6 +63,8 @@ class Scorer(OwnedHandle):
         save = ffi.new("uint32_t *")
         if isinstance(data, (str, bytes, bytearray)):
             ret = self._predict_text(data.encode() if isinstance(data, str) else bytes(data), raw, save)
+        elif is_frame(data):
+            ret = self._predict_frame(data, raw, save)
         else:
             if paths_of(data) is not None:
                 raise ArgumentTypeError("data: files are for tug.load and Model.predict; a scorer takes rows, or text")
@@ -77,6 +80,17 @@ class Scorer(OwnedHandle):
         self.run(lib.tug_scorer_predict_text, ffi.from_buffer(text), len(text), raw, of_floats(ret, written=True),
                  ret.size, n, save)
         return ret[:n[0]]
+
+    def _predict_frame(self, data: Any, raw: bool, save: Any) -> Floats:
+        if not hasattr(data, "__len__"):
+            raise ArgumentTypeError("data: a stream has no length; read all of it, as a table")
+        n = len(next(iter(data.values()), ())) if isinstance(data, dict) else len(data)
+        ret: Floats = np.empty(n * len(self.labels), np.float32)
+        examples, found = Examples(data, None), ffi.new("size_t *")
+        self.run(lib.tug_scorer_predict_columns, examples.c.columns, raw, of_floats(ret, written=True), ret.size, found,
+                 save)
+        del examples
+        return ret
 
     def feature(self, name: str) -> Tuple[int, int]:
         """The key of a feature by its name, "COLUMN=WORD", and its field."""
