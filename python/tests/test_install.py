@@ -70,7 +70,8 @@ def test_it_is_used(environment):
 def test_the_readme(environment, source):
     """As it stands, and without what is optional."""
     top, env = environment
-    hidden = "import sys; sys.modules.update(dict.fromkeys(['matplotlib', 'pandas', 'pyarrow', 'scipy', 'sklearn', 'torch']))"
+    optional = ["matplotlib", "pandas", "pyarrow", "scipy", "sklearn", "torch"]
+    hidden = f"import sys; sys.modules.update(dict.fromkeys({optional}))"
     with open(os.path.join(source, "README.md"), encoding="utf-8") as page:
         programs = re.findall(r"^```python\n(.*?)^```", page.read(), flags=re.M | re.S)
     assert programs

@@ -1,7 +1,7 @@
 """The same rows, however a program has them, give the same model, bit for bit: what is saved is compared.
 
-A matrix is what libsvm says, a data frame what csv says: text, numpy and CSR are one family; text, dictionaries, pandas and
-Arrow the other one.
+A matrix is what libsvm says, a data frame what csv says: text, numpy and CSR are one family; text, dictionaries,
+pandas and Arrow the other one.
 
 SPDX-License-Identifier: Apache-2.0
 """

@@ -186,8 +186,9 @@ class Model(OwnedHandle):
             if name in _OF_COLUMNS:
                 known |= {part.split(":")[0] for part in value.split(",")}
         if far := far_numbers(data, known):
-            warnings.warn(f"data: the columns {', '.join(map(repr, far))} have large numbers, and are taken as numbers: name "
-                          "those that are ids or codes in categorical=, those that are numbers in numeric=, as "
+            names = ", ".join(map(repr, far))
+            warnings.warn(f"data: the columns {names} have large numbers, and are taken as numbers: "
+                          "name those that are ids or codes in categorical=, those that are numbers in numeric=, as "
                           f"numeric='{far[0]}:log' or '{far[0]}:bins:32', and in drop= what says nothing", stacklevel=4)
 
     def train(self, data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = None, valid: Any = None,

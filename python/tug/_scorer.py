@@ -53,9 +53,10 @@ class Scorer(OwnedHandle):
                                   for i in range(lib.tug_scorer_labels(ret[0]))]
 
     def predict(self, data: Any, *, raw: bool = False) -> Floats:
-        """A prediction for each row of a numpy matrix, a sparse one of scipy, or Rows (of several labels: of shape
-        (n, labels)), or of a data frame, if the model learnt from csv or frames; raw: scores. Or for each line of a text (str or bytes) in the format of the data that the
-        model learnt from: csv with a header, whose columns are found by their names; labels are not needed."""
+        """A prediction for each row of a numpy matrix, a sparse one of scipy, or Rows, or of a data frame, if the model
+        learnt from csv or frames (of several labels: of shape (n, labels)); raw: scores. Or for each line of a text
+        (str or bytes) in the format of the data that the model learnt from: csv with a header, whose columns are
+        found by their names; labels are not needed."""
         return self.predict_with_save(data, raw=raw)[0]
 
     def predict_with_save(self, data: Any, *, raw: bool = False) -> Tuple[Floats, int]:

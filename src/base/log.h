@@ -12,8 +12,8 @@
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 enum log_level log_set_level(enum log_level level); // gives what it was
-// What a call in a program wants while it goes on, in place of that level: of several calls at the same
-// time the quietest one's. Each is taken back with the same level.
+// What a call in a program wants while it goes on, in place of that level: of several
+// calls at the same time the quietest one's. Each is taken back with the same level.
 void log_want(enum log_level level);
 void log_unwant(enum log_level level);
 bool log_shows(enum log_level level); // whether messages of that level are written
