@@ -221,8 +221,9 @@ static int stat_json(const struct saves *s, struct err *e)
     return rc;
 }
 
-static void print_run(const struct saved_run *r)
+static void print_run(const struct saved_run *r, enum save_mode mode)
 {
+    bool published = mode == SAVE_BASE || mode == SAVE_DELTA;
     const struct model_options *o = &r->options.model;
     printf("model %s", o->ops->name);
     if (has_vectors(r))
@@ -233,7 +234,10 @@ static void print_run(const struct saved_run *r)
         printf(", %u field%s", o->fields, PLURAL_S(o->fields));
     printf(", format %s, seed %" PRIu64 ", %u pass%s over %" PRIu64 " example%s%s\n",
            r->schema.format, o->seed, r->at.epoch, PLURAL_ES(r->at.epoch), r->examples,
-           PLURAL_S(r->examples), r->finished ? "" : " (not finished: --resume goes on)");
+           PLURAL_S(r->examples),
+           published     ? ", published for who serves the model"
+           : r->finished ? ""
+                         : " (not finished: --resume goes on)");
 }
 
 static int stat(struct saves *s, struct err *e)
@@ -247,7 +251,7 @@ static int stat(struct saves *s, struct err *e)
                PLURAL_S(s->chain.n - 1), s->chain.paths[0]);
     printf(", step %" PRIu64 "\n", s->newest->step);
     if (s->run != NULL)
-        print_run(s->run);
+        print_run(s->run, s->newest->mode);
     return show_tables(s, NULL, e);
 }
 

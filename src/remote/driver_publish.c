@@ -35,12 +35,29 @@ static int check_saves(const char *dir, struct err *e)
                          dir, newest);
 }
 
+static int check_apart(const struct train_config *c, struct err *e)
+{
+    char out[FILE_PATH_MAX], dir[FILE_PATH_MAX];
+    if (c->out == NULL)
+        return 0;
+    TRY(below_absolute(c->out, out, e));
+    TRY(below_absolute(c->publish, dir, e));
+    return strcmp(out, dir) != 0
+               ? 0
+               : err_set(e, TUG_EUSAGE,
+                         "--publish and --out are the same directory, '%s': the saves to "
+                         "go on from and the published ones need one each, as --publish "
+                         "%s/served",
+                         c->out, c->out);
+}
+
 int driver_publish_open(struct run *r, struct err *e)
 {
     struct driver_published *p = &r->driver->published;
     const char *dir = r->config->publish;
     if (dir == NULL)
         return 0;
+    TRY(check_apart(r->config, e));
     TRY(check_saves(dir, e));
     TRY(file_make_dir(dir, e)); // now, and not after the first minute
     TRY(remote_below(&r->driver->remote, WIRE_ROOT_SAVE, dir, p->below, e));

@@ -450,8 +450,8 @@ static int finish(struct run *r, struct train_result *result, struct err *e)
         TRY(save_find(r->config->out, result->saved, e));
     else if (r->config->out != NULL)
         TRY(checkpoint_save(r, true, result, e));
-    if (!result->nothing_to_do)
-        TRY(publish_last(r, result, e));
+    // Also of a run that was over before: its last one may be what could not be written.
+    TRY(publish_last(r, result, e));
     if (r->config->test.n > 0)
         TRY(test(r, result, e));
     else

@@ -151,6 +151,19 @@ static void killed(void **state)
     forget();
 }
 
+// As after a full disk: who gives the command of a run that is over again has its model
+// published.
+static void over(void **state)
+{
+    enum save_mode mode;
+    (void)state;
+    tug_ends(0, "train " DATA "--model fm --batch 512 --out model");
+    tug_ends(0, "train " DATA PUBLISHED "--model fm --batch 512 --out model --resume");
+    assert_int_equal(newest("model", &mode), 1);
+    assert_published("served");
+    forget();
+}
+
 static void refused(void **state)
 {
     (void)state;
@@ -159,6 +172,11 @@ static void refused(void **state)
     e2e_says("was published for who serves the model");
     tug_ends(2, "train " DATA "--model lr --init-from served --out more");
     e2e_says("was published for who serves the model");
+    tug_ends(0, "table stat --from served");
+    assert_non_null(strstr(e2e_out, "examples, published for who serves the model"));
+    assert_null(strstr(e2e_out, "--resume"));
+    tug_ends(2, "train " DATA "--model lr --publish both --out both");
+    e2e_says("--publish and --out are the same directory");
     tug_ends(2, "train " DATA "--model lr --publish model");
     e2e_says("--publish model holds a run's saves to go on from");
     tug_ends(2, "train " DATA "--model lr --publish-every 3");
@@ -179,8 +197,8 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cluster_test(every_model), cluster_test(modes),   cluster_test(on_a_cluster),
-        cluster_test(killed),      cluster_test(refused),
+        cluster_test(every_model), cluster_test(modes), cluster_test(on_a_cluster),
+        cluster_test(killed),      cluster_test(over),  cluster_test(refused),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);
 }
