@@ -89,7 +89,7 @@ static int add_shared(json_t *o, const struct train_config *c)
     return json_object_update_new(
         o,
         json_pack("{s:s, s:i, s:s, s:i, s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, "
-                  "s:s, s:s, s:s, s:s}",
+                  "s:s, s:s, s:s, s:s, s:s, s:b}",
                   "mode", mode, "epochs", (int)c->epochs, "rules", rules[k->rules],
                   "in-flight", (int)k->in_flight, "dense-staleness",
                   k->dense_bounded ? json_integer(k->dense_staleness) : json_string(""),
@@ -99,7 +99,8 @@ static int add_shared(json_t *o, const struct train_config *c)
                   text_of(r->columns), "cross-columns", text_of(r->cross_columns),
                   "tower", tower, "task-weights", weights, "score-by",
                   k->workers_score ? "workers" : "driver", "group",
-                  text_of(k->workers_score ? c->group : NULL)));
+                  text_of(k->workers_score ? c->group : NULL), "pipe-command",
+                  text_of(c->data.command), "publish", c->publish != NULL));
 }
 
 // NULL: there is no memory.

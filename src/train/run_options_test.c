@@ -79,7 +79,9 @@ static void fill(void)
     X("--cross-columns nothing, this process 'a*b':", c.reader.cross_columns = "a*b")    \
     X("--score-by 'workers', this process 'driver'; it has --group 'user',",             \
       k.workers_score = false)                                                           \
-    X("--group 'user', this process 'city':", c.group = "city")
+    X("--group 'user', this process 'city':", c.group = "city")                          \
+    X("--pipe-command nothing, this process 'zcat':", c.data.command = "zcat")           \
+    X("--publish off, this process on:", c.publish = "served")
 
 static void each_is_named(void **state)
 {
