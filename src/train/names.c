@@ -29,6 +29,7 @@ static const char magic[8] = "tugnames";
 struct names {
     struct key_texts words; // of keys
     uint64_t *examples;     // of each
+    uint64_t *last;         // that has it, from 1 on: an example counts once
     size_t cap;             // of these
     uint64_t max, left_out; // words met that there was no room for, each time
 };
@@ -81,6 +82,7 @@ void names_close(struct names *n)
         return;
     key_texts_fini(&n->words);
     mem_free(n->examples);
+    mem_free(n->last);
     mem_free(n);
 }
 
@@ -93,6 +95,10 @@ static int reserve(struct names *n)
     if (more == NULL)
         return TUG_ENOMEM;
     n->examples = more;
+    more = mem_realloc_array(n->last, n->words.cap, sizeof(*more));
+    if (more == NULL)
+        return TUG_ENOMEM;
+    n->last = more;
     n->cap = n->words.cap;
     return 0;
 }
@@ -112,6 +118,7 @@ static int add(struct names *n, uint64_t key, uint64_t examples, const char *col
                    (int)len, text));
     TRY(key_texts_add(&n->words, key, at));
     n->examples[n->words.n - 1] = examples;
+    n->last[n->words.n - 1] = 0;
     return 0;
 }
 
@@ -144,20 +151,29 @@ static int add_places(struct names *n, const struct reader *r, uint32_t slot,
     return 0;
 }
 
+static void count(struct names *n, size_t word, uint64_t example)
+{
+    n->examples[word] += n->last[word] != example;
+    n->last[word] = example;
+}
+
+// Of an example, by its number from 1 on.
 static int read_text(struct names *n, const struct reader *r, uint32_t slot,
-                     const char *column, const char *text)
+                     const char *column, const char *text, uint64_t example)
 {
     struct reader_word w;
     while (reader_next_word(r, slot, &text, &w)) {
-        size_t i = key_texts_find(&n->words, w.key);
         if (w.number && w.len > 0)
             continue; // a number, which says no place
-        if (w.len > WORD_MAX)
+        if (w.len > WORD_MAX) {
             n->left_out++;
-        else if (i != 0)
-            n->examples[i - 1]++;
-        else
-            TRY(add(n, w.key, 1, column, w.text, w.len));
+            continue;
+        }
+        if (key_texts_find(&n->words, w.key) == 0)
+            TRY(add(n, w.key, 0, column, w.text, w.len));
+        size_t i = key_texts_find(&n->words, w.key);
+        if (i != 0)
+            count(n, i - 1, example);
     }
     return 0;
 }
@@ -170,15 +186,16 @@ static void next_column(const char **at, char name[WORD_MAX])
     *at += len + ((*at)[len] == ',');
 }
 
+// `examples`: those before the window.
 static int read_window(struct names *n, const struct named_columns *c,
-                       const struct reader *r, const struct dataset *d)
+                       const struct reader *r, const struct dataset *d, uint64_t examples)
 {
     char name[WORD_MAX];
     for (uint64_t i = 0; i < dataset_size(d); i++) {
         const char *text = dataset_kept(d, i), *column = c->list.data;
         for (size_t k = 0; k < c->n; k++, text += strlen(text) + 1) {
             next_column(&column, name);
-            TRY(read_text(n, r, c->slot[k], name, text));
+            TRY(read_text(n, r, c->slot[k], name, text, examples + i + 1));
         }
     }
     return 0;
@@ -209,8 +226,8 @@ static int read_all(struct names *n, const struct named_columns *c,
         struct dataset *d = NULL;
         TRY(dataset_load(&d, &options, e));
         more = !dataset_at_end(d);
+        int rc = read_window(n, c, o->reader, d, examples);
         examples += dataset_size(d);
-        int rc = read_window(n, c, o->reader, d);
         dataset_close(d);
         if (rc != 0)
             return err_nomem(e, "the words of the data");

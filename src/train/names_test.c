@@ -21,8 +21,13 @@ static int read_names(struct names **ret, const char *path, const char *format,
     struct source_options s = {.paths = &path, .n_paths = 1};
     struct reader_options r = {
         .format = format, .label_column = "y", .numeric = "age", .labels = true};
-    if (strcmp(format, "csv") != 0)
+    if (strcmp(format, "lists") == 0) {
+        r.format = "csv";
+        r.lists = "site";
+        r.numeric = NULL;
+    } else if (strcmp(format, "csv") != 0) {
         r.label_column = r.numeric = NULL;
+    }
     struct buf line = BUF_INIT(1000);
     const struct reader_layout *layout;
     int rc = team_open(&o.team, 2, e);
@@ -115,6 +120,20 @@ static void words_are_bounded(void **state)
     names_close(n);
 }
 
+// A word that an example has several times is in one example.
+static void examples_are_counted(void **state)
+{
+    static const char lists[] = "y,site\n1,a|a|b\n0,a\n1,b|c|b|b\n";
+    (void)state;
+    struct names *n;
+    assert_int_equal(
+        read_names(&n, files_write(files_in("d.csv"), lists), "lists", 100, NULL), 0);
+    check(n, "site", "a", "site=a", 2);
+    check(n, "site", "b", "site=b", 2);
+    check(n, "site", "c", "site=c", 1);
+    names_close(n);
+}
+
 static void indices_have_no_words(void **state)
 {
     (void)state;
@@ -154,6 +173,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_are_counted_and_saved),
         cmocka_unit_test(words_are_bounded),
+        cmocka_unit_test(examples_are_counted),
         cmocka_unit_test(indices_have_no_words),
         cmocka_unit_test(without_memory),
     };
