@@ -405,6 +405,51 @@ int train_read_table(struct table_config *c, const char *text, struct err *e)
     return rc;
 }
 
+// What the run says of its table, from which settings may not differ. From then on they
+// stay out of c, so that the same run has the same settings.
+static int take_run_settings(struct table_config *c, const struct table_config *run,
+                             const struct table_config *usual, struct err *e)
+{
+    const struct {
+        const char *name, *instead;
+        bool differs;
+    } settings[] = {
+        {"dim", ", or give that as --dim", c->accessor.dim != run->accessor.dim},
+        {"seed", ", or give that as --seed", c->seed != run->seed},
+        {"mode", ", or give that as --mode",
+         c->mode != run->mode || c->staleness != run->staleness},
+        {"reduce", ", or give that as --reduce", c->mean != run->mean},
+        {"placement", "", c->place != run->place},
+    };
+    for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++)
+        if (settings[i].differs)
+            return err_set(e, TUG_EUSAGE,
+                           "--table: the setting '%s' follows from the run, which has "
+                           "another one: leave it out%s",
+                           settings[i].name, settings[i].instead);
+    c->accessor.dim = usual->accessor.dim;
+    c->seed = usual->seed;
+    c->mode = usual->mode;
+    c->staleness = usual->staleness;
+    c->mean = usual->mean;
+    return 0;
+}
+
+static int read_run_table(struct train_setup *setup, const char *text, struct err *e)
+{
+    const struct train_config *c = &setup->config;
+    struct table_config usual = run_living_defaults(&c->model), run = usual;
+    bool sync = c->deterministic || setup->cluster.mode == CONFIG_SYNC;
+    run.accessor.dim = c->model.dim;
+    run.seed = c->model.seed;
+    run.mode = sync ? CONFIG_SYNC : setup->cluster.mode;
+    run.staleness = setup->cluster.staleness;
+    run.mean = sync && c->reduce_mean;
+    setup->table = run;
+    TRY(train_read_table(&setup->table, text, e));
+    return take_run_settings(&setup->table, &run, &usual, e);
+}
+
 static int set_table(struct train_setup *setup, const struct train_options *t,
                      const struct options *o, struct err *e)
 {
@@ -430,8 +475,7 @@ static int set_table(struct train_setup *setup, const struct train_options *t,
         return err_set(e, TUG_EUSAGE,
                        "--table and --values bf16 cannot be used together: shows and "
                        "clicks would be rounded");
-    setup->table = run_living_defaults(&c->model);
-    TRY(train_read_table(&setup->table, t->table, e));
+    TRY(read_run_table(setup, t->table, e));
     c->table = &setup->table;
     return 0;
 }

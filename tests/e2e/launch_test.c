@@ -223,6 +223,14 @@ static void bad_input(void **state)
     e2e_says("its weights are computed from its state; give another --optimizer");
     tug_ends(2, "launch -- " TRAIN " --mode geo:3 --table dim=2");
     e2e_says("--table cannot be used together");
+    // Settings that a run decides by options.
+    static const char *const settings[] = {"dim=3", "seed=9", "mode=sync", "reduce=mean",
+                                           "placement=range"};
+    for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++) {
+        tug_ends(2, "launch -- " TRAIN " --model fm --table accessor=ctr;%s",
+                 settings[i]);
+        e2e_says("follows from the run");
+    }
     tug_ends(2, "launch -- " TRAIN " --mode geo:0");
     e2e_says("is 1 or more");
     tug_ends(2, "launch -- train --data day.svm --format libsvm --model deepfm "
