@@ -181,7 +181,7 @@ static int init_from(struct run *r, struct err *e)
     if (dense && !model_same_dense(&then, &r->parameters.model))
         return err_set(
             e, TUG_EUSAGE,
-            "%s holds layers of another shape: give the same --hidden, --cross, "
+            "%s holds layers of another shape: give the same --hidden, --tower, --cross, "
             "--batch-norm, --data-norm and --dense-optimizer, or take its features "
             "alone: --init-tables sparse",
             dir);

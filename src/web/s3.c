@@ -308,12 +308,23 @@ static int s3_list(struct listing *l, struct err *e)
 static int s3_refused(const struct address *a, const struct http_answer *answer,
                       const char *reason, struct err *e)
 {
+    struct account who;
+    struct err ignored;
     if (answer->status == 401 || answer->status == 403)
-        return err_set(e, TUG_EIO,
-                       "the server refuses '%s' (%d%s): are AWS_ACCESS_KEY_ID, "
-                       "AWS_SECRET_ACCESS_KEY and AWS_REGION right, and may this account "
-                       "read it?",
-                       a->name, answer->status, reason);
+        return read_account(&who, &ignored) == 0 && who.key_id == NULL
+                   ? err_set(
+                         e, TUG_EIO,
+                         "the server refuses '%s' (%d%s), which was asked for without "
+                         "a signature, for no keys were found: set AWS_ACCESS_KEY_ID "
+                         "and AWS_SECRET_ACCESS_KEY, or give them to the profile "
+                         "'%s' in AWS's file of credentials",
+                         a->name, answer->status, reason, who.profile.name)
+                   : err_set(
+                         e, TUG_EIO,
+                         "the server refuses '%s' (%d%s): are AWS_ACCESS_KEY_ID, "
+                         "AWS_SECRET_ACCESS_KEY and AWS_REGION right, or those of the "
+                         "profile, and may this account read it?",
+                         a->name, answer->status, reason);
     if (answer->wanted[0] != '\0' && answer->status >= 300 && answer->status < 500)
         return err_set(e, TUG_EIO,
                        "the bucket of '%s' lies in the region %s: set AWS_REGION to it",

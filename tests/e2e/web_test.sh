@@ -121,6 +121,7 @@ printf '[profile tug]\nregion = eu-test-1\nendpoint_url = http://%s\n[profile ro
     AWS_PROFILE=role refused 2 'gets its keys by role_arn' s3://bucket/t
     AWS_PROFILE=gone refused 2 "AWS_PROFILE is 'gone'" s3://bucket/t
     AWS_PROFILE='' AWS_ENDPOINT_URL="http://$at" refused 4 '403' s3://bucket/t
+    AWS_SHARED_CREDENTIALS_FILE=nosuch refused 4 'no keys were found' s3://bucket/t
 )
 AWS_PROFILE=gone train s3-both s3://bucket/t
 same table s3-both
