@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "kit/lone_node.h"
+#include "kit/lone_pump.inc.h"
 #include "kit/test.h"
 
 enum { STORE = 1, WHO = 2, LONG = 4096 };

@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/thread.h"
-#include "kit/lone_node.h"
+#include "kit/lone_pump.inc.h"
 #include "kvstore/server.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -3,72 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/lone_node.h"
 
-#include <string.h>
-
 #include "base/alloc.h"
-
-// The pump: work is done when the van's handlers have returned.
-
-struct pump {
-    struct pump_work *first, **last;
-    bool working;
-};
-static struct pump the_pump;
-
-int pump_open(struct pump **ret, struct van *v, struct err *e)
-{
-    (void)v, (void)e;
-    *ret = &the_pump;
-    return 0;
-}
-void pump_close(struct pump *p)
-{
-    (void)p;
-}
-void pump_set_spin(struct pump *p, uint64_t spin_ns)
-{
-    (void)p, (void)spin_ns;
-}
-void pump_enter(struct pump *p)
-{
-    (void)p;
-}
-void pump_leave(struct pump *p)
-{
-    (void)p;
-}
-void pump_queue(struct pump *p, struct pump_work *work)
-{
-    work->next = NULL;
-    *p->last = work;
-    p->last = &work->next;
-}
-bool pump_wait(struct pump *p, bool (*over)(void *ctx), void *ctx, uint64_t deadline)
-{
-    (void)p, (void)deadline;
-    return over(ctx);
-}
-bool pump_working(const struct pump *p)
-{
-    return p->working;
-}
-bool pump_broken(const struct pump *p, struct err *ret_why)
-{
-    (void)p, (void)ret_why;
-    return false;
-}
-
-void lone_node_work(void)
-{
-    the_pump.working = true;
-    for (struct pump_work *x; (x = the_pump.first) != NULL;) {
-        the_pump.first = x->next;
-        if (the_pump.first == NULL)
-            the_pump.last = &the_pump.first;
-        x->run(x);
-    }
-    the_pump.working = false;
-}
 
 // The node, as start.c makes it.
 
@@ -89,9 +24,8 @@ void lone_node_open(struct lone_node *l)
     sim_van_role(w->peers[LONE_FIRST].van, WIRE_WORKER); // others are operators
     sim_van_role(w->peers[LONE_TOOL].van, WIRE_TOOL);
     sim_van_role(w->peers[LONE_STRANGER].van, WIRE_TOOL);
-    the_pump = (struct pump){.last = &the_pump.first};
     *n = (struct tug_node){.role = WIRE_SERVER,
-                           .pump = &the_pump,
+                           .pump = lone_pump_begin(),
                            .o = {.role = TUG_GROUP_SERVERS,
                                  .servers = 1,
                                  .workers = LONE_WORKERS,

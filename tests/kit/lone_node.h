@@ -1,6 +1,6 @@
 // A server of programs on tug/kvapp.h in a simulated network, whose scheduler, workers and
-// strangers a test or a fuzzer plays (kit/peers.h). One thread does everything: this module
-// has a pump of its own, which lends the van to it.
+// strangers a test or a fuzzer plays (kit/peers.h). One thread does everything: the program
+// includes kit/lone_pump.inc.h, whose pump lends the van to it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_LONE_NODE_H
@@ -29,7 +29,8 @@ void lone_node_roster(struct lone_node *l, bool first_lives, bool second_lives);
 // As whom a peer opens a link to it. Without a session: as a tool.
 void lone_node_greet(struct lone_node *l, int peer, uint32_t node, uint64_t session);
 
-// Callbacks and handlers that are to be run, run.
+// Of lone_pump.inc.h. Callbacks and handlers that are to be run, run.
 void lone_node_work(void);
+struct pump *lone_pump_begin(void);
 
 #endif
