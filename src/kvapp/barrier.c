@@ -9,8 +9,6 @@
 #include "base/alloc.h"
 #include "kvapp/node.h"
 
-#define LONGER (5 * SECOND) // the answer that names who is missing comes before that
-
 // What is asked: head is the group.
 struct reach {
     uint32_t customer;
@@ -177,5 +175,5 @@ int tug_node_barrier_of(struct tug_node *n, uint32_t customer, uint32_t group)
     int rc = kv_app_ask(n->barriers, (int32_t)group, &r, sizeof(r), meeting_place(n),
                         &timestamp, e);
     pump_leave(n->pump);
-    return rc != 0 ? rc : kv_app_wait(n->barriers, timestamp, LONGER);
+    return rc != 0 ? rc : kv_app_wait(n->barriers, timestamp, KV_LONGER);
 }

@@ -12,7 +12,6 @@
 #include "cluster/scheduler.h"
 #include "kvapp/node.h"
 
-#define GATHER_NS (120 * SECOND)
 #define LEAVE_NS (10 * SECOND)
 
 struct host {
@@ -40,7 +39,7 @@ static int host_open(struct host *h, struct err *e)
         .servers = n->o.servers,
         .workers = n->o.workers,
         .partition_bits = ROSTER_PARTITION_BITS,
-        .gather_timeout_ns = GATHER_NS,
+        .gather_timeout_ns = (uint64_t)(n->o.wait_seconds * (double)SECOND),
         .dead_timeout_ns = (uint64_t)(n->o.dead_seconds * (double)SECOND),
         .leave_timeout_ns = LEAVE_NS,
         .session_base = clock_unix_ns(),

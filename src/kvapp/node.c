@@ -488,7 +488,7 @@ static bool ready_or_over(void *ctx)
 int kv_node_wait_ready(struct tug_node *n)
 {
     struct err *e = last_error();
-    bool in_time = pump_wait(n->pump, ready_or_over, n, kv_node_deadline(n));
+    bool in_time = pump_wait(n->pump, ready_or_over, n, kv_node_deadline(n) + KV_LONGER);
     pump_enter(n->pump);
     struct err why = {0};
     int rc = 0;

@@ -36,6 +36,9 @@
 
 #define SECOND ((uint64_t)1000000000)
 
+// So much longer whoever waits for others waits for the one who names those that are missing.
+#define KV_LONGER (5 * SECOND)
+
 enum { FIRST_SERVER = 8, FIRST_WORKER = 9 }; // ids; the next ones two further
 
 // Of the app that barriers of customers belong to; programs have no such customer.

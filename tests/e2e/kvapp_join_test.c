@@ -58,6 +58,45 @@ static void other_counts(void **state)
         assert_int_equal(0, status[i]);
 }
 
+// One of three workers does not come: after the longest wait all hear which one.
+
+static int miss_one(int role, const char *scheduler)
+{
+    struct tug_node_options o;
+    struct tug_node *n;
+    nodes_options(&o, role, scheduler);
+    o.workers = 3;
+    o.wait_seconds = 2;
+    expect(tug_node_start(&n, &o) == TUG_EIO);
+    expect(said("waited 2 s for ") && said(" of 3 workers: missing ") &&
+           said("worker 2"));
+    return 0;
+}
+
+static int miss_in_schedule(const char *scheduler)
+{
+    return miss_one(TUG_GROUP_SCHEDULER, scheduler);
+}
+
+static int miss_in_serve(const char *scheduler)
+{
+    return miss_one(TUG_GROUP_SERVERS, scheduler);
+}
+
+static int miss_in_work(const char *scheduler)
+{
+    return miss_one(TUG_GROUP_WORKERS, scheduler);
+}
+
+static void one_is_missing(void **state)
+{
+    int status[NODES_PROCESSES];
+    (void)state;
+    nodes_run(miss_in_schedule, miss_in_serve, miss_in_work, status);
+    for (int i = 0; i < NODES_PROCESSES; i++)
+        assert_int_equal(0, status[i]);
+}
+
 // A third worker finds no place, and the other two do not mind. Told of no counts, it would
 // have taken the cluster's.
 
@@ -122,6 +161,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(other_counts),
         cmocka_unit_test(one_too_many),
+        cmocka_unit_test(one_is_missing),
     };
     if (argc > 1) // the third worker
         return -come_late(argv[1]);

@@ -132,6 +132,14 @@ void CheckSums(ps::KVWorker<float> *kv, int customer)
     kv->Wait(
         kv->ZPushPull(ps::SArray<ps::Key>(keys), ps::SArray<float>(ones), &zero_copy));
     CHECK_GT(zero_copy[0], both[0]);
+    ps::SArray<ps::Key> cached({ps::Key(1), ps::Key(5)});
+    ps::SArray<int> each({1, 2}), lengths;
+    ps::SArray<float> three({1.0f, 2.0f, 3.0f}), pulled;
+    cached[0] += 100 * static_cast<ps::Key>(1 + 2 * ps::MyRank() + customer); // its own
+    cached[1] += cached[0];
+    kv->Wait(kv->ZPush(cached, three, each, 0, nullptr, 7));
+    kv->Wait(kv->ZPull(cached, &pulled, &lengths));
+    CHECK(pulled.size() == 3 && pulled[2] == 3 && lengths.size() == 2 && lengths[1] == 2);
 }
 
 // Customer 1 goes through barriers that customer 0 never comes to.
@@ -243,7 +251,7 @@ void CheckMessages(int customer)
     m.meta.recver = ps::Postoffice::ServerRankToID(1);
     m.AddData(ps::SArray<ps::Key>({1, 2}));
     m.AddData(ps::SArray<float>({1.0f, 2.0f}));
-    CHECK_EQ(office->van()->Send(m), 24);
+    CHECK_EQ(office->van()->SendMsg(m), 24);
     mine.WaitRequest(t);
     CHECK_EQ(right.load(), 2);
     CHECK_EQ(mine.NumResponse(t), static_cast<int>(kServers));
@@ -309,6 +317,29 @@ void LookAround()
     const ps::Node me = office->van()->my_node();
     CHECK_EQ(me.role == ps::Node::WORKER, ps::IsWorker() != 0);
     CHECK_EQ(ps::Postoffice::IDtoRank(me.id), ps::MyRank());
+    CHECK_EQ(office->is_worker(), ps::IsWorker() != 0);
+    CHECK_EQ(office->is_server(), ps::IsServer() != 0);
+    CHECK_EQ(office->is_scheduler(), ps::IsScheduler() != 0);
+    CHECK_EQ(office->my_rank(), ps::MyRank());
+    CHECK_EQ(office->num_workers(), ps::NumWorkers());
+    CHECK_EQ(office->num_servers(), ps::NumServers());
+    if (ps::IsWorker()) {
+        CHECK_EQ(ps::Postoffice::WorkerRankToID(ps::MyRank()), me.id);
+    }
+    const std::vector<ps::Range> &ranges = office->GetServerKeyRanges();
+    CHECK(ranges.size() == kServers && ranges[0].begin() == 0 &&
+          ranges[1].end() == ps::kMaxKey);
+    ps::Node server;
+    server.id = ps::Postoffice::ServerRankToID(0);
+    office->van()->Connect(server);
+    const int stamp = office->van()->GetTimestamp();
+    CHECK_EQ(office->van()->GetTimestamp(), stamp + 1);
+    CHECK_EQ(me.ShortDebugString(),
+             std::string(ps::IsWorker()   ? "W"
+                         : ps::IsServer() ? "S"
+                                          : "H") +
+                 "[" + std::to_string(me.id) + "]");
+    CHECK(me.DebugString().find("role=") == 0);
     CHECK(me.port > 0 && !me.hostname.empty());
     CHECK_EQ(office->van()->Bind(me, 1), me.port);
     CHECK(office->GetDeadNodes().empty() && office->van()->IsReady());
@@ -388,6 +419,21 @@ void CheckArrays()
     CHECK(held[1] == 5);
     const ps::Range found = ps::FindRange(ps::SArray<int>({1, 3, 5, 7, 9}), 2, 7);
     CHECK(found.begin() == 1 && found.end() == 3 && found.size() == 2);
+    held.push_back(6);
+    held.pop_back();
+    CHECK(held.size() == 2 && held.capacity() >= 3 && held.ptr().get() == held.data());
+    ps::SArray<int> copied;
+    copied.CopyFrom(held);
+    copied.reserve(10);
+    CHECK(copied.capacity() == 10 && copied.size() == 2 && copied[1] == 5);
+    copied.clear();
+    copied.pop_back();
+    CHECK(copied.empty() && copied.begin() == copied.end());
+    copied = {4, 5};
+    int own[] = {1, 2, 3};
+    ps::SArray<int> viewed(own, 3), kept(new int[2]{8, 9}, 2, true);
+    viewed[2] = 7;
+    CHECK(own[2] == 7 && kept[1] == 9 && copied.back() == 5);
     std::ostringstream text;
     text << ps::SArray<int>({1, 2});
     CHECK_EQ(text.str(), "[2]: 1 2 ");
@@ -435,6 +481,10 @@ void CheckLogs()
     CHECK_EQ(n, 0);
     CHECK_EQ(CHECK_NOTNULL(&n), &n);
     CHECK_EQ(ps::GetEnv("TUG_NOT_SET", 5), 5);
+    CHECK_EQ(ps::Environment::Init({{"TUG_NOT_SET", "6"}}), ps::Environment::Get());
+    CHECK_EQ(ps::GetEnv("TUG_NOT_SET", 5), 6);
+    CHECK_EQ(std::string(ps::Environment::Get()->find("TUG_NOT_SET")), "6");
+    ps::Environment::Init({});
     LL << "a line";
 }
 

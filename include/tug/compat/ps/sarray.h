@@ -119,6 +119,10 @@ template <typename V> class SArray
             reserve(size_ * 2 + 4);
         ptr_.get()[size_++] = v;
     }
+    void pop_back()
+    {
+        size_ -= size_ > 0;
+    }
     void append(const SArray<V> &a)
     {
         size_t at = size_;
