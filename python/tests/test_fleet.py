@@ -120,6 +120,9 @@ def test_strategy():
             ("fleet_desc_configs", {"sparse_shard_num": 1}, "params and the optimizer")):
         with pytest.raises(tug.Error, match=sentence):
             setattr(strategy, field, value)
+    with pytest.raises(TypeError, match="item assignment"):
+        strategy.a_sync_configs["send_queue_size"] = 16
+    assert "{'a_sync': False, 'a_sync_configs': {'k_steps': 0}}" in repr(strategy)
     with pytest.raises(AttributeError, match="there is no such field"):
         strategy.nosuch  # noqa: B018
     config = DistributeTranspilerConfig()

@@ -276,6 +276,18 @@ def test_generator(monkeypatch, capsys):
         Ours().run_from_stdin()
 
 
+def test_generators_of_words_and_from_memory(capsys):
+    class Words(fluid.MultiSlotStringDataGenerator):
+        def generate_sample(self, line):
+            return lambda: iter([[("a", words)] for words in (["7", "8"], ["9"], ["1 2"])])
+
+    words = Words()
+    words.set_batch(1)
+    with pytest.raises(tug.DataError, match="slot 'a' must have words"):
+        words.run_from_memory()
+    assert capsys.readouterr().out == "2 7 8\n1 9\n"
+
+
 def ratings(path, n, seed):
     r = np.random.default_rng(seed)
     rows = []
@@ -307,8 +319,15 @@ def test_by_hand(source, tmp_path, sync):
     """Two servers, two workers whose files differ in size; and a second run that begins with what the first saved."""
     files = [ratings(tmp_path / f"part-{i}", 1500 + 700 * i, i) for i in range(2)]
     test, model = ratings(tmp_path / "test", 1000, 9), tmp_path / "model"
-    words = example(source, "fleet_ctr.py", "--train", *files, "--test", test, "--model", model, "--epochs", 3,
-                    *(["--sync"] if sync else []))
+    words = example(source, "fleet_ctr.py", "--train", *files, "--test", test, "--model", model, "--epochs", 3)
+    if sync:  # and the startup program before init_worker
+        with open(words[1]) as file:
+            text = file.read()
+        words[1] = str(tmp_path / "startup_first.py")
+        order = ["    fleet.init_worker()\n", "    exe.run(fleet.startup_program)\n"]
+        assert "".join(order) in text
+        (tmp_path / "startup_first.py").write_text(text.replace("".join(order), "".join(order[::-1])))
+        words.append("--sync")
     env = {"TUG_SAVE_ROOT": str(tmp_path)}
     said = by_hand(words, 2, 2, env)[0]
     assert float(auc_said(said)) > 0.7, said
@@ -424,6 +443,15 @@ def test_global_shuffle(tmp_path):
         fleet.stop_worker()
     """))
     by_hand([sys.executable, str(script)], 2, 3)
+
+
+def test_names_that_are_not_there():
+    with pytest.raises(AttributeError, match=r"layers\.fc: is not there: a net is one of tug's own, net\(inputs"):
+        fluid.layers.fc  # noqa: B018
+    with pytest.raises(AttributeError, match=r"tug\.fleet\.embedding: is not there: a net is one of tug's own"):
+        fluid.embedding  # noqa: B018
+    with pytest.raises(AttributeError, match=r"tug\.fleet\.CUDAPlace: is not there: what is there, .*from-paddle"):
+        fluid.CUDAPlace  # noqa: B018
 
 
 def test_names():

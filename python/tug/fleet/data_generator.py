@@ -22,7 +22,7 @@ class MultiSlotDataGenerator:
         """Samples that generate_batch is given at a time."""
         self._batch = batch_size
 
-    def generate_sample(self, line: str) -> Callable[[], Iterable[Sample]]:
+    def generate_sample(self, line: Optional[str]) -> Callable[[], Iterable[Sample]]:
         """What a line of the input is."""
         raise NotImplementedError("override generate_sample(line)")
 
@@ -38,22 +38,39 @@ class MultiSlotDataGenerator:
             raise DataError(f"generate_sample: slots are {', '.join(slots)}, and were {', '.join(self._slots)} before")
         words: List[str] = []
         for name, values in sample:
-            if not values or not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values):
-                raise DataError(f"generate_sample: slot '{name}' must have numbers, at least one, not {values!r}")
+            self._check(name, values)
             words += [str(len(values)), *map(str, values)]
         return " ".join(words)
 
+    def _check(self, name: str, values: Sequence[Any]) -> None:
+        if not values or not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values):
+            raise DataError(f"generate_sample: slot '{name}' must have numbers, at least one, not {values!r}")
+
+    def run_from_memory(self) -> None:
+        """What generate_sample(None) yields, to standard output."""
+        self._run(self.generate_sample(None)())
+
     def run_from_stdin(self) -> None:
         """Standard input to standard output."""
+        self._run(sample for line in sys.stdin for sample in self.generate_sample(line.rstrip("\n"))())
+
+    def _run(self, samples: Iterable[Sample]) -> None:
         held: List[Sample] = []
-        for line in sys.stdin:
-            for sample in self.generate_sample(line.rstrip("\n"))():
-                held.append(sample)
-                if len(held) == self._batch:
-                    self._write(held)
-                    held = []
+        for sample in samples:
+            held.append(sample)
+            if len(held) == self._batch:
+                self._write(held)
+                held = []
         self._write(held)
 
     def _write(self, samples: Sequence[Sample]) -> None:
         for sample in self.generate_batch(samples)() if samples else ():
             sys.stdout.write(self._text(sample) + "\n")
+
+
+class MultiSlotStringDataGenerator(MultiSlotDataGenerator):
+    """The same of values that are texts already: words without blanks."""
+
+    def _check(self, name: str, values: Sequence[Any]) -> None:
+        if not values or not all(isinstance(v, str) and len(v.split()) == 1 and v == v.strip() for v in values):
+            raise DataError(f"generate_sample: slot '{name}' must have words, at least one, not {values!r}")

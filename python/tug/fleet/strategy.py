@@ -6,6 +6,7 @@ worked.
 SPDX-License-Identifier: Apache-2.0
 """
 
+from types import MappingProxyType
 from typing import Any, Dict, List, Mapping, Tuple
 
 from tug._arrays import whole
@@ -46,7 +47,7 @@ class DistributedStrategy:
     """a_sync and a_sync_configs. Unknown fields are errors."""
 
     def __init__(self) -> None:
-        self._fields: Dict[str, Any] = {"a_sync": True, "a_sync_configs": {"k_steps": 0}}
+        self._fields: Dict[str, Any] = {"a_sync": True, "a_sync_configs": MappingProxyType({"k_steps": 0})}
         self._half = False
 
     def __getattr__(self, name: str) -> Any:
@@ -92,7 +93,7 @@ class DistributedStrategy:
         return strategy
 
     def __repr__(self) -> str:
-        return f"DistributedStrategy({self._fields})"
+        return f"DistributedStrategy({ {**self._fields, 'a_sync_configs': dict(self._fields['a_sync_configs'])} })"
 
 
 def _switch(name: str, value: Any) -> bool:
@@ -107,7 +108,7 @@ def _mapping(name: str, value: Any) -> Mapping[str, Any]:
     return value
 
 
-def _configs(name: str, value: Any) -> Dict[str, Any]:
+def _configs(name: str, value: Any) -> Mapping[str, Any]:
     for field, given in _mapping(name, value).items():
         if field in _REFUSED_CONFIGS:
             raise UsageError(f"strategy.{name}['{field}']: {_IGNORED_THERE}; here it is refused: "
@@ -115,7 +116,7 @@ def _configs(name: str, value: Any) -> Dict[str, Any]:
         if field != "k_steps":
             raise UsageError(f"strategy.{name}: there is no field '{field}'; there is k_steps")
         whole(given, f"strategy.{name}['k_steps']", 0, 2 ** 31)
-    return dict(value)
+    return MappingProxyType(dict(value))  # setting one of its items would pass by these checks
 
 
 class DistributeTranspilerConfig:
