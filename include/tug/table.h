@@ -57,6 +57,31 @@ TUG_API int tug_assign(struct tug_client *c, uint32_t table, const uint64_t *key
 // and rows count as seen today. false: new examples again.
 TUG_API void tug_again(struct tug_client *c, bool again);
 
+// How a table learns.
+struct tug_table_learning {
+    // The rate (lr) of its rule, or of embed's; NAN: a push has values, not gradients (rules
+    // sum, summary, assign, average).
+    float rate;
+    bool sync; // in batches: see tug_batch
+};
+TUG_API int tug_table_learning(struct tug_client *c, uint32_t table,
+                               struct tug_table_learning *ret);
+
+// From now on this client's pushes to the table learn at `factor` times its rules' rates,
+// besides its schedule: for programs that have a schedule of their own. 1 at first.
+// TUG_EUSAGE: it is not finite, or negative.
+TUG_API int tug_rate_factor(struct tug_client *c, uint32_t table, float factor);
+
+// Tables of mode sync: from now on this client's pushes are part `part` (from 0) of the
+// `parts` (16 at most) of batch `batch`, and pulls see all batches before it. A batch is
+// applied when all its parts are in, each by one push, of no keys where it has none;
+// gradients are added up, or, with reduce = mean, averaged over the parts. The first
+// batch of a table, and the one to go on with, is the `clock` of tug_table_stat. Pulls
+// wait for the others' parts, at most the client's wait_seconds. TUG_EUSAGE: the table is
+// not of mode sync, or there is no such part.
+TUG_API int tug_batch(struct tug_client *c, uint32_t table, uint64_t batch, uint32_t part,
+                      uint32_t parts);
+
 // Keys [first, first + n) of a table that is placed by ranges (any table will do; one by
 // ranges asks few servers). Wait.
 TUG_API int tug_pull_range(struct tug_client *c, uint32_t table, uint64_t first, size_t n,
@@ -86,6 +111,7 @@ struct tug_table_stats {
     uint64_t pushes, pulls, pushed_keys, pulled_keys;
     uint64_t step;
     uint32_t day;
+    uint64_t clock; // mode sync: the next batch; ssp: the slowest worker's
 };
 TUG_API int tug_table_stat(struct tug_client *c, uint32_t table,
                            struct tug_table_stats *ret);

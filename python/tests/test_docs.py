@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-PAGES = ("README.md", "docs/python.md", "docs/sklearn.md", "docs/serving.md")
+PAGES = ("README.md", "docs/python.md", "docs/sklearn.md", "docs/serving.md", "docs/torch.md")
 SOURCE = os.environ.get("TUG_SOURCE") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 LAUNCHERS = ([sys.executable, "-m", "tug", "launch"], [os.environ.get("TUG_BINARY", "tug"), "launch"])
 
@@ -28,6 +28,8 @@ def programs():
 def test_program(commands, program, tmp_path):
     if "tug.sklearn" in program:
         pytest.importorskip("sklearn", reason="scikit-learn is not there: python3-sklearn")
+    if "tug.torch" in program:
+        pytest.importorskip("torch", reason="PyTorch is not there: python3-torch")
     env = {k: v for k, v in os.environ.items() if not k.startswith(("DMLC_", "TUG_SCHEDULER", "TRAINING_ROLE"))}
     for command in commands if "tug.Scorer" in program else []:  # those that stand before it make what it reads
         words = [os.environ.get("TUG_BINARY", "tug"), *command.split()[1:]]

@@ -42,6 +42,7 @@ class Client(Handle):
         self.dropped: Deque[Flight] = collections.deque()
         self.failed: List[Error] = []
         self._tables: Dict[int, str] = {}  # names by number
+        self.local = bool(options.get("local_loops"))  # a cluster of its own, inside this process
         self._communicators: List[Communicator] = []
         self._lock = threading.Lock()
         super().__init__("client", None)

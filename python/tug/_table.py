@@ -47,6 +47,14 @@ class TableStats(NamedTuple):
     pulled_keys: int
     step: int
     day: int
+    clock: int  # mode sync: the next batch; ssp: the slowest worker's
+
+
+class TableLearning(NamedTuple):
+    """How a table learns (struct tug_table_learning)."""
+
+    rate: float  # lr of the rule, or of embed's; NaN: a push has values, not gradients (rules sum, assign, ...)
+    sync: bool  # in batches: Table.batch
 
 
 def _setting(name: str, value: Setting) -> str:
@@ -181,6 +189,23 @@ class Table:
         """mode=ssp: this worker's pushes of clocks below `clock` are acknowledged, and its pulls are of this
         clock from now on. Say 0 first, to be waited for from the start."""
         self.client.run(lib.tug_tick, self.number, whole(clock, "clock", 0, LAST_KEY - 1))
+
+    def batch(self, batch: int, part: int, parts: int) -> None:
+        """mode=sync: from now on this worker's pushes are this part (from 0) of `parts` of the batch, and its
+        pulls see all batches before it. A batch is applied when all parts are in, each by one push, of no keys
+        where it has none. The next one is stat().clock."""
+        self.client.run(lib.tug_batch, self.number, whole(batch, "batch", 0, LAST_KEY), whole(part, "part", 0, 15),
+                        whole(parts, "parts", 1, 16))
+
+    def learning(self) -> TableLearning:
+        """How it learns."""
+        how = ffi.new("struct tug_table_learning *")
+        self.client.run(lib.tug_table_learning, self.number, how)
+        return TableLearning(float(how.rate), bool(how.sync))
+
+    def rate_factor(self, factor: float) -> None:
+        """From now on this worker's pushes learn at so many times the rules' rates; 1 at first."""
+        self.client.run(lib.tug_rate_factor, self.number, real(factor, "factor", 0, 3e38))
 
     def finish(self) -> None:
         """mode=ssp: this worker has finished, and holds nobody up."""

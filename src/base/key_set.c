@@ -9,6 +9,8 @@
 #include "base/alloc.h"
 #include "base/err.h"
 
+enum { AHEAD = 8 }; // keys between prefetch and use
+
 static size_t places_for(size_t n)
 {
     size_t places = 8;
@@ -42,4 +44,22 @@ void key_set_clear(struct key_set *s, size_t n)
     assert(places <= s->room);
     memset(s->places, 0, places * sizeof(*s->places));
     s->mask = places - 1;
+}
+
+size_t key_set_number(struct key_set *s, const uint64_t *keys, size_t n,
+                      uint64_t *distinct, uint32_t *which)
+{
+    uint32_t found = 0;
+    key_set_clear(s, n);
+    for (size_t i = 0; i < n; i++) {
+        if (i + AHEAD < n)
+            key_set_prefetch(s, keys[i + AHEAD]);
+        uint32_t *place = key_set_place(s, distinct, keys[i]);
+        if (*place == 0) {
+            distinct[found] = keys[i];
+            *place = ++found;
+        }
+        which[i] = *place - 1;
+    }
+    return found;
 }

@@ -43,4 +43,10 @@ static inline uint32_t *key_set_place(const struct key_set *s, const uint64_t *k
     return &s->places[at];
 }
 
+// The distinct ones of n keys, in the order in which they first come, and for each key
+// the number of its distinct one; how many. Memory for n keys must be there.
+// `distinct` has room for n.
+size_t key_set_number(struct key_set *s, const uint64_t *keys, size_t n,
+                      uint64_t *distinct, uint32_t *which);
+
 #endif

@@ -73,7 +73,10 @@ void client_close(struct client *c)
     buf_free(&c->packed);
     for (size_t i = 0; i < c->n_tables; i++)
         mem_free(c->tables[i]);
+    for (size_t i = 0; i < c->n_former; i++)
+        mem_free(c->former[i]);
     mem_free(c->tables);
+    mem_free(c->former);
     mem_free(c);
 }
 

@@ -9,8 +9,6 @@
 #include "base/alloc.h"
 #include "base/key_set.h"
 
-enum { AHEAD = 8 }; // keys between prefetch and use
-
 struct client_merge {
     size_t n, distinct, room;
     uint64_t *keys;  // the distinct ones
@@ -56,22 +54,10 @@ int client_merge_keys(struct client_merge *m, const uint64_t *keys, size_t n,
     if (n >> 31 != 0)
         return err_set(e, TUG_EUSAGE, "a batch of %zu keys is too large", n);
     TRY(make_room(m, n, e));
-    key_set_clear(&m->set, n);
-    uint32_t distinct = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (i + AHEAD < n)
-            key_set_prefetch(&m->set, keys[i + AHEAD]);
-        uint32_t *place = key_set_place(&m->set, m->keys, keys[i]);
-        if (*place == 0) {
-            m->keys[distinct] = keys[i];
-            *place = ++distinct;
-        }
-        m->which[i] = *place - 1;
-    }
+    m->distinct = key_set_number(&m->set, keys, n, m->keys, m->which);
     m->n = n;
-    m->distinct = distinct;
     *ret_keys = m->keys;
-    *ret_n = distinct;
+    *ret_n = m->distinct;
     return 0;
 }
 

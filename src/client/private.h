@@ -265,6 +265,8 @@ struct client {
 
     struct table_spec **tables; // made, by ascending number
     size_t n_tables, max_tables;
+    struct table_spec **former; // of tables that are no more: requests may point at them
+    size_t n_former, max_former;
 
     struct request *first, *last;       // queued and open ones, in their order
     struct request *queued;             // the first one queued

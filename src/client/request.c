@@ -138,17 +138,23 @@ static size_t table_place(const struct client *c, uint32_t table)
 }
 
 // Specs of all requests that are under way have room in the list.
-int request_table_room(struct client *c, struct err *e)
+static int list_room(struct table_spec ***list, size_t *max, size_t room, struct err *e)
 {
-    size_t room = c->n_tables + c->in_flight + 1;
-    if (room <= c->max_tables)
+    if (room <= *max)
         return 0;
-    void *p = mem_realloc_array(c->tables, room * 2, sizeof(struct table_spec *));
+    void *p = mem_realloc_array(*list, room * 2, sizeof(struct table_spec *));
     if (p == NULL)
         return err_nomem(e, "the list of tables");
-    c->tables = p;
-    c->max_tables = room * 2;
+    *list = p;
+    *max = room * 2;
     return 0;
+}
+
+int request_table_room(struct client *c, struct err *e)
+{
+    size_t more = c->in_flight + 1;
+    TRY(list_room(&c->former, &c->max_former, c->n_former + more, e));
+    return list_room(&c->tables, &c->max_tables, c->n_tables + more, e);
 }
 
 const struct table_spec *client_spec(const struct client *c, uint32_t table)
@@ -157,12 +163,20 @@ const struct table_spec *client_spec(const struct client *c, uint32_t table)
     return at < c->n_tables && c->tables[at]->id == table ? c->tables[at] : NULL;
 }
 
-// Requests point at specs, so a known one stays. True: the spec is the client's now.
+// Requests point at specs, so a known one stays where it is; if the table was dropped and
+// its number is another's now, it is a former one. True: the spec is the client's now.
 bool request_learn(struct client *c, struct table_spec *spec)
 {
-    if (client_spec(c, spec->id) != NULL)
-        return false;
+    const struct table_spec *known = client_spec(c, spec->id);
     size_t at = table_place(c, spec->id);
+    if (known != NULL && spec_same(known, spec))
+        return false;
+    if (known != NULL) {
+        assert(c->n_former < c->max_former);
+        c->former[c->n_former++] = c->tables[at];
+        c->tables[at] = spec;
+        return true;
+    }
     memmove(c->tables + at + 1, c->tables + at,
             (c->n_tables - at) * sizeof(struct table_spec *));
     c->tables[at] = spec;

@@ -170,13 +170,14 @@ static int make_distinct(struct call *k, struct wanted *w, struct err *e)
 
 static client_ts start(struct tug_client *c, const struct wanted *w, struct err *e)
 {
+    const struct call_terms *terms = &c->terms[w->table];
     if (w->values == NULL) {
         struct client_pull p = {
             .table = w->table,
             .keys = w->keys,
             .n = w->n,
             .values = w->pulled,
-            .clock = c->clocks[w->table],
+            .clock = terms->clock,
         };
         return client_pull(c->client, &p, e);
     }
@@ -187,9 +188,13 @@ static client_ts start(struct tug_client *c, const struct wanted *w, struct err 
         .values = w->values,
         .pulled = w->pulled,
         .op = w->op,
-        .rate = 1,
+        .rate = terms->rate,
         .pass = 1,
         .again = c->again,
+        .clock = terms->micros > 0 ? terms->clock : 0,
+        .micro = terms->micro,
+        .micros = terms->micros,
+        .examples = terms->micros > 0, // a part is what reduce = mean divides by
     };
     return client_push(c->client, &p, e);
 }

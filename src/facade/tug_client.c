@@ -198,6 +198,8 @@ int tug_client_open(struct tug_client **ret, const struct tug_client_options *o)
         return err_nomem(last_error(), "a client");
     if (o != NULL)
         c->o = *o;
+    for (uint32_t i = 0; i < SPEC_MAX_TABLES; i++)
+        c->terms[i].rate = 1;
     int rc = open_client(c, last_error());
     if (rc == 0)
         rc = wait_ready(c, last_error());
@@ -442,7 +444,7 @@ int tug_tick(struct tug_client *c, uint32_t table, uint64_t clock)
     pump_enter(c->pump);
     client_ts ts = client_tick(c->client, table, clock, last_error());
     if (ts != 0 && table < SPEC_MAX_TABLES && clock != UINT64_MAX)
-        c->clocks[table] = clock;
+        c->terms[table].clock = clock;
     pump_leave(c->pump);
     return ts != 0 ? calls_wait_for(c, ts, c->o.wait_seconds) : last_error()->code;
 }

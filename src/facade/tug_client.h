@@ -49,6 +49,13 @@ struct call {
     uint32_t width, push_width;
 };
 
+// What a program has said of the requests to come for a table.
+struct call_terms {
+    uint64_t clock;        // of pulls, ssp and sync
+    uint8_t micro, micros; // of pushes, sync
+    float rate;            // of pushes
+};
+
 struct tug_client {
     struct tug_client_options o;
     struct role environment;
@@ -60,9 +67,9 @@ struct tug_client {
     struct van_handler beneath; // the client's
     uint32_t workers, servers;
     struct call *calls, *unused;
-    uint64_t saves;                   // begun
-    uint64_t clocks[SPEC_MAX_TABLES]; // of TUG_SSP: of the pulls to come
-    bool again;                       // pushes are of a later pass
+    uint64_t saves; // begun
+    bool again;     // pushes are of a later pass
+    struct call_terms terms[SPEC_MAX_TABLES];
 };
 
 // The calls that have ended by now: after each round.

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "facade/tug_client.h"
 #include "save/save.h"
+#include "server/shard.h"
 #include "tug/table.h"
 
 static_assert((int)TUG_CHECKPOINT == SAVE_CHECKPOINT && (int)TUG_BASE == SAVE_BASE &&
@@ -70,6 +71,75 @@ int tug_table_find(struct tug_client *c, const char *name, uint32_t *ret_number)
     client_ts ts = client_info(c->client, name, 0, ret_number, last_error());
     pump_leave(c->pump);
     return wait_for(c, ts);
+}
+
+// A part's micro-batches: halves are halved as long as several parts share one.
+static struct call_terms part_of(uint32_t part, uint32_t parts)
+{
+    struct call_terms ret = {.micro = 0, .micros = SHARD_MICROS};
+    while (parts > 1) {
+        uint32_t lower = parts - parts / 2;
+        ret.micros /= 2;
+        if (part < lower) {
+            parts = lower;
+        } else {
+            ret.micro += ret.micros;
+            part -= lower;
+            parts -= lower;
+        }
+    }
+    return ret;
+}
+
+int tug_batch(struct tug_client *c, uint32_t table, uint64_t batch, uint32_t part,
+              uint32_t parts)
+{
+    struct table_spec s;
+    TRY(calls_spec(c, table, &s));
+    if (s.mode != WIRE_SYNC)
+        return err_set(last_error(), TUG_EUSAGE,
+                       "table %u is not of mode sync: its pushes are of no batch", table);
+    if (parts == 0 || parts > SHARD_MICROS || part >= parts)
+        return err_set(last_error(), TUG_EUSAGE,
+                       "there is no part %u of %u: a batch has at most %d parts, from 0",
+                       part, parts, SHARD_MICROS);
+    struct call_terms said = part_of(part, parts);
+    pump_enter(c->pump);
+    struct call_terms *terms = &c->terms[table];
+    terms->clock = batch;
+    terms->micro = said.micro;
+    terms->micros = said.micros;
+    pump_leave(c->pump);
+    return 0;
+}
+
+int tug_table_learning(struct tug_client *c, uint32_t table,
+                       struct tug_table_learning *ret)
+{
+    struct table_spec s;
+    TRY(calls_spec(c, table, &s));
+    const struct rule_params *p = &s.config.accessor.rule;
+    bool values = p->kind == RULE_SUM || p->kind == RULE_SUMMARY ||
+                  p->kind == RULE_ASSIGN || p->kind == RULE_AVERAGE;
+    *ret = (struct tug_table_learning){
+        .rate = values ? NAN : p->lr,
+        .sync = s.mode == WIRE_SYNC,
+    };
+    return 0;
+}
+
+int tug_rate_factor(struct tug_client *c, uint32_t table, float factor)
+{
+    struct table_spec s;
+    TRY(calls_spec(c, table, &s));
+    if (!isfinite(factor) || factor < 0)
+        return err_set(last_error(), TUG_EUSAGE,
+                       "a rate's factor is finite and not negative, not %g",
+                       (double)factor);
+    pump_enter(c->pump);
+    c->terms[table].rate = factor;
+    pump_leave(c->pump);
+    return 0;
 }
 
 int calls_spec(struct tug_client *c, uint32_t table, struct table_spec *ret)
@@ -182,7 +252,11 @@ int tug_clear(struct tug_client *c, uint32_t table)
 
 int tug_table_drop(struct tug_client *c, uint32_t table)
 {
-    return order(c, table, WIRE_DROP);
+    TRY(order(c, table, WIRE_DROP));
+    pump_enter(c->pump);
+    c->terms[table] = (struct call_terms){.rate = 1}; // another may get its number
+    pump_leave(c->pump);
+    return 0;
 }
 
 int tug_table_stat(struct tug_client *c, uint32_t table, struct tug_table_stats *ret)
@@ -212,6 +286,7 @@ int tug_table_stat(struct tug_client *c, uint32_t table, struct tug_table_stats 
         .pulled_keys = m.pulled_keys,
         .step = m.step,
         .day = (uint32_t)m.day,
+        .clock = m.clock,
     };
     return 0;
 }

@@ -538,6 +538,98 @@ static void test_given_up(void **state)
     check(tug_client_close(c));
 }
 
+static void test_rate(void **state)
+{
+    (void)state;
+    const uint64_t key = 5;
+    const float one = 1, pair[2] = {1, 2};
+    float row, rows[2];
+    struct tug_table_learning how;
+    struct tug_table_widths w;
+    struct tug_client *c = open_client();
+    check(tug_table_make(c, 1, "dim = 1; rule = sgd:lr=0.5"));
+    check(tug_table_learning(c, 1, &how));
+    assert_true(how.rate == 0.5f && !how.sync);
+    check(tug_rate_factor(c, 1, 0.25f));
+    push(c, 1, &key, 1, &one);
+    pull(c, 1, &key, 1, &row);
+    assert_true(row == -0.125f);
+    assert_int_equal(tug_rate_factor(c, 1, NAN), TUG_EUSAGE);
+    assert_int_equal(tug_rate_factor(c, 1, -1), TUG_EUSAGE);
+    assert_int_equal(tug_rate_factor(c, 2, 1), TUG_EUSAGE);
+    check(tug_table_make(c, 3, "name = sums; dim = 1; rule = sum; mode = sync"));
+    check(tug_table_learning(c, 3, &how));
+    assert_true(isnan(how.rate) && how.sync);
+    check(tug_table_drop(c, 1)); // its number is free, and what was said of it forgotten
+    check(tug_table_make(c, 1, "dim = 2; rule = sgd:lr=0.5; init = 0"));
+    check(tug_table_learning(c, 1, &how));
+    assert_true(how.rate == 0.5f);
+    check(tug_table_widths(c, 1, &w));
+    assert_int_equal(w.pull, 2);
+    push(c, 1, &key, 1, pair);
+    pull(c, 1, &key, 1, rows);
+    assert_true(rows[0] == -0.5f && rows[1] == -1);
+    check(tug_client_close(c));
+}
+
+static void push_part(struct tug_client *c, uint64_t batch, uint32_t part, uint32_t parts,
+                      uint64_t key, float value, bool empty)
+{
+    check(tug_batch(c, 1, batch, part, parts));
+    push(c, 1, &key, empty ? 0 : 1, &value);
+}
+
+// One client that says all parts of a batch; Adam sees their sum, or mean, as one gradient.
+static void test_batches(void **state)
+{
+    (void)state;
+    float row, want;
+    for (uint32_t parts = 1; parts <= 16; parts++) {
+        struct tug_client *c = open_client();
+        bool mean = parts % 2 == 0;
+        check(tug_table_make(c, 0, "name = one; dim = 1; rule = adagrad:lr=0.1"));
+        check(tug_table_make(
+            c, 1,
+            mean ? "dim = 1; rule = adagrad:lr=0.1; mode = sync; reduce = mean"
+                 : "dim = 1; rule = adagrad:lr=0.1; mode = sync"));
+        for (uint64_t batch = 0; batch < 3; batch++) {
+            uint32_t sum = 0;
+            for (uint32_t p = 0; p < parts; p++) {
+                push_part(c, batch, p, parts, 7, (float)(p + 1), p == 2);
+                sum += p == 2 ? 0 : p + 1;
+            }
+            float value = mean ? (float)sum / (float)parts : (float)sum;
+            push(c, 0, &(uint64_t){7}, 1, &value);
+            assert_int_equal(stats_of(c, 1).clock, batch + 1);
+            check(tug_batch(c, 1, batch + 1, 0, parts));
+            pull(c, 1, &(uint64_t){7}, 1, &row);
+            pull(c, 0, &(uint64_t){7}, 1, &want);
+            assert_true(row != 0 && fabsf(row - want) < 1e-6f);
+        }
+        check(tug_client_close(c));
+    }
+}
+
+static void test_batches_refused(void **state)
+{
+    (void)state;
+    float row;
+    uint64_t ts;
+    struct tug_client *c = open_client();
+    check(tug_table_make(c, 0, "dim = 1; rule = sgd"));
+    check(tug_table_make(c, 1, "name = two; dim = 1; rule = sgd; mode = sync"));
+    assert_int_equal(tug_batch(c, 0, 0, 0, 1), TUG_EUSAGE);
+    assert_int_equal(tug_batch(c, 1, 0, 0, 0), TUG_EUSAGE);
+    assert_int_equal(tug_batch(c, 1, 0, 2, 2), TUG_EUSAGE);
+    assert_int_equal(tug_batch(c, 1, 0, 0, 17), TUG_EUSAGE);
+    push_part(c, 0, 0, 2, 7, 1, false);
+    check(tug_batch(c, 1, 1, 0, 2)); // the other part never comes
+    check(tug_pull(c, 1, &(uint64_t){7}, 1, &row, NULL, NULL, &ts));
+    assert_int_equal(tug_wait(c, ts, 0.2), TUG_EIO);
+    check(tug_cancel(c, ts));
+    check(tug_client_close(c));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -553,6 +645,9 @@ int main(void)
         cmocka_unit_test(test_auc),
         cmocka_unit_test(test_own),
         cmocka_unit_test(test_given_up),
+        cmocka_unit_test(test_rate),
+        cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_batches_refused),
     };
     struct err e;
     snprintf(dir, sizeof(dir), "/tmp/tug-tables-test-%d", (int)getpid());

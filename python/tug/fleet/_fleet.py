@@ -311,7 +311,8 @@ class Fleet(Others):
     def _net(self) -> "_program.DeclaredNet":
         net = _program.default_main_program().net
         if net is None or self._client is None:
-            raise UsageError("fleet: there is no model: a net, and init_worker(), come first")
+            raise UsageError("fleet: there is no model: a net, and init_worker(), come first; tables of the program's "
+                             "own, as of tug.torch, are saved by fleet.client.save(directory)")
         return net
 
     def save_persistables(self, executor: Any, dirname: Path, main_program: Any = None, mode: int = 0) -> Optional[str]:

@@ -1,0 +1,565 @@
+"""PyTorch modules whose weights live in a tug table, in this process or on a cluster.
+
+    client = tug.local()                                    # or tug.connect()
+    table = client.table("films", dim=16, rule="adam:lr=0.01", init=0.01)
+    films = tug.torch.EmbeddingBag(table, mode="mean")      # any 64-bit ids, as many as there are
+    optimizer = tug.torch.Optimizer(model)                  # of all such modules in a model
+
+A forward pulls the distinct rows of its ids, once. A backward computes their gradients, and Optimizer.step pushes
+these, one for each distinct id; the table's rule, where the rows are, updates them. So gradients are what they are
+with torch.optim: those of several backwards before a step are added up, and between backward and step they may be
+scaled or clipped (Optimizer.gradients). docs/torch.md has it all.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import contextlib
+import math
+import os
+import re
+import socket
+import threading
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from tug._arrays import Floats, Keys, choice, empty, instance, whole
+from tug._bags import Bags, Places, distinct
+from tug._client import Client
+from tug._errors import ArgumentTypeError, DataError, Error, SystemFailure, UsageError
+from tug._request import Request
+from tug._saved import read_save, remove_save, write_save
+from tug._table import Table
+
+try:
+    import torch
+    from torch import nn
+except ImportError as reason:
+    raise ImportError("tug.torch needs PyTorch, which is not there: install Debian's python3-torch, or "
+                      f"'pip install torch' ({reason})") from reason
+
+__all__ = ["Embedding", "EmbeddingBag", "Optimizer", "dense_state_dict", "init_process_group", "load_dense_state_dict"]
+
+PREFETCHED_MAX = 16  # batches of a module; and steps after which one is too old
+LEAVES_MAX = 8  # gradients that wait to be put together
+_SAVED_FILE = re.compile(r"[\w.-]+(/[\w.-]+)*")
+
+
+class _Batch:
+    """The distinct keys of ids, which of them each id is, and their rows, when they have come. With padding
+    that id is the first of them, and its row is 0: it is neither pulled nor pushed."""
+
+    def __init__(self, table: Table, ids: Keys, padding: Optional[int]) -> None:
+        self.ids = ids
+        self.padded = 0 if padding is None else 1
+        if padding is not None:
+            ids = np.concatenate((np.array([padding], np.uint64), ids))
+        keys, which = distinct(ids)
+        self.keys: Keys = keys[self.padded:]
+        self.which: Places = which[self.padded:]
+        self.rows: Floats = empty((keys.size, table.pull_width), "rows")
+        self.rows[:self.padded] = 0
+        self._request: Optional[Request] = None
+        if self.keys.size > 0:
+            self._request = table.pull_async(self.keys, out=self.rows[self.padded:])
+
+    def wait(self) -> None:
+        """Until the rows are there."""
+        if self._request is not None:
+            self._request.wait()
+            self._request = None
+
+
+class _Gradients:
+    """Of a module's rows, since the last step: tensors that have a .grad, and the keys of their rows."""
+
+    def __init__(self) -> None:
+        self.leaves: List[Any] = []  # this very list is the parameter group's
+        self._keys: List[Keys] = []
+        self._lock = threading.Lock()
+
+    def add(self, keys: Keys, gradient: Any) -> None:
+        """One more, of distinct keys."""
+        with self._lock:
+            self._add(keys, gradient)
+            if len(self.leaves) > LEAVES_MAX:
+                self._merge()
+
+    def _add(self, keys: Keys, gradient: Any) -> None:
+        leaf = torch.zeros(()).expand(gradient.shape).requires_grad_()  # has a gradient; its weights are the table's
+        leaf.grad = gradient
+        self.leaves.append(leaf)
+        self._keys.append(keys)
+
+    def _merge(self) -> None:
+        held = [(k, leaf.grad) for k, leaf in zip(self._keys, self.leaves) if leaf.grad is not None]
+        self._clear()
+        if len(held) > 1:
+            keys, which = distinct(np.concatenate([k for k, _ in held]))
+            given = torch.cat([g for _, g in held]).numpy()
+            held = [(keys, torch.from_numpy(Bags(which, None, None, given.shape[1]).spread(given, keys.size)))]
+        for one in held:
+            self._add(*one)
+
+    def merged(self) -> Optional[Tuple[Keys, Any]]:
+        """The keys and their gradients; None: there are none."""
+        with self._lock:
+            self._merge()
+            return (self._keys[0], self.leaves[0].grad) if self.leaves else None
+
+    def _clear(self) -> None:
+        self.leaves.clear()
+        self._keys.clear()
+
+    def clear(self) -> None:
+        """There are none any more."""
+        with self._lock:
+            self._clear()
+
+
+class _Prefetched(NamedTuple):
+    batch: _Batch
+    steps: int  # of the module, when it was asked for
+
+
+class _Pool(torch.autograd.Function):
+    """Bags of a batch's rows. Its first input has no value: it makes this a node of the graph, whose backward
+    gives the gradients to the module."""
+
+    @staticmethod
+    def forward(ctx: Any, anchor: Any, weights: Any, module: "_Rows", batch: _Batch, offsets: Optional[Keys],
+                lengths: Optional[Floats]) -> Any:
+        given = None if weights is None else np.ascontiguousarray(weights.detach().reshape(-1).numpy(), np.float32)
+        ctx.bags = Bags(batch.which, offsets, given, module.embedding_dim)
+        ctx.module, ctx.batch, ctx.lengths = module, batch, lengths
+        ctx.weights = None if weights is None else (weights.shape, weights.dtype)
+        sums = ctx.bags.pool(batch.rows)
+        return torch.from_numpy(sums if lengths is None else sums / lengths)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        if torch.is_grad_enabled() and ctx.needs_input_grad[1]:
+            raise UsageError("per_sample_weights: create_graph=True asks for second derivatives by weights and rows, "
+                             "which are not there: detach the weights, or the rows")
+        given = np.ascontiguousarray(gradient.detach().numpy(), np.float32)
+        if ctx.lengths is not None:
+            given = given / ctx.lengths
+        batch, by_weights = ctx.batch, None
+        if ctx.needs_input_grad[0]:
+            by_rows = ctx.bags.spread(given, len(batch.rows))
+            ctx.module.gradients.add(batch.keys, torch.from_numpy(by_rows[batch.padded:]))
+        if ctx.needs_input_grad[1]:
+            shape, dtype = ctx.weights
+            by_weights = torch.from_numpy(ctx.bags.weigh(batch.rows, given)).reshape(shape).to(dtype)
+        return None, by_weights, None, None, None, None
+
+
+def _ids_of(given: Any, name: str) -> Keys:
+    """Ids as the 64 bits that they are: a negative one is a hash with its first bit set."""
+    if not isinstance(given, torch.Tensor):
+        raise ArgumentTypeError(f"{name}: must be a torch.Tensor of integers, not {type(given).__name__}")
+    if given.dtype not in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
+        raise ArgumentTypeError(f"{name}: must be integers, not {given.dtype}")
+    if given.device.type != "cpu":
+        raise UsageError(f"{name}: are on {given.device}, but rows come to the CPU: give {name}.cpu(), and move what "
+                         f"is returned by .to('{given.device}')")
+    bits: npt.NDArray[np.int64] = given.detach().reshape(-1).to(torch.int64).contiguous().numpy()
+    return bits.view(np.uint64)
+
+
+class _Rows(nn.Module):
+    """What Embedding and EmbeddingBag share: a table, its rows of a batch, and their gradients."""
+
+    def __init__(self, table: Table, padding_idx: Optional[int]) -> None:
+        super().__init__()
+        self.table = instance(table, Table, "table")
+        if not table.pull_width == table.push_width == table.assign_width:
+            raise UsageError(f"table '{table.name}': its rows carry more than weights and gradients; make it with "
+                             "accessor plain")
+        how = table.learning()
+        if math.isnan(how.rate):
+            raise UsageError(f"table '{table.name}': its rule takes values, not gradients; make it with one that "
+                             "learns, such as rule='adam:lr=0.01'")
+        if padding_idx is not None:
+            padding_idx = whole(padding_idx, "padding_idx", -2 ** 63, 2 ** 64 - 1)
+        self.embedding_dim = table.pull_width
+        self.rate, self._sync = how
+        self.padding_idx = padding_idx
+        self.frozen = False  # True: no gradients are computed
+        self.gradients = _Gradients()
+        self._padding = None if padding_idx is None else padding_idx % 2 ** 64
+        self._anchor = torch.zeros((), requires_grad=True)
+        self._prefetched: List[_Prefetched] = []
+        self._lock = threading.Lock()
+        self._steps = 0
+        self._batch: Optional[int] = None  # mode sync: the one to push next
+        self._pushed: Optional[Request] = None
+
+    def extra_repr(self) -> str:
+        said = f"table='{self.table.name}', embedding_dim={self.embedding_dim}"
+        return said if self.padding_idx is None else f"{said}, padding_idx={self.padding_idx}"
+
+    # Forward.
+
+    def prefetch(self, input: Any) -> None:  # noqa: A002
+        """Asks for the rows of the ids of a batch to come, without waiting: the forward of the same ids uses them. They
+        are as they were when they were asked for: steps in between are not in them. At most 16 batches are kept,
+        each for at most 16 steps, and the oldest are given up."""
+        ids = _ids_of(input, "input").copy()
+        batch = _Batch(self.table, ids, self._padding)
+        with self._lock:
+            self._prefetched.append(_Prefetched(batch, self._steps))
+            del self._prefetched[:-PREFETCHED_MAX]
+
+    def _fetched(self, ids: Keys) -> Optional[_Batch]:
+        with self._lock:
+            self._prefetched = [p for p in self._prefetched if self._steps - p.steps <= PREFETCHED_MAX]
+            for i, one in enumerate(self._prefetched):
+                if np.array_equal(one.batch.ids, ids):
+                    return self._prefetched.pop(i).batch
+        return None
+
+    def _pool(self, ids: Keys, offsets: Optional[Keys], weights: Any, mean: bool) -> Any:
+        batch = self._fetched(ids) or _Batch(self.table, ids, self._padding)
+        batch.wait()
+        learns = self.training and not self.frozen and torch.is_grad_enabled()
+        anchor = self._anchor if learns else self._anchor.detach()
+        return _Pool.apply(anchor, weights, self, batch, offsets, _lengths(batch, offsets) if mean else None)
+
+    # Steps, for Optimizer.
+
+    def begin(self) -> None:
+        """Finds the next batch, where batches count."""
+        if self._sync and self._batch is None:
+            self._enter(self.table.stat().clock)
+
+    def _enter(self, batch: int) -> None:
+        client = self.table.client
+        self.table.batch(batch, client.rank, client.workers)
+        self._batch = batch
+
+    def send(self, lr: float, ranks: int) -> None:
+        """Sends the gradients, divided by the ranks whose mean is to be learnt from. There are none afterwards."""
+        self.flush()
+        self.begin()
+        self._steps += 1
+        merged = self.gradients.merged()
+        if merged is None and not self._sync:
+            return
+        keys, values = np.empty(0, np.uint64), np.empty((0, self.embedding_dim), np.float32)
+        if merged is not None:
+            keys, values = merged[0], (merged[1] if ranks == 1 else merged[1] / ranks).contiguous().numpy()
+        if self.rate == 0 and lr != 0:
+            raise UsageError(f"table '{self.table.name}': its rule has lr=0, so that no other one can be chosen: make "
+                             "it with one that is not 0")
+        self.table.rate_factor(1 if lr == self.rate else lr / self.rate)
+        self._pushed = self.table.push_async(keys, values)
+        self.gradients.clear()
+        if self._batch is not None:
+            self._enter(self._batch + 1)
+
+    def flush(self) -> None:
+        """Waits until the last step's push is applied; raises what it failed with."""
+        pushed, self._pushed = self._pushed, None
+        if pushed is not None:
+            pushed.wait()
+
+    # Copies and saves.
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise UsageError(f"{type(self).__name__} of table '{self.table.name}': cannot be copied or pickled, because "
+                         "its rows are the table's; save its state_dict(), or make another one on another table")
+
+    def _save(self, directory: str) -> None:
+        self.table.client.save(directory, tables=[self.table])
+
+    def get_extra_state(self) -> Any:
+        """The table's rows with all state of their rule, for state_dict: the files of a save, as tensors."""
+        if _keeping.dense_only:
+            return None
+        if not self.table.client.local:
+            raise UsageError(f"the rows of table '{self.table.name}' are on a cluster's servers, and come into no "
+                             "state_dict: save them by client.save(directory), which table.load reads, and the other "
+                             "parameters by tug.torch.dense_state_dict(model)")
+        self.flush()
+        files = read_save(self._save)
+        return {"table": self.table.name, "files": {
+            name: torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
+            for name, data in files.items()}}
+
+    def set_extra_state(self, state: Any) -> None:
+        """The table has these rows and no others from now on."""
+        files = _files_of(state)
+        self.flush()
+        directory = write_save(files)
+        try:
+            self.table.load(directory, state["table"])
+        finally:
+            remove_save(directory)
+        self.gradients.clear()
+        self._batch = None
+        with self._lock:
+            self._prefetched.clear()
+
+
+def _files_of(state: Any) -> Dict[str, bytes]:
+    files = state.get("files") if isinstance(state, Mapping) and isinstance(state.get("table"), str) else None
+    if not isinstance(files, Mapping) or not files:
+        raise DataError("the state of an embedding has no rows of a table: it was not made by state_dict() of "
+                        "tug.torch, or by dense_state_dict, which load_dense_state_dict reads")
+    for name, data in files.items():
+        if not (isinstance(name, str) and _SAVED_FILE.fullmatch(name) and ".." not in name and
+                isinstance(data, torch.Tensor) and data.dtype == torch.uint8 and data.dim() == 1):
+            raise DataError(f"the state of an embedding has a file that is no file of a save: {str(name)[:60]!r}")
+    return {name: data.contiguous().numpy().tobytes() for name, data in files.items()}
+
+
+def _lengths(batch: _Batch, offsets: Optional[Keys]) -> Floats:
+    """How many entries each bag has, padding apart: a column, at least 1."""
+    assert offsets is not None  # bags have them
+    before = np.zeros(batch.which.size + 1, np.int64)
+    np.cumsum(batch.which >= batch.padded, out=before[1:])
+    return np.maximum(np.diff(before[offsets]), 1).astype(np.float32)[:, None]
+
+
+class Embedding(_Rows):
+    """torch.nn.Embedding on a table: a row for each id, of any 64 bits (a negative one is key 2^64 + id).
+
+    table: of accessor plain; its dim, rule, first values (`init`) and seed are the module's. A row is made by its
+    first push. padding_idx: an id whose row is 0, is not learnt, and is no row of the table."""
+
+    def __init__(self, table: Table, padding_idx: Optional[int] = None) -> None:
+        super().__init__(table, padding_idx)
+
+    def forward(self, input: Any) -> Any:  # noqa: A002
+        """Rows of the ids: input.shape + (embedding_dim,)."""
+        ids = _ids_of(input, "input")
+        return self._pool(ids, None, None, False).reshape((*input.shape, self.embedding_dim))
+
+
+class EmbeddingBag(_Rows):
+    """torch.nn.EmbeddingBag on a table: the sum or mean of the rows of each bag of ids. As there, input is 2-D, a bag
+    a row, or 1-D with offsets; an empty bag is 0; entries of padding_idx count for nothing; per_sample_weights go
+    with mode sum, and get gradients."""
+
+    def __init__(self, table: Table, mode: str = "mean", padding_idx: Optional[int] = None,
+                 include_last_offset: bool = False) -> None:
+        super().__init__(table, padding_idx)
+        self.mode = choice(mode, "mode", ("sum", "mean"))
+        self.include_last_offset = include_last_offset
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, mode='{self.mode}'"
+
+    def _offsets(self, input: Any, offsets: Any) -> Keys:  # noqa: A002
+        if input.dim() == 2:
+            if offsets is not None:
+                raise UsageError("offsets: must not be given with input of two dimensions, whose rows are the bags")
+            return np.arange(input.shape[0] + 1, dtype=np.uint64) * np.uint64(input.shape[1])
+        if input.dim() != 1 or offsets is None:
+            raise UsageError(f"input: has {input.dim()} dimensions; it has two, or one and offsets")
+        given = _ids_of(offsets, "offsets").view(np.int64)
+        if not self.include_last_offset:
+            given = np.append(given, input.numel())
+        if offsets.dim() != 1 or given.size == 0 or given[0] != 0 or (np.diff(given) < 0).any() or \
+                given[-1] != input.numel():
+            raise UsageError(f"offsets: must have one dimension, begin with 0 and ascend to the {input.numel()} ids"
+                             + (", the last included" if self.include_last_offset else ""))
+        return given.astype(np.uint64)
+
+    def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Any:  # noqa: A002
+        """The bags: (bags, embedding_dim)."""
+        ids = _ids_of(input, "input")
+        if per_sample_weights is not None:
+            if self.mode != "sum":
+                raise UsageError(f"per_sample_weights: go with mode 'sum', not with '{self.mode}'")
+            if per_sample_weights.shape != input.shape:
+                raise UsageError(f"per_sample_weights: have the shape {tuple(per_sample_weights.shape)}, and must have "
+                                 f"that of input, {tuple(input.shape)}")
+        return self._pool(ids, self._offsets(input, offsets), per_sample_weights, self.mode == "mean")
+
+
+def _world_size() -> int:
+    distributed = torch.distributed
+    return int(distributed.get_world_size()) if distributed.is_available() and distributed.is_initialized() else 1
+
+
+class Optimizer(torch.optim.Optimizer):
+    """Pushes the gradients of tug.torch's modules: the counterpart of the optimizer of a model's dense parameters, and
+    used beside it.
+
+    modules: a model, or several: all Embeddings and EmbeddingBags in them. The rule is the table's.
+    param_groups has one group for each of them; its "lr" is that of the table's rule, and may be changed at any time,
+    also by torch.optim.lr_scheduler, for this worker's pushes.
+
+    step() pushes the gradient of each distinct id since the last step (of several backwards: their sum), and returns
+    when they are applied. There are no gradients afterwards, so that zero_grad() is needed only where some are to be
+    thrown away. ranks: what gradients are divided by; None: the world size of torch.distributed, where that is
+    initialized, else 1. DistributedDataParallel averages over ranks: so all push 1/ranks each, and what they amount to
+    is the same mean. overlap: step() returns when pushes are on their way; the next one, or flush(), waits."""
+
+    def __init__(self, modules: Union[Any, Sequence[Any]], *, ranks: Optional[int] = None,
+                 overlap: bool = False) -> None:
+        given = [modules] if isinstance(modules, nn.Module) else list(modules)
+        found = {id(m): m for one in given for m in one.modules() if isinstance(m, _Rows)}
+        if not found:
+            raise UsageError("modules: there is no tug.torch.Embedding or EmbeddingBag among them")
+        self.modules: List[_Rows] = list(found.values())
+        tables = [(id(m.table.client), m.table.number) for m in self.modules]
+        if len(set(tables)) < len(tables):
+            twice = next(m.table.name for i, m in enumerate(self.modules) if tables[i] in tables[:i])
+            raise UsageError(f"table '{twice}': two modules have it, and each would be a step of its own; use one "
+                             "module for both")
+        self.ranks = None if ranks is None else whole(ranks, "ranks", 1, 2 ** 31)
+        self.overlap = overlap
+        super().__init__([{"params": [], "lr": m.rate, "table": m.table.name} for m in self.modules], {})
+        for group, module in zip(self.param_groups, self.modules):
+            group["params"] = module.gradients.leaves
+            module.begin()
+
+    def gradients(self) -> List[Any]:
+        """Tensors whose .grad are the gradients since the last step, a row for each distinct id: a list to be
+        changed in place before step(), as by torch.nn.utils.clip_grad_norm_([*model.parameters(), *these], 1)."""
+        for module in self.modules:
+            module.gradients.merged()
+        return [leaf for module in self.modules for leaf in module.gradients.leaves]
+
+    @torch.no_grad()
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        ranks = self.ranks or _world_size()
+        for group, module in zip(self.param_groups, self.modules):
+            module.send(float(group["lr"]), ranks)
+        if not self.overlap:
+            self.flush()
+        return loss
+
+    def flush(self) -> None:
+        """Waits until all pushes are applied; raises what the first that failed failed with."""
+        failed = []
+        for module in self.modules:
+            try:
+                module.flush()
+            except Error as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Throws the gradients since the last step away."""
+        for module in self.modules:
+            module.gradients.clear()
+
+    def state_dict(self) -> Dict[str, Any]:
+        """The rates: the rules' state is with the rows."""
+        return {"state": {}, "param_groups": [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]}
+
+    def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
+        groups = state_dict["param_groups"]
+        if [g.get("table") for g in groups] != [g["table"] for g in self.param_groups]:
+            raise UsageError("this state of an optimizer is one of other tables: "
+                             + ", ".join(str(g.get("table")) for g in groups))
+        for group, saved in zip(self.param_groups, groups):
+            group.update({k: v for k, v in saved.items() if k != "params"})
+
+    def __getstate__(self) -> Any:
+        raise UsageError("tug.torch.Optimizer: cannot be copied or pickled, because it is bound to tables; save its "
+                         "state_dict()")
+
+
+# The dense part of a model.
+
+class _Keeping(threading.local):
+    dense_only = False
+
+
+_keeping = _Keeping()
+
+
+@contextlib.contextmanager
+def _dense_only() -> Iterator[None]:
+    _keeping.dense_only = True
+    try:
+        yield
+    finally:
+        _keeping.dense_only = False
+
+
+def _ours(model: Any) -> List[str]:
+    return [f"{name}{'.' if name else ''}_extra_state" for name, m in model.named_modules() if isinstance(m, _Rows)]
+
+
+def dense_state_dict(model: Any) -> Dict[str, Any]:
+    """model.state_dict() without the tables' rows, which client.save saves."""
+    with _dense_only():
+        state = model.state_dict()
+    for name in _ours(model):
+        state.pop(name, None)
+    return dict(state)
+
+
+def load_dense_state_dict(model: Any, state: Mapping[str, Any]) -> None:
+    """What dense_state_dict returned, into a model; tables are as they are. UsageError: parameters are missing, or
+    unknown."""
+    told = model.load_state_dict(state, strict=False)
+    missing = sorted(set(told.missing_keys) - set(_ours(model)))
+    if missing or told.unexpected_keys:
+        raise UsageError("this state is one of another model: " + "; ".join(
+            ([f"without {', '.join(missing)}"] if missing else []) +
+            ([f"with {', '.join(told.unexpected_keys)}"] if told.unexpected_keys else [])))
+
+
+# The dense part on a cluster.
+
+ADDRESS_MAX = 255
+
+
+def _own_host() -> str:
+    """How the others reach this host: as launchers say, or by the interface that leads to the scheduler."""
+    told = os.environ.get("DMLC_NODE_HOST")
+    if told:
+        return told
+    scheduler = os.environ.get("TUG_SCHEDULER") or os.environ.get("DMLC_PS_ROOT_URI") or "127.0.0.1"
+    tcp = next((a for a in scheduler.split(",") if not a.startswith("unix:")), "127.0.0.1")
+    host = tcp.split("//")[-1].rsplit(":", 1)[0].strip("[]")
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, socket.SOCK_DGRAM) as s:
+            s.connect(address)
+            return str(s.getsockname()[0])
+    except OSError as error:
+        raise SystemFailure(f"this host's address is not known, because the scheduler's, {host}, is not: {error}; "
+                            "DMLC_NODE_HOST can name it") from error
+
+
+def init_process_group(client: Client, backend: str = "gloo") -> None:
+    """torch.distributed.init_process_group among the workers of a cluster, for DistributedDataParallel: with their
+    ranks, and an address that the worker of rank 0 tells the others through a table. All workers call it, at the
+    same place between the tables that they make."""
+    rank, workers = instance(client, Client, "client").rank, client.workers
+    table = client.table("torch_process_group", dim=ADDRESS_MAX + 1, rule="assign")
+    store = None
+    if rank == 0:
+        host = _own_host()
+        store = torch.distributed.TCPStore(host, 0, workers, True, wait_for_workers=False)
+        said = f"{host} {store.port}".encode()
+        row = np.zeros((1, ADDRESS_MAX + 1), np.float32)
+        row[0, :len(said)] = np.frombuffer(said, np.uint8)
+        table.assign([0], row)
+    client.barrier()
+    if store is None:
+        said = bytes(table.pull([0])[0].astype(np.uint8)).rstrip(b"\0")
+        if not said:
+            raise SystemFailure("the worker of rank 0 has left before it told where torch.distributed meets")
+        host, port = said.decode("ascii").split()
+        store = torch.distributed.TCPStore(host, int(port), workers, False)
+    client.barrier()
+    if rank == 0:
+        table.drop()
+    else:
+        client.forget(table.number)
+    torch.distributed.init_process_group(backend, store=store, rank=rank, world_size=workers)
