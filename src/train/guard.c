@@ -39,6 +39,13 @@ void guard_files(const struct data_files *f, size_t trained)
             }
 }
 
+// A model begins with a half for every example, as its probability: what diverges is worse
+// than that. Of the squared loss (which has no AUC) nothing is known.
+static bool began_only(const struct metrics *m)
+{
+    return !isnan(m->auc) && m->logloss <= log(2);
+}
+
 bool guard_training(const struct metrics *last, uint32_t passes, double lr)
 {
     // In a first pass the loss is also that of learning from nothing.
@@ -46,12 +53,20 @@ bool guard_training(const struct metrics *last, uint32_t passes, double lr)
     if (last->examples == 0 || !isfinite(last->base) || last->base == 0 ||
         last->logloss <= last->base * allowed)
         return false;
-    log_warn("the model is worse than a guess: its loss on the training data is %.5f, "
-             "while predicting the share of positives for every example has a loss of "
-             "%.5f. Training has probably diverged: try a smaller --lr (it is %g), a "
-             "larger --l2, or, of numbers that are far from 1, their logarithm "
-             "(--numeric COLUMN:log of csv) or, in models with layers, --data-norm",
-             last->logloss, last->base, lr);
+    log_warn(
+        "the model is worse than a guess: its loss on the training data is %.5f, "
+        "while predicting the share of positives for every example has a loss of "
+        "%.5f. %s (it is %g)%s",
+        last->logloss, last->base,
+        began_only(last)
+            ? "It is still near what it began with: try more --epochs, a smaller "
+              "--batch, or a larger --lr"
+            : "Training has probably diverged: try a smaller --lr",
+        lr,
+        began_only(last)
+            ? ""
+            : ", a larger --l2, or, of numbers that are far from 1, their logarithm "
+              "(--numeric COLUMN:log of csv) or, in models with layers, --data-norm");
     return true;
 }
 

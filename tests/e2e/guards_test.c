@@ -37,6 +37,13 @@ static void worse_than_a_guess(void **state)
     e2e_says(
         "warning: the model is worse than a guess: its loss on the training data is ");
     e2e_says("try a smaller --lr (it is 3)");
+    // One that has hardly begun has not diverged: a larger rate is what helps.
+    write_numbered("rare.svm", 1000, 600, true);
+    tug_ends(0, "train --data rare.svm --format libsvm --model lr --optimizer sgd "
+                "--lr 0.00001 --epochs 2 --deterministic");
+    e2e_says("It is still near what it began with: try more --epochs, a smaller --batch, "
+             "or a larger --lr (it is 1e-05)");
+    silent("diverged");
     // Of both reasons the first is told: what diverged fits no other data either.
     tug_ends(0, "train --data wide.svm --format libsvm --model lr --optimizer sgd --lr 3 "
                 "--epochs 4 --deterministic --test wide.svm");
