@@ -104,12 +104,15 @@ static void conflict(struct merging *m, uint64_t a, uint64_t b, uint32_t slot)
     told->slot = slot;
 }
 
-// As those of the first line; one may be missing from both.
-static bool same_labels(const struct batch *b, size_t i)
+// Gives the first line the labels that line i has and it lacks. False: they have another
+// one.
+static bool join_labels(struct batch *b, size_t i)
 {
     for (uint32_t t = 0; t < b->labels; t++) {
-        float first = b->label[t], label = b->label[i * b->labels + t];
-        if (label != first && !(isnan(label) && isnan(first)))
+        float *first = &b->label[t], label = b->label[i * b->labels + t];
+        if (isnan(*first))
+            *first = label;
+        else if (!isnan(label) && label != *first)
             return false;
     }
     return true;
@@ -118,9 +121,9 @@ static bool same_labels(const struct batch *b, size_t i)
 // Whether the lines of the group, which is in `batch`, have nothing twice.
 static bool agree(struct merging *m)
 {
-    const struct batch *b = &m->batch;
+    struct batch *b = &m->batch;
     for (size_t i = 0; i < b->n; i++) {
-        bool same = same_labels(b, i) &&
+        bool same = join_labels(b, i) &&
                     (b->weight == NULL || b->weight[i] == b->weight[0]);
         if (!same) {
             conflict(m, m->orders[0], m->orders[i], MERGED_LABEL);

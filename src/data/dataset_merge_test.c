@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/dataset_merge.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/random.h"
@@ -64,13 +65,11 @@ static int resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
     return 0;
 }
 
-static int load(const char *path, int threads, uint32_t size, struct dataset **ret,
-                struct dataset_merged *told)
+static int load_slots(const char *slots, const char *path, int threads, uint32_t size,
+                      struct dataset **ret, struct dataset_merged *told)
 {
     struct source_options s = {.paths = &path, .n_paths = 1, .chunk_bytes = 20000};
-    struct reader_options r = {.format = "multislot",
-                               .labels = true,
-                               .slots = "id:skip, label:label, a:keys, b:keys, c:dense"};
+    struct reader_options r = {.format = "multislot", .labels = true, .slots = slots};
     struct source *source = NULL;
     struct reader *reader = NULL;
     struct team *team = NULL;
@@ -95,6 +94,13 @@ static int load(const char *path, int threads, uint32_t size, struct dataset **r
     reader_close(reader);
     source_close(source);
     return rc;
+}
+
+static int load(const char *path, int threads, uint32_t size, struct dataset **ret,
+                struct dataset_merged *told)
+{
+    return load_slots("id:skip, label:label, a:keys, b:keys, c:dense", path, threads,
+                      size, ret, told);
 }
 
 // The lines of an id, ascending.
@@ -205,6 +211,31 @@ static void test_nothing_is_left(void **state)
     dataset_close(d);
 }
 
+// Each label may be of another line; two lines that have it must have the same.
+static void test_several_labels(void **state)
+{
+    (void)state;
+    struct dataset *d = NULL;
+    struct dataset_merged told;
+    struct batch b = {0};
+    const char *path = files_write(files_in("labels"),
+                                   "1 x 1 1 0 1 5 0\n1 x 0 1 0 0 1 6\n"
+                                   "1 y 0 1 1 1 5 0\n1 y 0 1 1 0 1 6\n"
+                                   "1 z 1 1 0 1 5 0\n1 z 1 0 0 0 1 6\n");
+    assert_int_equal(
+        load_slots("id:skip, p:label, q:label, a:keys, b:keys", path, 1, 2, &d, &told),
+        0);
+    assert_int_equal(dataset_size(d), 2);
+    assert_int_equal(told.conflicts, 1);
+    assert_int_equal(told.line[0], 5);
+    assert_int_equal(dataset_gather(d, (const uint64_t[]){0, 1}, 2, &b), 0);
+    assert_true(b.labels == 2 && b.nnz == 4);
+    assert_true(b.label[0] == 1 && b.label[1] == 0);
+    assert_true(isnan(b.label[2]) && b.label[3] == 1);
+    batch_free(&b);
+    dataset_close(d);
+}
+
 static void test_failing_allocations(void **state)
 {
     (void)state;
@@ -228,6 +259,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_naive),
         cmocka_unit_test(test_nothing_is_left),
+        cmocka_unit_test(test_several_labels),
         cmocka_unit_test(test_failing_allocations),
     };
     return cmocka_run_group_tests(tests, begin, files_end);
