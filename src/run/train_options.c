@@ -13,7 +13,7 @@
 
 #define AT(field) .offset = offsetof(struct train_options, field)
 
-#define OPTIMIZER "sgd|momentum|adagrad|adagrad-row|rmsprop|adam|ftrl[:NUMBER=X,...]"
+#define OPTIMIZER TRAIN_OPTIMIZERS_WITH("|") "[:NUMBER=X,...]"
 #define MODEL_HELP(name, about) "; " #name ": " about
 
 // Settings for data sets that models are compared on (docs/models.md).
@@ -428,57 +428,85 @@ static int parse_list_separator(const char *text, char *ret, struct err *e)
                          text);
 }
 
-int train_options_check(const struct train_options *t, const struct options *o,
-                        struct train_settings *ret, struct err *e)
+static int check_format(const struct train_options *t, const struct options *o,
+                        struct err *e)
 {
     char format[OPTION_NAME_MAX];
-    struct train_settings s = {0};
     options_word(TRAIN_FORMATS, t->format, format);
-    TRY(parse_mode(t->mode, &s, e));
-    TRY(parse_valid(t->valid, &s, e));
-    TRY(parse_save_every(t->save_every, &s, e));
-    TRY(parse_separator(t->separator, &s.separator, e));
-    TRY(parse_list_separator(t->list_separator, &s.list_separator, e));
-    if (!options_given(o, "format") && t->resume != TRAIN_RESUME && t->init_from == NULL)
-        return err_set(e, TUG_EUSAGE,
-                       "--format is missing: the format of the data, one "
-                       "of" READER_FORMATS(READER_FORMAT_WORD));
+    if (!options_given(o, "format"))
+        return t->resume == TRAIN_RESUME || t->init_from != NULL
+                   ? 0
+                   : err_set(e, TUG_EUSAGE,
+                             "--format is missing: the format of the data, one "
+                             "of" READER_FORMATS(READER_FORMAT_WORD));
     const char *of_csv = options_given_of_group(o, TRAIN_OF_CSV);
-    if (options_given(o, "format") && strcmp(format, "csv") != 0 && of_csv != NULL)
+    if (strcmp(format, "csv") != 0 && of_csv != NULL)
         return err_set(e, TUG_EUSAGE, "--%s works only with --format csv", of_csv);
-    if (options_given(o, "format") && strcmp(format, "multislot") != 0 &&
-        t->slots != NULL)
+    if (strcmp(format, "multislot") != 0 && t->slots != NULL)
         return err_set(e, TUG_EUSAGE, "--slots works only with --format multislot");
+    return 0;
+}
+
+// Options that say more of another, without which they would be passed over. Programs may
+// have set that one by themselves.
+static int check_needs(const struct train_options *t, const struct options *o,
+                       struct err *e)
+{
+    const struct {
+        const char *option, *what;
+        bool there;
+    } needs[] = {
+        {"save-every", "out DIR, where the saves are", t->out != NULL},
+        {"publish-every", "publish DIR, where the saves are", t->publish != NULL},
+        {"publish-deltas", "publish DIR, where the saves are", t->publish != NULL},
+        {"init-tables", "init-from DIR, where the tables are", t->init_from != NULL},
+        {"patience", "valid, by which a run stops early", t->valid != NULL},
+        {"schedule-a", "schedule, which it is a number of", options_given(o, "schedule")},
+        {"schedule-b", "schedule, which it is a number of", options_given(o, "schedule")},
+        {"group", "test or --valid: it says how they are evaluated",
+         t->test.n > 0 || t->valid != NULL},
+    };
+    for (size_t i = 0; i < sizeof(needs) / sizeof(*needs); i++)
+        if (options_given(o, needs[i].option) && !needs[i].there)
+            return err_set(e, TUG_EUSAGE, "--%s needs --%s", needs[i].option,
+                           needs[i].what);
+    return 0;
+}
+
+static int check_saves(const struct train_options *t, struct err *e)
+{
     if (t->out != NULL && strcmp(t->out, "-") == 0)
         return err_set(
             e, TUG_EUSAGE,
             "--out -: a model is a directory and cannot be written to standard "
             "output; './-' is a directory of that name");
-    if (t->schedule_b <= 0 &&
-        (t->schedule == SCHEDULE_EXP || t->schedule == SCHEDULE_DISCEXP))
-        return err_set(
-            e, TUG_EUSAGE,
-            "--schedule-b is the length of a step in passes: it must be above 0");
-    if (!t->out && (t->resume != TRAIN_NEW || t->save_every))
-        return err_set(e, TUG_EUSAGE, "--%s needs --out DIR, where the saves are",
-                       t->resume != TRAIN_NEW ? "resume" : "save-every");
-    if (t->publish == NULL &&
-        (options_given(o, "publish-every") || options_given(o, "publish-deltas")))
-        return err_set(e, TUG_EUSAGE, "--%s needs --publish DIR, where the saves are",
-                       options_given(o, "publish-every") ? "publish-every"
-                                                         : "publish-deltas");
-    if (t->group != NULL && t->test.n == 0 && t->valid == NULL)
-        return err_set(e, TUG_EUSAGE,
-                       "--group is of no use without --test or --valid: it says how they "
-                       "are evaluated");
-    if (t->init_tables && !t->init_from)
-        return err_set(e, TUG_EUSAGE,
-                       "--init-tables needs --init-from DIR, where the tables are");
+    if (t->out == NULL && t->resume != TRAIN_NEW)
+        return err_set(e, TUG_EUSAGE, "--resume needs --out DIR, where the saves are");
     if (t->resume == TRAIN_RESUME && t->init_from)
         return err_set(
             e, TUG_EUSAGE,
             "--resume continues a run, --init-from begins one; give only one of them (or "
             "--resume=auto, which begins where there is none to go on with)");
+    return 0;
+}
+
+int train_options_check(const struct train_options *t, const struct options *o,
+                        struct train_settings *ret, struct err *e)
+{
+    struct train_settings s = {0};
+    TRY(parse_mode(t->mode, &s, e));
+    TRY(parse_valid(t->valid, &s, e));
+    TRY(parse_save_every(t->save_every, &s, e));
+    TRY(parse_separator(t->separator, &s.separator, e));
+    TRY(parse_list_separator(t->list_separator, &s.list_separator, e));
+    TRY(check_format(t, o, e));
+    TRY(check_saves(t, e));
+    TRY(check_needs(t, o, e));
+    if (t->schedule_b <= 0 &&
+        (t->schedule == SCHEDULE_EXP || t->schedule == SCHEDULE_DISCEXP))
+        return err_set(
+            e, TUG_EUSAGE,
+            "--schedule-b is the length of a step in passes: it must be above 0");
     *ret = s;
     return 0;
 }

@@ -17,7 +17,10 @@
 #define TRAIN_MODEL_WORD(name, about) " " #name
 #define TRAIN_MODELS (MODELS(TRAIN_MODEL_WORD) + 1)
 // Rules whose parameters a save of a run holds (train/saved_run.c).
-#define TRAIN_OPTIMIZERS "sgd momentum adagrad adagrad-row rmsprop adam ftrl"
+#define TRAIN_OPTIMIZERS_WITH(between)                                                   \
+    "sgd" between "momentum" between "adagrad" between "adagrad-row" between             \
+    "rmsprop" between "adam" between "ftrl"
+#define TRAIN_OPTIMIZERS TRAIN_OPTIMIZERS_WITH(" ")
 #define TRAIN_REDUCES "sum mean"
 #define TRAIN_RULES "auto server worker"
 #define TRAIN_SCORE_BY "driver workers"

@@ -298,7 +298,7 @@ static void mistakes(void **state)
     tug_ends(3, "train --data train.csv --format csv --valid 0.1 --group nobody");
     e2e_says("train.csv: the data has no column 'nobody', which --group names");
     tug_ends(2, "train --data train.csv --format csv --group user");
-    e2e_says("--group is of no use without --test or --valid");
+    e2e_says("--group needs --test or --valid: it says how they are evaluated");
     tug_ends(2, "%s --loss squared", train);
     e2e_says(
         "--group: the AUC is of labels 0 and 1, and the loss of this model is squared");
