@@ -152,6 +152,11 @@ def test_fields_and_passes_one_by_one(data, tmp_path):
         assert model.results["epochs"] == 3 and model.results["valid.auc"] > 0.8
         scores = model.predict(rows)
         model.save(tmp_path / "saved")
+    # What an option is about may come with the data, after the options.
+    with tug.train(rows, labels, valid=(rows, labels), patience=1, model="ffm", epochs=3, **FIXED):
+        pass
+    with pytest.raises(tug.UsageError, match="--patience needs --valid"):
+        tug.train(rows, labels, patience=1, **FIXED)
     with tug.train(rows, labels, valid=(rows, labels), model="ffm", epochs=3, **FIXED) as model:
         assert np.array_equal(model.predict(rows), scores)
     with tug.load(tmp_path / "saved") as model:

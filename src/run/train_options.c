@@ -448,10 +448,11 @@ static int check_format(const struct train_options *t, const struct options *o,
 }
 
 // Options that say more of another, without which they would be passed over. Programs may
-// have set that one by themselves.
+// have set that one by themselves, and give what there is to evaluate on with the data.
 static int check_needs(const struct train_options *t, const struct options *o,
                        struct err *e)
 {
+    bool no_data = t->data.n == 0, valid = t->valid != NULL || no_data;
     const struct {
         const char *option, *what;
         bool there;
@@ -460,11 +461,11 @@ static int check_needs(const struct train_options *t, const struct options *o,
         {"publish-every", "publish DIR, where the saves are", t->publish != NULL},
         {"publish-deltas", "publish DIR, where the saves are", t->publish != NULL},
         {"init-tables", "init-from DIR, where the tables are", t->init_from != NULL},
-        {"patience", "valid, by which a run stops early", t->valid != NULL},
+        {"patience", "valid, by which a run stops early", valid},
         {"schedule-a", "schedule, which it is a number of", options_given(o, "schedule")},
         {"schedule-b", "schedule, which it is a number of", options_given(o, "schedule")},
         {"group", "test or --valid: it says how they are evaluated",
-         t->test.n > 0 || t->valid != NULL},
+         t->test.n > 0 || valid},
     };
     for (size_t i = 0; i < sizeof(needs) / sizeof(*needs); i++)
         if (options_given(o, needs[i].option) && !needs[i].there)
