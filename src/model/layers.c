@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/random.h"
 #include "model/batch_norm.h"
@@ -15,6 +16,17 @@
 void layers_begin(void)
 {
     openblas_set_num_threads(1);
+}
+
+const char *layers_older_cpu(void)
+{
+    static const char *const newer[] = {"Haswell",  "SkylakeX", "Cooperlake",
+                                        "Sapphire", "Zen",      "Excavator"};
+    const char *name = openblas_get_corename();
+    for (size_t i = 0; i < sizeof(newer) / sizeof(*newer); i++)
+        if (strncasecmp(name, newer[i], strlen(newer[i])) == 0)
+            return NULL;
+    return __builtin_cpu_supports("avx2") ? name : NULL;
 }
 
 // Fully connected.

@@ -17,6 +17,9 @@
 // Threads compute batches of their own: OpenBLAS is to start none. Before the first
 // product.
 void layers_begin(void);
+// The CPU for which OpenBLAS multiplies, where that one lacks vector instructions of this CPU,
+// since an OpenBLAS does not know CPUs that are newer than itself; else NULL.
+const char *layers_older_cpu(void);
 
 // What multiplies matrices forward: kernels, where a batch is scored, so that an example's
 // score has the same bits whatever is scored with it, and on every CPU; NULL, which is

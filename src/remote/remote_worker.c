@@ -13,6 +13,7 @@
 #include "remote/report.h"
 #include "train/columns.h"
 #include "train/fields.h"
+#include "train/guard.h"
 #include "train/lifecycle.h"
 
 static const double lease_pause_seconds = 0.01;
@@ -415,6 +416,7 @@ int remote_worker_run(const struct train_config *c, struct err *e)
     struct lane *lanes = mem_zalloc(n * sizeof(*lanes));
     if (lanes == NULL)
         return err_nomem(e, "the worker");
+    guard_layers(&c->model);
     int rc = node_heartbeat(c->cluster->node, NULL, e);
     for (uint32_t i = 0; i < n && rc == 0; i++) {
         lanes[i] = (struct lane){.config = c, .number = (uint16_t)i, .of = (uint16_t)n};

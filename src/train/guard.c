@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "base/log.h"
+#include "model/layers.h"
 
 static const double few_known = 0.05;
 
@@ -107,4 +108,14 @@ void guard_columns(const struct reader *r)
         log_warn("some file lacks feature columns of the model, which count as empty "
                  "there: %s",
                  names);
+}
+
+void guard_layers(const struct model_options *o)
+{
+    const char *older = o->ops->dense != NULL ? layers_older_cpu() : NULL;
+    if (older != NULL)
+        log_warn("OpenBLAS does not know this CPU and computes layers as for the older "
+                 "%s, several "
+                 "times slower than it can: set OPENBLAS_CORETYPE=%s in the environment",
+                 older, __builtin_cpu_supports("avx512vl") ? "SkylakeX" : "Haswell");
 }

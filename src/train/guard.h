@@ -10,6 +10,7 @@
 #include "data/paths.h"
 #include "data/reader.h"
 #include "model/metrics.h"
+#include "model/model.h"
 
 // The share of features that the model knows, 0 to 1; NaN: there are none.
 double guard_known(const struct metrics *m);
@@ -24,6 +25,9 @@ bool guard_training(const struct metrics *last, uint32_t passes, double lr);
 // Scores on other data, which `what` names: says the share of known features, and warns when
 // it is below 5 % or the scores are worse than a guess.
 void guard_scores(const struct metrics *m, const char *what, bool labels);
+
+// Before models with layers are trained: warns when OpenBLAS does not know this CPU.
+void guard_layers(const struct model_options *o);
 
 // Warns of feature columns that files lacked (--allow-missing).
 void guard_columns(const struct reader *r);

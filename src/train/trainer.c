@@ -399,6 +399,9 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
     TRY(progress_name_labels(r->progress, reader_schema(r->reader), e));
     TRY(parameters_open(&r->parameters, &model, e));
     r->model = &r->parameters.model;
+    if (r->course->reads_data ||
+        c->cluster->peer != NULL) // who drives workers computes nothing
+        guard_layers(&model);
     if (r->rows->open != NULL)
         TRY(r->rows->open(r, e));
     if (r->course->open != NULL)

@@ -284,6 +284,24 @@ static int begin(void **state)
     return 0;
 }
 
+// An OpenBLAS that does not know the CPU, as it is told by the environment here.
+static void older_cpu(void **state)
+{
+    (void)state;
+    if (!__builtin_cpu_supports("avx2"))
+        skip();
+    const char *words =
+        "train --data train.ffm --format libffm --model mlp --epochs 1 --hidden 4";
+    setenv("OPENBLAS_CORETYPE", "Nehalem", 1);
+    tug_ends(0, "%s", words);
+    assert_non_null(strstr(e2e_err, "as for the older Nehalem"));
+    assert_non_null(strstr(e2e_err, "OPENBLAS_CORETYPE"));
+    setenv("OPENBLAS_CORETYPE", "Haswell", 1);
+    tug_ends(0, "%s", words);
+    unsetenv("OPENBLAS_CORETYPE");
+    assert_null(strstr(e2e_err, "OpenBLAS"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -295,6 +313,7 @@ int main(void)
         cluster_test(refused),
         cluster_test(other_layers),
         cluster_test(numbers_are_normalised),
+        cluster_test(older_cpu),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);
 }
