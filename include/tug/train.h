@@ -24,8 +24,10 @@
 // to drive them. All give the same files, and share them out among them; or each has files of its
 // own (own_files; not in mode sync). Rows are the servers'. The first worker (rank 0) has the
 // saves, and so the option "out", tests, tug_model_evaluate, _predict and _save; results of
-// training are of each worker's own part. A worker whose call fails leaves the cluster. Not there:
-// valid, refit, table, shuffle=global, score-by, keep-names, merge-ids.
+// training are of each worker's own part. A worker whose call fails leaves the cluster. Where one
+// has died or left, what is trained lacks its examples: the call fails with TUG_EIO in all
+// others, and names it; they start again from the last save. Not there: valid, refit, table,
+// shuffle=global, score-by, keep-names, merge-ids.
 //
 // Functions return 0 or a code of tug/tug.h, and tug_last_error() is the sentence. A call that
 // failed or was interrupted leaves the model as it was; one that has the option "out" saves what

@@ -136,3 +136,34 @@ def test_what_fails(data):
     for given, said in (("'train' if first else 'small'", "different files"), ("['train', 'script.py']", "script.py")):
         run = launch(data, script.replace("{}", given))
         assert run.returncode != 0 and said in run.stderr, run.stdout + run.stderr
+
+
+@pytest.mark.parametrize("mode, when", [("async", "in a pass"), ("sync", "in a pass"), ("async", "between calls")])
+def test_a_worker_that_dies(data, mode, when):
+    """The others are told who it was: what they trained lacks its examples, and is no model."""
+    script = f"""
+        import os, signal
+        import tug
+        if tug.role() != "worker":
+            tug.serve()
+            raise SystemExit
+        mode, when = {mode!r}, {when!r}
+        client = tug.connect()
+        dies = client.rank == 1
+        os.environ["AT_THE_END"] = f"kill -9 {{os.getpid()}}" if dies and when == "in a pass" else ":"
+        m = tug.Model(client=client, own_files=mode == "async", format="multislot", slots="{SLOTS}", model="fm",
+                      epochs=1, mode=mode, pipe_command="cat; eval $AT_THE_END", progress=False)
+        try:
+            m.train(["train"])
+            if dies:
+                os.kill(os.getpid(), signal.SIGKILL)
+            m.train(["train"])
+            print("it returned")
+        except OSError as error:
+            print("refused:", error)
+    """
+    run = launch(data, script, workers=3)
+    said = "has not done its part of pass 1" if when == "in a pass" else "takes no part in this worker's call 2"
+    refused = [line for line in run.stdout.splitlines() if "refused:" in line]
+    assert "it returned" not in run.stdout and len(refused) == 2, run.stdout + run.stderr
+    assert all("worker 1 (" in line and said in line for line in refused), run.stdout

@@ -113,7 +113,8 @@ int model_cluster_run(struct tug_model *m, struct train_setup *s, uint32_t passe
                               .client = c->client,
                               .own_files = m->own_files,
                               .begun = m->begun,
-                              .passes = m->passes};
+                              .passes = m->passes,
+                              .call = ++c->trainings};
     s->cluster.course = &course_peer;
     s->cluster.peer = &peer;
     if (s->config.threads > 1 && s->cluster.mode != CONFIG_SYNC)

@@ -67,8 +67,9 @@ struct tug_client {
     struct van_handler beneath; // the client's
     uint32_t workers, servers;
     struct call *calls, *unused;
-    uint64_t saves; // begun
-    bool again;     // pushes are of a later pass
+    uint64_t saves;     // begun
+    uint32_t trainings; // calls of tug_model_train that went through it
+    bool again;         // pushes are of a later pass
     struct call_terms terms[SPEC_MAX_TABLES];
 };
 

@@ -18,6 +18,7 @@
 #include "remote/remote.h"
 #include "remote/remote_rows.h"
 #include "train/course.h"
+#include "train/micro.h"
 #include "train/run_rows.h"
 
 // The moment of a save of shares lies so many batches ahead: twice as many each time that
@@ -58,7 +59,8 @@ struct driver {
     struct remote_worker
         *worker;          // of a peer (peer.c), whose client is its own; else NULL
     uint32_t first_epoch; // of a peer's run
-    struct run *run;      // likewise
+    uint64_t sharing[SYNC_MICROS]; // sessions of the peers that share the pass's batches
+    struct run *run;               // likewise
     struct remote_data *data;
     bool opened;
     uint32_t workers, servers;

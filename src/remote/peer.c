@@ -117,7 +117,7 @@ static int begin(struct run *r, struct err *e)
     TRY(remote_pieces_pause(r->driver->worker, e));
     TRY(peer_agree_say(r->driver->remote.client, r, e));
     TRY(meet(r, e));
-    return peer_agree_check(r->driver->remote.client, r, e);
+    return peer_agree_check(r->driver->remote.client, r, 0, e);
 }
 
 static void close_peer(struct run *r)
@@ -244,6 +244,24 @@ static int train_pieces(struct run *r, uint64_t pass, struct err *e)
     return 0;
 }
 
+// The pass of the call that is under way, or has been done now; from 1.
+static uint32_t pass_of(const struct run *r)
+{
+    return (uint32_t)(r->at.epoch - r->driver->first_epoch) + 1;
+}
+
+// A batch that lacks the share of one who has died is never there. Nor does who has come in its
+// place know of it.
+static int all_share(void *ctx, struct err *e)
+{
+    struct driver *d = ctx;
+    const struct roster *roster = member_roster(client_member(d->remote.client));
+    for (uint32_t rank = 0; rank < d->workers; rank++)
+        if (d->sharing[rank] == 0 || roster_session_over(roster, d->sharing[rank]))
+            return peer_agree_gone(d->remote.client, rank, pass_of(d->run), e);
+    return 0;
+}
+
 // Every pass has clocks of its own, which the first worker sets.
 static int train_share(struct run *r, uint64_t pass, struct err *e)
 {
@@ -260,23 +278,32 @@ static int train_share(struct run *r, uint64_t pass, struct err *e)
     if (is_first(d))
         TRY(driver_set_clock(d, pass << 32, e));
     TRY(meet(r, e));
+    for (uint32_t rank = 0; rank < d->workers; rank++)
+        d->sharing[rank] = peer_agree_session(d->remote.client, rank);
     return remote_train_share(d->worker, &l, e);
+}
+
+// Nobody goes on without the part of one who has died.
+static int end_together(struct run *r, struct err *e)
+{
+    struct client *c = r->driver->worker->remote.client;
+    TRY(peer_agree_done(c, r, pass_of(r), e));
+    TRY(meet(r, e));
+    return peer_agree_check(c, r, pass_of(r), e);
 }
 
 static int train_pass(struct run *r, struct train_result *result, struct err *e)
 {
     struct remote_worker *w = r->driver->worker;
     const struct train_config *c = r->config;
-    uint64_t pass = (uint64_t)c->cluster->peer->passes +
-                    (r->at.epoch - r->driver->first_epoch) + 1;
+    uint64_t pass = (uint64_t)c->cluster->peer->passes + pass_of(r);
     TRY(meet(r, e)); // a save after the pass before is over
-    if (is_first(r->driver) && r->at.epoch == r->driver->first_epoch)
-        TRY(peer_agree_clear(w->remote.client, e));
     double start = clock_seconds();
     w->bad_lines = w->reported = 0;
     w->read_seconds = w->wait_seconds = 0;
     w->waited_ns = client_stats(w->remote.client).waited_ns;
     w->batch_done = batch_done;
+    w->waits = all_share;
     w->ctx = r->driver;
     TRY(c->cluster->mode == CONFIG_SYNC ? train_share(r, pass, e)
                                         : train_pieces(r, pass, e));
@@ -295,7 +322,7 @@ static int train_pass(struct run *r, struct train_result *result, struct err *e)
             e, TUG_EDATA,
             "%llu lines of --data cannot be read, and --max-bad-lines allows %llu",
             (unsigned long long)w->bad_lines, (unsigned long long)c->max_bad_lines);
-    return meet(r, e);
+    return end_together(r, e);
 }
 
 const struct course course_peer = {

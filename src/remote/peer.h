@@ -3,7 +3,8 @@
 //
 // Where all were given the same files each takes every so-manieth piece of them, by its rank;
 // files of its own it takes as a whole. In sync mode each computes its share of every batch, of
-// files that all of them see. The first worker has the saves; the rows are the servers'.
+// files that all of them see. The first worker has the saves; the rows are the servers'. A pass
+// in which one of them died lacks examples, and fails in all others.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_REMOTE_PEER_H
@@ -26,6 +27,7 @@ struct train_peer {
     bool own_files;        // of --data; else all workers were given the same
     bool begun;            // a run before has left its rows on the servers
     uint32_t passes;       // that these workers have done before
+    uint32_t call;         // from 1: of training, in this stay
 };
 
 #endif

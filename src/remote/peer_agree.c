@@ -1,5 +1,10 @@
-// See peer_agree.h. What a worker has is a hash, whose parts are floats: sums of them are exact,
-// and of equal ones as many times theirs as there are workers.
+// See peer_agree.h. Each worker has a row of its own, its rank the key, which it sets before
+// all meet and which all read behind that:
+//
+//   CALL     which call of training this is of the worker's stay: who has died or left, or has come
+//            anew, has another one there, or none
+//   PASSES   of the call that it has done
+//   PARTS    of a hash of what it was given
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/peer_agree.h"
@@ -10,19 +15,21 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "client/client.h"
+#include "cluster/member.h"
 #include "remote/peer.h"
 #include "rule/rule.h"
 #include "train/run_options.h"
 
-// 12 bits each: sums over 4,096 workers are below 2^24. One more counts the workers.
-enum { TABLE = SPEC_MAX_TABLES - 2, PARTS = 5, PART_BITS = 12, WIDTH = PARTS + 1 };
+// 12 bits of the hash each: whole numbers, as floats have them.
+enum { TABLE = SPEC_MAX_TABLES - 2, CALL = 0, PASSES, PARTS, PART_BITS = 12, WIDTH = 7 };
 
 static int wait(struct client *c, client_ts ts, struct err *e)
 {
     return ts != 0 ? client_wait(c, ts, e) : e->code;
 }
 
-static int parts_of(const struct run *r, float ret[WIDTH], struct err *e)
+// What this worker says when it has done so many passes of the call.
+static int say_of(const struct run *r, uint32_t passes, float ret[WIDTH], struct err *e)
 {
     char *text = NULL;
     struct train_config c = *r->config;
@@ -32,45 +39,134 @@ static int parts_of(const struct run *r, float ret[WIDTH], struct err *e)
     mem_free(text);
     if (!r->config->cluster->peer->own_files)
         hash = mix64(hash ^ r->data_identity->hash);
-    for (int i = 0; i < PARTS; i++)
-        ret[i] = (float)(hash >> (i * PART_BITS) & ((1u << PART_BITS) - 1));
-    ret[PARTS] = 1;
+    ret[CALL] = (float)r->config->cluster->peer->call;
+    ret[PASSES] = (float)passes;
+    for (int i = PARTS; i < WIDTH; i++)
+        ret[i] = (float)(hash >> ((i - PARTS) * PART_BITS) & ((1u << PART_BITS) - 1));
     return 0;
+}
+
+static int say(struct client *c, const struct run *r, uint32_t passes, struct err *e)
+{
+    float mine[WIDTH];
+    const uint64_t key = member_rank(client_member(c));
+    struct client_push p = {
+        .table = TABLE, .keys = &key, .n = 1, .values = mine, .op = WIRE_ASSIGN};
+    TRY(say_of(r, passes, mine, e));
+    return wait(c, client_push(c, &p, e), e);
 }
 
 int peer_agree_say(struct client *c, const struct run *r, struct err *e)
 {
     struct table_config t = table_config_defaults();
-    float parts[WIDTH];
-    const uint64_t key = 0;
-    struct client_push p = {.table = TABLE, .keys = &key, .n = 1, .values = parts};
     snprintf(t.name, sizeof(t.name), "tug-peers");
     t.accessor.dim = WIDTH;
     t.accessor.rule = rule_defaults(RULE_SUM);
-    TRY(parts_of(r, parts, e));
     TRY(wait(c, client_table(c, TABLE, &t, e), e));
-    return wait(c, client_push(c, &p, e), e);
+    return say(c, r, 0, e);
 }
 
-int peer_agree_check(struct client *c, const struct run *r, struct err *e)
+int peer_agree_done(struct client *c, const struct run *r, uint32_t passes, struct err *e)
 {
-    float parts[WIDTH], sums[WIDTH];
-    const uint64_t key = 0;
-    struct client_pull p = {.table = TABLE, .keys = &key, .n = 1, .values = sums};
-    TRY(parts_of(r, parts, e));
-    TRY(wait(c, client_pull(c, &p, e), e));
-    for (int i = 0; i < PARTS; i++)
-        if (sums[i] != parts[i] * sums[PARTS])
-            return err_set(e, TUG_EUSAGE,
-                           "the workers were given different options%s: all have to make "
-                           "the same calls, one after the other",
-                           r->config->cluster->peer->own_files
-                               ? ""
-                               : ", or different files, though files are not their own");
+    return say(c, r, passes, e);
+}
+
+// Whoever has joined beyond the number that the cluster was made for has a rank behind theirs.
+static uint32_t ranks(const struct roster *r)
+{
+    uint32_t n = r->workers;
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        if (r->nodes[i].role == WIRE_WORKER && r->nodes[i].rank >= n)
+            n = r->nodes[i].rank + 1;
+    return n;
+}
+
+// The one that is gone, where another has taken its rank.
+static const char *name_of(const struct roster *r, uint32_t rank,
+                           char to[ROSTER_NAME_MAX])
+{
+    const struct roster_node *found = NULL;
+    for (uint32_t i = 0; i < r->n_nodes; i++) {
+        const struct roster_node *n = &r->nodes[i];
+        if (n->role == WIRE_WORKER && n->rank == rank && (found == NULL || !n->alive))
+            found = n;
+    }
+    if (found != NULL)
+        return roster_name(found, to);
+    snprintf(to, ROSTER_NAME_MAX, "worker %u", rank);
+    return to;
+}
+
+static int gone(const struct roster *r, uint32_t rank, uint32_t pass, struct err *e)
+{
+    char name[ROSTER_NAME_MAX];
+    return err_set(
+        e, TUG_EIO,
+        "%s has not done its part of pass %u of this call: it has died or left, and "
+        "the pass lacks its examples. It is not saved: start all workers "
+        "again, from the last save",
+        name_of(r, rank, name), pass);
+}
+
+uint64_t peer_agree_session(struct client *c, uint32_t rank)
+{
+    const struct roster *r = member_roster(client_member(c));
+    for (uint32_t i = 0; i < r->n_nodes; i++)
+        if (r->nodes[i].role == WIRE_WORKER && r->nodes[i].rank == rank &&
+            r->nodes[i].alive)
+            return r->nodes[i].session;
     return 0;
 }
 
-int peer_agree_clear(struct client *c, struct err *e)
+int peer_agree_gone(struct client *c, uint32_t rank, uint32_t pass, struct err *e)
 {
-    return wait(c, client_admin(c, TABLE, WIRE_CLEAR, 0, e), e);
+    return gone(member_roster(client_member(c)), rank, pass, e);
+}
+
+static int check_one(const struct roster *r, uint32_t rank, const float *said,
+                     const float *mine, bool own_files, struct err *e)
+{
+    char name[ROSTER_NAME_MAX];
+    bool takes_part = said[CALL] == mine[CALL];
+    if (!takes_part && rank >= r->workers)
+        return 0; // it has joined since
+    if (!takes_part)
+        return err_set(
+            e, TUG_EIO,
+            "%s takes no part in this worker's call %.0f of training: it has died or "
+            "left, or makes other calls. All workers have to make the same calls: "
+            "start all of them again, from the last save",
+            name_of(r, rank, name), (double)mine[CALL]);
+    if (memcmp(said + PARTS, mine + PARTS, (WIDTH - PARTS) * sizeof(*said)) != 0)
+        return err_set(
+            e, TUG_EUSAGE,
+            "the workers were given different options%s: all have to make "
+            "the same calls, one after the other",
+            own_files ? "" : ", or different files, though files are not their own");
+    if (said[PASSES] < mine[PASSES])
+        return gone(r, rank, (uint32_t)mine[PASSES], e);
+    return 0;
+}
+
+int peer_agree_check(struct client *c, const struct run *r, uint32_t passes,
+                     struct err *e)
+{
+    const struct roster *roster = member_roster(client_member(c));
+    uint32_t n = ranks(roster);
+    uint64_t *keys = mem_array(n + 1, sizeof(*keys));
+    float mine[WIDTH], *said = mem_array(n + 1, sizeof(mine));
+    struct client_pull p = {.table = TABLE, .keys = keys, .n = n, .values = said};
+    int rc = keys == NULL || said == NULL ? err_nomem(e, "what workers agree on")
+                                          : say_of(r, passes, mine, e);
+    for (uint32_t i = 0; i < n && rc == 0; i++)
+        keys[i] = i;
+    if (rc == 0)
+        rc = wait(c, client_pull(c, &p, e), e);
+    roster = member_roster(client_member(c)); // it may have come anew
+    for (uint32_t i = 0; i < n && rc == 0; i++)
+        rc = check_one(roster, i, said + i * WIDTH, mine,
+                       r->config->cluster->peer->own_files, e);
+    mem_free(keys);
+    mem_free(said);
+    return rc;
 }

@@ -1,4 +1,5 @@
-// Whether all peers were given the same: a few numbers of each are added up by the servers.
+// Whether all peers were given the same, and each has done its part of a pass: each says so in a
+// row on the servers. Who has died says nothing, however soon the others hear of its death.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_REMOTE_PEER_AGREE_H
@@ -11,9 +12,17 @@ struct client;
 // Says what this worker has: its options, and its files unless they are its own. Before all
 // meet.
 int peer_agree_say(struct client *c, const struct run *r, struct err *e);
-// Once all have: TUG_EUSAGE, others have something else.
-int peer_agree_check(struct client *c, const struct run *r, struct err *e);
-// Once all have looked, by one of them: for the next call.
-int peer_agree_clear(struct client *c, struct err *e);
+// Says that it has done so many passes of the call; all that it has pushed is acknowledged. Before
+// all meet.
+int peer_agree_done(struct client *c, const struct run *r, uint32_t passes,
+                    struct err *e);
+// Once all have met, and before they meet again. TUG_EUSAGE: others have something else. TUG_EIO:
+// one has died or left and has not done so many passes; its name is in the sentence.
+int peer_agree_check(struct client *c, const struct run *r, uint32_t passes,
+                     struct err *e);
+// The session of the worker of that rank; 0: there is none. And the error that it has not done that
+// pass of the call.
+uint64_t peer_agree_session(struct client *c, uint32_t rank);
+int peer_agree_gone(struct client *c, uint32_t rank, uint32_t pass, struct err *e);
 
 #endif
