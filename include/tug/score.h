@@ -69,9 +69,9 @@ TUG_API int tug_scorer_predict_text(struct tug_scorer *s, const char *text, size
                                     bool raw, float *ret, size_t room, size_t *ret_n,
                                     uint32_t *ret_save);
 
-// The same for columns in memory, as tug_model_predict takes them (tug/train.h): what
-// their lines of csv give. They are released by the call, also when it fails. TUG_EUSAGE:
-// the model did not learn from csv or columns, or there is too little room.
+// The same for columns in memory, as tug_model_predict takes them (tug/train.h), with what it
+// makes of them. They are released by the call, also when it fails. TUG_EDATA naming the
+// row. TUG_EUSAGE: the model did not learn from csv or columns, or there is too little room.
 TUG_API int tug_scorer_predict_columns(struct tug_scorer *s,
                                        const struct tug_columns *columns, bool raw,
                                        float *ret, size_t room, size_t *ret_n,

@@ -115,6 +115,37 @@ def test_a_frame_of_one_column(tmp_path):
             scorer.predict(frame)
 
 
+def test_frames_are_read_as_predict_reads_them(tmp_path):
+    """What cannot be read is refused, not taken for missing; a line break in a word is a part of it."""
+    frame = {"city": ["Oslo", "Os\nlo", None] * 30, "clicked": [0, 1, 1] * 30}
+    dates = {"city": np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[D]")}
+    with tug.train(frame, "clicked", progress=False, epochs=1, model="lr") as model:
+        wanted = model.predict(frame)
+        assert wanted[1] != wanted[2]
+        with tug.Scorer(_save(model, tmp_path)) as scorer:
+            assert np.array_equal(scorer.predict({"city": frame["city"]}), wanted)
+            for predicts in model, scorer:
+                with pytest.raises(tug.DataError, match="row 0: column 'city' is of Arrow's format"):
+                    predicts.predict(dates)
+                with pytest.raises(tug.DataError, match="row 1: .*byte 0"):
+                    predicts.predict({"city": ["a", "a\0b"]})
+            assert np.array_equal(scorer.predict({"city": frame["city"]}), wanted)
+
+
+def test_frames_for_a_model_of_csv_without_a_header(tmp_path):
+    (tmp_path / "a.csv").write_text("".join(f"{i % 2},s{i % 4},t{i % 3}\n" for i in range(120)))
+    text = "0,s1,t2\n0,s2,t1\n"
+    frame = {"site": ["s1", "s2"], "tag": ["t2", "t1"]}
+    with tug.train(str(tmp_path / "a.csv"), format="csv", columns="click,site,tag", label="click", progress=False,
+                   model="lr") as model, tug.Scorer(_save(model, tmp_path)) as scorer:
+        wanted = model.predict(frame)
+        assert wanted[0] != wanted[1]
+        for _ in range(2):
+            assert np.array_equal(scorer.predict(frame), wanted)
+            assert np.array_equal(scorer.predict({"tag": frame["tag"], "site": frame["site"]}), wanted)
+            assert np.array_equal(scorer.predict(text), wanted)
+
+
 def _save(model, tmp_path):
     model.save(tmp_path / "model")
     return tmp_path / "model"

@@ -336,11 +336,6 @@ uint32_t reader_slots(const struct reader *r)
     return r->ops->slots(r);
 }
 
-char reader_list_separator(const struct reader *r)
-{
-    return r->between;
-}
-
 bool reader_has_header(const struct reader *r)
 {
     return r->ops->header && !r->headless;

@@ -93,7 +93,6 @@ uint32_t reader_slots(const struct reader *r);
 // schema_label has their names. Of several some may be missing, but not all.
 uint32_t reader_label_count(const struct reader *r);
 
-char reader_list_separator(const struct reader *r); // of csv, between the words of a cell
 // Whether the first line of every file is a header (csv, unless its columns are given).
 bool reader_has_header(const struct reader *r);
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/reader.h"
 #include "facade/given_rows.h"
 #include "facade/job.h"
 #include "facade/last_error.h"
@@ -96,34 +95,9 @@ int tug_scorer_predict_text(struct tug_scorer *s, const char *text, size_t bytes
     return rc;
 }
 
-// A line that would be empty, which is no example, is one of an empty word.
-static int put_row(const struct rows *r, uint64_t i, struct buf *to)
-{
-    size_t before = to->len;
-    TRY(columns_text(r, i, to));
-    if (to->len == before)
-        TRY(buf_add(to, "\"\"", 2));
-    return buf_add(to, "\n", 1);
-}
-
-static int put_columns(struct given_rows *g, const struct schema *schema, struct buf *to,
-                       struct err *e)
-{
-    struct reader *reader;
-    const struct reader_options o = {.schema = schema};
-    TRY(reader_open(&reader, &o, e));
-    g->rows.list_separator = reader_list_separator(reader);
-    reader_close(reader);
-    int rc = columns_header(&g->rows, to);
-    if (rc == 0)
-        rc = buf_add(to, "\n", 1);
-    for (uint64_t i = 0; i < g->rows.n && rc == 0; i++)
-        rc = put_row(&g->rows, i, to);
-    return rc == 0 ? 0 : err_nomem(e, "rows");
-}
-
-static int text_of_columns(const struct tug_scorer *s, const struct tug_data *data,
-                           struct buf *to, struct err *e)
+static int predict_columns(const struct tug_scorer *s, const struct tug_data *data,
+                           bool raw, float *ret, size_t room, size_t *ret_n,
+                           uint32_t *ret_save, struct err *e)
 {
     const struct schema *schema = &s->served->run->schema;
     const struct given_as as = {.name = "data", .schema = schema};
@@ -134,7 +108,7 @@ static int text_of_columns(const struct tug_scorer *s, const struct tug_data *da
                        "give rows by key, or text",
                        schema->format);
     TRY(given_rows_open(&g, data, &as, e));
-    int rc = put_columns(&g, schema, to, e);
+    int rc = score_columns(s->served, &g.rows, raw, ret, room, ret_n, ret_save, e);
     given_rows_close(&g);
     return rc;
 }
@@ -144,12 +118,9 @@ int tug_scorer_predict_columns(struct tug_scorer *s, const struct tug_columns *c
                                uint32_t *ret_save)
 {
     const struct tug_data data = {.columns = columns};
-    struct buf text = BUF_INIT((size_t)1 << 40);
-    int rc = text_of_columns(s, &data, &text, last_error());
-    if (rc == 0)
-        rc = tug_scorer_predict_text(s, text.data, text.len, raw, ret, room, ret_n,
-                                     ret_save);
-    buf_free(&text);
+    *ret_n = 0;
+    int rc = predict_columns(s, &data, raw, ret, room, ret_n, ret_save, last_error());
+    *ret_n *= s->served->model.options.tasks;
     given_rows_forget(&data);
     return rc;
 }

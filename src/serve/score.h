@@ -29,6 +29,12 @@ int score_rows(struct served *s, const struct score_rows *rows, bool raw, float 
 int score_text(struct served *s, const char *text, size_t bytes, bool raw, float *ret,
                size_t room, size_t *ret_n, uint32_t *ret_number, struct err *e);
 
+// The same of columns in memory, which have names and types: what evaluation makes of them.
+// TUG_EDATA naming the row.
+struct rows;
+int score_columns(struct served *s, const struct rows *rows, bool raw, float *ret,
+                  size_t room, size_t *ret_n, uint32_t *ret_number, struct err *e);
+
 // The key and the field of a feature by its name, "COLUMN=WORD". TUG_EUSAGE: data of this format
 // has no such names; TUG_EDATA: there is none.
 int score_feature(struct served *s, const char *name, uint64_t *ret_key,

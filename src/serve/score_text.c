@@ -1,11 +1,12 @@
-// Text in the format of the model's data, and features by their names: read as the
-// data was that the model learnt from.
+// Text in the format of the model's data, columns in memory, and features by their names: read
+// as the data was that the model learnt from.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
 #include "base/alloc.h"
 #include "data/grow.h"
+#include "data/rows.h"
 #include "serve/score_internal.h"
 
 enum { LINE_MAX_BYTES = 64 << 20 };
@@ -72,6 +73,10 @@ static int take_text(const struct served *s, struct scratch *x, const char *text
     const char *end = text + bytes;
     TRY(open_reader(s, x, e));
     bool header = reader_has_header(x->reader);
+    if (!header && x->layout != NULL) { // that of columns in memory
+        score_close_text(x);
+        TRY(open_reader(s, x, e));
+    }
     examples_clear(&x->examples);
     for (size_t number = 1; text < end; number++) {
         const char *stop = memchr(text, '\n', (size_t)(end - text));
@@ -81,6 +86,33 @@ static int take_text(const struct served *s, struct scratch *x, const char *text
         if (rc != 0)
             return rc == TUG_EDATA ? err_wrap(e, "line %zu", number) : rc;
         text += len + (stop != NULL);
+    }
+    return 0;
+}
+
+// The names of columns in memory, which they have whatever the text of the model has.
+static int take_names(const struct served *s, struct scratch *x, const struct rows *rows,
+                      struct err *e)
+{
+    struct buf names = BUF_INIT(LINE_MAX_BYTES);
+    int rc = columns_header(rows, &names) == 0
+                 ? take_header(s, x, buf_str(&names), names.len, e)
+                 : err_nomem(e, "the names of columns");
+    buf_free(&names);
+    return rc == TUG_EDATA ? err_wrap(e, "%s", rows->name) : rc;
+}
+
+static int take_columns(const struct served *s, struct scratch *x,
+                        const struct rows *rows, struct err *e)
+{
+    TRY(take_names(s, x, rows, e));
+    examples_clear(&x->examples);
+    for (uint64_t i = 0; i < rows->n; i++) {
+        int rc = reader_row(x->reader, x->layout, rows, i, &x->examples, e);
+        if (rc != 0)
+            return rc == TUG_EDATA
+                       ? err_wrap(e, "%s: row %llu", rows->name, (unsigned long long)i)
+                       : rc;
     }
     return 0;
 }
@@ -116,14 +148,12 @@ static int rows_of(struct scratch *x, struct score_rows *ret, struct err *e)
     return 0;
 }
 
-static int text_by(struct served *s, struct served_reader *r, const char *text,
-                   size_t bytes, bool raw, float *ret, size_t room, size_t *ret_n,
-                   uint32_t *ret_number, struct err *e)
+// What the reader has made of them.
+static int score_taken(struct served *s, struct served_reader *r, bool raw, float *ret,
+                       size_t room, size_t *ret_n, uint32_t *ret_number, struct err *e)
 {
-    struct scratch *x = r->scratch;
     struct score_rows rows;
-    TRY(take_text(s, x, text, bytes, e));
-    TRY(rows_of(x, &rows, e));
+    TRY(rows_of(r->scratch, &rows, e));
     *ret_n = rows.n;
     if (rows.n * s->model.options.tasks > room)
         return err_set(e, TUG_EUSAGE, "there are %zu predictions, and room for %zu",
@@ -137,7 +167,22 @@ int score_text(struct served *s, const char *text, size_t bytes, bool raw, float
     struct served_reader *r;
     *ret_n = 0;
     TRY(score_enter(s, &r, e));
-    int rc = text_by(s, r, text, bytes, raw, ret, room, ret_n, ret_number, e);
+    int rc = take_text(s, r->scratch, text, bytes, e);
+    if (rc == 0)
+        rc = score_taken(s, r, raw, ret, room, ret_n, ret_number, e);
+    served_leave(r);
+    return rc;
+}
+
+int score_columns(struct served *s, const struct rows *rows, bool raw, float *ret,
+                  size_t room, size_t *ret_n, uint32_t *ret_number, struct err *e)
+{
+    struct served_reader *r;
+    *ret_n = 0;
+    TRY(score_enter(s, &r, e));
+    int rc = take_columns(s, r->scratch, rows, e);
+    if (rc == 0)
+        rc = score_taken(s, r, raw, ret, room, ret_n, ret_number, e);
     served_leave(r);
     return rc;
 }
