@@ -256,3 +256,23 @@ def test_clients_do_not_leak():
     for _ in range(10):
         one()
     assert threads_and_descriptors() <= before
+
+
+def test_a_dropped_push_that_fails_fails_the_program():
+    """Nobody waited for it, and nobody closed the client: the exit code says that it does not count."""
+    script = """
+import tug
+client = tug.local()
+table = client.table("w", dim=4)
+other = client.find("w")
+if {drops}:
+    table.drop()
+other.push_async([1], [[1] * 4])
+print("done", flush=True)
+{ends}
+"""
+    for drops, ends, code in ((True, "", 1), (True, "client.close()", 1), (False, "", 0)):
+        run = subprocess.run([sys.executable, "-c", script.format(drops=drops, ends=ends)], capture_output=True, text=True,
+                             timeout=60, check=False)
+        assert run.returncode == code and run.stdout == "done\n", run.stderr
+        assert ("make the table first" in run.stderr) == drops

@@ -18,7 +18,7 @@ from tug._arrays import choice, seconds, whole, word
 from tug._errors import ArgumentTypeError, Error, Timeout, UsageError
 from tug._exit import at_exit
 from tug._library import CLOSE_SECONDS, Handle, check, deadline_of, lib, opened, text_of
-from tug._request import Flight, reap, wait_for, warn_of_dropped
+from tug._request import Flight, reap, wait_for
 
 if TYPE_CHECKING:
     from tug._communicator import Communicator
@@ -77,8 +77,10 @@ class Client(Handle):
                 communicator.close()
             except Error as error:
                 self.failed.append(error)
-        if self.dropped:
-            reap(self, len(self.dropped))
+        try:
+            self.flush()
+        except Error as error:
+            self.failed.append(error)
         if not self.begin_closing(CLOSE_SECONDS):
             return
         _open.discard(self)
@@ -367,9 +369,10 @@ def local(loops: int = 1, *, wait_seconds: float = 0, spin_us: float = 0) -> Cli
 @at_exit
 def _close_all() -> Optional[str]:
     """Who forgot to close leaves in order all the same, so that others need not take it for dead."""
+    failed = []
     for client in list(_open):
         try:
             client.close()
-        except Error as error:
-            warn_of_dropped(error)
-    return None
+        except Error as error:  # maybe of a push that nobody has asked about
+            failed.append(f"tug: a client was closed when the program ended: {error}")
+    return "\n".join(failed) or None

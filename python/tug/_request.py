@@ -8,7 +8,6 @@ SPDX-License-Identifier: Apache-2.0
 
 import math
 import threading
-import warnings
 from typing import TYPE_CHECKING, Any, List, Optional, Tuple
 
 from tug._abi import ffi
@@ -143,8 +142,3 @@ def reap(client: "Client", most: int) -> None:
             except Error as error:
                 client.failed.append(error)
         client.flights.discard(flight)
-
-
-def warn_of_dropped(error: Error) -> None:
-    """For when nobody is there to be told of a push that failed."""
-    warnings.warn(f"a push that nobody waited for failed: {error}", ResourceWarning, stacklevel=2)
