@@ -272,7 +272,7 @@ print("done", flush=True)
 {ends}
 """
     for drops, ends, code in ((True, "", 1), (True, "client.close()", 1), (False, "", 0)):
-        run = subprocess.run([sys.executable, "-c", script.format(drops=drops, ends=ends)], capture_output=True, text=True,
-                             timeout=60, check=False)
+        run = subprocess.run([sys.executable, "-c", script.format(drops=drops, ends=ends)],
+                             capture_output=True, text=True, timeout=60, check=False)
         assert run.returncode == code and run.stdout == "done\n", run.stderr
         assert ("make the table first" in run.stderr) == drops

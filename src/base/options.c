@@ -223,6 +223,12 @@ static int take_operand(struct options *o, const char *word,
         return err_set(e, TUG_EUSAGE,
                        "there is no option '%.200s'; options begin with two dashes",
                        word);
+    if (!o->table->operands && strstr(o->table->usage, " -- ") != NULL)
+        return err_set(
+            e, TUG_EUSAGE,
+            "'%.200s' is no option: a program and its arguments go behind '--'; 'tug %s "
+            "--help' shows the usage",
+            word, o->table->command);
     if (!o->table->operands)
         return err_set(e, TUG_EUSAGE,
                        "'%.200s' is one argument too many: no option takes it; 'tug %s "

@@ -45,7 +45,7 @@ struct option {
     // The default as text; NULL: unset (NULL, no items, 0, false, choice 0).
     const char *fallback;
     const char *metavar; // "PATH"; NULL: the choices, or nothing for a flag
-    const char *choices; // OPTION_CHOICE: "lr fm ffm"; of the operands: what shells offer
+    const char *choices; // OPTION_CHOICE: "lr fm ffm"; of others what shells offer
     // OPTION_CHOICE: what --name alone means, and words only behind '='; NULL: it needs a
     // word.
     const char *bare;

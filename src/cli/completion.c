@@ -96,7 +96,7 @@ static int bash_name(struct buf *b, const char *command, const struct option *o)
 
 static int bash_choices(struct buf *b, const char *command, const struct option *o)
 {
-    if (o->choices == NULL || o->kind != OPTION_CHOICE)
+    if (o->choices == NULL)
         return 0;
     if (o->bare == NULL)
         TRY(buf_printf(b, "    '%s --%s' | ", command, o->name));
@@ -173,7 +173,7 @@ static int zsh_option(struct buf *b, const char *command, const struct option *o
         return buf_printf(b, "]' \\\n");
     TRY(buf_printf(b, o->bare != NULL ? "]::" : "]:"));
     TRY(put_escaped(b, o->metavar != NULL ? o->metavar : "value", "'\\''", ":\\"));
-    if (o->choices != NULL && o->kind == OPTION_CHOICE)
+    if (o->choices != NULL)
         return buf_printf(b, ":(%s)' \\\n", o->choices);
     return buf_printf(b, ":_files' \\\n");
 }
@@ -246,7 +246,7 @@ static const char fish_begin[] =
 static int fish_option(struct buf *b, const char *command, const struct option *o)
 {
     TRY(buf_printf(b, "complete -c tug -n '__tug_is %s' -l %s", command, o->name));
-    if (o->choices != NULL && o->kind == OPTION_CHOICE)
+    if (o->choices != NULL)
         TRY(buf_printf(b, " %s -a '%s'", o->bare != NULL ? "-f" : "-x", o->choices));
     else if (o->kind != OPTION_FLAG)
         TRY(buf_printf(b, " -r"));

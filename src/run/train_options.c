@@ -129,14 +129,16 @@ static const struct option options[] = {
     {"batch-norm", FLAG_AT(batch_norm),
      "normalise each unit over the examples that are computed together (Ioffe & Szegedy "
      "2015)"},
-    {"dense-optimizer", STRING_AT(dense_optimizer, OPTIMIZER),
+    {"dense-optimizer", .choices = TRAIN_OPTIMIZERS,
+     STRING_AT(dense_optimizer, OPTIMIZER),
      "update rule of the layers, once a batch, by the mean of its gradients, likewise "
      "(default: adam)"},
     {"dense-lr", F64_AT(dense_lr, "X", NULL, 0, 1000),
      "its learning rate (default: the optimizer's, 0.001 for adam)"},
     {"epochs", .group = "Training", U64_AT(epochs, "N", "10", 1, 1000000),
      "passes over the data"},
-    {"optimizer", .fallback = "adagrad-row", STRING_AT(optimizer, OPTIMIZER),
+    {"optimizer", .fallback = "adagrad-row", .choices = TRAIN_OPTIMIZERS,
+     STRING_AT(optimizer, OPTIMIZER),
      "update rule of the weights; adagrad: a rate per weight, adagrad-row: one per "
      "latent vector; ftrl with --l1 makes sparse models. Its numbers n0, beta, beta1 and "
      "beta2, as far as it has them, can be given: adagrad:n0=0,beta=1e-6"},

@@ -52,8 +52,8 @@ static void give_up(struct tcp_link *l, const struct err *why)
     double tried = (double)(clock_ns() - d->began) / (double)SECOND_NS;
     bool final = why->code == TUG_EUSAGE || why->code == TUG_EDATA;
     int code = final ? why->code : TUG_EIO;
-    err_set(&e, code, "cannot connect to %s: %s; tried %u time%s in %.1f s", d->list,
-            why->text, d->tries, d->tries == 1 ? "" : "s", tried);
+    err_set(&e, code, "cannot connect to %s: %s; %u %s in the last %.1f s", d->list,
+            why->text, d->tries, d->tries == 1 ? "try" : "tries", tried);
     tcp_link_fail(l, &e);
 }
 

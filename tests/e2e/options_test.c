@@ -210,6 +210,8 @@ static const struct offer {
     {"tug train --model f", "ffm fm ", NULL},
     {"tug train --model=f", "ffm fm ", NULL},
     {"tug train --model=", "dcn deepfm ffm fm lr mlp wide_deep ", NULL},
+    {"tug train --optimizer ad", "adagrad adagrad-row adam ", NULL},
+    {"tug train --dense-optimizer f", "ftrl ", NULL},
     {"tug train --data x --sched", "--schedule --schedule-a --schedule-b ", NULL},
     {"tug train --resume=", "auto no yes ", NULL}, // a word behind it would be no value
     {"tug train --resume au", "autumn.svm ", " "},
