@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 
 import os
 import sys
+import textwrap
 from types import SimpleNamespace
 
 import numpy as np
@@ -56,6 +57,16 @@ def shrinks(fleet, root):
     assert ("worker 0 could not do it" in str(failed.value)) == (fleet.worker_index() != 0)
 
 
+def calls_that_differ(fleet):
+    """Each of them has its error at all workers, and the next call is as if it had not been."""
+    first = fleet.is_first_worker()
+    with pytest.raises(tug.UsageError, match=r"different calls, all_reduce\(max\) and all_reduce\(sum\)"):
+        fleet.util.all_reduce(1, "sum" if first else "max")
+    with pytest.raises(tug.UsageError, match=r"different calls, all_gather and all_reduce\(sum\)"):
+        _ = fleet.util.all_reduce(1) if first else fleet.util.all_gather(1)
+    assert fleet.util.all_reduce(1) == fleet.worker_num()
+
+
 def run_by_environment():
     fleet = Fleet()
     fleet.init(PaddleCloudRoleMaker())
@@ -63,6 +74,7 @@ def run_by_environment():
         fleet.run_server()
         return
     fleet.init_worker()
+    calls_that_differ(fleet)
     shrinks(fleet, os.environ["TUG_SAVE_ROOT"])
     fleet.stop_worker()
 
@@ -88,6 +100,81 @@ def test_alone(tmp_path):
 
 def test_processes(tmp_path):
     by_hand([sys.executable, "-c", SCRIPT], 2, 2, {"TUG_SAVE_ROOT": str(tmp_path)})
+
+
+def test_workers_whose_slots_differ(tmp_path):
+    """They would train other rows than those that the save is read by: an error of all, before the first example."""
+    script = tmp_path / "run.py"
+    script.write_text(textwrap.dedent("""
+        import sys
+        import tug
+        import tug.fleet as fluid
+        from tug.fleet import fleet
+        fleet.init(fluid.PaddleCloudRoleMaker())
+        if fleet.is_server():
+            fleet.run_server()
+            sys.exit()
+        names = ["user", "film" if fleet.is_first_worker() else "movie"]
+        slots = [fluid.data(name, [1], "int64", lod_level=1) for name in names] + [fluid.data("click", [1], "int64")]
+        fluid.net(slots, {"model": "lr"})
+        try:
+            fleet.init_worker()
+        except tug.UsageError as error:
+            print(error)
+    """))
+    for said in by_hand([sys.executable, str(script)], 1, 2):
+        assert "worker 0's has the slots ['click (ids)', 'film (ids)', 'user (ids)'], worker 1's ['click" in said, said
+
+
+@pytest.mark.parametrize("loads", [False, True])
+def test_startup_again(tmp_path, loads):
+    """Alone the startup program begins again, as for the next of several folds: nothing learnt or loaded is left."""
+    (tmp_path / "data").write_text("".join(f"1 {i % 7} 1 {int(i % 7 < 3)}\n" for i in range(500)))
+    with fluid.program_guard(fluid.Program()):
+        use = [fluid.data("a", [1], "int64", lod_level=1), fluid.data("label", [1], "int64")]
+        loss = fluid.net(use, {"model": "lr"})[0]
+        fluid.optimizer.Adagrad(0.1).minimize(loss)
+        with pytest.raises(tug.UsageError, match="has an optimizer already, adagrad"):
+            fluid.optimizer.SGD(0.1).minimize(loss)
+        exe, data = fluid.Executor(), fluid.DatasetFactory().create_dataset("QueueDataset")
+        data.set_use_var(use)
+        data.set_batch_size(10)
+        data.set_filelist([str(tmp_path / "data")])
+        said = []
+        for _ in range(2):
+            exe.run(fluid.default_startup_program())
+            with pytest.raises(tug.UsageError, match="learnt nothing yet"):
+                exe.infer_from_dataset(dataset=data)
+            exe.train_from_dataset(dataset=data)
+            exe.infer_from_dataset(dataset=data)
+            states = fluid.global_scope()
+            said.append([np.asarray(states.find_var(name).get_tensor()).sum() for name in ("loss", "auc.stat_pos")])
+            if loads:
+                fluid.io.save_persistables(exe, tmp_path / "save")
+                fluid.io.load_persistables(exe, tmp_path / "save")
+        assert said[0] == said[1] and said[0][1] == 2 * 216
+        exe.close()
+
+
+def test_startup_again_in_a_fleet(tmp_path):
+    """Rows are on the servers then, and the workers' second call is an error where it left them as they were."""
+    (tmp_path / "data").write_text("1 3 1 1\n1 4 1 0\n")
+    with fluid.program_guard(fluid.Program()):
+        use = [fluid.data("a", [1], "int64", lod_level=1), fluid.data("label", [1], "int64")]
+        fluid.fleet.init(UserDefinedRoleMaker())
+        fluid.fleet.distributed_optimizer(fluid.optimizer.SGD(0.1)).minimize(fluid.net(use, {"model": "lr"})[0])
+        fluid.fleet.init_worker()
+        try:
+            exe, data = fluid.Executor(), fluid.DatasetFactory().create_dataset("QueueDataset")
+            exe.run(fluid.fleet.startup_program)
+            exe.run(fluid.fleet.startup_program)
+            data.set_use_var(use)
+            data.set_filelist([str(tmp_path / "data")])
+            exe.train_from_dataset(dataset=data)
+            with pytest.raises(tug.UsageError, match="has learnt already"):
+                exe.run(fluid.fleet.startup_program)
+        finally:
+            fluid.fleet.stop_worker()
 
 
 def test_refused():
@@ -158,7 +245,7 @@ def test_home_is_this_users(second, tmp_path, monkeypatch):
 
 def test_first_worker_keeps_to_its_home(monkeypatch):
     """Whatever a row says, the first worker writes where it has made a directory."""
-    monkeypatch.setattr("tug.fleet._exchange.Exchange.gather", lambda self, value: ["/nosuch/place"])
+    monkeypatch.setattr("tug.fleet._exchange.Exchange.gather", lambda self, value, call="": ["/nosuch/place"])
     fleet = Fleet()
     fleet.init(UserDefinedRoleMaker(0, Role.WORKER, 1))
     fleet.init_worker()
@@ -186,7 +273,7 @@ def test_sizes_are_bounded(monkeypatch):
     try:
         assert fleet.util.all_reduce([2 ** 62, 1]) == [2 ** 62, 1]
         assert fleet.util.all_gather({"a": [None, 1.5]}) == [{"a": [None, 1.5]}]
-        monkeypatch.setattr(fleet.exchange, "_all", lambda said: [(1 << 60).to_bytes(8, "little")])
+        monkeypatch.setattr(fleet.exchange, "_all", lambda said: [(1 << 60).to_bytes(8, "little") + said[8:]])
         with pytest.raises(tug.DataError, match="worker 0 says that it has 1152921504606846976 bytes to say"):
             fleet.util.all_gather(1)
     finally:

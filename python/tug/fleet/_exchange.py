@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tug.fleet.role_maker import RoleMaker
 
 CLOSE_SECONDS = 30.0  # for threads that are inside to come out
+CALL_BYTES = 16  # for the name of a call
 SAID_MAX = 1 << 24  # bytes of one worker's value
 REDUCTIONS: Dict[str, Any] = {"sum": np.sum, "max": np.max, "min": np.min}
 
@@ -99,10 +100,15 @@ class Exchange(Handle):
         self.run(lib.tug_fleet_all_gather, said, n, ffi.from_buffer("char[]", out))
         return [bytes(out[i * n:(i + 1) * n]) for i in range(self.workers)]
 
-    def gather(self, value: Any) -> List[Any]:
-        """The values of all workers, by their indexes. All call it."""
+    def gather(self, value: Any, call: str = "all_gather") -> List[Any]:
+        """The values of all workers, by their indexes. All call it, for the same call."""
         said = said_of(value)
-        sizes = [int.from_bytes(one, "little") for one in self._all(len(said).to_bytes(8, "little"))]
+        heads = self._all(len(said).to_bytes(8, "little") + call.encode().ljust(CALL_BYTES))
+        calls = sorted({one[8:].decode(errors="replace").strip() for one in heads})
+        if len(calls) > 1:
+            raise UsageError(f"workers are in different calls, {' and '.join(calls)}: all have to make the same calls, "
+                             "one after the other")
+        sizes = [int.from_bytes(one[:8], "little") for one in heads]
         if max(sizes) > SAID_MAX:
             raise DataError(f"worker {sizes.index(max(sizes))} says that it has {max(sizes)} bytes to say, and can "
                             f"have {SAID_MAX}")
@@ -116,7 +122,7 @@ class Exchange(Handle):
         given = np.asarray(value)
         if given.dtype.kind not in "iufb":
             raise ArgumentTypeError(f"input: must be a number or an array of numbers, not {type(value).__name__}")
-        said = [np.asarray(one) for one in self.gather(given)]
+        said = [np.asarray(one) for one in self.gather(given, f"all_reduce({mode})")]
         shapes = sorted({one.shape for one in said})
         if len(shapes) > 1:
             raise UsageError(f"input: workers gave arrays of different shapes: {', '.join(map(str, shapes))}")

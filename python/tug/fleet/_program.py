@@ -156,6 +156,9 @@ class DeclaredNet:
 
     def train_by(self, rule: Mapping[str, Any]) -> None:
         """The options of its rule."""
+        if self.rule is not None:
+            raise UsageError(f"minimize: this net has an optimizer already, {self.rule['optimizer']} with a rate of "
+                             f"{self.rule['lr']}; it is called once")
         layers = self.options["model"] not in ("lr", "fm", "ffm")
         found = {"latent_lr": rule["lr"], "l2": 0.0, "prior": 0.0, **rule}
         if layers:
@@ -168,6 +171,14 @@ class DeclaredNet:
         if self.model is not None:
             self.model.close()
         self.model, self.trained = None, False
+
+    def begin_again(self) -> None:
+        """First values, once more: of rows, layers and states of metrics."""
+        self.forget()
+        self.begins_with, self.tables, self.made_for = None, None, {}
+        for metric in self.program.metrics.values():
+            for state in STATES:
+                metric.reset(f"{metric.name}.{state}")
 
     def begin_with(self, save: str, tables: Optional[str] = None) -> None:
         """From here on it is that save's, or begins with some of its tables."""

@@ -156,15 +156,22 @@ class Executor:
             raise ArgumentTypeError(f"place: programs run on CPUPlace(), not {type(place).__name__}")
 
     def run(self, program: Optional[Program] = None, feed: Any = None, fetch_list: Any = None) -> List[Any]:
-        """The startup program. In a fleet init_worker is what begins, before or after it; alone, this is."""
+        """The startup program. In a fleet init_worker is what begins, before or after it; alone, this is, and a second
+        time it begins again."""
         if program is not None and program is not _program.default_startup_program():
             raise UsageError("exe.run: runs the startup program; a net is run by train_from_dataset and "
                              "infer_from_dataset")
         if feed or fetch_list:
             raise UsageError("exe.run: a startup program has nothing to feed or to fetch")
         net = _program.default_main_program().net
-        if net is not None:
-            net.begun = True
+        if net is None:
+            return []
+        if fleet.is_begun() and net.trained:
+            raise UsageError("exe.run: the startup program sets first values, and this fleet's net has learnt already: "
+                             "its rows are on the servers, and stay there; to begin again start the run again")
+        if not fleet.is_begun() and net.begun:
+            net.begin_again()
+        net.begun = True
         return []
 
     def close(self) -> None:
