@@ -14,7 +14,7 @@ import pytest
 
 import tug
 from tug.fleet import (DistributedStrategy, DistributeTranspilerConfig, Fleet, PaddleCloudRoleMaker, Role,
-                       StrategyFactory, UserDefinedRoleMaker)
+                       StrategyFactory, UserDefinedRoleMaker, optimizer)
 from tug.fleet.role_maker import read_environment
 from tug.fleet.strategy import strategy_of
 
@@ -90,6 +90,18 @@ def test_environment():
 def test_environment_that_is_wrong(change, sentence):
     with pytest.raises(tug.UsageError, match=sentence):
         read_environment(change)
+
+
+def test_names_with_optimizer():
+    for name in ("SGD", "Momentum", "Adagrad", "DecayedAdagrad", "Adam", "Ftrl"):
+        made, same = (getattr(optimizer, n)(learning_rate=0.5) for n in (name, name + "Optimizer"))
+        assert type(made) is type(same)
+
+
+def test_endpoints_of_trainers(monkeypatch):
+    for name, value in {**TRAINER, "PADDLE_TRAINER_ENDPOINTS": "h:1,h:2,h:3"}.items():
+        monkeypatch.setenv(name, value)
+    assert PaddleCloudRoleMaker().get_trainer_endpoints() == ["h:1", "h:2", "h:3"]
 
 
 def test_user_defined():
@@ -179,7 +191,8 @@ SCRIPT = """
         sys.exit()
     fleet.init_worker()
     me, n = fleet.worker_index(), fleet.worker_num()
-    assert len(fleet.server_endpoints()) == fleet.server_num() == 2
+    assert len(fleet.server_endpoints()) == fleet.server_num() == 2 and not fleet.is_coordinator()
+    assert fleet.worker_endpoints() == [] or len(fleet.worker_endpoints()) == n
     assert fleet.is_first_worker() == (me == 0)
     long = "x" * (1000 * me)
     assert fleet.util.all_gather([me, long]) == [[i, "x" * (1000 * i)] for i in range(n)]
