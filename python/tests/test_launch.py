@@ -174,7 +174,7 @@ def test_the_command(tmp_path):
     words = script(tmp_path, """
         with tug.connect() as client:
             client.barrier()
-            print("rank", client.rank)
+            sys.stdout.write(f"rank {client.rank}\\n")  # at once: also where PYTHONUNBUFFERED is set
     """)
     run = subprocess.run([sys.executable, "-m", "tug", "launch", "--servers", "2", "--workers", "2", "--", *words],
                          capture_output=True, text=True, timeout=PATIENCE)
