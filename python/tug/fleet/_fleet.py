@@ -251,15 +251,15 @@ class Fleet(Others):
             self._home = tempfile.TemporaryDirectory(prefix=HOME)
             self._home_path = self._home.name
         self._told_home(self._exchange.gather(os.path.basename(self._home_path))[0])
-        self._agree([] if net is None else sorted(f"{one.name} ({one.kind})" for one in [*net.slots, net.label]))
+        # Rows of features are found by the names of slots: other names are other rows, which a save knows nothing of.
+        self.agree("nets", [] if net is None else sorted(f"{one.name} ({one.kind})" for one in [*net.slots, net.label]))
 
-    def _agree(self, slots: List[str]) -> None:
-        # Rows of features are found by the names of slots: other names are other rows, which the save knows nothing of.
-        assert self._exchange is not None
-        said = self._exchange.gather(slots)
+    def agree(self, what: str, slots: Any) -> None:
+        """All workers call it, and say the same."""
+        said = self.exchange.gather(slots)
         for i, one in enumerate(said):
             if one != said[0]:
-                raise UsageError(f"the workers' nets differ: worker 0's has the slots {said[0]}, worker {i}'s {one}; "
+                raise UsageError(f"the workers' {what} differ: worker 0's has the slots {said[0]}, worker {i}'s {one}; "
                                  "all have to declare the same")
 
     def _told_home(self, name: Any) -> None:

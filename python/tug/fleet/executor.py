@@ -111,6 +111,8 @@ class _Pass:
         if self.net.rule is None:
             raise UsageError("the program has no optimizer: optimizer.minimize(loss) comes first")
         self._ready()
+        if fleet.in_run() and self.net.model is None:  # what layers are given is in the order of the slots of a line
+            fleet.agree("datasets", self.dataset.text(self.net))
         model, paths = self._made(), self.dataset.paths()
         if fleet.in_run() and fleet.strategy.mode == "sync":
             paths = sorted({one for said in fleet.util.all_gather(paths) for one in said})
