@@ -4,6 +4,7 @@
 #include "train/guard.h"
 
 #include <math.h>
+#include <stdatomic.h>
 
 #include "base/log.h"
 #include "model/layers.h"
@@ -112,8 +113,10 @@ void guard_columns(const struct reader *r)
 
 void guard_layers(const struct model_options *o)
 {
+    static atomic_flag told =
+        ATOMIC_FLAG_INIT; // once a process: programs train pass by pass
     const char *older = o->ops->dense != NULL ? layers_older_cpu() : NULL;
-    if (older != NULL)
+    if (older != NULL && !atomic_flag_test_and_set(&told))
         log_warn("OpenBLAS does not know this CPU and computes layers as for the older "
                  "%s, several "
                  "times slower than it can: set OPENBLAS_CORETYPE=%s in the environment",
