@@ -127,22 +127,7 @@ static int print_explained(void *ctx, const struct explained *x, struct err *e)
 
 static int explain_all(struct opened_model *m, struct printer *p, struct err *e)
 {
-    const struct predict_values *v = p->v;
-    struct explain_options o = {.data = model_evaluation(m, &v->model),
-                                .pairs = (size_t)v->top,
-                                .nameless = v->model.allow_missing,
-                                .each = print_explained,
-                                .ctx = p};
-    o.data.eager = v->stream;
-    o.data.hold_places = true;
-    struct names *names;
-    TRY(names_load(&names, m->dir, e));
-    o.stored = names;
-    int rc = explain(&o, e);
-    names_close(names);
-    TRY(rc);
-    guard_columns(m->reader);
-    return 0;
+    return explained_run(m, p->v, print_explained, p, e);
 }
 
 static int print_all(struct opened_model *m, struct printer *p, struct err *e)

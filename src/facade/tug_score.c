@@ -14,9 +14,7 @@
 #include "run/eval_options.h"
 #include "run/explained.h"
 #include "run/predict_options.h"
-#include "train/explain.h"
 #include "train/guard.h"
-#include "train/names.h"
 
 struct scoring {
     struct tug_model *m;
@@ -191,20 +189,7 @@ static int explain_all(struct scoring *s, struct err *e)
             "one score is taken apart, and this model has %u labels, each with "
             "its own",
             labels);
-    struct explain_options o = {.data = model_evaluation(m, &v->model),
-                                .pairs = (size_t)v->top,
-                                .nameless = v->model.allow_missing,
-                                .each = take_explained,
-                                .ctx = s};
-    o.data.hold_places = true;
-    struct names *names;
-    TRY(names_load(&names, m->dir, e));
-    o.stored = names;
-    int rc = explain(&o, e);
-    names_close(names);
-    TRY(rc);
-    guard_columns(m->reader);
-    return 0;
+    return explained_run(m, v, take_explained, s, e);
 }
 
 static int open_model(struct scoring *s, struct err *e)

@@ -10,6 +10,8 @@
 #include "base/alloc.h"
 #include "base/plural.h"
 #include "base/printable.h"
+#include "train/guard.h"
+#include "train/names.h"
 
 static double left_out(const struct explained *x, size_t i)
 {
@@ -211,4 +213,25 @@ int explained_put(struct buf *b, const struct explained *x, bool json)
     int rc = (json ? put_json : put_text)(b, x, order);
     mem_free(order);
     return rc;
+}
+
+int explained_run(struct opened_model *m, const struct predict_values *v,
+                  int (*each)(void *ctx, const struct explained *x, struct err *e),
+                  void *ctx, struct err *e)
+{
+    struct explain_options o = {.data = model_evaluation(m, &v->model),
+                                .pairs = (size_t)v->top,
+                                .nameless = v->model.allow_missing,
+                                .each = each,
+                                .ctx = ctx};
+    o.data.eager = v->stream;
+    o.data.hold_places = true;
+    struct names *names;
+    TRY(names_load(&names, m->dir, e));
+    o.stored = names;
+    int rc = explain(&o, e);
+    names_close(names);
+    TRY(rc);
+    guard_columns(m->reader);
+    return 0;
 }

@@ -1,11 +1,18 @@
-// A prediction taken apart, as lines for people or as one line of JSON.
+// Predictions of a saved model taken apart, and each as lines for people or as one line of JSON.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_RUN_EXPLAINED_H
 #define TUG_RUN_EXPLAINED_H
 
 #include "base/buf.h"
+#include "run/predict_options.h"
 #include "train/explain.h"
+
+// Of all examples of the data that is open, by the words that the model keeps; each one goes to
+// `each`.
+int explained_run(struct opened_model *m, const struct predict_values *v,
+                  int (*each)(void *ctx, const struct explained *x, struct err *e),
+                  void *ctx, struct err *e);
 
 // Appends to *b.
 int explained_put(struct buf *b, const struct explained *x, bool json);
