@@ -122,7 +122,7 @@ struct train_config {
     const char *fetch, *dump, *dump_fields;
     uint64_t fetch_batches;
     // A base and deltas of it for who serves the model meanwhile
-    // (train/driver_publish.c): one so many seconds after the other, so many deltas
+    // (remote/driver_publish.c): one so many seconds after the other, so many deltas
     // behind a base. NULL: none.
     const char *publish;
     double publish_seconds;
