@@ -16,6 +16,7 @@ from test_fleet import by_hand
 import tug
 import tug.fleet as fluid
 from tug.fleet import Fleet, PaddleCloudRoleMaker, Role, UserDefinedRoleMaker
+from tug.fleet._asked import Asked
 from tug.fleet._deal import deal
 from tug.fleet._exchange import _reduced, said_of, value_of
 from tug.fleet._gate import _begins
@@ -100,6 +101,38 @@ def test_alone(tmp_path):
 
 def test_processes(tmp_path):
     by_hand([sys.executable, "-c", SCRIPT], 2, 2, {"TUG_SAVE_ROOT": str(tmp_path)})
+
+
+@pytest.mark.parametrize("who, where, ends, sentence", [
+    ("== 1", "x", "fleet.stop_worker()", "UsageError: worker 1 asked for a save of table 7 by mode 0 into 'ROOT/x', "),
+    ("== 1", "x", "", "tug.fleet: worker 1 asked for a save of table 7 by mode 0 into 'ROOT/x', which worker 0 did "),
+    (">= 0", "{me}", "fleet.stop_worker()", "Warning: worker 1 asked for a save of table 7 by mode 0 into 'ROOT/1', "),
+    (">= 0", "x", "fleet.stop_worker()", None)])
+def test_saves_that_the_first_worker_does_not_make(tmp_path, who, where, ends, sentence):
+    """The first one saves. What only another one asks for, or into another place, is told of; all may ask."""
+    script = tmp_path / "run.py"
+    script.write_text(textwrap.dedent(f"""
+        from tug.fleet import fleet
+        fleet.init()
+        if fleet.is_server():
+            fleet.run_server()
+            raise SystemExit
+        fleet.init_worker()
+        fleet.client.table("users", number=7, dim=2)
+        me = fleet.worker_index()
+        if me {who}:
+            fleet.save_one_table(7, f"{tmp_path}/{where}")
+        {ends}
+    """))
+    run = [sys.executable, str(script)]
+    env = {"TUG_SAVE_ROOT": str(tmp_path)}
+    if sentence is not None and "Warning" not in sentence:
+        with pytest.raises(AssertionError) as failed:
+            by_hand(run, 1, 2, env)
+        said = failed.value.args[0]
+    else:
+        said = "".join(by_hand(run, 1, 2, env))
+    assert said == "" if sentence is None else sentence.replace("ROOT", str(tmp_path)) in said, said
 
 
 @pytest.mark.parametrize("other, sentence", [
@@ -310,6 +343,18 @@ def test_gate(client, size, text):
     table.assign([0, 1], rows)
     with pytest.raises(tug.DataError, match="server 0 "):
         _begins(table, float(rows[0, 1]))
+
+
+@pytest.mark.parametrize("size, text", [(1e9, b"[]"), (0, b""), (2, b"{["), (3, b"[1]"), (2, b"{}")])
+def test_notes_of_others(client, size, text):
+    """What a worker has left is read within bounds, and has to be texts."""
+    table = client.table("fleet_gate", number=3, accessor="plain", dim=1024, rule="sum")
+    rows = np.zeros((2, 1024), np.float32)
+    rows[0, :2] = 1, size
+    rows[1, :2] = np.frombuffer(text.ljust(4), "<u2")
+    table.assign([2 << 32, (2 << 32) + 1], rows)
+    with pytest.raises(tug.DataError, match="worker 1 has "):
+        Asked().settle(client, 0, 2)
 
 
 def test_dealt_rows_are_counted(client):

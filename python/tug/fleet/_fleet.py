@@ -11,13 +11,15 @@ import re
 import stat
 import sys
 import tempfile
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 from tug._client import Client, connect, local
-from tug._errors import DataError, Error, UsageError
+from tug._errors import DataError, Error, SystemFailure, UsageError
+from tug._exit import at_exit
 from tug._model import load
 from tug._roles import serve
 from tug.fleet import _program
+from tug.fleet._asked import Asked
 from tug.fleet._exchange import Exchange
 from tug.fleet._gate import Begins, open_gate, wait_at_gate
 from tug.fleet._others import MODES, Others
@@ -83,6 +85,7 @@ class Fleet(Others):
         self._home: Optional[tempfile.TemporaryDirectory[str]] = None
         self._begins: Optional[Begins] = None
         self._home_path = ""  # where the first worker has its saves
+        self._asked = Asked()
 
     # Who.
 
@@ -229,6 +232,7 @@ class Fleet(Others):
         self._only("worker", "init_worker")
         if self._client is not None:
             raise UsageError("fleet.init_worker: was called already")
+        self._asked = Asked()
         alone = self.roles.place.alone
         client = local() if alone else connect()
         try:
@@ -326,13 +330,19 @@ class Fleet(Others):
         return net
 
     def save_persistables(self, executor: Any, dirname: Path, main_program: Any = None, mode: int = 0) -> Optional[str]:
-        """The first worker writes the model into `dirname`, in place of one that is there; where it is. Modes 1 to 3,
-        of rows that come and go, are of tables of the program's own."""
+        """The first worker writes the model into `dirname`, in place of one that is there; where it is. Others return
+        at once; a save that only they asked for is an error of stop_worker. Modes 1 to 3, of rows that come and go, are
+        of tables of the program's own."""
         from tug.fleet.io import save_net
         del executor, main_program
         _check_mode(mode)
         net = self._net()
-        return save_net(net, dirname) if self.is_first_worker() else None
+        return self._first_saves("the net", dirname, lambda: save_net(net, dirname))
+
+    def _first_saves(self, what: str, where: Path, work: Callable[[], str]) -> Optional[str]:
+        done = work() if self.is_first_worker() else None
+        self._asked.note(what, os.path.normpath(os.fspath(where)))
+        return done
 
     def load_model(self, path: Path, mode: int = 0) -> None:
         """The net goes on with what save_persistables has written. All workers call it."""
@@ -342,8 +352,23 @@ class Fleet(Others):
         self.client.barrier()
         net.begin_with(os.path.abspath(os.fspath(path)))
 
+    def settle_saves(self) -> None:
+        """UsageError: a worker asked for a save that the first one did not make, as far as is known by now."""
+        try:
+            self._asked.settle(self.client, self.worker_index(), self.worker_num())
+        except SystemFailure:  # the run has ended: who has asked in vain finds that out
+            if not self.is_first_worker():
+                raise
+
     def stop_worker(self) -> None:
-        """Leaves the run. Servers end when the last worker has left."""
+        """Leaves the run. Servers end when the last worker has left. UsageError, when it has left: a save that only
+        others than the first worker asked for is not there."""
+        try:
+            self.settle_saves()
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
         client, exchange = self.client, self.exchange
         self._client = self._exchange = None
         self._begun = False
@@ -377,3 +402,15 @@ def _scheduler(roles: RoleMaker) -> str:
 
 
 fleet = Fleet()
+
+
+@at_exit
+def _without_stop_worker() -> Optional[str]:
+    """A script may end without stop_worker. One that has failed has said so."""
+    if not fleet.in_run() or hasattr(sys, "last_type"):
+        return None
+    try:
+        fleet.settle_saves()
+    except Error as error:
+        return f"tug.fleet: {error}"
+    return None

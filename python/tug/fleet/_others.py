@@ -49,6 +49,8 @@ class Others:
 
         def _net(self) -> "DeclaredNet": ...
 
+        def _first_saves(self, what: str, where: Path, work: Callable[[], str]) -> Optional[str]: ...
+
         def load_model(self, path: Path, mode: int = 0) -> None: ...
 
         def save_persistables(self, executor: Any, dirname: Path, main_program: Any = None,
@@ -91,10 +93,11 @@ class Others:
         if unknown:
             raise UsageError(f"var_names: there is no {', '.join(unknown)}; a net's dense parameters are one array, "
                              f"'{DENSE}'")
-        client = self.client
-        if not self.is_first_worker():
-            return None
-        table = client.find(DENSE)
+        _ = self.client  # in a run
+        return self._first_saves("the dense parameters", dirname, lambda: self._write_dense(dirname))
+
+    def _write_dense(self, dirname: Path) -> str:
+        table = self.client.find(DENSE)
         values = np.asarray(table.pull(np.arange(table.stat().rows, dtype=np.uint64)), np.float32).reshape(-1)
         directory = os.path.abspath(os.fspath(dirname))
         os.makedirs(directory, exist_ok=True)
@@ -120,7 +123,8 @@ class Others:
         table = self._own(table_id)
         if mode not in MODES:
             raise UsageError(f"mode: {mode} is none of {', '.join(f'{k} ({v})' for k, v in MODES.items())}")
-        return self.client.save(path, mode=MODES[mode], tables=[table]) if self.is_first_worker() else None
+        return self._first_saves(f"table {table_id} by mode {mode}", path,
+                                 lambda: self.client.save(path, mode=MODES[mode], tables=[table]))
 
     def load_one_table(self, table_id: int, path: Path, mode: int = 0) -> None:
         """Rows of a save into a table of the program's own. All workers call it, and wait until they are there."""
