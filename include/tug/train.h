@@ -84,7 +84,8 @@ struct tug_model_options {
 TUG_API int tug_model_open(struct tug_model **ret, const struct tug_model_options *o);
 // A saved model: the newest save in `from`, or one save. It is read when it is first used. With
 // options it can be trained further: they have to be those that it was trained with, as far as
-// the result depends on them. NULL: it cannot be trained. TUG_EDATA: there is no save.
+// the result depends on them; where they name a model, its dim and layers are looked at now.
+// NULL: it cannot be trained. TUG_EDATA: there is no save.
 TUG_API int tug_model_load(struct tug_model **ret, const char *from,
                            const struct tug_model_options *o);
 TUG_API void tug_model_close(struct tug_model *m); // NULL is fine

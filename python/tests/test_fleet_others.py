@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import os
+import re
 import sys
 import textwrap
 from types import SimpleNamespace
@@ -217,6 +218,53 @@ def test_startup_again_in_a_fleet(tmp_path):
                 exe.run(fluid.fleet.startup_program)
         finally:
             fluid.fleet.stop_worker()
+
+
+@pytest.mark.parametrize("params, sentence", [
+    ({"model": "mlp", "dim": 4, "hidden": "16,8"}, "--hidden '8', here it is '16,8'"),
+    ({"model": "mlp", "dim": 4}, "--hidden '8', here it is '"),
+    ({"model": "mlp", "dim": 8, "hidden": "8"}, "--dim 4, here it is 8"),
+    ({"model": "lr"}, "--model 'mlp', here it is 'lr'"),
+    ({"model": "mlp", "dim": 4, "hidden": "8", "seed": 7}, None)])
+def test_saves_of_another_net(saved_mlp, params, sentence):
+    """A program that is built apart, to infer, says which net it has; the save has to be of that one."""
+    data, save = saved_mlp
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        use, exe = clicks(params)
+        if sentence is not None:
+            with pytest.raises(tug.UsageError, match="save-000001: is a model with " + re.escape(sentence)):
+                fluid.io.load_persistables(exe, save)
+            return
+        fluid.io.load_persistables(exe, save)
+        exe.infer_from_dataset(dataset=queue_of(use, data))
+        exe.close()
+
+
+def clicks(params):
+    use = [fluid.data("a", [1], "int64", lod_level=1), fluid.data("label", [1], "int64")]
+    fluid.optimizer.Adagrad(0.1).minimize(fluid.net(use, params)[0])
+    exe = fluid.Executor()
+    exe.run(fluid.default_startup_program())
+    return use, exe
+
+
+def queue_of(use, data):
+    made = fluid.DatasetFactory().create_dataset("QueueDataset")
+    made.set_use_var(use)
+    made.set_filelist([str(data)])
+    return made
+
+
+@pytest.fixture(scope="module")
+def saved_mlp(tmp_path_factory):
+    root = tmp_path_factory.mktemp("mlp")
+    (root / "data").write_text("1 3 1 1\n1 4 1 0\n")
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        use, exe = clicks({"model": "mlp", "dim": 4, "hidden": "8"})
+        exe.train_from_dataset(dataset=queue_of(use, root / "data"))
+        fluid.io.save_persistables(exe, root / "save")
+        exe.close()
+    return root / "data", root / "save"
 
 
 def test_refused():

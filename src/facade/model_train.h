@@ -6,9 +6,10 @@
 
 #include "facade/model_internal.h"
 
-// Whether the model's options can be trained with, as far as that is known without data.
+// Whether the model's options can be trained with, as far as that is known without data; where
+// they name a model, whether that of the save it comes from is one (`saved`, or NULL).
 int model_train_check(struct tug_model *m, const struct tug_model_options *o,
-                      struct err *e);
+                      const struct saved_run *saved, struct err *e);
 
 // The save at `from`, as the only one below `directory`, which is empty or not there. Its path
 // goes to ret_path.

@@ -265,27 +265,30 @@ bool tug_model_option(const char *command, size_t i, struct tug_option *ret)
     return false;
 }
 
-static int open_model(struct tug_model *m, const char *from,
-                      const struct tug_model_options *o, struct err *e)
+static int open_options(struct tug_model *m, const struct tug_model_options *o,
+                        const struct saved_run *saved, struct err *e)
 {
-    if (from != NULL) {
-        TRY(save_find(from, m->from, e));
-        struct saved_run *run = mem_zalloc(sizeof(*run));
-        if (run == NULL)
-            return err_nomem(e, "a model");
-        int rc = saved_read(run, m->from, e);
-        saved_run_free(run);
-        mem_free(run);
-        TRY(rc);
-    }
-    if (o == NULL)
-        return 0;
     m->trains = true;
     m->progress = o->progress;
     m->ctx = o->ctx;
     TRY(model_words(o->options, o->n_options, &m->words, e));
     m->n_words = o->n_options;
-    return model_train_check(m, o, e);
+    return model_train_check(m, o, saved, e);
+}
+
+static int open_saved(struct tug_model *m, const char *from,
+                      const struct tug_model_options *o, struct err *e)
+{
+    TRY(save_find(from, m->from, e));
+    struct saved_run *run = mem_zalloc(sizeof(*run));
+    if (run == NULL)
+        return err_nomem(e, "a model");
+    int rc = saved_read(run, m->from, e);
+    if (rc == 0 && o != NULL)
+        rc = open_options(m, o, run, e);
+    saved_run_free(run);
+    mem_free(run);
+    return rc;
 }
 
 static int make(struct tug_model **ret, const char *from,
@@ -295,7 +298,7 @@ static int make(struct tug_model **ret, const char *from,
     if (m == NULL)
         return err_nomem(e, "a model");
     pthread_mutex_init(&m->mutex, NULL);
-    int rc = open_model(m, from, o, e);
+    int rc = from != NULL ? open_saved(m, from, o, e) : open_options(m, o, NULL, e);
     if (rc == 0)
         *ret = m;
     else

@@ -13,6 +13,7 @@
 #include "facade/model_cluster.h"
 #include "facade/model_train.h"
 #include "run/train_config.h"
+#include "train/run_options.h"
 
 static const char not_here[] = "data json log-dir";
 
@@ -127,13 +128,16 @@ static int check(struct training *t, struct err *e)
 }
 
 int model_train_check(struct tug_model *m, const struct tug_model_options *o,
-                      struct err *e)
+                      const struct saved_run *saved, struct err *e)
 {
     TRY(model_cluster_find(m, o, e));
     struct training *t = open_training(m);
     if (t == NULL)
         return err_nomem(e, "a training");
     int rc = check(t, e);
+    if (rc == 0 && saved != NULL && options_given(t->options, "model"))
+        rc = run_options_same_net(&saved->options.model, &t->setup.config.model, m->from,
+                                  e);
     close_training(t);
     return rc;
 }

@@ -156,9 +156,16 @@ static void test_passes_one_by_one(void **state)
     check(tug_model_save(m, "two_and_one"));
     tug_model_close(m);
     same_rows("three", "two_and_one");
-    words[1] = "dim=5";
+    words[5] = "schedule=constant";
     check(tug_model_load(&m, "two", &o));
-    says(tug_model_train(m, FILES("train.txt"), NULL), TUG_EUSAGE, "dim");
+    says(tug_model_train(m, FILES("train.txt"), NULL), TUG_EUSAGE, "--schedule exp");
+    tug_model_close(m);
+
+    // What needs no data to be seen is seen at once, also by who only measures.
+    words[1] = "dim=5";
+    says(tug_model_load(&m, "two", &o), TUG_EUSAGE, "--dim 4, here it is 5");
+    words[0] = "epochs=1"; // no model is named
+    check(tug_model_load(&m, "two", &o));
     tug_model_close(m);
 }
 
@@ -394,12 +401,10 @@ static void test_progress_and_interrupt(void **state)
     assert_false(files_exists("interrupted"));
 
     // The program's function ends it, too; a model that was loaded is as it was.
-    check(tug_model_load(&h.model, "command", &o));
     tug_interrupt_by(interrupts, &h);
     h.stop_at = UINT32_MAX;
     const char *const again[] = {"model=fm",       "dim=4",         "deterministic",
                                  "data-in=memory", "format=libsvm", "epochs=1000000"};
-    tug_model_close(h.model);
     o.options = again;
     o.n_options = 6;
     check(tug_model_load(&h.model, "command", &o));

@@ -222,6 +222,38 @@ int run_options_same(const struct saved_options *then, const struct saved_option
         d.text);
 }
 
+static json_t *net_to_json(const struct model_options *m)
+{
+    char hidden[MODEL_HIDDEN_TEXT_MAX];
+    model_hidden_print(m->hidden, hidden);
+    json_t *o = json_pack("{s:s, s:i}", "model", m->ops->name, "dim", (int)m->dim);
+    if (o != NULL && m->ops->dense != NULL)
+        json_object_update_new(
+            o, json_pack("{s:s, s:i}", "hidden", hidden, "cross", (int)m->cross));
+    return o;
+}
+
+int run_options_same_net(const struct model_options *then,
+                         const struct model_options *now, const char *dir, struct err *e)
+{
+    struct differences d = {.and = "; it has", .here = "here it is"};
+    json_begin();
+    json_t *a = net_to_json(then), *b = net_to_json(now);
+    bool failed = a == NULL || b == NULL || json_memory_failed();
+    if (!failed)
+        compare_values(&d, "", a, b);
+    json_decref(a);
+    json_decref(b);
+    if (failed)
+        return err_nomem(e, "what a save says of its net");
+    if (d.text[0] == '\0')
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "%s: is a model with%s: give the options that it was "
+                   "trained with",
+                   dir, d.text);
+}
+
 int run_options_agree(const struct train_config *c, const char *text, size_t n,
                       struct err *e)
 {

@@ -18,6 +18,11 @@ void run_options_fill(const struct train_config *c, const struct model_options *
 int run_options_same(const struct saved_options *then, const struct saved_options *now,
                      struct err *e);
 
+// Whether the net of the save in `dir` is that of these options, as far as no data is needed:
+// the model, its dim, its layers. TUG_EUSAGE naming what differs.
+int run_options_same_net(const struct model_options *then,
+                         const struct model_options *now, const char *dir, struct err *e);
+
 // Of a process of a cluster: all of them as text, which the caller frees. Paths are not
 // among them, nor how much memory and how many threads it has. TUG_ENOMEM.
 int run_options_print(const struct train_config *c, char **ret, struct err *e);

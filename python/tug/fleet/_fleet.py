@@ -218,11 +218,20 @@ class Fleet(Others):
         with connect(_scheduler(self.roles), guest=True) as client:
             try:
                 if self._begins is not None:
-                    load(self._begins.directory, alone=True).close()  # says that it is none
+                    self._look_at(self._begins)
                 open_gate(client, self._begins)
             except Error as error:
                 client.stop(f"init_server: {error}")
                 raise
+
+    @staticmethod
+    def _look_at(begins: Begins) -> None:
+        """An error: it is no save, or one of another net than this program's."""
+        net = _program.default_main_program().net
+        if net is not None and begins.tables is None:
+            net.open_save(begins.directory).close()
+        else:
+            load(begins.directory, alone=True).close()
 
     # Workers.
 
@@ -348,9 +357,10 @@ class Fleet(Others):
         """The net goes on with what save_persistables has written. All workers call it."""
         _check_mode(mode)
         net = self._net()
-        load(path, alone=True).close()  # says that it is none
+        save = os.path.abspath(os.fspath(path))
+        net.open_save(save).close()  # says that it is none, or of another net
         self.client.barrier()
-        net.begin_with(os.path.abspath(os.fspath(path)))
+        net.begin_with(save)
 
     def settle_saves(self) -> None:
         """UsageError: a worker asked for a save that the first one did not make, as far as is known by now."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tug._arrays import whole
 from tug._errors import ArgumentTypeError, UsageError
-from tug._model import Model, Progress
+from tug._model import Model, Progress, load
 from tug.fleet._metric import STATES, Metric
 
 DTYPES = {"int64": "int64", "int32": "int64", "uint64": "int64", "float32": "float32", "float64": "float32"}
@@ -153,6 +153,11 @@ class DeclaredNet:
     @staticmethod
     def _check(options: Mapping[str, Any]) -> None:
         Model(alone=True, progress=False, format="multislot", slots="label:label, a:ids", **options).close()
+
+    def open_save(self, save: str) -> Model:
+        """A saved model, to measure or copy it. UsageError naming both: it is of another net."""
+        said = {name: value for name, value in self.options.items() if name not in ("init", "seed")}
+        return load(save, alone=True, format="multislot", slots="label:label, a:ids", **said)
 
     def train_by(self, rule: Mapping[str, Any]) -> None:
         """The options of its rule."""

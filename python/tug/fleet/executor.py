@@ -131,7 +131,10 @@ class _Pass:
             return net.model
         if not net.trained and net.begins_with is None:
             raise UsageError("the net has learnt nothing yet: train it, or load a save")
-        return load(fleet.saves(net.generation) if net.trained else str(net.begins_with), alone=True)
+        if not net.trained and net.tables is not None:
+            raise UsageError(f"the net begins with a part of {net.begins_with} ({net.tables}), and is no model before "
+                             "it has learnt: train it first")
+        return net.open_save(fleet.saves(net.generation) if net.trained else str(net.begins_with))
 
     def infer(self) -> Dict[str, float]:
         """Measures; what it found."""

@@ -9,7 +9,7 @@ import tempfile
 from typing import Any, Optional, Union
 
 from tug._errors import UsageError
-from tug._model import Model, load
+from tug._model import Model
 from tug.fleet import _program
 from tug.fleet._program import DeclaredNet, Program
 
@@ -50,7 +50,7 @@ def save_net(net: DeclaredNet, directory: Path) -> str:
         return save_over(net.model, directory)
     if net.begins_with is None:
         raise UsageError("save_persistables: the net has learnt nothing yet")
-    with load(net.begins_with, alone=True) as begun:
+    with net.open_save(net.begins_with) as begun:
         return save_over(begun, directory)
 
 
@@ -69,6 +69,7 @@ def load_persistables(executor: Any, dirname: Path, main_program: Optional[Progr
     program = main_program or _program.default_main_program()
     if program.net is None:
         raise UsageError("load_persistables: the program has no net")
-    load(dirname, alone=True).close()  # says that it is none
-    program.net.begin_with(os.path.abspath(os.fspath(dirname)))
+    save = os.path.abspath(os.fspath(dirname))
+    program.net.open_save(save).close()  # says that it is none, or of another net
+    program.net.begin_with(save)
     program.net.begun = True
