@@ -34,7 +34,7 @@ def main():
         training = subprocess.Popen([TUG, "train", "--data", data, "--format", "libsvm", "--model", "fm", "--epochs",
                                      "8", "--publish", served, "--publish-every", "0.1", "--out", model, "--quiet"])
         stop, seen = threading.Event(), {}
-        with tug.Scorer(served, follow=True, wait=60) as scorer:
+        with tug.Scorer(served, follow=True, wait_seconds=60) as scorer:
             threads = [threading.Thread(target=answer, args=(scorer, requests, stop, seen)) for _ in range(2)]
             for thread in threads:
                 thread.start()

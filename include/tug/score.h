@@ -21,9 +21,11 @@
 // Memory: a row is its key and its weights, 64 bytes for fm of 8 dimensions. It is held
 // twice where deltas are followed, and while a new save is loaded.
 //
-// Threads: all functions but tug_scorer_close may be called at any time. At most
-// 512 at once predict. Functions return 0 or a code of tug/tug.h, and
-// tug_last_error() is the sentence.
+// Ownership: what is handed over is the caller's and is read during the call only.
+//
+// Threads: any thread may call all functions but tug_scorer_close at any time. At most 512 at once
+// predict; one more is TUG_EUSAGE. Functions return 0 or a code of tug/tug.h, and tug_last_error()
+// is the sentence. Only tug_scorer_open waits, at most wait_seconds and what it takes to load.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SCORE_H
@@ -39,32 +41,36 @@ struct tug_scorer;
 
 struct tug_scorer_options {
     bool follow; // new saves are taken as they come, by a thread of the scorer's
-    double
-        wait_seconds; // how long there may be no save at all yet; 0: there has to be one
-    uint32_t look_ms; // how often is looked for a new one; 0: 200
-    uint32_t threads; // that load saves; 0: one per core, at most 8
+    // How long there may be no save at all yet; 0: there has to be one.
+    double wait_seconds;
+    uint32_t look_ms; // between two looks for a new one; 0: 200
+    uint32_t threads; // that load saves, at most 1,023; 0: one per core, at most 8
 };
 
-// The newest save in `from`, or one save (which cannot be followed). `o` may be
-// NULL. TUG_EDATA: there is none, or it is damaged, of another version, or of
-// tables that are no model.
+// The newest save in `from`, or one save (which cannot be followed). `o` may be NULL. *ret is set
+// only when all is well. TUG_EDATA: there is none, or it is damaged, of another version, or of
+// tables that are no model; TUG_EUSAGE: an option that cannot be; TUG_EINTERRUPTED: the function of
+// tug_interrupt_by.
 TUG_API int tug_scorer_open(struct tug_scorer **ret, const char *from,
                             const struct tug_scorer_options *o);
-// No other thread is in it. NULL is fine.
+// Frees it, when its thread has ended. No other thread is in it. NULL is fine.
 TUG_API void tug_scorer_close(struct tug_scorer *s);
 
 // Predictions for rows by keys: probabilities, or numbers of a model with loss=squared
 // (`raw`: scores); of a model with several labels one for each, example after example.
-// Labels of the rows are not looked at; fields are, by models that have them. `ret` has
-// room for `room` floats. *ret_save (may be NULL): the number of the save that they are
-// of. TUG_EUSAGE: the rows cannot be scored, or there is too little room.
+// Labels and weights of the rows are not looked at; fields are, by models that have them.
+// `ret` has room for `room` floats, rows->n x tug_scorer_labels of which are written.
+// *ret_save (may be NULL): the number of the save that they are of. TUG_EUSAGE: the rows
+// cannot be scored (the sentence names row and key), or there is too little room.
 TUG_API int tug_scorer_predict(struct tug_scorer *s, const struct tug_rows *rows,
                                bool raw, float *ret, size_t room, uint32_t *ret_save);
 
-// The same for lines of text, as the data was that the model learnt from: features by the
-// names of their columns. csv begins with a header, whose columns may be in another order
-// and need no label; in other formats lines are as in `tug predict`. An empty line is
-// passed over. *ret_n: predictions. TUG_EDATA naming the line.
+// The same for lines of text, as the data was that the model learnt from: features by
+// the names of their columns. csv begins with a header, whose columns may be in another
+// order and need no label; in other formats lines are as in `tug predict`. An empty line
+// is passed over. `text` has `bytes` bytes and need not end with a newline or a 0.
+// *ret_n: predictions, also where there was too little room for them (TUG_EUSAGE).
+// TUG_EDATA naming the line.
 TUG_API int tug_scorer_predict_text(struct tug_scorer *s, const char *text, size_t bytes,
                                     bool raw, float *ret, size_t room, size_t *ret_n,
                                     uint32_t *ret_save);
@@ -77,29 +83,30 @@ TUG_API int tug_scorer_predict_columns(struct tug_scorer *s,
                                        float *ret, size_t room, size_t *ret_n,
                                        uint32_t *ret_save);
 
-// The key of a feature by its name, and its field: "site=f3845767", "C9=7cc72ec2". A
-// program that keeps them need not hash again. TUG_EUSAGE: the data of this model has no
-// names (libsvm, libffm), or no such column.
+// The key of a feature by its name, and its field: "site=f3845767", "C9=7cc72ec2". A program that
+// keeps them need not hash again. Words that the model has not seen have keys, too. TUG_EUSAGE: the
+// data of this model has no names (libsvm, libffm), or no such column.
 TUG_API int tug_scorer_feature(struct tug_scorer *s, const char *name, uint64_t *ret_key,
                                uint32_t *ret_field);
 
 // Labels of an example, and what the i-th is called ("" where it has no name; NULL:
-// there is no such label).
+// there is no such label), valid as long as the scorer is.
 TUG_API uint32_t tug_scorer_labels(struct tug_scorer *s);
 TUG_API const char *tug_scorer_label(struct tug_scorer *s, uint32_t i);
 
-// Looks for a new save at once and takes it, in a scorer that does not follow.
-// *ret_taken may be NULL.
+// Looks for a new save at once and takes it, in a scorer that does not follow (TUG_EUSAGE: it
+// does). *ret_taken (may be NULL): whether there was one. One that is refused leaves the scorer as
+// it was, is a warning, and 0: tug_scorer_status says why.
 TUG_API int tug_scorer_look(struct tug_scorer *s, bool *ret_taken);
 
 enum { TUG_SCORER_TEXT = 1024 };
 struct tug_scorer_status {
-    uint32_t save;  // number of the save that is served
-    bool is_delta;  // which it is
-    uint64_t step;  // of its training: batches
-    uint64_t rows;  // of features
-    uint64_t taken; // saves, the first one included
-    uint64_t refused;
+    uint32_t save;                 // number of the save that is served
+    bool is_delta;                 // which it is
+    uint64_t step;                 // of its training: batches
+    uint64_t rows;                 // of features
+    uint64_t taken;                // saves, the first one included
+    uint64_t refused;              // saves that were not taken
     char refusal[TUG_SCORER_TEXT]; // of the newest save; "": it is the one that is served
 };
 TUG_API void tug_scorer_status(struct tug_scorer *s, struct tug_scorer_status *ret);

@@ -12,10 +12,15 @@
 // removes. The same options and the same text give the same files as the command does.
 //
 // Ownership: arrays and texts that are handed over are the caller's and are read during the
-// call only, but for `progress` and its ctx. Threads: a model may be used from any thread; calls
-// on one model wait for each other, but for tug_model_interrupt. Each call works with as many
-// threads as the option "threads" says. Warnings go to standard error; "log-level" says which,
-// for the whole process while a call trains, of several calls at the same time the quietest one's.
+// call only, but for `progress` and its ctx.
+//
+// Threads: any thread may call. Calls on one model wait for each other, as long as they take, but
+// for tug_model_interrupt. What a call leaves in its model to be read (tug_model_result,
+// _predictions, _spread, _label, the text of _explain) is the last call's, whoever made it: threads
+// that share a model hold a lock of their own around a call and what they read of it. Each call
+// works with as many threads as the option "threads" says. Warnings go to standard error;
+// "log-level" says which, for the whole process while a call trains, of several calls at the same
+// time the quietest one's.
 //
 // On a cluster: where the options have a client (tug/tug.h), or the environment makes this
 // process a worker of one (DMLC_ROLE, TRAINING_ROLE), tug_model_train is what tug train is on a
@@ -26,12 +31,15 @@
 // saves, and so the option "out", tests, tug_model_evaluate, _predict and _save; results of
 // training are of each worker's own part. A worker whose call fails leaves the cluster. Where one
 // has died or left, what is trained lacks its examples: the call fails with TUG_EIO in all
-// others, and names it; they start again from the last save. Not there: valid, refit, table,
-// shuffle=global, score-by, keep-names, merge-ids.
+// others, and names it; they start again from the last save. Not there, and TUG_EUSAGE: valid,
+// refit, table, shuffle=global, score-by=workers, keep-names, merge-ids, publish, fetch, dump, and
+// rows in memory.
 //
-// Functions return 0 or a code of tug/tug.h, and tug_last_error() is the sentence. A call that
-// failed or was interrupted leaves the model as it was; one that has the option "out" saves what
-// was done when it is interrupted, as the command does.
+// Functions return 0 or a code of tug/tug.h, and tug_last_error() is the sentence; TUG_EUSAGE: an
+// option, or data that does not fit the model; TUG_EDATA: a file, or a line or row of the data,
+// which the sentence names; TUG_EIO; TUG_ENOMEM. A call that failed or was interrupted leaves the
+// model as it was; one that has the option "out" saves what was done when it is interrupted, as the
+// command does.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_H
@@ -78,17 +86,19 @@ struct tug_model_options {
     bool own_files; // on a cluster: each worker has other files than the others, or none
 };
 
-// A model that has learnt nothing yet. The options are looked at now, those of --data and its
-// files excepted. TUG_EUSAGE: they cannot be. Not for programs: data (of tug_model_train),
-// json, log-dir.
+// A model that has learnt nothing yet. `o` may be NULL: no options. They are looked at
+// now, those of --data and its files excepted. TUG_EUSAGE: they cannot be; *ret is as it
+// was. Not for programs: data (of tug_model_train), json, log-dir.
 TUG_API int tug_model_open(struct tug_model **ret, const struct tug_model_options *o);
 // A saved model: the newest save in `from`, or one save. It is read when it is first used. With
 // options it can be trained further: they have to be those that it was trained with, as far as
 // the result depends on them; where they name a model, its dim and layers are looked at now.
-// NULL: it cannot be trained. TUG_EDATA: there is no save.
+// NULL: it cannot be trained. TUG_EDATA: there is no save, or it does not say what model it is of.
 TUG_API int tug_model_load(struct tug_model **ret, const char *from,
                            const struct tug_model_options *o);
-TUG_API void tug_model_close(struct tug_model *m); // NULL is fine
+// Frees it, and removes what it keeps in $TMPDIR; where it joined a cluster by itself it leaves.
+// No other thread is in it. NULL is fine.
+TUG_API void tug_model_close(struct tug_model *m);
 
 // Examples in memory (CSR): those of row i are at offsets[i] to offsets[i + 1], excluded.
 struct tug_rows {
@@ -164,7 +174,8 @@ TUG_API int tug_model_evaluate(struct tug_model *m, const struct tug_data *data,
 TUG_API int tug_model_predict(struct tug_model *m, const struct tug_data *data,
                               const char *const *options, size_t n_options, float *ret,
                               size_t room, size_t *ret_n);
-// Those of the last call with ret NULL; valid until the next call on the model.
+// Those of the last tug_model_predict with ret NULL, and in *ret_n how many; valid until the next
+// call on the model. NULL and 0: there are none.
 TUG_API const float *tug_model_predictions(const struct tug_model *m, size_t *ret_n);
 
 // Predictions taken apart, one JSON object a line, as `tug predict --explain --json`
@@ -177,7 +188,7 @@ TUG_API int tug_model_explain(struct tug_model *m, const struct tug_data *data,
                               const char **ret);
 
 // What the last tug_model_train or tug_model_evaluate found, by numbers 0 and on; false: there are
-// no more. The text is valid until the next call on the model.
+// no more, or it failed. *ret_name is valid until the next one of these.
 //
 //   after evaluate   examples, auc, pr_auc, logloss, ne, copc, mae, rmse, gauc; NAN: there is none
 //   after train      examples (of a pass), epochs (of all calls), keys, skipped_lines,
@@ -193,18 +204,20 @@ TUG_API bool tug_model_result(const struct tug_model *m, size_t i, const char **
 // of tug_model_train (each before it was trained on), the weight of those with label 1 and of
 // those without, by their score before the sigmoid, in buckets of equal width from -8 to 8; what
 // is less or more is in the first and last. By the first label. Of many workers' they can be added,
-// and give their AUC. The number of buckets; 0: there is nothing yet. Valid until the next call.
+// and give their AUC. The number of buckets, which both arrays have; 0: there is nothing yet. Valid
+// until the next call.
 TUG_API size_t tug_model_spread(const struct tug_model *m, const double **ret_positive,
                                 const double **ret_negative);
 
 // Labels of an example, and what the i-th is called ("" where it has no name; NULL: there is no
-// such label). 0: nothing was trained yet. The text is valid as long as the model is.
+// such label). 0: nothing was trained yet. The text is valid until the next call on the model.
 TUG_API uint32_t tug_model_labels(struct tug_model *m);
 TUG_API const char *tug_model_label(struct tug_model *m, uint32_t i);
 
 // Into `directory`, which is empty or not there: a saved model, as --out of tug train
 // makes it, which tug_model_load, tug eval, tug predict and --init-from take. It is there
-// when it is complete. TUG_EUSAGE: there is another one, or nothing was trained.
+// when it is complete. TUG_EUSAGE: there is another one or something else in it, or nothing was
+// trained; TUG_EIO: it cannot be written.
 TUG_API int tug_model_save(struct tug_model *m, const char *directory);
 
 // Ends the call that is at work on the model, with TUG_EINTERRUPTED; later calls are not
@@ -212,7 +225,7 @@ TUG_API int tug_model_save(struct tug_model *m, const char *directory);
 TUG_API void tug_model_interrupt(struct tug_model *m);
 
 // An option of a command ("train", "eval", "predict"), by numbers 0 and on; false: there are no
-// more. Texts are constant; `usual` may be NULL: none, or it depends.
+// more, or no such command. Texts are constant; `usual` may be NULL: none, or it depends.
 struct tug_option {
     const char *name, *help, *usual;
     bool is_switch; // true or false

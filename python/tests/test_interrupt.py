@@ -129,6 +129,12 @@ def test_opening_and_serving():
         tug.serve("server", scheduler="127.0.0.1:1", servers=1, workers=1, wait_seconds=60)
 
 
+def test_waiting_for_a_save(tmp_path):
+    with pytest.raises(KeyboardInterrupt), Signal():
+        tug.Scorer(tmp_path, wait_seconds=60)
+    tug.local().close()  # and nothing comes afterwards
+
+
 @pytest.mark.parametrize("status", [0, -3])
 def test_when_the_request_has_just_ended(monkeypatch, status):
     """Ctrl-C comes between the end of the library's wait and Python's next step."""

@@ -187,6 +187,9 @@ def test_explain(data, tmp_path):
         assert len(found) == 20
     with pytest.raises(tug.UsageError, match="--raw is of the command"):
         tug.load(tmp_path / "fm").explain(matrix, raw=True)
+    frame = {"city": ["a\u2028b", "c\x85"] * 20, "clicked": [0, 1] * 20}  # a line for Python's splitlines
+    with tug.train(frame, "clicked", model="lr", epochs=1, progress=False) as model:
+        assert [one["features"][0]["word"] for one in model.explain(frame)] == ["a\u2028b", "c\x85"] * 20
 
 
 def test_errors(data, tmp_path):
@@ -269,18 +272,31 @@ def test_interrupt(data, tmp_path, monkeypatch):
         assert model.predict(matrix).shape == (2000,)
 
 
-def test_threads_share_a_model(data):
+def test_threads_share_a_model(data, tmp_path):
+    """What a call has found is its own thread's, whatever the others ask meanwhile."""
     matrix, labels = data
+    path = write_libsvm(tmp_path / "a.txt", matrix[:200], labels[:200])
     with tug.train(matrix, labels, epochs=1) as model:
-        wanted = model.predict(matrix)
-        same = []
-        threads = [threading.Thread(target=lambda: same.append(np.array_equal(model.predict(matrix), wanted)))
-                   for _ in range(4)]
+        calls = {"predict": lambda: model.predict(matrix).tolist(), "files": lambda: model.predict(path).tolist(),
+                 "evaluate": lambda: sorted(model.evaluate(path).items()), "explain": lambda: model.explain(path),
+                 "spread": lambda: [one.tolist() for one in model.spread()], "labels": lambda: model.labels}
+        wanted = {name: repr(call()) for name, call in calls.items()}
+        wrong = []
+
+        def ask(name):
+            try:
+                for _ in range(5):
+                    if repr(calls[name]()) != wanted[name]:
+                        wrong.append(name)
+            except Exception as error:
+                wrong.append(f"{name}: {error!r}")
+
+        threads = [threading.Thread(target=ask, args=(name,)) for name in [*calls] * 2]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    assert same == [True] * 4
+    assert not wrong
 
 
 def test_terminal(data, tmp_path):

@@ -4,6 +4,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import json
+import os
 import threading
 import time
 
@@ -11,6 +12,8 @@ import numpy as np
 import pytest
 
 import tug
+from tug._abi import ffi
+from tug._library import lib, text_of
 
 FIELDS = 6
 
@@ -191,10 +194,29 @@ def test_many_threads_follow(tmp_path):
             assert not wrong and scorer.status.refused == 0
 
 
+@pytest.mark.parametrize("options", [{"threads": 1024}, {"wait_seconds": -1}, {"wait_seconds": float("inf")}], ids=str)
+def test_options_that_cannot_be(options, tmp_path):
+    """In C, too, where nobody looks before."""
+    ret = ffi.new("struct tug_scorer **")
+    status = lib.tug_scorer_open(ret, os.fsencode(tmp_path), ffi.new("struct tug_scorer_options *", options))
+    assert status == lib.TUG_EUSAGE and next(iter(options)) in text_of(lib.tug_last_error())
+
+
+def test_threads_that_load(tmp_path):
+    rows, labels = rows_of(1)
+    with tug.train(rows, labels, model="fm", dim=2, progress=False) as model:
+        with tug.Scorer(_save(model, tmp_path), threads=20) as scorer:
+            assert np.array_equal(scorer.predict(rows), model.predict(rows))
+
+
 def test_refused(tmp_path):
     rows, labels = rows_of(1)
     with pytest.raises(tug.DataError, match="holds no save"):
         tug.Scorer(tmp_path)
+    with pytest.raises(tug.UsageError, match="threads: 1024 is not from 0 to 1023"):
+        tug.Scorer(tmp_path, threads=1024)
+    with pytest.raises(tug.ArgumentTypeError, match="wait_seconds: must be a number"):
+        tug.Scorer(tmp_path, wait_seconds="5")
     with tug.local() as client:
         client.table("w", dim=2).push(np.arange(3, dtype=np.uint64), np.ones((3, 2), np.float32))
         client.save(str(tmp_path / "tables"))

@@ -428,6 +428,7 @@ class KVStore:
                              "and do all else when the push has returned")
 
     def _check_open(self) -> None:
+        self._handle.check_process()
         self._check_not_updating()
         if self._handle.closing:
             raise ClosedError("this store is closed")

@@ -136,10 +136,14 @@ class Handle:
         """Whether it was closed, or belongs to another process."""
         return self.closing or self._pid != os.getpid()
 
-    def _enter(self, ident: int) -> None:
+    def check_process(self) -> None:
+        """ForkedError if it belongs to another process, in which threads may have held what this one waits for."""
         if self._pid != os.getpid():
             raise ForkedError(f"this {self._what} belongs to process {self._pid}, and this is process "
                               f"{os.getpid()}, which was forked off it: open one here")
+
+    def _enter(self, ident: int) -> None:
+        self.check_process()
         if _thread.handle is not None:
             raise UsageError(f"a signal's handler used a {self._what} while its thread waits in the library; "
                              "let it raise an exception, or set a flag")

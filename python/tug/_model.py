@@ -6,9 +6,10 @@ SPDX-License-Identifier: Apache-2.0
 import difflib
 import json
 import sys
+import threading
 import warnings
 import weakref
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -16,14 +17,15 @@ import numpy.typing as npt
 from tug._abi import ffi
 from tug._arrays import Floats, of_floats, word
 from tug._client import Client
-from tug._errors import ArgumentTypeError, UsageError, error_of
+from tug._errors import ArgumentTypeError, UsageError
 from tug._examples import Examples, Path, words_of
 from tug._frames import far_numbers, is_frame
-from tug._library import OwnedHandle, last_error, lib, raise_after_call, text_of
+from tug._library import OwnedHandle, lib, opened, raise_after_call, text_of
 from tug._roles import serve_and_exit
 from tug._saved import read_save, remove_save, write_save
 
 Option = Union[None, bool, int, float, str, Path, List[Any], Tuple[Any, ...]]
+Found = TypeVar("Found")
 Hears = Union[None, bool, Callable[["Progress"], None]]
 
 
@@ -133,7 +135,7 @@ class Model(OwnedHandle):
         self._open(None, progress, Place(alone, client, own_files), _words("Model", "train", options))
 
     def _open(self, saved: Optional[Path], progress: Hears, place: Place, words: Optional[List[str]]) -> None:
-        ret = ffi.new("struct tug_model **")
+        self._turn = threading.RLock()  # a call, with what it leaves in the library, before another one's
         self._opened_by = (progress, Place(place.alone, None, False), words)
         self._removed: Optional[Callable[[], Any]] = None  # removes the save that a copy began with
         c = ffi.NULL
@@ -154,12 +156,10 @@ class Model(OwnedHandle):
             if printer is not None:
                 self._hears: Any = self._callback(printer)
                 c.progress = self._hears
-        status = (lib.tug_model_open(ret, c) if saved is None
-                  else lib.tug_model_load(ret, word(saved, "directory"), c))
+        m = (opened(lib.tug_model_open, lib.tug_model_close, c) if saved is None
+             else opened(lib.tug_model_load, lib.tug_model_close, word(saved, "directory"), c))
         del kept
-        if status != 0:
-            raise error_of(status, last_error())
-        super().__init__("model", ret[0], lib.tug_model_close)
+        super().__init__("model", m, lib.tug_model_close)
 
     def _callback(self, hear: Callable[[Progress], None]) -> Any:
         def told(_context: Any, p: Any) -> None:
@@ -171,6 +171,24 @@ class Model(OwnedHandle):
             lib.tug_model_interrupt(self._c)
 
         return ffi.callback("void (*)(void *, const struct tug_progress *)", told, onerror=caught)
+
+    def _ask(self, read: Callable[[Any], Found], function: Any, *args: Any) -> Found:
+        """function(model, *args), and what it leaves there for read(model), which another call would take away."""
+        found: List[Found] = []
+
+        def ask(m: Any) -> int:
+            status: int = function(m, *args)
+            if status == 0:
+                found.append(read(m))
+            return status
+
+        self.check_process()
+        with self._turn:
+            self.run(ask)
+        return found[0]
+
+    def _read(self, read: Callable[[Any], Found]) -> Found:
+        return self._ask(read, lambda _model: 0)
 
     def _examples(self, data: Any, label: Any, name: str = "data", **further: Any) -> Examples:
         examples = Examples(data, label, "label" if name == "data" else name, **further)
@@ -209,17 +227,9 @@ class Model(OwnedHandle):
             held = self._examples(beside[0], beside[1], "valid", weight=beside[2] if len(beside) == 3 else None)
             if None not in (examples.width, held.width) and examples.width != held.width:
                 raise UsageError(f"valid: the matrix has {held.width} columns, and that of data {examples.width}")
-        self.run(lib.tug_model_train, examples.c, held.c if held is not None else ffi.NULL)
-        self.results = self._result()
+        self.results = self._ask(_results_of, lib.tug_model_train, examples.c, ffi.NULL if held is None else held.c)
         self._width = examples.width if self._width is None else self._width
         return self
-
-    def _result(self) -> Dict[str, float]:
-        found: Dict[str, float] = {}
-        name, value = ffi.new("char **"), ffi.new("double *")
-        while lib.tug_model_result(self._c, len(found), name, value):
-            found[text_of(name[0])] = value[0]
-        return found
 
     def evaluate(self, data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = None,
                  **options: Option) -> Dict[str, float]:
@@ -227,24 +237,26 @@ class Model(OwnedHandle):
         none, of several labels the first one's, and others as "label:auc"."""
         words, kept = words_of(given := _words("evaluate", "eval", options))
         examples = self._examples(data, label, weight=weight)
-        self.run(lib.tug_model_evaluate, examples.c, words, len(given))
+        found = self._ask(_results_of, lib.tug_model_evaluate, examples.c, words, len(given))
         del examples, kept
-        return self._result()
+        return found
 
     def predict(self, data: Any, **options: Option) -> Floats:
         """A prediction for each example (of several labels: of shape (n, labels)); raw=True: scores."""
         words, kept = words_of(given := _words("predict", "predict", options))
         examples = self._examples(data, None)
-        n = ffi.new("size_t *")
-        labels = max(len(self.labels), 1)
-        if examples.n is not None:
-            ret: Floats = np.empty(examples.n * labels, np.float32)
-            self.run(lib.tug_model_predict, examples.c, words, len(given), of_floats(ret, written=True), ret.size, n)
-        else:
-            self.run(lib.tug_model_predict, examples.c, words, len(given), ffi.NULL, 0, n)
-            at = lib.tug_model_predictions(self._c, n)
-            ret = np.frombuffer(ffi.buffer(at, n[0] * 4), np.float32).copy() if n[0] > 0 else np.empty(0, np.float32)
-        del kept
+        ret: Floats = np.empty(0, np.float32)
+        self.check_process()
+        with self._turn:
+            labels = max(len(self.labels), 1)
+            if examples.n is None:
+                ret = self._ask(_predictions_of, lib.tug_model_predict, examples.c, words, len(given), ffi.NULL, 0,
+                                ffi.new("size_t *"))
+            else:
+                ret = np.empty(examples.n * labels, np.float32)
+                self.run(lib.tug_model_predict, examples.c, words, len(given), of_floats(ret, written=True), ret.size,
+                         ffi.new("size_t *"))
+        del examples, kept
         return ret if labels == 1 else ret.reshape(-1, labels)
 
     def explain(self, data: Any, **options: Option) -> List[Dict[str, Any]]:
@@ -254,25 +266,21 @@ class Model(OwnedHandle):
         words, kept = words_of(given := _words("explain", "predict", options))
         examples = self._examples(data, None)
         text = ffi.new("char **")
-        self.run(lib.tug_model_explain, examples.c, words, len(given), text)
+        lines = self._ask(lambda _model: text_of(text[0]), lib.tug_model_explain, examples.c, words, len(given), text)
         del examples, kept
-        found = [json.loads(line) for line in ffi.string(text[0]).decode().splitlines()]
+        found = [json.loads(line) for line in lines.split("\n") if line]
         for feature in (f for example in found for f in example.get("features", ())):
             feature["key"] = int(feature["key"])  # JSON's numbers are too small for it
         return found
 
     def spread(self) -> Tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """How predictions spread (tug_model_spread): weights of positive and of negative examples by buckets."""
-        found = ffi.new("double *[2]")
-        n = self.status_of(lib.tug_model_spread, found, found + 1)
-        both = [np.frombuffer(ffi.buffer(one, n * 8), np.float64).copy() if n > 0 else np.empty(0) for one in found]
-        return both[0], both[1]
+        return self._read(_spread_of)
 
     @property
     def labels(self) -> List[str]:
         """What the labels of an example are called; "" where one has no name. Empty: nothing was trained."""
-        n = self.status_of(lib.tug_model_labels)
-        return [text_of(lib.tug_model_label(self._c, i)) for i in range(n)]
+        return self._read(lambda m: [text_of(lib.tug_model_label(m, i)) for i in range(lib.tug_model_labels(m))])
 
     def save(self, directory: Path) -> None:
         """Into a directory that is empty or not there, as --out of `tug train`; tug.load opens it."""
@@ -292,6 +300,30 @@ class Model(OwnedHandle):
         super().close()
         if mine and self._removed is not None:
             self._removed()
+
+
+def _results_of(m: Any) -> Dict[str, float]:
+    found: Dict[str, float] = {}
+    name, value = ffi.new("char **"), ffi.new("double *")
+    while lib.tug_model_result(m, len(found), name, value):
+        found[text_of(name[0])] = value[0]
+    return found
+
+
+def _copied(at: Any, n: int, kind: Any) -> npt.NDArray[Any]:
+    return np.frombuffer(ffi.buffer(at, n * np.dtype(kind).itemsize), kind).copy() if n > 0 else np.empty(0, kind)
+
+
+def _predictions_of(m: Any) -> Floats:
+    n = ffi.new("size_t *")
+    at = lib.tug_model_predictions(m, n)
+    return _copied(at, n[0], np.float32)
+
+
+def _spread_of(m: Any) -> Tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    found = ffi.new("double *[2]")
+    n = lib.tug_model_spread(m, found, found + 1)
+    return _copied(found[0], n, np.float64), _copied(found[1], n, np.float64)
 
 
 def _copy_of(saved: Optional[Dict[str, bytes]], progress: Hears, place: Place, words: Optional[List[str]],

@@ -8,11 +8,13 @@ from typing import Any, List, NamedTuple, Tuple
 import numpy as np
 
 from tug._abi import ffi
-from tug._arrays import Floats, of_floats, word
-from tug._errors import ArgumentTypeError, UsageError, error_of
+from tug._arrays import Floats, of_floats, seconds, whole, word
+from tug._errors import ArgumentTypeError
 from tug._examples import Examples, Path, paths_of, rows_of
 from tug._frames import is_frame
-from tug._library import OwnedHandle, last_error, lib, text_of
+from tug._library import OwnedHandle, lib, opened, text_of
+
+THREADS_MAX = 1023
 
 
 class ScorerStatus(NamedTuple):
@@ -35,22 +37,17 @@ class Scorer(OwnedHandle):
         probabilities = scorer.predict(rows)
 
     directory: what `tug train --out` or Model.save wrote, or one save in it. follow: new saves are served as
-    they are published; a call sees one save. wait: seconds in which the first save may come. threads: that load."""
+    they are published; a call sees one save. wait_seconds: in which the first save may come. threads: that load
+    saves; 0: one per core, at most 8."""
 
-    def __init__(self, directory: Path, *, follow: bool = False, wait: float = 0.0, threads: int = 0) -> None:
-        ret = ffi.new("struct tug_scorer **")
+    def __init__(self, directory: Path, *, follow: bool = False, wait_seconds: float = 0, threads: int = 0) -> None:
         c = ffi.new("struct tug_scorer_options *")
-        if not 0 <= threads < 1024:
-            raise UsageError(f"Scorer: threads is {threads}; it must be between 0 and 1023")
-        if not 0 <= wait <= 1e6:
-            raise UsageError(f"Scorer: wait is {wait}; it must be between 0 and 1000000 seconds")
-        c.follow, c.wait_seconds, c.threads = follow, wait, threads
-        status = lib.tug_scorer_open(ret, word(directory, "directory"), c)
-        if status != 0:
-            raise error_of(status, last_error())
-        super().__init__("scorer", ret[0], lib.tug_scorer_close)
-        self.labels: List[str] = [text_of(lib.tug_scorer_label(ret[0], i))
-                                  for i in range(lib.tug_scorer_labels(ret[0]))]
+        c.follow = follow
+        c.wait_seconds = seconds(wait_seconds, "wait_seconds")
+        c.threads = whole(threads, "threads", 0, THREADS_MAX)
+        s = opened(lib.tug_scorer_open, lib.tug_scorer_close, word(directory, "directory"), c)
+        super().__init__("scorer", s, lib.tug_scorer_close)
+        self.labels: List[str] = [text_of(lib.tug_scorer_label(s, i)) for i in range(lib.tug_scorer_labels(s))]
 
     def predict(self, data: Any, *, raw: bool = False) -> Floats:
         """A prediction for each row of a numpy matrix, a sparse one of scipy, or Rows, or of a data frame, if the model

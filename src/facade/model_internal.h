@@ -41,7 +41,7 @@ struct tug_model {
     char from[FILE_PATH_MAX];    // the newest save; "": nothing was trained
     bool own;                    // it was made by this model: training goes on beside it
     struct opened_model *opened; // of `from`; NULL: not yet
-    struct model_value *value;   // of the last call
+    struct model_value *value;   // of the last training or evaluation
     size_t n_values, cap_values;
     float *predictions;
     size_t n_predictions;
@@ -53,7 +53,8 @@ struct tug_model {
 struct metrics_stream;
 void model_spread(struct tug_model *m, const struct metrics_stream *seen);
 
-// A call on the model begins; nobody has interrupted it, and there are no values.
+// A call on the model begins; nobody has interrupted it, and there are no predictions. One that
+// finds values takes away the earlier ones (n_values).
 void model_begin(struct tug_model *m);
 int model_end(struct tug_model *m, int rc);
 

@@ -22,7 +22,6 @@ void model_begin(struct tug_model *m)
 {
     pthread_mutex_lock(&m->mutex);
     atomic_store(&m->stop, false);
-    m->n_values = 0;
     mem_free(m->explained);
     mem_free(m->predictions);
     m->explained = NULL;

@@ -268,6 +268,7 @@ int tug_model_evaluate(struct tug_model *m, const struct tug_data *data,
 {
     struct err *e = last_error();
     model_begin(m);
+    m->n_values = 0;
     struct scoring *s = open_scoring(m, data);
     if (s == NULL)
         return model_end(m, err_nomem(e, "an evaluation"));

@@ -25,6 +25,19 @@ struct opening {
     atomic_bool stop;
 };
 
+enum { THREADS_MAX = 1023, WAIT_SECONDS_MAX = 1000000 };
+
+static int check(const struct tug_scorer_options *o, struct err *e)
+{
+    if (o->threads > THREADS_MAX)
+        return err_set(e, TUG_EUSAGE, "threads: %u is more than %d", o->threads,
+                       THREADS_MAX);
+    if (!(o->wait_seconds >= 0 && o->wait_seconds <= WAIT_SECONDS_MAX))
+        return err_set(e, TUG_EUSAGE, "wait_seconds: %g is not from 0 to %d",
+                       o->wait_seconds, WAIT_SECONDS_MAX);
+    return 0;
+}
+
 static int open_served(void *ctx, struct err *e)
 {
     struct opening *x = ctx;
@@ -36,11 +49,13 @@ int tug_scorer_open(struct tug_scorer **ret, const char *from,
 {
     struct err *e = last_error();
     struct opening x = {.from = from};
-    if (o != NULL)
-        x.o = (struct served_options){.threads = o->threads < 1024 ? (int)o->threads : 0,
+    if (o != NULL) {
+        TRY(check(o, e));
+        x.o = (struct served_options){.threads = (int)o->threads,
                                       .follow = o->follow,
                                       .look_ms = o->look_ms,
                                       .wait_seconds = o->wait_seconds};
+    }
     x.o.interrupted = &x.stop;
     struct tug_scorer *s = mem_zalloc(sizeof(*s));
     if (s == NULL)

@@ -383,6 +383,7 @@ int tug_model_train(struct tug_model *m, const struct tug_data *data,
 {
     struct err *e = last_error();
     model_begin(m);
+    m->n_values = 0;
     if (!m->trains) {
         given_rows_forget(data);
         given_rows_forget(valid);

@@ -92,6 +92,10 @@ static void test_same_model_as_the_command(void **state)
     assert_true(result(m, "auc") == auc && result(m, "logloss") == loss);
     assert_true(result(m, "examples") == 500);
     assert_int_equal(tug_model_labels(m), 1);
+
+    size_t n;
+    check(tug_model_predict(m, FILES("test.txt"), NULL, 0, NULL, 0, &n));
+    assert_true(n == 500 && result(m, "auc") == auc); // predictions take no results away
     tug_model_close(m);
 }
 

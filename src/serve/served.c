@@ -17,8 +17,8 @@
 
 enum {
     LOOK_MS = 200,
-    MAX_THREADS = 8,
-    MAX_WAIT = 64, // looks between two tries of a save that was refused
+    THREADS_UNASKED = 8, // at most
+    MAX_WAIT = 64,       // looks between two tries of a save that was refused
 };
 
 // Waiting, in a way that served_stop ends. False: it has.
@@ -281,8 +281,9 @@ static int threads_of(int wanted)
     cpu_set_t set;
     CPU_ZERO(&set);
     int n = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-    n = wanted > 0 ? wanted : n;
-    return n < MAX_THREADS ? n : MAX_THREADS;
+    if (wanted > 0)
+        return wanted;
+    return n < THREADS_UNASKED ? n : THREADS_UNASKED;
 }
 
 // The first save, which may be replaced by the next one while it is read.
