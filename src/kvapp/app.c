@@ -93,11 +93,15 @@ static bool none_open(void *ctx)
     return true;
 }
 
-void tug_app_close(struct tug_app *a)
+int tug_app_close(struct tug_app *a)
 {
     if (a == NULL)
-        return;
+        return 0;
     struct tug_node *n = a->node;
+    if (pump_working(n->pump))
+        return err_set(last_error(), TUG_EUSAGE,
+                       "a callback or handler must not close a customer: it would wait "
+                       "for its own end");
     if (!pump_wait(n->pump, none_open, a, kv_node_deadline(n))) {
         pump_enter(n->pump);
         kv_requests_give_up(a);
@@ -117,6 +121,7 @@ void tug_app_close(struct tug_app *a)
     pump_leave(n->pump);
     mem_free(a->open);
     mem_free(a);
+    return 0;
 }
 
 struct tug_node *tug_app_node(const struct tug_app *a)

@@ -404,19 +404,53 @@ static void on_kv_done(void *ctx, uint32_t ts, int rc)
     atomic_store(&h->rc, rc);
 }
 
-static void customer_closed_in_flight(void **state)
+static struct tug_node *node_of(double wait_seconds, struct tug_app **ret)
 {
-    (void)state;
     struct tug_node *n;
-    struct tug_app *app;
     cluster_open(60);
     struct tug_node_options o = {.role = TUG_GROUP_WORKERS,
                                  .servers = 1,
                                  .workers = 1,
                                  .scheduler = cluster.address,
-                                 .wait_seconds = 2};
+                                 .wait_seconds = wait_seconds};
     check(tug_node_start(&n, &o));
-    check(tug_app_open(&app, n, 1, 1, NULL));
+    check(tug_app_open(ret, n, 1, 1, NULL));
+    return n;
+}
+
+// What is closed there would wait for its own end.
+static void on_done_closes(void *ctx, uint32_t ts, int rc)
+{
+    (void)ts, (void)rc;
+    assert_int_equal(TUG_EUSAGE, tug_app_close(ctx));
+}
+
+static void customer_closed_in_a_callback(void **state)
+{
+    (void)state;
+    struct tug_app *app;
+    struct tug_node *n = node_of(2, &app);
+    const uint64_t key = 1;
+    const float value = 1;
+    struct tug_kv_request q = {.push = true,
+                               .data = {&key, 1, &value, 1, NULL, 0},
+                               .done = on_done_closes,
+                               .ctx = app};
+    uint32_t ts;
+    check(tug_kv_send(app, &q, &ts));
+    check(tug_app_wait(app, ts));
+    q.done = NULL;
+    check(tug_kv_send(app, &q, &ts)); // it is open still
+    check(tug_app_wait(app, ts));
+    check(tug_app_close(app));
+    (void)tug_node_finalize(n, false);
+}
+
+static void customer_closed_in_flight(void **state)
+{
+    (void)state;
+    struct tug_app *app;
+    struct tug_node *n = node_of(2, &app);
     struct arrays a = arrays_open();
     struct heard h = {0};
     struct tug_kv_request q = {.push = true,
@@ -430,7 +464,7 @@ static void customer_closed_in_flight(void **state)
     q.data = (struct tug_kv_data){a.keys, KEYS, a.values, (size_t)KEYS * WIDTH, NULL, 0};
     check(tug_kv_send(app, &q, &ts));
     check(tug_kv_send(app, &q, &ts));
-    tug_app_close(app);
+    check(tug_app_close(app));
     arrays_close(&a);
     assert_int_equal(atomic_load(&h.calls), 3);
     assert_int_equal(atomic_load(&h.rc), TUG_EIO);
@@ -448,6 +482,7 @@ int main(void)
         odd(scheduler_gone),
         odd(closed_with_callbacks),
         odd(closed_inside_a_callback),
+        odd(customer_closed_in_a_callback),
         odd(customer_closed_in_flight),
         odd(interrupted),
         odd(cancelled),

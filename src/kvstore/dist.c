@@ -60,7 +60,7 @@ static void fail(struct tug_kvstore *s)
     pump_enter(s->node->pump);
     kv_requests_give_up(s->app);
     pump_leave(s->node->pump);
-    tug_app_close(s->app);
+    (void)tug_app_close(s->app);
     s->app = NULL;
     for (size_t i = 0; i < s->entries.n; i++) {
         struct kvs_entry *x = s->entries.list[i];
@@ -175,8 +175,7 @@ int kvs_dist_close(struct tug_kvstore *s)
         if (rc != 0 && e.code == 0)
             e = *last_error();
     }
-    if (s->app != NULL)
-        tug_app_close(s->app);
+    (void)tug_app_close(s->app);
     if (tug_node_finalize(s->node, false) != 0 && e.code == 0)
         e = *last_error();
     return e.code != 0 ? last_error_is(&e) : 0;

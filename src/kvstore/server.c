@@ -248,7 +248,7 @@ void kvs_server_free_memory(struct tug_kvstore_server *s)
 
 void kvs_server_detach(struct tug_kvstore_server *s)
 {
-    tug_app_close(s->app); // nothing comes any more
+    (void)tug_app_close(s->app); // nothing comes any more
     free_jobs(s);
 }
 

@@ -235,9 +235,9 @@ static void talk(struct tug_node *n)
     expect(tug_app_request(a, 1, "hi", 2, 8, &ts) ==
            0); // its answer comes behind the call
     expect(tug_app_wait(a, ts) == 0 && atomic_load(&heard) == NODES_SERVERS + 3);
-    tug_app_close(a);
-    tug_app_close(b);
-    tug_app_close(NULL);
+    expect(tug_app_close(a) == 0);
+    expect(tug_app_close(b) == 0);
+    expect(tug_app_close(NULL) == 0);
 }
 
 static int work(const char *scheduler)

@@ -97,7 +97,7 @@ static void close_customers(void)
 {
     kvs_server_detach(&kvs);
     while (lone.n.apps != NULL)
-        tug_app_close(lone.n.apps);
+        (void)tug_app_close(lone.n.apps);
     for (uint32_t i = 0; i < n_held; i++)
         tug_kv_release(held[i]);
     n_held = 0;

@@ -58,7 +58,7 @@ void lone_node_close(struct lone_node *l)
 {
     struct tug_node *n = &l->n;
     while (n->apps != NULL)
-        tug_app_close(n->apps);
+        (void)tug_app_close(n->apps);
     kv_numbers_forget(n, true);
     kv_received_free(n);
     require(budget_used(&n->process.budget, BUDGET_PENDING) == 0);
