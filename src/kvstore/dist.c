@@ -28,15 +28,10 @@ static void on_response(void *ctx, struct tug_app *a, const struct tug_simple *q
     s->replies = r;
 }
 
-static uint32_t server_id(const struct tug_kvstore *s, uint32_t server)
-{
-    return s->node->servers[server];
-}
-
 struct kvs_reply *kvs_dist_reply(struct tug_kvstore *s, uint32_t timestamp,
                                  uint32_t server)
 {
-    uint32_t id = server_id(s, server);
+    uint32_t id = s->places[server].id;
     for (struct kvs_reply **at = &s->replies; *at != NULL; at = &(*at)->next) {
         struct kvs_reply *r = *at;
         if (r->timestamp != timestamp || r->sender != id)
@@ -87,8 +82,7 @@ int kvs_dist_ask(struct tug_kvstore *s, enum kvs_ask what, int server, const voi
                  size_t n, uint32_t *ret_timestamp)
 {
     TRY(kvs_dist_usable(s));
-    uint32_t to = server == KVS_ALL_SERVERS ? TUG_GROUP_SERVERS
-                                            : server_id(s, (uint32_t)server);
+    uint32_t to = server == KVS_ALL_SERVERS ? TUG_GROUP_SERVERS : s->places[server].id;
     return tug_app_request(s->app, (int32_t)what, body, n, to, ret_timestamp);
 }
 
@@ -105,17 +99,46 @@ int kvs_dist_tell(struct tug_kvstore *s, enum kvs_ask what, int server, const vo
 
 // Joining.
 
-static int check_role(const struct tug_node_options *o, struct err *e)
+int kvs_role(const struct tug_node_options *o, int *ret, struct err *e)
 {
-    struct tug_node_options all = *o;
+    struct tug_node_options all = o != NULL ? *o : (struct tug_node_options){0};
     struct role r;
     TRY(environment_fill(&all, &r, e));
-    if (all.role == TUG_GROUP_WORKERS)
+    *ret = all.role;
+    return 0;
+}
+
+static int check_role(const struct tug_node_options *o, struct err *e)
+{
+    int role;
+    TRY(kvs_role(o, &role, e));
+    if (role == TUG_GROUP_WORKERS)
         return 0;
     return err_set(e, TUG_EUSAGE,
                    "this process is %s: workers open stores, and others call "
                    "tug_kvstore_serve",
-                   all.role == TUG_GROUP_SERVERS ? "a server" : "the scheduler");
+                   role == TUG_GROUP_SERVERS ? "a server" : "the scheduler");
+}
+
+static int find_servers(struct tug_kvstore *s)
+{
+    uint32_t n = tug_node_servers(s->node);
+    uint64_t last;
+    s->places = mem_zalloc(n * sizeof(*s->places));
+    uint32_t *ids = mem_array(n, sizeof(*ids));
+    int rc = s->places == NULL || ids == NULL
+                 ? err_nomem(last_error(), "a list of servers")
+                 : 0;
+    if (rc == 0 && tug_node_ids(s->node, TUG_GROUP_SERVERS, ids, n) != n)
+        rc = err_set(last_error(), TUG_EIO,
+                     "a server has gone before the store was open");
+    for (uint32_t i = 0; i < n && rc == 0; i++) {
+        s->places[i].id = ids[i];
+        rc = tug_node_range(s->node, i, &s->places[i].first_key, &last);
+    }
+    mem_free(ids);
+    s->servers = n;
+    return rc;
 }
 
 static int greet(struct tug_kvstore *s)
@@ -146,14 +169,14 @@ static int open_dist(struct tug_kvstore *s, const struct tug_node_options *o)
     TRY(tug_node_start(&s->node, o));
     s->rank = tug_node_rank(s->node);
     s->workers = tug_node_workers(s->node);
-    s->servers = tug_node_servers(s->node);
+    TRY(find_servers(s));
     TRY(tug_app_open(&s->app, s->node, KVS_APP, KVS_APP, &h));
     return greet(s);
 }
 
 int kvs_dist_open(struct tug_kvstore *s, const struct tug_node_options *o)
 {
-    int rc = open_dist(s, o != NULL ? o : &(struct tug_node_options){0});
+    int rc = open_dist(s, o);
     if (rc != 0 && s->node != NULL) {
         struct err e = *last_error();
         (void)tug_node_finalize(s->node, false);

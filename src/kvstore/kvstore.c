@@ -88,6 +88,7 @@ static void free_store(struct tug_kvstore *s)
     kvs_rows_free(&s->sum);
     kvs_rows_free(&s->coded);
     mem_free(s->words);
+    mem_free(s->places);
     for (struct kvs_reply *r; (r = s->replies) != NULL; mem_free(r))
         s->replies = r->next;
     mem_free(s);

@@ -48,6 +48,13 @@ struct kvs_entry {
     size_t first, last; // items of that call
 };
 
+// Where a server is to be found. The node's own list changes with every roster, under whoever
+// reads it without the van; of a server that is there these two never change.
+struct kvs_place {
+    uint32_t id;
+    uint64_t first_key; // of its range
+};
+
 // An answer to a request that is no push or pull.
 struct kvs_reply {
     struct kvs_reply *next;
@@ -78,6 +85,7 @@ struct tug_kvstore {
     struct tug_node *node;
     struct tug_app *app;
     uint32_t rank, workers, servers;
+    struct kvs_place *places; // by rank of the server
     bool recovers;
     struct kvs_reply *replies;
     struct err failed; // a wait took too long: nothing goes on from there
@@ -100,6 +108,8 @@ float *kvs_left(struct kvs_entry *x, size_t i);
 int kvs_words(struct tug_kvstore *s, size_t n, struct err *e); // room in s->words
 
 // dist.c
+// The role that a process has, by its options and its environment, before it joins.
+int kvs_role(const struct tug_node_options *o, int *ret, struct err *e);
 int kvs_dist_open(struct tug_kvstore *s, const struct tug_node_options *o);
 int kvs_dist_close(struct tug_kvstore *s);
 int kvs_dist_usable(const struct tug_kvstore *s);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "facade/last_error.h"
 #include "kit/rng.h"
 #include "kit/test.h"
@@ -629,6 +630,26 @@ static void misuse(void **state)
     check(tug_kvstore_close(NULL));
 }
 
+// Its role is known before it joins: a worker that serves would take a place in the cluster, and
+// one without a scheduler would wait for it.
+static void wrong_roles(void **state)
+{
+    (void)state;
+    struct tug_node_options node = {.role = TUG_GROUP_WORKERS,
+                                    .servers = 1,
+                                    .workers = 1,
+                                    .scheduler = "127.0.0.1:1",
+                                    .wait_seconds = 60};
+    struct tug_kvstore *s;
+    uint64_t begin = clock_ns();
+    refused(tug_kvstore_serve(&(struct tug_kvstore_server_options){.node = &node}),
+            "is a worker");
+    node.role = TUG_GROUP_SERVERS;
+    refused(tug_kvstore_open(&s, &(struct tug_kvstore_options){"dist", &node, 0}),
+            "a server");
+    assert_true(clock_ns() - begin < 30 * (uint64_t)1000000000);
+}
+
 // Everything that a store of one process allocates.
 static int all_calls(void)
 {
@@ -663,13 +684,13 @@ static void out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(halves),        cmocka_unit_test(casts),
-        cmocka_unit_test(coding),        cmocka_unit_test(sums),
-        cmocka_unit_test(rows),          cmocka_unit_test(dtypes),
-        cmocka_unit_test(beyond),        cmocka_unit_test(compressed),
-        cmocka_unit_test(optimizers),    cmocka_unit_test(wrong_optimizers),
-        cmocka_unit_test(states),        cmocka_unit_test(misuse),
-        cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(halves),      cmocka_unit_test(casts),
+        cmocka_unit_test(coding),      cmocka_unit_test(sums),
+        cmocka_unit_test(rows),        cmocka_unit_test(dtypes),
+        cmocka_unit_test(beyond),      cmocka_unit_test(compressed),
+        cmocka_unit_test(optimizers),  cmocka_unit_test(wrong_optimizers),
+        cmocka_unit_test(states),      cmocka_unit_test(misuse),
+        cmocka_unit_test(wrong_roles), cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

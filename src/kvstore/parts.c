@@ -18,8 +18,7 @@ static size_t padded(size_t n, size_t to)
 static uint64_t wire_key(const struct tug_kvstore *s, const struct kvs_entry *x,
                          const struct kvs_piece *p)
 {
-    uint64_t first = p->server > 0 ? s->node->last_keys[p->server - 1] + 1 : 0;
-    return first + x->key.id;
+    return s->places[p->server].first_key + x->key.id;
 }
 
 static struct kvs_head head_of(const struct kvs_entry *x, const struct kvs_piece *p)

@@ -12,6 +12,7 @@
 #include "base/thread.h"
 #include "kvapp/node.h"
 #include "kvstore/block.h"
+#include "kvstore/kvstore_internal.h"
 
 #define LOOK_SECONDS 0.2 // how often it is looked whether the cluster has ended
 
@@ -65,17 +66,19 @@ static uint32_t rank_of(struct tug_node *n, uint32_t sender)
     return rank;
 }
 
-static void queue(struct tug_kvstore_server *s, const struct kvs_job *of)
+// By `a`: requests may come before tug_app_open has returned and s->app is known.
+static void queue(struct tug_kvstore_server *s, struct tug_app *a,
+                  const struct kvs_job *of)
 {
     struct kvs_job *j = mem_alloc(sizeof(*j));
     if (j == NULL) {
-        (void)tug_kv_refuse(s->app, of->ticket, TUG_ENOMEM,
+        (void)tug_kv_refuse(a, of->ticket, TUG_ENOMEM,
                             "the server has no memory for a request");
         return;
     }
     *j = *of;
     j->rank = rank_of(s->node, j->sender);
-    j->kept = tug_kv_keep(s->app, j->ticket);
+    j->kept = tug_kv_keep(a, j->ticket);
     pthread_mutex_lock(&s->lock);
     if (s->last != NULL)
         s->last->next = j;
@@ -88,21 +91,18 @@ static void queue(struct tug_kvstore_server *s, const struct kvs_job *of)
 
 static void on_request(void *ctx, struct tug_app *a, const struct tug_simple *q)
 {
-    struct tug_kvstore_server *s = ctx;
-    s->app = a; // it may come before tug_app_open has returned
-    queue(s, &(struct kvs_job){.simple = true,
-                               .sender = q->sender,
-                               .ticket = q->ticket,
-                               .cmd = q->head,
-                               .bytes = q->body,
-                               .n_bytes = q->body_bytes});
+    queue(ctx, a,
+          &(struct kvs_job){.simple = true,
+                            .sender = q->sender,
+                            .ticket = q->ticket,
+                            .cmd = q->head,
+                            .bytes = q->body,
+                            .n_bytes = q->body_bytes});
 }
 
 static void on_kv(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
                   const struct tug_kv_data *d)
 {
-    struct tug_kvstore_server *s = ctx;
-    s->app = a;
     if (d->n_keys != 1) {
         (void)tug_kv_refuse(a, m->ticket, TUG_EDATA, "a request is of one key");
         return;
@@ -111,14 +111,15 @@ static void on_kv(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
         (void)tug_kv_refuse(a, m->ticket, TUG_EDATA, "a request is of 4-byte words");
         return;
     }
-    queue(s, &(struct kvs_job){.sender = m->sender,
-                               .ticket = m->ticket,
-                               .cmd = m->cmd,
-                               .push = m->push,
-                               .pull = m->pull,
-                               .key = d->keys[0],
-                               .bytes = (const char *)d->values,
-                               .n_bytes = d->n_values * sizeof(float)});
+    queue(ctx, a,
+          &(struct kvs_job){.sender = m->sender,
+                            .ticket = m->ticket,
+                            .cmd = m->cmd,
+                            .push = m->push,
+                            .pull = m->pull,
+                            .key = d->keys[0],
+                            .bytes = (const char *)d->values,
+                            .n_bytes = d->n_values * sizeof(float)});
 }
 
 // Life.
@@ -137,13 +138,14 @@ int kvs_server_attach(struct tug_kvstore_server *s)
 static int open_server(struct tug_kvstore_server *s,
                        const struct tug_kvstore_server_options *o)
 {
+    int role;
     if (o != NULL)
         s->o = *o;
-    TRY(tug_node_start(&s->node, s->o.node));
-    int role = tug_node_role(s->node);
+    TRY(kvs_role(s->o.node, &role, last_error()));
     if (role == TUG_GROUP_WORKERS)
         return err_set(last_error(), TUG_EUSAGE,
                        "this process is a worker: only servers and schedulers serve");
+    TRY(tug_node_start(&s->node, s->o.node));
     s->schedules = role == TUG_GROUP_SCHEDULER;
     s->workers = tug_node_workers(s->node);
     return kvs_server_attach(s);

@@ -93,7 +93,8 @@ class Postoffice
         hold.lock();
         closing_--;
         changed_.notify_all();
-        check_rc(rc); // of a customer whose own callback deletes it: that ends the process
+        check_rc(
+            rc); // of a customer whose own callback deletes it: that ends the process
     }
     // Waits up to so many seconds for it. nullptr: there is none.
     Customer *GetCustomer(int app_id, int customer_id, int timeout = 0)
