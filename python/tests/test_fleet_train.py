@@ -141,7 +141,7 @@ def test_programs_that_are_wrong(program):
 
 
 @pytest.mark.parametrize("line", ["1 3 1 x 2 1 2 1 0", "1 3 1 4 2 1 nan 1 0", "1 3 1 4 1 1 1 0", "1 3 7 4 2",
-                                  "1 3 1 4 2 1 2 1 0 1 9", "1 3 1 4 2 1 2", "1 3 1 4 2 1 2 1 2"])
+                                  "1 3 1 4 2 1 2 1 0 1 9", "1 3 1 4 2 1 2", "1 3 1 4 2 1 2 1 2", ""])
 def test_lines_that_are_wrong(program, tmp_path, line):
     use = slots()
     (tmp_path / "data").write_text("1 3 1 4 2 1 2 1 0\n" + line + "\n")

@@ -83,6 +83,7 @@ static int load_slots(const char *slots, const char *path, int threads, uint32_t
                                 .reader = reader,
                                 .team = team,
                                 .resolve = resolve,
+                                .max_bad_lines = LINES,
                                 .bad_lines = &bad,
                                 .keep = "id",
                                 .keep_option = "--merge-ids",

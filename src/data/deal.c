@@ -116,7 +116,7 @@ static int walk(struct deal *d, const struct reader_layout *layout, uint64_t str
         const char *stop = memchr(p, '\n', (size_t)(end - p));
         l.text = p;
         l.len = (size_t)((stop != NULL ? stop : end) - p);
-        if ((header && l.number == 0) || l.len == 0 || (l.len == 1 && *p == '\r'))
+        if ((header && l.number == 0) || reader_skips(d->o.reader, p, l.len))
             continue;
         uint64_t turn = dealt++ % d->o.buckets;
         if (turn == 0)

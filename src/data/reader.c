@@ -393,12 +393,17 @@ int reader_decide(struct reader *r, const char *name, struct buf *lines, struct 
                 : 0;
 }
 
+bool reader_skips(const struct reader *r, const char *line, size_t len)
+{
+    return !r->ops->every_line && without_return(line, len) == 0;
+}
+
 int reader_line(const struct reader *r, const struct reader_layout *layout,
                 const char *line, size_t len, struct examples *x, struct err *e)
 {
-    len = without_return(line, len);
-    if (len == 0)
+    if (reader_skips(r, line, len))
         return 0;
+    len = without_return(line, len);
     if (x->n == 0)
         x->labels = r->n_labels;
     assert(x->labels == r->n_labels);

@@ -193,12 +193,16 @@ const struct schema *reader_schema(const struct reader *r);
 enum { READER_PADDING = 32 };
 
 // Appends one example. `layout`: of the line's file; NULL where files have no header.
-// The line has no newline; a '\r' at its end is ignored. An empty line adds nothing. On
+// The line has no newline; a '\r' at its end is ignored. A line that reader_skips adds nothing. On
 // failure *x is as before and e says why, without FILE:LINE (the caller adds it, and
 // sets x->line). Threads: any, each with its own x, also while reader_header reads
 // other files' headers.
 int reader_line(const struct reader *r, const struct reader_layout *layout,
                 const char *line, size_t len, struct examples *x, struct err *e);
+
+// Whether it is an empty line that means nothing. In a format without names or separators,
+// multislot, none is: who makes its lines has lost an example.
+bool reader_skips(const struct reader *r, const char *line, size_t len);
 
 // Before anything of rows in memory is read: where the first header decides the schema of
 // columns, their types do, too. NULL is fine. The rows outlive the reader, or reader_see_rows

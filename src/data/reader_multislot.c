@@ -426,7 +426,8 @@ static int multislot_line(const struct reader *r, const struct reader_layout *la
     size_t most = len / 2 + 1;
     l.p = skip_blanks(p);
     if (l.p == l.end)
-        return 0;
+        return err_set(e, TUG_EDATA, "the line is blank, and an example has %zu slot%s",
+                       m->slots.n, PLURAL_S(m->slots.n));
     TRY(examples_reserve(x, m->in_order ? most : 2 * most + m->fields, e));
     for (size_t i = take_usual(&l, 0); i < m->slots.n; i = take_usual(&l, i + 1))
         TRY(take_slot(&l, &m->slots.slot[i], e));
@@ -510,6 +511,7 @@ static int multislot_word(const struct reader *r, uint32_t field, const char *te
 }
 
 const struct reader_ops reader_multislot = {.name = "multislot",
+                                            .every_line = true,
                                             .open = multislot_open,
                                             .adopt = multislot_adopt,
                                             .close = multislot_close,

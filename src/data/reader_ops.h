@@ -9,7 +9,8 @@
 
 struct reader_ops {
     const char *name;
-    bool header; // the first line of every file is one
+    bool header;     // the first line of every file is one
+    bool every_line; // is an example: an empty one is refused; else it is passed over
     // Makes the format's reader, whose first member is a struct reader; reader_open fills
     // that.
     int (*open)(struct reader **ret, const struct reader_options *o, struct err *e);
@@ -25,7 +26,7 @@ struct reader_ops {
     size_t (*wants)(const struct reader *r);
     int (*decide)(struct reader *r, const struct reader_layout *layout, const char *name,
                   const char *text, size_t len, uint64_t first, struct err *e);
-    // As reader_line; the line is not empty and has no '\r' at its end.
+    // As reader_line; the line has no '\r' at its end, and is empty for every_line only.
     int (*line)(const struct reader *r, const struct reader_layout *layout,
                 const char *line, size_t len, struct examples *x, struct err *e);
     // As reader_row. NULL: no rows in memory have this format.

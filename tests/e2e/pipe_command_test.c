@@ -94,6 +94,17 @@ static void failures(void **state)
     tug_ends(3, "train --data raw.log --epochs 1 --model lr " SLOTS
                 "--pipe-command ./rubbish");
     e2e_says("raw.log:1: the line ends before slot 'item'");
+    // An example for which a generator prints nothing is a bad line, and not gone.
+    script("blank", "#!/bin/sh\n./gen | sed '7s/.*//; 9s/.*/ /'\n");
+    tug_ends(3, "train --data raw.log --epochs 1 --model lr " SLOTS
+                "--pipe-command ./blank");
+    e2e_says("raw.log:7: the line is blank, and an example has 3 slots");
+    tug_ends(0, TRAIN "--pipe-command ./blank --json");
+    assert_true(e2e_number("skipped_lines") == 2);
+    tug_ends(
+        3, "launch --servers 1 --workers 1 -- train --data raw.log --epochs 1 --model lr "
+           "--shuffle global " SLOTS "--pipe-command ./blank");
+    e2e_says("raw.log:7: the line is blank, and an example has 3 slots");
     tug_ends(3, TRAIN "--pipe-command true");
     e2e_says("raw.log: 'true' wrote nothing");
     tug_ends(3, "launch --servers 1 --workers 1 -- " TRAIN "--pipe-command ./fails");
