@@ -73,7 +73,7 @@ static int rounds(const struct bench_kv *b, struct tug_kvstore *s, float *array,
 {
     size_t n = b->o->max_bytes / sizeof(*array);
     struct tug_array a = {TUG_FLOAT32, false, n, 1, array, NULL, 0}, to = a;
-    struct tug_store_item push = {{.name = "w"}, &a}, pull = {{.name = "w"}, &to};
+    struct tug_kvstore_item push = {{.name = "w"}, &a}, pull = {{.name = "w"}, &to};
     double begin = 0;
     to.data = got;
     TRY(said(tug_kvstore_init(s, &push, 1), e));

@@ -26,7 +26,7 @@ static void handle(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
     for (size_t i = 0; i < d->n_keys; i++)
         if (d->keys[i] >= KEYS || d->n_keys > KEYS ||
             (m->push && d->n_values != d->n_keys)) {
-            tug_kv_refuse(a, m->ticket, TUG_EUSAGE, "keys are 0 to 9, with a value each");
+            tug_app_refuse(a, m->ticket, TUG_EUSAGE, "keys are 0 to 9, with a value each");
             return;
         }
     g->pushes += m->push;

@@ -33,20 +33,20 @@ static int work(struct tug_node *n)
 int main(void)
 {
     struct tug_node *n;
-    struct tug_kv_store *store = NULL;
+    struct tug_kv_default *store = NULL;
     struct tug_app *a;
     int rc = tug_node_start(&n, NULL); // its role is in the environment
     if (rc == 0 && tug_node_role(n) == TUG_GROUP_WORKERS)
         rc = work(n);
     if (rc == 0 && tug_node_role(n) == TUG_GROUP_SERVERS &&
-        (rc = tug_kv_store_open(&store)) == 0) {
-        struct tug_app_handlers h = {.kv = tug_kv_store_handle, .ctx = store};
+        (rc = tug_kv_default_open(&store)) == 0) {
+        struct tug_app_handlers h = {.kv = tug_kv_default_handle, .ctx = store};
         rc = tug_app_open(&a, n, 0, 0, &h);
     }
     if (rc == 0)
         rc = tug_node_finalize(n, true); // servers serve until all workers are here
     if (rc != 0)
         fprintf(stderr, "%s\n", tug_last_error());
-    tug_kv_store_close(store);
+    tug_kv_default_close(store);
     return rc != 0;
 }

@@ -12,7 +12,7 @@
 enum { STORE = 1, WHO = 2, LONG = 4096 };
 
 static struct lone_node lone;
-static struct tug_kv_store *store;
+static struct tug_kv_default *store;
 static uint32_t asked, asked_by;
 static uint64_t number;
 static size_t live;
@@ -41,9 +41,9 @@ static int setup(void **state)
     number = 0;
     peers_open(&lone.w, NULL, 0);
     lone_node_open(&lone);
-    assert_int_equal(0, tug_kv_store_open(&store));
+    assert_int_equal(0, tug_kv_default_open(&store));
     open_customer(STORE,
-                  &(struct tug_app_handlers){.kv = tug_kv_store_handle, .ctx = store});
+                  &(struct tug_app_handlers){.kv = tug_kv_default_handle, .ctx = store});
     open_customer(WHO, &(struct tug_app_handlers){.request = note});
     lone_node_join(&lone);
     return 0;
@@ -53,7 +53,7 @@ static int teardown(void **state)
 {
     (void)state;
     lone_node_close(&lone);
-    tug_kv_store_close(store);
+    tug_kv_default_close(store);
     peers_close(&lone.w);
     return mem_live() == live ? 0 : -1;
 }
@@ -102,10 +102,10 @@ static void keys_that_repeat(void **state)
     assert_false(ask_store(WIRE_APP_PUSH, down, 2, values, LONG, lengths));
     assert_false(ask_store(WIRE_APP_PUSH, twice, 2, values, 2, NULL));
     assert_false(ask_store(WIRE_APP_PULL, twice, 2, NULL, 0, NULL));
-    assert_int_equal(0, tug_kv_store_keys(store));
+    assert_int_equal(0, tug_kv_default_keys(store));
     assert_true(ask_store(WIRE_APP_PUSH, up, 2, values, LONG, lengths));
     assert_true(ask_store(WIRE_APP_PULL, up, 2, NULL, 0, NULL));
-    assert_int_equal(2, tug_kv_store_keys(store));
+    assert_int_equal(2, tug_kv_default_keys(store));
     mem_free(values);
 }
 
@@ -127,7 +127,7 @@ static void pull_without_a_bound(void **state)
     assert_true(ask_store(WIRE_APP_PUSH, keys + 1, 1, values, LONG, &length));
     assert_false(ask_store(WIRE_APP_PULL, keys, MANY, NULL, 0, NULL)); // of arrays
     assert_true(ask_store(WIRE_APP_PULL, keys, FEW, NULL, 0, NULL));
-    assert_int_equal(2, tug_kv_store_keys(store));
+    assert_int_equal(2, tug_kv_default_keys(store));
     mem_free(values);
 }
 

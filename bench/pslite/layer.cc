@@ -44,11 +44,11 @@ void must(int rc)
 void serve()
 {
     ps::KVServer<float> server(APP_CXX);
-    tug_kv_store *store;
+    tug_kv_default *store;
     tug_app *app;
-    must(tug_kv_store_open(&store));
+    must(tug_kv_default_open(&store));
     tug_app_handlers h = tug_app_handlers();
-    h.kv = tug_kv_store_handle;
+    h.kv = tug_kv_default_handle;
     h.ctx = store;
     must(tug_app_open(&app, ps::Postoffice::Get()->node(), APP_C, APP_C, &h));
     server.set_request_handle(ps::KVServerDefaultHandle<float>());

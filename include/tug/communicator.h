@@ -77,12 +77,12 @@ TUG_API void tug_communicator_close(struct tug_communicator *m);
 
 // What has happened to a table's pushes since the communicator was opened.
 struct tug_communicator_stats {
-    uint64_t taken;  // pushes that were handed over
-    uint64_t sent;   // pushes that were made of them, and have ended
-    uint64_t failed; // of these
-    uint32_t queued; // that wait to be sent, now
-    uint64_t waits;  // sends that found the queue full,
-    double waited;   // and how long they waited for room, in seconds
+    uint64_t taken;        // pushes that were handed over
+    uint64_t sent;         // pushes that were made of them, and have ended
+    uint64_t failed;       // of these
+    uint32_t queued;       // that wait to be sent, now
+    uint64_t waits;        // sends that found the queue full
+    double waited_seconds; // how long these waited for room, together
 };
 TUG_API int tug_communicator_stat(struct tug_communicator *m, uint32_t table,
                                   struct tug_communicator_stats *ret);

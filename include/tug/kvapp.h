@@ -86,11 +86,11 @@ TUG_API uint32_t tug_node_servers(const struct tug_node *n);
 TUG_API uint32_t tug_node_workers(const struct tug_node *n);
 
 // Ids of a group's nodes, ascending by rank, or of one node. Returns how many there are;
-// at most `max` are written.
+// at most `room` are written.
 TUG_API size_t tug_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret,
-                            size_t max);
+                            size_t room);
 // Ids of those that the scheduler has given up, or that have left.
-TUG_API size_t tug_node_dead(struct tug_node *n, uint32_t *ret, size_t max);
+TUG_API size_t tug_node_dead(struct tug_node *n, uint32_t *ret, size_t room);
 
 // Of one node, dead or alive (ps::Node). TUG_EUSAGE: there never was one with this id.
 struct tug_node_info {
@@ -180,7 +180,7 @@ struct tug_message {
 struct tug_app;
 
 // All may be NULL. What the arguments point at is valid until the handler returns, or
-// until tug_kv_release of what was kept.
+// until tug_app_release of what was kept.
 struct tug_app_handlers {
     // Somebody's simple request; must be answered once, now or later, from any thread.
     // NULL: it is answered at once, without a body.
@@ -283,25 +283,25 @@ TUG_API int tug_kv_send(struct tug_app *a, const struct tug_kv_request *q,
 TUG_API int tug_kv_answer(struct tug_app *a, uint64_t ticket, const struct tug_kv_data *d,
                           void (*release)(void *ctx), void *ctx);
 // Instead of an answer: the request fails with this code and sentence.
-TUG_API int tug_kv_refuse(struct tug_app *a, uint64_t ticket, int code, const char *why);
+TUG_API int tug_app_refuse(struct tug_app *a, uint64_t ticket, int code, const char *why);
 
-// In the handler: keeps what the data point at until tug_kv_release, called once, from any
+// In the handler: keeps what the data point at until tug_app_release, called once, from any
 // thread; also when the node has ended.
-TUG_API void *tug_kv_keep(struct tug_app *a, uint64_t ticket);
-TUG_API void tug_kv_release(void *kept);
+TUG_API void *tug_app_keep(struct tug_app *a, uint64_t ticket);
+TUG_API void tug_app_release(void *kept);
 
 // The default store (ps::KVServerDefaultHandle): pushed values are added to a table of
 // this process, keys that were never pushed have zeros. The number of values of each key
 // is what it was pushed with first. Values that are not finite are refused, as they are
 // before they are sent; sums may become infinite.
-struct tug_kv_store;
-TUG_API int tug_kv_store_open(struct tug_kv_store **ret);
-TUG_API void tug_kv_store_close(struct tug_kv_store *s); // NULL is fine
-TUG_API size_t tug_kv_store_keys(const struct tug_kv_store *s);
+struct tug_kv_default;
+TUG_API int tug_kv_default_open(struct tug_kv_default **ret);
+TUG_API void tug_kv_default_close(struct tug_kv_default *s); // NULL is fine
+TUG_API size_t tug_kv_default_keys(const struct tug_kv_default *s);
 // A handler; ctx is the store.
-TUG_API void tug_kv_store_handle(void *ctx, struct tug_app *a,
-                                 const struct tug_kv_meta *m,
-                                 const struct tug_kv_data *d);
+TUG_API void tug_kv_default_handle(void *ctx, struct tug_app *a,
+                                   const struct tug_kv_meta *m,
+                                   const struct tug_kv_data *d);
 
 #ifdef __cplusplus
 }

@@ -44,20 +44,20 @@ struct tug_array {
     bool sparse;
     uint64_t rows, width;
     void *data;
-    const int64_t *ids; // sparse
+    int64_t *ids; // sparse
     uint64_t n_ids;
 };
 
 // A number, or a name where `name` is not NULL: up to 255 bytes. A store's keys are all of
 // one kind: the first call decides.
-struct tug_store_key {
+struct tug_kvstore_key {
     const char *name;
     int64_t number;
 };
 
 // What one call says of one key; the same key may come several times.
-struct tug_store_item {
-    struct tug_store_key key;
+struct tug_kvstore_item {
+    struct tug_kvstore_key key;
     struct tug_array *array;
 };
 
@@ -75,11 +75,11 @@ struct tug_kvstore_options {
 // such type, or an environment that lacks something; TUG_EIO.
 TUG_API int tug_kvstore_open(struct tug_kvstore **ret,
                              const struct tug_kvstore_options *o);
-// Waits for what was pushed and, of a cluster, for all workers (tug_kvstore_at_exit),
+// Waits for what was pushed and, of a cluster, for all workers (tug_kvstore_barrier_before_exit),
 // leaves and frees. The store is gone also when an error is returned. NULL is fine.
 TUG_API int tug_kvstore_close(struct tug_kvstore *s);
 // Whether the end waits for the other workers (it does: true), as servers end with the last.
-TUG_API void tug_kvstore_at_exit(struct tug_kvstore *s, bool barrier);
+TUG_API void tug_kvstore_barrier_before_exit(struct tug_kvstore *s, bool barrier);
 
 TUG_API const char *tug_kvstore_type(const struct tug_kvstore *s); // as it was given
 TUG_API bool tug_kvstore_is_dist(const struct tug_kvstore *s);
@@ -93,7 +93,7 @@ TUG_API bool tug_kvstore_recovers(const struct tug_kvstore *s);
 // cluster every worker calls it: the array of rank 0 is the one that counts, and the others
 // wait for it. TUG_EUSAGE: the key is there; in a cluster only if its shape is another, else
 // it is a barrier. Floats must be finite, here and in a push: TUG_EUSAGE names the key.
-TUG_API int tug_kvstore_init(struct tug_kvstore *s, const struct tug_store_item *items,
+TUG_API int tug_kvstore_init(struct tug_kvstore *s, const struct tug_kvstore_item *items,
                              size_t n);
 
 // Adds up the arrays of each key, cast to its dtype (TUG_EUSAGE: an element is beyond its
@@ -102,27 +102,27 @@ TUG_API int tug_kvstore_init(struct tug_kvstore *s, const struct tug_store_item 
 // their rows only: an optimizer looks at no others. The arrays are the caller's when it
 // returns; in a cluster the push may still be under way then. Pushes of higher priority go
 // first where several wait to be sent.
-TUG_API int tug_kvstore_push(struct tug_kvstore *s, const struct tug_store_item *items,
+TUG_API int tug_kvstore_push(struct tug_kvstore *s, const struct tug_kvstore_item *items,
                              size_t n, int priority);
 // The arrays of keys as they are, after this worker's pushes to them, cast to the dtype of
 // each item's array, into its data; what is beyond it becomes the nearest integer, or an
 // infinity. A sparse item takes the rows that are not all zero: n_ids and ids (of memory
 // that is the caller's: `rows` of them) are set. Waits.
-TUG_API int tug_kvstore_pull(struct tug_kvstore *s, const struct tug_store_item *items,
+TUG_API int tug_kvstore_pull(struct tug_kvstore *s, const struct tug_kvstore_item *items,
                              size_t n, int priority);
 // A push, then a pull that sees it.
 TUG_API int tug_kvstore_push_pull(struct tug_kvstore *s,
-                                  const struct tug_store_item *items, size_t n,
-                                  const struct tug_store_item *out, size_t n_out,
+                                  const struct tug_kvstore_item *items, size_t n,
+                                  const struct tug_kvstore_item *out, size_t n_out,
                                   int priority);
 // Init of `items`, then a pull into `out`.
 TUG_API int tug_kvstore_broadcast(struct tug_kvstore *s,
-                                  const struct tug_store_item *items, size_t n,
-                                  const struct tug_store_item *out, size_t n_out,
+                                  const struct tug_kvstore_item *items, size_t n,
+                                  const struct tug_kvstore_item *out, size_t n_out,
                                   int priority);
 // The rows `ids` of sparse keys, into sparse arrays. TUG_EUSAGE: one of them is dense.
 TUG_API int tug_kvstore_pull_rows(struct tug_kvstore *s,
-                                  const struct tug_store_item *items, size_t n,
+                                  const struct tug_kvstore_item *items, size_t n,
                                   int priority);
 // Until all pushes are done: the first error among them.
 TUG_API int tug_kvstore_wait(struct tug_kvstore *s);
@@ -139,7 +139,7 @@ TUG_API int tug_kvstore_set_optimizer(struct tug_kvstore *s, const char *text);
 // Changes `stored`, in place, by what was pushed to a key. Of sparse keys all rows are there
 // (ids NULL) while `merged` has those that were pushed. Not 0: the push fails with this
 // code and tug_last_error's sentence. It must not call the store.
-typedef int (*tug_updater_fn)(void *ctx, const struct tug_store_key *key,
+typedef int (*tug_updater_fn)(void *ctx, const struct tug_kvstore_key *key,
                               const struct tug_array *merged, struct tug_array *stored);
 // For stores of one process; in a cluster updaters are the servers'. NULL: none.
 TUG_API int tug_kvstore_set_updater(struct tug_kvstore *s, tug_updater_fn fn, void *ctx);
@@ -169,7 +169,7 @@ TUG_API int tug_kvstore_command(struct tug_kvstore *s, int32_t head, const void 
                                 size_t body_bytes);
 // How many pushes to the key were applied: rounds of all workers in a synchronous store.
 // A worker that recovers sees from it where the others are.
-TUG_API int tug_kvstore_rounds(struct tug_kvstore *s, const struct tug_store_key *key,
+TUG_API int tug_kvstore_rounds(struct tug_kvstore *s, const struct tug_kvstore_key *key,
                                uint64_t *ret);
 
 // The roles without arrays of their own. All are called on the thread that runs

@@ -49,7 +49,7 @@ TUG_API int tug_table_widths(struct tug_client *c, uint32_t table,
 // Arrays and `done` as in tug_push. (Paddle: push_sparse_param, push_dense_param.)
 TUG_API int tug_assign(struct tug_client *c, uint32_t table, const uint64_t *keys,
                        size_t n, const float *values, tug_done_fn done, void *ctx,
-                       uint64_t *ret_ts);
+                       uint64_t *ret_timestamp);
 
 // From now on this client pushes examples that were pushed before in the run, in a second
 // pass over the data: shows, clicks, the change of score and the entry policy count an
@@ -146,9 +146,9 @@ struct tug_save_options {
     // servers are when they are asked.
     uint64_t mark;
 };
-// One worker (or guest) calls it. `ret_path` (4,096 bytes, may be NULL): where it is.
+// One worker (or guest) calls it. `ret_path` (may be NULL): where it is.
 TUG_API int tug_save(struct tug_client *c, const struct tug_save_options *o,
-                     char *ret_path);
+                     char ret_path[TUG_PATH_MAX]);
 // What this worker pushed so far belongs into that save, what comes now does not.
 TUG_API int tug_save_mark(struct tug_client *c, uint64_t mark);
 

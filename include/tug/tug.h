@@ -33,6 +33,9 @@ enum tug_status {
     TUG_EINTERRUPTED = -6 // a signal asked to stop
 };
 
+// Bytes of a path that a function returns, its end included.
+enum { TUG_PATH_MAX = 4096 };
+
 // "MAJOR.MINOR.PATCH" of the library in use.
 TUG_API const char *tug_version(void);
 
@@ -131,7 +134,7 @@ typedef void (*tug_done_fn)(void *ctx, uint64_t timestamp, int rc);
 
 // Gradients (rule "sum": amounts) of n keys, in any order: n x width values, row after
 // row; those of a key that repeats are added up. Each push is applied exactly once,
-// whatever links do. The arrays belong to the request until it is done: then *ret_ts can
+// whatever links do. The arrays belong to the request until it is done: then *ret_timestamp can
 // be waited for, once, or, with `done`, it is called instead. `done` may be NULL.
 // TUG_EUSAGE: no such table, or a value that is not finite, and nothing was sent;
 // TUG_EIO: the cluster has ended.
@@ -144,18 +147,19 @@ typedef void (*tug_done_fn)(void *ctx, uint64_t timestamp, int rc);
 // memory left, is gone, or has not answered in time) is in each partition once or not at
 // all; what it says in the end is the only sign of it. It is not taken back.
 TUG_API int tug_push(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
-                     const float *values, tug_done_fn done, void *ctx, uint64_t *ret_ts);
+                     const float *values, tug_done_fn done, void *ctx,
+                     uint64_t *ret_timestamp);
 
 // The rows of n keys, in any order, as they are: n x width values. Own pushes that were
 // sent before are in them.
 TUG_API int tug_pull(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
-                     float *values, tug_done_fn done, void *ctx, uint64_t *ret_ts);
+                     float *values, tug_done_fn done, void *ctx, uint64_t *ret_timestamp);
 
 // A push whose answer is the rows after it, into `pulled`, which may be `values`' own
 // memory only if no key repeats.
 TUG_API int tug_push_pull(struct tug_client *c, uint32_t table, const uint64_t *keys,
                           size_t n, const float *values, float *pulled, tug_done_fn done,
-                          void *ctx, uint64_t *ret_ts);
+                          void *ctx, uint64_t *ret_timestamp);
 
 // TUG_SSP: this client's pushes of clocks below `clock` are acknowledged, and pulls from
 // now on are of this clock. A client counts from its first tick on: one that is to be
@@ -167,16 +171,16 @@ TUG_API int tug_tick(struct tug_client *c, uint32_t table, uint64_t clock);
 // 0, or how it failed: a server died, or refused. TUG_EUSAGE: in a callback; there is no
 // such request, or it was waited for before. After TUG_EIO for the time it can be waited
 // for again.
-TUG_API int tug_wait(struct tug_client *c, uint64_t ts, double seconds);
+TUG_API int tug_wait(struct tug_client *c, uint64_t timestamp, double seconds);
 
 // Whether tug_wait would return at once: the request has ended, or there is none. One with
 // a `done` has ended when that is about to be called.
-TUG_API bool tug_is_done(struct tug_client *c, uint64_t ts);
+TUG_API bool tug_is_done(struct tug_client *c, uint64_t timestamp);
 
 // Gives a request without a `done` up, in whatever state; nobody can wait for it any more.
 // When this returns its arrays are the caller's. A push that is given up is in each
 // partition once or not at all. TUG_EUSAGE: in a callback.
-TUG_API int tug_cancel(struct tug_client *c, uint64_t ts);
+TUG_API int tug_cancel(struct tug_client *c, uint64_t timestamp);
 
 #ifdef __cplusplus
 }

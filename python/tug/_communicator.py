@@ -26,7 +26,7 @@ class CommunicatorStats(NamedTuple):
     failed: int
     queued: int
     waits: int
-    waited: float
+    waited_seconds: float
 
 
 class Communicator(Handle):

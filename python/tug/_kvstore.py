@@ -74,11 +74,11 @@ def _groups(given_keys: Any, values: Any, what: str) -> List[Tuple[Key, List[Any
 
 
 class _Items:
-    """An array of struct tug_store_item, and what it points at."""
+    """An array of struct tug_kvstore_item, and what it points at."""
 
     def __init__(self, pairs: Sequence[Tuple[Key, CArray]]) -> None:
         self.n = len(pairs)
-        self.c = ffi.new("struct tug_store_item[]", max(self.n, 1))
+        self.c = ffi.new("struct tug_kvstore_item[]", max(self.n, 1))
         self._kept: List[Any] = []
         for item, (key, array) in zip(self.c, pairs):
             item.array = array.c
@@ -404,7 +404,7 @@ class KVStore:
     def barrier_before_exit(self, wait: bool) -> None:
         self._check_open()
         self._at_exit = bool(wait)
-        lib.tug_kvstore_at_exit(self._handle._c, self._at_exit)
+        lib.tug_kvstore_barrier_before_exit(self._handle._c, self._at_exit)
 
     def get_num_dead_node(self, node_id: int, timeout: int = 60) -> int:
         """Of a group (1: the scheduler, 2: servers, 4: workers, or a sum of these) how many have died, or left without

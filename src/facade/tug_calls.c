@@ -200,7 +200,7 @@ static client_ts start(struct tug_client *c, const struct wanted *w, struct err 
 }
 
 static int call(struct tug_client *c, struct wanted w, tug_done_fn done, void *ctx,
-                uint64_t *ret_ts, struct err *e)
+                uint64_t *ret_timestamp, struct err *e)
 {
     const struct table_spec *spec = client_spec(c->client, w.table);
     if (spec == NULL)
@@ -227,47 +227,48 @@ static int call(struct tug_client *c, struct wanted w, tug_done_fn done, void *c
     }
     k->next = c->calls;
     c->calls = k;
-    if (ret_ts != NULL)
-        *ret_ts = k->ts;
+    if (ret_timestamp != NULL)
+        *ret_timestamp = k->ts;
     return 0;
 }
 
 static int enter_and_call(struct tug_client *c, struct wanted w, tug_done_fn done,
-                          void *ctx, uint64_t *ret_ts)
+                          void *ctx, uint64_t *ret_timestamp)
 {
     pump_enter(c->pump);
-    int rc = call(c, w, done, ctx, ret_ts, last_error());
+    int rc = call(c, w, done, ctx, ret_timestamp, last_error());
     pump_leave(c->pump);
     return rc;
 }
 
 int tug_push(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
-             const float *values, tug_done_fn done, void *ctx, uint64_t *ret_ts)
+             const float *values, tug_done_fn done, void *ctx, uint64_t *ret_timestamp)
 {
     struct wanted w = {table, keys, n, values, NULL, WIRE_GRADIENT};
-    return enter_and_call(c, w, done, ctx, ret_ts);
+    return enter_and_call(c, w, done, ctx, ret_timestamp);
 }
 
 int tug_pull(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
-             float *values, tug_done_fn done, void *ctx, uint64_t *ret_ts)
+             float *values, tug_done_fn done, void *ctx, uint64_t *ret_timestamp)
 {
     struct wanted w = {table, keys, n, NULL, values, WIRE_GRADIENT};
-    return enter_and_call(c, w, done, ctx, ret_ts);
+    return enter_and_call(c, w, done, ctx, ret_timestamp);
 }
 
 int tug_push_pull(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
                   const float *values, float *pulled, tug_done_fn done, void *ctx,
-                  uint64_t *ret_ts)
+                  uint64_t *ret_timestamp)
 {
     struct wanted w = {table, keys, n, values, pulled, WIRE_GRADIENT};
-    return enter_and_call(c, w, done, ctx, ret_ts);
+    return enter_and_call(c, w, done, ctx, ret_timestamp);
 }
 
 int calls_assign(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
-                 const float *values, tug_done_fn done, void *ctx, uint64_t *ret_ts)
+                 const float *values, tug_done_fn done, void *ctx,
+                 uint64_t *ret_timestamp)
 {
     struct wanted w = {table, keys, n, values, NULL, WIRE_ASSIGN};
-    return enter_and_call(c, w, done, ctx, ret_ts);
+    return enter_and_call(c, w, done, ctx, ret_timestamp);
 }
 
 void tug_again(struct tug_client *c, bool again)
@@ -322,38 +323,38 @@ static uint64_t deadline(const struct tug_client *c, double seconds)
     return van_now(c->van) + (uint64_t)(seconds * (double)SECOND);
 }
 
-int tug_wait(struct tug_client *c, uint64_t ts, double seconds)
+int tug_wait(struct tug_client *c, uint64_t timestamp, double seconds)
 {
-    struct waiting w = {.client = c, .ts = ts};
+    struct waiting w = {.client = c, .ts = timestamp};
     if (pump_working(c->pump))
         return err_set(last_error(), TUG_EUSAGE, "a callback must not wait");
     if (!(seconds > 0))
         seconds = c->o.wait_seconds;
     (void)pump_wait(c->pump, call_over, &w, deadline(c, seconds));
     pump_enter(c->pump);
-    int rc = result(c, ts, seconds, last_error());
+    int rc = result(c, timestamp, seconds, last_error());
     pump_leave(c->pump);
     return rc;
 }
 
-bool tug_is_done(struct tug_client *c, uint64_t ts)
+bool tug_is_done(struct tug_client *c, uint64_t timestamp)
 {
     pump_enter(c->pump);
-    const struct call *k = *find(c, ts);
+    const struct call *k = *find(c, timestamp);
     bool done = k == NULL || k->ended;
     pump_leave(c->pump);
     return done;
 }
 
-int tug_cancel(struct tug_client *c, uint64_t ts)
+int tug_cancel(struct tug_client *c, uint64_t timestamp)
 {
     if (pump_working(c->pump))
         return err_set(last_error(), TUG_EUSAGE, "a callback must not give a request up");
     pump_enter(c->pump);
-    struct call *k = *find(c, ts);
+    struct call *k = *find(c, timestamp);
     if (k != NULL && k->done == NULL) {
         if (!k->ended)
-            client_cancel(c->client, ts);
+            client_cancel(c->client, timestamp);
         forget(k);
     }
     pump_leave(c->pump);

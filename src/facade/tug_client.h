@@ -80,7 +80,8 @@ bool calls_over(const struct tug_client *c);
 void calls_free(struct tug_client *c);
 // tug_assign.
 int calls_assign(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
-                 const float *values, tug_done_fn done, void *ctx, uint64_t *ret_ts);
+                 const float *values, tug_done_fn done, void *ctx,
+                 uint64_t *ret_timestamp);
 // Waits for a call whose arrays are not the caller's: what takes too long is given up, so
 // that nothing is written to them later.
 int calls_wait_or_cancel(struct tug_client *c, uint64_t ts);

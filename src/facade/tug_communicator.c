@@ -399,7 +399,7 @@ static int wait_for_room(struct tug_communicator *m, struct queue *q, double sec
     while (m->why.code == 0 && q->stats.queued >= q->o.queue && rc == 0)
         rc = wait_on(m, &m->room, begin + seconds);
     q->stats.waits++;
-    q->stats.waited += clock_seconds() - begin;
+    q->stats.waited_seconds += clock_seconds() - begin;
     if (m->why.code != 0)
         return last_error_is(&m->why);
     if (q->stats.queued < q->o.queue)

@@ -19,6 +19,8 @@
 static_assert((int)TUG_CHECKPOINT == SAVE_CHECKPOINT && (int)TUG_BASE == SAVE_BASE &&
                   (int)TUG_DELTA == SAVE_DELTA && (int)TUG_DAY == SAVE_DAY,
               "modes are those of accessor/life.h");
+static_assert((int)TUG_PATH_MAX == FILE_PATH_MAX,
+              "a path is as long as base/file.h says");
 
 // A request that was made while the van was lent: 0, it could not be made.
 static int wait_for(struct tug_client *c, client_ts ts)
@@ -165,9 +167,9 @@ int tug_table_widths(struct tug_client *c, uint32_t table, struct tug_table_widt
 }
 
 int tug_assign(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
-               const float *values, tug_done_fn done, void *ctx, uint64_t *ret_ts)
+               const float *values, tug_done_fn done, void *ctx, uint64_t *ret_timestamp)
 {
-    return calls_assign(c, table, keys, n, values, done, ctx, ret_ts);
+    return calls_assign(c, table, keys, n, values, done, ctx, ret_timestamp);
 }
 
 // Ranges, piece by piece: what is asked for at once is bounded.
@@ -346,7 +348,8 @@ static int set_about(struct save_manifest *m, const char *about)
     return 0;
 }
 
-int tug_save(struct tug_client *c, const struct tug_save_options *o, char *ret_path)
+int tug_save(struct tug_client *c, const struct tug_save_options *o,
+             char ret_path[TUG_PATH_MAX])
 {
     char path[FILE_PATH_MAX], dir[FILE_PATH_MAX], there[FILE_PATH_MAX];
     struct save_manifest m = {0};

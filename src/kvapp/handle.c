@@ -81,8 +81,8 @@ static void handle_kv(struct received *q)
     if (a->h.kv != NULL)
         a->h.kv(a->h.ctx, a, &meta, &d);
     else
-        (void)tug_kv_refuse(a, q->ticket, TUG_EUSAGE,
-                            "this customer does not handle pushes and pulls");
+        (void)tug_app_refuse(a, q->ticket, TUG_EUSAGE,
+                             "this customer does not handle pushes and pulls");
 }
 
 static void handle_message(struct received *q)

@@ -1,4 +1,4 @@
-// What programs keep of requests of others (tug_kv_keep), and give back from any thread, also
+// What programs keep of requests of others (tug_app_keep), and give back from any thread, also
 // in the middle of the library, and when the node is gone: see struct kv_home.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -37,7 +37,7 @@ static struct kept *keep(struct received *q)
     return k;
 }
 
-void *tug_kv_keep(struct tug_app *a, uint64_t ticket)
+void *tug_app_keep(struct tug_app *a, uint64_t ticket)
 {
     pump_enter(a->node->pump);
     struct received *q = kv_received_by_ticket(a->node, ticket);
@@ -56,7 +56,7 @@ static void release_alone(struct received *q, struct kv_home *h)
     mem_free(q);
 }
 
-void tug_kv_release(void *kept)
+void tug_app_release(void *kept)
 {
     struct kept *k = kept;
     if (k == NULL)

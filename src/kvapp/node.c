@@ -356,7 +356,7 @@ static uint32_t group_of(enum wire_role role)
     }
 }
 
-size_t kv_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, size_t max)
+size_t kv_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, size_t room)
 {
     const struct roster *r = member_roster(n->member);
     bool group = group_or_id < FIRST_SERVER;
@@ -367,17 +367,17 @@ size_t kv_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, size
                 ? !node->alive || node->loop != 0 || !(group_of(node->role) & group_or_id)
                 : node->id != group_or_id)
             continue;
-        if (found < max)
+        if (found < room)
             ret[found] = node->id;
         found++;
     }
     return found;
 }
 
-size_t tug_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, size_t max)
+size_t tug_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, size_t room)
 {
     pump_enter(n->pump);
-    size_t found = kv_node_ids(n, group_or_id, ret, max);
+    size_t found = kv_node_ids(n, group_or_id, ret, room);
     pump_leave(n->pump);
     return found;
 }
@@ -413,7 +413,7 @@ int tug_node_reach(struct tug_node *n, uint32_t id)
     return rc;
 }
 
-size_t tug_node_dead(struct tug_node *n, uint32_t *ret, size_t max)
+size_t tug_node_dead(struct tug_node *n, uint32_t *ret, size_t room)
 {
     size_t found = 0;
     pump_enter(n->pump);
@@ -421,7 +421,7 @@ size_t tug_node_dead(struct tug_node *n, uint32_t *ret, size_t max)
     for (uint32_t i = 0; i < r->n_nodes; i++) {
         if (r->nodes[i].alive)
             continue;
-        if (found < max)
+        if (found < room)
             ret[found] = r->nodes[i].id;
         found++;
     }

@@ -240,7 +240,7 @@ uint64_t kv_node_deadline(const struct tug_node *n);
 uint64_t kv_node_spin_ns(const struct tug_node *n); // see pump_set_spin
 // "server 0 (host:pid)"; "node 12" for an unknown one.
 const char *kv_node_name(const struct tug_node *n, uint32_t id, char to[ROSTER_NAME_MAX]);
-size_t kv_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, size_t max);
+size_t kv_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, size_t room);
 
 // barrier.c
 int kv_barriers_open(struct tug_node *n, struct err *e);

@@ -51,7 +51,7 @@ static pid_t start(int role, double dead_seconds)
         return pid;
     struct tug_node *n;
     struct tug_app *app;
-    struct tug_kv_store *store;
+    struct tug_kv_default *store;
     struct tug_node_options o = {
         .role = role,
         .servers = 1,
@@ -61,8 +61,8 @@ static pid_t start(int role, double dead_seconds)
     };
     int rc = tug_node_start(&n, &o);
     if (rc == 0 && role == TUG_GROUP_SERVERS) {
-        tug_kv_store_open(&store);
-        struct tug_app_handlers h = {.kv = tug_kv_store_handle, .ctx = store};
+        tug_kv_default_open(&store);
+        struct tug_app_handlers h = {.kv = tug_kv_default_handle, .ctx = store};
         tug_app_open(&app, n, 1, 1, &h);
     }
     if (rc == 0)

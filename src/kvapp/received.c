@@ -241,7 +241,7 @@ int tug_kv_answer(struct tug_app *a, uint64_t ticket, const struct tug_kv_data *
     return rc;
 }
 
-int tug_kv_refuse(struct tug_app *a, uint64_t ticket, int code, const char *why)
+int tug_app_refuse(struct tug_app *a, uint64_t ticket, int code, const char *why)
 {
     struct tug_node *n = a->node;
     pump_enter(n->pump);

@@ -21,7 +21,7 @@ struct array {
     float *values;
 };
 
-struct tug_kv_store {
+struct tug_kv_default {
     uint32_t width;      // of the table's rows; 0: there is none yet
     struct table *table; // of rows of sums
     struct table *index; // of keys with arrays: a row holds the number of the array
@@ -36,20 +36,20 @@ static int open_table(struct table **ret, uint32_t width, struct err *e)
     return table_open(ret, &o, e);
 }
 
-int tug_kv_store_open(struct tug_kv_store **ret)
+int tug_kv_default_open(struct tug_kv_default **ret)
 {
-    struct tug_kv_store *s = mem_zalloc(sizeof(*s));
+    struct tug_kv_default *s = mem_zalloc(sizeof(*s));
     if (s == NULL)
         return err_nomem(last_error(), "a store");
     int rc = open_table(&s->index, 1, last_error());
     if (rc != 0)
-        tug_kv_store_close(s);
+        tug_kv_default_close(s);
     else
         *ret = s;
     return rc;
 }
 
-void tug_kv_store_close(struct tug_kv_store *s)
+void tug_kv_default_close(struct tug_kv_default *s)
 {
     if (s == NULL)
         return;
@@ -61,7 +61,7 @@ void tug_kv_store_close(struct tug_kv_store *s)
     mem_free(s);
 }
 
-size_t tug_kv_store_keys(const struct tug_kv_store *s)
+size_t tug_kv_default_keys(const struct tug_kv_default *s)
 {
     return s->n_arrays + (s->table != NULL ? table_stats(s->table).rows : 0);
 }
@@ -82,7 +82,7 @@ static void add(float *to, const float *values, size_t n)
         to[i] += values[i];
 }
 
-static int add_rows(struct tug_kv_store *s, const uint64_t *keys, size_t n,
+static int add_rows(struct tug_kv_default *s, const uint64_t *keys, size_t n,
                     const float *values, struct err *e)
 {
     uint32_t handles[BATCH];
@@ -100,7 +100,7 @@ static int add_rows(struct tug_kv_store *s, const uint64_t *keys, size_t n,
     return 0;
 }
 
-static void copy_rows(const struct tug_kv_store *s, const uint64_t *keys, size_t n,
+static void copy_rows(const struct tug_kv_default *s, const uint64_t *keys, size_t n,
                       float *ret)
 {
     uint32_t handles[BATCH];
@@ -120,7 +120,7 @@ static void copy_rows(const struct tug_kv_store *s, const uint64_t *keys, size_t
 
 // Arrays.
 
-static struct array *array_find(const struct tug_kv_store *s, uint64_t key)
+static struct array *array_find(const struct tug_kv_default *s, uint64_t key)
 {
     uint32_t handle, number;
     table_find(s->index, &key, 1, &handle);
@@ -130,7 +130,7 @@ static struct array *array_find(const struct tug_kv_store *s, uint64_t key)
     return &s->arrays[number];
 }
 
-static struct array *array_new(struct tug_kv_store *s, uint64_t key, size_t n)
+static struct array *array_new(struct tug_kv_default *s, uint64_t key, size_t n)
 {
     uint32_t handle, number = s->n_arrays;
     if (s->n_arrays == s->cap_arrays) {
@@ -151,7 +151,7 @@ static struct array *array_new(struct tug_kv_store *s, uint64_t key, size_t n)
     return &s->arrays[number];
 }
 
-static float *row_of(const struct tug_kv_store *s, uint64_t key)
+static float *row_of(const struct tug_kv_default *s, uint64_t key)
 {
     uint32_t handle = TABLE_NONE;
     if (s->table != NULL)
@@ -161,7 +161,7 @@ static float *row_of(const struct tug_kv_store *s, uint64_t key)
 
 // How many values a key has, whatever it lies in; those that were never pushed have as
 // many as the table's.
-static size_t length_of(const struct tug_kv_store *s, uint64_t key)
+static size_t length_of(const struct tug_kv_default *s, uint64_t key)
 {
     const struct array *a = array_find(s, key);
     if (a != NULL)
@@ -169,7 +169,7 @@ static size_t length_of(const struct tug_kv_store *s, uint64_t key)
     return s->width > 0 ? s->width : 1;
 }
 
-static bool is_there(const struct tug_kv_store *s, uint64_t key)
+static bool is_there(const struct tug_kv_default *s, uint64_t key)
 {
     return array_find(s, key) != NULL || row_of(s, key) != NULL;
 }
@@ -183,7 +183,7 @@ static size_t length_in(const struct tug_kv_data *d, size_t i)
 
 // Keys have to be as long as they were before: looked at first, so that a push is applied
 // as a whole or not at all.
-static int check_known(const struct tug_kv_store *s, const struct tug_kv_data *d,
+static int check_known(const struct tug_kv_default *s, const struct tug_kv_data *d,
                        struct err *e)
 {
     for (size_t i = 0; i < d->n_keys; i++) {
@@ -197,7 +197,7 @@ static int check_known(const struct tug_kv_store *s, const struct tug_kv_data *d
 }
 
 // One by one.
-static int push_keys(struct tug_kv_store *s, const struct tug_kv_data *d, struct err *e)
+static int push_keys(struct tug_kv_default *s, const struct tug_kv_data *d, struct err *e)
 {
     const float *values = d->values;
     TRY(check_known(s, d, e));
@@ -218,7 +218,7 @@ static int push_keys(struct tug_kv_store *s, const struct tug_kv_data *d, struct
     return 0;
 }
 
-static int push(struct tug_kv_store *s, const struct tug_kv_data *d, struct err *e)
+static int push(struct tug_kv_default *s, const struct tug_kv_data *d, struct err *e)
 {
     if (d->n_keys == 0)
         return 0;
@@ -242,7 +242,7 @@ static int push(struct tug_kv_store *s, const struct tug_kv_data *d, struct err 
 
 // Pulls: what is answered lies in one block, values and then lengths.
 
-static int pull_rows(struct tug_kv_store *s, const struct tug_kv_data *d,
+static int pull_rows(struct tug_kv_default *s, const struct tug_kv_data *d,
                      struct tug_kv_data *ret)
 {
     float *values = mem_array(ret->n_values, sizeof(*values));
@@ -256,7 +256,7 @@ static int pull_rows(struct tug_kv_store *s, const struct tug_kv_data *d,
     return 0;
 }
 
-static int pull_keys(struct tug_kv_store *s, const struct tug_kv_data *d,
+static int pull_keys(struct tug_kv_default *s, const struct tug_kv_data *d,
                      struct tug_kv_data *ret)
 {
     size_t first = length_of(s, d->keys[0]);
@@ -284,7 +284,7 @@ static int pull_keys(struct tug_kv_store *s, const struct tug_kv_data *d,
 
 // A key takes eight bytes to ask for, and may have many values: what is asked for is
 // counted before there is memory for it.
-static int pull(struct tug_kv_store *s, const struct tug_kv_data *d, uint64_t most,
+static int pull(struct tug_kv_default *s, const struct tug_kv_data *d, uint64_t most,
                 struct tug_kv_data *ret, struct err *e)
 {
     ret->n_keys = d->n_keys;
@@ -305,10 +305,10 @@ static int pull(struct tug_kv_store *s, const struct tug_kv_data *d, uint64_t mo
     return rc != 0 ? err_nomem(e, "the answer to a pull") : 0;
 }
 
-void tug_kv_store_handle(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
-                         const struct tug_kv_data *d)
+void tug_kv_default_handle(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
+                           const struct tug_kv_data *d)
 {
-    struct tug_kv_store *s = ctx;
+    struct tug_kv_default *s = ctx;
     struct tug_kv_data answer = {0};
     struct err e = {0};
     int rc = d->value_bytes != 0
@@ -320,7 +320,7 @@ void tug_kv_store_handle(void *ctx, struct tug_app *a, const struct tug_kv_meta 
     if (rc == 0 && m->pull)
         rc = pull(s, d, kv_answer_most(a->node), &answer, &e);
     if (rc != 0)
-        (void)tug_kv_refuse(a, m->ticket, rc, e.text);
+        (void)tug_app_refuse(a, m->ticket, rc, e.text);
     else // who asked may be gone: then nobody misses the answer
         (void)tug_kv_answer(a, m->ticket, &answer, mem_free, (void *)answer.values);
 }

@@ -358,7 +358,7 @@ static int reserve(void **p, size_t *cap, size_t bytes)
 static int reserve_rows(struct kvs_rows *s, uint64_t n_rows, bool ids, struct err *e)
 {
     size_t cap = s->cap_ids * sizeof(int64_t);
-    void *list = (void *)s->a.ids;
+    void *list = s->a.ids;
     if (kvs_block_reserve(&s->a.data, &s->cap_bytes, kvs_bytes(&s->a, n_rows)) != 0)
         return err_nomem(e, "a sum of arrays");
     if (!ids)
@@ -381,7 +381,7 @@ int kvs_rows_set(struct kvs_rows *s, enum tug_dtype type, const struct tug_array
     s->a.n_ids = 0;
     TRY(reserve_rows(s, n, a->sparse, e));
     if (a->sparse && n > 0)
-        memcpy((void *)s->a.ids, a->ids, n * sizeof(*a->ids));
+        memcpy(s->a.ids, a->ids, n * sizeof(*a->ids));
     s->a.n_ids = a->sparse ? n : 0;
     kvs_cast(type, s->a.data, a->dtype, a->data, n * a->width);
     return 0;
@@ -484,7 +484,7 @@ static int unite(struct kvs_rows *s, const struct tug_array *a, struct err *e)
     s->cap_bytes = was.cap_spare;
     s->cap_ids = was.cap_spare_ids;
     s->spare = was.a.data;
-    s->spare_ids = (int64_t *)was.a.ids;
+    s->spare_ids = was.a.ids;
     s->cap_spare = was.cap_bytes;
     s->cap_spare_ids = was.cap_ids;
     return 0;
@@ -518,7 +518,7 @@ int kvs_rows_add(struct kvs_rows *s, const struct tug_array *a, struct err *e)
 void kvs_rows_free(struct kvs_rows *s)
 {
     kvs_block_release(s->a.data);
-    mem_free((void *)s->a.ids);
+    mem_free(s->a.ids);
     kvs_block_release(s->spare);
     mem_free(s->spare_ids);
     *s = (struct kvs_rows){0};

@@ -11,7 +11,7 @@
 
 // Keys.
 
-int kvs_key_make(struct kvs_key *ret, const struct tug_store_key *key, struct err *e)
+int kvs_key_make(struct kvs_key *ret, const struct tug_kvstore_key *key, struct err *e)
 {
     struct kvs_key k = {.named = key->name != NULL, .number = key->number};
     if (!k.named) {
@@ -32,9 +32,9 @@ int kvs_key_make(struct kvs_key *ret, const struct tug_store_key *key, struct er
     return 0;
 }
 
-struct tug_store_key kvs_key_given(const struct kvs_key *k)
+struct tug_kvstore_key kvs_key_given(const struct kvs_key *k)
 {
-    return (struct tug_store_key){k->named ? k->name : NULL, k->number};
+    return (struct tug_kvstore_key){k->named ? k->name : NULL, k->number};
 }
 
 bool kvs_key_same(const struct kvs_key *a, const struct kvs_key *b)

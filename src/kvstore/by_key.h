@@ -23,8 +23,8 @@ struct kvs_key {
     char text[KVS_TEXT_MAX]; // "key 3", "key 'w'", for sentences
 };
 
-int kvs_key_make(struct kvs_key *ret, const struct tug_store_key *key, struct err *e);
-struct tug_store_key kvs_key_given(const struct kvs_key *k);
+int kvs_key_make(struct kvs_key *ret, const struct tug_kvstore_key *key, struct err *e);
+struct tug_kvstore_key kvs_key_given(const struct kvs_key *k);
 bool kvs_key_same(const struct kvs_key *a, const struct kvs_key *b);
 
 // Zeroed, it is empty. What is in it begins with its struct kvs_key.

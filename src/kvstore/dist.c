@@ -191,7 +191,7 @@ int kvs_dist_close(struct tug_kvstore *s)
     struct err e = {0};
     if (s->failed.code == 0 && tug_kvstore_wait(s) != 0)
         e = *last_error();
-    if (s->failed.code == 0 && s->at_exit) {
+    if (s->failed.code == 0 && s->barrier_before_exit) {
         int rc = tug_kvstore_barrier(s);
         if (rc == 0 && s->rank == 0)
             rc = kvs_dist_tell(s, KVS_STOP, KVS_ALL_SERVERS, NULL, 0);

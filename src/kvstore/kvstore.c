@@ -100,7 +100,7 @@ int tug_kvstore_open(struct tug_kvstore **ret, const struct tug_kvstore_options 
     if (s == NULL)
         return err_nomem(last_error(), "a store");
     s->workers = 1;
-    s->at_exit = true;
+    s->barrier_before_exit = true;
     int rc = open_store(s, o != NULL ? o : &(struct tug_kvstore_options){0});
     if (rc != 0)
         free_store(s);
@@ -118,9 +118,9 @@ int tug_kvstore_close(struct tug_kvstore *s)
     return rc;
 }
 
-void tug_kvstore_at_exit(struct tug_kvstore *s, bool barrier)
+void tug_kvstore_barrier_before_exit(struct tug_kvstore *s, bool barrier)
 {
-    s->at_exit = barrier;
+    s->barrier_before_exit = barrier;
 }
 
 const char *tug_kvstore_type(const struct tug_kvstore *s)
@@ -151,7 +151,7 @@ bool tug_kvstore_recovers(const struct tug_kvstore *s)
 // Keys.
 
 // A store's keys are all numbers or all names.
-static int check_kind(const struct tug_kvstore *s, const struct tug_store_key *key,
+static int check_kind(const struct tug_kvstore *s, const struct tug_kvstore_key *key,
                       struct err *e)
 {
     if (!s->keys_known || s->keys_named == (key->name != NULL))
@@ -165,7 +165,7 @@ static int check_kind(const struct tug_kvstore *s, const struct tug_store_key *k
                    key->name);
 }
 
-static int entry_of(const struct tug_kvstore *s, const struct tug_store_key *key,
+static int entry_of(const struct tug_kvstore *s, const struct tug_kvstore_key *key,
                     struct kvs_entry **ret, struct err *e)
 {
     struct kvs_key k;
@@ -244,7 +244,7 @@ static int items_resolve(struct tug_kvstore *s, struct kvs_items *t, bool out,
 
 // Whose entry->first is the item.
 static int items_open(struct tug_kvstore *s, struct kvs_items *t,
-                      const struct tug_store_item *items, size_t n, bool out)
+                      const struct tug_kvstore_item *items, size_t n, bool out)
 {
     struct err *e = last_error();
     *t = (struct kvs_items){.items = items, .n = n};
@@ -342,12 +342,11 @@ int kvs_sum(struct tug_kvstore *s, const struct kvs_items *t, struct kvs_entry *
 
 static void give_rows(const struct tug_array *a, struct tug_array *to)
 {
-    int64_t *ids = (int64_t *)to->ids;
     to->n_ids = 0;
     for (uint64_t r = 0; r < a->rows; r++) {
         if (kvs_row_is_zero(a, r))
             continue;
-        ids[to->n_ids] = (int64_t)r;
+        to->ids[to->n_ids] = (int64_t)r;
         kvs_cast(to->dtype, (char *)to->data + kvs_bytes(to, to->n_ids), a->dtype,
                  (char *)a->data + kvs_bytes(a, r), a->width);
         to->n_ids++;
@@ -409,7 +408,7 @@ static int init_again(struct tug_kvstore *s, struct kvs_entry *x, const struct k
         (unsigned long long)a->width, kvs_dtype_name(a->dtype));
 }
 
-static int init_one(struct tug_kvstore *s, const struct tug_store_item *t)
+static int init_one(struct tug_kvstore *s, const struct tug_kvstore_item *t)
 {
     struct err *e = last_error();
     struct kvs_key k;
@@ -433,7 +432,8 @@ static int init_one(struct tug_kvstore *s, const struct tug_store_item *t)
     return 0;
 }
 
-int tug_kvstore_init(struct tug_kvstore *s, const struct tug_store_item *items, size_t n)
+int tug_kvstore_init(struct tug_kvstore *s, const struct tug_kvstore_item *items,
+                     size_t n)
 {
     if (s->dist)
         TRY(kvs_dist_usable(s));
@@ -472,8 +472,8 @@ static int pull_items(struct tug_kvstore *s, const struct kvs_items *t, int prio
     return 0;
 }
 
-int tug_kvstore_push(struct tug_kvstore *s, const struct tug_store_item *items, size_t n,
-                     int priority)
+int tug_kvstore_push(struct tug_kvstore *s, const struct tug_kvstore_item *items,
+                     size_t n, int priority)
 {
     struct kvs_items t;
     TRY(items_open(s, &t, items, n, false));
@@ -482,8 +482,8 @@ int tug_kvstore_push(struct tug_kvstore *s, const struct tug_store_item *items, 
     return rc;
 }
 
-int tug_kvstore_pull(struct tug_kvstore *s, const struct tug_store_item *items, size_t n,
-                     int priority)
+int tug_kvstore_pull(struct tug_kvstore *s, const struct tug_kvstore_item *items,
+                     size_t n, int priority)
 {
     struct kvs_items t;
     TRY(items_open(s, &t, items, n, true));
@@ -492,16 +492,16 @@ int tug_kvstore_pull(struct tug_kvstore *s, const struct tug_store_item *items, 
     return rc;
 }
 
-int tug_kvstore_push_pull(struct tug_kvstore *s, const struct tug_store_item *items,
-                          size_t n, const struct tug_store_item *out, size_t n_out,
+int tug_kvstore_push_pull(struct tug_kvstore *s, const struct tug_kvstore_item *items,
+                          size_t n, const struct tug_kvstore_item *out, size_t n_out,
                           int priority)
 {
     TRY(tug_kvstore_push(s, items, n, priority));
     return tug_kvstore_pull(s, out, n_out, priority);
 }
 
-int tug_kvstore_broadcast(struct tug_kvstore *s, const struct tug_store_item *items,
-                          size_t n, const struct tug_store_item *out, size_t n_out,
+int tug_kvstore_broadcast(struct tug_kvstore *s, const struct tug_kvstore_item *items,
+                          size_t n, const struct tug_kvstore_item *out, size_t n_out,
                           int priority)
 {
     TRY(tug_kvstore_init(s, items, n));
@@ -535,7 +535,7 @@ static int pull_rows(struct tug_kvstore *s, const struct kvs_items *t, int prior
     return 0;
 }
 
-int tug_kvstore_pull_rows(struct tug_kvstore *s, const struct tug_store_item *items,
+int tug_kvstore_pull_rows(struct tug_kvstore *s, const struct tug_kvstore_item *items,
                           size_t n, int priority)
 {
     struct kvs_items t;
@@ -556,7 +556,7 @@ int tug_kvstore_wait(struct tug_kvstore *s)
     return first.code != 0 ? last_error_is(&first) : 0;
 }
 
-int tug_kvstore_rounds(struct tug_kvstore *s, const struct tug_store_key *key,
+int tug_kvstore_rounds(struct tug_kvstore *s, const struct tug_kvstore_key *key,
                        uint64_t *ret)
 {
     struct kvs_entry *x;

@@ -67,7 +67,7 @@ struct tug_kvstore {
     char type[64];
     bool dist, async, device;
     uint64_t big_array;
-    bool at_exit;
+    bool barrier_before_exit;
     bool keys_known, keys_named; // of which kind
     struct kvs_by_key entries;   // of struct kvs_entry
     uint64_t calls;
@@ -93,7 +93,7 @@ struct tug_kvstore {
 
 // The items of a call, by key: of entry x items x->first, next[x->first] and so on.
 struct kvs_items {
-    const struct tug_store_item *items;
+    const struct tug_kvstore_item *items;
     size_t n;
     struct kvs_entry **of;
     size_t *next;

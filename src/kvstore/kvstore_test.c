@@ -36,26 +36,26 @@ static struct tug_array dense(float *data)
     return (struct tug_array){TUG_FLOAT32, false, ROWS, WIDTH, data, NULL, 0};
 }
 
-static struct tug_array sparse(float *data, const int64_t *ids, size_t n)
+static struct tug_array sparse(float *data, int64_t *ids, size_t n)
 {
     return (struct tug_array){TUG_FLOAT32, true, ROWS, WIDTH, data, ids, n};
 }
 
 static int push(struct tug_kvstore *s, const char *name, struct tug_array *a)
 {
-    struct tug_store_item item = {{.name = name}, a};
+    struct tug_kvstore_item item = {{.name = name}, a};
     return tug_kvstore_push(s, &item, 1, 0);
 }
 
 static int init(struct tug_kvstore *s, const char *name, struct tug_array *a)
 {
-    struct tug_store_item item = {{.name = name}, a};
+    struct tug_kvstore_item item = {{.name = name}, a};
     return tug_kvstore_init(s, &item, 1);
 }
 
 static int pull(struct tug_kvstore *s, const char *name, struct tug_array *a)
 {
-    struct tug_store_item item = {{.name = name}, a};
+    struct tug_kvstore_item item = {{.name = name}, a};
     return tug_kvstore_pull(s, &item, 1, 0);
 }
 
@@ -173,8 +173,8 @@ static void coding(void **state)
 
 // A store of its own against sums in a plain array.
 
-static int add(void *ctx, const struct tug_store_key *key, const struct tug_array *merged,
-               struct tug_array *stored)
+static int add(void *ctx, const struct tug_kvstore_key *key,
+               const struct tug_array *merged, struct tug_array *stored)
 {
     assert_string_equal("w", key->name);
     ++*(int *)ctx;
@@ -227,13 +227,13 @@ static void sums(void **state)
             check(tug_kvstore_set_updater(s, add, &calls));
         for (int step = 0; step < 4; step++) {
             struct pushed p[3];
-            struct tug_store_item items[3];
+            struct tug_kvstore_item items[3];
             float sum[N] = {0};
             bool touched[ROWS] = {false};
             size_t n = 1 + rng_below(&rng, 3);
             for (size_t i = 0; i < n; i++) {
                 random_push(&rng, &p[i], sum, touched);
-                items[i] = (struct tug_store_item){{.name = "w"}, &p[i].a};
+                items[i] = (struct tug_kvstore_item){{.name = "w"}, &p[i].a};
             }
             check(tug_kvstore_push(s, items, n, 0));
             for (size_t i = 0; i < N; i++)
@@ -243,7 +243,7 @@ static void sums(void **state)
         }
         assert_int_equal(updates ? 4 : 0, calls);
         uint64_t rounds;
-        check(tug_kvstore_rounds(s, &(struct tug_store_key){.name = "w"}, &rounds));
+        check(tug_kvstore_rounds(s, &(struct tug_kvstore_key){.name = "w"}, &rounds));
         assert_int_equal(4, rounds);
         check(tug_kvstore_close(s));
     }
@@ -253,11 +253,11 @@ static void rows(void **state)
 {
     float data[2 * WIDTH] = {1, 2, 3, 4, 5, 6}, got[N] = {0};
     int64_t ids[] = {1, 5}, found[ROWS];
-    const int64_t wanted[] = {0, 5}, wrong[] = {5, 0};
+    int64_t wanted[] = {0, 5}, wrong[] = {5, 0};
     struct tug_kvstore *s = open_type("local");
     struct tug_array a = sparse(data, ids, 2), out = sparse(got, found, 0);
     struct tug_array some = sparse(got, wanted, 2), whole = dense(got);
-    struct tug_store_item item = {{.name = "e"}, &some};
+    struct tug_kvstore_item item = {{.name = "e"}, &some};
     (void)state;
     check(init(s, "e", &a));
     check(pull(s, "e", &out));
@@ -273,7 +273,7 @@ static void rows(void **state)
     refused(tug_kvstore_pull_rows(s, &item, 1, 0), "dense");
     check(init(s, "d", &whole));
     some.ids = wanted;
-    item = (struct tug_store_item){{.name = "d"}, &some};
+    item = (struct tug_kvstore_item){{.name = "d"}, &some};
     refused(tug_kvstore_pull_rows(s, &item, 1, 0), "key is dense");
     check(tug_kvstore_close(s));
 }
@@ -296,7 +296,7 @@ static void dtypes(void **state)
             for (int i = 0; i < N; i++)
                 whole[i] = i - 10;
             kvs_cast(all[p], bytes, TUG_FLOAT64, whole, N);
-            struct tug_store_item twice[] = {{{.name = "w"}, &a}, {{.name = "w"}, &a}};
+            struct tug_kvstore_item twice[] = {{{.name = "w"}, &a}, {{.name = "w"}, &a}};
             check(tug_kvstore_push(s, twice, 2, 0));
             check(pull(s, "w", &out));
             for (int i = 0; i < N; i++)
@@ -349,7 +349,7 @@ static void compressed(void **state)
     uint8_t bits[2 * N + 64];
     struct tug_kvstore *s = open_type("device");
     struct tug_array w = dense(zero), a = dense(g[0]), b = dense(g[1]), to = dense(got);
-    struct tug_store_item items[] = {{{.name = "w"}, &a}, {{.name = "w"}, &b}};
+    struct tug_kvstore_item items[] = {{{.name = "w"}, &a}, {{.name = "w"}, &b}};
     struct rng rng = {.seed = 3};
     (void)state;
     check(init(s, "w", &w));
@@ -442,7 +442,7 @@ static void run_optimizer(const char *name, const char *more, enum tug_dtype dty
     struct tug_kvstore *s = open_type("local");
     struct tug_array w = {dtype, false, ROWS, WIDTH, bytes, NULL, 0};
     struct tug_array to = {TUG_FLOAT64, false, ROWS, WIDTH, got, NULL, 0};
-    const int64_t ids[] = {0, 2, 6};
+    int64_t ids[] = {0, 2, 6};
     for (int i = 0; i < N; i++) {
         n[i] = (struct naive){.w = (i - 10) * 0.125};
         got[i] = n[i].w;
@@ -573,7 +573,7 @@ static void states(void **state)
     check(tug_kvstore_close(t));
 }
 
-static int cannot(void *ctx, const struct tug_store_key *key,
+static int cannot(void *ctx, const struct tug_kvstore_key *key,
                   const struct tug_array *merged, struct tug_array *stored)
 {
     (void)ctx, (void)key, (void)merged, (void)stored;
@@ -586,7 +586,7 @@ static void misuse(void **state)
     struct tug_array a = dense(w), small = {TUG_FLOAT32, false, 2, WIDTH, w, NULL, 0};
     struct tug_array odd = {(enum tug_dtype)3, false, 2, WIDTH, w, NULL, 0};
     struct tug_kvstore *s = open_type("local"), *other;
-    struct tug_store_item number = {{.number = 3}, &a};
+    struct tug_kvstore_item number = {{.number = 3}, &a};
     static const char *const types[] = {"", "remote", "nccl", "horovod", "dist_p3"};
     char longest[300];
     (void)state;
@@ -623,7 +623,7 @@ static void misuse(void **state)
     s = open_type("local");
     check(tug_kvstore_init(s, &number, 1));
     refused(init(s, "w", &a), "'w' is a name");
-    struct tug_store_item out = {{.number = 4}, &a};
+    struct tug_kvstore_item out = {{.number = 4}, &a};
     check(tug_kvstore_broadcast(s, &out, 1, &out, 1, 0));
     check(tug_kvstore_push_pull(s, &out, 1, &out, 1, 0));
     check(tug_kvstore_close(s));
@@ -657,7 +657,7 @@ static int all_calls(void)
     int64_t ids[] = {1, 2};
     struct tug_kvstore *s;
     struct tug_array a = dense(w), b = sparse(g, ids, 2), c = dense(g);
-    struct tug_store_item items[] = {{{.name = "w"}, &b}, {{.name = "w"}, &c}};
+    struct tug_kvstore_item items[] = {{{.name = "w"}, &b}, {{.name = "w"}, &c}};
     int rc = tug_kvstore_open(&s, NULL);
     if (rc == 0) {
         rc = init(s, "w", &a);

@@ -63,7 +63,7 @@ static int array_of_head(const struct rest *r, struct tug_array *ret, struct err
 static int take_name(struct rest *r, struct kvs_key *ret, struct err *e)
 {
     char name[KVS_NAME_MAX] = "";
-    struct tug_store_key key = {r->head.named ? name : NULL, r->head.number};
+    struct tug_kvstore_key key = {r->head.named ? name : NULL, r->head.number};
     if (r->head.n >= sizeof(name) || padded(r->head.n) > r->n)
         return err_set(e, TUG_EDATA, "the name of a key is too long");
     memcpy(name, r->at, r->head.n);
@@ -150,7 +150,7 @@ static int array_of(struct tug_kvstore_server *s, const struct kvs_value *v,
         return err_set(e, TUG_EDATA, "a push of rows lacks some of their numbers");
     ret->sparse = true;
     ret->n_ids = r.head.n;
-    ret->ids = (const int64_t *)r.at;
+    ret->ids = (int64_t *)r.at;
     r.at += ret->n_ids * sizeof(int64_t);
     r.n -= ret->n_ids * sizeof(int64_t);
     ret->data = (void *)r.at;

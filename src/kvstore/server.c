@@ -21,7 +21,7 @@
 void kvs_job_release(struct kvs_job *j)
 {
     if (j->kept != NULL)
-        tug_kv_release(j->kept);
+        tug_app_release(j->kept);
     j->kept = NULL;
 }
 
@@ -53,7 +53,7 @@ void kvs_job_answer_block(struct tug_kvstore_server *s, struct kvs_job *j, void 
 
 void kvs_job_refuse(struct tug_kvstore_server *s, struct kvs_job *j, const struct err *e)
 {
-    (void)tug_kv_refuse(s->app, j->ticket, e->code, e->text);
+    (void)tug_app_refuse(s->app, j->ticket, e->code, e->text);
     kvs_job_free(j);
 }
 
@@ -72,13 +72,13 @@ static void queue(struct tug_kvstore_server *s, struct tug_app *a,
 {
     struct kvs_job *j = mem_alloc(sizeof(*j));
     if (j == NULL) {
-        (void)tug_kv_refuse(a, of->ticket, TUG_ENOMEM,
-                            "the server has no memory for a request");
+        (void)tug_app_refuse(a, of->ticket, TUG_ENOMEM,
+                             "the server has no memory for a request");
         return;
     }
     *j = *of;
     j->rank = rank_of(s->node, j->sender);
-    j->kept = tug_kv_keep(a, j->ticket);
+    j->kept = tug_app_keep(a, j->ticket);
     pthread_mutex_lock(&s->lock);
     if (s->last != NULL)
         s->last->next = j;
@@ -104,11 +104,11 @@ static void on_kv(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
                   const struct tug_kv_data *d)
 {
     if (d->n_keys != 1) {
-        (void)tug_kv_refuse(a, m->ticket, TUG_EDATA, "a request is of one key");
+        (void)tug_app_refuse(a, m->ticket, TUG_EDATA, "a request is of one key");
         return;
     }
     if (d->value_bytes != 0) {
-        (void)tug_kv_refuse(a, m->ticket, TUG_EDATA, "a request is of 4-byte words");
+        (void)tug_app_refuse(a, m->ticket, TUG_EDATA, "a request is of 4-byte words");
         return;
     }
     queue(ctx, a,

@@ -67,7 +67,7 @@ void kvs_values_free(struct kvs_values *v)
 static int call_updater(struct kvs_value *v, const struct kvs_rule *r,
                         const struct tug_array *merged, struct err *e)
 {
-    struct tug_store_key key = kvs_key_given(&v->key);
+    struct tug_kvstore_key key = kvs_key_given(&v->key);
     struct tug_array stored = v->a;
     last_error()->text[0] = 0;
     int rc = r->updater(r->ctx, &key, merged, &stored);

@@ -18,7 +18,7 @@ static struct kvs_value *make(struct kvs_values *all, float first)
 {
     static float w[N];
     struct tug_array a = {TUG_FLOAT32, false, N, 1, w, NULL, 0};
-    struct tug_store_key name = {.number = 1};
+    struct tug_kvstore_key name = {.number = 1};
     struct kvs_key key;
     struct kvs_value *v;
     struct err e;
@@ -35,7 +35,7 @@ static void is(const float *x, float first, float step)
         assert_true(x[i] == first + step * (float)i);
 }
 
-static int add_ones(void *ctx, const struct tug_store_key *key,
+static int add_ones(void *ctx, const struct tug_kvstore_key *key,
                     const struct tug_array *merged, struct tug_array *stored)
 {
     (void)ctx, (void)key;

@@ -91,12 +91,12 @@ static void keep(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
     struct tug_kv_data answer = {
         .n_keys = d->n_keys, .values = k->values, .n_values = k->n};
     if (m->cmd == NO) {
-        expect(tug_kv_refuse(a, m->ticket, TUG_EDATA, "not this one") == 0);
+        expect(tug_app_refuse(a, m->ticket, TUG_EDATA, "not this one") == 0);
         return;
     }
     if (m->push) {
-        k->kept[0] = tug_kv_keep(a, m->ticket);
-        k->kept[1] = tug_kv_keep(a, m->ticket);
+        k->kept[0] = tug_app_keep(a, m->ticket);
+        k->kept[1] = tug_app_keep(a, m->ticket);
         expect(k->kept[0] != NULL && k->kept[1] != NULL);
         k->values = d->values;
         k->n = d->n_values;
@@ -124,12 +124,12 @@ static int serve(const char *scheduler)
 {
     int exits;
     struct tug_node *n = join(TUG_GROUP_SERVERS, scheduler, &exits);
-    struct tug_kv_store *store;
+    struct tug_kv_default *store;
     struct tug_app *a;
     struct keeper keeper = {0};
-    expect(tug_kv_store_open(&store) == 0);
+    expect(tug_kv_default_open(&store) == 0);
     const struct tug_app_handlers h[] = {
-        [STORE] = {.kv = tug_kv_store_handle, .ctx = store},
+        [STORE] = {.kv = tug_kv_default_handle, .ctx = store},
         [KEEPER] = {.kv = keep, .ctx = &keeper},
         [TALK] = {.request = echo},
         [HAND] = {.message = answer_by_hand},
@@ -139,12 +139,12 @@ static int serve(const char *scheduler)
     expect(tug_app_open(&a, n, TALK, TALK, NULL) == TUG_EUSAGE);
     look_around(n);
     expect(tug_node_barrier(n, GROUPS) == 0); // all have pushed
-    expect(tug_kv_store_keys(store) == 1);
+    expect(tug_kv_default_keys(store) == 1);
     int rc = leave(n, &exits);
     expect(keeper.values[0] == 5 && keeper.n == 1); // also now
-    tug_kv_release(keeper.kept[0]);
-    tug_kv_release(keeper.kept[1]);
-    tug_kv_store_close(store);
+    tug_app_release(keeper.kept[0]);
+    tug_app_release(keeper.kept[1]);
+    tug_kv_default_close(store);
     return rc;
 }
 

@@ -25,18 +25,18 @@ static int serve(const char *scheduler)
     struct tug_node_options o;
     struct tug_node *n;
     struct tug_app *a;
-    struct tug_kv_store *store;
+    struct tug_kv_default *store;
     nodes_options(&o, TUG_GROUP_SERVERS, scheduler);
     int rc = tug_node_start(&n, &o);
     if (rc != 0)
         return rc;
-    expect(tug_kv_store_open(&store) == 0);
-    struct tug_app_handlers h = {.kv = tug_kv_store_handle, .ctx = store};
+    expect(tug_kv_default_open(&store) == 0);
+    struct tug_app_handlers h = {.kv = tug_kv_default_handle, .ctx = store};
     expect(tug_app_open(&a, n, STORE, STORE, &h) == 0);
     h = (struct tug_app_handlers){.request = die};
     expect(tug_app_open(&a, n, DIES, DIES, &h) == 0);
     rc = tug_node_finalize(n, false);
-    tug_kv_store_close(store);
+    tug_kv_default_close(store);
     return rc;
 }
 

@@ -69,7 +69,7 @@ static void be_strict(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
     (void)ctx, (void)d;
     if (m->cmd == DIE)
         raise(SIGKILL);
-    expect(tug_kv_refuse(a, m->ticket, TUG_EDATA, "not in this house") == 0);
+    expect(tug_app_refuse(a, m->ticket, TUG_EDATA, "not in this house") == 0);
 }
 
 static void echo(void *ctx, struct tug_app *a, const struct tug_simple *q)
@@ -82,16 +82,16 @@ static int serve(const char *scheduler)
 {
     struct tug_node_options o;
     struct tug_node *n;
-    struct tug_kv_store *store;
+    struct tug_kv_default *store;
     struct tug_app *apps[4];
     struct later later = {.lock = PTHREAD_MUTEX_INITIALIZER,
                           .more = PTHREAD_COND_INITIALIZER};
     nodes_options(&o, TUG_GROUP_SERVERS, scheduler);
     expect(tug_node_start(&n, &o) == 0);
-    expect(tug_kv_store_open(&store) == 0);
+    expect(tug_kv_default_open(&store) == 0);
     pthread_create(&later.thread, NULL, answer_later, &later);
     struct tug_app_handlers h[] = {
-        {.kv = tug_kv_store_handle, .ctx = store},
+        {.kv = tug_kv_default_handle, .ctx = store},
         {.kv = put_off, .ctx = &later},
         {.request = echo},
         {.kv = be_strict},
@@ -104,7 +104,7 @@ static int serve(const char *scheduler)
     pthread_cond_signal(&later.more);
     pthread_mutex_unlock(&later.lock);
     pthread_join(later.thread, NULL);
-    tug_kv_store_close(store);
+    tug_kv_default_close(store);
     return rc;
 }
 

@@ -96,16 +96,16 @@ static int serve(const char *scheduler)
 {
     struct tug_node_options o;
     struct tug_node *n;
-    struct tug_kv_store *store;
+    struct tug_kv_default *store;
     struct tug_app *app;
     struct noted noted = {0};
     atomic_uint counted = 0;
     nodes_options(&o, TUG_GROUP_SERVERS, scheduler);
     o.dead_seconds = 20;
     expect(tug_node_start(&n, &o) == 0);
-    expect(tug_kv_store_open(&store) == 0);
+    expect(tug_kv_default_open(&store) == 0);
     const struct tug_app_handlers h[APPS] = {
-        [STORE] = {.kv = tug_kv_store_handle, .ctx = store},
+        [STORE] = {.kv = tug_kv_default_handle, .ctx = store},
         [COUNT] = {.request = count, .ctx = &counted},
         [ORDER] = {.kv = note, .ctx = &noted},
         [WHO] = {.kv = say_who},
@@ -115,7 +115,7 @@ static int serve(const char *scheduler)
     for (uint32_t i = 0; i < APPS; i++)
         expect(tug_app_open(&app, n, i, i, &h[i]) == 0);
     int rc = tug_node_finalize(n, true);
-    tug_kv_store_close(store);
+    tug_kv_default_close(store);
     return rc;
 }
 

@@ -127,10 +127,10 @@ static void by_hand(struct tug_kvstore *s)
 static void by_calls(struct tug_kvstore *s)
 {
     float w[N] = {0};
-    const int64_t ids[] = {0, 4};
+    int64_t ids[] = {0, 4};
     struct tug_array a = {TUG_FLOAT32, false, ROWS, WIDTH, w, NULL, 0};
     struct tug_array rows = {TUG_FLOAT32, true, ROWS, WIDTH, w, ids, 2};
-    struct tug_store_item item = {{.number = KEY}, &a}, fresh = {{.number = 9}, &a};
+    struct tug_kvstore_item item = {{.number = KEY}, &a}, fresh = {{.number = 9}, &a};
     w[4] = NAN;
     expect(tug_kvstore_push(s, &item, 1, 0) == TUG_EUSAGE);
     expect(strstr(tug_last_error(), "key 3: element 4"));
@@ -141,8 +141,8 @@ static void by_calls(struct tug_kvstore *s)
     float good[N] = {0};
     struct tug_array b = a;
     b.data = good;
-    struct tug_store_item both[] = {{{.number = KEY}, &b}, {{.number = KEY + 1}, &a}};
-    expect(tug_kvstore_init(s, &(struct tug_store_item){{.number = KEY + 1}, &b}, 1) ==
+    struct tug_kvstore_item both[] = {{{.number = KEY}, &b}, {{.number = KEY + 1}, &a}};
+    expect(tug_kvstore_init(s, &(struct tug_kvstore_item){{.number = KEY + 1}, &b}, 1) ==
            0);
     expect(tug_kvstore_push(s, both, 2, 0) == TUG_EUSAGE); // nor anything of the first
     expect(strstr(tug_last_error(), "key 4: element 4"));
@@ -192,7 +192,7 @@ static int work(const char *scheduler)
     struct tug_kvstore *s = open_store(scheduler);
     float w[N];
     struct tug_array a = {TUG_FLOAT32, false, ROWS, WIDTH, w, NULL, 0};
-    struct tug_store_item item = {{.number = KEY}, &a};
+    struct tug_kvstore_item item = {{.number = KEY}, &a};
     for (int i = 0; i < N; i++)
         w[i] = 0;
     expect(tug_kvstore_init(s, &item, 1) == 0);
@@ -210,7 +210,7 @@ static int work(const char *scheduler)
         expect(w[i] == (float)(NODES_WORKERS * i));
     expect(tug_kvstore_barrier(s) == 0);
     ask_for_many(s);
-    tug_kvstore_at_exit(s, false);
+    tug_kvstore_barrier_before_exit(s, false);
     expect(tug_kvstore_close(s) == 0);
     return 0;
 }

@@ -72,7 +72,7 @@ static int control(void *ctx, int32_t head, const void *body, size_t n)
     return 0;
 }
 
-static int scale_and_add(void *ctx, const struct tug_store_key *key,
+static int scale_and_add(void *ctx, const struct tug_kvstore_key *key,
                          const struct tug_array *merged, struct tug_array *stored)
 {
     const struct own *o = ctx;
@@ -243,9 +243,9 @@ static void check_pull(struct tug_kvstore *s, const struct kind *k, struct buffe
     char twice[MOST * 8];
     struct tug_array again = own;
     again.data = twice;
-    struct tug_store_item items[] = {{{.number = k->key}, &own},
-                                     {{.number = k->key}, &wide},
-                                     {{.number = k->key}, &again}};
+    struct tug_kvstore_item items[] = {{{.number = k->key}, &own},
+                                       {{.number = k->key}, &wide},
+                                       {{.number = k->key}, &again}};
     expect(tug_kvstore_pull(s, items, 3, 0) == 0);
     for (size_t i = 0; i < k->rows * k->width; i++) {
         expect(b->got[i] == b->expected[i]);
@@ -256,9 +256,9 @@ static void check_pull(struct tug_kvstore *s, const struct kind *k, struct buffe
 
 static void check_rows(struct tug_kvstore *s, const struct kind *k, struct buffers *b)
 {
-    const int64_t ids[] = {0, 2, 3, (int64_t)k->rows - 1};
+    int64_t ids[] = {0, 2, 3, (int64_t)k->rows - 1};
     struct tug_array to = {TUG_FLOAT64, true, k->rows, k->width, b->got, ids, 4};
-    struct tug_store_item item = {{.number = k->key}, &to};
+    struct tug_kvstore_item item = {{.number = k->key}, &to};
     expect(tug_kvstore_pull_rows(s, &item, 1, 0) == 0);
     for (size_t i = 0; i < 4; i++)
         for (size_t c = 0; c < k->width; c++)
@@ -283,7 +283,7 @@ static void check_kind(struct tug_kvstore *s, const struct kind *k, bool adds)
 {
     struct buffers *b = mem_alloc(sizeof(*b));
     struct tug_array a;
-    struct tug_store_item item = {{.number = k->key}, &a};
+    struct tug_kvstore_item item = {{.number = k->key}, &a};
     int rank = (int)tug_kvstore_rank(s);
     uint64_t rounds;
     fill(k, rank, 100, b, &a); // of rank 0 counts
@@ -312,7 +312,7 @@ static void check_misuse(struct tug_kvstore *s)
     float w[N] = {0};
     struct tug_array a = {TUG_FLOAT32, false, ROWS, WIDTH, w, NULL, 0};
     struct tug_array other = {TUG_FLOAT32, false, WIDTH, ROWS, w, NULL, 0};
-    struct tug_store_item item = {{.number = 999}, &a};
+    struct tug_kvstore_item item = {{.number = 999}, &a};
     uint32_t dead = 9;
     refused(tug_kvstore_push(s, &item, 1, 0), "key 999");
     refused(tug_kvstore_pull(s, &item, 1, 0), "key 999");
@@ -329,7 +329,7 @@ static void check_misuse(struct tug_kvstore *s)
     expect(tug_kvstore_workers(s) == NODES_WORKERS &&
            tug_kvstore_rank(s) < NODES_WORKERS);
     // Ranks that do not agree: who is not 0 hears it.
-    item = (struct tug_store_item){{.number = 500}, &a};
+    item = (struct tug_kvstore_item){{.number = 500}, &a};
     if (tug_kvstore_rank(s) == 0) {
         expect(tug_kvstore_init(s, &item, 1) == 0);
     } else {
@@ -384,8 +384,8 @@ static int work_async(const char *scheduler)
     float w[N], g[N], first[N];
     struct tug_kvstore *s = open_store("dist_async", scheduler);
     struct tug_array a = {TUG_FLOAT32, false, ROWS, WIDTH, w, NULL, 0}, b = a, c = a;
-    struct tug_store_item item = {{.name = "w"}, &a}, push = {{.name = "w"}, &b};
-    struct tug_store_item got = {{.name = "w"}, &c};
+    struct tug_kvstore_item item = {{.name = "w"}, &a}, push = {{.name = "w"}, &b};
+    struct tug_kvstore_item got = {{.name = "w"}, &c};
     b.data = g;
     c.data = first;
     for (int i = 0; i < N; i++)
@@ -431,7 +431,7 @@ static void check_coded(struct tug_kvstore *s, int64_t key, bool two, size_t n)
 {
     static _Thread_local float w[CODED], g[CODED], left[NODES_WORKERS][CODED];
     struct tug_array a = {TUG_FLOAT32, false, n, 1, w, NULL, 0}, b = a;
-    struct tug_store_item item = {{.number = key}, &a}, push = {{.number = key}, &b};
+    struct tug_kvstore_item item = {{.number = key}, &a}, push = {{.number = key}, &b};
     int rank = (int)tug_kvstore_rank(s);
     b.data = g;
     for (size_t i = 0; i < n; i++)
@@ -466,7 +466,7 @@ static int work_coded(const char *scheduler)
     struct tug_kvstore *s = open_store("dist_sync", scheduler);
     double d[3] = {0};
     struct tug_array a = {TUG_FLOAT64, false, 3, 1, d, NULL, 0};
-    struct tug_store_item item = {{.number = 1}, &a};
+    struct tug_kvstore_item item = {{.number = 1}, &a};
     check_coded(s, 20, true, 13);
     check_coded(s, 21, true, CODED);
     check_coded(s, 22, false, 70);
@@ -492,7 +492,7 @@ static int work_own(const char *scheduler)
     static _Thread_local float w[2000], g[2000];
     struct tug_kvstore *s = open_store("dist_sync", scheduler);
     struct tug_array a = {TUG_FLOAT32, false, 1000, 2, w, NULL, 0}, b = a;
-    struct tug_store_item item = {{.number = -4}, &a}, push = {{.number = -4}, &b};
+    struct tug_kvstore_item item = {{.number = -4}, &a}, push = {{.number = -4}, &b};
     float scale = 0.5f;
     b.data = g;
     for (int i = 0; i < 2000; i++)
@@ -524,7 +524,7 @@ static int work_states(const char *scheduler)
     static _Thread_local float w[2][2000], g[2000];
     struct tug_kvstore *s = open_store("dist_sync", scheduler);
     struct tug_array a[2], b = {TUG_FLOAT32, false, 2000, 1, g, NULL, 0};
-    struct tug_store_item items[2], push[2];
+    struct tug_kvstore_item items[2], push[2];
     int rank = (int)tug_kvstore_rank(s);
     char path[100];
     snprintf(path, sizeof(path), "/tmp/tug_kvstore_%s.states",
@@ -532,8 +532,8 @@ static int work_states(const char *scheduler)
     for (int i = 0; i < 2; i++) {
         a[i] = b;
         a[i].data = w[i];
-        items[i] = (struct tug_store_item){{.number = i}, &a[i]};
-        push[i] = (struct tug_store_item){{.number = i}, &b};
+        items[i] = (struct tug_kvstore_item){{.number = i}, &a[i]};
+        push[i] = (struct tug_kvstore_item){{.number = i}, &b};
     }
     expect(tug_kvstore_init(s, items, 2) == 0);
     expect(tug_kvstore_set_optimizer(s, "adam:learning_rate=0.1") == 0);
@@ -576,7 +576,7 @@ static void one_round(struct tug_kvstore *s, int step)
 {
     static float w[2000], g[2000];
     struct tug_array a = {TUG_FLOAT32, false, 2000, 1, w, NULL, 0}, b = a;
-    struct tug_store_item item = {{.name = "w"}, &a}, push = {{.name = "w"}, &b};
+    struct tug_kvstore_item item = {{.name = "w"}, &a}, push = {{.name = "w"}, &b};
     b.data = g;
     for (int i = 0; i < 2000; i++)
         g[i] = (float)number((int)tug_kvstore_rank(s), step, (size_t)i);
@@ -595,7 +595,7 @@ static int work_and_die(const char *scheduler)
 {
     float zero[2000] = {0};
     struct tug_array a = {TUG_FLOAT32, false, 2000, 1, zero, NULL, 0};
-    struct tug_store_item item = {{.name = "w"}, &a};
+    struct tug_kvstore_item item = {{.name = "w"}, &a};
     struct tug_kvstore *s = open_store("dist_sync", scheduler);
     uint64_t done;
     uint32_t dead;
@@ -753,9 +753,9 @@ static int work_beside(const char *scheduler)
 {
     float w[N] = {0};
     struct tug_array a = {TUG_FLOAT32, false, ROWS, WIDTH, w, NULL, 0};
-    struct tug_store_item item = {{.number = 3}, &a};
+    struct tug_kvstore_item item = {{.number = 3}, &a};
     struct tug_kvstore *s = open_store("dist_async", scheduler);
-    tug_kvstore_at_exit(s, false);
+    tug_kvstore_barrier_before_exit(s, false);
     expect(tug_kvstore_init(s, &item, 1) == 0);
     for (int i = 0; i < 200; i++)
         expect(tug_kvstore_pull(s, &item, 1, 0) == 0);

@@ -21,7 +21,7 @@ enum { STORE = 1, ECHO, BY_HAND, SILENT };
 
 static struct lone_node lone;
 static struct tug_kvstore_server kvs;
-static struct tug_kv_store *store;
+static struct tug_kv_default *store;
 static uint64_t numbers[PEERS];
 static void *held[HELD_MAX]; // kept by the silent customer
 static uint32_t n_held;
@@ -55,7 +55,7 @@ static void by_hand(void *ctx, struct tug_app *a, const struct tug_message *m)
     answer.request = false;
     answer.receiver = m->sender;
     if (tug_message_send(tug_app_node(a), &answer) != 0)
-        (void)tug_kv_refuse(a, m->ticket, TUG_EUSAGE, "no");
+        (void)tug_app_refuse(a, m->ticket, TUG_EUSAGE, "no");
 }
 
 static void keep(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
@@ -63,7 +63,7 @@ static void keep(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
 {
     (void)ctx, (void)d;
     if (n_held < HELD_MAX)
-        held[n_held++] = tug_kv_keep(a, m->ticket);
+        held[n_held++] = tug_app_keep(a, m->ticket);
 }
 
 static int control(void *ctx, int32_t head, const void *body, size_t bytes)
@@ -80,9 +80,9 @@ static void open_customer(uint32_t app, const struct tug_app_handlers *h)
 
 static void open_customers(void)
 {
-    require(tug_kv_store_open(&store) == 0);
+    require(tug_kv_default_open(&store) == 0);
     open_customer(STORE,
-                  &(struct tug_app_handlers){.kv = tug_kv_store_handle, .ctx = store});
+                  &(struct tug_app_handlers){.kv = tug_kv_default_handle, .ctx = store});
     open_customer(ECHO, &(struct tug_app_handlers){.request = echo});
     open_customer(BY_HAND, &(struct tug_app_handlers){.message = by_hand});
     open_customer(SILENT, &(struct tug_app_handlers){.kv = keep});
@@ -99,7 +99,7 @@ static void close_customers(void)
     while (lone.n.apps != NULL)
         (void)tug_app_close(lone.n.apps);
     for (uint32_t i = 0; i < n_held; i++)
-        tug_kv_release(held[i]);
+        tug_app_release(held[i]);
     n_held = 0;
 }
 
@@ -255,7 +255,7 @@ static void step(void)
         break;
     case 4:
         if (n_held > 0)
-            tug_kv_release(held[--n_held]);
+            tug_app_release(held[--n_held]);
         break;
     case 5:
         if (what > 200)
@@ -327,7 +327,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     close_customers();
     lone_node_close(&lone);
     kvs_server_free_memory(&kvs);
-    tug_kv_store_close(store);
+    tug_kv_default_close(store);
     peers_close(&lone.w);
     require(mem_live() == live);
     return 0;

@@ -302,8 +302,8 @@ template <typename Val> class KVServer : public SimpleApp
     {
         auto *s = static_cast<KVServer *>(ctx);
         if (d->value_bytes != value_bytes<Val>()) {
-            (void)tug_kv_refuse(app, m->ticket, TUG_EUSAGE,
-                                "the server's values are of another type");
+            (void)tug_app_refuse(app, m->ticket, TUG_EUSAGE,
+                                 "the server's values are of another type");
             return;
         }
         KVMeta meta;
@@ -315,7 +315,7 @@ template <typename Val> class KVServer : public SimpleApp
         meta.customer_id = static_cast<int>(m->customer);
         meta.ticket = m->ticket;
         // Handlers may keep the arrays: then the message stays.
-        std::shared_ptr<void> hold(tug_kv_keep(app, m->ticket), tug_kv_release);
+        std::shared_ptr<void> hold(tug_app_keep(app, m->ticket), tug_app_release);
         KVPairs<Val> pairs;
         pairs.keys.share(std::shared_ptr<Key>(hold, const_cast<Key *>(d->keys)),
                          d->n_keys);
@@ -373,20 +373,20 @@ template <typename Val> struct KVServerDefaultHandle {
 
 template <> struct KVServerDefaultHandle<float> {
     struct Store {
-        Store() : p(make(), tug_kv_store_close)
+        Store() : p(make(), tug_kv_default_close)
         {
         }
         size_t size() const
         {
-            return tug_kv_store_keys(p.get());
+            return tug_kv_default_keys(p.get());
         }
-        static tug_kv_store *make()
+        static tug_kv_default *make()
         {
-            tug_kv_store *s;
-            check_rc(tug_kv_store_open(&s));
+            tug_kv_default *s;
+            check_rc(tug_kv_default_open(&s));
             return s;
         }
-        std::shared_ptr<tug_kv_store> p;
+        std::shared_ptr<tug_kv_default> p;
     };
 
     void operator()(const KVMeta &m, const KVPairs<float> &d, KVServer<float> *server)
@@ -403,7 +403,7 @@ template <> struct KVServerDefaultHandle<float> {
         data.values = d.vals.data();
         data.n_values = d.vals.size();
         data.lengths = d.lens.empty() ? nullptr : d.lens.data();
-        tug_kv_store_handle(store.p.get(), server->app(), &meta, &data);
+        tug_kv_default_handle(store.p.get(), server->app(), &meta, &data);
     }
     Store store;
 };
