@@ -17,6 +17,7 @@ from test_fleet import by_hand, without_roles
 import tug
 import tug.fleet as fluid
 from tug.fleet import Program, program_guard
+from tug.fleet._origins import untagged
 
 PATIENCE = 90
 DATA = os.path.join(os.environ.get("TUG_SHARED", "/nonexistent"), "data", "ml1m")
@@ -151,6 +152,36 @@ def test_lines_that_are_wrong(program, tmp_path, line):
         fluid.Executor().train_from_dataset(dataset=dataset_of("QueueDataset", [tmp_path / "data"], use))
 
 
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_lines_in_memory_that_are_wrong(program, tmp_path, shuffled):
+    """A pass reads files of the dataset's own; messages name the user's."""
+    use = slots()
+    for name in ("first", "data"):
+        (tmp_path / name).write_text("1 3 1 4 2 1 2 1 0\n")
+    with open(tmp_path / "data", "a") as file:
+        file.write("1 3 1 4 2 1 2 1 x\n")
+    fluid.optimizer.SGD(0.1).minimize(fluid.net(use, {"model": "lr"})[0])
+    fluid.Executor().run()
+    data = dataset_of("InMemoryDataset", [tmp_path / "first", tmp_path / "data"], use)
+    data.set_pipe_command("sed 's/ /  /'")
+    data.load_into_memory()
+    if shuffled:
+        data.set_fea_eval(10)
+        data.slots_shuffle(["a"])
+    with pytest.raises(tug.DataError, match=f"^{tmp_path}/data:2: the label 'x'"):
+        fluid.Executor().train_from_dataset(dataset=data)
+    data.set_pipe_command("grep nothing || true")
+    with pytest.raises(tug.DataError, match=f"^{tmp_path}/first: the pipe command wrote nothing"):
+        data.load_into_memory()
+
+
+@pytest.mark.parametrize("said", [b"1 1 1\n", b"0:x 1 1\n", b"0:1:2 1 1\n", b"2:1 1 1\n", b"-1:1 1 1\n",
+                                  b"99999999999999999999:1 1 1\n"])
+def test_lines_that_others_have_dealt(said):
+    with pytest.raises(tug.DataError, match="global_shuffle: a worker has dealt"):
+        untagged([b"1:7 1 1\n", said], ["a", "b"])
+
+
 @pytest.mark.parametrize("name, numbers, step", [
     ("SGD", {}, 0.05), ("Momentum", {"momentum": 0.5}, 0.05), ("Adagrad", {}, 0.1),
     ("Adagrad", {"initial_accumulator_value": 0.75}, 0.05), ("Adagrad", {"epsilon": 0.5}, 0.05),
@@ -259,7 +290,7 @@ def test_slots_shuffle(program, tmp_path):
     (tmp_path / "data").write_text("1 3 1 4 2 1 2 1 0\n1 3 2 4 2 1 2 1\n")
     data.load_into_memory()
     data.set_fea_eval(1000)
-    with pytest.raises(tug.DataError, match="slots_shuffle: example 1 has not 4 slots"):
+    with pytest.raises(tug.DataError, match="data:2: slots_shuffle: the line has not 4 slots"):
         data.slots_shuffle(["a"])
 
 
@@ -420,6 +451,7 @@ def test_global_shuffle(tmp_path):
         import numpy as np
         import tug.fleet as fluid
         from tug.fleet import fleet
+        from tug.fleet._origins import read_lines
         fleet.init()
         if fleet.is_server():
             fleet.run_server()
@@ -436,6 +468,9 @@ def test_global_shuffle(tmp_path):
             assert all(float(words[3]) == float(words[1]) for words in lines)
             own = np.array([int(words[1]) for words in lines])
             assert 2000 < len(own) < 2700, len(own)
+            back = read_lines(dataset.paths())
+            assert [back.where(i) for i in range(len(own))] == [
+                {str(tmp_path)!r} + (f"/0:{{n + 1}}" if n < 5000 else f"/2:{{n - 4999}}") for n in own]
             assert dataset.get_shuffle_data_size(fleet) == 7000
             all_of = np.concatenate(fleet.util.all_gather(own))
             assert np.array_equal(np.sort(all_of), np.arange(7000)) and not np.array_equal(np.sort(own), own)

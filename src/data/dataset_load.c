@@ -23,6 +23,7 @@
 #include "base/alloc.h"
 #include "data/dataset_internal.h"
 #include "data/kept.h"
+#include "data/origins.h"
 #include "data/reader_ops.h"
 #include "data/rows.h"
 
@@ -132,9 +133,10 @@ static int bad_line(const struct loader *l, const struct chunk *c, uint32_t line
     if (c->offset == 0 && line == 0)
         reader_explain_first(l->o->reader, c->text, first_line_len(c), e);
     struct err reason = *e;
+    char where[ORIGIN_TEXT_MAX];
     TRY(l->in->line(l->in, c, line, &number, e));
-    return err_set(e, TUG_EDATA, "%s:%" PRIu64 ": %s", l->in->name(l->in, c->file),
-                   number, reason.text);
+    origins_text(l->in->name(l->in, c->file), number, where);
+    return err_set(e, TUG_EDATA, "%s: %s", where, reason.text);
 }
 
 static int hold_place(struct examples *x, struct err *e)

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "data/decode.h"
 #include "data/lines.h"
+#include "data/origins.h"
 #include "data/paths.h"
 #include "data/reader.h"
 #include "data/rows.h"
@@ -301,9 +302,10 @@ static int too_long(const struct cut *k, size_t at, struct err *e)
     uint64_t line = s->line + count_lines(k->c->memory, at);
     if (s->line == 0)
         TRY(pieces_line(k->p, s->file, s->offset + at, &line, e));
-    return err_set(
-        e, TUG_EDATA, "%s:%llu: the line is longer than the limit of %zu bytes",
-        pieces_file_name(k->p, s->file), (unsigned long long)line, k->p->max_line_bytes);
+    char where[ORIGIN_TEXT_MAX];
+    origins_text(pieces_file_name(k->p, s->file), line, where);
+    return err_set(e, TUG_EDATA, "%s: the line is longer than the limit of %zu bytes",
+                   where, k->p->max_line_bytes);
 }
 
 // Where the last line ends: behind the first newline at `from` or later, or at the end of

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "data/decode.h"
 #include "data/lines.h"
+#include "data/origins.h"
 #include "data/reader.h"
 #include "data/rows.h"
 #include "data/source_internal.h"
@@ -112,9 +113,10 @@ static int feed_read(struct feed *f, size_t want, struct err *e)
 static int line_too_long(const struct feed *f, size_t before, struct err *e)
 {
     uint64_t line = f->at.line + count_lines(f->box->text, before);
-    return err_set(e, TUG_EDATA,
-                   "%s:%llu: the line is longer than the limit of %zu bytes",
-                   feed_file(f)->name, (unsigned long long)line, f->s->max_line_bytes);
+    char where[ORIGIN_TEXT_MAX];
+    origins_text(feed_file(f)->name, line, where);
+    return err_set(e, TUG_EDATA, "%s: the line is longer than the limit of %zu bytes",
+                   where, f->s->max_line_bytes);
 }
 
 // All lines that are there, once one is.

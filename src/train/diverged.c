@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/finite.h"
+#include "data/origins.h"
 #include "train/run_rows.h"
 #include "train/run_tables.h"
 
@@ -74,22 +75,23 @@ int diverged_score(struct run *r, uint64_t example, struct err *e)
 {
     uint32_t file;
     uint64_t line;
+    char where[ORIGIN_TEXT_MAX];
     dataset_where(r->data, example, &file, &line);
+    origins_text(source_file_name(r->source, file), line, where);
     struct worst worst;
     if (explain(r, example, &worst) != 0)
         return err_nomem(e, "explaining a score");
     char layer[MODEL_LAYER_NAME_MAX] = "";
     if (r->blocks != NULL)
         name_dense(r->model, r->blocks, layer);
-    return err_set(
-        e, TUG_EDATA,
-        "%s:%llu: the score of this example is not finite (largest weight %g, of "
-        "key %llu of table " RUN_SPARSE "%s%s%s) in pass %u, batch %llu: " ADVICE,
-        source_file_name(r->source, file), (unsigned long long)line, worst.weight,
-        (unsigned long long)worst.key,
-        layer[0] != '\0' ? "; of table " RUN_DENSE ", " : "", layer,
-        layer[0] != '\0' ? " has weights that are not finite" : "", r->at.epoch + 1,
-        (unsigned long long)r->at.batch);
+    return err_set(e, TUG_EDATA,
+                   "%s: the score of this example is not finite (largest weight %g, of "
+                   "key %llu of table " RUN_SPARSE
+                   "%s%s%s) in pass %u, batch %llu: " ADVICE,
+                   where, worst.weight, (unsigned long long)worst.key,
+                   layer[0] != '\0' ? "; of table " RUN_DENSE ", " : "", layer,
+                   layer[0] != '\0' ? " has weights that are not finite" : "",
+                   r->at.epoch + 1, (unsigned long long)r->at.batch);
 }
 
 // The first row with a float that is not finite; NULL: none.
@@ -160,10 +162,11 @@ int diverged_check(const struct run *r, struct err *e)
                    : diverged_dense(&r->parameters.model, r->parameters.blocks, e);
     if (!find_example(r, row, &example))
         return diverged_key(table_row_key(row), e);
+    char where[ORIGIN_TEXT_MAX];
     dataset_where(r->data, example, &file, &line);
+    origins_text(source_file_name(r->source, file), line, where);
     return err_set(e, TUG_EDATA,
-                   "%s:%llu: the weights of key %llu of table " RUN_SPARSE
+                   "%s: the weights of key %llu of table " RUN_SPARSE
                    ", in this example first, are not finite: " ADVICE,
-                   source_file_name(r->source, file), (unsigned long long)line,
-                   (unsigned long long)table_row_key(row));
+                   where, (unsigned long long)table_row_key(row));
 }

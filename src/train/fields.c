@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "data/dataset.h"
+#include "data/origins.h"
 #include "data/source.h"
 #include "train/columns.h"
 
@@ -211,15 +212,17 @@ static int explain_field(const struct dataset *d, const struct source *s,
         rc = dataset_gather(d, &i, 1, &b);
     uint32_t slot = rc == 0 ? highest_slot(&b) : 0, file;
     uint64_t line;
+    char where[ORIGIN_TEXT_MAX];
     batch_free(&b);
     if (rc != 0)
         return err_nomem(e, "a batch");
     dataset_where(d, i, &file, &line);
+    origins_text(s != NULL ? source_file_name(s, file) : pieces_file_name(p, file), line,
+                 where);
     return err_set(e, TUG_EDATA,
-                   "%s:%llu: field %u is not below %u, the number of the model's fields: "
+                   "%s: field %u is not below %u, the number of the model's fields: "
                    "give --fields N when training, or data with the same fields",
-                   s != NULL ? source_file_name(s, file) : pieces_file_name(p, file),
-                   (unsigned long long)line, slot, fields);
+                   where, slot, fields);
 }
 
 int fields_check(const struct dataset *d, const struct source *s, const struct pieces *p,

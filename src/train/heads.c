@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "data/kept.h"
+#include "data/origins.h"
 #include "data/source.h"
 
 enum { HEAD_BYTES = 1 << 20 };
@@ -64,14 +65,17 @@ static int check_file(const struct train_config *c, struct reader *r,
 {
     struct buf b = BUF_INIT(HEAD_BYTES + READER_PADDING);
     uint64_t line = 0;
+    char where[ORIGIN_TEXT_MAX];
     int rc = source_head(s, file, HEAD_BYTES, &b, e);
     size_t len = b.len;
     if (rc == 0 && buf_add(&b, (char[READER_PADDING]){0}, READER_PADDING) != 0)
         rc = err_nomem(e, "the beginning of a file");
     if (rc == 0) {
         rc = check_lines(c, r, b.data, len, &line, e);
-        if (rc == TUG_EDATA)
-            err_wrap(e, "%s:%llu", source_file_name(s, file), (unsigned long long)line);
+        if (rc == TUG_EDATA) {
+            origins_text(source_file_name(s, file), line, where);
+            err_wrap(e, "%s", where);
+        }
     }
     buf_free(&b);
     return rc;

@@ -373,10 +373,14 @@ class Fleet(Others):
     def stop_worker(self) -> None:
         """Leaves the run. Servers end when the last worker has left. UsageError, when it has left: a save that only
         others than the first worker asked for is not there."""
+        missed: Optional[Error] = None
         try:
             self.settle_saves()
-        finally:
-            self._leave()
+        except Error as error:  # perhaps only that the run has ended, which leaving tells of
+            missed = error
+        self._leave()
+        if missed is not None:
+            raise missed
 
     def _leave(self) -> None:
         client, exchange = self.client, self.exchange

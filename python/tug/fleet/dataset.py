@@ -6,7 +6,6 @@ they are, and a pipe command that fails is an error: Paddle drops the ones and o
 SPDX-License-Identifier: Apache-2.0
 """
 
-import gzip
 import os
 import random
 import shutil
@@ -17,9 +16,12 @@ import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
+import numpy as np
+
 from tug._arrays import whole, word
 from tug._errors import DataError, UsageError
 from tug.fleet._deal import deal
+from tug.fleet._origins import Lines, read_lines, tagged, untagged, write_origins
 from tug.fleet._program import DeclaredNet, Variable
 
 
@@ -116,18 +118,18 @@ _MERGE = ("lines have no id before their slots. Lines of one id are put together
           "or by `tug train --merge-ids COLUMN:N` (docs/data.md), where the id is a slot or a column")
 
 
-def _taken_apart(line: bytes, n: int, number: int) -> List[bytes]:
+def _taken_apart(line: bytes, n: int, where: str) -> List[bytes]:
     """A MultiSlot line's slots, each with its count before its values."""
     words, at, found = line.split(), 0, []
     for _ in range(n):
         count = words[at] if at < len(words) else b""
         end = at + 1 + int(count) if count.isdigit() else len(words) + 1
         if end > len(words):
-            raise DataError(f"slots_shuffle: example {number} has not {n} slots of MultiSlot text")
+            raise DataError(f"{where}: slots_shuffle: the line has not {n} slots of MultiSlot text")
         found.append(b" ".join(words[at:end]))
         at = end
     if at != len(words):
-        raise DataError(f"slots_shuffle: example {number} has more than {n} slots")
+        raise DataError(f"{where}: slots_shuffle: the line has more than {n} slots")
     return found
 
 
@@ -164,6 +166,11 @@ class InMemoryDataset(DatasetBase):
             code = subprocess.run(["sh", "-c", shell], stdin=source, stdout=to, check=False).returncode
         if code != 0:
             raise DataError(f"{file}: the pipe command ended with exit code {code}: {self.pipe_command}")
+        if os.path.getsize(made) == 0:
+            if os.path.getsize(file) > 0:
+                raise DataError(f"{file}: the pipe command wrote nothing: {self.pipe_command}")
+            return os.path.abspath(file)  # whoever minds that it is empty names it
+        write_origins(made, [os.path.abspath(file)], np.zeros(1, np.int64), np.ones(1, np.int64))
         return made
 
     def _load(self) -> List[str]:
@@ -215,12 +222,12 @@ class InMemoryDataset(DatasetBase):
             raise UsageError("dataset: is not in memory; load_into_memory comes first")
         return list(self._held)
 
-    def _lines(self) -> List[bytes]:
-        found: List[bytes] = []
-        for path in self.paths():
-            with (gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")) as file:
-                found += [line if line.endswith(b"\n") else line + b"\n" for line in file]
-        return found
+    def _hold(self, name: str, lines: Lines) -> None:
+        path = self._file(name)
+        with open(path, "wb") as file:
+            file.writelines(lines.text)
+        write_origins(path, lines.files, lines.file, lines.line)
+        self._held = [path] if lines.text else []
 
     def local_shuffle(self) -> None:
         """Each pass has another order of this worker's examples anyway: within pieces of 1 to 32 MB of text, and of
@@ -233,12 +240,12 @@ class InMemoryDataset(DatasetBase):
         del thread_num
         self.paths()
         if fleet is not None and fleet.worker_num() > 1:
-            dealt = deal(fleet, self._lines(), self._random.getrandbits(63))
+            own = read_lines(self.paths())
+            said = [[str(name) for name in one] for one in fleet.util.all_gather(own.files)]
+            first = sum(map(len, said[:fleet.worker_index()]))
+            dealt = deal(fleet, tagged(own, first), self._random.getrandbits(63))
             self._random.shuffle(dealt)
-            path = self._file("dealt.txt")
-            with open(path, "wb") as file:
-                file.writelines(dealt)
-            self._held = [path] if dealt else []
+            self._hold("dealt.txt", untagged(dealt, sum(said, [])))
         self._shuffled, self._before = True, None
 
     def set_fea_eval(self, record_candidate_size: int, fea_eval: bool = True) -> None:
@@ -261,16 +268,14 @@ class InMemoryDataset(DatasetBase):
         if self._before is None:
             self._before = self.paths()
         self._held = self._before
-        lines = [_taken_apart(line, len(names), i) for i, line in enumerate(self._lines())]
+        before = read_lines(self._held)
+        lines = [_taken_apart(line, len(names), before.where(i)) for i, line in enumerate(before.text)]
         for place in sorted(names.index(one) for one in slots):
             column = [line[place] for line in lines]
             self._random.shuffle(column)
             for line, value in zip(lines, column):
                 line[place] = value
-        path = self._file("slots.txt")
-        with open(path, "wb") as file:
-            file.writelines(b" ".join(line) + b"\n" for line in lines)
-        self._held = [path] if lines else []
+        self._hold("slots.txt", before._replace(text=[b" ".join(line) + b"\n" for line in lines]))
 
     def set_merge_by_lineid(self, merge_size: int = 2) -> None:
         """Refused."""
@@ -286,7 +291,7 @@ class InMemoryDataset(DatasetBase):
         self._held, self._shuffled, self._before = None, False, None
 
     def _size(self, fleet: Any) -> int:
-        n = 0 if self._held is None else len(self._lines())
+        n = 0 if self._held is None else len(read_lines(self._held).text)
         return n if fleet is None else int(fleet.util.all_reduce(n))
 
     def get_memory_data_size(self, fleet: Any = None) -> int:

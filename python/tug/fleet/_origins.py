@@ -1,0 +1,98 @@
+"""Where the lines of files that a dataset makes came from: beside NAME a file .NAME.origins, which messages of the
+library go by (docs/data.md), so that they name the user's file and line.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import gzip
+import os
+from typing import List, NamedTuple, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tug._errors import DataError
+
+Numbers = npt.NDArray[np.int64]
+
+
+class Lines(NamedTuple):
+    """Lines, and where each came from: line `line[i]` of files[file[i]]."""
+
+    text: List[bytes]
+    files: List[str]
+    file: Numbers
+    line: Numbers
+
+    def where(self, i: int) -> str:
+        """FILE:LINE of one of them."""
+        return f"{self.files[self.file[i]]}:{self.line[i]}"
+
+
+def beside(path: str) -> str:
+    """The file with the origins of another one's lines."""
+    directory, name = os.path.split(path)
+    return os.path.join(directory, f".{name}.origins")
+
+
+def write_origins(path: str, files: Sequence[str], file: Numbers, line: Numbers) -> None:
+    """Says of each line of `path` where it came from. Lines that follow each other are said once."""
+    new = np.ones(len(line), bool)
+    new[1:] = (np.diff(file) != 0) | (np.diff(line) != 1)
+    with open(beside(path), "w", encoding="utf-8", errors="surrogateescape") as to:
+        for name in files:
+            shown = name.replace("\n", "?")
+            to.write(f"F {shown}\n")
+        for i in np.flatnonzero(new):
+            to.write(f"{i + 1} {line[i]} {file[i]}\n")
+
+
+def _read_origins(path: str, n: int) -> Lines:
+    with open(beside(path), encoding="utf-8", errors="surrogateescape") as source:
+        said = source.read().splitlines()
+    files = [one[2:] for one in said if one.startswith("F ")]
+    places = np.array([one.split() for one in said if not one.startswith("F ")], np.int64).reshape(-1, 3)
+    number = np.arange(1, n + 1)
+    run = np.searchsorted(places[:, 0], number, "right") - 1
+    return Lines([], files, places[run, 2], places[run, 1] + number - places[run, 0])
+
+
+def read_lines(paths: Sequence[str]) -> Lines:
+    """The lines of all files."""
+    text: List[bytes] = []
+    files: List[str] = []
+    parts = [Lines([], [], np.empty(0, np.int64), np.empty(0, np.int64))]
+    for path in paths:
+        with (gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")) as source:
+            new = [one if one.endswith(b"\n") else one + b"\n" for one in source]
+        if os.path.exists(beside(path)):
+            part = _read_origins(path, len(new))
+        else:
+            part = Lines([], [path], np.zeros(len(new), np.int64), np.arange(1, len(new) + 1))
+        parts.append(part._replace(file=part.file + len(files)))
+        files += part.files
+        text += new
+    return Lines(text, files, np.concatenate([one.file for one in parts]), np.concatenate([one.line for one in parts]))
+
+
+def tagged(lines: Lines, first_file: int) -> List[bytes]:
+    """Lines that know where they came from, for other workers: "FILE:LINE text", files counted from `first_file`."""
+    return [b"%d:%d %b" % (file, line, text) for file, line, text in
+            zip((lines.file + first_file).tolist(), lines.line.tolist(), lines.text)]
+
+
+def untagged(said: Sequence[bytes], files: Sequence[str]) -> Lines:
+    """The other way: `said` comes from other processes."""
+    text: List[bytes] = []
+    places = np.empty((len(said), 2), np.int64)
+    try:
+        for i, one in enumerate(said):
+            head, _, rest = one.partition(b" ")
+            file, line = head.split(b":")
+            places[i] = int(file), int(line)
+            text.append(rest)
+    except (ValueError, OverflowError) as error:
+        raise DataError("global_shuffle: a worker has dealt what is no line of a file") from error
+    if len(said) > 0 and not (0 <= places[:, 0].min() and places[:, 0].max() < len(files)):
+        raise DataError("global_shuffle: a worker has dealt lines of a file that it does not have")
+    return Lines(text, list(files), places[:, 0], places[:, 1])
