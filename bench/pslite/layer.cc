@@ -3,8 +3,9 @@
 //
 //   layer [--keys N] [--dim N] [--seconds S]
 //
-// Runs a scheduler, two servers and a worker as processes of this machine, and prints medians
-// of the turns' rates, in keys a second, and C++'s over C's.
+// Runs a scheduler, two servers and a worker as processes of this machine. Prints medians of
+// the turns' rates, in keys a second, and the median of C++'s rate over C's in the same turn:
+// what else the machine does changes more slowly than turns.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/wait.h>
@@ -70,6 +71,24 @@ double median(std::vector<double> x)
     return x[x.size() / 2];
 }
 
+template <typename Cxx, typename C>
+void compare(const char *what, const Cxx &by_cxx, const C &by_c)
+{
+    std::vector<double> cxx, c, ratio;
+    for (int turn = -1; turn < TURNS; ++turn) { // the first one warms up
+        const bool cxx_first = turn % 2 == 0;
+        const double first = cxx_first ? rate(by_cxx) : rate(by_c);
+        const double second = cxx_first ? rate(by_c) : rate(by_cxx);
+        if (turn < 0)
+            continue;
+        cxx.push_back(cxx_first ? first : second);
+        c.push_back(cxx_first ? second : first);
+        ratio.push_back(cxx.back() / c.back());
+    }
+    std::printf("%s of %zu keys x %zu floats: C++ %.3g M keys/s, C %.3g (%.3f of it)\n",
+                what, n_keys, dim, median(cxx) / 1e6, median(c) / 1e6, median(ratio));
+}
+
 void work()
 {
     ps::KVWorker<float> worker(APP_CXX, 0);
@@ -101,16 +120,8 @@ void work()
     auto cxx_pull = [&] { worker.Wait(worker.ZPull(keys, &pulled)); };
     auto c_push = [&] { by_c(push); };
     auto c_pull = [&] { by_c(pull); };
-    std::vector<double> r[4];
-    for (int turn = -1; turn < TURNS; ++turn) {
-        const double x[4] = {rate(cxx_push), rate(c_push), rate(cxx_pull), rate(c_pull)};
-        for (int i = 0; i < 4 && turn >= 0; ++i)
-            r[i].push_back(x[i]);
-    }
-    for (int i = 0; i < 4; i += 2)
-        std::printf("%s of %zu keys x %zu floats: C++ %.3g M keys/s, C %.3g (%.3f of it)\n",
-                    i == 0 ? "push" : "pull", n_keys, dim, median(r[i]) / 1e6,
-                    median(r[i + 1]) / 1e6, median(r[i]) / median(r[i + 1]));
+    compare("push", cxx_push, c_push);
+    compare("pull", cxx_pull, c_pull);
     std::fflush(stdout);
     ps::Finalize(0, true);
 }
