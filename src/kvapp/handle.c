@@ -122,7 +122,7 @@ static void handle(struct received *q)
     else if (q->app != NULL)
         handle_kv(q);
     pump_enter(p);
-    kv_kept_drain(q->node); // what the handler kept for itself: the next message has its room
+    kv_kept_drain(q->node); // what the handler kept for itself
     kv_received_let_go(q);
     pump_leave(p);
 }
