@@ -1,0 +1,26 @@
+// What the files that make a run's configuration share:
+//
+//   train_model_options.c   the model
+//   train_mode.c            how workers work together
+//   train_config.c          the data, the table, and all together
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_RUN_TRAIN_CONFIG_INTERNAL_H
+#define TUG_RUN_TRAIN_CONFIG_INTERNAL_H
+
+#include "run/train_config.h"
+
+static inline int err_in(int rc, const char *where, struct err *e)
+{
+    return rc == 0 ? 0 : err_wrap(e, "%s", where);
+}
+
+int train_set_model(struct model_options *m, const struct train_options *t,
+                    const struct options *o, struct err *e);
+
+// When the model, the data and the batch are known.
+int train_set_mode(struct train_setup *setup, const struct train_options *t,
+                   const struct options *o, const struct train_settings *s,
+                   struct err *e);
+
+#endif

@@ -1,0 +1,144 @@
+// What the options of `tug train` say of the model: its kind, sizes, rules and layers.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "run/train_config_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "rule/rule.h"
+
+static void set_penalties(struct rule_params *p, const struct train_options *t,
+                          const struct options *o)
+{
+    if (options_given(o, "l1"))
+        p->l1 = (float)t->l1;
+    if (options_given(o, "l2"))
+        p->l2 = (float)t->l2;
+    if (options_given(o, "prior"))
+        p->prior = (float)t->prior;
+}
+
+// An optimizer as it is given: its name, and behind a colon numbers that have no option of their
+// own and that a save of a run holds. The numbers are for adjust.
+static int find_optimizer(const char *option, const char *text, enum rule_kind *ret,
+                          struct err *e)
+{
+    char name[RULE_NAME_MAX], known[OPTION_NAME_MAX], near[OPTION_NAME_MAX];
+    size_t n = strcspn(text, ":");
+    snprintf(name, sizeof(name), "%.*s", (int)n, text);
+    for (const char *w = TRAIN_OPTIMIZERS; n < sizeof(name) && w != NULL;) {
+        options_word(w, 0, known);
+        if (strcmp(known, name) == 0)
+            return rule_find(name, ret, e);
+        w = strchr(w, ' ');
+        w += w != NULL;
+    }
+    options_nearest(name, TRAIN_OPTIMIZERS, near);
+    return err_set(e, TUG_EUSAGE, "--%s: '%.*s' is not one of: %s%s%s%s", option,
+                   (int)(n < 200 ? n : 200), text, TRAIN_OPTIMIZERS,
+                   *near ? "; did you mean '" : "", near, *near ? "'?" : "");
+}
+
+static int adjust(const char *option, const char *text, struct rule_params *p,
+                  struct err *e)
+{
+    const char *numbers = strchr(text, ':');
+    struct rule_params before = *p;
+    if (numbers == NULL)
+        return 0;
+    if (rule_adjust(numbers + 1, p, e) != 0)
+        return err_wrap(e, "--%s", option);
+    before.n0 = p->n0;
+    before.beta = p->beta;
+    before.beta1 = p->beta1;
+    before.beta2 = p->beta2;
+    return rule_same(&before, p)
+               ? 0
+               : err_set(
+                     e, TUG_EUSAGE,
+                     "--%s: '%.100s': n0, beta, beta1 and beta2 can be given here; "
+                     "rates and penalties are options of their own, and other numbers "
+                     "are of tables (--table)",
+                     option, numbers + 1);
+}
+
+static int set_layers(struct model_options *m, const struct train_options *t,
+                      const struct options *o, struct err *e)
+{
+    const char *given = options_given_of_group(o, TRAIN_OF_LAYERS);
+    if (given != NULL && m->ops->dense == NULL)
+        return err_set(e, TUG_EUSAGE, "--%s: an %s model has no layers", given,
+                       m->ops->name);
+    enum rule_kind rule;
+    if (options_given(o, "hidden"))
+        TRY(err_in(model_hidden_parse(t->hidden, m->hidden, e), "--hidden", e));
+    if (options_given(o, "tower"))
+        TRY(err_in(model_hidden_parse(t->tower, m->tower, e), "--tower", e));
+    if (options_given(o, "task-weights"))
+        TRY(err_in(model_weights_parse(t->task_weights, m->task_weight, e),
+                   "--task-weights", e));
+    if (t->label != NULL && strchr(t->label, ',') != NULL && t->fields != 0)
+        return err_set(
+            e, TUG_EUSAGE,
+            "several --label and --fields cannot be used together: the columns say how "
+            "many fields there are");
+    if (options_given(o, "cross") && m->cross == 0)
+        return err_set(e, TUG_EUSAGE, "--cross: an %s model has no layers of products",
+                       m->ops->name);
+    if (options_given(o, "cross"))
+        m->cross = (uint32_t)t->cross;
+    if (options_given(o, "dropout"))
+        m->dropout = (float)t->dropout;
+    m->batch_norm = t->batch_norm;
+    m->data_norm = t->data_norm;
+    m->pooling_mean = t->pooling == 1;
+    if (m->data_norm && t->fields != 0)
+        return err_set(
+            e, TUG_EUSAGE,
+            "--data-norm and --fields cannot be used together: where there are "
+            "columns of numbers, columns say how many fields there are");
+    if (options_given(o, "dense-optimizer")) {
+        TRY(find_optimizer("dense-optimizer", t->dense_optimizer, &rule, e));
+        m->dense = rule_defaults(rule);
+        TRY(adjust("dense-optimizer", t->dense_optimizer, &m->dense, e));
+    }
+    if (options_given(o, "dense-lr"))
+        m->dense.lr = (float)t->dense_lr;
+    if (m->ops->dense != NULL && !(m->dense.lr > 0))
+        return err_set(e, TUG_EUSAGE, "--dense-lr: a learning rate of 0 learns nothing");
+    return 0;
+}
+
+int train_set_model(struct model_options *m, const struct train_options *t,
+                    const struct options *o, struct err *e)
+{
+    char name[OPTION_NAME_MAX];
+    enum rule_kind rule;
+    const struct model_ops *ops;
+    TRY(find_optimizer("optimizer", t->optimizer, &rule, e));
+    TRY(model_find(options_word(TRAIN_MODELS, t->model, name), &ops, e));
+    model_defaults(m, ops, rule);
+    TRY(adjust("optimizer", t->optimizer, &m->linear, e));
+    TRY(adjust("optimizer", t->optimizer, &m->latent, e));
+    m->seed = t->seed;
+    m->fields = ops->needs_fields ? (uint32_t)t->fields : 0;
+    m->normalize &= t->normalize;
+    if (options_given(o, "dim"))
+        m->dim = (uint32_t)t->dim;
+    if (options_given(o, "init"))
+        m->init = (float)t->init;
+    float ratio = m->linear.lr > 0 ? m->latent.lr / m->linear.lr : 1;
+    if (options_given(o, "lr"))
+        m->linear.lr = (float)t->lr;
+    m->latent.lr = options_given(o, "latent-lr") ? (float)t->latent_lr
+                                                 : m->linear.lr * ratio;
+    set_penalties(&m->linear, t, o);
+    set_penalties(&m->latent, t, o);
+    if (t->dims != NULL)
+        TRY(model_check_dims_by_field(ops, e));
+    TRY(set_layers(m, t, o, e));
+    if (!(m->linear.lr > 0 && m->latent.lr > 0))
+        return err_set(e, TUG_EUSAGE, "--lr: a learning rate of 0 learns nothing");
+    return 0;
+}
