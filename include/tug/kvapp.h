@@ -7,12 +7,20 @@
 // in the documentation (share/doc/tug) maps ps-lite's names to these and says what differs.
 //
 // Threads: all functions may be called from any thread. Callbacks and handlers run one at
-// a time, in the order in which what they are for arrived, on a thread of the library or
-// on one that waits in it. They may send and answer; they must not wait (TUG_EUSAGE), and
-// should be short: meanwhile the node's other callbacks wait.
+// a time, on a thread of the library or on one that waits in it: requests of others by
+// their priority, all else in the order in which it arrived. They may send and answer; they
+// must not wait (TUG_EUSAGE), and should be short: meanwhile the node's other callbacks wait.
 //
-// Errors: functions return 0 or a code of tug/tug.h; tug_last_error() is the sentence. No
-// wait is endless: it ends with an error that says who was waited for.
+// Errors: functions return 0 or a code of tug/tug.h; tug_last_error() is the sentence.
+// Beside what is said of a function: TUG_ENOMEM; of those that send or wait, from when the
+// cluster has ended on, the code that it ended with; of those that wait, TUG_EIO when
+// wait_seconds of the node have passed, which names who was waited for, and
+// TUG_EINTERRUPTED (tug_interrupt_by). Only servers and the scheduler wait without an end, in
+// tug_node_finalize, for as long as there are workers.
+//
+// Ownership: what arguments point at is the caller's and is read during the call, but for the
+// memory of a tug_kv_request, which is the request's until it is done. Nodes, customers and
+// stores are freed by their own last call.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KVAPP_H
@@ -40,10 +48,10 @@ enum tug_group {
 struct tug_node;
 
 // What is 0 or NULL comes from the environment: DMLC_ROLE, DMLC_NUM_SERVER,
-// DMLC_NUM_WORKER, DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT; DMLC_NODE_HOST, DMLC_INTERFACE
-// and PORT if they are set; TUG_SCHEDULER, which goes before DMLC_PS_ROOT_*, TUG_CLUSTER,
-// TUG_CA, TUG_CERT, TUG_KEY, TUG_INSECURE, TUG_SPIN_US, TUG_WAIT_SECONDS,
-// TUG_DEAD_SECONDS likewise.
+// DMLC_NUM_WORKER, DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT, or Paddle's names (tug/fleet.h);
+// DMLC_NODE_HOST, DMLC_INTERFACE and PORT if they are set; TUG_SCHEDULER, which goes before
+// DMLC_PS_ROOT_*, TUG_CLUSTER, TUG_CA, TUG_CERT, TUG_KEY, TUG_INSECURE, TUG_SPIN_US,
+// TUG_WAIT_SECONDS, TUG_DEAD_SECONDS likewise. Texts are read by tug_node_start only.
 struct tug_node_options {
     int role; // one of enum tug_group
     uint32_t servers, workers;
@@ -53,43 +61,52 @@ struct tug_node_options {
     uint16_t port;               // 0: any
     const char *ca, *cert, *key; // PEM files; none: no TLS
     bool insecure;               // off loopback without TLS
-    double wait_seconds;         // the longest wait; 0: 600
-    double dead_seconds;         // without a sign of life a node is dead; 0: 5
-    double spin_us;              // look for so long before sleeping; 0: chosen
+    double wait_seconds;         // the longest wait; by default 600
+    double dead_seconds;         // without a sign of life a node is dead; by default 5
+    double spin_us;              // look for so long before sleeping; by default 300
     bool async; // do not wait until all are there (ps::StartAsync): see tug_node_wait
     // Of a server: it also runs the scheduler, at `scheduler`, as the first of Paddle's list.
     bool hosts_scheduler;
-    const char
-        *load_root; // of a server: as TUG_LOAD_ROOT, beside it; commas between several
+    // Of a server: directories, with commas between them, that tables may be loaded from,
+    // beside those of TUG_LOAD_ROOT.
+    const char *load_root;
 };
 
 // Joins the cluster and waits until all servers and workers are there (ps::Start). The
 // process of the scheduler also runs it. `o` may be NULL. TUG_EUSAGE naming all that is
-// missing in the environment; TUG_EIO.
+// missing in the environment, or: the cluster was started for other numbers of servers and
+// workers, or has all its workers, which takes three times dead_seconds and five more to
+// tell, as one of them may be dead; TUG_EIO: it cannot be reached, or not in time.
 TUG_API int tug_node_start(struct tug_node **ret, const struct tug_node_options *o);
 
 // What tug_node_start with `async` left out: waits until all servers and workers are there.
+// TUG_EUSAGE: in a callback.
 TUG_API int tug_node_wait(struct tug_node *n);
 
 // Ends what tug_node_start began and frees the node and its apps (ps::Finalize). With
 // `barrier` it waits for all other nodes first. Servers and the scheduler stay until the
-// last worker has left. Exit callbacks run in between, in the order of registration. The
-// node is gone also when an error is returned: the first that happened.
+// last worker has left. NULL is fine. The node is gone also when an error is returned: the
+// first that happened. Only in a callback (TUG_EUSAGE) it goes on.
 TUG_API int tug_node_finalize(struct tug_node *n, bool barrier);
+// Registers what tug_node_finalize runs when the node has left the cluster and before it is
+// freed, in the order of registration (ps::RegisterExitCallback). It may close customers.
 TUG_API int tug_node_at_exit(struct tug_node *n, void (*fn)(void *ctx), void *ctx);
 
-// Who is who. Ids are ps-lite's: scheduler 1, server of rank r 8 + 2 r, worker 9 + 2 r.
-TUG_API int tug_node_role(const struct tug_node *n);
-TUG_API uint32_t tug_node_id(struct tug_node *n); // 0: has not joined yet
+// Who is who (ps::IsWorker, MyRank, NumServers and so on). Ids are ps-lite's: scheduler 1,
+// server of rank r 8 + 2 r, worker 9 + 2 r. Ranks are from 0, by role. Servers and workers are
+// as many as the cluster was started for; before all are there, what this process was told.
+TUG_API int tug_node_role(const struct tug_node *n); // one of enum tug_group
+TUG_API uint32_t tug_node_id(struct tug_node *n);    // 0: has not joined yet
 TUG_API uint32_t tug_node_rank(struct tug_node *n);
 TUG_API uint32_t tug_node_servers(const struct tug_node *n);
 TUG_API uint32_t tug_node_workers(const struct tug_node *n);
 
-// Ids of a group's nodes, ascending by rank, or of one node. Returns how many there are;
-// at most `room` are written.
+// Ids of a group's living nodes, ascending, or of one node that there was
+// (ps::Postoffice::GetNodeIDs). Returns how many there are; at most `room` are written.
 TUG_API size_t tug_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret,
                             size_t room);
-// Ids of those that the scheduler has given up, or that have left.
+// Ids of those that the scheduler has given up, or that have left, likewise
+// (ps::Postoffice::GetDeadNodes).
 TUG_API size_t tug_node_dead(struct tug_node *n, uint32_t *ret, size_t room);
 
 // Of one node, dead or alive (ps::Node). TUG_EUSAGE: there never was one with this id.
@@ -102,16 +119,19 @@ struct tug_node_info {
 };
 TUG_API int tug_node_find(struct tug_node *n, uint32_t id, struct tug_node_info *ret);
 
-// Opens the link to a node now, not with the first request. Does not wait.
+// Opens the link to a node now, not with the first request (ps::Van::Connect). Does not
+// wait. TUG_EUSAGE: there never was one with this id.
 TUG_API int tug_node_reach(struct tug_node *n, uint32_t id);
 
-// The keys of a server: from *ret_first to *ret_last, both included. TUG_EUSAGE: there is
-// no such server, or not all are there yet.
-TUG_API int tug_node_range(struct tug_node *n, uint32_t server, uint64_t *ret_first,
+// The keys of a server, by its rank: from *ret_first to *ret_last, both included
+// (ps::Postoffice::GetServerKeyRanges). TUG_EUSAGE: there is no such server, or not all
+// are there yet.
+TUG_API int tug_node_range(struct tug_node *n, uint32_t server_rank, uint64_t *ret_first,
                            uint64_t *ret_last);
 
-// Waits until all living nodes of the group (a sum of enum tug_group that this node is
-// in) have called it as often as this one.
+// Waits until all living nodes of the group (a sum of enum tug_group) have called it as
+// often as this one (ps::Postoffice::Barrier). TUG_EUSAGE: in a callback, or this node is
+// not in the group. A barrier whose wait ended in an error counts as reached.
 TUG_API int tug_node_barrier(struct tug_node *n, uint32_t group);
 
 // Likewise, by the customers of one id: those of others have barriers of their own. All
@@ -119,34 +139,39 @@ TUG_API int tug_node_barrier(struct tug_node *n, uint32_t group);
 TUG_API int tug_node_barrier_of(struct tug_node *n, uint32_t customer, uint32_t group);
 
 // Runs fn as callbacks are run: on a thread of the library or on one that waits in it,
-// after what has come before.
+// after what has come before (ps::Customer::Accept).
 TUG_API int tug_node_call(struct tug_node *n, void (*fn)(void *ctx), void *ctx);
 
-// Requests of a simple app: a number and some bytes.
+// Requests of a simple app, and answers to them: a number and some bytes (ps::SimpleData).
+// An answer has the head and timestamp of what it answers.
 struct tug_simple {
     int32_t head;
     const void *body; // not terminated
     size_t body_bytes;
-    uint32_t sender, timestamp, customer; // of who asked
-    uint64_t ticket;                      // of an answer that is owed: tug_app_answer
+    uint32_t sender;              // node id of who sends it
+    uint32_t timestamp, customer; // of who asked
+    uint64_t ticket;              // of the answer that is owed: tug_app_answer
 };
 
-// Key-value requests. Keys ascend strictly. Values lie one behind the other: of key i
-// lengths[i] of them, or, without lengths, n_values / n_keys of each. They are floats, or,
-// with value_bytes, anything of so many bytes (`values` is cast): nothing looks at it.
+// Keys and their values (ps::KVPairs). Keys ascend strictly. Values lie one behind the
+// other: of key i lengths[i] of them, or, without lengths, n_values / n_keys of each. They
+// are floats, or, with value_bytes, anything of so many bytes (`values` is cast, and what is
+// pulled likewise): nothing looks at it.
 struct tug_kv_data {
     const uint64_t *keys;
     size_t n_keys;
     const float *values;
     size_t n_values;
-    const int32_t *lengths; // NULL: all the same
+    const int32_t *lengths; // n_keys, none negative; NULL: all the same
     uint32_t value_bytes;   // 1, 2, 4 or 8; 0: floats
 };
 
+// Of a push or pull that somebody asks for (ps::KVMeta). `push` is false of one that comes
+// again because its answer was lost: what it pushed was handled then.
 struct tug_kv_meta {
     int32_t cmd;
     bool push, pull;
-    uint32_t sender, timestamp, customer; // of who asked
+    uint32_t sender, timestamp, customer; // of who asked: node id, its number for it
     uint64_t ticket;                      // of the answer that is owed: tug_kv_answer
 };
 
@@ -180,14 +205,15 @@ struct tug_message {
 struct tug_app;
 
 // All may be NULL. What the arguments point at is valid until the handler returns, or
-// until tug_app_release of what was kept.
+// until tug_app_release of what was kept. Each request is to be answered once, now or later,
+// from any thread, by tug_app_answer, tug_kv_answer or tug_app_refuse. From the first that
+// a node has no answer to, it sends this one at most 4,096.
 struct tug_app_handlers {
-    // Somebody's simple request; must be answered once, now or later, from any thread.
-    // NULL: it is answered at once, without a body.
+    // Somebody's simple request. NULL: it is answered at once, without a body.
     void (*request)(void *ctx, struct tug_app *a, const struct tug_simple *q);
     // Each answer to a simple request of this customer.
     void (*response)(void *ctx, struct tug_app *a, const struct tug_simple *r);
-    // Somebody's push or pull; must be answered once, likewise. NULL: it is refused.
+    // Somebody's push or pull. NULL: it is refused.
     void (*kv)(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
                const struct tug_kv_data *d);
     // Instead of all of these: requests of any kind, which tug_message_send answers, too,
@@ -196,8 +222,10 @@ struct tug_app_handlers {
     void *ctx;
 };
 
-// TUG_EUSAGE: the node has a customer of these ids. Requests that came before wait for it
-// for ten seconds. `h` may be NULL.
+// Opens a customer (ps::SimpleApp, ps::KVWorker, ps::KVServer); its handlers may run before
+// this returns. Requests that came before wait for it for ten seconds, then they are refused.
+// `h` may be NULL. TUG_EUSAGE: the node has a customer of these ids, or the app is the
+// library's own (UINT32_MAX).
 TUG_API int tug_app_open(struct tug_app **ret, struct tug_node *n, uint32_t app,
                          uint32_t customer, const struct tug_app_handlers *h);
 // Waits for its requests, at most wait_seconds; those without an answer are given up then,
@@ -205,36 +233,50 @@ TUG_API int tug_app_open(struct tug_app **ret, struct tug_node *n, uint32_t app,
 // customers that are still open. TUG_EUSAGE: in a callback or handler; it stays open.
 TUG_API int tug_app_close(struct tug_app *a);
 TUG_API struct tug_node *tug_app_node(const struct tug_app *a);
-// The customer of these ids; waits up to so many seconds for it to be opened. NULL: there
-// is none (ps::Postoffice::GetCustomer).
+// The customer of these ids; waits up to so many seconds for it to be opened, but not in a
+// callback. NULL: there is none (ps::Postoffice::GetCustomer).
 TUG_API struct tug_app *tug_app_find(struct tug_node *n, uint32_t app, uint32_t customer,
                                      double seconds);
 
-// Asks a node, or all nodes of a group (then `wait` is for all answers).
+// Asks a node, or all living nodes of a group: then it is done when all have answered
+// (ps::SimpleApp::Request). TUG_EUSAGE: there is no such node, and none in the group.
 TUG_API int tug_app_request(struct tug_app *a, int32_t head, const void *body,
                             size_t body_bytes, uint32_t group_or_id,
                             uint32_t *ret_timestamp);
+// Answers a simple request (ps::SimpleApp::Response). TUG_EUSAGE: it was answered before;
+// TUG_EIO: who asked is gone.
 TUG_API int tug_app_answer(struct tug_app *a, uint64_t ticket, const void *body,
                            size_t body_bytes);
+// Instead of an answer to a request of any kind: it fails with this code (TUG_EUSAGE for one
+// that is none) and this sentence. TUG_EUSAGE: it was answered before.
+TUG_API int tug_app_refuse(struct tug_app *a, uint64_t ticket, int code, const char *why);
 
-// Waits until a request of this customer, simple or key-value, is done, and its callback
-// has run. 0, or how it failed, once: a node died, or refused. TUG_EUSAGE: in a callback;
-// a timestamp that was never given.
+// In the handler of a request of any kind: keeps what its arguments point at until
+// tug_app_release, called once, from any thread; also when the node has ended. NULL: there is
+// no such request, or, if it was kept before, no memory.
+TUG_API void *tug_app_keep(struct tug_app *a, uint64_t ticket);
+TUG_API void tug_app_release(void *kept); // NULL is fine
+
+// Waits until a request of this customer, of any kind, is done, and its callback has run
+// (ps::Customer::WaitRequest). 0, or how it failed: a node died, or refused; that is told
+// once, and waiting again is 0. One that took too long, or was interrupted, can be waited for
+// again. TUG_EUSAGE: in a callback; a timestamp that was never given.
 TUG_API int tug_app_wait(struct tug_app *a, uint32_t timestamp);
 
 // Requests by hand (ps::Customer::NewRequest): a timestamp that is done when each node of
 // the group has answered what tug_message_send sent it, or was counted as if it had.
 TUG_API int tug_app_new_request(struct tug_app *a, uint32_t group_or_id,
                                 uint32_t *ret_timestamp);
-// Counts n answers more: of nodes that were sent nothing, first. TUG_EUSAGE: so many are
-// not missing.
+// Counts n of the nodes that were sent nothing as if they had answered
+// (ps::Customer::AddResponse). TUG_EUSAGE: there are not so many, or the request is over.
 TUG_API int tug_app_add_responses(struct tug_app *a, uint32_t timestamp, uint32_t n);
-// How many answers a request of this customer has: of any kind, open or lately done (of
-// the last few hundred). TUG_EUSAGE: it is long over, or was never made.
+// How many answers a request of this customer has, of any kind, open or among the last 256
+// that are done; servers that a push or pull has nothing for count as if they had answered
+// (ps::Customer::NumResponse). TUG_EUSAGE: it is long over, or was never made.
 TUG_API int tug_app_responses(struct tug_app *a, uint32_t timestamp, uint32_t *ret_n);
 
-// Sends a message; all of it is copied, `sender` and `ticket` are not looked at. A request
-// goes from this node's customer of its ids to `receiver`, for a timestamp of
+// Sends a message (ps::Van::Send); all of it is copied, `sender` and `ticket` are not looked
+// at. A request goes from this node's customer of its ids to `receiver`, for a timestamp of
 // tug_app_new_request whose group has that node. An answer goes to the request of
 // `receiver` with its app, customer and timestamp. TUG_EUSAGE: there is no such customer or
 // request, it was sent or answered before, or the data are no keys, values and lengths.
@@ -251,8 +293,9 @@ struct tug_kv_request {
     // Keys, for a push also values and perhaps lengths. The memory belongs to the request
     // until it is done.
     struct tug_kv_data data;
-    // Where pulled values go, and how many there must be. NULL: `room` is asked for
-    // memory when the answers are there and how many values they have is known.
+    // Where pulled values go, in the order of the keys, and how many there must be. NULL:
+    // `room` is asked for memory when the answers are there and how many values they have is
+    // known; it may return NULL, and the request fails with TUG_ENOMEM.
     float *pulled;
     size_t n_pulled;
     float *(*room)(void *ctx, size_t n_values);
@@ -263,42 +306,39 @@ struct tug_kv_request {
     // keys, and all of them; a push may also send a key to several. Not 0: nothing is sent.
     int (*slice)(void *ctx, const struct tug_kv_data *d, uint32_t servers,
                  const uint64_t *last_keys, struct tug_kv_data *ret);
-    // Called once when it is done: rc 0, or why it failed (tug_last_error).
+    // Called once when it is done, perhaps before tug_kv_send returns: rc 0, or why it failed
+    // (tug_last_error). The memory is the caller's then. Not called if tug_kv_send fails.
     void (*done)(void *ctx, uint32_t timestamp, int rc);
     void *ctx; // of room, slice and done
 };
 
-// Sends to each server what is in its range. Keys that do not ascend strictly, lengths or
-// counts that do not fit, and pushed values that are not finite (NaN, infinities) are
+// Sends to each server what is in its range (ps::KVWorker::ZPush, ZPull, ZPushPull). Keys
+// that do not ascend strictly, lengths or counts that do not fit, pushed values that are not
+// finite (NaN, infinities), and a request before all servers and workers were there are
 // TUG_EUSAGE and nothing is sent. Each server handles its part by itself: of a push that one
 // of them refuses, the others may have taken theirs.
 TUG_API int tug_kv_send(struct tug_app *a, const struct tug_kv_request *q,
                         uint32_t *ret_timestamp);
 
-// Answers a push or pull. To a pull `d` has values of as many keys as were asked for (its
-// keys are not looked at), lengths if they are not all the same; to a push it may be
-// NULL. `release` is called once, when the values are needed no more, maybe before this
-// returns and from any thread; it must not call the library. NULL: they are copied.
-// TUG_EUSAGE: it was answered before; TUG_EIO: who asked is gone.
+// Answers a push or pull (ps::KVServer::Response). To a pull `d` has values of as many keys
+// as were asked for (its keys are not looked at), lengths if they are not all the same; to a
+// push it may be NULL. `release` is called once, when the values are needed no more or this
+// has failed, maybe before it returns and from any thread; it must not call the library.
+// NULL: they are copied. TUG_EUSAGE: it was answered before, or `d` does not fit the
+// request, which can still be answered; TUG_EIO: who asked is gone.
 TUG_API int tug_kv_answer(struct tug_app *a, uint64_t ticket, const struct tug_kv_data *d,
                           void (*release)(void *ctx), void *ctx);
-// Instead of an answer: the request fails with this code and sentence.
-TUG_API int tug_app_refuse(struct tug_app *a, uint64_t ticket, int code, const char *why);
-
-// In the handler: keeps what the data point at until tug_app_release, called once, from any
-// thread; also when the node has ended.
-TUG_API void *tug_app_keep(struct tug_app *a, uint64_t ticket);
-TUG_API void tug_app_release(void *kept);
 
 // The default store (ps::KVServerDefaultHandle): pushed values are added to a table of
 // this process, keys that were never pushed have zeros. The number of values of each key
 // is what it was pushed with first. Values that are not finite are refused, as they are
-// before they are sent; sums may become infinite.
+// before they are sent; sums may become infinite. A store belongs to the callbacks of one
+// node: tug_kv_default_keys, how many keys it has, is for one of them, or for when none runs.
 struct tug_kv_default;
 TUG_API int tug_kv_default_open(struct tug_kv_default **ret);
 TUG_API void tug_kv_default_close(struct tug_kv_default *s); // NULL is fine
 TUG_API size_t tug_kv_default_keys(const struct tug_kv_default *s);
-// A handler; ctx is the store.
+// A handler (`kv` of struct tug_app_handlers); ctx is the store.
 TUG_API void tug_kv_default_handle(void *ctx, struct tug_app *a,
                                    const struct tug_kv_meta *m,
                                    const struct tug_kv_data *d);

@@ -429,7 +429,7 @@ size_t tug_node_dead(struct tug_node *n, uint32_t *ret, size_t room)
     return found;
 }
 
-int tug_node_range(struct tug_node *n, uint32_t server, uint64_t *ret_first,
+int tug_node_range(struct tug_node *n, uint32_t server_rank, uint64_t *ret_first,
                    uint64_t *ret_last)
 {
     int rc = 0;
@@ -438,13 +438,13 @@ int tug_node_range(struct tug_node *n, uint32_t server, uint64_t *ret_first,
         rc = err_set(
             last_error(), TUG_EUSAGE,
             "the servers have no ranges until all servers and workers have joined");
-    else if (server >= n->n_servers)
+    else if (server_rank >= n->n_servers)
         rc = err_set(last_error(), TUG_EUSAGE,
-                     "there is no server %u; the number of servers is %u", server,
+                     "there is no server %u; the number of servers is %u", server_rank,
                      n->n_servers);
     if (rc == 0) {
-        *ret_first = server > 0 ? n->last_keys[server - 1] + 1 : 0;
-        *ret_last = n->last_keys[server];
+        *ret_first = server_rank > 0 ? n->last_keys[server_rank - 1] + 1 : 0;
+        *ret_last = n->last_keys[server_rank];
     }
     pump_leave(n->pump);
     return rc;

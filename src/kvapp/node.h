@@ -297,6 +297,7 @@ void kv_request_start(struct kv_request *r); // sends its parts
 struct kv_part *kv_request_part(struct kv_request *r, uint32_t node);
 void kv_part_answered(struct kv_part *p, const struct err *why);
 void kv_part_transmit(struct tug_node *n, struct kv_peer *to, struct kv_part *p);
+const char *kv_unsent(int rc); // why the van did not take a message
 void kv_request_free(struct kv_request *r);
 void kv_requests_of_node_fail(struct tug_node *n, uint32_t node, const struct err *why);
 // Those of a customer that have no answer: links that hold their memory break.

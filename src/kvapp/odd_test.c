@@ -444,6 +444,7 @@ static void customer_closed_in_a_callback(void **state)
     check(tug_app_wait(app, ts));
     check(tug_app_close(app));
     (void)tug_node_finalize(n, false);
+    check(tug_node_finalize(NULL, true));
 }
 
 static void customer_closed_in_flight(void **state)

@@ -178,12 +178,7 @@ static int check_data(const struct received *q, const struct tug_kv_data *d,
         return err_set(e, TUG_EUSAGE,
                        "the answer to a pull of values of %zu bytes has values of %zu",
                        kv_value_bytes(q->m.value_bytes), kv_value_bytes(d->value_bytes));
-    if (d->lengths == NULL && (asked == 0 ? d->n_values != 0 : d->n_values % asked != 0))
-        return err_set(e, TUG_EUSAGE,
-                       "the answer to a pull has %zu values, which cannot be divided "
-                       "evenly among %zu keys",
-                       d->n_values, asked);
-    return 0;
+    return kv_check_data(d, e) == 0 ? 0 : err_wrap(e, "the answer to a pull");
 }
 
 int kv_received_answer(struct tug_node *n, struct received *q, struct msg_app *m,
@@ -204,10 +199,13 @@ int kv_received_answer(struct tug_node *n, struct received *q, struct msg_app *m
     kv_numbers_answered(q, 0, m->body.data, m->body.n, m->values.n > 0);
     close_request(q);
     int rc = van_send(n->van, link, MSG_APP, request, m, release);
-    if (rc != 0 && !(rc == TUG_EIO && numbered))
-        return err_set(e, rc, "the answer to %s cannot be sent: %s",
-                       kv_node_name(n, asker, name), err_text(rc));
-    return 0;
+    if (rc == 0 || (rc == TUG_EIO && numbered))
+        return 0;
+    err_set(e, rc, "the answer to %s cannot be sent: %s", kv_node_name(n, asker, name),
+            kv_unsent(rc));
+    if (rc != TUG_EIO) // the link is there, and at its other end somebody waits
+        send_error(n, link, request, rc, e->text);
+    return rc;
 }
 
 int tug_kv_answer(struct tug_app *a, uint64_t ticket, const struct tug_kv_data *d,

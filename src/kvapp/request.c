@@ -336,6 +336,12 @@ static struct msg_app message_of(const struct kv_part *p)
     return m;
 }
 
+const char *kv_unsent(int rc)
+{
+    return rc == TUG_EUSAGE ? "it is too long (1 GiB of keys or of values at most)"
+                            : err_text(rc);
+}
+
 void kv_part_transmit(struct tug_node *n, struct kv_peer *to, struct kv_part *p)
 {
     struct kv_request *r = p->request;
@@ -354,9 +360,7 @@ void kv_part_transmit(struct tug_node *n, struct kv_peer *to, struct kv_part *p)
     if (rc == 0 || rc == TUG_EIO) // the link has broken: what is told of it sends again
         return;
     err_set(&why, rc, "a request cannot be sent to %s: %s",
-            kv_node_name(n, to->node, name),
-            rc == TUG_EUSAGE ? "it is too long (1 GiB of keys or of values at most)"
-                             : err_text(rc));
+            kv_node_name(n, to->node, name), kv_unsent(rc));
     kv_part_answered(p, &why);
 }
 

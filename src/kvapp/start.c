@@ -271,6 +271,8 @@ static int leave(struct tug_node *n)
 int tug_node_finalize(struct tug_node *n, bool barrier)
 {
     struct err e = {0};
+    if (n == NULL)
+        return 0;
     if (pump_working(n->pump))
         return err_set(last_error(), TUG_EUSAGE,
                        "a callback or handler must not end the node");

@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "kit/nodes.h"
 
-enum { STORE = 0, COUNT = 1, ORDER = 2, WHO = 3, HAND = 4, WIDE = 5, APPS };
+enum { STORE = 0, COUNT = 1, ORDER = 2, WHO = 3, HAND = 4, WIDE = 5, UNFIT = 6, APPS };
 enum { KEYS = 64, PUSHES = 1500, SLOW = 99, TELL = 98 };
 
 #define HALF ((uint64_t)1 << 63) // where the second server's range begins
@@ -79,6 +79,25 @@ static void repeat(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
     expect(tug_kv_answer(a, m->ticket, &said, NULL, NULL) == 0);
 }
 
+// Answers that do not fit are refused here, and not sent: one more value than there are keys,
+// lengths that do not add up. One that no frame holds is refused at both ends.
+static void answer_wrongly(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
+                           const struct tug_kv_data *d)
+{
+    const float value = 1;
+    const int32_t lengths[] = {1, 1};
+    struct tug_kv_data said = {.n_keys = 2, .values = &value, .n_values = 3};
+    (void)ctx, (void)d;
+    expect(tug_kv_answer(a, m->ticket, &said, NULL, NULL) == TUG_EUSAGE);
+    said.lengths = lengths;
+    expect(tug_kv_answer(a, m->ticket, &said, NULL, NULL) == TUG_EUSAGE);
+    expect(strstr(tug_last_error(), "add up to 2") != NULL);
+    said.n_values = (size_t)1 << 29;
+    said.lengths = NULL;
+    expect(tug_kv_answer(a, m->ticket, &said, NULL, NULL) == TUG_EUSAGE);
+    expect(strstr(tug_last_error(), "too long") != NULL);
+}
+
 // A message with data is answered by one with the same data, one without by its body.
 static void by_hand(void *ctx, struct tug_app *a, const struct tug_message *m)
 {
@@ -111,6 +130,7 @@ static int serve(const char *scheduler)
         [WHO] = {.kv = say_who},
         [HAND] = {.message = by_hand},
         [WIDE] = {.kv = repeat},
+        [UNFIT] = {.kv = answer_wrongly},
     };
     for (uint32_t i = 0; i < APPS; i++)
         expect(tug_app_open(&app, n, i, i, &h[i]) == 0);
@@ -431,6 +451,19 @@ static void check_types(struct tug_node *n)
     expect(strstr(tug_last_error(), "floats") != NULL);
 }
 
+// Who asked hears of an answer that cannot be sent; it waited for wait_seconds.
+static void check_wrong_answers(struct tug_node *n)
+{
+    struct tug_app *a = open_app(n, UNFIT, 0);
+    const uint64_t keys[] = {3, 4}, begin = clock_ns();
+    float got[2];
+    struct tug_kv_request q = pull_of(keys, 2, got);
+    uint32_t ts;
+    expect(tug_kv_send(a, &q, &ts) == 0 && tug_app_wait(a, ts) == TUG_EUSAGE);
+    expect(strstr(tug_last_error(), "too long") != NULL);
+    expect(clock_ns() - begin < (uint64_t)20000000000);
+}
+
 // Messages by hand.
 
 struct letters {
@@ -501,6 +534,7 @@ static int work_otherwise(const char *scheduler)
     struct tug_node *n = start_worker(scheduler);
     check_slicers(n);
     check_types(n);
+    check_wrong_answers(n);
     check_messages(n);
     expect(tug_node_reach(n, 8) == 0 && tug_node_reach(n, 77) == TUG_EUSAGE);
     return tug_node_finalize(n, true);

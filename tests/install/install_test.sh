@@ -46,6 +46,11 @@ if [ -x "$build/tug" ]; then
             as_it_is && /counter  *dim amounts/ { found = 1 } END { exit !found }' "$share/man/man3/tug_table.3" ||
             { echo "tug_table(3) fills the lines of its table"; exit 1; }
         grep -q 'man3/tug_table.3' "$share/man/man3/tug_shrink.3"
+        for header in "$tmp"/prefix/include/tug/*.h; do
+            name=$(basename "$header" .h)
+            test -s "$share/man/man3/tug_$name.3" || test "$name" = tug || test "$name" = arrow ||
+                { echo "tug/$name.h has no page in the manual"; exit 1; }
+        done
         test -s "$share/man/man1/tug-train.1"
     fi
     # What installed headers cite is installed.
