@@ -53,6 +53,9 @@ struct option {
     const char *env; // further environment names, separated by spaces, that mean the same
     const char *group; // heading in the help; NULL: that of the option before
     bool required;
+    // Of commands that several processes run together: in this option each may differ. All
+    // others are compared.
+    bool own;
 };
 
 // For a table whose AT(field) is the place of a field, .offset = offsetof(...): the help

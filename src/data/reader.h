@@ -219,6 +219,11 @@ int reader_row(const struct reader *r, const struct reader_layout *layout,
 void reader_explain_first(const struct reader *r, const char *line, size_t len,
                           struct err *e);
 
+// The slots of --slots, a text or a file with it, as "NAME:TYPE,NAME:TYPE", however they
+// were written there. TUG_EUSAGE as of the reader.
+struct buf;
+int reader_slots_text(const char *given, struct buf *to, struct err *e);
+
 // Key of a text value in a slot. XXH3 of one to three bytes only adds the seed to them,
 // so slots must lie far apart: with the slot itself as the seed, "L12" and "L13" of
 // neighbours are one key.

@@ -238,6 +238,31 @@ int multislot_parse(const char *given, struct schema *ret, struct err *e)
     return rc;
 }
 
+static int put_slot(const struct schema_column *c, struct buf *to)
+{
+    static const char *const types[SCHEMA_USES] = {
+        [SCHEMA_LABEL] = "label", [SCHEMA_WEIGHT] = "weight",
+        [SCHEMA_IDS] = "ids",     [SCHEMA_NUMBERS] = "dense",
+        [SCHEMA_KEYS] = "keys",   [SCHEMA_DROPPED] = "skip"};
+    size_t name = name_length(c->name, strlen(c->name));
+    return buf_printf(to, "%s%.*s:%s%s", to->len > 0 ? "," : "", (int)name, c->name,
+                      types[c->use], c->name + name);
+}
+
+int reader_slots_text(const char *given, struct buf *to, struct err *e)
+{
+    struct schema *s = mem_zalloc(sizeof(*s));
+    struct schema_column c;
+    if (s == NULL)
+        return err_nomem(e, "the slots of the data");
+    int rc = multislot_parse(given, s, e);
+    for (size_t at = 0; rc == 0 && schema_next(s, &at, &c);)
+        if (put_slot(&c, to) != 0)
+            rc = err_nomem(e, "the slots of the data");
+    mem_free(s);
+    return rc;
+}
+
 // ---------------------------------------------------------------- slots of a schema
 
 static int broken(const char *column, struct err *e)

@@ -25,7 +25,7 @@ static const char *const recipes[] = {
 };
 
 static const struct option options[] = {
-    {"data", .group = "Data", .required = true, LIST_AT(data, "PATH..."),
+    {"data", .own = true, .group = "Data", .required = true, LIST_AT(data, "PATH..."),
      "what to train on: files, directories, globs in quotes, or - for standard input; "
      ".gz, .zst and .lz4 files are decompressed"},
     {"format", CHOICE_AT(format, TRAIN_FORMATS, NULL),
@@ -39,7 +39,7 @@ static const struct option options[] = {
      "and "
      "what it writes is read in its place; of --data, --test and --valid; it isn't saved "
      "with the model"},
-    {"test", LIST_AT(test, "PATH..."),
+    {"test", .own = true, LIST_AT(test, "PATH..."),
      "what to evaluate on when training is over; never influences training"},
     {"valid", STRING_AT(valid, "PATH|FRACTION"),
      "what decides when to stop and which pass is kept: a file, or a share of the "
@@ -54,10 +54,10 @@ static const struct option options[] = {
     {"max-bad-lines", U64_AT(max_bad_lines, "N", "0", 0, 0),
      "how many lines that cannot be read are skipped and counted before training gives "
      "up"},
-    {"data-in", CHOICE_AT(data_in, TRAIN_DATA_INS, "auto"),
+    {"data-in", .own = true, CHOICE_AT(data_in, TRAIN_DATA_INS, "auto"),
      "memory: read once, shuffled as a whole every pass; stream: read every pass, "
      "shuffled within a window; auto: memory when the data fits"},
-    {"window", U64_AT(window_mb, "MB", "256", 1, 1 << 20),
+    {"window", .own = true, U64_AT(window_mb, "MB", "256", 1, 1 << 20),
      "megabytes of text held and shuffled at a time when streaming"},
     {"normalize", .fallback = "true", FLAG_AT(normalize),
      "fm, ffm: for the terms of pairs every example is scaled to unit length, as in "
@@ -95,7 +95,7 @@ static const struct option options[] = {
      "price:dense[3], c1..c26:ids, junk:skip\"; types: label, ids, ids@SLOT (the same "
      "ids as that slot's), keys (ids that are keys as they stand), dense[N] (numbers), "
      "weight, skip"},
-    {"recipe", .group = "Model", CHOICE_AT(recipe, TRAIN_RECIPES, "none"),
+    {"recipe", .own = true, .group = "Model", CHOICE_AT(recipe, TRAIN_RECIPES, "none"),
      "settings for a known data set, each of which holds unless it is given otherwise; "
      "'tug config --recipe criteo' shows them"},
     {"model", CHOICE_AT(model, TRAIN_MODELS, "fm"), MODELS(MODEL_HELP) + 2},
@@ -159,9 +159,9 @@ static const struct option options[] = {
      "A^floor(p / B), linear max(1 - A p, B)"},
     {"schedule-a", F64_AT(schedule_a, "A", "1", 0, INFINITY), "of the schedule"},
     {"schedule-b", F64_AT(schedule_b, "B", "0.5", 0, INFINITY), "of the schedule"},
-    {"patience", U64_AT(patience, "N", "2", 0, 1000000),
+    {"patience", .own = true, U64_AT(patience, "N", "2", 0, 1000000),
      "with --valid: passes without a better loss before stopping; 0: never stop early"},
-    {"refit", FLAG_AT(refit),
+    {"refit", .own = true, FLAG_AT(refit),
      "with --valid: when validation has found the best number of passes, train again "
      "from "
      "the start for so many, on all examples, those of --valid included"},
@@ -169,7 +169,7 @@ static const struct option options[] = {
      "examples per batch: with --deterministic their gradients are added per key and "
      "applied once; otherwise a thread takes this many at a time; the default on a "
      "cluster is 1024, with layers 512, except in sync mode"},
-    {"threads", U64_AT(threads, "N", "0", 0, 1024), "0: one per core"},
+    {"threads", .own = true, U64_AT(threads, "N", "0", 0, 1024), "0: one per core"},
     // JSON's integers are signed.
     {"seed", U64_AT(seed, "N", "1", 0, 1e18),
      "seed of the initial weights and the shuffles"},
@@ -217,23 +217,23 @@ static const struct option options[] = {
     {"dense-staleness", U64_AT(dense_staleness, "S", NULL, 0, UINT32_MAX),
      "async, models with layers: what is pulled of the layers misses at most the last S "
      "batches of each worker, as in ssp:S; 0: layers in step, rows of features not"},
-    {"pack-keys", FLAG_AT(pack_keys),
+    {"pack-keys", .own = true, FLAG_AT(pack_keys),
      "compress the keys of requests: pays for small ids, not for hashed ones"},
-    {"cache-keys", FLAG_AT(cache_keys),
+    {"cache-keys", .own = true, FLAG_AT(cache_keys),
      "send a list of keys once, and then its signature: the push of a batch has the same "
      "keys as its pull"},
     {"score-by", CHOICE_AT(score_by, TRAIN_SCORE_BY, "driver"),
      "who scores --valid and --test, with the same metrics to the last bit: the driver, "
      "which runs beside the scheduler; or all workers, a part each, who need to see the "
      "files then, and not the driver"},
-    {"out", .group = "Saving", STRING_AT(out, "DIR"),
+    {"out", .own = true, .group = "Saving", STRING_AT(out, "DIR"),
      "directory of the model; each save is a directory of its own below it"},
-    {"save-every", STRING_AT(save_every, "N|Nbatches"),
+    {"save-every", .own = true, STRING_AT(save_every, "N|Nbatches"),
      "also save every N passes, or every N batches; without it the model is saved at the "
      "end only"},
-    {"keep", U64_AT(keep, "N", "3", 1, 1000000),
+    {"keep", .own = true, U64_AT(keep, "N", "3", 1, 1000000),
      "number of saves that are kept; older ones are removed"},
-    {"keep-names", U64_AT(keep_names, "N", "0", 0, 1e9),
+    {"keep-names", .own = true, U64_AT(keep_names, "N", "0", 0, 1e9),
      "save the words behind hashed keys, at most N of them, those that come first, and "
      "in "
      "how many examples each is, for 'tug table' and 'tug predict --explain'; reads the "
@@ -245,38 +245,41 @@ static const struct option options[] = {
      "them those that have changed, as deltas, and the last ones when training is over. "
      "On "
      "a cluster DIR lies below --out"},
-    {"publish-every", F64_AT(publish_every, "SECONDS", "60", 0.01, 1e6),
+    {"publish-every", .own = true, F64_AT(publish_every, "SECONDS", "60", 0.01, 1e6),
      "with --publish: from one save to the next"},
-    {"publish-deltas", U64_AT(publish_deltas, "N", "100", 0, 4000),
+    {"publish-deltas", .own = true, U64_AT(publish_deltas, "N", "100", 0, 4000),
      "with --publish: deltas that follow a base before the next base"},
-    {"resume", .bare = "yes", CHOICE_AT(resume, TRAIN_RESUMES, "no"),
+    {"resume", .own = true, .bare = "yes", CHOICE_AT(resume, TRAIN_RESUMES, "no"),
      "continue the run in --out from its last save, on the same data; auto: continue it "
      "if there is a save, otherwise begin it"},
-    {"init-from", STRING_AT(init_from, "DIR"),
+    {"init-from", .own = true, STRING_AT(init_from, "DIR"),
      "begin a new run with the tables of a saved model"},
-    {"init-tables", STRING_AT(init_tables, "A,B"), "with --init-from: only these tables"},
-    {"json", .group = "Messages", FLAG_AT(json),
+    {"init-tables", .own = true, STRING_AT(init_tables, "A,B"),
+     "with --init-from: only these tables"},
+    {"json", .own = true, .group = "Messages", FLAG_AT(json),
      "the last line of standard output is one JSON object"},
-    {"log-every", U64_AT(log_every, "N", "0", 0, 0),
+    {"log-every", .own = true, U64_AT(log_every, "N", "0", 0, 0),
      "print a progress line every N batches, also with loss and AUC of these batches "
      "alone "
      "(window); 0: at growing intervals of time"},
-    {"fetch", STRING_AT(fetch, "NAME,..."),
+    {"fetch", .own = true, STRING_AT(fetch, "NAME,..."),
      "say these values every --fetch-every batches: loss and auc of the "
      "pass, 'the bias', layers (their norm, mean, min and max) or one, as 'layer 1 of "
      "2', "
      "and rows of features, by COLUMN=WORD or key"},
-    {"dump", STRING_AT(dump, "FILE"),
+    {"dump", .own = true, STRING_AT(dump, "FILE"),
      "write what layers are like, and in one process each example of the next batch "
      "with label and score, every --fetch-every batches, as lines of JSON"},
-    {"dump-fields", STRING_AT(dump_fields, "COLUMN,..."),
+    {"dump-fields", .own = true, STRING_AT(dump_fields, "COLUMN,..."),
      "with --dump: the texts of these columns with each example. " GROUP_COLUMNS},
-    {"fetch-every", U64_AT(fetch_every, "N", "100", 1, 1e15),
+    {"fetch-every", .own = true, U64_AT(fetch_every, "N", "100", 1, 1e15),
      "with --fetch and --dump: batches from one look to the next"},
-    {"log-dir", STRING_AT(log_dir, "DIR"), "also write messages to DIR/train.log"},
-    {"log-level", CHOICE_AT(log_level, TRAIN_LOG_LEVELS, "info"),
+    {"log-dir", .own = true, STRING_AT(log_dir, "DIR"),
+     "also write messages to DIR/train.log"},
+    {"log-level", .own = true, CHOICE_AT(log_level, TRAIN_LOG_LEVELS, "info"),
      "which messages are printed: this level and more urgent ones"},
-    {"quiet", FLAG_AT(quiet), "print results and warnings only, no progress"},
+    {"quiet", .own = true, FLAG_AT(quiet),
+     "print results and warnings only, no progress"},
 };
 
 const struct option_table cli_train_options = {

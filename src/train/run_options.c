@@ -72,6 +72,22 @@ static const char *text_of(const char *text)
     return text != NULL ? text : "";
 }
 
+// How lines become examples. NULL: there is no memory.
+static json_t *reader_to_json(const struct reader_options *r, const char *slots)
+{
+    const char separator[] = {r->separator != 0 ? r->separator : ',', '\0'},
+               list_separator[] = {r->list_separator != 0 ? r->list_separator : '|',
+                                   '\0'};
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:b}",
+        "format", text_of(r->format), "slots", slots, "loss", loss_name(r->loss), "label",
+        text_of(r->label_column), "drop", text_of(r->drop), "numeric",
+        text_of(r->numeric), "lists", text_of(r->lists), "list-separator", list_separator,
+        "missing", text_of(r->missing), "columns", text_of(r->columns), "cross-columns",
+        text_of(r->cross_columns), "weight-column", text_of(r->weight_column),
+        "separator", separator, "allow-missing", r->allow_missing);
+}
+
 static int add_shared(json_t *o, const struct train_config *c)
 {
     static const char *const rules[] = {
@@ -80,7 +96,6 @@ static int add_shared(json_t *o, const struct train_config *c)
         [TRAIN_RULES_WORKER] = "worker",
     };
     const struct train_cluster *k = c->cluster;
-    const struct reader_options *r = &c->reader;
     char mode[MODE_TEXT_MAX], tower[MODEL_HIDDEN_TEXT_MAX],
         weights[MODEL_WEIGHTS_TEXT_MAX];
     print_mode(k, mode);
@@ -88,23 +103,19 @@ static int add_shared(json_t *o, const struct train_config *c)
     model_weights_print(c->model.task_weight, weights);
     return json_object_update_new(
         o,
-        json_pack("{s:s, s:i, s:s, s:i, s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, "
-                  "s:s, s:s, s:s, s:s, s:s, s:b}",
+        json_pack("{s:s, s:i, s:s, s:i, s:o, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:b}",
                   "mode", mode, "epochs", (int)c->epochs, "rules", rules[k->rules],
                   "in-flight", (int)k->in_flight, "dense-staleness",
                   k->dense_bounded ? json_integer(k->dense_staleness) : json_string(""),
-                  "values", k->bf16 ? "bf16" : "f32", "label", text_of(r->label_column),
-                  "drop", text_of(r->drop), "numeric", text_of(r->numeric), "lists",
-                  text_of(r->lists), "missing", text_of(r->missing), "columns",
-                  text_of(r->columns), "cross-columns", text_of(r->cross_columns),
-                  "tower", tower, "task-weights", weights, "score-by",
-                  k->workers_score ? "workers" : "driver", "group",
+                  "values", k->bf16 ? "bf16" : "f32", "tower", tower, "task-weights",
+                  weights, "score-by", k->workers_score ? "workers" : "driver", "group",
                   text_of(k->workers_score ? c->group : NULL), "pipe-command",
-                  text_of(c->data.command), "publish", c->publish != NULL));
+                  text_of(c->data.command), "max-bad-lines", (json_int_t)c->max_bad_lines,
+                  "publish", c->publish != NULL));
 }
 
 // NULL: there is no memory.
-static json_t *all_options(const struct train_config *c)
+static json_t *options_to_json(const struct train_config *c, const char *slots)
 {
     struct saved_options *saved = mem_alloc(sizeof(*saved));
     if (saved == NULL)
@@ -112,17 +123,29 @@ static json_t *all_options(const struct train_config *c)
     run_options_fill(c, &c->model, saved);
     json_t *o = saved_options_to_json(saved);
     mem_free(saved);
-    if (o != NULL && add_shared(o, c) == 0)
+    if (o != NULL && add_shared(o, c) == 0 &&
+        json_object_update_new(o, reader_to_json(&c->reader, slots)) == 0)
         return o;
     json_decref(o);
     return NULL;
 }
 
+static int all_options(const struct train_config *c, json_t **ret, struct err *e)
+{
+    struct buf slots = BUF_INIT(2 * SCHEMA_TEXT_MAX);
+    int rc = c->reader.slots != NULL ? reader_slots_text(c->reader.slots, &slots, e) : 0;
+    *ret = rc == 0 ? options_to_json(c, slots.len > 0 ? buf_str(&slots) : "") : NULL;
+    buf_free(&slots);
+    return rc == 0 && *ret == NULL ? err_nomem(e, "the options of a run") : rc;
+}
+
 int run_options_print(const struct train_config *c, char **ret, struct err *e)
 {
+    json_t *o;
     json_begin();
-    json_t *o = all_options(c);
-    *ret = o != NULL ? json_dumps(o, JSON_COMPACT) : NULL;
+    *ret = NULL;
+    TRY(all_options(c, &o, e));
+    *ret = json_dumps(o, JSON_COMPACT);
     json_decref(o);
     if (*ret != NULL && !json_memory_failed())
         return 0;
@@ -164,12 +187,31 @@ struct differences {
     bool many; // of one option that decides defaults of others, which are not listed
 };
 
+// Two long lists, from where they differ.
+static bool cut_lists(const json_t *then, const json_t *now, json_t *ret[2])
+{
+    enum { LONG = 40 };
+    const char *a = json_string_value(then), *b = json_string_value(now);
+    size_t same = 0, from = 0;
+    for (; a != NULL && b != NULL && a[same] != '\0' && a[same] == b[same]; same++)
+        from = a[same] == ',' ? same + 1 : from;
+    if (from == 0 || strlen(a) < LONG)
+        return false;
+    ret[0] = json_sprintf("...,%s", a + from);
+    ret[1] = json_sprintf("...,%s", b + from);
+    return true;
+}
+
 static void add_difference(struct differences *d, const char *group, const char *name,
                            const json_t *then, const json_t *now)
 {
     char was[OPTION_NAME_MAX], is[OPTION_NAME_MAX];
-    show_value(name, then, was);
-    show_value(name, now, is);
+    json_t *cut[2] = {0};
+    bool lists = cut_lists(then, now, cut);
+    show_value(name, lists ? cut[0] : then, was);
+    show_value(name, lists ? cut[1] : now, is);
+    json_decref(cut[0]);
+    json_decref(cut[1]);
     bool latent = strcmp(group, "latent") == 0 && strcmp(name, "lr") == 0,
          dense = strcmp(group, "dense") == 0,
          number = strcmp(name, "n0") == 0 || strncmp(name, "beta", 4) == 0;
@@ -258,10 +300,11 @@ int run_options_agree(const struct train_config *c, const char *text, size_t n,
                       struct err *e)
 {
     struct differences d = {.and = "; it has", .here = "this process"};
+    json_t *own;
     json_begin();
-    json_t *own = all_options(c),
-           *theirs = json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL);
-    bool failed = own == NULL || json_memory_failed(), damaged = !json_is_object(theirs);
+    TRY(all_options(c, &own, e));
+    json_t *theirs = json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL);
+    bool failed = json_memory_failed(), damaged = !json_is_object(theirs);
     if (!failed && !damaged)
         compare_values(&d, "", theirs, own);
     json_decref(own);

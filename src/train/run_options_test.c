@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kit/files.h"
 #include "kit/test.h"
 #include "kit/training.h"
 #include "train/run_tables.h"
@@ -17,12 +18,13 @@ static struct table_config table;
 static void fill(void)
 {
     k = (struct train_cluster){.in_flight = 3, .workers_score = true};
-    c = (struct train_config){.cluster = &k,
-                              .model = training_model("dcn"),
-                              .epochs = 2,
-                              .batch = 64,
-                              .group = "user",
-                              .reader = {.format = "csv", .label_column = "click"}};
+    c = (struct train_config){
+        .cluster = &k,
+        .model = training_model("dcn"),
+        .epochs = 2,
+        .batch = 64,
+        .group = "user",
+        .reader = {.format = "csv", .slots = "y:label, a:ids", .label_column = "click"}};
     table = run_living_defaults(&c.model);
 }
 
@@ -80,6 +82,15 @@ static void fill(void)
     X("--score-by 'workers', this process 'driver'; it has --group 'user',",             \
       k.workers_score = false)                                                           \
     X("--group 'user', this process 'city':", c.group = "city")                          \
+    X("--format 'csv', this process 'criteo':", c.reader.format = "criteo")              \
+    X("--slots 'y:label,a:ids', this process 'y:label,b:ids':",                          \
+      c.reader.slots = "y:label, b:ids")                                                 \
+    X("--loss 'logistic', this process 'squared':", c.reader.loss = LOSS_SQUARED)        \
+    X("--weight-column nothing, this process 'w':", c.reader.weight_column = "w")        \
+    X("--separator ',', this process ';':", c.reader.separator = ';')                    \
+    X("--list-separator '|', this process ' ':", c.reader.list_separator = ' ')          \
+    X("--allow-missing off, this process on:", c.reader.allow_missing = true)            \
+    X("--max-bad-lines 0, this process 5:", c.max_bad_lines = 5)                         \
     X("--pipe-command nothing, this process 'zcat':", c.data.command = "zcat")           \
     X("--publish off, this process on:", c.publish = "served")
 
@@ -99,8 +110,11 @@ static void each_is_named(void **state)
         strstr(test_err.text, "the run was started with " want) == NULL)                 \
         fail_msg("%s: '%s'", want, test_err.text);
     CHANGES(CHANGE)
-    // What is a process' own.
+    // What is a process' own, and other words for the same.
     fill();
+    c.reader.slots = files_write("slots", "# what a line holds\ny : label\na:ids\n");
+    c.reader.separator = ',';
+    c.reader.list_separator = '|';
     c.threads = 7;
     c.out = "elsewhere";
     c.data_in = DATA_IN_STREAM;
@@ -144,5 +158,5 @@ int main(void)
         cmocka_unit_test(damaged),
         cmocka_unit_test(memory_fails),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, files_begin, files_end);
 }

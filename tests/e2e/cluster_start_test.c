@@ -184,6 +184,26 @@ static void workers_that_differ(void **state)
                                           "processes the same options");
 }
 
+// By other slots a worker reads other features.
+static void slots_that_differ(void **state)
+{
+    (void)state;
+#define SLOTS(slots)                                                                     \
+    "train --data slots.txt --format multislot --model lr --epochs 1 --slots " slots
+    files_write("slots.txt", "1 1 1 7 1 8\n1 0 1 9 1 8\n");
+    cluster_start("scheduler", "scheduler --workers 1 -- " SLOTS("y:label,a:ids,b:ids"));
+    unsigned port = cluster_port("scheduler");
+    cluster_start("server", "server --scheduler 127.0.0.1:%u", port);
+    cluster_start("worker",
+                  "worker --scheduler 127.0.0.1:%u -- " SLOTS("y:label,b:ids,a:ids"),
+                  port);
+    cluster_ends("worker", 2, ENDS_WITHIN);
+    cluster_said("worker", "the run was started with --slots 'y:label,a:ids,b:ids', this "
+                           "process 'y:label,b:ids,a:ids'");
+    cluster_ends("scheduler", 2, ENDS_WITHIN);
+    cluster_wait("server", ENDS_WITHIN);
+}
+
 // All workers have other options than the driver.
 static void driver_that_differs(void **state)
 {
@@ -278,17 +298,12 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cluster_test(scheduler_last),
-        cluster_test(scheduler_never),
-        cluster_test(scheduler_unknown),
-        cluster_test(scheduler_silent),
-        cluster_test(port_taken),
-        cluster_test(too_few),
-        cluster_test(other_cluster),
-        cluster_test(bad_words),
-        cluster_test(workers_that_differ),
-        cluster_test(driver_that_differs),
-        cluster_test(bad_data),
+        cluster_test(scheduler_last),      cluster_test(scheduler_never),
+        cluster_test(scheduler_unknown),   cluster_test(scheduler_silent),
+        cluster_test(port_taken),          cluster_test(too_few),
+        cluster_test(other_cluster),       cluster_test(bad_words),
+        cluster_test(workers_that_differ), cluster_test(slots_that_differ),
+        cluster_test(driver_that_differs), cluster_test(bad_data),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);
 }
