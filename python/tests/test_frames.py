@@ -197,7 +197,7 @@ def test_released_once():
 
 def test_errors():
     data = table()
-    with pytest.raises(tug.DataError, match="no column 'clickd', which --label names"):
+    with pytest.raises(tug.DataError, match="no column 'clickd', which label names"):
         tug.train(data, "clickd", **FIXED)
     with pytest.raises(tug.DataError, match="no column 'usr', which categorical names"):
         tug.train(data, "clicked", categorical=["usr"], **FIXED)

@@ -155,7 +155,7 @@ def test_fields_and_passes_one_by_one(data, tmp_path):
     # What an option is about may come with the data, after the options.
     with tug.train(rows, labels, valid=(rows, labels), patience=1, model="ffm", epochs=3, **FIXED):
         pass
-    with pytest.raises(tug.UsageError, match="--patience needs --valid"):
+    with pytest.raises(tug.UsageError, match="^patience needs valid"):
         tug.train(rows, labels, patience=1, **FIXED)
     with tug.train(rows, labels, valid=(rows, labels), model="ffm", epochs=3, **FIXED) as model:
         assert np.array_equal(model.predict(rows), scores)
@@ -185,7 +185,7 @@ def test_explain(data, tmp_path):
             assert abs(one["bias"] + one["linear"] + one["pairs"] - scores[i]) < 1e-5
             assert len(one["features"]) == np.count_nonzero(matrix[i]) and len(one["largest_pairs"]) <= 3
         assert len(found) == 20
-    with pytest.raises(tug.UsageError, match="--raw is of the command"):
+    with pytest.raises(tug.UsageError, match="^raw is of the command 'tug predict' and"):
         tug.load(tmp_path / "fm").explain(matrix, raw=True)
     frame = {"city": ["a\u2028b", "c\x85"] * 20, "clicked": [0, 1] * 20}  # a line for Python's splitlines
     with tug.train(frame, "clicked", model="lr", epochs=1, progress=False) as model:
@@ -196,7 +196,7 @@ def test_errors(data, tmp_path):
     matrix, labels = data
     with pytest.raises(TypeError, match="no option 'epoch'; did you mean 'epochs'?"):
         tug.train(matrix, labels, epoch=2)
-    with pytest.raises(tug.UsageError, match="--lr"):
+    with pytest.raises(tug.UsageError, match="^lr: "):
         tug.train(matrix, labels, lr="fast")
     with pytest.raises(tug.UsageError, match="an lr model has no layers"):
         tug.train(matrix, labels, model="lr", hidden=[8, 8])
@@ -210,7 +210,7 @@ def test_errors(data, tmp_path):
         tug.train(3, labels)
     with pytest.raises(tug.DataError, match="none.txt"):
         tug.train(tmp_path / "none.txt", format="libsvm")
-    with pytest.raises(tug.UsageError, match="--valid: workers of a program's own"):
+    with pytest.raises(tug.UsageError, match="^valid: workers of a program's own"):
         os.environ.update(TRAINING_ROLE="TRAINER", PADDLE_PSERVERS_IP_PORT_LIST="127.0.0.1:9", PADDLE_TRAINERS_NUM="1",
                           PADDLE_TRAINER_ID="0")
         try:
@@ -221,7 +221,7 @@ def test_errors(data, tmp_path):
     model = tug.train(matrix, labels, epochs=1)
     with pytest.raises(TypeError, match="did you mean 'threads'"):
         model.predict(matrix, thread=1)
-    with pytest.raises(tug.UsageError, match="--out is of the command"):
+    with pytest.raises(tug.UsageError, match="^out is of the command"):
         model.predict(matrix, out="x")
     model.close()
     with pytest.raises(tug.ClosedError):

@@ -3,13 +3,16 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import contextlib
 import difflib
+import functools
 import json
+import re
 import sys
 import threading
 import warnings
 import weakref
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Tuple, TypeVar, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +20,7 @@ import numpy.typing as npt
 from tug._abi import ffi
 from tug._arrays import Floats, of_floats, word
 from tug._client import Client
-from tug._errors import ArgumentTypeError, UsageError
+from tug._errors import ArgumentTypeError, Error, UsageError
 from tug._examples import Examples, Path, words_of
 from tug._frames import far_numbers, is_frame
 from tug._library import OwnedHandle, lib, opened, raise_after_call, text_of
@@ -109,6 +112,29 @@ def _words(function: str, command: str, options: Dict[str, Any]) -> List[str]:
     return words
 
 
+@functools.lru_cache(maxsize=None)
+def _all_names() -> FrozenSet[str]:
+    return frozenset(name for command in ("train", "eval", "predict") for name in _names(command))
+
+
+_OPTION = re.compile(r"'tug [^']*'|(?<![\w-])--([a-z][a-z0-9-]*)")  # what is in a command stays
+
+
+def _keyword(option: "re.Match[str]") -> str:
+    name = option.group(1)
+    return name.replace("-", "_") if name in _all_names() else option.group()
+
+
+@contextlib.contextmanager
+def _of_keywords() -> Iterator[None]:
+    """In it the library's errors name options as a program of Python writes them."""
+    try:
+        yield
+    except Error as error:
+        error.args = (_OPTION.sub(_keyword, str(error)),)
+        raise
+
+
 _OF_COLUMNS = {"drop", "label", "lists", "numeric", "weight-column"}  # options that say what columns are
 
 
@@ -156,8 +182,9 @@ class Model(OwnedHandle):
             if printer is not None:
                 self._hears: Any = self._callback(printer)
                 c.progress = self._hears
-        m = (opened(lib.tug_model_open, lib.tug_model_close, c) if saved is None
-             else opened(lib.tug_model_load, lib.tug_model_close, word(saved, "directory"), c))
+        with _of_keywords():
+            m = (opened(lib.tug_model_open, lib.tug_model_close, c) if saved is None
+                 else opened(lib.tug_model_load, lib.tug_model_close, word(saved, "directory"), c))
         del kept
         super().__init__("model", m, lib.tug_model_close)
 
@@ -183,7 +210,7 @@ class Model(OwnedHandle):
             return status
 
         self.check_process()
-        with self._turn:
+        with self._turn, _of_keywords():
             self.run(ask)
         return found[0]
 
@@ -245,17 +272,13 @@ class Model(OwnedHandle):
         """A prediction for each example (of several labels: of shape (n, labels)); raw=True: scores."""
         words, kept = words_of(given := _words("predict", "predict", options))
         examples = self._examples(data, None)
-        ret: Floats = np.empty(0, np.float32)
         self.check_process()
         with self._turn:
             labels = max(len(self.labels), 1)
-            if examples.n is None:
-                ret = self._ask(_predictions_of, lib.tug_model_predict, examples.c, words, len(given), ffi.NULL, 0,
-                                ffi.new("size_t *"))
-            else:
-                ret = np.empty(examples.n * labels, np.float32)
-                self.run(lib.tug_model_predict, examples.c, words, len(given), of_floats(ret, written=True), ret.size,
-                         ffi.new("size_t *"))
+            room = None if examples.n is None else np.empty(examples.n * labels, np.float32)
+            to, size = (ffi.NULL, 0) if room is None else (of_floats(room, written=True), room.size)
+            ret = self._ask(lambda m: _predictions_of(m) if room is None else room, lib.tug_model_predict,
+                            examples.c, words, len(given), to, size, ffi.new("size_t *"))
         del examples, kept
         return ret if labels == 1 else ret.reshape(-1, labels)
 
