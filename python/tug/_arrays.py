@@ -23,6 +23,7 @@ Kind = TypeVar("Kind")
 _KEY = np.dtype(np.uint64)
 _FLOAT = np.dtype(np.float32)
 SECONDS_MAX = 1e6
+AT_ONCE = 1e-6
 
 
 def _allocated(make: Callable[[], npt.NDArray[Any]], name: str) -> npt.NDArray[Any]:
@@ -136,6 +137,11 @@ def real(given: Any, name: str, low: float, high: float) -> float:
 def seconds(given: Any, name: str = "timeout") -> float:
     """A time as an argument."""
     return real(given, name, 0, SECONDS_MAX)
+
+
+def timeout_of(given: Any) -> float:
+    """A timeout as the library takes it, whose 0 is the longest wait: that is None here, and 0 is hardly any time."""
+    return 0.0 if given is None else max(seconds(given), AT_ONCE)
 
 
 def choice(given: Any, name: str, choices: Sequence[str]) -> str:

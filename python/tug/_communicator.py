@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Optional, Sequence, Type
 
 from tug._abi import ffi
-from tug._arrays import choice, floats_of, instance, instances, keys_of, of_floats, of_keys, seconds, whole
+from tug._arrays import choice, floats_of, instance, instances, keys_of, of_floats, of_keys, timeout_of, whole
 from tug._errors import Error, UsageError
 from tug._library import CLOSE_SECONDS, Handle, lib
 from tug._table import ArrayLike, Table
@@ -60,21 +60,23 @@ class Communicator(Handle):
         """Whether its thread runs."""
         return bool(self.status_of(lib.tug_communicator_is_running))
 
-    def send(self, table: Table, keys: ArrayLike, values: ArrayLike, timeout: float = 0) -> None:
-        """Hands a push over; the arrays are copied. While the queue is full it waits, `timeout` seconds at
-        most (0: the client's wait_seconds)."""
+    def send(self, table: Table, keys: ArrayLike, values: ArrayLike, timeout: Optional[float] = None) -> None:
+        """Hands a push over: keys of any shape, values of keys.shape + (push_width,), which are copied. While the
+        queue is full it waits, `timeout` seconds at most (None: the client's wait_seconds); SystemFailure: there was
+        no room in this time, and nothing was taken."""
         instance(table, Table, "table")
         k = keys_of(keys)
         v = floats_of(values, k.shape + (table.push_width,), "values")
-        self.run(lib.tug_communicator_send, table.number, of_keys(k), k.size, of_floats(v), seconds(timeout))
+        self.run(lib.tug_communicator_send, table.number, of_keys(k), k.size, of_floats(v), timeout_of(timeout))
 
-    def flush(self, timeout: float = 0) -> None:
-        """Waits until all that was handed over is applied on the servers."""
-        self.run(lib.tug_communicator_flush, seconds(timeout))
+    def flush(self, timeout: Optional[float] = None) -> None:
+        """Waits until all that was handed over is applied on the servers, `timeout` seconds at most (None: the
+        client's wait_seconds); SystemFailure: it was not in this time."""
+        self.run(lib.tug_communicator_flush, timeout_of(timeout))
 
-    def stop(self, timeout: float = 0) -> None:
-        """Flushes, and ends the thread; start() begins again."""
-        self.run(lib.tug_communicator_stop, seconds(timeout))
+    def stop(self, timeout: Optional[float] = None) -> None:
+        """Flushes, and ends the thread; start() begins again. What could not be sent in time stays queued."""
+        self.run(lib.tug_communicator_stop, timeout_of(timeout))
 
     def stat(self, table: Table) -> CommunicatorStats:
         """What has happened to a table's pushes."""

@@ -79,10 +79,10 @@ class Process:
             except ProcessLookupError:
                 pass
 
-    def wait(self, seconds: float) -> bool:
-        """Whether it ends in this time."""
+    def wait(self, timeout: float) -> bool:
+        """Whether it ends in this time, in seconds."""
         try:
-            self._popen.wait(seconds)
+            self._popen.wait(timeout)
         except subprocess.TimeoutExpired:
             return False
         return True
