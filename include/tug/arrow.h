@@ -1,4 +1,5 @@
-// The Arrow C data interface and its stream, as their specification says word for word: structs
+// The Arrow C data interface and its stream, as Apache Arrow's specification
+// (arrow.apache.org/docs/format/CDataInterface.html) says word for word: structs
 // by which data frames are handed over inside a process. Whoever has them from elsewhere has the
 // same ones; tug reads them (tug/train.h) and needs no library for it.
 //

@@ -10,17 +10,25 @@
 //   tug_fleet_close
 //
 // What the run's rows are is said once, by the same tables in all processes (Paddle: dist_desc).
-// Tables with variables are dense: arrays that every worker has whole; others are sparse. Of
-// numbers below 4,096 the last one, TUG_FLEET_TABLE, is fleet's own.
+// Tables with variables are dense: arrays that every worker has whole; others are sparse.
 //
 // Functions tug_fleet_... are of the run: all workers call those that wait for each other, and
 // there is a line that says so. Functions tug_wrapper_... (Paddle: FleetWrapper) are one worker's
 // request, done when they return; other workers know nothing of it.
 //
-// Threads: a fleet is one thread's at a time; its client is anybody's. Errors: functions return 0
-// or a code of tug/tug.h, and tug_last_error() is the sentence; TUG_EUSAGE: a call in the wrong
-// role or at the wrong time. No wait is endless: wait_seconds of the options, or TUG_WAIT_SECONDS
-// (600). Texts and arrays are the caller's and are copied, or read during the call.
+// Threads: a fleet is one thread's at a time; its client is anybody's. Nothing calls back.
+//
+// Errors: functions return 0 or a code of tug/tug.h, and tug_last_error() is the
+// sentence. What all of them have: TUG_EUSAGE: a call in the wrong role or at the wrong
+// time, a table that is none of the fleet's, a mode that is none; TUG_ENOMEM; and of
+// those that ask servers or wait TUG_EIO: a server has died or the run has ended, or what
+// was waited for has not come in time, and the sentence says whom; TUG_EINTERRUPTED: see
+// tug_interrupt_by. What is returned (`ret`) is set when the code is 0.
+//
+// Waits: at most wait_seconds of the options, or TUG_WAIT_SECONDS (600); but for
+// tug_fleet_run_server, which serves as long as the run goes on.
+//
+// Ownership: texts and arrays are the caller's and are copied, or read during the call.
 // from-paddle.md in the documentation (share/doc/tug) maps Paddle's names to these.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -42,7 +50,12 @@ enum tug_fleet_role {
     TUG_FLEET_SCHEDULER = 6
 };
 
-// A role maker: who this process is among the servers and workers of a run.
+// Of the numbers of tables below TUG_TABLES_MAX the last one is fleet's own: what workers tell each
+// other goes through it.
+enum { TUG_FLEET_TABLE = 4095 };
+
+// A role maker: who this process is among the servers and workers of a run. It does not change, and
+// any thread may ask it.
 struct tug_role_maker;
 
 // From the environment (Paddle: PaddleCloudRoleMaker): TRAINING_ROLE (TRAINER, PSERVER),
@@ -67,16 +80,19 @@ struct tug_role_maker_options {
     const char *const *worker_endpoints; // tug does not need them
     size_t n_worker_endpoints;
 };
+// TUG_EUSAGE naming what cannot be: another role, an endpoint that is none or is there twice, an
+// index that is too high, no servers for a server or for several workers.
 TUG_API int tug_role_maker_user(struct tug_role_maker **ret,
                                 const struct tug_role_maker_options *o);
-TUG_API void tug_role_maker_close(struct tug_role_maker *m); // NULL is fine
+// Frees it; a fleet that was given it has a copy. NULL is fine.
+TUG_API void tug_role_maker_close(struct tug_role_maker *m);
 
 // All that is known.
 struct tug_place {
-    int role;       // enum tug_fleet_role
-    uint32_t index; // among its kind; 0 of the scheduler
-    uint32_t workers, servers;
-    uint32_t server_endpoints, worker_endpoints; // how many there are
+    int role;                  // enum tug_fleet_role
+    uint32_t index;            // among its kind; 0 of the scheduler
+    uint32_t workers, servers; // how many the run has; workers 0: not known
+    uint32_t server_endpoints, worker_endpoints; // how many of them are known
     bool alone; // the servers are threads of this process
 };
 TUG_API void tug_role_maker_place(const struct tug_role_maker *m, struct tug_place *ret);
@@ -89,7 +105,7 @@ TUG_API const char *tug_role_maker_endpoint(const struct tug_role_maker *m, int 
 struct tug_fleet;
 
 struct tug_fleet_table {
-    uint32_t number; // below 4,095
+    uint32_t number; // below TUG_FLEET_TABLE
     const char *name;
     const char *settings; // of tug_table_make, without the name
     // What a dense table holds, in this order (tug_dense_open); a sparse one has none.
@@ -114,10 +130,13 @@ struct tug_fleet_options {
 // TUG_EUSAGE: the environment lacks something; a table has no name, a number or a name that
 // another has, or one of fleet's own.
 TUG_API int tug_fleet_init(struct tug_fleet **ret, const struct tug_fleet_options *o);
-// A worker that is in a run leaves it, as tug_fleet_stop_worker does. NULL is fine.
+// Frees it. A worker that is in a run leaves it; what fails then is heard of who calls
+// tug_fleet_stop_worker before. NULL is fine.
 TUG_API void tug_fleet_close(struct tug_fleet *f);
 
-// Who. Indexes are from 0; of another role UINT32_MAX. Endpoints are as of tug_role_maker_endpoint.
+// Who. Indexes are from 0; of another role UINT32_MAX. A worker that was not told how many workers
+// there are has worker_num 0 before tug_fleet_init_worker. Endpoints are as of
+// tug_role_maker_endpoint, as long as the fleet is there.
 TUG_API bool tug_fleet_is_worker(const struct tug_fleet *f);
 TUG_API bool tug_fleet_is_server(const struct tug_fleet *f);
 TUG_API bool tug_fleet_is_first_worker(const struct tug_fleet *f);
@@ -131,9 +150,10 @@ TUG_API const char *tug_fleet_server_endpoint(const struct tug_fleet *f, uint32_
 // Servers.
 
 // What the run begins with: all tables, or those of these names, of a directory that
-// tug_fleet_save_persistables wrote, or of a save in it. Server 0 loads them in
-// tug_fleet_run_server, and workers wait for it; the directory must be there for all servers, which
-// all say so. `dirname` NULL: nothing. (Paddle: init_server(dirname, var_names).)
+// tug_fleet_save_persistables wrote, or of a save in it. All servers call it, and have to see the
+// directory; server 0 loads the tables in tug_fleet_run_server, and workers wait for it. `dirname`
+// NULL: nothing. TUG_EUSAGE: a name is no table's, or the path has a comma. (Paddle:
+// init_server(dirname, var_names).)
 TUG_API int tug_fleet_init_server(struct tug_fleet *f, const char *dirname,
                                   const char *const *names, size_t n_names);
 // Likewise one table, of a path of its own. (Paddle: FleetWrapper.load_sparse.)
@@ -150,32 +170,35 @@ TUG_API int tug_fleet_run_server(struct tug_fleet *f, const char *ip, uint16_t p
 // Joins the run: waits until all servers and workers are there and what init_server named
 // is loaded; makes the tables. Dense variables of a new table get their first values from
 // one worker. All workers call it. TUG_EUSAGE: another process says that it is this
-// worker; a table cannot be made. (Paddle: init_worker.)
+// worker; a table cannot be made. Where it fails this worker has left. (Paddle: init_worker.)
 TUG_API int tug_fleet_init_worker(struct tug_fleet *f);
 // Its client, the fleet's, between init_worker and stop_worker; else NULL.
 TUG_API struct tug_client *tug_fleet_client(struct tug_fleet *f);
-// Leaves the run: what is in flight is waited for. Servers end when the last worker has left.
+// Leaves the run: what is in flight is waited for, in the communicator, too, and what of it has
+// failed is returned; this worker has left all the same. Servers end when the last worker has left.
 TUG_API int tug_fleet_stop_worker(struct tug_fleet *f);
 // Waits until all workers are here. (Paddle: barrier_worker; FleetWrapper.barrier.)
 TUG_API int tug_fleet_barrier_worker(struct tug_fleet *f);
 
-// What workers do together (Paddle: fleet.util). All workers call them, in the same order. TUG_EIO:
-// a worker has left or died before it said its part.
+// What workers do together (Paddle: fleet.util). All workers call them, in the same order, and wait
+// for each other. TUG_EIO: a worker has left or died before it said its part.
 
 enum tug_fleet_reduce { TUG_FLEET_SUM, TUG_FLEET_MAX, TUG_FLEET_MIN };
-// Combines the n numbers of all workers one by one, in the order of their indexes: all get the same
-// bits. TUG_EUSAGE: n is not the same everywhere; whole numbers: a sum is beyond 64 bits.
+// Combines the n numbers of all workers one by one, in the order of their indexes:
+// values[i] becomes the sum, the greatest or the least of all workers' values[i], and all
+// get the same bits; where that fails they stay as they are. TUG_EUSAGE: n is not the
+// same everywhere; of integers (_whole): a sum is beyond 64 bits.
 TUG_API int tug_fleet_all_reduce(struct tug_fleet *f, double *values, size_t n,
                                  enum tug_fleet_reduce how);
 TUG_API int tug_fleet_all_reduce_whole(struct tug_fleet *f, int64_t *values, size_t n,
                                        enum tug_fleet_reduce how);
-// n bytes of each worker, one behind the other by index: worker_num x n bytes. At most 16 MiB of a
-// worker. TUG_EUSAGE: n is not the same everywhere.
+// n bytes of each worker, one behind the other by index: `ret` has room for worker_num x
+// n bytes. At most 16 MiB of a worker. TUG_EUSAGE: n is not the same everywhere.
 TUG_API int tug_fleet_all_gather(struct tug_fleet *f, const void *bytes, size_t n,
                                  void *ret);
 // Sorts the paths, and says which are this worker's: neighbours, [*ret_first, *ret_first
 // + *ret_n). Where they do not divide evenly the first workers have one more. TUG_EUSAGE:
-// a path is there twice. Waits for nobody.
+// a path is there twice, or how many workers there are is not known yet. Waits for nobody.
 TUG_API int tug_fleet_get_file_shard(const struct tug_fleet *f, const char **paths,
                                      size_t n, size_t *ret_first, size_t *ret_n);
 
@@ -188,17 +211,18 @@ enum tug_fleet_mode {
     TUG_FLEET_DAY = 3    // every row; then the day ends
 };
 
-// The servers write the tables of the fleet below `dirname` (see tug_save); worker 0
-// asks for it, others return at once. `ret_path` (4,096 bytes, may be NULL): where the
-// save is; "" at others.
+// The servers write the tables of the fleet, or one, below `dirname`, which has to be what tug_save
+// needs; worker 0 asks for it, waits and has its errors, others return at once. `ret_path` (may be
+// NULL): where the save is; "" at others.
 TUG_API int tug_fleet_save_persistables(struct tug_fleet *f, const char *dirname,
-                                        enum tug_fleet_mode mode, char *ret_path);
+                                        enum tug_fleet_mode mode,
+                                        char ret_path[TUG_PATH_MAX]);
 TUG_API int tug_fleet_save_one_table(struct tug_fleet *f, uint32_t table,
                                      const char *dirname, enum tug_fleet_mode mode,
-                                     char *ret_path);
-// Rows of a save into all tables, or one, which are cleared first. All workers call it,
-// and wait until it is there; that worker 0 could not is every worker's error. (Paddle:
-// load_model, load_one_table.)
+                                     char ret_path[TUG_PATH_MAX]);
+// Rows of a save (see tug_load) into all tables, or one, which are cleared first. All workers call
+// it, and wait until it is there; that worker 0, which asks for it, could not is every worker's
+// error. (Paddle: load_model, load_one_table.)
 TUG_API int tug_fleet_load_model(struct tug_fleet *f, const char *dirname);
 TUG_API int tug_fleet_load_one_table(struct tug_fleet *f, uint32_t table,
                                      const char *dirname);
@@ -207,16 +231,18 @@ TUG_API int tug_fleet_load_one_table(struct tug_fleet *f, uint32_t table,
 // *ret_removed (may be NULL): rows of all tables.
 TUG_API int tug_fleet_shrink(struct tug_fleet *f, float threshold, uint64_t *ret_removed);
 
-// FleetWrapper: one worker's requests.
+// FleetWrapper: one worker's requests, done when they return. What the functions above do
+// by worker 0 for all, these do for whoever calls.
 
 TUG_API int tug_wrapper_load_model(struct tug_fleet *f, const char *dirname);
 TUG_API int tug_wrapper_load_one_table(struct tug_fleet *f, uint32_t table,
                                        const char *dirname);
 TUG_API int tug_wrapper_save_all_model(struct tug_fleet *f, const char *dirname,
-                                       enum tug_fleet_mode mode, char *ret_path);
+                                       enum tug_fleet_mode mode,
+                                       char ret_path[TUG_PATH_MAX]);
 TUG_API int tug_wrapper_save_one_model(struct tug_fleet *f, uint32_t table,
                                        const char *dirname, enum tug_fleet_mode mode,
-                                       char *ret_path);
+                                       char ret_path[TUG_PATH_MAX]);
 // Pulls the whole table and writes it here, as text: see tug_dump.
 TUG_API int tug_wrapper_recv_and_save_model(struct tug_fleet *f, uint32_t table,
                                             const char *file);
@@ -226,17 +252,20 @@ TUG_API int tug_wrapper_push_dense_params(struct tug_fleet *f, uint32_t table,
                                           const float *values, size_t n);
 TUG_API int tug_wrapper_pull_dense_params(struct tug_fleet *f, uint32_t table,
                                           float *values, size_t n);
+// What servers say of a table (tug_table_stat); rows that fade, of a sparse one, and how many
+// (*ret_removed, may be NULL; `threshold` as of tug_fleet_shrink). TUG_EUSAGE: the table is dense.
 TUG_API int tug_wrapper_sparse_table_stat(struct tug_fleet *f, uint32_t table,
                                           struct tug_table_stats *ret);
 TUG_API int tug_wrapper_shrink_sparse_table(struct tug_fleet *f, uint32_t table,
                                             float threshold, uint64_t *ret_removed);
-// Ends the run at all processes.
+// Ends the run at all processes: what others wait for returns TUG_EINTERRUPTED, and the sentence
+// names this worker.
 TUG_API int tug_wrapper_stop_server(struct tug_fleet *f);
 
 // Paddle's workers exchange addresses and link up, to shuffle. Workers of tug have no links to each
 // other: what they exchange goes through the servers. A worker's info names it, all workers'
-// are handed over in the order of indexes, and create_client2client_connection, which all workers
-// call, says whether they are in this run.
+// are handed over in the order of indexes (n: worker_num), and create_client2client_connection,
+// which all workers call, says whether they are in this run: TUG_EUSAGE: one is not.
 enum { TUG_CLIENT_INFO_MAX = 64 };
 TUG_API int tug_wrapper_get_client_info(struct tug_fleet *f,
                                         char ret[TUG_CLIENT_INFO_MAX]);
@@ -246,12 +275,13 @@ TUG_API int tug_wrapper_create_client2client_connection(struct tug_fleet *f);
 
 // The worker's communicator (Paddle: Communicator.init_with_ctx), for these tables, or with n 0
 // for all of the fleet's. It is the fleet's: tug_communicator_start, _send, _stop, _is_running are
-// for the caller, tug_fleet_stop_worker closes it. TUG_EUSAGE: there is one.
+// for the caller, tug_fleet_stop_worker flushes and closes it. TUG_EUSAGE: there is one.
 TUG_API int tug_fleet_communicator(struct tug_fleet *f,
                                    const struct tug_communicator_table *tables, size_t n,
                                    struct tug_communicator **ret);
 // The parameters of a dense table, with all in them that was handed to the communicator before
-// (Paddle: Communicator.recv): tug_communicator_flush, then tug_wrapper_pull_dense_params.
+// (Paddle: Communicator.recv): tug_communicator_flush, then tug_wrapper_pull_dense_params, whose
+// errors it has.
 TUG_API int tug_fleet_recv(struct tug_fleet *f, uint32_t table, float *values, size_t n);
 
 #ifdef __cplusplus

@@ -29,7 +29,7 @@
 extern "C" {
 #endif
 
-// Makes table `number` (below 4,096) on all servers, or finds it as another worker has
+// Makes table `number` (below TUG_TABLES_MAX) on all servers, or finds it as another worker has
 // made it. Settings: "accessor = ctr; dim = 8; entry = count:3", ';' or newlines between
 // them. TUG_EUSAGE: a setting that cannot be (the sentence names it), or that differs
 // from those it was made with. Paddle: a table's accessor and TableParameter.

@@ -33,8 +33,10 @@ enum tug_status {
     TUG_EINTERRUPTED = -6 // a signal asked to stop
 };
 
-// Bytes of a path that a function returns, its end included.
-enum { TUG_PATH_MAX = 4096 };
+enum {
+    TUG_TABLES_MAX = 4096, // tables of a cluster: their numbers are below it
+    TUG_PATH_MAX = 4096    // bytes of a path that is returned, with the 0 at its end
+};
 
 // "MAJOR.MINOR.PATCH" of the library in use.
 TUG_API const char *tug_version(void);
@@ -92,11 +94,15 @@ TUG_API int tug_client_open(struct tug_client **ret, const struct tug_client_opt
 // their arrays are the caller's.
 TUG_API int tug_client_close(struct tug_client *c);
 
-// Rank among the workers, from 0; how many workers the cluster was started for.
+// Rank among the workers, from 0 (a guest's is among the guests); how many workers the cluster was
+// started for. These three return at once.
 TUG_API uint32_t tug_client_rank(struct tug_client *c);
 TUG_API uint32_t tug_client_workers(struct tug_client *c);
 TUG_API uint32_t tug_client_servers(struct tug_client *c); // processes
-// Waits until all living workers are here as often (ps-lite: Postoffice::Barrier).
+// Waits until all living workers are here as often (ps-lite: Postoffice::Barrier), at most
+// wait_seconds. Requests in flight are not waited for. TUG_EIO: somebody has not come in this time,
+// and the sentence names whom, or the cluster has ended; TUG_EINTERRUPTED: see tug_interrupt_by;
+// TUG_EUSAGE: in a callback, or of a guest.
 TUG_API int tug_barrier(struct tug_client *c);
 
 enum tug_mode {
@@ -109,7 +115,7 @@ enum tug_mode {
 // rule begins. The same as tug_table_make (tug/table.h) with accessor plain: what can be
 // done with one table can be done with any.
 struct tug_table_options {
-    uint32_t number;  // of the table in the cluster: below 4,096
+    uint32_t number;  // of the table in the cluster: below TUG_TABLES_MAX
     const char *name; // letters, digits, '_', '-', '.'; NULL: "table-NUMBER"
     uint32_t width;
     const char *rule; // "sgd", "adagrad", "ftrl", ..., "sum" (adds); NULL: "sum"
@@ -151,7 +157,8 @@ TUG_API int tug_push(struct tug_client *c, uint32_t table, const uint64_t *keys,
                      uint64_t *ret_timestamp);
 
 // The rows of n keys, in any order, as they are: n x width values. Own pushes that were
-// sent before are in them.
+// sent before are in them. Arrays, `done`, *ret_timestamp and errors as in tug_push:
+// `values` is written until the request is done.
 TUG_API int tug_pull(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
                      float *values, tug_done_fn done, void *ctx, uint64_t *ret_timestamp);
 
@@ -164,7 +171,8 @@ TUG_API int tug_push_pull(struct tug_client *c, uint32_t table, const uint64_t *
 // TUG_SSP: this client's pushes of clocks below `clock` are acknowledged, and pulls from
 // now on are of this clock. A client counts from its first tick on: one that is to be
 // waited for from the start says 0 first, one that comes late begins at the others' clock.
-// UINT64_MAX: it has finished and holds nobody up. Waits.
+// UINT64_MAX: it has finished and holds nobody up. Waits for the acknowledgements, at most
+// wait_seconds: TUG_EIO then. TUG_EUSAGE: in a callback, or the table is of another mode.
 TUG_API int tug_tick(struct tug_client *c, uint32_t table, uint64_t clock);
 
 // Waits for a request without a `done`, at most `seconds` (0: the client's longest wait).

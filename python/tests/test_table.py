@@ -205,6 +205,8 @@ def test_communicator(client):
     late.send(table, [1], [[1, 1]])
     with pytest.raises(tug.SystemFailure, match="was not started"):
         late.send(table, [1], [[1, 1]], timeout=0.05)
+    with pytest.raises(tug.SystemFailure, match="has been full"):  # 0 is no time at all, and not the longest wait
+        late.send(table, [1], [[1, 1]], timeout=0)
     late.start()
     late.close()
     np.testing.assert_array_equal(table.pull([1]), [[51, 101]])

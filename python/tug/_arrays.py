@@ -7,7 +7,8 @@ sentence names the argument.
 SPDX-License-Identifier: Apache-2.0
 """
 
-from typing import Any, Callable, List, Optional, Sequence, Tuple, Type, TypeVar
+import os
+from typing import Any, Callable, List, Optional, Sequence, Tuple, Type, TypeVar, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,8 @@ from tug._errors import ArgumentTypeError, OutOfMemory, UsageError
 
 Keys = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float32]
+ArrayLike = npt.ArrayLike
+Path = Union[str, "os.PathLike[str]"]
 Shape = Tuple[int, ...]
 Kind = TypeVar("Kind")
 

@@ -9,15 +9,14 @@ import threading
 import time
 import warnings
 import weakref
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Deque, Dict, List, Optional, Sequence, Set, Type, Union
+from typing import TYPE_CHECKING, Any, Deque, Dict, List, Optional, Sequence, Set, Union
 
 from tug import _table
 from tug._abi import ffi
-from tug._arrays import choice, seconds, whole, word
+from tug._arrays import Path, choice, seconds, whole, word
 from tug._errors import ArgumentTypeError, Error, Timeout, UsageError
 from tug._exit import at_exit
-from tug._library import CLOSE_SECONDS, Handle, check, deadline_of, lib, opened, text_of
+from tug._library import Handle, check, deadline_of, lib, opened, text_of
 from tug._request import Flight, reap, wait_for
 
 if TYPE_CHECKING:
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
     from tug._table import Setting, Table
 
 SAVE_MODES = {"checkpoint": "TUG_CHECKPOINT", "base": "TUG_BASE", "delta": "TUG_DELTA", "day": "TUG_DAY"}
-TABLES_MAX = 4096
-PATH_MAX = 4096
+TABLES_MAX: int = lib.TUG_TABLES_MAX
 
 _open: "weakref.WeakSet[Client]" = weakref.WeakSet()
 
@@ -81,7 +79,7 @@ class Client(Handle):
             self.flush()
         except Error as error:
             self.failed.append(error)
-        if not self.begin_closing(CLOSE_SECONDS):
+        if not self.begin_closing():
             return
         _open.discard(self)
         try:
@@ -92,19 +90,6 @@ class Client(Handle):
             self.dropped.clear()
         if self.failed:
             raise self.failed[0]
-
-    def __enter__(self) -> "Client":
-        return self
-
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
-                 trace: Optional[TracebackType]) -> None:
-        if error is None:
-            self.close()
-            return
-        try:
-            self.close()
-        except Error:
-            pass  # the first error is the one that counts
 
     def __del__(self) -> None:
         if getattr(self, "closing", True) or self._pid != os.getpid():
@@ -255,7 +240,7 @@ class Client(Handle):
         self.run(lib.tug_step, whole(steps, "steps", 0, 2 ** 48), all_steps)
         return int(all_steps[0])
 
-    def save(self, directory: Union[str, "os.PathLike[str]"], *, mode: str = "checkpoint",
+    def save(self, directory: Path, *, mode: str = "checkpoint",
              tables: Optional[Sequence[Union["Table", int]]] = None, zstd: int = 0, keep: int = 0,
              about: Optional[str] = None, mark: int = 0) -> str:
         """The servers write their rows below `directory`; where the save is. One worker calls it.
@@ -266,7 +251,7 @@ class Client(Handle):
         numbers = [] if tables is None else [_number_of(t) for t in _list(tables)]
         if tables is not None and not numbers:
             raise UsageError("tables: is empty; None means all tables")
-        path = ffi.new("char[]", PATH_MAX)
+        path = ffi.new("char[]", lib.TUG_PATH_MAX)
         kept = [ffi.new("char[]", word(directory, "directory")), ffi.new("uint32_t[]", numbers),
                 ffi.NULL if about is None else ffi.new("char[]", word(about, "about"))]
         o = ffi.new("struct tug_save_options *", {
@@ -297,7 +282,7 @@ class Client(Handle):
         """Begins to take the times of requests on all servers."""
         self.run(lib.tug_profile_start)
 
-    def profile_stop(self, file: Union[str, "os.PathLike[str]"]) -> None:
+    def profile_stop(self, file: Path) -> None:
         """Writes them as a trace that Chrome and Perfetto open."""
         self.run(lib.tug_profile_stop, word(file, "file"))
 

@@ -3,14 +3,14 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
-from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Optional, Sequence, Type
+from typing import TYPE_CHECKING, NamedTuple, Optional, Sequence
 
 from tug._abi import ffi
-from tug._arrays import choice, floats_of, instance, instances, keys_of, of_floats, of_keys, timeout_of, whole
+from tug._arrays import (ArrayLike, choice, floats_of, instance, instances, keys_of, of_floats, of_keys, timeout_of,
+                         whole)
 from tug._errors import Error, UsageError
-from tug._library import CLOSE_SECONDS, Handle, lib
-from tug._table import ArrayLike, Table
+from tug._library import Handle, lib
+from tug._table import Table
 
 if TYPE_CHECKING:
     from tug._client import Client
@@ -93,7 +93,7 @@ class Communicator(Handle):
             self.stop()
         except Error as error:
             failed = error
-        if self.begin_closing(CLOSE_SECONDS):
+        if self.begin_closing():
             c, self._c = self._c, None
             lib.tug_communicator_close(c)
             self.client.forget_communicator(self)
@@ -103,11 +103,3 @@ class Communicator(Handle):
     def __enter__(self) -> "Communicator":
         self.start()
         return self
-
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
-                 trace: Optional[TracebackType]) -> None:
-        try:
-            self.close()
-        except Error:
-            if error is None:  # else that one was the first, and counts
-                raise

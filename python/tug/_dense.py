@@ -20,7 +20,7 @@ Values = Union[Mapping[str, Any], Floats]
 FLOATS_MAX = 2 ** 40
 
 
-def variable_of(name: str, given: Any) -> Tuple[Shape, str]:
+def _variable_of(name: str, given: Any) -> Tuple[Shape, str]:
     """The shape and the first values of what was given for a variable: a shape, or (shape, init)."""
     if not isinstance(name, str):
         raise ArgumentTypeError(f"variables: a name must be a text, not {type(name).__name__}")
@@ -35,6 +35,30 @@ def variable_of(name: str, given: Any) -> Tuple[Shape, str]:
     return tuple(whole(n, f"variables: a dimension of '{name}'", 1, FLOATS_MAX) for n in given), init
 
 
+class Variables:
+    """Arrays with names, one behind the other among the floats of a table: a struct tug_variable each, in `c`."""
+
+    def __init__(self, variables: Mapping[str, Any]) -> None:
+        if not isinstance(variables, Mapping):
+            raise ArgumentTypeError("variables: must be a dictionary, {name: shape} or {name: (shape, init)}, not "
+                                    f"{type(variables).__name__}")
+        self.shapes: Dict[str, Shape] = {}
+        self.at: Dict[str, Tuple[int, int]] = {}
+        self.size = 0  # floats of all
+        self.c = ffi.new("struct tug_variable[]", max(len(variables), 1))
+        self._kept: List[Any] = []
+        for c, (name, given) in zip(self.c, variables.items()):
+            shape, init = _variable_of(name, given)
+            c.n = int(np.prod(shape, dtype=np.int64))
+            c.name, c.init = self._text(name, "variables"), self._text(init, f"init of '{name}'")
+            self.shapes[name], self.at[name] = shape, (self.size, self.size + c.n)
+            self.size += c.n
+
+    def _text(self, given: str, name: str) -> Any:
+        self._kept.append(ffi.new("char[]", word(given, name)))
+        return self._kept[-1]
+
+
 class Dense:
     """Arrays in a table of accessor plain, made by Table.dense. All workers name the same variables in the
     same order; the worker of rank 0 sets first values if the table is new, and others wait for it.
@@ -43,30 +67,15 @@ class Dense:
     "xavier:FAN_IN,FAN_OUT"; 0 if nothing is said. Threads take turns."""
 
     def __init__(self, table: "Table", variables: Mapping[str, Any]) -> None:
-        if not isinstance(variables, Mapping):
-            raise ArgumentTypeError("variables: must be a dictionary, {name: shape} or {name: (shape, init)}, not "
-                                    f"{type(variables).__name__}")
-        if not variables:
+        known = Variables(variables)
+        if not known.shapes:
             raise UsageError("variables: is empty; give at least one")
         self.table = table
-        self.shapes: Dict[str, Shape] = {}
-        self._at: Dict[str, Tuple[int, int]] = {}
+        self.shapes, self.size, self._at = known.shapes, known.size, known.at
         self._lock = threading.Lock()
-        kept: List[Any] = []
-        c = ffi.new("struct tug_variable[]", len(variables))
-        at = 0
-        for i, (name, given) in enumerate(variables.items()):
-            shape, init = variable_of(name, given)
-            n = int(np.prod(shape, dtype=np.int64)) if shape else 1
-            kept += [ffi.new("char[]", word(name, "variables")), ffi.new("char[]", word(init, f"init of '{name}'"))]
-            c[i].name, c[i].init, c[i].n = kept[-2], kept[-1], n
-            self.shapes[name] = shape
-            self._at[name] = (at, at + n)
-            at += n
-        self.size = at  # floats of all
         ret = ffi.new("struct tug_dense **")
         try:
-            table.client.run(lambda client: lib.tug_dense_open(ret, client, table.number, c, len(variables)))
+            table.client.run(lambda c: lib.tug_dense_open(ret, c, table.number, known.c, len(known.shapes)))
         finally:
             self._c = ffi.gc(ret[0], lib.tug_dense_close) if ret[0] != ffi.NULL else None
 

@@ -3,8 +3,7 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
-import os
-from typing import Any, List, Optional, Sequence, Tuple, Union
+from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +12,6 @@ from tug._abi import ffi
 from tug._arrays import Floats, Keys, floats_of, keys_of, of_floats, of_keys, word
 from tug._errors import ArgumentTypeError, UsageError
 from tug._frames import fill, is_frame
-
-Path = Union[str, "os.PathLike[str]"]
 
 
 class Rows:

@@ -9,16 +9,16 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import sys
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Type
 
 import numpy as np
 import numpy.typing as npt
 
 from tug._abi import ffi
+from tug._arrays import Shape
 from tug._errors import ArgumentTypeError, UsageError
 
 Array = npt.NDArray[Any]
-Shape = Tuple[int, ...]
 
 _DTYPES: Dict[np.dtype[Any], int] = {np.dtype(np.float32): 0, np.dtype(np.float64): 1, np.dtype(np.float16): 2,
                                      np.dtype(np.int32): 4, np.dtype(np.int64): 6}

@@ -12,17 +12,15 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 import numpy as np
 
 from tug._abi import ffi
-from tug._arrays import whole, word
+from tug._arrays import Shape, whole, word
 from tug._errors import ArgumentTypeError, ClosedError, Error, UsageError
 from tug._exit import at_exit
-from tug._kvarrays import CArray, Out, RowSparse, Shape, array_of, is_array, of_c, to_push, wrapper_of, written_back
+from tug._kvarrays import CArray, Out, RowSparse, array_of, is_array, of_c, to_push, wrapper_of, written_back
 from tug._library import Handle, callback_of_program, check, lib, opened, text_of
 from tug.optimizer import Optimizer
 
 Key = Union[int, str]
 Updater = Callable[[Key, Any, Any], Any]
-
-CLOSE_SECONDS = 10.0  # for other threads to come out
 
 _open: "weakref.WeakSet[KVStore]" = weakref.WeakSet()
 
@@ -153,7 +151,7 @@ class KVStore:
         """Waits for what was pushed, on a cluster also for the other workers, and leaves. What an updater has
         kept of `stored` stays readable: then the store's memory is given back only at the process's end."""
         self._check_not_updating()
-        if self._handle.begin_closing(CLOSE_SECONDS):
+        if self._handle.begin_closing():
             _open.discard(self)
             if any(view() is not None for view in self._views):
                 return

@@ -17,9 +17,9 @@ import tempfile
 import time
 import weakref
 from types import TracebackType
-from typing import Any, Dict, List, Mapping, NoReturn, Optional, Sequence, Type, Union
+from typing import Any, Dict, List, Mapping, NoReturn, Optional, Sequence, Type
 
-from tug._arrays import seconds, whole, word
+from tug._arrays import Path, seconds, whole, word
 from tug._client import Client, connect
 from tug._errors import ArgumentTypeError, Error, LaunchError, Timeout, UsageError
 from tug._exit import at_exit
@@ -252,7 +252,7 @@ class Cluster:
 
 
 def launch(command: Optional[Sequence[str]] = None, *, servers: int = 1, workers: int = 1,
-           env: Optional[Mapping[str, str]] = None, save_root: Union[None, str, "os.PathLike[str]"] = None,
+           env: Optional[Mapping[str, str]] = None, save_root: Optional[Path] = None,
            dead_seconds: float = 5, wait_seconds: float = 600, echo: bool = False) -> Cluster:
     """Starts a scheduler, servers and, with a command, workers, as processes on this machine.
 

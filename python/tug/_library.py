@@ -120,8 +120,12 @@ def opened(function: Any, close: Any, *args: Any) -> Any:
     return ret[0]
 
 
+CLOSE_SECONDS = 30.0  # for threads that are inside to come out
+Opened = TypeVar("Opened", bound="Handle")
+
+
 class Handle:
-    """Something of the library's that threads share and that is closed one day."""
+    """Something of the library's that threads share and that is closed one day: by close(), or at a `with`'s end."""
 
     def __init__(self, what: str, c: Any) -> None:
         self._what = what
@@ -198,7 +202,7 @@ class Handle:
                 raise ClosedError(f"this {self._what} was closed by another thread while this one waited")
             raise error
 
-    def begin_closing(self, patience: float) -> bool:
+    def begin_closing(self, patience: float = CLOSE_SECONDS) -> bool:
         """From now on nobody enters; waits until nobody is inside, which interrupts those who wait.
         False: it is closed already, or is another process's."""
         if self._pid != os.getpid():
@@ -216,6 +220,21 @@ class Handle:
                             f"for {patience:.0f} s more; its memory is not given back")
         return True
 
+    def close(self) -> None:
+        """Ends it. A second call does nothing."""
+        raise NotImplementedError
+
+    def __enter__(self: Opened) -> Opened:
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        try:
+            self.close()
+        except Error:
+            if error is None:  # else that one was the first, and counts
+                raise
+
     def _others_are_out(self) -> bool:
         # This thread is here, so it is not inside, whatever an exception at a bad moment left behind.
         me = threading.get_ident()
@@ -223,28 +242,19 @@ class Handle:
         return not any(i != me and i in alive for i in self._inside)
 
 
-CLOSE_SECONDS = 30.0  # for threads that are inside to come out
-Owned = TypeVar("Owned", bound="OwnedHandle")
 
 
 class OwnedHandle(Handle):
-    """One that a function of the library frees: by close(), at the end of a `with`, or when nobody has it any more."""
+    """One that a function of the library frees, also when nobody has it any more."""
 
     def __init__(self, what: str, c: Any, free: Callable[[Any], Any]) -> None:
         super().__init__(what, c)
         self._free = free
 
     def close(self) -> None:
-        """Frees it."""
-        if self.begin_closing(CLOSE_SECONDS):
+        """Frees it. A second call does nothing."""
+        if self.begin_closing():
             self._free(self._c)
-
-    def __enter__(self: Owned) -> Owned:
-        return self
-
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
-                 trace: Optional[TracebackType]) -> None:
-        self.close()
 
     def __del__(self) -> None:
         if hasattr(self, "_free") and not self.closed and not self._inside:

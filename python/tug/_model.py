@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tug._abi import ffi
-from tug._arrays import Floats, of_floats, word
+from tug._arrays import Floats, Path, of_floats, word
 from tug._client import Client
 from tug._errors import ArgumentTypeError, Error, UsageError
-from tug._examples import Examples, Path, words_of
+from tug._examples import Examples, words_of
 from tug._frames import far_numbers, is_frame
 from tug._library import OwnedHandle, lib, opened, raise_after_call, text_of
 from tug._roles import serve_and_exit

@@ -8,9 +8,9 @@ from typing import Any, List, NamedTuple, Tuple
 import numpy as np
 
 from tug._abi import ffi
-from tug._arrays import Floats, of_floats, seconds, whole, word
+from tug._arrays import Floats, Path, of_floats, seconds, whole, word
 from tug._errors import ArgumentTypeError
-from tug._examples import Examples, Path, paths_of, rows_of
+from tug._examples import Examples, paths_of, rows_of
 from tug._frames import is_frame
 from tug._library import OwnedHandle, lib, opened, text_of
 

@@ -4,14 +4,14 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import math
-import os
 from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from tug._abi import ffi
-from tug._arrays import Floats, Keys, array_of, floats_of, keys_of, of_floats, of_keys, out_of, real, whole, word
+from tug._arrays import (ArrayLike, Floats, Keys, Path, array_of, floats_of, keys_of, of_floats, of_keys, out_of, real,
+                         whole, word)
 from tug._errors import ArgumentTypeError, UsageError
 from tug._library import lib
 from tug._request import Flight, Request
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tug._dense import Dense
 
 Setting = Union[str, int, float, bool, Tuple[float, float]]
-ArrayLike = npt.ArrayLike
 LAST_KEY = 2 ** 64 - 1
 
 
@@ -238,7 +237,7 @@ class Table:
         self.client.run(lib.tug_table_stat, self.number, s)
         return TableStats(*(int(getattr(s, name)) for name in TableStats._fields))
 
-    def load(self, path: Union[str, "os.PathLike[str]"], name: Optional[str] = None) -> int:
+    def load(self, path: Path, name: Optional[str] = None) -> int:
         """The rows of table `name` (None: this one's) of a save, or of the newest in a directory; the table
         is cleared first. How many."""
         rows = ffi.new("uint64_t *")
@@ -246,7 +245,7 @@ class Table:
         self.client.run(lib.tug_load, self.number, word(path, "path"), of, rows)
         return int(rows[0])
 
-    def dump(self, file: Union[str, "os.PathLike[str]"]) -> None:
+    def dump(self, file: Path) -> None:
         """Writes the whole table as text: a row a line, sorted by key."""
         self.client.run(lib.tug_dump, self.number, word(file, "file"))
 

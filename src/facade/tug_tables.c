@@ -21,6 +21,8 @@ static_assert((int)TUG_CHECKPOINT == SAVE_CHECKPOINT && (int)TUG_BASE == SAVE_BA
               "modes are those of accessor/life.h");
 static_assert((int)TUG_PATH_MAX == FILE_PATH_MAX,
               "a path is as long as base/file.h says");
+static_assert((int)TUG_TABLES_MAX == SPEC_MAX_TABLES,
+              "there are as many tables as protocol/spec.h says");
 
 // A request that was made while the van was lent: 0, it could not be made.
 static int wait_for(struct tug_client *c, client_ts ts)

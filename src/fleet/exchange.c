@@ -37,7 +37,7 @@ static int rows_of_bytes(struct tug_client *c, const uint64_t *keys, size_t n,
     uint64_t ts;
     for (size_t i = 0; i < n * ROW; i++)
         rows[i] = (float)bytes[i];
-    TRY(tug_assign(c, FLEET_TABLE, keys, n, rows, NULL, NULL, &ts));
+    TRY(tug_assign(c, TUG_FLEET_TABLE, keys, n, rows, NULL, NULL, &ts));
     return calls_wait_or_cancel(c, ts);
 }
 
@@ -45,7 +45,7 @@ static int bytes_of_rows(struct tug_client *c, const uint64_t *keys, size_t n,
                          float *rows, unsigned char *bytes)
 {
     uint64_t ts;
-    TRY(tug_pull(c, FLEET_TABLE, keys, n, rows, NULL, NULL, &ts));
+    TRY(tug_pull(c, TUG_FLEET_TABLE, keys, n, rows, NULL, NULL, &ts));
     TRY(calls_wait_or_cancel(c, ts));
     for (size_t i = 0; i < n * ROW; i++)
         bytes[i] = rows[i] >= 0 && rows[i] < 256 ? (unsigned char)rows[i] : 0;
@@ -85,7 +85,7 @@ int fleet_exchange_open(struct tug_fleet *f)
     uint64_t said = (uint64_t)f->roles->role.rank << 32;
     float rows[ROW];
     unsigned char bytes[ROW] = {0};
-    TRY(tug_table_make(c, FLEET_TABLE, SETTINGS));
+    TRY(tug_table_make(c, TUG_FLEET_TABLE, SETTINGS));
     TRY(rows_of_bytes(c, &said, 1, rows, bytes)); // of an earlier stay
     memcpy(bytes, &mine, sizeof(mine));
     TRY(rows_of_bytes(c, &key, 1, rows, bytes));

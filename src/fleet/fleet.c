@@ -44,9 +44,9 @@ static int take_table(struct tug_fleet *f, const struct tug_fleet_table *from,
                       struct err *e)
 {
     const char *settings = from->settings != NULL ? from->settings : "";
-    if (from->number >= FLEET_TABLE || from->name == NULL || from->name[0] == '\0')
+    if (from->number >= TUG_FLEET_TABLE || from->name == NULL || from->name[0] == '\0')
         return err_set(e, TUG_EUSAGE, "table %u: needs a name, and a number below %d",
-                       from->number, FLEET_TABLE);
+                       from->number, TUG_FLEET_TABLE);
     for (size_t i = 0; i < f->n_tables; i++)
         if (f->tables[i].number == from->number ||
             strcmp(f->tables[i].name, from->name) == 0)
@@ -265,7 +265,7 @@ int tug_fleet_init_server(struct tug_fleet *f, const char *dirname,
                        "tug_fleet_init_server: names of tables without a directory");
     for (size_t i = 0; i < n_names; i++)
         TRY(find_name(f, names[i], &table));
-    if (dirname == NULL || tug_fleet_is_worker(f))
+    if (dirname == NULL)
         return 0;
     if (f->n_tables == 0)
         return err_set(

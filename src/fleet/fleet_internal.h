@@ -13,8 +13,6 @@
 #include "facade/role.h"
 #include "tug/fleet.h"
 
-enum { FLEET_TABLE = 4095 }; // what workers exchange goes through it
-
 // Endpoints, cut out of one text.
 struct endpoints {
     char *text;

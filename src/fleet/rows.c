@@ -35,7 +35,8 @@ static int mode_of(enum tug_fleet_mode mode, enum tug_save_mode *ret)
 }
 
 static int save(struct tug_fleet *f, const uint32_t *tables, size_t n,
-                const char *dirname, enum tug_fleet_mode mode, char *ret_path)
+                const char *dirname, enum tug_fleet_mode mode,
+                char ret_path[TUG_PATH_MAX])
 {
     struct tug_save_options o = {.dir = dirname, .tables = tables, .n_tables = n};
     TRY(fleet_in_run(f));
@@ -47,7 +48,7 @@ static int save(struct tug_fleet *f, const uint32_t *tables, size_t n,
 }
 
 int tug_wrapper_save_all_model(struct tug_fleet *f, const char *dirname,
-                               enum tug_fleet_mode mode, char *ret_path)
+                               enum tug_fleet_mode mode, char ret_path[TUG_PATH_MAX])
 {
     uint32_t *numbers = mem_array(f->n_tables + 1, sizeof(*numbers));
     if (numbers == NULL)
@@ -60,7 +61,7 @@ int tug_wrapper_save_all_model(struct tug_fleet *f, const char *dirname,
 }
 
 int tug_wrapper_save_one_model(struct tug_fleet *f, uint32_t table, const char *dirname,
-                               enum tug_fleet_mode mode, char *ret_path)
+                               enum tug_fleet_mode mode, char ret_path[TUG_PATH_MAX])
 {
     struct fleet_table *t;
     TRY(fleet_find(f, table, &t));
@@ -68,7 +69,7 @@ int tug_wrapper_save_one_model(struct tug_fleet *f, uint32_t table, const char *
 }
 
 // Whether this is the worker that saves; what the others are told.
-static bool saves(struct tug_fleet *f, char *ret_path)
+static bool saves(struct tug_fleet *f, char ret_path[TUG_PATH_MAX])
 {
     if (ret_path != NULL)
         ret_path[0] = '\0';
@@ -76,7 +77,7 @@ static bool saves(struct tug_fleet *f, char *ret_path)
 }
 
 int tug_fleet_save_persistables(struct tug_fleet *f, const char *dirname,
-                                enum tug_fleet_mode mode, char *ret_path)
+                                enum tug_fleet_mode mode, char ret_path[TUG_PATH_MAX])
 {
     enum tug_save_mode checked;
     TRY(mode_of(mode, &checked));
@@ -85,7 +86,7 @@ int tug_fleet_save_persistables(struct tug_fleet *f, const char *dirname,
 }
 
 int tug_fleet_save_one_table(struct tug_fleet *f, uint32_t table, const char *dirname,
-                             enum tug_fleet_mode mode, char *ret_path)
+                             enum tug_fleet_mode mode, char ret_path[TUG_PATH_MAX])
 {
     struct fleet_table *t;
     enum tug_save_mode checked;

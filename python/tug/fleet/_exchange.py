@@ -13,13 +13,12 @@ import numpy.typing as npt
 
 from tug._abi import ffi
 from tug._errors import ArgumentTypeError, DataError, UsageError
-from tug._library import Handle, lib
+from tug._library import OwnedHandle, lib
 
 if TYPE_CHECKING:
     from tug._client import Client
     from tug.fleet.role_maker import RoleMaker
 
-CLOSE_SECONDS = 30.0  # for threads that are inside to come out
 CALL_BYTES = 16  # for the name of a call
 SAID_MAX = 1 << 24  # bytes of one worker's value
 REDUCTIONS: Dict[str, Any] = {"sum": np.sum, "max": np.max, "min": np.min}
@@ -74,25 +73,19 @@ def _reduced(said: List[npt.NDArray[Any]], mode: str) -> npt.NDArray[Any]:
     return whole.astype(to)
 
 
-class Exchange(Handle):
-    """This worker's place in it. One thread at a time uses it."""
+class Exchange(OwnedHandle):
+    """This worker's place in it. One thread at a time uses it, and closes it before the client."""
 
     def __init__(self, client: "Client", roles: "RoleMaker") -> None:
         self.client = client
         o = ffi.new("struct tug_fleet_options *", {"roles": roles.c, "client": client.opened})
         ret = ffi.new("struct tug_fleet **")
-        super().__init__("fleet's exchange", ffi.NULL)
+        super().__init__("fleet's exchange", ffi.NULL, lib.tug_fleet_close)
         self.run(lambda _none: lib.tug_fleet_init(ret, o))
-        self._c = ffi.gc(ret[0], lib.tug_fleet_close)
+        self._c = ret[0]
         self.run(lib.tug_fleet_init_worker)
         self.index = self.status_of(lib.tug_fleet_worker_index)
         self.workers = self.status_of(lib.tug_fleet_worker_num)
-
-    def close(self) -> None:
-        """Before the client is. A second call does nothing."""
-        if self.begin_closing(CLOSE_SECONDS):
-            c, self._c = self._c, ffi.NULL
-            ffi.release(c)
 
     def _all(self, said: bytes) -> List[bytes]:
         n = len(said)

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
+from tug._arrays import Path
 from tug._client import Client, connect, local
 from tug._errors import DataError, Error, SystemFailure, UsageError
 from tug._exit import at_exit
@@ -27,7 +28,6 @@ from tug.fleet.role_maker import COLLECTIVE, PaddleCloudRoleMaker, RoleMaker
 from tug.fleet.strategy import DistributedStrategy, strategy_of
 
 HOME = "tug-fleet-"  # what the name of the first worker's directory begins with
-Path = Union[str, "os.PathLike[str]"]
 
 
 class Util:

@@ -4,12 +4,13 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import os
-from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Sequence
 
 import numpy as np
 
-from tug._arrays import whole
+from tug._arrays import Path, whole
 from tug._errors import DataError, UsageError
+from tug._library import lib
 
 if TYPE_CHECKING:
     from tug._client import Client
@@ -20,9 +21,7 @@ if TYPE_CHECKING:
 DENSE = "dense"  # the table of a net's layers
 FIRST_OWN = 5  # tables with smaller numbers are fleet's
 DENSE_FILE = "dense.npy"
-TABLES_MAX = 4095  # the last one is fleet's own
 MODES = {0: "checkpoint", 1: "delta", 2: "base", 3: "day"}
-Path = Union[str, "os.PathLike[str]"]
 
 
 def _refused(name: str, reason: str) -> Callable[..., NoReturn]:
@@ -108,7 +107,7 @@ class Others:
         return path
 
     def _own(self, table_id: int) -> "Table":
-        whole(table_id, "table_id", 0, TABLES_MAX - 1)
+        whole(table_id, "table_id", 0, lib.TUG_FLEET_TABLE - 1)
         names = {n: name for n, name in sorted(self.client.table_names().items()) if n >= FIRST_OWN}
         if table_id not in names:
             own = ", ".join(f"{n} '{name}'" for n, name in names.items()) or "none"

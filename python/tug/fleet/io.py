@@ -6,14 +6,14 @@ SPDX-License-Identifier: Apache-2.0
 import os
 import shutil
 import tempfile
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
+from tug._arrays import Path
 from tug._errors import UsageError
 from tug._model import Model
 from tug.fleet import _program
 from tug.fleet._program import DeclaredNet, Program
 
-Path = Union[str, "os.PathLike[str]"]
 
 
 def _is_save(directory: str) -> bool:

@@ -9,24 +9,21 @@ Everything about rows and roles is the library's; here are the forms of the call
 SPDX-License-Identifier: Apache-2.0
 """
 
-import os
-from typing import Any, Dict, List, Mapping, MutableMapping, NamedTuple, Optional, Sequence, Tuple, Union
+import math
+from typing import Any, Dict, List, Mapping, MutableMapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from tug._abi import ffi
-from tug._arrays import Floats, Shape, floats_of, of_floats, out_of, whole, word
-from tug._client import PATH_MAX, Client
+from tug._arrays import Floats, Path, floats_of, of_floats, out_of, real, seconds, whole, word
+from tug._client import Client
 from tug._communicator import Communicator as Queues
-from tug._dense import variable_of
+from tug._dense import Variables
 from tug._errors import ArgumentTypeError, UsageError
 from tug._library import Handle, lib, text_of
 from tug._table import Table, TableStats
 from tug.fleet.role_maker import JoiningRoleMaker, Role, RoleMaker, UserDefinedRoleMaker
 
-CLOSE_SECONDS = 30.0  # for threads that are inside to come out
-TABLES_MAX = 4095  # the last one is fleet's own
-Path = Union[str, "os.PathLike[str]"]
 Scope = MutableMapping[str, Any]
 
 
@@ -55,6 +52,10 @@ class _Lent(Client):
         self._lender.run(lib.tug_fleet_stop_worker)
 
 
+def _table_id(given: Any) -> int:
+    return whole(given, "table_id", 0, lib.TUG_FLEET_TABLE - 1)
+
+
 def _host(text: Any) -> str:
     """HOST:PORT of that, or of Paddle's HOST:PORT:RANK."""
     if not isinstance(text, str):
@@ -75,36 +76,15 @@ def _tables_of(dist_desc: Any) -> List[FleetTable]:
     return tables
 
 
-class _Variables:
-    """Where the variables of a dense table lie among its floats."""
-
-    def __init__(self, variables: Mapping[str, Any]) -> None:
-        self.shapes: Dict[str, Shape] = {}
-        self.at: Dict[str, Tuple[int, int]] = {}
-        self.inits: Dict[str, str] = {}
-        self.size = 0
-        for name, given in variables.items():
-            shape, self.inits[name] = variable_of(name, given)
-            n = int(np.prod(shape, dtype=np.int64))
-            self.shapes[name], self.at[name] = shape, (self.size, self.size + n)
-            self.size += n
-
-    def check(self, names: Sequence[str]) -> None:
-        """Whether these are some of them."""
-        unknown = [name for name in names if name not in self.at]
-        if unknown:
-            raise UsageError(f"var_names: there is no {', '.join(unknown)}; there are {', '.join(self.at)}")
-
-
 class FleetWrapper(Handle):
     """A server's or a worker's part in a run. One thread at a time uses it; its `client` is anybody's."""
 
     def __init__(self, wait_seconds: float = 0, local_loops: int = 1) -> None:
-        self.wait_seconds = float(wait_seconds)
+        self.wait_seconds = seconds(wait_seconds, "wait_seconds")
         self._loops = whole(local_loops, "local_loops", 1, 4096)
         self._lent: Optional[_Lent] = None
         self._tables: Dict[int, Table] = {}  # of a worker
-        self._variables: Dict[int, _Variables] = {}
+        self._variables: Dict[int, Variables] = {}
         super().__init__("FleetWrapper", ffi.NULL)
 
     def _init(self, dist_desc: Any, roles: RoleMaker) -> List[FleetTable]:
@@ -115,17 +95,11 @@ class FleetWrapper(Handle):
         c = ffi.new("struct tug_fleet_table[]", max(len(tables), 1))
         for i, one in enumerate(tables):
             kept += [ffi.new("char[]", word(one.name, "name")), ffi.new("char[]", word(one.settings, "settings"))]
-            c[i].number = whole(one.number, "number", 0, TABLES_MAX - 1)
+            c[i].number = whole(one.number, "number", 0, lib.TUG_FLEET_TABLE - 1)
             c[i].name, c[i].settings = kept[-2], kept[-1]
             if one.variables:
-                self._variables[one.number] = known = _Variables(one.variables)
-                kept.append(ffi.new("struct tug_variable[]", len(known.at)))
-                c[i].variables, c[i].n_variables = kept[-1], len(known.at)
-                for j, (name, (begin, end)) in enumerate(known.at.items()):
-                    kept += [ffi.new("char[]", word(name, "variables")), ffi.new("char[]", word(known.inits[name],
-                                                                                               "init"))]
-                    c[i].variables[j].name, c[i].variables[j].init = kept[-2], kept[-1]
-                    c[i].variables[j].n = end - begin
+                self._variables[one.number] = known = Variables(one.variables)
+                c[i].variables, c[i].n_variables = known.c, len(known.at)
         o = ffi.new("struct tug_fleet_options *", {
             "roles": roles.c, "tables": c, "n_tables": len(tables), "wait_seconds": self.wait_seconds,
             "local_loops": self._loops})
@@ -158,7 +132,7 @@ class FleetWrapper(Handle):
         """What server 0 loads into a table before the run begins. All servers call it."""
         if meta:
             raise UsageError("meta: a save of tug says itself what is in it")
-        self._ask(lib.tug_wrapper_load_sparse, whole(table_id, "table_id", 0, TABLES_MAX), word(path, "path"))
+        self._ask(lib.tug_wrapper_load_sparse, _table_id(table_id), word(path, "path"))
 
     def run_server(self, ip: Optional[str] = None, port: int = 0) -> None:
         """Serves until the last worker has left."""
@@ -215,13 +189,15 @@ class FleetWrapper(Handle):
 
     # Dense parameters.
 
-    def _known(self, table_id: int, var_names: Optional[Sequence[str]]) -> Tuple[_Variables, List[str]]:
+    def _known(self, table_id: int, var_names: Optional[Sequence[str]]) -> Tuple[Variables, List[str]]:
         known = self._variables.get(table_id)
         if known is None:
             raise UsageError(f"table_id: {table_id} is no dense table; those are "
                              f"{', '.join(map(str, self._variables)) or 'none'}")
         names = list(known.at if var_names is None else var_names)
-        known.check(names)
+        unknown = [name for name in names if name not in known.at]
+        if unknown:
+            raise UsageError(f"var_names: there is no {', '.join(unknown)}; there are {', '.join(known.at)}")
         return known, names
 
     def push_dense_params(self, scope: Mapping[str, Any], table_id: int,
@@ -262,37 +238,37 @@ class FleetWrapper(Handle):
     def load_one_table(self, table_id: int, path: Path, mode: int = 0) -> None:
         """Likewise into one."""
         whole(mode, "mode", 0, 3)
-        self._ask(lib.tug_wrapper_load_one_table, whole(table_id, "table_id", 0, TABLES_MAX), word(path, "path"))
+        self._ask(lib.tug_wrapper_load_one_table, _table_id(table_id), word(path, "path"))
 
     def save_all_model(self, path: Path, mode: int = 0) -> str:
         """The servers write all tables below `path`: 0 all rows, 1 delta, 2 base, 3 day. One worker calls it; where
         the save is."""
-        where = ffi.new("char[]", PATH_MAX)
+        where = ffi.new("char[]", lib.TUG_PATH_MAX)
         self._ask(lib.tug_wrapper_save_all_model, word(path, "path"), whole(mode, "mode", 0, 3), where)
         return text_of(where)
 
     def save_one_model(self, table_id: int, path: Path, mode: int = 0) -> str:
         """Likewise one table."""
-        where = ffi.new("char[]", PATH_MAX)
-        self._ask(lib.tug_wrapper_save_one_model, whole(table_id, "table_id", 0, TABLES_MAX), word(path, "path"),
+        where = ffi.new("char[]", lib.TUG_PATH_MAX)
+        self._ask(lib.tug_wrapper_save_one_model, _table_id(table_id), word(path, "path"),
                   whole(mode, "mode", 0, 3), where)
         return text_of(where)
 
     def recv_and_save_model(self, table_id: int, path: Path) -> None:
         """Pulls a whole table and writes it here, as text."""
-        self._ask(lib.tug_wrapper_recv_and_save_model, whole(table_id, "table_id", 0, TABLES_MAX), word(path, "path"))
+        self._ask(lib.tug_wrapper_recv_and_save_model, _table_id(table_id), word(path, "path"))
 
     def sparse_table_stat(self, table_id: int) -> TableStats:
         """What the servers say of a table. Paddle prints its feasigns (rows) and mf (extra_rows)."""
         s = ffi.new("struct tug_table_stats *")
-        self._ask(lib.tug_wrapper_sparse_table_stat, whole(table_id, "table_id", 0, TABLES_MAX), s)
+        self._ask(lib.tug_wrapper_sparse_table_stat, _table_id(table_id), s)
         return TableStats(*(getattr(s, name) for name in TableStats._fields))
 
     def shrink_sparse_table(self, table_id: int, threshold: Optional[float] = None) -> int:
         """Decays shows and clicks, and removes rows that have faded; how many."""
         removed = ffi.new("uint64_t *")
-        self._ask(lib.tug_wrapper_shrink_sparse_table, whole(table_id, "table_id", 0, TABLES_MAX),
-                  float("nan") if threshold is None else float(threshold), removed)
+        self._ask(lib.tug_wrapper_shrink_sparse_table, _table_id(table_id),
+                  math.nan if threshold is None else real(threshold, "threshold", -math.inf, math.inf), removed)
         return int(removed[0])
 
     # Clients: workers have no links to each other, and what they exchange goes through the servers.
@@ -323,7 +299,7 @@ class FleetWrapper(Handle):
         """Leaves the run, if it is in one, and frees. A second call does nothing."""
         if self._lent is not None and not self._lent.closed:
             self.stop_worker()
-        if self.begin_closing(CLOSE_SECONDS):
+        if self.begin_closing():
             c, self._c = self._c, ffi.NULL
             if c != ffi.NULL:
                 ffi.release(c)
