@@ -53,7 +53,7 @@ def test_requests(waits):
     client, table, _, theirs = waits
     with pytest.raises(KeyboardInterrupt), Signal():
         table.pull([1])
-    assert not client.flights
+    assert not client._flights
     request = table.pull_async([1, 2])
     with pytest.raises(KeyboardInterrupt), Signal():
         request.wait()
@@ -142,18 +142,18 @@ def test_when_the_request_has_just_ended(monkeypatch, status):
         table = client.table("w", dim=1, rule="sum")
         table.push([1], [[7]])
         request = table.pull_async([1])
-        run = tug.Client.run
+        run = tug.Client._run
 
         def late(self, function, *args, statuses=None):
             run(self, function, *args, statuses=statuses)
             statuses[-1] = status
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(tug.Client, "run", late)
+        monkeypatch.setattr(tug.Client, "_run", late)
         with pytest.raises(KeyboardInterrupt):
             request.wait()
         monkeypatch.undo()
-        assert request.done and not client.flights
+        assert request.done and not client._flights
         if status == 0:
             assert request.wait()[0, 0] == 7
         else:

@@ -116,7 +116,7 @@ def test_arrays_live_as_long_as_the_library_uses_them():
             table.push_async(keys.copy(), np.full((20000, 64), i, np.float32))
             table.pull_async(keys.copy())
         client.flush()
-        assert not client.flights and not client.dropped
+        assert not client._flights and not client._dropped
         assert np.all(table.pull(keys) == sum(range(20)))
         arrays = [keys.copy(), np.ones((20000, 64), np.float32)]
         alive = [weakref.ref(a) for a in arrays]
@@ -168,7 +168,7 @@ def test_callbacks_of_the_program():
 
         callback = _library.ffi.callback("tug_done_fn", done)
         keys, values = np.array([1], np.uint64), np.ones((1, 1), np.float32)
-        client.run(_library.lib.tug_push, table.number, _arrays.of_keys(keys), 1, _arrays.of_floats(values), callback,
+        client._run(_library.lib.tug_push, table.number, _arrays.of_keys(keys), 1, _arrays.of_floats(values), callback,
                    _library.ffi.NULL, _library.ffi.NULL)
         end = time.monotonic() + 30
         while len(heard) < 2 and time.monotonic() < end:

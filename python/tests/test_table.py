@@ -84,7 +84,7 @@ def test_random_operations(client, seed):
     keys = np.array(sorted(naive.rows), np.uint64)
     np.testing.assert_array_equal(table.pull(keys), naive.pull(keys))
     assert table.stat().rows == len(keys)
-    assert not client.flights
+    assert not client._flights
 
 
 def test_rule_and_settings(client):

@@ -36,18 +36,18 @@ class Client(Handle):
     others do not take it for dead."""
 
     def __init__(self, **options: Any) -> None:
-        self.flights: Set[Flight] = set()  # arrays that the library uses
-        self.dropped: Deque[Flight] = collections.deque()
-        self.failed: List[Error] = []
+        self._flights: Set[Flight] = set()  # arrays that the library uses
+        self._dropped: Deque[Flight] = collections.deque()
+        self._failed: List[Error] = []
         self._tables: Dict[int, str] = {}  # names by number
         self.local = bool(options.get("local_loops"))  # a cluster of its own, inside this process
         self._communicators: List[Communicator] = []
         self._lock = threading.Lock()
         super().__init__("client", None)
-        self.closing = True  # until it is open
+        self._closing = True  # until it is open
         self._c = self._begin(options)
         self.wait_seconds: float = options["wait_seconds"] or 600.0
-        self.closing = False
+        self._closing = False
         _open.add(self)
 
     # Its life. Whose C client is another's overrides the first two.
@@ -59,7 +59,7 @@ class Client(Handle):
         check(lib.tug_client_close(self._c))
 
     @property
-    def opened(self) -> Any:
+    def _opened(self) -> Any:
         """The library's client, for what stands on one; UsageError when it was closed."""
         if self.closed:
             raise UsageError("the client was closed")
@@ -74,25 +74,25 @@ class Client(Handle):
             try:
                 communicator.close()
             except Error as error:
-                self.failed.append(error)
+                self._failed.append(error)
         try:
             self.flush()
         except Error as error:
-            self.failed.append(error)
-        if not self.begin_closing():
+            self._failed.append(error)
+        if not self._begin_closing():
             return
         _open.discard(self)
         try:
             self._end()
         finally:
             self._c = None
-            self.flights.clear()
-            self.dropped.clear()
-        if self.failed:
-            raise self.failed[0]
+            self._flights.clear()
+            self._dropped.clear()
+        if self._failed:
+            raise self._failed[0]
 
     def __del__(self) -> None:
-        if getattr(self, "closing", True) or self._pid != os.getpid():
+        if getattr(self, "_closing", True) or self._pid != os.getpid():
             return
         warnings.warn("a tug.Client was not closed", ResourceWarning, stacklevel=2)
         try:
@@ -108,21 +108,21 @@ class Client(Handle):
     @property
     def rank(self) -> int:
         """Among the workers, from 0."""
-        return self.status_of(lib.tug_client_rank)
+        return self._status_of(lib.tug_client_rank)
 
     @property
     def workers(self) -> int:
         """How many worker processes the cluster was started for."""
-        return self.status_of(lib.tug_client_workers)
+        return self._status_of(lib.tug_client_workers)
 
     @property
     def servers(self) -> int:
         """How many server processes the cluster was started for."""
-        return self.status_of(lib.tug_client_servers)
+        return self._status_of(lib.tug_client_servers)
 
     def barrier(self) -> None:
         """Waits until all living workers are here as often."""
-        self.run(lib.tug_barrier)
+        self._run(lib.tug_barrier)
 
     # Tables.
 
@@ -140,14 +140,14 @@ class Client(Handle):
             if number is None:
                 number = self._unused_number(name)
             chosen = whole(number, "number", 0, TABLES_MAX - 1)
-            self.run(lib.tug_table_make, chosen, text)
+            self._run(lib.tug_table_make, chosen, text)
             return self._keep(_table.Table(self, chosen, name))
 
     def find(self, name: str) -> "Table":
         """A table that others have made, by its name."""
         number = ffi.new("uint32_t *")
         with self._lock:
-            self.run(lib.tug_table_find, word(name, "name"), number)
+            self._run(lib.tug_table_find, word(name, "name"), number)
             return self._keep(_table.Table(self, int(number[0]), name))
 
     def _unused_number(self, name: str) -> int:
@@ -169,75 +169,75 @@ class Client(Handle):
         with self._lock:
             return dict(self._tables)
 
-    def forget(self, number: int) -> None:
+    def _forget(self, number: int) -> None:
         """A table was dropped: its number is free again."""
         with self._lock:
             self._tables.pop(number, None)
 
     # Requests.
 
-    def fly(self, function: Any, table: int, arrays: Sequence[Any], n: int, pulls: bool) -> Flight:
+    def _begin_request(self, function: Any, table: int, arrays: Sequence[Any], n: int, pulls: bool) -> Flight:
         """Sends a request whose arrays, keys first, the library holds until it has ended."""
-        if self.dropped:
+        if self._dropped:
             reap(self, 8)
         flight = Flight(tuple(arrays), pulls)
-        self.flights.add(flight)
+        self._flights.add(flight)
         try:
-            self.run(function, table, arrays[0], n, *arrays[1:], ffi.NULL, ffi.NULL, flight.ts)
+            self._run(function, table, arrays[0], n, *arrays[1:], ffi.NULL, ffi.NULL, flight.ts)
         except BaseException:
-            self.land(flight)
+            self._give_up(flight)
             raise
         return flight
 
-    def finish(self, flight: Flight) -> None:
+    def _end_request(self, flight: Flight) -> None:
         """Waits for a request that nobody else knows; whatever happens, its arrays are free afterwards."""
         try:
-            self.run(lib.tug_wait, flight.ts[0], 0.0)
+            self._run(lib.tug_wait, flight.ts[0], 0.0)
         except BaseException:
-            self.land(flight)
+            self._give_up(flight)
             raise
-        self.flights.discard(flight)
+        self._flights.discard(flight)
 
-    def land(self, flight: Flight) -> None:
+    def _give_up(self, flight: Flight) -> None:
         """Gives a request up, wherever it is. A client that is being closed waits for it, and lets go."""
         if flight.ts[0] != 0 and not self.closed:
-            self.run(lib.tug_cancel, flight.ts[0])
+            self._run(lib.tug_cancel, flight.ts[0])
         if flight.ts[0] == 0 or not self.closed:
-            self.flights.discard(flight)
+            self._flights.discard(flight)
 
     def flush(self, timeout: Optional[float] = None) -> None:
         """Waits for the requests that were dropped without wait(), and raises what the first of them that
         failed failed with."""
         end = deadline_of(self.wait_seconds if timeout is None else seconds(timeout))
-        reap(self, len(self.dropped))
-        while self.dropped:
-            flight = self.dropped.popleft()
+        reap(self, len(self._dropped))
+        while self._dropped:
+            flight = self._dropped.popleft()
             try:
                 wait_for(self, flight, max(end - time.monotonic(), 0.001))
             except Timeout:
-                self.dropped.appendleft(flight)
+                self._dropped.appendleft(flight)
                 raise
             except Error as error:
-                self.failed.append(error)
+                self._failed.append(error)
             except BaseException:
-                self.dropped.appendleft(flight)
+                self._dropped.appendleft(flight)
                 raise
-            self.flights.discard(flight)
-        if self.failed:
-            first = self.failed[0]
-            self.failed.clear()
+            self._flights.discard(flight)
+        if self._failed:
+            first = self._failed[0]
+            self._failed.clear()
             raise first
 
     # The run.
 
     def again(self, again: bool = True) -> None:
         """From now on pushes are of examples that were pushed before in the run: they count once."""
-        self.status_of(_again, bool(again))
+        self._status_of(_again, bool(again))
 
     def step(self, steps: int = 1) -> int:
         """This worker has done so many more steps; those of all workers."""
         all_steps = ffi.new("uint64_t *")
-        self.run(lib.tug_step, whole(steps, "steps", 0, 2 ** 48), all_steps)
+        self._run(lib.tug_step, whole(steps, "steps", 0, 2 ** 48), all_steps)
         return int(all_steps[0])
 
     def save(self, directory: Path, *, mode: str = "checkpoint",
@@ -258,12 +258,12 @@ class Client(Handle):
             "dir": kept[0], "mode": getattr(lib, SAVE_MODES[mode]), "tables": kept[1],
             "n_tables": len(numbers), "zstd": whole(zstd, "zstd", 0, 22), "keep": whole(keep, "keep", 0, 2 ** 32 - 1),
             "about": kept[2], "mark": whole(mark, "mark", 0, 2 ** 63 - 1)})
-        self.run(lib.tug_save, o, path)
+        self._run(lib.tug_save, o, path)
         return text_of(path)
 
     def save_mark(self, mark: int) -> None:
         """What this worker pushed so far belongs into the save of this mark, what comes now does not."""
-        self.run(lib.tug_save_mark, whole(mark, "mark", 1, 2 ** 63 - 1))
+        self._run(lib.tug_save_mark, whole(mark, "mark", 1, 2 ** 63 - 1))
 
     def communicator(self, tables: Sequence["Table"], *, queue: int = 0, merge: int = 0,
                      grad_reduce: str = "sum") -> "Communicator":
@@ -273,22 +273,22 @@ class Client(Handle):
         self._communicators.append(made)
         return made
 
-    def forget_communicator(self, communicator: "Communicator") -> None:
+    def _forget_communicator(self, communicator: "Communicator") -> None:
         """It was closed."""
         if communicator in self._communicators:
             self._communicators.remove(communicator)
 
     def profile_start(self) -> None:
         """Begins to take the times of requests on all servers."""
-        self.run(lib.tug_profile_start)
+        self._run(lib.tug_profile_start)
 
     def profile_stop(self, file: Path) -> None:
         """Writes them as a trace that Chrome and Perfetto open."""
-        self.run(lib.tug_profile_stop, word(file, "file"))
+        self._run(lib.tug_profile_stop, word(file, "file"))
 
     def stop(self, why: str = "ended by a program") -> None:
         """Ends the whole cluster in order."""
-        self.run(lib.tug_stop, word(why, "why"))
+        self._run(lib.tug_stop, word(why, "why"))
 
 
 def _again(c: Any, again: bool) -> int:
@@ -359,5 +359,5 @@ def _close_all() -> Optional[str]:
         try:
             client.close()
         except Error:  # of a push that nobody has asked about, or only that the cluster has ended before
-            failed += [f"tug: a client was closed when the program ended: {error}" for error in client.failed[:1]]
+            failed += [f"tug: a client was closed when the program ended: {error}" for error in client._failed[:1]]
     return "\n".join(failed) or None

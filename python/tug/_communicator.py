@@ -49,16 +49,16 @@ class Communicator(Handle):
             c[i].merge = whole(merge, "merge", 0, 2 ** 32 - 1)
             c[i].grad_reduce = getattr(lib, REDUCE[grad_reduce])
         ret = ffi.new("struct tug_communicator **")
-        client.run(lambda one: lib.tug_communicator_open(ret, one, c, len(tables)))
+        client._run(lambda one: lib.tug_communicator_open(ret, one, c, len(tables)))
         super().__init__("communicator", ret[0])
 
     def start(self) -> None:
         """Starts the thread that sends."""
-        self.run(lib.tug_communicator_start)
+        self._run(lib.tug_communicator_start)
 
     def is_running(self) -> bool:
         """Whether its thread runs."""
-        return bool(self.status_of(lib.tug_communicator_is_running))
+        return bool(self._status_of(lib.tug_communicator_is_running))
 
     def send(self, table: Table, keys: ArrayLike, values: ArrayLike, timeout: Optional[float] = None) -> None:
         """Hands a push over: keys of any shape, values of keys.shape + (push_width,), which are copied. While the
@@ -67,21 +67,21 @@ class Communicator(Handle):
         instance(table, Table, "table")
         k = keys_of(keys)
         v = floats_of(values, k.shape + (table.push_width,), "values")
-        self.run(lib.tug_communicator_send, table.number, of_keys(k), k.size, of_floats(v), timeout_of(timeout))
+        self._run(lib.tug_communicator_send, table.number, of_keys(k), k.size, of_floats(v), timeout_of(timeout))
 
     def flush(self, timeout: Optional[float] = None) -> None:
         """Waits until all that was handed over is applied on the servers, `timeout` seconds at most (None: the
         client's wait_seconds); SystemFailure: it was not in this time."""
-        self.run(lib.tug_communicator_flush, timeout_of(timeout))
+        self._run(lib.tug_communicator_flush, timeout_of(timeout))
 
     def stop(self, timeout: Optional[float] = None) -> None:
         """Flushes, and ends the thread; start() begins again. What could not be sent in time stays queued."""
-        self.run(lib.tug_communicator_stop, timeout_of(timeout))
+        self._run(lib.tug_communicator_stop, timeout_of(timeout))
 
     def stat(self, table: Table) -> CommunicatorStats:
         """What has happened to a table's pushes."""
         s = ffi.new("struct tug_communicator_stats *")
-        self.run(lib.tug_communicator_stat, instance(table, Table, "table").number, s)
+        self._run(lib.tug_communicator_stat, instance(table, Table, "table").number, s)
         return CommunicatorStats(*(getattr(s, name) for name in CommunicatorStats._fields))
 
     def close(self) -> None:
@@ -93,10 +93,10 @@ class Communicator(Handle):
             self.stop()
         except Error as error:
             failed = error
-        if self.begin_closing():
+        if self._begin_closing():
             c, self._c = self._c, None
             lib.tug_communicator_close(c)
-            self.client.forget_communicator(self)
+            self.client._forget_communicator(self)
         if failed is not None:
             raise failed
 

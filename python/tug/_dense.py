@@ -75,13 +75,13 @@ class Dense:
         self._lock = threading.Lock()
         ret = ffi.new("struct tug_dense **")
         try:
-            table.client.run(lambda c: lib.tug_dense_open(ret, c, table.number, known.c, len(known.shapes)))
+            table.client._run(lambda c: lib.tug_dense_open(ret, c, table.number, known.c, len(known.shapes)))
         finally:
             self._c = ffi.gc(ret[0], lib.tug_dense_close) if ret[0] != ffi.NULL else None
 
     def _run(self, function: Any, *args: Any) -> None:
         with self._lock:
-            self.table.client.run(lambda _client: function(self._c, *args))
+            self.table.client._run(lambda _client: function(self._c, *args))
 
     def views(self, flat: Floats) -> Dict[str, Floats]:
         """The variables in an array of all floats: no copies."""

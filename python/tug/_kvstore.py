@@ -151,7 +151,7 @@ class KVStore:
         """Waits for what was pushed, on a cluster also for the other workers, and leaves. What an updater has
         kept of `stored` stays readable: then the store's memory is given back only at the process's end."""
         self._check_not_updating()
-        if self._handle.begin_closing():
+        if self._handle._begin_closing():
             _open.discard(self)
             if any(view() is not None for view in self._views):
                 return
@@ -426,9 +426,9 @@ class KVStore:
                              "and do all else when the push has returned")
 
     def _check_open(self) -> None:
-        self._handle.check_process()
+        self._handle._check_process()
         self._check_not_updating()
-        if self._handle.closing:
+        if self._handle._closing:
             raise ClosedError("this store is closed")
 
     def _run(self, function: Any, *args: Any) -> None:
@@ -439,7 +439,7 @@ class KVStore:
     def _run_now(self, function: Any, *args: Any) -> None:
         self._raised = None
         try:
-            self._handle.run(function, *args)
+            self._handle._run(function, *args)
         except BaseException as error:
             raised, self._raised = self._raised, None
             if raised is not None:

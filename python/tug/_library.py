@@ -1,6 +1,6 @@
 """The C library: found, checked, called.
 
-All calls of functions that take a handle go through Handle.run: it says whether the handle may be
+All calls of functions that take a handle go through Handle._run: it says whether the handle may be
 used (closed, forked), counts who is inside, so that closing never frees what a thread still uses,
 and turns status codes into exceptions. Calls release the GIL. A thread that waits in the library
 comes back ten times a second to look whether a signal has arrived (tug_interrupt_by).
@@ -62,7 +62,7 @@ def _caught(kind: Any, error: BaseException, trace: Any) -> bool:
 def _interrupted(_context: Any) -> bool:
     # A signal's handler runs in here, before or after this line; what it raises goes to _caught.
     handle = _thread.handle
-    return handle is not None and handle.closing
+    return handle is not None and handle._closing
 
 
 _callback = ffi.callback("bool (*)(void *)", _interrupted, error=True, onerror=_caught)
@@ -133,26 +133,26 @@ class Handle:
         self._pid = os.getpid()
         self._changed = threading.Condition(threading.Lock())
         self._inside: Dict[int, int] = {}  # threads, and how often
-        self.closing = False
+        self._closing = False
 
     @property
     def closed(self) -> bool:
         """Whether it was closed, or belongs to another process."""
-        return self.closing or self._pid != os.getpid()
+        return self._closing or self._pid != os.getpid()
 
-    def check_process(self) -> None:
+    def _check_process(self) -> None:
         """ForkedError if it belongs to another process, in which threads may have held what this one waits for."""
         if self._pid != os.getpid():
             raise ForkedError(f"this {self._what} belongs to process {self._pid}, and this is process "
                               f"{os.getpid()}, which was forked off it: open one here")
 
     def _enter(self, ident: int) -> None:
-        self.check_process()
+        self._check_process()
         if _thread.handle is not None:
             raise UsageError(f"a signal's handler used a {self._what} while its thread waits in the library; "
                              "let it raise an exception, or set a flag")
         with self._changed:
-            if self.closing:
+            if self._closing:
                 raise ClosedError(f"this {self._what} is closed")
             self._inside[ident] = self._inside.get(ident, 0) + 1
 
@@ -163,10 +163,10 @@ class Handle:
                 self._inside[ident] = n
             else:
                 self._inside.pop(ident, None)
-            if self.closing:
+            if self._closing:
                 self._changed.notify_all()
 
-    def status_of(self, function: Any, *args: Any) -> int:
+    def _status_of(self, function: Any, *args: Any) -> int:
         """function(handle, *args), as it is: for what is no error, and for what returns no status."""
         ident = threading.get_ident()
         self._enter(ident)
@@ -180,7 +180,7 @@ class Handle:
             raise_interrupt()
         return status
 
-    def run(self, function: Any, *args: Any, statuses: Optional[List[int]] = None) -> None:
+    def _run(self, function: Any, *args: Any, statuses: Optional[List[int]] = None) -> None:
         """function(handle, *args), which returns a status; raises what it failed with. `statuses` has the
         status also if Ctrl-C came between the function's return and this one's."""
         results: List[int] = [] if statuses is None else statuses
@@ -198,11 +198,11 @@ class Handle:
         if _thread.raised is not None:
             raise_interrupt()
         if status != 0:
-            if status == lib.TUG_EINTERRUPTED and self.closing:
+            if status == lib.TUG_EINTERRUPTED and self._closing:
                 raise ClosedError(f"this {self._what} was closed by another thread while this one waited")
             raise error
 
-    def begin_closing(self, patience: float = CLOSE_SECONDS) -> bool:
+    def _begin_closing(self, patience: float = CLOSE_SECONDS) -> bool:
         """From now on nobody enters; waits until nobody is inside, which interrupts those who wait.
         False: it is closed already, or is another process's."""
         if self._pid != os.getpid():
@@ -211,9 +211,9 @@ class Handle:
             raise UsageError(f"a signal's handler must not close a {self._what} while its thread waits in the "
                              "library; let it raise an exception, or set a flag")
         with self._changed:
-            if self.closing:
+            if self._closing:
                 return False
-            self.closing = True
+            self._closing = True
             self._changed.wait_for(self._others_are_out, patience)
             if not self._others_are_out():
                 raise Error(f"the {self._what} cannot be closed: threads {sorted(self._inside)} have been in it "
@@ -253,12 +253,12 @@ class OwnedHandle(Handle):
 
     def close(self) -> None:
         """Frees it. A second call does nothing."""
-        if self.begin_closing():
+        if self._begin_closing():
             self._free(self._c)
 
     def __del__(self) -> None:
         if hasattr(self, "_free") and not self.closed and not self._inside:
-            self.closing = True
+            self._closing = True
             self._free(self._c)
 
 

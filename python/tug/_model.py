@@ -176,7 +176,7 @@ class Model(OwnedHandle):
             c.n_options = len(words)
             c.alone, c.own_files = place.alone, place.own_files
             if place.client is not None:
-                c.client = place.client.opened
+                c.client = place.client._opened
                 self._client = place.client
             printer = _Printer() if progress is None or progress is True else progress or None
             if printer is not None:
@@ -209,9 +209,9 @@ class Model(OwnedHandle):
                 found.append(read(m))
             return status
 
-        self.check_process()
+        self._check_process()
         with self._turn, _of_keywords():
-            self.run(ask)
+            self._run(ask)
         return found[0]
 
     def _read(self, read: Callable[[Any], Found]) -> Found:
@@ -272,7 +272,7 @@ class Model(OwnedHandle):
         """A prediction for each example (of several labels: of shape (n, labels)); raw=True: scores."""
         words, kept = words_of(given := _words("predict", "predict", options))
         examples = self._examples(data, None)
-        self.check_process()
+        self._check_process()
         with self._turn:
             labels = max(len(self.labels), 1)
             room = None if examples.n is None else np.empty(examples.n * labels, np.float32)
@@ -307,7 +307,7 @@ class Model(OwnedHandle):
 
     def save(self, directory: Path) -> None:
         """Into a directory that is empty or not there, as --out of `tug train`; tug.load opens it."""
-        self.run(lib.tug_model_save, word(directory, "directory"))
+        self._run(lib.tug_model_save, word(directory, "directory"))
 
     def __reduce__(self) -> Tuple[Any, ...]:
         return _copy_of, (read_save(self.save) if self.labels else None, *self._opened_by, self.results, self._width)

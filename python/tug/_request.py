@@ -49,7 +49,7 @@ class Request:
     def done(self) -> bool:
         """Whether wait() would return, or raise, at once."""
         flight = self._flight
-        return flight is None or bool(self._client.status_of(lib.tug_is_done, flight.ts[0]))
+        return flight is None or bool(self._client._status_of(lib.tug_is_done, flight.ts[0]))
 
     def wait(self, timeout: Optional[float] = None) -> Optional[Floats]:
         """Waits, at most `timeout` seconds (None: the client's wait_seconds); what was pulled, or None.
@@ -69,13 +69,13 @@ class Request:
         with self._lock:
             flight = self._flight
             if flight is not None:
-                self._client.run(lib.tug_cancel, flight.ts[0])
+                self._client._run(lib.tug_cancel, flight.ts[0])
                 self._over(flight)
                 self._error = Error(f"{self._what} was cancelled")
 
     def _over(self, flight: Flight) -> None:
         self._flight = None
-        self._client.flights.discard(flight)
+        self._client._flights.discard(flight)
 
     def _end(self, flight: Flight, timeout: Optional[float]) -> None:
         try:
@@ -98,7 +98,7 @@ class Request:
     def __del__(self) -> None:
         flight = getattr(self, "_flight", None)
         if flight is not None:
-            self._client.dropped.append(flight)  # nothing is called here: this may be any moment
+            self._client._dropped.append(flight)  # nothing is called here: this may be any moment
 
     def __repr__(self) -> str:
         state = "done" if self._flight is None else "sent"
@@ -107,7 +107,7 @@ class Request:
 
 def is_over(client: "Client", flight: Flight) -> bool:
     """Whether the library has let go of it."""
-    return bool(client.status_of(lib.tug_is_done, flight.ts[0]))
+    return bool(client._status_of(lib.tug_is_done, flight.ts[0]))
 
 
 def wait_for(client: "Client", flight: Flight, timeout: Optional[float]) -> None:
@@ -117,7 +117,7 @@ def wait_for(client: "Client", flight: Flight, timeout: Optional[float]) -> None
             raise Timeout(f"request {flight.ts[0]} is not done yet")
         timeout = None
     try:
-        client.run(lib.tug_wait, flight.ts[0], timeout or 0.0, statuses=flight.statuses)
+        client._run(lib.tug_wait, flight.ts[0], timeout or 0.0, statuses=flight.statuses)
     except OSError as error:
         if not client.closed and not is_over(client, flight):
             raise Timeout(str(error)) from None
@@ -126,19 +126,19 @@ def wait_for(client: "Client", flight: Flight, timeout: Optional[float]) -> None
 
 def reap(client: "Client", most: int) -> None:
     """Looks after requests that were dropped: pulls are given up, pushes are ended when they are done."""
-    for _ in range(min(most, len(client.dropped))):
+    for _ in range(min(most, len(client._dropped))):
         try:
-            flight = client.dropped.popleft()
+            flight = client._dropped.popleft()
         except IndexError:
             return
         if flight.pulls:
-            client.run(lib.tug_cancel, flight.ts[0])
+            client._run(lib.tug_cancel, flight.ts[0])
         elif not is_over(client, flight):
-            client.dropped.append(flight)
+            client._dropped.append(flight)
             continue
         else:
             try:
-                client.run(lib.tug_wait, flight.ts[0], 0.0)
+                client._run(lib.tug_wait, flight.ts[0], 0.0)
             except Error as error:
-                client.failed.append(error)
-        client.flights.discard(flight)
+                client._failed.append(error)
+        client._flights.discard(flight)

@@ -68,15 +68,15 @@ class Scorer(OwnedHandle):
                 raise ArgumentTypeError("data: files are for tug.load and Model.predict; a scorer takes rows, or text")
             examples = Examples(rows := rows_of(data), None)
             ret = np.empty(len(rows) * len(self.labels), np.float32)
-            self.run(lib.tug_scorer_predict, examples.c.rows, raw, of_floats(ret, written=True), ret.size, save)
+            self._run(lib.tug_scorer_predict, examples.c.rows, raw, of_floats(ret, written=True), ret.size, save)
             del examples
         return ret if len(self.labels) == 1 else ret.reshape(-1, len(self.labels)), int(save[0])
 
     def _predict_text(self, text: bytes, raw: bool, save: Any) -> Floats:
         ret: Floats = np.empty((text.count(b"\n") + 1) * len(self.labels), np.float32)
         n = ffi.new("size_t *")
-        self.run(lib.tug_scorer_predict_text, ffi.from_buffer(text), len(text), raw, of_floats(ret, written=True),
-                 ret.size, n, save)
+        self._run(lib.tug_scorer_predict_text, ffi.from_buffer(text), len(text), raw, of_floats(ret, written=True),
+                  ret.size, n, save)
         return ret[:n[0]]
 
     def _predict_frame(self, data: Any, raw: bool, save: Any) -> Floats:
@@ -85,26 +85,26 @@ class Scorer(OwnedHandle):
         n = len(next(iter(data.values()), ())) if isinstance(data, dict) else len(data)
         ret: Floats = np.empty(n * len(self.labels), np.float32)
         examples, found = Examples(data, None), ffi.new("size_t *")
-        self.run(lib.tug_scorer_predict_columns, examples.c.columns, raw, of_floats(ret, written=True), ret.size, found,
-                 save)
+        self._run(lib.tug_scorer_predict_columns, examples.c.columns, raw, of_floats(ret, written=True), ret.size,
+                  found, save)
         del examples
         return ret
 
     def feature(self, name: str) -> Tuple[int, int]:
         """The key of a feature by its name, "COLUMN=WORD", and its field."""
         key, field = ffi.new("uint64_t *"), ffi.new("uint32_t *")
-        self.run(lib.tug_scorer_feature, word(name, "name"), key, field)
+        self._run(lib.tug_scorer_feature, word(name, "name"), key, field)
         return int(key[0]), int(field[0])
 
     def look(self) -> bool:
         """Takes a new save now, if there is one, in a scorer that does not follow. Whether it did."""
         taken = ffi.new("bool *")
-        self.run(lib.tug_scorer_look, taken)
+        self._run(lib.tug_scorer_look, taken)
         return bool(taken[0])
 
     @property
     def status(self) -> ScorerStatus:
         """Which save is served, and what was refused."""
         c = ffi.new("struct tug_scorer_status *")
-        self.status_of(lambda s: (lib.tug_scorer_status(s, c), 0)[1])
+        self._status_of(lambda s: (lib.tug_scorer_status(s, c), 0)[1])
         return ScorerStatus(c.save, bool(c.is_delta), c.step, c.rows, c.taken, c.refused, text_of(c.refusal))

@@ -561,5 +561,5 @@ def init_process_group(client: Client, backend: str = "gloo") -> None:
     if rank == 0:
         table.drop()
     else:
-        client.forget(table.number)
+        client._forget(table.number)
     torch.distributed.init_process_group(backend, store=store, rank=rank, world_size=workers)

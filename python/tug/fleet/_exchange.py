@@ -78,19 +78,19 @@ class Exchange(OwnedHandle):
 
     def __init__(self, client: "Client", roles: "RoleMaker") -> None:
         self.client = client
-        o = ffi.new("struct tug_fleet_options *", {"roles": roles.c, "client": client.opened})
+        o = ffi.new("struct tug_fleet_options *", {"roles": roles.c, "client": client._opened})
         ret = ffi.new("struct tug_fleet **")
         super().__init__("fleet's exchange", ffi.NULL, lib.tug_fleet_close)
-        self.run(lambda _none: lib.tug_fleet_init(ret, o))
+        self._run(lambda _none: lib.tug_fleet_init(ret, o))
         self._c = ret[0]
-        self.run(lib.tug_fleet_init_worker)
-        self.index = self.status_of(lib.tug_fleet_worker_index)
-        self.workers = self.status_of(lib.tug_fleet_worker_num)
+        self._run(lib.tug_fleet_init_worker)
+        self.index = self._status_of(lib.tug_fleet_worker_index)
+        self.workers = self._status_of(lib.tug_fleet_worker_num)
 
     def _all(self, said: bytes) -> List[bytes]:
         n = len(said)
         out = bytearray(self.workers * n)
-        self.run(lib.tug_fleet_all_gather, said, n, ffi.from_buffer("char[]", out))
+        self._run(lib.tug_fleet_all_gather, said, n, ffi.from_buffer("char[]", out))
         return [bytes(out[i * n:(i + 1) * n]) for i in range(self.workers)]
 
     def gather(self, value: Any, call: str = "all_gather") -> List[Any]:

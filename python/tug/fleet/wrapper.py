@@ -49,7 +49,7 @@ class _Lent(Client):
         return self._lent
 
     def _end(self) -> None:
-        self._lender.run(lib.tug_fleet_stop_worker)
+        self._lender._run(lib.tug_fleet_stop_worker)
 
 
 def _table_id(given: Any) -> int:
@@ -104,7 +104,7 @@ class FleetWrapper(Handle):
             "roles": roles.c, "tables": c, "n_tables": len(tables), "wait_seconds": self.wait_seconds,
             "local_loops": self._loops})
         ret = ffi.new("struct tug_fleet **")
-        self.run(lambda _none: lib.tug_fleet_init(ret, o))
+        self._run(lambda _none: lib.tug_fleet_init(ret, o))
         self._c = ffi.gc(ret[0], lib.tug_fleet_close)
         return tables
 
@@ -114,7 +114,7 @@ class FleetWrapper(Handle):
 
     def _ask(self, function: Any, *args: Any) -> None:
         self._ready()
-        self.run(function, *args)
+        self._run(function, *args)
 
     # Servers.
 
@@ -146,7 +146,7 @@ class FleetWrapper(Handle):
         """This process is worker `index`; it joins the run. Without endpoints the servers are threads of it."""
         hosts = [_host(one) for one in host_sign_list]
         tables = self._init(dist_desc, role_maker or JoiningRoleMaker(index, hosts))
-        self.run(lib.tug_fleet_init_worker)
+        self._run(lib.tug_fleet_init_worker)
         self._lent = _Lent(self, lib.tug_fleet_client(self._c))
         self._tables = {one.number: self._lent.find(one.name) for one in tables}
 
@@ -166,12 +166,12 @@ class FleetWrapper(Handle):
     def worker_index(self) -> int:
         """Its number among the workers."""
         self._ready()
-        return self.status_of(lib.tug_fleet_worker_index)
+        return self._status_of(lib.tug_fleet_worker_index)
 
     def worker_num(self) -> int:
         """How many workers there are."""
         self._ready()
-        return self.status_of(lib.tug_fleet_worker_num)
+        return self._status_of(lib.tug_fleet_worker_num)
 
     def stop_worker(self) -> None:
         """Leaves the run, when all requests have ended."""
@@ -299,7 +299,7 @@ class FleetWrapper(Handle):
         """Leaves the run, if it is in one, and frees. A second call does nothing."""
         if self._lent is not None and not self._lent.closed:
             self.stop_worker()
-        if self.begin_closing():
+        if self._begin_closing():
             c, self._c = self._c, ffi.NULL
             if c != ffi.NULL:
                 ffi.release(c)
