@@ -13,9 +13,21 @@
 // environment; tug_kvstore_serve runs the first two. Nothing that is executed crosses the
 // wire: an optimizer is a name and numbers, and what else servers run is linked with them.
 //
-// Threads: a store is used by one thread at a time. Errors: functions return 0 or a code of
-// tug/tug.h, and tug_last_error() is the sentence; no wait is endless. What a push ran into
-// after it was sent is told by the next call for its key, or by tug_kvstore_wait.
+// Threads: a store is used by one thread at a time. Ownership: arrays, keys, texts and lists
+// are the caller's and are read, or written to, during the call only.
+//
+// Errors: functions return 0 or a code of tug/tug.h, and tug_last_error() is the sentence.
+// Beside what is said of a function: TUG_ENOMEM; TUG_EUSAGE for a key that has not been made,
+// of the other kind, or an array of another number of elements, which names the key; in a
+// cluster the code that it ended with. What a push ran into after it was sent is told by the
+// next call for its key, or by tug_kvstore_wait. After an error the arrays that were to be
+// pulled into may have been written to.
+//
+// Waits: in a cluster most calls wait for servers, a push only for the push before to the same
+// keys; at most wait_seconds of the node's options (TUG_WAIT_SECONDS, 600): TUG_EIO, which names
+// who was waited for; or until the program interrupts them (tug_interrupt_by): TUG_EINTERRUPTED.
+// Both end the store, as answers may still be on their way: each later call returns that error,
+// and what is left to do is to close it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KVSTORE_H
@@ -27,7 +39,7 @@
 extern "C" {
 #endif
 
-// What an array's elements are. The values never change.
+// What an array's elements are. The values are MXNet's and never change.
 enum tug_dtype {
     TUG_FLOAT32 = 0,
     TUG_FLOAT64 = 1,
@@ -36,20 +48,20 @@ enum tug_dtype {
     TUG_INT64 = 6,
 };
 
-// An array: `rows` x `width` elements, row after row (one of one dimension: n x 1). A
-// sparse one holds only the rows `ids` (ascending, each once), in this order: n_ids x width
-// elements. The memory is the caller's.
+// An array (mxnet.nd.NDArray): `rows` x `width` elements, row after row (one of one
+// dimension: n x 1), 1 to 2^40 of them. A sparse one (RowSparseNDArray) holds only the rows
+// `ids` (ascending, each once), in this order: n_ids x width elements; it may have none.
 struct tug_array {
     enum tug_dtype dtype;
     bool sparse;
     uint64_t rows, width;
     void *data;
-    int64_t *ids; // sparse
-    uint64_t n_ids;
+    int64_t *ids;   // of a sparse one; only pulls into it write here
+    uint64_t n_ids; // likewise
 };
 
-// A number, or a name where `name` is not NULL: up to 255 bytes. A store's keys are all of
-// one kind: the first call decides.
+// A number, or a name where `name` is not NULL: 1 to 255 bytes. A store's keys are all of
+// one kind: the first that is made decides.
 struct tug_kvstore_key {
     const char *name;
     int64_t number;
@@ -71,109 +83,128 @@ struct tug_kvstore_options {
     uint64_t big_array;
 };
 
-// Joins the cluster, if the type is one of a cluster's. `o` may be NULL. TUG_EUSAGE: no
-// such type, or an environment that lacks something; TUG_EIO.
+// Opens a store (mxnet.kvstore.create); of a cluster it joins, as a worker, and waits until all
+// are there. `o` may be NULL. TUG_EUSAGE: no such type, an environment that lacks something or
+// says that this process is no worker, or another worker's store is of another type; TUG_EIO.
 TUG_API int tug_kvstore_open(struct tug_kvstore **ret,
                              const struct tug_kvstore_options *o);
-// Waits for what was pushed and, of a cluster, for all workers (tug_kvstore_barrier_before_exit),
-// leaves and frees. The store is gone also when an error is returned. NULL is fine.
+// Waits for what was pushed and, of a cluster, for all workers
+// (tug_kvstore_barrier_before_exit), leaves and frees. The store is gone also when an error is
+// returned: the first. NULL is fine.
 TUG_API int tug_kvstore_close(struct tug_kvstore *s);
-// Whether the end waits for the other workers (it does: true), as servers end with the last.
+// Whether closing waits for the other workers (it does: true), as servers end with the last
+// (MXNet: barrier_before_exit).
 TUG_API void tug_kvstore_barrier_before_exit(struct tug_kvstore *s, bool barrier);
 
+// What it is (mxnet.kvstore: type, rank, num_workers).
 TUG_API const char *tug_kvstore_type(const struct tug_kvstore *s); // as it was given
 TUG_API bool tug_kvstore_is_dist(const struct tug_kvstore *s);
 TUG_API uint32_t tug_kvstore_rank(const struct tug_kvstore *s); // of a process alone: 0
 TUG_API uint32_t tug_kvstore_workers(const struct tug_kvstore *s); // then 1
 // This worker came instead of one that died: it has a dead one's rank. tug_kvstore_init
-// then neither sends arrays nor waits for others.
+// then neither sends arrays nor waits for others (ps::Postoffice::is_recovery).
 TUG_API bool tug_kvstore_recovers(const struct tug_kvstore *s);
 
-// Makes keys with these arrays; their shapes, dtypes and whether they are sparse stay. In a
-// cluster every worker calls it: the array of rank 0 is the one that counts, and the others
-// wait for it. TUG_EUSAGE: the key is there; in a cluster only if its shape is another, else
-// it is a barrier. Floats must be finite, here and in a push: TUG_EUSAGE names the key.
+// Makes keys with these arrays (init), one after the other: those before one that fails are
+// made. Their shapes, dtypes and whether they are sparse stay. In a cluster every worker calls
+// it: the array of rank 0 is the one that counts, and the others wait for it. TUG_EUSAGE: the
+// key is there; in a cluster only if its shape or dtype is another, else it is a barrier.
+// Floats must be finite, here and in a push: TUG_EUSAGE names the key.
 TUG_API int tug_kvstore_init(struct tug_kvstore *s, const struct tug_kvstore_item *items,
                              size_t n);
 
-// Adds up the arrays of each key, cast to its dtype (TUG_EUSAGE: an element is beyond its
-// range), and gives the sum to the updater or optimizer; without one the sum is the new
-// array, and in an asynchronous store that is TUG_EUSAGE. Sparse arrays are gradients of
-// their rows only: an optimizer looks at no others. The arrays are the caller's when it
-// returns; in a cluster the push may still be under way then. Pushes of higher priority go
-// first where several wait to be sent.
+// Adds up the arrays of each key (push), cast to its dtype (TUG_EUSAGE: an element is beyond its
+// range), and gives the sum to the updater or optimizer; without one the sum is the new array,
+// and in an asynchronous store that is TUG_EUSAGE. Sparse arrays are gradients of their rows
+// only: an optimizer looks at no others. All is looked at before anything is taken; an updater
+// or optimizer that fails leaves the keys before its own pushed. In a cluster the push may still
+// be under way when this returns. Pushes of higher priority go first where several wait to be
+// sent.
 TUG_API int tug_kvstore_push(struct tug_kvstore *s, const struct tug_kvstore_item *items,
                              size_t n, int priority);
-// The arrays of keys as they are, after this worker's pushes to them, cast to the dtype of
+// The arrays of keys as they are (pull), after this worker's pushes to them, cast to the dtype of
 // each item's array, into its data; what is beyond it becomes the nearest integer, or an
-// infinity. A sparse item takes the rows that are not all zero: n_ids and ids (of memory
-// that is the caller's: `rows` of them) are set. Waits.
+// infinity. A sparse item takes the rows that are not all zero: n_ids and ids are set, and both
+// ids and data need room for all `rows`.
 TUG_API int tug_kvstore_pull(struct tug_kvstore *s, const struct tug_kvstore_item *items,
                              size_t n, int priority);
-// A push, then a pull that sees it.
+// A push, then a pull that sees it (pushpull).
 TUG_API int tug_kvstore_push_pull(struct tug_kvstore *s,
                                   const struct tug_kvstore_item *items, size_t n,
                                   const struct tug_kvstore_item *out, size_t n_out,
                                   int priority);
-// Init of `items`, then a pull into `out`.
+// Init of `items`, then a pull into `out` (broadcast).
 TUG_API int tug_kvstore_broadcast(struct tug_kvstore *s,
                                   const struct tug_kvstore_item *items, size_t n,
                                   const struct tug_kvstore_item *out, size_t n_out,
                                   int priority);
-// The rows `ids` of sparse keys, into sparse arrays. TUG_EUSAGE: one of them is dense.
+// The rows `ids` of sparse keys, into the data of sparse arrays (row_sparse_pull). TUG_EUSAGE:
+// one of them is dense, or there is no such row.
 TUG_API int tug_kvstore_pull_rows(struct tug_kvstore *s,
                                   const struct tug_kvstore_item *items, size_t n,
                                   int priority);
-// Until all pushes are done: the first error among them.
+// Until all pushes are done: the first error among them (mxnet.nd.waitall).
 TUG_API int tug_kvstore_wait(struct tug_kvstore *s);
 
 // "NAME" or "NAME:FIELD=NUMBER,..." with the names, fields and defaults of mxnet.optimizer:
 // sgd, nag, adam, adagrad, adadelta, rmsprop, ftrl, signum, test (w -= learning_rate
 // (rescale_grad g + wd w) with a learning_rate of -1, which adds), and for all learning_rate,
 // wd, rescale_grad (1), clip_gradient (none) and multi_precision (0; 1: 16-bit arrays are
-// trained as 32-bit ones beside them). In a cluster it is the servers',
-// and every worker sets it, all the same one, before it pushes: the last that comes to a
-// server is the one. Again with the same name: states stay.
+// trained as 32-bit ones beside them). In a cluster it is the servers', and every worker sets
+// it, all the same one, before it pushes: the last that comes to a server is the one. Again with
+// the same name: states stay. (MXNet: set_optimizer.) TUG_EUSAGE: no such optimizer, field or
+// number; the servers' program has an updater.
 TUG_API int tug_kvstore_set_optimizer(struct tug_kvstore *s, const char *text);
 
 // Changes `stored`, in place, by what was pushed to a key. Of sparse keys all rows are there
-// (ids NULL) while `merged` has those that were pushed. Not 0: the push fails with this
-// code and tug_last_error's sentence. It must not call the store.
+// (ids NULL) while `merged` has those that were pushed. All of it is valid until the function
+// returns. Not 0: the push fails with this code and tug_last_error's sentence. It must not
+// call the store. It runs on the thread that pushes, of servers on that of
+// tug_kvstore_server_run.
 typedef int (*tug_updater_fn)(void *ctx, const struct tug_kvstore_key *key,
                               const struct tug_array *merged, struct tug_array *stored);
-// For stores of one process; in a cluster updaters are the servers'. NULL: none.
+// For stores of one process (set_updater); in place of an optimizer. NULL: none. TUG_EUSAGE: the
+// store is a cluster's, where updaters are the servers'.
 TUG_API int tug_kvstore_set_updater(struct tug_kvstore *s, tug_updater_fn fn, void *ctx);
 
-// "2bit" or "1bit" with a threshold (NAN: 0.5; of 2bit above 0); "none" ends it. What is
+// "2bit" or "1bit" with a threshold (NAN: 0.5; of 2bit above 0); "none" ends it
+// (set_gradient_compression). What is
 // pushed to keys that are dense and 32-bit floats from now on is sent as 2 bits or 1 bit a
 // value, after its arrays were added up; what that leaves is added to the next push (error
 // feedback). Pushes of other dtypes are TUG_EUSAGE then. In a "device" store each array of a
-// list is compressed by itself, as on its way to the others; "local" ones refuse.
+// list is compressed by itself, as on its way to the others; for "local" ones this is TUG_EUSAGE.
 TUG_API int tug_kvstore_set_compression(struct tug_kvstore *s, const char *type,
                                         float threshold);
 
-// States of the optimizer, one file; in a cluster those of all servers, written by the worker
-// that calls (one does) and given back to as many servers. Read back, keys must have been
-// made and the optimizer set. TUG_EUSAGE: there is no optimizer, or another one.
+// States of the optimizer, one file, which is there when it is complete
+// (save_optimizer_states, load_optimizer_states); in a cluster those of all servers, written by
+// the worker that calls (one does) and given back to as many servers. Read back, keys must have
+// been made and the optimizer set. Both wait for what was pushed. TUG_EUSAGE: there is no
+// optimizer, or another one, or another number of servers; TUG_EDATA: the file is damaged, or
+// of other keys; TUG_EIO.
 TUG_API int tug_kvstore_save_states(struct tug_kvstore *s, const char *file);
 TUG_API int tug_kvstore_load_states(struct tug_kvstore *s, const char *file);
 
-// Until all workers, of all ranks, have called it. A dead one's rank is waited for, too.
+// Waits for what was pushed, and until all workers, of all ranks, have called it (_barrier). A
+// dead one's rank is waited for, too. Of a process alone it is over at once.
 TUG_API int tug_kvstore_barrier(struct tug_kvstore *s);
 // Of the nodes of these groups (a sum of enum tug_group) how many have died, or have left
-// without waiting for the others, and have no successor.
+// without waiting for the others, and have no successor (get_num_dead_node). Of a process
+// alone: 0.
 TUG_API int tug_kvstore_dead(struct tug_kvstore *s, uint32_t groups, uint32_t *ret);
-// A command for the controllers of all servers (0: what programs of theirs make of it).
-// Waits until each has done it.
+// A command for the controllers of all servers (_send_command_to_servers); what its numbers
+// mean is the servers' program's business. Waits for what was pushed, and until each has done
+// it. TUG_EUSAGE: there are no servers, or their program has no controller; or what a
+// controller returned.
 TUG_API int tug_kvstore_command(struct tug_kvstore *s, int32_t head, const void *body,
                                 size_t body_bytes);
-// How many pushes to the key were applied: rounds of all workers in a synchronous store.
-// A worker that recovers sees from it where the others are.
+// How many pushes to the key were applied, this worker's among them: rounds of all workers in a
+// synchronous store. A worker that recovers sees from it where the others are.
 TUG_API int tug_kvstore_rounds(struct tug_kvstore *s, const struct tug_kvstore_key *key,
                                uint64_t *ret);
 
-// The roles without arrays of their own. All are called on the thread that runs
-// tug_kvstore_serve, the program's main one if it wants.
+// Servers and schedulers (mxnet.kvstore_server.KVStoreServer). Updaters and controllers are
+// called on the thread that runs tug_kvstore_server_run, the program's main one if it wants.
 struct tug_kvstore_server_options {
     const struct tug_node_options *node; // NULL: from the environment
     // A worker's command. Not 0: refused with this code and tug_last_error's sentence.
@@ -182,13 +213,17 @@ struct tug_kvstore_server_options {
     void *ctx;
 };
 struct tug_kvstore_server;
-// Joins as a scheduler or a server and waits until all are there.
+// Joins as a scheduler or a server and waits until all are there. `o` may be NULL; its updater,
+// controller and ctx must be there until the server is closed. TUG_EUSAGE: this process is a
+// worker, or its environment lacks something; TUG_EIO.
 TUG_API int tug_kvstore_server_open(struct tug_kvstore_server **ret,
                                     const struct tug_kvstore_server_options *o);
-// Serves for so long, or until the workers have ended: then *ret_over is true.
+// Serves for so long, or until the workers have ended: then *ret_over is true, and how the
+// cluster ended is what tug_kvstore_server_close returns.
 TUG_API int tug_kvstore_server_run(struct tug_kvstore_server *s, double seconds,
                                    bool *ret_over);
-// Leaves, after all workers, and frees. NULL is fine.
+// Leaves, after all workers, however long that takes, and frees. The server is gone also when an
+// error is returned. NULL is fine.
 TUG_API int tug_kvstore_server_close(struct tug_kvstore_server *s);
 // All three, from the beginning to the end. `o` may be NULL.
 TUG_API int tug_kvstore_serve(const struct tug_kvstore_server_options *o);

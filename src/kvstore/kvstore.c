@@ -215,6 +215,10 @@ static int check_item(const struct tug_kvstore *s, const struct kvs_entry *x,
         as.n_ids = 0;
     TRY(kvs_array_check(a != NULL ? &as : NULL, x->key.text, e));
     TRY(check_shape(x, a, e));
+    if (!out && s->coding != KVS_UNCODED && !a->sparse && x->shape.dtype != TUG_FLOAT32)
+        return err_set(e, TUG_EUSAGE,
+                       "%s is of dtype %s, but only float32 can be compressed",
+                       x->key.text, kvs_dtype_name(x->shape.dtype));
     if (out || looked_at_later(s, x, a))
         return 0;
     TRY(kvs_array_finite(a, x->key.text, e));
@@ -321,10 +325,6 @@ int kvs_sum(struct tug_kvstore *s, const struct kvs_items *t, struct kvs_entry *
     size_t k = 0;
     for (size_t i = x->first; i != KVS_NONE; i = t->next[i], k++) {
         struct tug_array a = shaped(x, t->items[i].array);
-        if (s->coding != KVS_UNCODED && !a.sparse && x->shape.dtype != TUG_FLOAT32)
-            return err_set(e, TUG_EUSAGE,
-                           "%s is of dtype %s, but only float32 can be compressed",
-                           x->key.text, kvs_dtype_name(x->shape.dtype));
         if (coded && !a.sparse)
             TRY(through_coding(s, x, k, &a, e));
         if (k == 0 && t->next[i] == KVS_NONE && a.dtype == x->shape.dtype) {

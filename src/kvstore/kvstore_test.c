@@ -372,6 +372,18 @@ static void compressed(void **state)
     check(tug_kvstore_set_compression(s, "1bit", 0));
     check(tug_kvstore_set_compression(s, "2bit", NAN));
     refused(tug_kvstore_set_compression(s, "2bit", -1), "threshold");
+    // A key that cannot be compressed is known before the one beside it is pushed.
+    int64_t numbers[N] = {0};
+    struct tug_array whole = {TUG_INT64, false, ROWS, WIDTH, numbers, NULL, 0};
+    struct tug_kvstore_item both[] = {{{.name = "w"}, &a}, {{.name = "i"}, &whole}};
+    check(init(s, "i", &whole));
+    check(pull(s, "w", &to));
+    memcpy(out, got, sizeof(out));
+    for (int i = 0; i < N; i++)
+        g[0][i] = 5;
+    refused(tug_kvstore_push(s, both, 2, 0), "key 'i' is of dtype int64");
+    check(pull(s, "w", &to));
+    assert_memory_equal(out, got, sizeof(got));
     check(tug_kvstore_close(s));
     s = open_type("local");
     refused(tug_kvstore_set_compression(s, "2bit", 0.5f), "local");
