@@ -38,19 +38,20 @@ static void fill_text(const char *name, const char **field)
         *field = text;
 }
 
-static enum wire_role wire_role_of(int role)
+enum wire_role role_of_group(int group)
 {
-    return role == TUG_GROUP_SCHEDULER ? WIRE_SCHEDULER
-           : role == TUG_GROUP_SERVERS ? WIRE_SERVER
-           : role == TUG_GROUP_WORKERS ? WIRE_WORKER
-                                       : WIRE_NOBODY;
+    return group == TUG_GROUP_SCHEDULER ? WIRE_SCHEDULER
+           : group == TUG_GROUP_SERVERS ? WIRE_SERVER
+           : group == TUG_GROUP_WORKERS ? WIRE_WORKER
+                                        : WIRE_NOBODY;
 }
 
-static int group_of_role(enum wire_role role)
+int group_of_role(enum wire_role role)
 {
     return role == WIRE_SCHEDULER ? TUG_GROUP_SCHEDULER
            : role == WIRE_SERVER  ? TUG_GROUP_SERVERS
-                                  : TUG_GROUP_WORKERS;
+           : role == WIRE_WORKER  ? TUG_GROUP_WORKERS
+                                  : 0;
 }
 
 static bool complete(const struct tug_node_options *o)
@@ -111,12 +112,12 @@ static int nothing_said(const struct tug_node_options *o, struct err *e)
 int environment_fill(struct tug_node_options *o, struct role *r, struct err *e)
 {
     *r = (struct role){0};
-    if (o->role != 0 && wire_role_of(o->role) == WIRE_NOBODY)
+    if (o->role != 0 && role_of_group(o->role) == WIRE_NOBODY)
         return err_set(e, TUG_EUSAGE, "there is no role %d", o->role);
     fill_text("TUG_SCHEDULER",
               &o->scheduler); // tug launch knows more than DMLC_* can say
     if (!complete(o)) {
-        TRY(role_read(r, wire_role_of(o->role), get, NULL, e));
+        TRY(role_read(r, role_of_group(o->role), get, NULL, e));
         // A worker needs to know no more.
         bool enough = o->role == TUG_GROUP_WORKERS && o->scheduler != NULL;
         if (r->scheme == ROLE_NONE && !enough)

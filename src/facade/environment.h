@@ -15,6 +15,10 @@
 // missing and what cannot be.
 int environment_fill(struct tug_node_options *o, struct role *r, struct err *e);
 
+// Roles as programs name them (enum tug_group), and as messages do; 0 and WIRE_NOBODY: none.
+enum wire_role role_of_group(int group);
+int group_of_role(enum wire_role role);
+
 // The directories of a server in a program: TUG_SAVE_ROOT, TUG_LOAD_ROOT (with commas
 // between them) and likewise `load` (may be NULL), TUG_COLD_ROOT.
 int environment_roots(struct roots **ret, const char *load, struct err *e);

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "facade/environment.h"
 #include "facade/interrupt.h"
 #include "kvapp/node.h"
 
@@ -342,36 +343,38 @@ uint32_t tug_node_rank(struct tug_node *n)
     return rank;
 }
 
-static uint32_t group_of(enum wire_role role)
+bool kv_node_is_in(const struct roster *r, const struct roster_node *node,
+                   uint32_t groups)
 {
-    switch (role) {
-    case WIRE_SCHEDULER:
-        return TUG_GROUP_SCHEDULER;
-    case WIRE_SERVER:
-        return TUG_GROUP_SERVERS;
-    case WIRE_WORKER:
-        return TUG_GROUP_WORKERS;
-    default:
-        return 0;
-    }
+    bool extra = node->role == WIRE_WORKER && node->rank >= r->workers;
+    return node->loop == 0 && !extra && (group_of_role(node->role) & groups);
 }
 
-size_t kv_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, size_t room)
+static size_t ids_of(const struct tug_node *n, bool alive, uint32_t groups, uint32_t *ret,
+                     size_t room)
 {
     const struct roster *r = member_roster(n->member);
-    bool group = group_or_id < FIRST_SERVER;
     size_t found = 0;
     for (uint32_t i = 0; i < r->n_nodes; i++) {
         const struct roster_node *node = &r->nodes[i];
-        if (group
-                ? !node->alive || node->loop != 0 || !(group_of(node->role) & group_or_id)
-                : node->id != group_or_id)
+        if (node->alive != alive || !kv_node_is_in(r, node, groups))
             continue;
         if (found < room)
             ret[found] = node->id;
         found++;
     }
     return found;
+}
+
+size_t kv_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, size_t room)
+{
+    if (group_or_id < FIRST_SERVER)
+        return ids_of(n, true, group_or_id, ret, room);
+    if (roster_find(member_roster(n->member), group_or_id) == NULL)
+        return 0;
+    if (room > 0)
+        ret[0] = group_or_id;
+    return 1;
 }
 
 size_t tug_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, size_t room)
@@ -392,7 +395,7 @@ int tug_node_find(struct tug_node *n, uint32_t id, struct tug_node_info *ret)
     } else {
         const char *port = strrchr(r->address, ':');
         *ret = (struct tug_node_info){
-            .role = (int)group_of(r->role), .id = id, .rank = r->rank, .alive = r->alive};
+            .role = group_of_role(r->role), .id = id, .rank = r->rank, .alive = r->alive};
         snprintf(ret->host, sizeof(ret->host), "%s", r->host);
         if (port != NULL && strncmp(r->address, "tcp://", 6) == 0)
             ret->port = (uint16_t)strtoul(port + 1, NULL, 10);
@@ -415,16 +418,8 @@ int tug_node_reach(struct tug_node *n, uint32_t id)
 
 size_t tug_node_dead(struct tug_node *n, uint32_t *ret, size_t room)
 {
-    size_t found = 0;
     pump_enter(n->pump);
-    const struct roster *r = member_roster(n->member);
-    for (uint32_t i = 0; i < r->n_nodes; i++) {
-        if (r->nodes[i].alive)
-            continue;
-        if (found < room)
-            ret[found] = r->nodes[i].id;
-        found++;
-    }
+    size_t found = ids_of(n, false, TUG_GROUP_ALL, ret, room);
     pump_leave(n->pump);
     return found;
 }

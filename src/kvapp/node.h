@@ -240,6 +240,9 @@ uint64_t kv_node_deadline(const struct tug_node *n);
 uint64_t kv_node_spin_ns(const struct tug_node *n); // see pump_set_spin
 // "server 0 (host:pid)"; "node 12" for an unknown one.
 const char *kv_node_name(const struct tug_node *n, uint32_t id, char to[ROSTER_NAME_MAX]);
+// Whether it is a process of these groups: no further loop of one, no worker too many.
+bool kv_node_is_in(const struct roster *r, const struct roster_node *node,
+                   uint32_t groups);
 size_t kv_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, size_t room);
 
 // barrier.c

@@ -17,18 +17,6 @@
 
 enum { RETRY_MS = 200 };
 
-static enum wire_role wire_role_of(int role)
-{
-    switch (role) {
-    case TUG_GROUP_SCHEDULER:
-        return WIRE_SCHEDULER;
-    case TUG_GROUP_SERVERS:
-        return WIRE_SERVER;
-    default:
-        return WIRE_WORKER;
-    }
-}
-
 // What the options point at is the caller's, or the environment's.
 static int keep_texts(struct tug_node *n, struct err *e)
 {
@@ -126,7 +114,7 @@ static int open_node(struct tug_node *n, const struct tug_node_options *o, struc
     if (o != NULL)
         n->o = *o;
     TRY(environment_fill(&n->o, &n->environment, e));
-    n->role = wire_role_of(n->o.role);
+    n->role = role_of_group(n->o.role);
     n->hosts = n->role == WIRE_SCHEDULER || n->environment.hosts_scheduler ||
                n->o.hosts_scheduler;
     TRY(keep_texts(n, e));

@@ -217,14 +217,6 @@ int tug_kvstore_barrier(struct tug_kvstore *s)
     return rc;
 }
 
-static uint32_t group_of(enum wire_role role)
-{
-    return role == WIRE_SCHEDULER ? TUG_GROUP_SCHEDULER
-           : role == WIRE_SERVER  ? TUG_GROUP_SERVERS
-           : role == WIRE_WORKER  ? TUG_GROUP_WORKERS
-                                  : 0;
-}
-
 static bool replaced(const struct roster *r, const struct roster_node *dead)
 {
     for (uint32_t i = 0; i < r->n_nodes; i++)
@@ -253,10 +245,8 @@ int tug_kvstore_dead(struct tug_kvstore *s, uint32_t groups, uint32_t *ret)
     const struct roster *r = member_roster(s->node->member);
     for (uint32_t i = 0; i < r->n_nodes; i++) {
         const struct roster_node *n = &r->nodes[i];
-        bool wanted = !n->alive && n->loop == 0 && (group_of(n->role) & groups);
-        bool extra = n->role == WIRE_WORKER &&
-                     n->rank >= s->workers; // see tug_node_start
-        *ret += wanted && !extra && !replaced(r, n) && !counted_before(r, i);
+        *ret += !n->alive && kv_node_is_in(r, n, groups) && !replaced(r, n) &&
+                !counted_before(r, i);
     }
     pump_leave(s->node->pump);
     return 0;

@@ -144,6 +144,7 @@ static int work_beside(const char *scheduler)
         expect(waitpid(pid, &status, 0) == pid && status == 0);
     }
     expect(tug_node_barrier(n, TUG_GROUP_WORKERS) == 0);
+    expect(tug_node_dead(n, NULL, 0) == 0); // it was none of them
     return tug_node_finalize(n, false);
 }
 
