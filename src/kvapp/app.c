@@ -7,8 +7,6 @@
 #include "facade/interrupt.h"
 #include "kvapp/node.h"
 
-enum { IDS_MAX = ROSTER_MAX_NODES };
-
 struct tug_app *kv_app_find(const struct tug_node *n, uint32_t app, uint32_t customer)
 {
     struct tug_app *a = n->apps;
@@ -131,45 +129,25 @@ struct tug_node *tug_app_node(const struct tug_app *a)
 
 // Simple requests.
 
-static int make_simple(struct tug_app *a, int32_t head, char *body, size_t body_bytes,
-                       uint32_t to, uint32_t *ret_timestamp, struct err *e)
-{
-    struct tug_node *n = a->node;
-    uint32_t ids[IDS_MAX];
-    if (n->over)
-        return last_error_is(&n->why);
-    size_t n_ids = kv_node_ids(n, to, ids, IDS_MAX);
-    if (n_ids == 0)
-        return err_set(e, TUG_EUSAGE, "there is no node or group %u", to);
-    struct kv_request *r = kv_request_new(a, (uint32_t)n_ids);
-    if (r == NULL)
-        return err_nomem(e, "a request");
-    r->kind = KV_SIMPLE;
-    r->head = head;
-    r->body = body;
-    r->body_bytes = body_bytes;
-    for (size_t i = 0; i < n_ids; i++)
-        r->parts[i].node = ids[i];
-    *ret_timestamp = r->timestamp;
-    kv_request_start(r);
-    return 0;
-}
-
 // With the van.
 int kv_app_ask(struct tug_app *a, int32_t head, const void *body, size_t body_bytes,
                uint32_t group_or_id, uint32_t *ret_timestamp, struct err *e)
 {
-    char *copy = NULL;
+    struct kv_request *r;
+    TRY(kv_request_new_to(&r, a, group_or_id, KV_SIMPLE, e));
     if (body_bytes > 0) {
-        copy = mem_alloc(body_bytes);
-        if (copy == NULL)
+        r->body = mem_alloc(body_bytes);
+        if (r->body == NULL) {
+            kv_request_unmake(r);
             return err_nomem(e, "a request's body");
-        memcpy(copy, body, body_bytes);
+        }
+        memcpy(r->body, body, body_bytes);
     }
-    int rc = make_simple(a, head, copy, body_bytes, group_or_id, ret_timestamp, e);
-    if (rc != 0)
-        mem_free(copy);
-    return rc;
+    r->head = head;
+    r->body_bytes = body_bytes;
+    *ret_timestamp = r->timestamp;
+    kv_request_start(r);
+    return 0;
 }
 
 int tug_app_request(struct tug_app *a, int32_t head, const void *body, size_t body_bytes,

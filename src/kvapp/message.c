@@ -10,19 +10,8 @@
 static int new_request(struct tug_app *a, uint32_t to, uint32_t *ret_timestamp,
                        struct err *e)
 {
-    struct tug_node *n = a->node;
-    uint32_t ids[ROSTER_MAX_NODES];
-    if (n->over)
-        return last_error_is(&n->why);
-    size_t n_ids = kv_node_ids(n, to, ids, ROSTER_MAX_NODES);
-    if (n_ids == 0)
-        return err_set(e, TUG_EUSAGE, "there is no node or group %u", to);
-    struct kv_request *r = kv_request_new(a, (uint32_t)n_ids);
-    if (r == NULL)
-        return err_nomem(e, "a request");
-    r->kind = KV_BY_HAND;
-    for (size_t i = 0; i < n_ids; i++)
-        r->parts[i].node = ids[i];
+    struct kv_request *r;
+    TRY(kv_request_new_to(&r, a, to, KV_BY_HAND, e));
     r->open--; // nothing else starts it
     *ret_timestamp = r->timestamp;
     return 0;

@@ -294,6 +294,9 @@ void kv_peers_free(struct tug_node *n);
 
 // request.c
 struct kv_request *kv_request_new(struct tug_app *a, uint32_t n_parts);
+// To each living node of a group, or to one.
+int kv_request_new_to(struct kv_request **ret, struct tug_app *a, uint32_t group_or_id,
+                      enum kv_kind kind, struct err *e);
 void kv_request_unmake(struct kv_request *r); // one that was never started
 struct kv_request *kv_request_by_id(struct tug_node *n, uint64_t id);
 void kv_request_start(struct kv_request *r); // sends its parts

@@ -157,6 +157,26 @@ struct kv_request *kv_request_new(struct tug_app *a, uint32_t n_parts)
     return r;
 }
 
+int kv_request_new_to(struct kv_request **ret, struct tug_app *a, uint32_t group_or_id,
+                      enum kv_kind kind, struct err *e)
+{
+    struct tug_node *n = a->node;
+    uint32_t ids[ROSTER_MAX_NODES];
+    if (n->over)
+        return last_error_is(&n->why);
+    size_t n_ids = kv_node_ids(n, group_or_id, ids, ROSTER_MAX_NODES);
+    if (n_ids == 0)
+        return err_set(e, TUG_EUSAGE, "there is no node or group %u", group_or_id);
+    struct kv_request *r = kv_request_new(a, (uint32_t)n_ids);
+    if (r == NULL)
+        return err_nomem(e, "a request");
+    r->kind = kind;
+    for (size_t i = 0; i < n_ids; i++)
+        r->parts[i].node = ids[i];
+    *ret = r;
+    return 0;
+}
+
 void kv_request_free(struct kv_request *r)
 {
     struct tug_node *n = r->app->node;

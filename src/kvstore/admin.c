@@ -62,6 +62,17 @@ static int want(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
     return 0;
 }
 
+static void answer_meta(struct tug_kvstore_server *s, const struct kvs_value *v,
+                        struct kvs_job *j)
+{
+    struct kvs_meta m = {.dtype = v->a.dtype,
+                         .sparse = v->a.sparse,
+                         .rows = v->a.rows,
+                         .width = v->a.width,
+                         .rounds = v->rounds};
+    kvs_job_answer(s, j, &m, sizeof(m));
+}
+
 // What a key is; who asks for one that has not been made hears when it is.
 static int meta(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
 {
@@ -70,24 +81,20 @@ static int meta(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
     const struct kvs_value *v = kvs_by_key_find(&s->values.by_key, j->key);
     if (v == NULL)
         return want(s, j, e);
-    struct kvs_meta m = {.dtype = v->a.dtype,
-                         .sparse = v->a.sparse,
-                         .rows = v->a.rows,
-                         .width = v->a.width,
-                         .rounds = v->rounds};
-    kvs_job_answer(s, j, &m, sizeof(m));
+    answer_meta(s, v, j);
     return 0;
 }
 
-void kvs_serve_wanted(struct tug_kvstore_server *s)
+void kvs_serve_wanted(struct tug_kvstore_server *s, const struct kvs_value *made)
 {
-    struct kvs_job *all = s->wanted;
-    s->wanted = NULL;
-    for (struct kvs_job *next; all != NULL; all = next) {
-        next = all->next;
-        all->next = NULL;
-        all->bytes = (const char *)&all->key;
-        (void)meta(s, all, NULL); // its bytes are as many as before
+    for (struct kvs_job **at = &s->wanted; *at != NULL;) {
+        struct kvs_job *j = *at;
+        if (j->key != made->key.id) {
+            at = &j->next;
+            continue;
+        }
+        *at = j->next;
+        answer_meta(s, made, j);
     }
 }
 
@@ -154,18 +161,10 @@ static int barrier(struct tug_kvstore_server *s, struct kvs_job *j)
     return 0;
 }
 
-static int need_optimizer(const struct tug_kvstore_server *s, struct err *e)
-{
-    return s->rule.optimizes ? 0
-                             : err_set(e, TUG_EUSAGE,
-                                       "no optimizer is set, so there are "
-                                       "no states of one");
-}
-
 static int save(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
 {
     struct buf b = BUF_INIT(SIZE_MAX / 2);
-    TRY(need_optimizer(s, e));
+    TRY(kvs_rule_needs_optimizer(&s->rule, e));
     int rc = kvs_values_write_states(&s->values, &b, e);
     if (rc == 0)
         kvs_job_answer(s, j, b.data, b.len);
@@ -175,7 +174,7 @@ static int save(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
 
 static int load(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
 {
-    TRY(need_optimizer(s, e));
+    TRY(kvs_rule_needs_optimizer(&s->rule, e));
     TRY(kvs_values_read_states(&s->values, &s->rule, j->bytes, j->n_bytes, e));
     kvs_job_answer(s, j, NULL, 0);
     return 0;

@@ -1,4 +1,4 @@
-// Compression of gradients: see kvstore_coding.h.
+// Compression of gradients: see coding.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kvstore/coding.h"

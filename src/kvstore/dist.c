@@ -42,6 +42,22 @@ struct kvs_reply *kvs_dist_reply(struct tug_kvstore *s, uint32_t timestamp,
     return NULL;
 }
 
+// A reply that is a struct of n bytes.
+static int take_reply(struct tug_kvstore *s, uint32_t timestamp, uint32_t server,
+                      void *ret, size_t n)
+{
+    struct kvs_reply *r = kvs_dist_reply(s, timestamp, server);
+    int rc = r != NULL && r->n == n
+                 ? 0
+                 : err_set(last_error(), TUG_EDATA,
+                           "server %u does not answer as a server of a kvstore does",
+                           server);
+    if (rc == 0)
+        memcpy(ret, r->bytes, n);
+    mem_free(r);
+    return rc;
+}
+
 int kvs_dist_usable(const struct tug_kvstore *s)
 {
     return s->failed.code != 0 ? last_error_is(&s->failed) : 0;
@@ -97,6 +113,15 @@ int kvs_dist_tell(struct tug_kvstore *s, enum kvs_ask what, int server, const vo
     return rc;
 }
 
+int kvs_dist_meta(struct tug_kvstore *s, const struct kvs_key *key, uint32_t server,
+                  struct kvs_meta *ret)
+{
+    uint32_t ts;
+    TRY(kvs_dist_ask(s, KVS_META, (int)server, &key->id, sizeof(key->id), &ts));
+    TRY(kvs_dist_wait(s, ts));
+    return take_reply(s, ts, server, ret, sizeof(*ret));
+}
+
 // Joining.
 
 int kvs_role(const struct tug_node_options *o, int *ret, struct err *e)
@@ -149,15 +174,8 @@ static int greet(struct tug_kvstore *s)
     TRY(kvs_dist_ask(s, KVS_HELLO, KVS_ALL_SERVERS, &h, sizeof(h), &ts));
     TRY(kvs_dist_wait(s, ts));
     for (uint32_t i = 0; i < s->servers; i++) {
-        struct kvs_reply *r = kvs_dist_reply(s, ts, i);
-        if (r == NULL || r->n != sizeof(w)) {
-            mem_free(r);
-            return err_set(last_error(), TUG_EDATA,
-                           "server %u does not answer as a server of a kvstore does", i);
-        }
-        memcpy(&w, r->bytes, sizeof(w));
+        TRY(take_reply(s, ts, i, &w, sizeof(w)));
         s->recovers |= w.recovers != 0;
-        mem_free(r);
     }
     return 0;
 }

@@ -561,7 +561,6 @@ int tug_kvstore_rounds(struct tug_kvstore *s, const struct tug_kvstore_key *key,
 {
     struct kvs_entry *x;
     struct kvs_meta m;
-    uint32_t ts;
     TRY(entry_of(s, key, &x, last_error()));
     if (!s->dist) {
         *ret = x->value->rounds;
@@ -569,17 +568,7 @@ int tug_kvstore_rounds(struct tug_kvstore *s, const struct tug_kvstore_key *key,
     }
     TRY(kvs_dist_usable(s));
     TRY(kvs_parts_settle(s, x));
-    uint32_t server = x->pieces[0].server;
-    TRY(kvs_dist_ask(s, KVS_META, (int)server, &x->key.id, sizeof(x->key.id), &ts));
-    TRY(kvs_dist_wait(s, ts));
-    struct kvs_reply *r = kvs_dist_reply(s, ts, server);
-    if (r == NULL || r->n != sizeof(m)) {
-        mem_free(r);
-        return err_set(last_error(), TUG_EDATA, "%s: server %u does not say what it is",
-                       x->key.text, server);
-    }
-    memcpy(&m, r->bytes, sizeof(m));
-    mem_free(r);
+    TRY(kvs_dist_meta(s, &x->key, x->pieces[0].server, &m));
     *ret = m.rounds;
     return 0;
 }

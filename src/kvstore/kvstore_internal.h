@@ -125,6 +125,10 @@ struct kvs_reply *kvs_dist_reply(struct tug_kvstore *s, uint32_t timestamp,
 int kvs_dist_tell(struct tug_kvstore *s, enum kvs_ask what, int server, const void *body,
                   size_t n);
 
+// What a server says of its part of a key, once that has been made there.
+int kvs_dist_meta(struct tug_kvstore *s, const struct kvs_key *key, uint32_t server,
+                  struct kvs_meta *ret);
+
 // parts.c
 int kvs_parts_cut(struct tug_kvstore *s, struct kvs_entry *x, struct err *e);
 void kvs_parts_free(struct kvs_entry *x);

@@ -1,4 +1,4 @@
-// Optimizers of a kvstore: see kvstore_optimizer.h.
+// Optimizers of a kvstore: see optimizer.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kvstore/optimizer.h"

@@ -10,11 +10,6 @@
 #include "kvapp/node.h"
 #include "kvstore/kvstore_internal.h"
 
-static size_t padded(size_t n, size_t to)
-{
-    return (n + to - 1) / to * to;
-}
-
 static uint64_t wire_key(const struct tug_kvstore *s, const struct kvs_entry *x,
                          const struct kvs_piece *p)
 {
@@ -70,7 +65,7 @@ void kvs_parts_free(struct kvs_entry *x)
 // Room for what a piece sends; zeros fill what pads it.
 static char *room(struct kvs_piece *p, size_t bytes, struct err *e)
 {
-    size_t n = padded(bytes, 8);
+    size_t n = kvs_padded(bytes, 8);
     if (n > p->cap_send) {
         char *more = mem_realloc(p->send, n);
         if (more == NULL) {
@@ -99,7 +94,7 @@ static int send_piece(struct tug_kvstore *s, const struct kvs_entry *x,
     memcpy(p->send, &key, sizeof(key));
     q.data.keys = (const uint64_t *)p->send;
     q.data.values = (const float *)(p->send + sizeof(key));
-    q.data.n_values = padded(p->send_bytes, 4) / 4;
+    q.data.n_values = kvs_padded(p->send_bytes, 4) / 4;
     TRY(kv_send_words(s->app, &q, &p->timestamp));
     p->pending = true;
     return 0;
@@ -146,11 +141,11 @@ static int send_init(struct tug_kvstore *s, struct kvs_entry *x, struct kvs_piec
     h.n = name;
     h.named = x->key.named;
     h.number = x->key.number;
-    TRY(reserve_send(p, KVS_INIT, sizeof(h) + padded(name, 8) + n, &at, e));
+    TRY(reserve_send(p, KVS_INIT, sizeof(h) + kvs_padded(name, 8) + n, &at, e));
     memcpy(at, &h, sizeof(h));
-    memset(at + sizeof(h), 0, padded(name, 8));
+    memset(at + sizeof(h), 0, kvs_padded(name, 8));
     memcpy(at + sizeof(h), x->key.name, name);
-    memcpy(at + sizeof(h) + padded(name, 8),
+    memcpy(at + sizeof(h) + kvs_padded(name, 8),
            (const char *)a->data + p->first * row_bytes(x), n);
     return send_piece(s, x, p, 0);
 }
@@ -168,14 +163,13 @@ static int push_first(struct tug_kvstore *s, struct kvs_entry *x,
     return rc;
 }
 
-static int check_meta(const struct kvs_entry *x, const struct kvs_piece *p,
-                      struct kvs_reply *r, struct err *e)
+// Who is not of rank 0 hears of the key when it is there.
+static int look(struct tug_kvstore *s, struct kvs_entry *x, const struct kvs_piece *p,
+                struct err *e)
 {
     struct kvs_meta m;
-    if (r == NULL || r->n != sizeof(m))
-        return err_set(e, TUG_EDATA, "%s: server %u does not say what it is", x->key.text,
-                       p->server);
-    memcpy(&m, r->bytes, sizeof(m));
+    if (kvs_dist_meta(s, &x->key, p->server, &m) != 0)
+        return err_wrap(e, "%s: waiting until worker 0 has made it", x->key.text);
     if (m.dtype == x->shape.dtype && m.rows == p->rows && m.width == x->width &&
         m.sparse == x->shape.sparse)
         return 0;
@@ -190,22 +184,6 @@ static int check_meta(const struct kvs_entry *x, const struct kvs_piece *p,
                    (unsigned long long)p->rows, (unsigned long long)x->width);
 }
 
-// Who is not of rank 0 hears of the key when it is there.
-static int look(struct tug_kvstore *s, struct kvs_entry *x, const struct kvs_piece *p)
-{
-    uint32_t ts;
-    TRY(kvs_dist_ask(s, KVS_META, (int)p->server, &x->key.id, sizeof(x->key.id), &ts));
-    if (kvs_dist_wait(s, ts) != 0) {
-        (void)err_wrap(last_error(), "%s: waiting until worker 0 has made it",
-                       x->key.text);
-        return last_error()->code;
-    }
-    struct kvs_reply *r = kvs_dist_reply(s, ts, p->server);
-    int rc = check_meta(x, p, r, last_error());
-    mem_free(r);
-    return rc;
-}
-
 int kvs_parts_init(struct tug_kvstore *s, struct kvs_entry *x, const struct tug_array *a)
 {
     struct err *e = last_error();
@@ -213,7 +191,7 @@ int kvs_parts_init(struct tug_kvstore *s, struct kvs_entry *x, const struct tug_
     if (s->rank == 0)
         TRY(push_first(s, x, a, e));
     for (uint32_t i = 0; i < x->n_pieces; i++)
-        TRY(look(s, x, &x->pieces[i]));
+        TRY(look(s, x, &x->pieces[i], e));
     return 0;
 }
 
@@ -313,10 +291,8 @@ int kvs_parts_write(struct tug_kvstore *s, struct kvs_entry *x, const struct tug
 int kvs_parts_send(struct tug_kvstore *s, struct kvs_entry *x, int priority)
 {
     for (uint32_t i = 0; i < x->n_pieces; i++)
-        if (send_piece(s, x, &x->pieces[i], priority) != 0) {
-            (void)err_wrap(last_error(), "%s", x->key.text);
-            return last_error()->code;
-        }
+        if (send_piece(s, x, &x->pieces[i], priority) != 0)
+            return err_wrap(last_error(), "%s", x->key.text);
     return 0;
 }
 
@@ -363,7 +339,7 @@ static size_t place_of(const struct pull *p, uint32_t piece)
 {
     size_t at = 0;
     for (uint32_t i = 0; i < piece; i++)
-        at += padded(p->x->pieces[i].rows * row_bytes(p->x), 4);
+        at += kvs_padded(p->x->pieces[i].rows * row_bytes(p->x), 4);
     return at;
 }
 
@@ -377,7 +353,7 @@ static int pull_send(struct tug_kvstore *s, struct pull *p, int priority)
             .priority = priority,
             .data = {.keys = &p->keys[i], .n_keys = 1},
             .pulled = (float *)(p->to + place_of(p, i)),
-            .n_pulled = padded(piece->rows * row_bytes(p->x), 4) / 4,
+            .n_pulled = kvs_padded(piece->rows * row_bytes(p->x), 4) / 4,
         };
         p->keys[i] = wire_key(s, p->x, piece);
         TRY(kv_send_words(s->app, &q, &p->timestamps[i]));
@@ -468,7 +444,7 @@ static int pull_piece_rows(struct tug_kvstore *s, struct kvs_entry *x,
     struct kvs_head h = head_of(x, p);
     size_t data = n * row_bytes(x);
     uint64_t key = wire_key(s, x, p);
-    char *at, *got = mem_alloc(padded(data, 4) + 4);
+    char *at, *got = mem_alloc(kvs_padded(data, 4) + 4);
     h.n = n;
     int rc = got == NULL ? err_nomem(e, "rows of a pull")
                          : reserve_send(p, KVS_PULL_ROWS, sizeof(h) + n * sizeof(int64_t),
@@ -487,7 +463,7 @@ static int pull_piece_rows(struct tug_kvstore *s, struct kvs_entry *x,
                      .values = (const float *)at,
                      .n_values = (sizeof(h) + n * sizeof(int64_t)) / 4},
             .pulled = (float *)got,
-            .n_pulled = padded(data, 4) / 4,
+            .n_pulled = kvs_padded(data, 4) / 4,
         };
         rc = kv_send_words(s->app, &q, &p->timestamp);
     }
@@ -508,10 +484,8 @@ int kvs_parts_pull_rows(struct tug_kvstore *s, struct kvs_entry *x, struct tug_a
         struct kvs_piece *p = &x->pieces[i];
         uint64_t from = ids_before(to, 0, p->first);
         uint64_t n = ids_before(to, from, p->first + p->rows) - from;
-        if (n > 0 && pull_piece_rows(s, x, p, to, from, n, priority) != 0) {
-            (void)err_wrap(last_error(), "%s", x->key.text);
-            return last_error()->code;
-        }
+        if (n > 0 && pull_piece_rows(s, x, p, to, from, n, priority) != 0)
+            return err_wrap(last_error(), "%s", x->key.text);
     }
     return 0;
 }

@@ -17,11 +17,6 @@
 
 #define ID_MASK (((uint64_t)1 << 48) - 1)
 
-static size_t padded(size_t n)
-{
-    return (n + 7) & ~(size_t)7;
-}
-
 // What is behind the head.
 struct rest {
     struct kvs_head head;
@@ -42,7 +37,7 @@ static int take_head(const struct kvs_job *j, struct rest *ret, struct err *e)
 // Elements end a request, padded to words.
 static int check_size(const struct rest *r, size_t bytes, struct err *e)
 {
-    if (r->n == ((bytes + 3) & ~(size_t)3))
+    if (r->n == kvs_padded(bytes, 4))
         return 0;
     return err_set(e, TUG_EDATA, "a request has %zu bytes of elements where %zu belong",
                    r->n, bytes);
@@ -64,15 +59,16 @@ static int take_name(struct rest *r, struct kvs_key *ret, struct err *e)
 {
     char name[KVS_NAME_MAX] = "";
     struct tug_kvstore_key key = {r->head.named ? name : NULL, r->head.number};
-    if (r->head.n >= sizeof(name) || padded(r->head.n) > r->n)
+    if (r->head.n >= sizeof(name) || kvs_padded(r->head.n, 8) > r->n)
         return err_set(e, TUG_EDATA, "the name of a key is too long");
     memcpy(name, r->at, r->head.n);
-    r->at += padded(r->head.n);
-    r->n -= padded(r->head.n);
+    r->at += kvs_padded(r->head.n, 8);
+    r->n -= kvs_padded(r->head.n, 8);
     return kvs_key_make(ret, &key, e);
 }
 
-static int init(struct tug_kvstore_server *s, const struct kvs_job *j, struct err *e)
+static int init(struct tug_kvstore_server *s, const struct kvs_job *j,
+                struct kvs_value **ret, struct err *e)
 {
     struct rest r;
     struct kvs_key key;
@@ -101,6 +97,7 @@ static int init(struct tug_kvstore_server *s, const struct kvs_job *j, struct er
                        (unsigned long long)a.rows, (unsigned long long)a.width,
                        kvs_dtype_name(a.dtype));
     v->a.sparse = r.head.sparse != 0;
+    *ret = v;
     return 0;
 }
 
@@ -236,7 +233,7 @@ static int pull_rows(struct tug_kvstore_server *s, const struct kvs_value *v,
         memcpy(rows + i * each, (char *)v->a.data + kvs_bytes(&v->a, (uint64_t)ids[i]),
                each);
     }
-    kvs_job_answer(s, j, rows, (n + 3) & ~(size_t)3);
+    kvs_job_answer(s, j, rows, kvs_padded(n, 4));
     mem_free(rows);
     return 0;
 }
@@ -405,6 +402,7 @@ static int push_at_once(struct tug_kvstore_server *s, struct kvs_value *v,
 // A job that is answered, or kept for its round: 0.
 static int serve(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
 {
+    struct kvs_value *v;
     if (j->rank >= s->workers || !s->known[j->rank])
         return err_set(e, TUG_EUSAGE, "only workers that said hello push and pull");
     if (j->cmd == KVS_INIT) {
@@ -412,12 +410,12 @@ static int serve(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
             return err_set(e, TUG_EUSAGE, "only worker 0 makes keys");
         if (!j->push)
             return err_set(e, TUG_EDATA, "what makes a key says that it pushes nothing");
-        TRY(init(s, j, e));
-        kvs_serve_wanted(s);
+        TRY(init(s, j, &v, e));
+        kvs_serve_wanted(s, v);
         kvs_job_answer(s, j, NULL, 0);
         return 0;
     }
-    struct kvs_value *v = kvs_by_key_find(&s->values.by_key, j->key & ID_MASK);
+    v = kvs_by_key_find(&s->values.by_key, j->key & ID_MASK);
     if (v == NULL)
         return err_set(e, TUG_EUSAGE,
                        "the key has not been made by worker 0: init "

@@ -82,6 +82,7 @@ void kvs_job_free(struct kvs_job *j);
 void kvs_serve_data(struct tug_kvstore_server *s, struct kvs_job *j);
 void kvs_round_free(struct tug_kvstore_server *s, struct kvs_value *v);
 void kvs_serve_admin(struct tug_kvstore_server *s, struct kvs_job *j);
-void kvs_serve_wanted(struct tug_kvstore_server *s); // a key was made
+// A key was made: who waits for it hears what it is.
+void kvs_serve_wanted(struct tug_kvstore_server *s, const struct kvs_value *made);
 
 #endif

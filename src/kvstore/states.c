@@ -93,13 +93,6 @@ static int own_states(struct tug_kvstore *s, struct buf *b, struct err *e)
     return rc;
 }
 
-static int need_optimizer(const struct tug_kvstore *s, struct err *e)
-{
-    if (s->dist || s->rule.optimizes)
-        return 0;
-    return err_set(e, TUG_EUSAGE, "no optimizer is set, so there are no states of one");
-}
-
 static int write_file(const char *path, const struct buf *b, struct err *e)
 {
     struct file_writer *w;
@@ -120,7 +113,8 @@ int tug_kvstore_save_states(struct tug_kvstore *s, const char *file)
     struct buf b = BUF_INIT(STATES_MAX_BYTES);
     struct states_head h = {.servers = s->dist ? s->servers : 1};
     memcpy(h.magic, magic, sizeof(magic));
-    TRY(need_optimizer(s, e));
+    if (!s->dist)
+        TRY(kvs_rule_needs_optimizer(&s->rule, e));
     TRY(tug_kvstore_wait(s));
     int rc = buf_add(&b, &h, sizeof(h)) != 0 ? err_nomem(e, "states of an optimizer") : 0;
     if (rc == 0)
@@ -185,7 +179,8 @@ int tug_kvstore_load_states(struct tug_kvstore *s, const char *file)
 {
     struct err *e = last_error();
     struct buf b = BUF_INIT(STATES_MAX_BYTES);
-    TRY(need_optimizer(s, e));
+    if (!s->dist)
+        TRY(kvs_rule_needs_optimizer(&s->rule, e));
     TRY(tug_kvstore_wait(s));
     int rc = file_read(file, &b, e);
     if (rc == 0 && give_states(s, &b, e) != 0)

@@ -1,4 +1,4 @@
-// Arrays that a kvstore keeps: see kvstore_value.h.
+// Arrays that a kvstore keeps: see value.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kvstore/value.h"
@@ -122,6 +122,13 @@ int kvs_value_update(struct kvs_value *v, const struct kvs_rule *r,
         fill(&v->a, merged);
     v->rounds++;
     return 0;
+}
+
+int kvs_rule_needs_optimizer(const struct kvs_rule *r, struct err *e)
+{
+    return r->optimizes ? 0
+                        : err_set(e, TUG_EUSAGE,
+                                  "no optimizer is set, so there are no states of one");
 }
 
 bool kvs_row_is_zero(const struct tug_array *a, uint64_t row)

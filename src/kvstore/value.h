@@ -43,6 +43,7 @@ int kvs_value_update(struct kvs_value *v, const struct kvs_rule *r,
 // gets the old memory.
 int kvs_value_update_by_sum(struct kvs_value *v, const struct kvs_rule *r,
                             struct kvs_rows *sum, struct err *e);
+int kvs_rule_needs_optimizer(const struct kvs_rule *r, struct err *e); // else TUG_EUSAGE
 bool kvs_row_is_zero(const struct tug_array *a, uint64_t row);
 
 // States of all arrays as bytes. Reading changes all of them or none.

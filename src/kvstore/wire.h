@@ -10,15 +10,22 @@
 #ifndef TUG_KVSTORE_WIRE_H
 #define TUG_KVSTORE_WIRE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum { KVS_APP = 77 };
+
+// Bytes of n with what pads them to a multiple of `to`.
+static inline size_t kvs_padded(size_t n, size_t to)
+{
+    return (n + to - 1) / to * to;
+}
 
 enum kvs_cmd {
     KVS_INIT = 1,   // head, `n` bytes of name padded to 8, elements
     KVS_PUSH,       // head, elements
     KVS_PUSH_ROWS,  // head, `n` ids (64 bits, of this part), their elements
-    KVS_PUSH_CODED, // head, words as kvstore_coding.h has them
+    KVS_PUSH_CODED, // head, words as coding.h has them
     KVS_PULL,       // nothing
     KVS_PULL_ROWS,  // head, `n` ids
 };
