@@ -145,6 +145,7 @@ static int work_beside(const char *scheduler)
     }
     expect(tug_node_barrier(n, TUG_GROUP_WORKERS) == 0);
     expect(tug_node_dead(n, NULL, 0) == 0); // it was none of them
+    expect(tug_node_barrier(n, TUG_GROUP_WORKERS) == 0);
     return tug_node_finalize(n, false);
 }
 
