@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -319,6 +320,36 @@ int file_sync_dir(const char *path, struct err *e)
     return rc;
 }
 
+// Whose lock it is, as the kernel lists locks; 0: not known.
+static long lock_holder(int fd)
+{
+    char line[256];
+    struct stat st;
+    FILE *f = fopen("/proc/locks", "re");
+    long found = 0;
+    while (f != NULL && fstat(fd, &st) == 0 && fgets(line, sizeof(line), f) != NULL) {
+        long pid;
+        unsigned major_is, minor_is;
+        unsigned long long inode;
+        if (sscanf(line, "%*d: FLOCK %*s %*s %ld %x:%x:%llu", &pid, &major_is, &minor_is,
+                   &inode) == 4 &&
+            inode == st.st_ino && makedev(major_is, minor_is) == st.st_dev && pid > 0)
+            found = pid;
+    }
+    if (f != NULL)
+        fclose(f);
+    return found;
+}
+
+static int is_taken(const char *path, int fd, struct err *e)
+{
+    long pid = lock_holder(fd);
+    char who[32] = "";
+    if (pid > 0)
+        snprintf(who, sizeof(who), ", %ld", pid);
+    return err_set(e, TUG_EUSAGE, "'%s' is in use by another process%s", path, who);
+}
+
 int file_lock_dir(const char *path, int *ret_lock, struct err *e)
 {
     *ret_lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -326,10 +357,10 @@ int file_lock_dir(const char *path, int *ret_lock, struct err *e)
         return err_sys(e, TUG_EIO, "cannot open directory '%s'", path);
     if (flock(*ret_lock, LOCK_EX | LOCK_NB) == 0)
         return 0;
-    bool taken = errno == EWOULDBLOCK;
+    int rc = errno == EWOULDBLOCK ? is_taken(path, *ret_lock, e) : 0;
     close(*ret_lock);
     *ret_lock = -1;
-    return taken ? err_set(e, TUG_EUSAGE, "'%s' is in use by another process", path) : 0;
+    return rc;
 }
 
 void file_unlock_dir(int lock)

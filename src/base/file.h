@@ -45,7 +45,8 @@ int file_make_new_dir(const char *path, struct err *e); // TUG_EIO if it is ther
 int file_sync_dir(const char *path, struct err *e);
 
 // Takes a directory for this process alone, until file_unlock_dir or its end. TUG_EUSAGE
-// when another process has it; on file systems without locks it is not taken (-1).
+// when another process has it, which is named where the system knows it; on file systems
+// without locks it is not taken (-1).
 int file_lock_dir(const char *path, int *ret_lock, struct err *e);
 void file_unlock_dir(int lock); // -1 is fine
 

@@ -67,6 +67,7 @@ static int open_driver(struct run *r, struct err *e)
     if (d == NULL)
         return err_nomem(e, "the driver");
     r->driver = d;
+    d->published.lock = -1;
     pthread_mutex_init(&d->lock, NULL);
     d->labels = r->model->options.tasks;
     d->stream = metrics_streams(d->labels);
@@ -109,6 +110,7 @@ static void close_driver(struct run *r)
     look_close(r->look);
     r->look = NULL;
     remote_close(&d->remote);
+    file_unlock_dir(d->published.lock);
     buf_free(&d->cut.done);
     buf_free(&d->resumed.done);
     pthread_mutex_destroy(&d->lock);

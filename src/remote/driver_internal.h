@@ -49,6 +49,7 @@ struct driver_position {
 // What is published (driver_publish.c).
 struct driver_published {
     char below[FILE_PATH_MAX]; // what servers call --publish
+    int lock;                  // of it: no other run publishes there meanwhile
     double due;                // by clock_seconds
     bool based;                // a delta can follow: the newest save there is this run's
     uint32_t deltas;           // behind the last base

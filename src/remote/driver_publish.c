@@ -60,6 +60,8 @@ int driver_publish_open(struct run *r, struct err *e)
     TRY(check_apart(r->config, e));
     TRY(check_saves(dir, e));
     TRY(file_make_dir(dir, e)); // now, and not after the first minute
+    if (file_lock_dir(dir, &p->lock, e) != 0)
+        return err_wrap(e, "--publish: one run at a time publishes in a directory");
     TRY(remote_below(&r->driver->remote, WIRE_ROOT_SAVE, dir, p->below, e));
     p->due = clock_seconds() + r->config->publish_seconds;
     return 0;
@@ -107,7 +109,7 @@ static int publish(struct run *r, enum save_mode mode, uint64_t batches,
     char path[FILE_PATH_MAX];
     struct save_manifest m;
     uint64_t id = clock_unix_ns();
-    TRY(save_begin(dir, mode, &m, path, e));
+    TRY(save_begin_locked(dir, mode, &m, path, e));
     int rc = write(r, id, batches, result, &m, e);
     if (rc == 0)
         rc = save_commit(dir, &m, r->config->keep, e);

@@ -151,6 +151,26 @@ static void killed(void **state)
     forget();
 }
 
+// Two runs that take turns in a directory would be served in turns.
+static void two_at_once(void **state)
+{
+    enum save_mode mode;
+    (void)state;
+    cluster_start("run", "train " DATA PUBLISHED "--model fm --epochs 100000");
+    await_save("served", 1);
+    tug_ends(2, "train " DATA PUBLISHED "--model fm --out model");
+    e2e_says(
+        "--publish: one run at a time publishes in a directory: 'served' is in use by "
+        "another process");
+    cluster_signal("run", SIGKILL);
+    assert_int_equal(cluster_wait("run", CLUSTER_PATIENCE), 128 + SIGKILL);
+    uint32_t n = newest("served", &mode);
+    tug_ends(0, "train " DATA PUBLISHED "--model fm --out model");
+    assert_true(newest("served", &mode) > n);
+    assert_published("served");
+    forget();
+}
+
 // As after a full disk: who gives the command of a run that is over again has its model
 // published.
 static void over(void **state)
@@ -197,8 +217,9 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cluster_test(every_model), cluster_test(modes), cluster_test(on_a_cluster),
-        cluster_test(killed),      cluster_test(over),  cluster_test(refused),
+        cluster_test(every_model), cluster_test(modes),       cluster_test(on_a_cluster),
+        cluster_test(killed),      cluster_test(two_at_once), cluster_test(over),
+        cluster_test(refused),
     };
     return cmocka_run_group_tests(tests, begin, cluster_end);
 }
