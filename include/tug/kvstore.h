@@ -118,8 +118,9 @@ TUG_API int tug_kvstore_init(struct tug_kvstore *s, const struct tug_kvstore_ite
 // and in an asynchronous store that is TUG_EUSAGE. Sparse arrays are gradients of their rows
 // only: an optimizer looks at no others. All is looked at before anything is taken; an updater
 // or optimizer that fails leaves the keys before its own pushed. In a cluster the push may still
-// be under way when this returns. Pushes of higher priority go first where several wait to be
-// sent.
+// be under way when this returns; one that failed at some of the servers of a synchronous store is
+// pushed again, and those that took their part do not take it twice. Pushes of higher priority go
+// first where several wait to be sent.
 TUG_API int tug_kvstore_push(struct tug_kvstore *s, const struct tug_kvstore_item *items,
                              size_t n, int priority);
 // The arrays of keys as they are (pull), after this worker's pushes to them, cast to the dtype of
@@ -198,8 +199,9 @@ TUG_API int tug_kvstore_dead(struct tug_kvstore *s, uint32_t groups, uint32_t *r
 // controller returned.
 TUG_API int tug_kvstore_command(struct tug_kvstore *s, int32_t head, const void *body,
                                 size_t body_bytes);
-// How many pushes to the key were applied, this worker's among them: rounds of all workers in a
-// synchronous store. A worker that recovers sees from it where the others are.
+// How many pushes to the key all servers have applied, this worker's among them: rounds of all
+// workers in a synchronous store. A worker that recovers sees from it where the others are, and
+// goes on with that round: where the dead one's push to it was taken, its own is not added.
 TUG_API int tug_kvstore_rounds(struct tug_kvstore *s, const struct tug_kvstore_key *key,
                                uint64_t *ret);
 

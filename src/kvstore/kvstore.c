@@ -560,15 +560,11 @@ int tug_kvstore_rounds(struct tug_kvstore *s, const struct tug_kvstore_key *key,
                        uint64_t *ret)
 {
     struct kvs_entry *x;
-    struct kvs_meta m;
     TRY(entry_of(s, key, &x, last_error()));
     if (!s->dist) {
         *ret = x->value->rounds;
         return 0;
     }
     TRY(kvs_dist_usable(s));
-    TRY(kvs_parts_settle(s, x));
-    TRY(kvs_dist_meta(s, &x->key, x->pieces[0].server, &m));
-    *ret = m.rounds;
-    return 0;
+    return kvs_parts_rounds(s, x, ret);
 }

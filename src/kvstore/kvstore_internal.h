@@ -40,6 +40,7 @@ struct kvs_entry {
     struct kvs_value *value; // of a process alone
     // The array as it is cut: its rows or, where these are fewer than servers, elements.
     uint64_t rows, width;
+    uint64_t rounds; // of a synchronous store: those that have a push of this rank
     uint32_t n_pieces;
     struct kvs_piece *pieces;
     float **left; // of compression: an array for each that a push has
@@ -134,6 +135,8 @@ int kvs_parts_cut(struct tug_kvstore *s, struct kvs_entry *x, struct err *e);
 void kvs_parts_free(struct kvs_entry *x);
 int kvs_parts_init(struct tug_kvstore *s, struct kvs_entry *x, const struct tug_array *a);
 int kvs_parts_settle(struct tug_kvstore *s, struct kvs_entry *x); // its push
+// How many pushes all servers have applied.
+int kvs_parts_rounds(struct tug_kvstore *s, struct kvs_entry *x, uint64_t *ret);
 // A push is written, which looks at what is pushed, and then sent.
 int kvs_parts_write(struct tug_kvstore *s, struct kvs_entry *x,
                     const struct tug_array *a);

@@ -21,7 +21,8 @@ static struct kvs_head head_of(const struct kvs_entry *x, const struct kvs_piece
     return (struct kvs_head){.dtype = x->shape.dtype,
                              .rows = p->rows,
                              .width = x->width,
-                             .sparse = x->shape.sparse};
+                             .sparse = x->shape.sparse,
+                             .round = (uint32_t)x->rounds};
 }
 
 static size_t row_bytes(const struct kvs_entry *x)
@@ -114,16 +115,20 @@ static int reserve_send(struct kvs_piece *p, enum kvs_cmd cmd, size_t bytes, cha
 int kvs_parts_settle(struct tug_kvstore *s, struct kvs_entry *x)
 {
     struct err first = {0};
+    uint32_t n = 0;
     for (uint32_t i = 0; i < x->n_pieces; i++) {
         struct kvs_piece *p = &x->pieces[i];
         if (!p->pending)
             continue;
         p->pending = false;
+        n++;
         if (kvs_dist_wait(s, p->timestamp) != 0 && first.code == 0)
             first = *last_error();
     }
-    if (first.code == 0)
+    if (first.code == 0) { // a round that lacks a part of the push is not over
+        x->rounds += n == x->n_pieces;
         return 0;
+    }
     if (s->failed.code != 0 && !s->async) // it is the others who are waited for
         (void)err_wrap(&first, "a push of each of the %u workers to the key", s->workers);
     (void)err_wrap(&first, "%s", x->key.text);
@@ -165,11 +170,12 @@ static int push_first(struct tug_kvstore *s, struct kvs_entry *x,
 
 // Who is not of rank 0 hears of the key when it is there.
 static int look(struct tug_kvstore *s, struct kvs_entry *x, const struct kvs_piece *p,
-                struct err *e)
+                uint64_t *rounds, struct err *e)
 {
     struct kvs_meta m;
     if (kvs_dist_meta(s, &x->key, p->server, &m) != 0)
         return err_wrap(e, "%s: waiting until worker 0 has made it", x->key.text);
+    *rounds = m.rounds < *rounds ? m.rounds : *rounds;
     if (m.dtype == x->shape.dtype && m.rows == p->rows && m.width == x->width &&
         m.sparse == x->shape.sparse)
         return 0;
@@ -184,14 +190,31 @@ static int look(struct tug_kvstore *s, struct kvs_entry *x, const struct kvs_pie
                    (unsigned long long)p->rows, (unsigned long long)x->width);
 }
 
+// A worker that died pushing may have come to some of the servers only: who comes in its place
+// goes on with the first round that is not over everywhere.
+int kvs_parts_rounds(struct tug_kvstore *s, struct kvs_entry *x, uint64_t *ret)
+{
+    struct kvs_meta m;
+    uint64_t rounds = UINT64_MAX;
+    TRY(kvs_parts_settle(s, x));
+    for (uint32_t i = 0; i < x->n_pieces; i++) {
+        TRY(kvs_dist_meta(s, &x->key, x->pieces[i].server, &m));
+        rounds = m.rounds < rounds ? m.rounds : rounds;
+    }
+    *ret = x->rounds = rounds;
+    return 0;
+}
+
 int kvs_parts_init(struct tug_kvstore *s, struct kvs_entry *x, const struct tug_array *a)
 {
     struct err *e = last_error();
     TRY(kvs_parts_cut(s, x, e));
     if (s->rank == 0)
         TRY(push_first(s, x, a, e));
+    uint64_t rounds = UINT64_MAX;
     for (uint32_t i = 0; i < x->n_pieces; i++)
-        TRY(look(s, x, &x->pieces[i], e));
+        TRY(look(s, x, &x->pieces[i], &rounds, e));
+    x->rounds = rounds;
     return 0;
 }
 

@@ -2,9 +2,10 @@
 //
 // A synchronous key has a round open at a time. Each rank gives it one push, and a push is
 // answered when its round is over: so nobody can be a round ahead, and a pull that comes
-// after the answer sees the round whole. A worker that came in the place of a dead one, and
-// pushes to a round that has the dead one's push, is answered with the others; what it
-// pushed is not added, for the rank has given its part.
+// after the answer sees the round whole. A push says which round it is for. A worker that
+// came in the place of a dead one, and pushes to a round that has the dead one's push, is
+// answered with the others, or at once where that round is over; what it pushed is not
+// added, for the rank has given its part.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -362,11 +363,31 @@ static int push_again(const struct kvs_value *v, struct kvs_job **at, struct kvs
     return 0;
 }
 
+// How many rounds before the open one the push is for.
+static int rounds_late(const struct kvs_value *v, const struct kvs_job *j, uint32_t *ret,
+                       struct err *e)
+{
+    struct rest r;
+    TRY(take_head(j, &r, e));
+    *ret = (uint32_t)v->rounds - r.head.round;
+    if (*ret <= INT32_MAX)
+        return 0;
+    return err_set(e, TUG_EDATA, "%s: worker %u pushes for round %u, but %llu is open",
+                   v->key.text, j->rank, r.head.round, (unsigned long long)v->rounds);
+}
+
 static int push_to_round(struct tug_kvstore_server *s, struct kvs_value *v,
                          struct kvs_job *j, struct err *e)
 {
     struct tug_array a;
     struct err why;
+    uint32_t late;
+    TRY(rounds_late(v, j, &late, e));
+    if (late > 0) {
+        TRY(pushed_array(s, v, j, &a, e));
+        answer_push(s, v, j, NULL);
+        return 0;
+    }
     TRY(round_of(s, v, e));
     struct kvs_round *r = v->round;
     TRY(is_second(s, r, j) ? add_second(s, v, j, e) // a wrong one ends no round of others

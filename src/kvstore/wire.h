@@ -38,7 +38,7 @@ struct kvs_head {
     int64_t number; // KVS_INIT
     uint32_t sparse, named;
     float threshold;
-    uint32_t reserved;
+    uint32_t round; // of a push: the last 32 bits of how many its rank has given before
 };
 
 enum kvs_ask {

@@ -128,7 +128,8 @@ static struct wire_span kvs_words(uint8_t odd)
                          .n = draw_below(d, 4),
                          .number = draw_below(d, 4),
                          .sparse = draw_below(d, 2),
-                         .threshold = 0.5f};
+                         .threshold = 0.5f,
+                         .round = odd >> 6};
     if (odd & 4)
         h.rows = draw_any(d, 64);
     if (odd & 8)

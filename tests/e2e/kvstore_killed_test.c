@@ -1,0 +1,187 @@
+// A worker of a synchronous store that is killed in the middle of a push, and the process that
+// comes in its place: every rank counts once in each round, on every server, wherever the push had
+// come to, and whatever the others do meanwhile.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "kit/nodes.h"
+#include "kvstore/kvstore_internal.h"
+
+enum { BIG = 1000, N = 2000, ROUNDS = 6, DIES_AT = 2 };
+
+// What the processes have come to, in memory that they share.
+static struct shared {
+    atomic_bool pushed;  // what the worker pushed that dies
+    atomic_bool counted; // the one in its place has asked for the rounds
+    atomic_bool over;    // the round of the push is over
+} * shared;
+
+static struct way {
+    uint32_t first, n; // pieces that are pushed before the death
+    bool late;         // the others push when the new one has asked for the rounds
+} way;
+
+static void until(const atomic_bool *x)
+{
+    while (!atomic_load(x))
+        poll(NULL, 0, 1);
+}
+
+static int serve_as(const char *scheduler, int role)
+{
+    struct tug_node_options node;
+    struct tug_kvstore_server_options o = {.node = &node};
+    nodes_options(&node, role, scheduler);
+    int rc = tug_kvstore_serve(&o);
+    if (rc != 0)
+        fprintf(stderr, "serving: %s\n", tug_last_error());
+    return rc;
+}
+
+static int schedule(const char *scheduler)
+{
+    return serve_as(scheduler, TUG_GROUP_SCHEDULER);
+}
+
+static int serve(const char *scheduler)
+{
+    return serve_as(scheduler, TUG_GROUP_SERVERS);
+}
+
+static struct tug_kvstore *open_store(const char *scheduler)
+{
+    struct tug_node_options node;
+    struct tug_kvstore_options o = {.type = "dist_sync", .node = &node, .big_array = BIG};
+    struct tug_kvstore *s;
+    nodes_options(&node, TUG_GROUP_WORKERS, scheduler);
+    node.wait_seconds = 20;
+    expect(tug_kvstore_open(&s, &o) == 0);
+    return s;
+}
+
+static float gradient(uint32_t rank, int step, int i)
+{
+    return (float)((i * 7 + step * 31 + (int)rank * 13) % 101);
+}
+
+// The servers have it when they have answered what came behind it.
+static void die_pushing(struct tug_kvstore *s, const struct tug_array *gradients)
+{
+    struct kvs_entry *x = s->entries.list[0];
+    expect(x->n_pieces == NODES_SERVERS);
+    expect(kvs_parts_write(s, x, gradients) == 0);
+    x->pieces += way.first;
+    x->n_pieces = way.n;
+    expect(kvs_parts_send(s, x, 0) == 0);
+    expect(kvs_dist_tell(s, KVS_META, KVS_ALL_SERVERS, &x->key.id, sizeof(x->key.id)) ==
+           0);
+    atomic_store(&shared->pushed, true);
+    raise(SIGKILL);
+}
+
+static void push(struct tug_kvstore *s, const struct tug_kvstore_item *item, int step)
+{
+    bool new = tug_kvstore_recovers(s);
+    if (step == DIES_AT && s->rank == 1 && !new)
+        die_pushing(s, item->array);
+    if (step == DIES_AT && s->rank == 0)
+        until(way.late ? &shared->counted : &shared->pushed);
+    if (step == DIES_AT && new &&way.late)
+        until(&shared->over);
+    expect(tug_kvstore_push(s, item, 1, 0) == 0);
+    if (step == DIES_AT && s->rank == 0 && way.late) {
+        expect(tug_kvstore_wait(s) == 0);
+        atomic_store(&shared->over, true);
+    }
+}
+
+static void one_round(struct tug_kvstore *s, int step)
+{
+    static float w[N], g[N];
+    struct tug_array a = {TUG_FLOAT32, false, N, 1, w, NULL, 0}, b = a;
+    struct tug_kvstore_item item = {{.name = "w"}, &a}, pushed = {{.name = "w"}, &b};
+    b.data = g;
+    for (int i = 0; i < N; i++)
+        g[i] = gradient(s->rank, step, i);
+    push(s, &pushed, step);
+    expect(tug_kvstore_pull(s, &item, 1, 0) == 0);
+    for (int i = 0; i < N; i++) {
+        float sum = 0;
+        for (int k = 0; k <= step; k++)
+            for (uint32_t r = 0; r < NODES_WORKERS; r++)
+                sum += gradient(r, k, i);
+        expect(w[i] == sum);
+    }
+}
+
+static int work(const char *scheduler)
+{
+    float zero[N] = {0};
+    struct tug_array a = {TUG_FLOAT32, false, N, 1, zero, NULL, 0};
+    struct tug_kvstore_item item = {{.name = "w"}, &a};
+    struct tug_kvstore *s = open_store(scheduler);
+    uint64_t done;
+    expect(tug_kvstore_init(s, &item, 1) == 0);
+    expect(tug_kvstore_set_optimizer(s, "test") == 0);
+    expect(tug_kvstore_rounds(s, &item.key, &done) == 0);
+    uint32_t over = way.n == NODES_SERVERS && !way.late; // the round of the push
+    expect(done == (tug_kvstore_recovers(s) ? DIES_AT + over : 0));
+    if (tug_kvstore_recovers(s))
+        atomic_store(&shared->counted, true);
+    for (int step = (int)done; step < ROUNDS; step++)
+        one_round(s, step);
+    expect(tug_kvstore_rounds(s, &item.key, &done) == 0 && done == ROUNDS);
+    expect(tug_kvstore_close(s) == 0);
+    return 0;
+}
+
+static void run(struct way how)
+{
+    char scheduler[NODES_ADDRESS];
+    pid_t pids[NODES_PROCESSES];
+    int n = NODES_PROCESSES, status, killed = 0;
+    way = how;
+    *shared = (struct shared){0};
+    nodes_start(schedule, serve, work, scheduler, pids);
+    while (n > 0) {
+        pid_t pid = wait(&status);
+        assert_true(pid > 0);
+        if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && killed++ == 0) {
+            nodes_begin(work, scheduler);
+            continue;
+        }
+        assert_int_equal(0, status);
+        n--;
+    }
+    assert_int_equal(1, killed);
+}
+
+// Its round is over at one of the servers, and open at the other.
+static void push_at_some(void **state)
+{
+    (void)state;
+    run((struct way){.first = 0, .n = 1});
+    run((struct way){.first = 1, .n = 1});
+}
+
+// Its round was open when the new one asked, and is over when that one pushes.
+static void push_at_all(void **state)
+{
+    (void)state;
+    run((struct way){.n = NODES_SERVERS});
+    run((struct way){.n = NODES_SERVERS, .late = true});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(push_at_some),
+                                       cmocka_unit_test(push_at_all)};
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return shared == MAP_FAILED ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
+}
