@@ -214,6 +214,38 @@ def test_communicator(client):
         client.communicator([table], grad_reduce="max")
 
 
+def test_a_number_that_is_another_tables_now(client):
+    """Rows of the new table are wider than the arrays that the old one has."""
+    old = client.table("old", dim=1, rule="sum")
+    dense = client.table("dense", dim=1, rule="sum").dense({"a": 3})
+    old.drop()
+    dense.table.drop()
+    new, wide = client.table("new", dim=1000, rule="sum"), client.table("wide", dim=1000, rule="sum")
+    assert new.number == old.number and wide.number == dense.table.number
+    new.push([1], np.full((1, 1000), 7))
+    neighbours = [np.zeros((1, 1), np.float32) for _ in range(100)]
+    for call in (lambda: old.pull([1], out=neighbours[50]), lambda: old.push([1], [[1]]), old.clear, old.stat,
+                 old.drop, lambda: old.push_pull([1], [[1]]), lambda: old.pull_range(1, 1),
+                 lambda: client.save("x", tables=[old]), lambda: client.communicator([old]), dense.pull):
+        with pytest.raises(tug.UsageError, match="was dropped, or its number is another table's"):
+            call()
+    assert not np.any(neighbours) and new.pull([1]).sum() == 7000
+    again = client.table("old", dim=1, rule="sum", number=9)
+    with pytest.raises(tug.UsageError, match="was dropped"):
+        old.pull([1])
+    assert again.pull([1]).shape == (1, 1)
+
+
+def test_tables_of_another_client(client):
+    with tug.local() as other:
+        mine, theirs = client.table("w", dim=4, rule="sum"), other.table("z", dim=1, rule="sum")
+        communicator = client.communicator([mine])
+        for call in (lambda: communicator.send(theirs, [5], [[1]]), lambda: communicator.stat(theirs),
+                     lambda: client.communicator([theirs]), lambda: client.save("x", tables=[theirs])):
+            with pytest.raises(tug.UsageError, match="table 0 'z' is another client's"):
+                call()
+
+
 def test_profile_and_barrier(client, tmp_path):
     client.profile_start()
     client.table("w", dim=2).pull([1])

@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 import weakref
-from typing import TYPE_CHECKING, Any, Deque, Dict, List, Optional, Sequence, Set, Union
+from typing import TYPE_CHECKING, Any, Deque, Dict, List, Optional, Sequence, Set, Tuple, Union
 
 from tug import _table
 from tug._abi import ffi
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 SAVE_MODES = {"checkpoint": "TUG_CHECKPOINT", "base": "TUG_BASE", "delta": "TUG_DELTA", "day": "TUG_DAY"}
 TABLES_MAX: int = lib.TUG_TABLES_MAX
+Known = Tuple[str, int, int, int]  # of a table: its name and widths
 
 _open: "weakref.WeakSet[Client]" = weakref.WeakSet()
 
@@ -39,7 +40,7 @@ class Client(Handle):
         self._flights: Set[Flight] = set()  # arrays that the library uses
         self._dropped: Deque[Flight] = collections.deque()
         self._failed: List[Error] = []
-        self._tables: Dict[int, str] = {}  # names by number
+        self._tables: Dict[int, Known] = {}  # by number
         self.local = bool(options.get("local_loops"))  # a cluster of its own, inside this process
         self._communicators: List[Communicator] = []
         self._lock = threading.Lock()
@@ -152,7 +153,7 @@ class Client(Handle):
 
     def _unused_number(self, name: str) -> int:
         for number, made in self._tables.items():
-            if made == name:
+            if made[0] == name:
                 raise UsageError(f"this client has a table '{name}' already: go on with that one, or with "
                                  f"client.find('{name}'), or drop() it before another is made")
         for number in range(TABLES_MAX):
@@ -161,13 +162,13 @@ class Client(Handle):
         raise UsageError(f"this client has {TABLES_MAX} tables, as many as a cluster can have")
 
     def _keep(self, table: "Table") -> "Table":
-        self._tables[table.number] = table.name
+        self._tables[table.number] = table._known
         return table
 
     def table_names(self) -> Dict[int, str]:
         """Names of the tables that this client has made or found, by their numbers."""
         with self._lock:
-            return dict(self._tables)
+            return {number: made[0] for number, made in self._tables.items()}
 
     def _forget(self, number: int) -> None:
         """A table was dropped: its number is free again."""
@@ -176,14 +177,15 @@ class Client(Handle):
 
     # Requests.
 
-    def _begin_request(self, function: Any, table: int, arrays: Sequence[Any], n: int, pulls: bool) -> Flight:
+    def _begin_request(self, function: Any, table: "Table", arrays: Sequence[Any], n: int, pulls: bool) -> Flight:
         """Sends a request whose arrays, keys first, the library holds until it has ended."""
+        table._check()
         if self._dropped:
             reap(self, 8)
         flight = Flight(tuple(arrays), pulls)
         self._flights.add(flight)
         try:
-            self._run(function, table, arrays[0], n, *arrays[1:], ffi.NULL, ffi.NULL, flight.ts)
+            self._run(function, table.number, arrays[0], n, *arrays[1:], ffi.NULL, ffi.NULL, flight.ts)
         except BaseException:
             self._give_up(flight)
             raise
@@ -248,7 +250,7 @@ class Client(Handle):
         mode: checkpoint (all rows), base (those worth publishing), delta (of these what has changed), day
         (a checkpoint; then the day ends). tables: None means all. mark: see save_mark."""
         choice(mode, "mode", tuple(SAVE_MODES))
-        numbers = [] if tables is None else [_number_of(t) for t in _list(tables)]
+        numbers = [] if tables is None else [self._number_of(t) for t in _list(tables)]
         if tables is not None and not numbers:
             raise UsageError("tables: is empty; None means all tables")
         path = ffi.new("char[]", lib.TUG_PATH_MAX)
@@ -260,6 +262,17 @@ class Client(Handle):
             "about": kept[2], "mark": whole(mark, "mark", 0, 2 ** 63 - 1)})
         self._run(lib.tug_save, o, path)
         return text_of(path)
+
+    def _number_of(self, table: Any) -> int:
+        if not isinstance(table, _table.Table):
+            return whole(table, "tables", 0, TABLES_MAX - 1)
+        self._check_own(table)
+        return table.number
+
+    def _check_own(self, table: "Table") -> None:
+        if table.client is not self:
+            raise UsageError(f"table {table.number} '{table.name}' is another client's")
+        table._check()
 
     def save_mark(self, mark: int) -> None:
         """What this worker pushed so far belongs into the save of this mark, what comes now does not."""
@@ -300,10 +313,6 @@ def _list(tables: Any) -> Sequence[Any]:
     if not isinstance(tables, (list, tuple)):
         raise ArgumentTypeError(f"tables: must be a list of tables or their numbers, not {type(tables).__name__}")
     return tables
-
-
-def _number_of(table: Any) -> int:
-    return table.number if isinstance(table, _table.Table) else whole(table, "tables", 0, TABLES_MAX - 1)
 
 
 _TEXTS = ("scheduler", "cluster", "ca", "cert", "key")

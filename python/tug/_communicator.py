@@ -41,6 +41,8 @@ class Communicator(Handle):
         choice(grad_reduce, "grad_reduce", tuple(REDUCE))
         if not instances(tables, Table, "tables"):
             raise UsageError("tables: is empty; give at least one")
+        for table in tables:
+            client._check_own(table)
         self.client = client
         c = ffi.new("struct tug_communicator_table[]", len(tables))
         for i, table in enumerate(tables):
@@ -64,7 +66,7 @@ class Communicator(Handle):
         """Hands a push over: keys of any shape, values of keys.shape + (push_width,), which are copied. While the
         queue is full it waits, `timeout` seconds at most (None: the client's wait_seconds); SystemFailure: there was
         no room in this time, and nothing was taken."""
-        instance(table, Table, "table")
+        self.client._check_own(instance(table, Table, "table"))
         k = keys_of(keys)
         v = floats_of(values, k.shape + (table.push_width,), "values")
         self._run(lib.tug_communicator_send, table.number, of_keys(k), k.size, of_floats(v), timeout_of(timeout))
@@ -81,7 +83,8 @@ class Communicator(Handle):
     def stat(self, table: Table) -> CommunicatorStats:
         """What has happened to a table's pushes."""
         s = ffi.new("struct tug_communicator_stats *")
-        self._run(lib.tug_communicator_stat, instance(table, Table, "table").number, s)
+        self.client._check_own(instance(table, Table, "table"))
+        self._run(lib.tug_communicator_stat, table.number, s)
         return CommunicatorStats(*(getattr(s, name) for name in CommunicatorStats._fields))
 
     def close(self) -> None:

@@ -80,6 +80,7 @@ class Dense:
             self._c = ffi.gc(ret[0], lib.tug_dense_close) if ret[0] != ffi.NULL else None
 
     def _run(self, function: Any, *args: Any) -> None:
+        self.table._check()
         with self._lock:
             self.table.client._run(lambda _client: function(self._c, *args))
 

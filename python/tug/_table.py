@@ -100,9 +100,20 @@ class Table:
         self.pull_width: int = widths.pull
         self.push_width: int = widths.push
         self.assign_width: int = widths.assign
+        self._known = (name, self.pull_width, self.push_width, self.assign_width)
 
     def __repr__(self) -> str:
         return f"<tug.Table {self.number} '{self.name}'>"
+
+    def _check(self) -> None:
+        # The library asks for rows by the number, and takes arrays to be as wide as the table that has it now.
+        if self.client._tables.get(self.number) != self._known:
+            raise UsageError(f"table {self.number} '{self.name}' was dropped, or its number is another table's now: "
+                             "make it, or find it, again")
+
+    def _ask(self, function: Any, *args: Any) -> None:
+        self._check()
+        self.client._run(function, self.number, *args)
 
     # Rows.
 
@@ -110,12 +121,12 @@ class Table:
         k = keys_of(keys)
         rows = out_of(out, k.shape + (self.pull_width,))
         arrays = (of_keys(k), of_floats(rows, True))
-        return self.client._begin_request(lib.tug_pull, self.number, arrays, k.size, True), rows
+        return self.client._begin_request(lib.tug_pull, self, arrays, k.size, True), rows
 
     def _send(self, function: Any, keys: Any, values: Any, width: int, name: str) -> Tuple[Flight, Keys]:
         k = keys_of(keys)
         arrays = (of_keys(k), of_floats(floats_of(values, k.shape + (width,), name)))
-        return self.client._begin_request(function, self.number, arrays, k.size, False), k
+        return self.client._begin_request(function, self, arrays, k.size, False), k
 
     def _push_pull(self, keys: Any, values: Any, out: Optional[Floats]) -> Tuple[Flight, Floats]:
         k = keys_of(keys)
@@ -124,7 +135,7 @@ class Table:
         if out is not None and np.may_share_memory(given, rows):
             raise UsageError("out: must not be memory of the values that are pushed")
         arrays = (of_keys(k), of_floats(given), of_floats(rows, True))
-        return self.client._begin_request(lib.tug_push_pull, self.number, arrays, k.size, False), rows
+        return self.client._begin_request(lib.tug_push_pull, self, arrays, k.size, False), rows
 
     def pull(self, keys: ArrayLike, out: Optional[Floats] = None) -> Floats:
         """The rows of the keys, as they are: an array of keys.shape + (pull_width,), or `out`. Keys that
@@ -171,70 +182,68 @@ class Table:
     def pull_range(self, first: int, n: int, out: Optional[Floats] = None) -> Floats:
         """The rows of the keys first, first + 1, ..., n of them."""
         rows = out_of(out, (whole(n, "n", 0, 2 ** 40), self.pull_width))
-        self.client._run(lib.tug_pull_range, self.number, whole(first, "first", 0, LAST_KEY), n,
-                         of_floats(rows, True))
+        self._ask(lib.tug_pull_range, whole(first, "first", 0, LAST_KEY), n, of_floats(rows, True))
         return rows
 
     def push_range(self, first: int, values: ArrayLike) -> None:
         """A push to the keys first, first + 1, ...: a row of values each."""
         array = array_of(values, "values")
         given = floats_of(array, array.shape[:1] + (self.push_width,), "values")
-        self.client._run(lib.tug_push_range, self.number, whole(first, "first", 0, LAST_KEY), len(given),
-                         of_floats(given))
+        self._ask(lib.tug_push_range, whole(first, "first", 0, LAST_KEY), len(given), of_floats(given))
 
     # Its life.
 
     def tick(self, clock: int) -> None:
         """mode=ssp: this worker's pushes of clocks below `clock` are acknowledged, and its pulls are of this
         clock from now on. Say 0 first, to be waited for from the start."""
-        self.client._run(lib.tug_tick, self.number, whole(clock, "clock", 0, LAST_KEY - 1))
+        self._ask(lib.tug_tick, whole(clock, "clock", 0, LAST_KEY - 1))
 
     def batch(self, batch: int, part: int, parts: int) -> None:
         """mode=sync: from now on this worker's pushes are this part (from 0) of `parts` of the batch, and its
         pulls see all batches before it. A batch is applied when all parts are in, each by one push, of no keys
         where it has none. The next one is stat().clock."""
-        self.client._run(lib.tug_batch, self.number, whole(batch, "batch", 0, LAST_KEY), whole(part, "part", 0, 15),
-                         whole(parts, "parts", 1, 16))
+        self._ask(lib.tug_batch, whole(batch, "batch", 0, LAST_KEY), whole(part, "part", 0, 15),
+                  whole(parts, "parts", 1, 16))
 
     def learning(self) -> TableLearning:
         """How it learns."""
         how = ffi.new("struct tug_table_learning *")
-        self.client._run(lib.tug_table_learning, self.number, how)
+        self._ask(lib.tug_table_learning, how)
         return TableLearning(float(how.rate), bool(how.sync))
 
     def rate_factor(self, factor: float) -> None:
         """From now on this worker's pushes learn at so many times the rules' rates; 1 at first."""
-        self.client._run(lib.tug_rate_factor, self.number, real(factor, "factor", 0, 3e38))
+        self._ask(lib.tug_rate_factor, real(factor, "factor", 0, 3e38))
 
     def finish(self) -> None:
         """mode=ssp: this worker has finished, and holds nobody up."""
-        self.client._run(lib.tug_tick, self.number, LAST_KEY)
+        self._ask(lib.tug_tick, LAST_KEY)
 
     def shrink(self, threshold: Optional[float] = None) -> int:
         """Decays shows and clicks and removes rows that have faded; how many. threshold: in place of the
         table's delete-threshold."""
         removed = ffi.new("uint64_t *")
         below = math.nan if threshold is None else real(threshold, "threshold", -math.inf, math.inf)
-        self.client._run(lib.tug_shrink, self.number, below, removed)
+        self._ask(lib.tug_shrink, below, removed)
         return int(removed[0])
 
     def day(self) -> None:
         """A day has ended."""
-        self.client._run(lib.tug_day, self.number)
+        self._ask(lib.tug_day)
 
     def clear(self) -> None:
         """Removes all rows."""
-        self.client._run(lib.tug_clear, self.number)
+        self._ask(lib.tug_clear)
 
     def drop(self) -> None:
         """Removes the table itself from all servers."""
-        self.client._run(lib.tug_table_drop, self.number)
+        self._ask(lib.tug_table_drop)
         self.client._forget(self.number)
 
     def stat(self) -> TableStats:
         """Counts, of all servers together."""
         s = ffi.new("struct tug_table_stats *")
-        self.client._run(lib.tug_table_stat, self.number, s)
+        self._ask(lib.tug_table_stat, s)
         return TableStats(*(int(getattr(s, name)) for name in TableStats._fields))
 
     def load(self, path: Path, name: Optional[str] = None) -> int:
@@ -242,12 +251,12 @@ class Table:
         is cleared first. How many."""
         rows = ffi.new("uint64_t *")
         of = ffi.NULL if name is None else ffi.new("char[]", word(name, "name"))
-        self.client._run(lib.tug_load, self.number, word(path, "path"), of, rows)
+        self._ask(lib.tug_load, word(path, "path"), of, rows)
         return int(rows[0])
 
     def dump(self, file: Path) -> None:
         """Writes the whole table as text: a row a line, sorted by key."""
-        self.client._run(lib.tug_dump, self.number, word(file, "file"))
+        self._ask(lib.tug_dump, word(file, "file"))
 
     # What else tables are used for.
 
@@ -261,12 +270,12 @@ class Table:
         p = array_of(probabilities, "probabilities")
         given = floats_of(p, p.shape, "probabilities")
         wanted = floats_of(labels, p.shape, "labels")
-        self.client._run(lib.tug_auc_add, self.number, of_floats(given), of_floats(wanted), given.size)
+        self._ask(lib.tug_auc_add, of_floats(given), of_floats(wanted), given.size)
 
     def auc(self) -> Tuple[float, int]:
         """The AUC of all workers' predictions together, and how many these are."""
         value, n = ffi.new("double *"), ffi.new("uint64_t *")
-        self.client._run(lib.tug_auc, self.number, value, n)
+        self._ask(lib.tug_auc, value, n)
         return float(value[0]), int(n[0])
 
 
