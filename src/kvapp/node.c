@@ -144,6 +144,7 @@ static void look_at_roster(struct tug_node *n)
         return; // in the next round
     n->version = r->version;
     kv_numbers_forget(n, false);
+    kv_peers_gone(n);
     for (uint32_t i = 0; n->role == WIRE_WORKER && i < n->n_servers; i++)
         kv_peer_reach(n, n->servers[i]);
 }
@@ -288,6 +289,7 @@ static uint64_t on_tick(void *ctx, uint64_t now)
         give_up(n, &why);
     uint64_t expires = kv_received_expire(n, now);
     next = clock_earlier(next, kv_barriers_look(n, now));
+    next = clock_earlier(next, kv_peers_look(n, now));
     next = clock_earlier(next, kv_handle_look(n, now));
     return clock_earlier(next, expires);
 }

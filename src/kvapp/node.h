@@ -57,6 +57,7 @@ struct kv_peer {
     bool reached;                      // since it was dialled last
     uint64_t lost_at;                  // a link that it was reached on
     uint32_t redials;                  // since the last answer
+    uint64_t gone_at;                  // the cluster goes on without the node since then
     struct kv_line line;               // of parts to be sent
     uint64_t in_van;                   // bytes that the van still holds
     uint64_t last_number;              // that was given to a part
@@ -204,6 +205,7 @@ struct tug_node {
 
     struct session_side side; // of peers
     struct kv_peer *peers;
+    uint64_t gone_look; // at links to nodes that are gone; 0: there is none
     struct guest *guests;
     struct tug_app *apps;
     struct tug_app *barriers;  // see barrier.c
@@ -290,6 +292,9 @@ void kv_peer_lost(struct tug_node *n, struct kv_peer *p);
 void kv_peer_failed(struct tug_node *n, struct kv_peer *p); // what it was asked for fails
 // Breaks its link: what it was asked for fails, and the van lets go of the memory.
 void kv_peer_break(struct tug_node *n, uint32_t node, const struct err *why);
+// Of a new roster: links to nodes that the cluster goes on without are not kept for long.
+void kv_peers_gone(struct tug_node *n);
+uint64_t kv_peers_look(struct tug_node *n, uint64_t now); // returns when to look again
 void kv_peers_free(struct tug_node *n);
 
 // request.c

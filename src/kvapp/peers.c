@@ -4,10 +4,12 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "kvapp/node.h"
 
 #define CONNECT_NS (10 * SECOND)
 #define REDIAL_NS SECOND // of a link that was there: a process that is gone has no more
+#define GONE_NS (2 * SECOND) // longer than a van sends what is queued on a closed link
 
 enum { REDIALS_MAX = 100 }; // without an answer in between
 
@@ -211,6 +213,45 @@ void kv_peer_break(struct tug_node *n, uint32_t node, const struct err *why)
     }
     session_break(&p->s, why, van_now(n->van));
     kv_peer_failed(n, p);
+}
+
+// Nodes that the cluster goes on without. One that has died closes its link, but one that is
+// stopped, or that nothing comes from any more, does not; one that has left may still be
+// sending what it was asked for.
+
+static bool is_gone(const struct tug_node *n, const struct kv_peer *p)
+{
+    const struct roster_node *r = roster_find(member_roster(n->member), p->node);
+    return p->s.state != SESSION_CLOSED && r != NULL && !r->alive;
+}
+
+void kv_peers_gone(struct tug_node *n)
+{
+    uint64_t now = van_now(n->van);
+    for (struct kv_peer *p = n->peers; p != NULL; p = p->next)
+        if (p->gone_at == 0 && is_gone(n, p))
+            p->gone_at = n->gone_look = now;
+}
+
+uint64_t kv_peers_look(struct tug_node *n, uint64_t now)
+{
+    struct err why;
+    uint64_t next = VAN_NEVER;
+    if (n->gone_look == 0 || now < n->gone_look)
+        return n->gone_look == 0 ? VAN_NEVER : n->gone_look;
+    err_set(&why, TUG_EIO, "the cluster goes on without it");
+    for (struct kv_peer *p = n->peers; p != NULL; p = p->next) {
+        if (p->gone_at == 0 || !is_gone(n, p))
+            continue;
+        if (now < p->gone_at + GONE_NS) {
+            next = clock_earlier(next, p->gone_at + GONE_NS);
+            continue;
+        }
+        session_break(&p->s, &why, now);
+        kv_peer_failed(n, p);
+    }
+    n->gone_look = next == VAN_NEVER ? 0 : next;
+    return next;
 }
 
 void kv_peers_free(struct tug_node *n)
