@@ -6,13 +6,16 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 #include "kit/lone_pump.inc.h"
 #include "kit/test.h"
+#include "kvstore/server.h"
 
 enum { STORE = 1, WHO = 2, LONG = 4096 };
 
 static struct lone_node lone;
 static struct tug_kv_default *store;
+static struct tug_kvstore_server *kvs; // NULL: there is none
 static uint32_t asked, asked_by;
 static uint64_t number;
 static size_t live;
@@ -62,6 +65,8 @@ static void run_for(uint64_t ns)
 {
     peers_run(&lone.w, ns);
     lone_node_work();
+    while (kvs != NULL && kvs_serve_next(kvs, 0))
+        ;
     peers_run(&lone.w, MILLIS);
 }
 
@@ -196,13 +201,39 @@ static void barrier_of_the_dead(void **state)
     assert_null(lone.n.reached);
 }
 
+// A worker of a kvstore that counts as dead, and does not know it yet: another one may have its
+// rank.
+static void dead_worker_of_a_store(void **state)
+{
+    struct tug_kvstore_server server = {.node = &lone.n, .workers = LONE_WORKERS};
+    struct kvs_hello hello = {.workers = LONE_WORKERS};
+    struct msg_app m = {.app = KVS_APP,
+                        .flags = WIRE_APP_SIMPLE,
+                        .head = KVS_HELLO,
+                        .body = {&hello, sizeof(hello)}};
+    (void)state;
+    pthread_mutex_init(&server.lock, NULL);
+    thread_condition(&server.more);
+    assert_int_equal(0, kvs_server_attach(&server));
+    kvs = &server;
+    assert_true(ask(&m));
+    lone_node_roster(&lone, false, true);
+    run_for(MILLIS);
+    assert_false(ask(&m));
+    kvs = NULL;
+    kvs_server_detach(&server);
+    kvs_server_free_memory(&server);
+    pthread_cond_destroy(&server.more);
+    pthread_mutex_destroy(&server.lock);
+}
+
 int main(void)
 {
 #define outside(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         outside(keys_that_repeat),     outside(pull_without_a_bound),
         outside(answers_nobody_reads), outside(asker_without_a_name),
-        outside(barrier_of_the_dead),
+        outside(barrier_of_the_dead),  outside(dead_worker_of_a_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,11 +57,13 @@ void kvs_job_refuse(struct tug_kvstore_server *s, struct kvs_job *j, const struc
     kvs_job_free(j);
 }
 
+// What comes of a dead worker only now counts no more: another one may be in its place.
 static uint32_t rank_of(struct tug_node *n, uint32_t sender)
 {
     pump_enter(n->pump);
     const struct roster_node *r = roster_find(member_roster(n->member), sender);
-    uint32_t rank = r != NULL && r->role == WIRE_WORKER ? r->rank : UINT32_MAX;
+    bool works = r != NULL && r->role == WIRE_WORKER && r->alive;
+    uint32_t rank = works ? r->rank : UINT32_MAX;
     pump_leave(n->pump);
     return rank;
 }
