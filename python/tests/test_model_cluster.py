@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -136,6 +137,31 @@ def test_what_fails(data):
     for given, said in (("'train' if first else 'small'", "different files"), ("['train', 'script.py']", "script.py")):
         run = launch(data, script.replace("{}", given))
         assert run.returncode != 0 and said in run.stderr, run.stdout + run.stderr
+
+
+@pytest.mark.parametrize("mode", ["async", "sync"])
+def test_a_worker_that_is_slow(data, mode):
+    """It may be: the others wait, and say for whom, at longer and longer intervals."""
+    script = f"""
+        import os, time
+        import tug
+        if tug.role() != "worker":
+            tug.serve()
+            raise SystemExit
+        client = tug.connect(wait_seconds=10)  # a twentieth of it is waited in silence
+        if client.rank == 1 and {mode!r} == "async":
+            time.sleep(2.5)
+        os.environ["SLOW"] = "2.5" if client.rank == 1 and {mode!r} == "sync" else "0"
+        m = tug.Model(client=client, format="multislot", slots="{SLOTS}", model="lr", epochs=1, mode={mode!r},
+                      pipe_command="cat; sleep $SLOW", progress=False)
+        m.train(["small"])
+        client.close()
+    """
+    run = launch(data, script)
+    said = [line for line in run.stderr.splitlines() if "already" in line]
+    assert run.returncode == 0 and 1 <= len(said) <= 4, run.stderr
+    assert all(re.search(r"worker 0.*waiting for worker 1 \(\S+:\d+\) for \d+ s", line) for line in said), said
+    assert ("lacks shares of others" in run.stderr) == (mode == "sync"), run.stderr
 
 
 @pytest.mark.parametrize("mode, when", [("async", "in a pass"), ("sync", "in a pass"), ("async", "between calls")])

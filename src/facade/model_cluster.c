@@ -105,6 +105,9 @@ struct node *model_cluster_node(const struct tug_model *m)
     return m->joins ? &nowhere : NULL;
 }
 
+// Waits for others are told of after so-manieth part of the longest wait for anything else: 30 s.
+enum { PATIENCE_PARTS = 20 };
+
 int model_cluster_run(struct tug_model *m, struct train_setup *s, uint32_t passes,
                       struct train_result *ret, struct err *e)
 {
@@ -114,7 +117,8 @@ int model_cluster_run(struct tug_model *m, struct train_setup *s, uint32_t passe
                               .own_files = m->own_files,
                               .begun = m->begun,
                               .passes = m->passes,
-                              .call = ++c->trainings};
+                              .call = ++c->trainings,
+                              .patience = c->o.wait_seconds / PATIENCE_PARTS};
     s->cluster.course = &course_peer;
     s->cluster.peer = &peer;
     if (s->config.threads > 1 && s->cluster.mode != CONFIG_SYNC)

@@ -17,6 +17,7 @@
 
 #include "remote/remote.h"
 #include "remote/remote_rows.h"
+#include "remote/waiting.h"
 #include "train/course.h"
 #include "train/micro.h"
 #include "train/run_rows.h"
@@ -62,6 +63,7 @@ struct driver {
     uint32_t first_epoch; // of a peer's run
     uint64_t sharing[SYNC_MICROS]; // sessions of the peers that share the pass's batches
     struct run *run;               // likewise
+    struct waiting waiting;        // likewise: for shares of others
     struct remote_data *data;
     bool opened;
     uint32_t workers, servers;

@@ -4,11 +4,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/peer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/random.h"
 #include "remote/driver_internal.h"
 #include "remote/peer_agree.h"
@@ -21,11 +23,21 @@ static bool is_first(const struct driver *d)
     return member_rank(client_member(d->remote.client)) == 0;
 }
 
-// Until all living workers are here as often.
+static void tell_of_meeting(struct waiting *w, const char *missing)
+{
+    double seconds;
+    if (missing[0] != '\0' && waiting_is_due(w, &seconds))
+        log_warn("waiting for %s for %.0f s already, to begin or end a pass together: "
+                 "alive, but slow, or not in this call of training",
+                 missing, seconds);
+}
+
+// Until all living workers are here as often. Who is slow may be; who has died is not waited for.
 static int meet(struct run *r, struct err *e)
 {
     struct driver *d = r->driver;
     struct member *m = client_member(d->remote.client);
+    struct waiting w = waiting_begin(r->config->cluster->peer->patience);
     const char *missing = "";
     member_barrier(m, WIRE_GROUP_WORKERS);
     while (!member_barrier_done(m, WIRE_GROUP_WORKERS, &missing)) {
@@ -34,6 +46,7 @@ static int meet(struct run *r, struct err *e)
                            "interrupted while other workers were waited for: %s",
                            missing[0] != 0 ? missing : "unknown");
         TRY(member_over(m, e));
+        tell_of_meeting(&w, missing);
         TRY(van_poll(d->remote.van, van_now(d->remote.van) + look_ns, e));
     }
     return 0;
@@ -250,15 +263,41 @@ static uint32_t pass_of(const struct run *r)
     return (uint32_t)(r->at.epoch - r->driver->first_epoch) + 1;
 }
 
+// The servers know who lags, and this worker does not.
+static void tell_of_shares(struct driver *d, double began)
+{
+    const struct run *r = d->run;
+    const struct roster *roster = member_roster(client_member(d->remote.client));
+    uint32_t own = member_rank(client_member(d->remote.client));
+    char names[ERR_TEXT_MAX / 2] = "", name[ROSTER_NAME_MAX];
+    double seconds;
+    if (d->waiting.began != began)
+        d->waiting = (struct waiting){began, began + r->config->cluster->peer->patience};
+    if (!waiting_is_due(&d->waiting, &seconds))
+        return;
+    for (uint32_t i = 0; i < roster->n_nodes; i++) {
+        const struct roster_node *n = &roster->nodes[i];
+        size_t at = strlen(names);
+        if (n->role == WIRE_WORKER && n->alive && n->rank != own)
+            snprintf(names + at, sizeof(names) - at, "%s%s", at > 0 ? ", " : "",
+                     roster_name(n, name));
+    }
+    log_warn(
+        "waiting for %s for %.0f s already: a batch of pass %u lacks shares of others, "
+        "who are alive, but slow",
+        names, seconds, pass_of(r));
+}
+
 // A batch that lacks the share of one who has died is never there. Nor does who has come in its
 // place know of it.
-static int all_share(void *ctx, struct err *e)
+static int all_share(void *ctx, double began, struct err *e)
 {
     struct driver *d = ctx;
     const struct roster *roster = member_roster(client_member(d->remote.client));
     for (uint32_t rank = 0; rank < d->workers; rank++)
         if (d->sharing[rank] == 0 || roster_session_over(roster, d->sharing[rank]))
             return peer_agree_gone(d->remote.client, rank, pass_of(d->run), e);
+    tell_of_shares(d, began);
     return 0;
 }
 

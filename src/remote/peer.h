@@ -28,6 +28,7 @@ struct train_peer {
     bool begun;            // a run before has left its rows on the servers
     uint32_t passes;       // that these workers have done before
     uint32_t call;         // from 1: of training, in this stay
+    double patience;       // seconds of a wait for others before it is told of
 };
 
 #endif

@@ -170,7 +170,8 @@ struct remote_worker {
     uint64_t reported;                           // examples
     bool at_end;                                 // of the file of the last piece
     int (*batch_done)(void *ctx, struct err *e); // may be NULL
-    int (*waits)(void *ctx, struct err *e); // sync: now and then, for rows; may be NULL
+    // Sync: now and then, for rows, since it began. May be NULL.
+    int (*waits)(void *ctx, double began, struct err *e);
     void *ctx;
 
     double read_seconds;

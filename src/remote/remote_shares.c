@@ -122,7 +122,7 @@ static int wait_for_rows(struct share *s, struct exchange *x, uint64_t b, struct
         if (w->view.view != s->view && b > s->last)
             TRY(redo(s, e));
         if (w->waits != NULL)
-            TRY(w->waits(w->ctx, e));
+            TRY(w->waits(w->ctx, begin, e));
         TRY(van_poll(w->remote.van, van_now(w->remote.van) + look_ns, e));
     }
     w->wait_seconds += clock_seconds() - begin;
