@@ -208,6 +208,15 @@ def test_errors(data, tmp_path):
         tug.train(np.where(matrix == 0, np.nan, 0), labels)
     with pytest.raises(TypeError, match="data: "):
         tug.train(3, labels)
+    with pytest.raises(tug.ArgumentTypeError, match="progress: must be a function or a bool, not int"):
+        tug.Model(progress=5)
+    with pytest.raises(tug.ArgumentTypeError, match="client: must be a tug.Client, not int"):
+        tug.Model(client=3)
+    offsets = np.array([0, 1, 2], np.uint64)
+    rows = tug.Rows(offsets, np.array([1, 2], np.uint64))
+    offsets[2] = 1000  # the array is used where it lies
+    with pytest.raises(tug.UsageError, match="an offset is 1000, but there are 2 keys"):
+        tug.train(rows, [0, 1])
     with pytest.raises(tug.DataError, match="none.txt"):
         tug.train(tmp_path / "none.txt", format="libsvm")
     with pytest.raises(tug.UsageError, match="^valid: workers of a program's own"):

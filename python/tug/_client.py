@@ -34,7 +34,9 @@ class Client(Handle):
     """A worker of a cluster (tug.connect), or a cluster inside this process (tug.local).
 
     Any thread may use it. Close it, or use it as a context manager: then it leaves in order, and the
-    others do not take it for dead."""
+    others do not take it for dead. What calls of it and its tables raise: UsageError, a wrong argument; SystemFailure,
+    a server has died, the cluster has ended, or what was waited for has not come in wait_seconds; Interrupted, somebody
+    has stopped the cluster; ClosedError, ForkedError."""
 
     def __init__(self, **options: Any) -> None:
         self._flights: Set[Flight] = set()  # arrays that the library uses
@@ -108,7 +110,7 @@ class Client(Handle):
 
     @property
     def rank(self) -> int:
-        """Among the workers, from 0."""
+        """Among the workers, from 0; a guest's is among the guests."""
         return self._status_of(lib.tug_client_rank)
 
     @property
@@ -122,7 +124,7 @@ class Client(Handle):
         return self._status_of(lib.tug_client_servers)
 
     def barrier(self) -> None:
-        """Waits until all living workers are here as often."""
+        """Waits until all living workers are here as often, at most wait_seconds. UsageError: of a guest."""
         self._run(lib.tug_barrier)
 
     # Tables.
@@ -145,7 +147,7 @@ class Client(Handle):
             return self._keep(_table.Table(self, chosen, name))
 
     def find(self, name: str) -> "Table":
-        """A table that others have made, by its name."""
+        """A table that others have made, or this client, by its name. UsageError: there is none."""
         number = ffi.new("uint32_t *")
         with self._lock:
             self._run(lib.tug_table_find, word(name, "name"), number)
@@ -209,7 +211,7 @@ class Client(Handle):
 
     def flush(self, timeout: Optional[float] = None) -> None:
         """Waits for the requests that were dropped without wait(), and raises what the first of them that
-        failed failed with."""
+        failed failed with. timeout: seconds; None: wait_seconds. Timeout: some are not done."""
         end = deadline_of(self.wait_seconds if timeout is None else seconds(timeout))
         reap(self, len(self._dropped))
         while self._dropped:
@@ -233,11 +235,12 @@ class Client(Handle):
     # The run.
 
     def again(self, again: bool = True) -> None:
-        """From now on pushes are of examples that were pushed before in the run: they count once."""
+        """From now on pushes are of examples that were pushed before in the run, whose shows and clicks count once
+        (tug_again); again(False): of new ones."""
         self._status_of(_again, bool(again))
 
     def step(self, steps: int = 1) -> int:
-        """This worker has done so many more steps; those of all workers."""
+        """This worker has done so many more steps; those of all workers, which drive rates and ttl-steps."""
         all_steps = ffi.new("uint64_t *")
         self._run(lib.tug_step, whole(steps, "steps", 0, 2 ** 48), all_steps)
         return int(all_steps[0])
@@ -245,10 +248,13 @@ class Client(Handle):
     def save(self, directory: Path, *, mode: str = "checkpoint",
              tables: Optional[Sequence[Union["Table", int]]] = None, zstd: int = 0, keep: int = 0,
              about: Optional[str] = None, mark: int = 0) -> str:
-        """The servers write their rows below `directory`; where the save is. One worker calls it.
+        """The servers write their rows below `directory`, which has to lie below the save root of all of them; where
+        the save is. It is complete when this returns, and until then not visible. One worker calls it.
 
         mode: checkpoint (all rows), base (those worth publishing), delta (of these what has changed), day
-        (a checkpoint; then the day ends). tables: None means all. mark: see save_mark."""
+        (a checkpoint; then the day ends). tables: Tables or their numbers; None means all. zstd: the level; 0: not
+        compressed. keep: bases and checkpoints that are kept in the directory; 0: all. about: JSON that whoever loads
+        finds again. mark: see save_mark."""
         choice(mode, "mode", tuple(SAVE_MODES))
         numbers = [] if tables is None else [self._number_of(t) for t in _list(tables)]
         if tables is not None and not numbers:
@@ -275,7 +281,8 @@ class Client(Handle):
         table._check()
 
     def save_mark(self, mark: int) -> None:
-        """What this worker pushed so far belongs into the save of this mark, what comes now does not."""
+        """What this worker pushed so far belongs into the save of this mark, what comes now does not. Each worker says
+        it between two of its batches, and one calls save(mark=)."""
         self._run(lib.tug_save_mark, whole(mark, "mark", 1, 2 ** 63 - 1))
 
     def communicator(self, tables: Sequence["Table"], *, queue: int = 0, merge: int = 0,
@@ -300,7 +307,7 @@ class Client(Handle):
         self._run(lib.tug_profile_stop, word(file, "file"))
 
     def stop(self, why: str = "ended by a program") -> None:
-        """Ends the whole cluster in order."""
+        """Ends the whole cluster in order: what others wait for raises Interrupted, with `why`."""
         self._run(lib.tug_stop, word(why, "why"))
 
 

@@ -21,20 +21,20 @@ REDUCE = {"sum": "TUG_GRAD_SUM", "mean": "TUG_GRAD_MEAN"}
 class CommunicatorStats(NamedTuple):
     """What has happened to a table's pushes (struct tug_communicator_stats)."""
 
-    taken: int
-    sent: int
-    failed: int
-    queued: int
-    waits: int
-    waited_seconds: float
+    taken: int  # pushes that were handed over
+    sent: int  # pushes that were made of them, and have ended
+    failed: int  # of these
+    queued: int  # that wait to be sent, now
+    waits: int  # sends that found the queue full
+    waited_seconds: float  # and how long they waited for room
 
 
 class Communicator(Handle):
     """Made by Client.communicator. As a context manager it is started, and at the end stopped and closed.
 
     queue: pushes that wait to be sent, of each table; 0: 16. merge: pushes that are put into one; 0: as
-    many as the queue holds. grad_reduce: sum or mean of those. What a push failed with is raised by the
-    next send, flush or stop."""
+    many as the queue holds. grad_reduce: sum or mean of those. Any thread may use it. What a push failed with is
+    raised by the next flush or stop, and until then by each send, which takes nothing."""
 
     def __init__(self, client: "Client", tables: Sequence[Table], *, queue: int, merge: int,
                  grad_reduce: str) -> None:
@@ -81,7 +81,7 @@ class Communicator(Handle):
         self._run(lib.tug_communicator_stop, timeout_of(timeout))
 
     def stat(self, table: Table) -> CommunicatorStats:
-        """What has happened to a table's pushes."""
+        """What has happened to a table's pushes since the communicator was opened."""
         s = ffi.new("struct tug_communicator_stats *")
         self.client._check_own(instance(table, Table, "table"))
         self._run(lib.tug_communicator_stat, table.number, s)

@@ -64,7 +64,8 @@ class Dense:
     same order; the worker of rank 0 sets first values if the table is new, and others wait for it.
 
     init: "constant:0.1", "uniform:-1,1", "gaussian:0,0.01", "truncated-gaussian:0,0.01",
-    "xavier:FAN_IN,FAN_OUT"; 0 if nothing is said. Threads take turns."""
+    "xavier:FAN_IN,FAN_OUT"; 0 if nothing is said. Arrays are float32, and others are converted. shapes: by name; size:
+    floats of all. Threads take turns. Errors as of Table."""
 
     def __init__(self, table: "Table", variables: Mapping[str, Any]) -> None:
         known = Variables(variables)
@@ -114,15 +115,15 @@ class Dense:
         return self.views(flat)
 
     def push(self, gradients: Values) -> None:
-        """Gradients of all variables."""
+        """Gradients of all variables, {name: array} or one flat array; returns when they are applied."""
         self._run(lib.tug_dense_push, of_floats(self.flat(gradients, "gradients")))
 
     def assign(self, values: Values) -> None:
-        """Sets all variables."""
+        """Sets all variables, {name: array} or one flat array."""
         self._run(lib.tug_dense_assign, of_floats(self.flat(values)))
 
     def pull_range(self, variable: str, begin: int, n: int) -> Floats:
-        """Floats begin, ..., n of them, of one variable."""
+        """Floats begin, begin + 1, ..., n of them, of one variable: a new array of (n,)."""
         rows = empty((whole(n, "n", 0, FLOATS_MAX),), "n")
         self._run(lib.tug_dense_pull_range, list(self.shapes).index(choice(variable, "variable", tuple(self.shapes))),
                   whole(begin, "begin", 0, FLOATS_MAX), n, of_floats(rows, True))

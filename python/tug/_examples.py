@@ -15,19 +15,19 @@ from tug._frames import fill, is_frame
 
 
 class Rows:
-    """Examples in memory: row i has the features offsets[i] to offsets[i + 1], excluded.
+    """Examples in memory (struct tug_rows): row i has the features offsets[i] to offsets[i + 1], excluded.
 
-    keys: their indices, or 64-bit hashes; values: None, all are 1; fields: numbers of their columns, for
-    models with fields (format libffm); None: there are none (format libsvm)."""
+    offsets: one more than rows, ascending. keys: one a feature, its index, or a 64-bit hash; values: one a feature;
+    None: all are 1; fields: one a feature, the number of its column below 65536, for models with fields (format
+    libffm); None: there are none (format libsvm). Integers of any type, and real numbers; uint64 offsets and keys and
+    float32 values that are contiguous are used where they lie, and looked at whenever the rows are. ArgumentTypeError,
+    UsageError: they cannot be."""
 
     def __init__(self, offsets: npt.ArrayLike, keys: npt.ArrayLike, values: Optional[npt.ArrayLike] = None,
                  fields: Optional[npt.ArrayLike] = None) -> None:
         self.keys: Keys = keys_of(keys)
         self.offsets: Keys = keys_of(offsets, "offsets")
-        if self.keys.ndim != 1 or self.offsets.ndim != 1 or self.offsets.size < 2:
-            raise UsageError("Rows: keys and offsets have one dimension, and there is one offset more than rows")
-        if int(self.offsets.max()) > self.keys.size:
-            raise UsageError(f"Rows: an offset is {int(self.offsets.max())}, but there are {self.keys.size} keys")
+        self._check()
         self.values: Optional[Floats] = None
         if values is not None:
             self.values = floats_of(values, self.keys.shape, "values")
@@ -37,6 +37,12 @@ class Rows:
             if whole.shape != self.keys.shape or (whole.size > 0 and int(whole.max()) > 65535):
                 raise UsageError(f"fields: have to be {self.keys.size} numbers below 65536")
             self.fields = whole.astype(np.uint32)
+
+    def _check(self) -> None:
+        if self.keys.ndim != 1 or self.offsets.ndim != 1 or self.offsets.size < 2:
+            raise UsageError("Rows: keys and offsets have one dimension, and there is one offset more than rows")
+        if int(self.offsets.max()) > self.keys.size:
+            raise UsageError(f"Rows: an offset is {int(self.offsets.max())}, but there are {self.keys.size} keys")
 
     def __len__(self) -> int:
         return int(self.offsets.size - 1)
@@ -131,6 +137,7 @@ class Examples:
         return thing
 
     def _of_rows(self, rows: Rows, label: Optional[npt.ArrayLike], name: str) -> Any:
+        rows._check()  # the arrays may be the program's, and others by now
         c = self._keep(ffi.new("struct tug_rows *"))
         c.n = len(rows)
         c.offsets = self._keep(of_keys(rows.offsets))

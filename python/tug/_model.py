@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tug._abi import ffi
-from tug._arrays import Floats, Path, of_floats, word
+from tug._arrays import Floats, Path, instance, of_floats, word
 from tug._client import Client
 from tug._errors import ArgumentTypeError, Error, UsageError
 from tug._examples import Examples, words_of
@@ -150,11 +150,16 @@ class Model(OwnedHandle):
     """A model of `tug train`'s, in this process, or as one worker of a cluster (tug/train.h). Keywords are the
     command's long options, with _ for -.
 
-    progress: None prints it in terminals and notebooks; False not at all; else it is called with a
-    Progress a few times a second. alone: train here although the environment gives this process a role in
-    a cluster. client: of the cluster to train on, else the one that the environment names. own_files: each of its
-    workers has files of its own. Threads may share a model; its calls wait for each other. A model can be copied and
-    pickled, with the bytes of what it has learnt; a copy goes on by itself."""
+    progress: None prints it in terminals and notebooks; False not at all; else it is called with a Progress a few
+    times a second, by the thread that trains, and must not use the model. alone: train here although the environment
+    gives this process a role in a cluster. client: of the cluster to train on, else the one that the environment names;
+    it has to outlive the model. own_files: each of its workers has files of its own.
+
+    Threads may share a model: its calls wait for each other, and each has what it has found itself. Matrices of
+    float32 and float64, Rows and columns are read where they lie. A model can be copied and pickled, with the bytes of
+    what it has learnt; a copy goes on by itself. ArgumentTypeError: there is no such option, or data of such a type;
+    UsageError: an option, or data that does not fit the model; DataError names the file and line, or the row.
+    A call that raises, also KeyboardInterrupt, leaves the model as it was."""
 
     def __init__(self, *, progress: Hears = None, alone: bool = False, client: Optional[Client] = None,
                  own_files: bool = False, **options: Option) -> None:
@@ -164,29 +169,30 @@ class Model(OwnedHandle):
         self._turn = threading.RLock()  # a call, with what it leaves in the library, before another one's
         self._opened_by = (progress, Place(place.alone, None, False), words)
         self._removed: Optional[Callable[[], Any]] = None  # removes the save that a copy began with
-        c = ffi.NULL
-        kept: List[Any] = []
         self.results: Dict[str, float] = {}  # of the last train()
         self._width: Optional[int] = None  # of the dense matrices that it has learnt from
-        if words is not None:
-            c = ffi.new("struct tug_model_options *")
-            options, texts = words_of(words)
-            kept = [options, texts]
-            c.options = options
-            c.n_options = len(words)
-            c.alone, c.own_files = place.alone, place.own_files
-            if place.client is not None:
-                c.client = place.client._opened
-                self._client = place.client
-            printer = _Printer() if progress is None or progress is True else progress or None
-            if printer is not None:
-                self._hears: Any = self._callback(printer)
-                c.progress = self._hears
+        kept: List[Any] = []
+        c = ffi.NULL if words is None else self._options(progress, place, words, kept)
         with _of_keywords():
             m = (opened(lib.tug_model_open, lib.tug_model_close, c) if saved is None
                  else opened(lib.tug_model_load, lib.tug_model_close, word(saved, "directory"), c))
-        del kept
         super().__init__("model", m, lib.tug_model_close)
+
+    def _options(self, progress: Hears, place: Place, words: List[str], kept: List[Any]) -> Any:
+        """A struct tug_model_options, whose texts are in `kept`; what has to live as long as the model is its own."""
+        c = ffi.new("struct tug_model_options *", {"alone": place.alone, "own_files": place.own_files})
+        c.options, texts = both = words_of(words)
+        c.n_options = len(words)
+        kept += both
+        if place.client is not None:
+            self._client = instance(place.client, Client, "client")
+            c.client = self._client._opened
+        printer = _Printer() if progress is None or progress is True else progress or None
+        if printer is not None:
+            if not callable(printer):
+                raise ArgumentTypeError(f"progress: must be a function or a bool, not {type(progress).__name__}")
+            c.progress = self._hears = self._callback(printer)
+        return c
 
     def _callback(self, hear: Callable[[Progress], None]) -> Any:
         def told(_context: Any, p: Any) -> None:
@@ -240,8 +246,9 @@ class Model(OwnedHandle):
               categorical: Optional[List[str]] = None) -> "Model":
         """So many passes as the option epochs says, on from where the model stands. `data`: a path or a list
         of paths, a numpy matrix, a sparse one of scipy, or Rows; these with `label`, a number for each row, and
-        perhaps `weight`, which its loss is multiplied by. `valid`: a path, (data, label) or (data, label, weight).
-        Returns the model itself."""
+        perhaps `weight`, not negative, which its loss is multiplied by; or a data frame. `valid`: a path, (data, label)
+        or (data, label, weight). Returns the model itself; `results` has what was found. SystemFailure: on a cluster a
+        worker has died or left."""
         examples = self._examples(data, label, categorical=categorical, weight=weight)
         if label is not None and examples.files:
             raise UsageError("label: is in the files; csv names its column by the option label of the model")
@@ -261,7 +268,8 @@ class Model(OwnedHandle):
     def evaluate(self, data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = None,
                  **options: Option) -> Dict[str, float]:
         """Metrics by name: examples, auc, logloss, copc and what else `tug eval --json` has; NaN where there is
-        none, of several labels the first one's, and others as "label:auc"."""
+        none, of several labels the first one's, and others as "label:auc". Data as of train; keywords are the options
+        of `tug eval` that say how it is read."""
         words, kept = words_of(given := _words("evaluate", "eval", options))
         examples = self._examples(data, label, weight=weight)
         found = self._ask(_results_of, lib.tug_model_evaluate, examples.c, words, len(given))
@@ -269,7 +277,9 @@ class Model(OwnedHandle):
         return found
 
     def predict(self, data: Any, **options: Option) -> Floats:
-        """A prediction for each example (of several labels: of shape (n, labels)); raw=True: scores."""
+        """A prediction for each example: a new float32 array of shape (n,), of several labels (n, labels);
+        probabilities, or numbers of a model with loss="squared"; raw=True: scores. Data as of train; labels in it are
+        passed over. Lines that max_bad_lines skips are NaN."""
         words, kept = words_of(given := _words("predict", "predict", options))
         examples = self._examples(data, None)
         self._check_process()
@@ -297,16 +307,18 @@ class Model(OwnedHandle):
         return found
 
     def spread(self) -> Tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """How predictions spread (tug_model_spread): weights of positive and of negative examples by buckets."""
+        """How predictions spread (tug_model_spread): weights of positive and of negative examples by buckets of the
+        score, two float64 arrays of one length; empty: there is nothing yet."""
         return self._read(_spread_of)
 
     @property
     def labels(self) -> List[str]:
-        """What the labels of an example are called; "" where one has no name. Empty: nothing was trained."""
+        """What the labels of an example are called; "" where one has no name. Empty: nothing was trained here."""
         return self._read(lambda m: [text_of(lib.tug_model_label(m, i)) for i in range(lib.tug_model_labels(m))])
 
     def save(self, directory: Path) -> None:
-        """Into a directory that is empty or not there, as --out of `tug train`; tug.load opens it."""
+        """Into a directory that is empty or not there, as --out of `tug train`; tug.load opens it. It is there when it
+        is complete. UsageError: something else is in it, or nothing was trained."""
         self._run(lib.tug_model_save, word(directory, "directory"))
 
     def __reduce__(self) -> Tuple[Any, ...]:
@@ -400,8 +412,9 @@ def train(data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = Non
 
 def load(directory: Path, *, progress: Hears = None, alone: bool = False, client: Optional[Client] = None,
          own_files: bool = False, **options: Option) -> Model:
-    """A saved model: what Model.save or `tug train --out` wrote. With the options that it was trained with, which
-    are keywords as of tug.train, train() goes on from there."""
+    """A saved model: what Model.save or `tug train --out` wrote, the newest save of a directory, or one save. With the
+    options that it was trained with, which are keywords as of tug.train, train() goes on from there; without any it
+    cannot be trained. DataError: there is no save."""
     model = Model.__new__(Model)
     words = _words("load", "train", options) if options else None
     model._open(directory, progress, Place(alone, client, own_files), words)

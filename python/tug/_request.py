@@ -32,7 +32,8 @@ class Flight:
 
 
 class Request:
-    """A push, pull or assign that was sent. wait() ends it. Any thread may wait, and more than once.
+    """A push, pull or assign that was sent. wait() ends it. Any thread may wait, and more than once; each time it
+    returns, or raises, the same.
 
     One that is dropped without wait() goes on if it is a push or an assign; what it fails with is
     raised by Client.flush or Client.close. A pull that is dropped is given up."""

@@ -36,9 +36,10 @@ class Scorer(OwnedHandle):
         scorer = tug.Scorer("model", follow=True)
         probabilities = scorer.predict(rows)
 
-    directory: what `tug train --out` or Model.save wrote, or one save in it. follow: new saves are served as
-    they are published; a call sees one save. wait_seconds: in which the first save may come. threads: that load
-    saves; 0: one per core, at most 8."""
+    directory: what `tug train --out` or Model.save wrote, or one save in it (which cannot be followed). follow: new
+    saves are served as they are published; a call sees one save. wait_seconds: in which the first save may come; 0:
+    there has to be one. threads: that load saves; 0: one per core, at most 8. At most 512 threads predict at once.
+    DataError: there is no save, or it is damaged, or no model's."""
 
     def __init__(self, directory: Path, *, follow: bool = False, wait_seconds: float = 0, threads: int = 0) -> None:
         c = ffi.new("struct tug_scorer_options *")
@@ -51,9 +52,10 @@ class Scorer(OwnedHandle):
 
     def predict(self, data: Any, *, raw: bool = False) -> Floats:
         """A prediction for each row of a numpy matrix, a sparse one of scipy, or Rows, or of a data frame, if the model
-        learnt from csv or frames (of several labels: of shape (n, labels)); raw: scores. Or for each line of a text
-        (str or bytes) in the format of the data that the model learnt from: csv with a header, whose columns are
-        found by their names; labels are not needed."""
+        learnt from csv or frames: a new float32 array of shape (n,), of several labels (n, labels); raw: scores. Or for
+        each line of a text (str or bytes) in the format of the data that the model learnt from: csv with a header,
+        whose columns are found by their names; labels are not needed, and empty lines are passed over. UsageError:
+        the rows do not fit the model; DataError names the line."""
         return self.predict_with_save(data, raw=raw)[0]
 
     def predict_with_save(self, data: Any, *, raw: bool = False) -> Tuple[Floats, int]:
@@ -91,13 +93,15 @@ class Scorer(OwnedHandle):
         return ret
 
     def feature(self, name: str) -> Tuple[int, int]:
-        """The key of a feature by its name, "COLUMN=WORD", and its field."""
+        """The key of a feature by its name, "COLUMN=WORD", and its field. UsageError: there is no such column, or the
+        model learnt from data without names."""
         key, field = ffi.new("uint64_t *"), ffi.new("uint32_t *")
         self._run(lib.tug_scorer_feature, word(name, "name"), key, field)
         return int(key[0]), int(field[0])
 
     def look(self) -> bool:
-        """Takes a new save now, if there is one, in a scorer that does not follow. Whether it did."""
+        """Takes a new save now, if there is one, in a scorer that does not follow. Whether it did; one that is refused
+        is a warning, and status says why."""
         taken = ffi.new("bool *")
         self._run(lib.tug_scorer_look, taken)
         return bool(taken[0])

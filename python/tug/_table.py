@@ -89,7 +89,10 @@ class Table:
 
     Keys are integers of any shape; rows get one axis more. float32 and uint64 arrays that are contiguous
     are used where they lie; others are converted once. pull_width, push_width, assign_width: floats of a
-    key in each; docs/tables.md says what they are for each accessor."""
+    key in each; docs/tables.md says what they are for each accessor.
+
+    Any thread may use it. ArgumentTypeError, UsageError: an array of another type or shape, named by its argument, a
+    value that is not finite, a table that was dropped; then nothing was sent. Else as of Client."""
 
     def __init__(self, client: "Client", number: int, name: str) -> None:
         widths = ffi.new("struct tug_table_widths *")
@@ -145,7 +148,7 @@ class Table:
         return rows
 
     def pull_async(self, keys: ArrayLike, out: Optional[Floats] = None) -> Request:
-        """The same without waiting: wait() returns the rows. Until then `out` and keys must be left alone."""
+        """The same without waiting: Request.wait() returns the rows. Until then `out` and keys must be left alone."""
         flight, rows = self._pull(keys, out)
         return Request(self.client, flight, f"a pull of table {self.number}", rows)
 
@@ -160,7 +163,7 @@ class Table:
         return Request(self.client, flight, f"a push to table {self.number}", None)
 
     def push_pull(self, keys: ArrayLike, values: ArrayLike, out: Optional[Floats] = None) -> Floats:
-        """A push, and the rows after it."""
+        """A push, and the rows after it, as of pull. `out` must not be memory of the values."""
         flight, rows = self._push_pull(keys, values, out)
         self.client._end_request(flight)
         return rows
@@ -180,13 +183,13 @@ class Table:
         return Request(self.client, flight, f"an assign to table {self.number}", None)
 
     def pull_range(self, first: int, n: int, out: Optional[Floats] = None) -> Floats:
-        """The rows of the keys first, first + 1, ..., n of them."""
+        """The rows of the keys first, first + 1, ..., n of them: an array of (n, pull_width), or `out`."""
         rows = out_of(out, (whole(n, "n", 0, 2 ** 40), self.pull_width))
         self._ask(lib.tug_pull_range, whole(first, "first", 0, LAST_KEY), n, of_floats(rows, True))
         return rows
 
     def push_range(self, first: int, values: ArrayLike) -> None:
-        """A push to the keys first, first + 1, ...: a row of values each."""
+        """A push to the keys first, first + 1, ...: values of (n, push_width), a row each."""
         array = array_of(values, "values")
         given = floats_of(array, array.shape[:1] + (self.push_width,), "values")
         self._ask(lib.tug_push_range, whole(first, "first", 0, LAST_KEY), len(given), of_floats(given))
@@ -206,7 +209,7 @@ class Table:
                   whole(parts, "parts", 1, 16))
 
     def learning(self) -> TableLearning:
-        """How it learns."""
+        """How it learns. Returns at once."""
         how = ffi.new("struct tug_table_learning *")
         self._ask(lib.tug_table_learning, how)
         return TableLearning(float(how.rate), bool(how.sync))
@@ -221,22 +224,23 @@ class Table:
 
     def shrink(self, threshold: Optional[float] = None) -> int:
         """Decays shows and clicks and removes rows that have faded; how many. threshold: in place of the
-        table's delete-threshold."""
+        table's delete-threshold. One worker calls it."""
         removed = ffi.new("uint64_t *")
         below = math.nan if threshold is None else real(threshold, "threshold", -math.inf, math.inf)
         self._ask(lib.tug_shrink, below, removed)
         return int(removed[0])
 
     def day(self) -> None:
-        """A day has ended."""
+        """A day has ended: rows are unseen for one day more. One worker calls it."""
         self._ask(lib.tug_day)
 
     def clear(self) -> None:
-        """Removes all rows."""
+        """Removes all rows. One worker calls it."""
         self._ask(lib.tug_clear)
 
     def drop(self) -> None:
-        """Removes the table itself from all servers."""
+        """Removes the table itself from all servers; its number and name are free again, and this object is of no use
+        any more. What others have in flight for it is refused."""
         self._ask(lib.tug_table_drop)
         self.client._forget(self.number)
 
@@ -255,7 +259,8 @@ class Table:
         return int(rows[0])
 
     def dump(self, file: Path) -> None:
-        """Writes the whole table as text: a row a line, sorted by key."""
+        """Pulls the whole table and writes it here as text: a row a line, sorted by key, floats that read back as the
+        same bits. The file is there when it is complete."""
         self._ask(lib.tug_dump, word(file, "file"))
 
     # What else tables are used for.
@@ -266,21 +271,22 @@ class Table:
         return Dense(self, variables)
 
     def auc_add(self, probabilities: ArrayLike, labels: ArrayLike) -> None:
-        """Counts predictions in this table, of accessor counter and dim 2."""
+        """Counts predictions, and labels of the same shape, in this table, of accessor counter and dim 2."""
         p = array_of(probabilities, "probabilities")
         given = floats_of(p, p.shape, "probabilities")
         wanted = floats_of(labels, p.shape, "labels")
         self._ask(lib.tug_auc_add, of_floats(given), of_floats(wanted), given.size)
 
     def auc(self) -> Tuple[float, int]:
-        """The AUC of all workers' predictions together, and how many these are."""
+        """The AUC of all workers' predictions together, NaN without both classes, and how many these are."""
         value, n = ffi.new("double *"), ffi.new("uint64_t *")
         self._ask(lib.tug_auc, value, n)
         return float(value[0]), int(n[0])
 
 
 def count(pulled: Floats) -> npt.NDArray[np.float64]:
-    """The exact counts in what was pulled from a table of accessor counter: half as many columns."""
+    """The exact counts in what was pulled from a table of accessor counter: a new float64 array with half as many
+    columns."""
     array = array_of(pulled, "pulled")
     if array.dtype.kind not in "fiu":
         raise ArgumentTypeError(f"pulled: must be floats, not {array.dtype}")
