@@ -4,8 +4,13 @@
     FMClassifier(dim=8, epochs=5, random_state=0).fit(X, y).predict_proba(X)
 
 Parameters have the names of `tug train`'s options; None is its default, and `options` is a dictionary of further
-ones. A fitted estimator has tug.Models in models_ (of more than two classes one for each, against the rest), and
-is copied and pickled with them. docs/sklearn.md has it all.
+ones. categorical: columns of X that are categories, "all", or a list of numbers or names, or a mask. n_jobs: threads,
+None is one, -1 one per core; random_state: as scikit-learn has it; verbose: passes and warnings are printed.
+
+X is a numpy matrix, a sparse one of scipy or a data frame, of shape (examples, columns). A fitted estimator has
+tug.Models in models_ (of more than two classes one for each, against the rest), n_features_in_, n_iter_, classes_ of
+classifiers, and is copied and pickled with them. Errors are scikit-learn's, or of tug.Error, and then ValueErrors or
+TypeErrors, too. docs/sklearn.md has it all.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -222,12 +227,13 @@ class _Classifier(ClassifierMixin):
         return self
 
     def decision_function(self: Any, X: Any) -> Float64:
-        """Scores: of two classes one an example, above 0 for the second; of more one for each class."""
+        """Scores, float64: of two classes one an example, (n,), above 0 for the second; of more one for each class,
+        (n, classes)."""
         scores = self._scores(X)
         return np.asarray(scores[:, 0] if len(self.classes_) == 2 else scores)
 
     def predict_proba(self: Any, X: Any) -> Float64:
-        """A column for each of classes_."""
+        """Probabilities, float64 of (n, classes): a column for each of classes_."""
         found = _probability(self._scores(X))
         if len(self.classes_) == 2:
             return np.hstack([1 - found, found])
@@ -269,7 +275,7 @@ class _Regressor(RegressorMixin):
         return self
 
     def predict(self: Any, X: Any) -> Float64:
-        """A number for each example."""
+        """A number for each example, float64 of (n,)."""
         return np.asarray(self._scores(X)[:, 0])
 
 
@@ -278,6 +284,8 @@ class _LR(_Estimator):
                  l1: Optional[float] = None, l2: Optional[float] = None, prior: Optional[float] = None,
                  categorical: Any = None, deterministic: bool = False, n_jobs: Optional[int] = None,
                  random_state: Any = None, verbose: bool = False, options: Optional[Dict[str, Any]] = None) -> None:
+        """epochs: passes over the data. optimizer, lr: the update rule, and its rate. l1, l2: penalties at each update;
+        prior: an L2 penalty once a pass. deterministic: the same bits for any number of threads."""
         self.epochs = epochs
         self.optimizer = optimizer
         self.lr = lr
@@ -302,6 +310,8 @@ class _FM(_LR):
                  normalize: bool = True, categorical: Any = None, deterministic: bool = False,
                  n_jobs: Optional[int] = None, random_state: Any = None, verbose: bool = False,
                  options: Optional[Dict[str, Any]] = None) -> None:
+        """dim: length of the features' vectors. latent_lr: their rate. init: they begin in (-init, init). normalize:
+        for pairs each example is scaled to unit length. The others as of linear models."""
         super().__init__(epochs=epochs, optimizer=optimizer, lr=lr, l1=l1, l2=l2, prior=prior,
                          categorical=categorical, deterministic=deterministic, n_jobs=n_jobs,
                          random_state=random_state, verbose=verbose, options=options)
@@ -323,6 +333,7 @@ class _FFM(_FM):
                  normalize: bool = True, categorical: Any = None, fields: Any = None, deterministic: bool = False,
                  n_jobs: Optional[int] = None, random_state: Any = None, verbose: bool = False,
                  options: Optional[Dict[str, Any]] = None) -> None:
+        """fields: numbers from 0 to 65535, one for each column of X. The others as of factorization machines."""
         super().__init__(dim=dim, epochs=epochs, optimizer=optimizer, lr=lr, latent_lr=latent_lr, l1=l1, l2=l2,
                          prior=prior, init=init, normalize=normalize, categorical=categorical,
                          deterministic=deterministic, n_jobs=n_jobs, random_state=random_state, verbose=verbose,
@@ -344,6 +355,10 @@ class _Deep(_LR):
                  prior: Optional[float] = None, categorical: Any = None, fields: Any = None,
                  deterministic: bool = False, n_jobs: Optional[int] = None, random_state: Any = None,
                  verbose: bool = False, options: Optional[Dict[str, Any]] = None) -> None:
+        """model: "deepfm", "wide_deep", "dcn" or "mlp". dim: length of the features' vectors; latent_lr: their rate.
+        hidden: units of each layer; cross: layers of products, of dcn; dropout: the share of units that an example is
+        trained without; batch_norm; dense_optimizer, dense_lr: the rule of the layers. fields: numbers from 0 to 65535,
+        one for each column of X. The others as of linear models."""
         super().__init__(epochs=epochs, optimizer=optimizer, lr=lr, l1=l1, l2=l2, prior=prior,
                          categorical=categorical, deterministic=deterministic, n_jobs=n_jobs,
                          random_state=random_state, verbose=verbose, options=options)

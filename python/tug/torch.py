@@ -333,7 +333,7 @@ class Embedding(_Rows):
         super().__init__(table, padding_idx)
 
     def forward(self, input: Any) -> Any:  # noqa: A002
-        """Rows of the ids: input.shape + (embedding_dim,)."""
+        """Rows of the ids, a tensor of integers on the CPU: float32 of input.shape + (embedding_dim,)."""
         ids = _ids_of(input, "input")
         return self._pool(ids, None, None, False).reshape((*input.shape, self.embedding_dim))
 
@@ -369,7 +369,7 @@ class EmbeddingBag(_Rows):
         return given.astype(np.uint64)
 
     def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Any:  # noqa: A002
-        """The bags: (bags, embedding_dim)."""
+        """The bags: float32 of (bags, embedding_dim)."""
         ids = _ids_of(input, "input")
         if per_sample_weights is not None:
             if self.mode != "sum":
@@ -427,6 +427,8 @@ class Optimizer(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
+        """Pushes, as the class says; what closure() returned. What servers failed with is raised here, or with overlap
+        by the next step or flush()."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -459,6 +461,7 @@ class Optimizer(torch.optim.Optimizer):
         return {"state": {}, "param_groups": [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]}
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
+        """Rates of the same tables."""
         groups = state_dict["param_groups"]
         if [g.get("table") for g in groups] != [g["table"] for g in self.param_groups]:
             raise UsageError("this state of an optimizer is one of other tables: "

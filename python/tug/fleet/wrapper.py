@@ -77,7 +77,12 @@ def _tables_of(dist_desc: Any) -> List[FleetTable]:
 
 
 class FleetWrapper(Handle):
-    """A server's or a worker's part in a run. One thread at a time uses it; its `client` is anybody's."""
+    """A server's or a worker's part in a run, with the calls of Paddle's FleetWrapper; requests are done when they
+    return. One thread at a time uses it; its `client` is anybody's.
+
+    wait_seconds: the longest wait for anything; 0: TUG_WAIT_SECONDS, or 600. local_loops: of a worker that is alone,
+    server threads. UsageError: a call in the wrong role or at the wrong time, or no such table; SystemFailure: a server
+    has died, or what was waited for has not come in time."""
 
     def __init__(self, wait_seconds: float = 0, local_loops: int = 1) -> None:
         self.wait_seconds = seconds(wait_seconds, "wait_seconds")
@@ -202,7 +207,8 @@ class FleetWrapper(Handle):
 
     def push_dense_params(self, scope: Mapping[str, Any], table_id: int,
                           var_names: Optional[Sequence[str]] = None) -> None:
-        """Sets the parameters of a dense table to the arrays of `scope`, whatever its rule is."""
+        """Sets the parameters of a dense table to the arrays of `scope`, {name: array of real numbers of its shape},
+        whatever its rule is."""
         known, names = self._known(table_id, var_names)
         missing = [name for name in known.at if name not in names or name not in scope]
         if missing:
@@ -214,7 +220,7 @@ class FleetWrapper(Handle):
         self._ask(lib.tug_wrapper_push_dense_params, table_id, of_floats(flat), flat.size)
 
     def pull_dense_params(self, scope: Scope, table_id: int, var_names: Optional[Sequence[str]] = None) -> None:
-        """The parameters as they are, into the arrays of `scope`; one that is not there is made."""
+        """The parameters as they are, into the float32 arrays of `scope`, in place; one that is not there is made."""
         known, names = self._known(table_id, var_names)
         out: Dict[str, Floats] = {name: out_of(scope[name], known.shapes[name], name) for name in names if
                                   name in scope}
@@ -231,7 +237,7 @@ class FleetWrapper(Handle):
     # Rows.
 
     def load_model(self, path: Path, mode: int = 0) -> None:
-        """Rows of a save into all tables. One worker calls it."""
+        """Rows of a save into all tables, which are cleared first. One worker calls it."""
         whole(mode, "mode", 0, 3)  # what a save has in it, it says itself
         self._ask(lib.tug_wrapper_load_model, word(path, "path"))
 
