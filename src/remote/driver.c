@@ -20,15 +20,17 @@
 static const double look_first_seconds = 0.002, look_seconds = 0.05;
 
 // How the data is read: as the save that the run begins with says, else as workers do.
-// And by which options, which they must have, too.
+// And by which options, which they must have, too: not those that the save has added.
 static int tell_schema(struct run *r, struct err *e)
 {
     struct buf b = BUF_INIT(WIRE_BYTES_MAX);
+    struct train_config given = *r->config;
+    given.reader = r->given;
     const struct schema *s = r->config->reader.schema;
     int rc = s == NULL || schema_write(s, &b) == 0 ? 0 : err_nomem(e, "a schema");
     char *options = NULL;
     if (rc == 0)
-        rc = run_options_print(r->config, &options, e);
+        rc = run_options_print(&given, &options, e);
     struct msg_schema m = {.schema = {b.data, (uint32_t)b.len},
                            .options = wire_text(options != NULL ? options : "")};
     if (rc == 0)

@@ -71,6 +71,7 @@ struct run_row {
 struct run {
     const struct train_config *config; // `own`
     struct train_config own;           // with how the data is read
+    struct reader_options given;       // of that, what the options say
     bool resumes;                      // --resume, or a run to go on with was there
     struct run_start *start;           // of --resume and --init-from; NULL: nothing
     struct identity *data_identity;    // of --data

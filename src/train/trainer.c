@@ -467,7 +467,8 @@ static int finish(struct run *r, struct train_result *result, struct err *e)
 int train_run(const struct train_config *c, struct train_result *ret, struct err *e)
 {
     double start = clock_seconds();
-    struct run r = {.own = *c, .at = {.place = SOURCE_START}, .out_lock = -1};
+    struct run r = {
+        .own = *c, .given = c->reader, .at = {.place = SOURCE_START}, .out_lock = -1};
     r.config = &r.own;
     r.course = c->cluster == NULL ? &course_local : c->cluster->course;
     r.rows = r.course->rows != NULL ? r.course->rows
