@@ -1,7 +1,7 @@
-// The Arrow C data interface and its stream, as Apache Arrow's specification
-// (arrow.apache.org/docs/format/CDataInterface.html) says word for word: structs
-// by which data frames are handed over inside a process. Whoever has them from elsewhere has the
-// same ones; tug reads them (tug/train.h) and needs no library for it.
+// The Arrow C data interface and its stream, word for word as Apache Arrow's specification
+// "The Arrow C data interface" (arrow.apache.org) says them: structs by which data frames are
+// handed over inside a process. Whoever has them from elsewhere has the same ones; tug reads
+// them (tug/train.h) and needs no library for it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_ARROW_H
