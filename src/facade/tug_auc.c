@@ -58,6 +58,7 @@ static int add(struct tug_client *c, uint32_t table, const float *probabilities,
 int tug_auc_add(struct tug_client *c, uint32_t table, const float *probabilities,
                 const float *labels, size_t n)
 {
+    TRY(calls_may_wait(c));
     TRY(check_table(c, table));
     uint64_t *keys = mem_array(BUCKETS, sizeof(*keys));
     float(*counts)[CLASSES] = mem_array(BUCKETS, sizeof(*counts));

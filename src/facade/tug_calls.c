@@ -2,6 +2,7 @@
 // it belongs.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -280,6 +281,20 @@ void tug_again(struct tug_client *c, bool again)
 
 // Waiting.
 
+int calls_may_wait(const struct tug_client *c)
+{
+    return pump_working(c->pump)
+               ? err_set(last_error(), TUG_EUSAGE, "a callback must not wait")
+               : 0;
+}
+
+int calls_enter(struct tug_client *c)
+{
+    TRY(calls_may_wait(c));
+    pump_enter(c->pump);
+    return 0;
+}
+
 struct waiting {
     struct tug_client *client;
     uint64_t ts;
@@ -326,8 +341,7 @@ static uint64_t deadline(const struct tug_client *c, double seconds)
 int tug_wait(struct tug_client *c, uint64_t timestamp, double seconds)
 {
     struct waiting w = {.client = c, .ts = timestamp};
-    if (pump_working(c->pump))
-        return err_set(last_error(), TUG_EUSAGE, "a callback must not wait");
+    TRY(calls_may_wait(c));
     if (!(seconds > 0))
         seconds = c->o.wait_seconds;
     (void)pump_wait(c->pump, call_over, &w, deadline(c, seconds));
@@ -380,8 +394,7 @@ static bool request_over(void *ctx)
 int calls_wait_for(struct tug_client *c, client_ts ts, double seconds)
 {
     struct waiting w = {.client = c, .ts = ts};
-    if (pump_working(c->pump))
-        return err_set(last_error(), TUG_EUSAGE, "a callback must not wait");
+    assert(!pump_working(c->pump)); // calls_enter
     if (!pump_wait(c->pump, request_over, &w, deadline(c, seconds))) {
         pump_enter(c->pump);
         client_cancel(c->client, ts); // its answer would be put where nobody is any more

@@ -433,7 +433,7 @@ int tug_table_create(struct tug_client *c, const struct tug_table_options *o)
                        "a row cannot have %u floats; it can have 1 to %d", o->width,
                        TABLE_MAX_WIDTH);
     TRY(make_config(o, &config, last_error()));
-    pump_enter(c->pump);
+    TRY(calls_enter(c));
     client_ts ts = client_table(c->client, o->number, &config, last_error());
     pump_leave(c->pump);
     return ts != 0 ? calls_wait_for(c, ts, c->o.wait_seconds) : last_error()->code;
@@ -441,7 +441,7 @@ int tug_table_create(struct tug_client *c, const struct tug_table_options *o)
 
 int tug_tick(struct tug_client *c, uint32_t table, uint64_t clock)
 {
-    pump_enter(c->pump);
+    TRY(calls_enter(c));
     client_ts ts = client_tick(c->client, table, clock, last_error());
     if (ts != 0 && table < SPEC_MAX_TABLES && clock != UINT64_MAX)
         c->terms[table].clock = clock;

@@ -82,6 +82,10 @@ void calls_free(struct tug_client *c);
 int calls_assign(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
                  const float *values, tug_done_fn done, void *ctx,
                  uint64_t *ret_timestamp);
+// TUG_EUSAGE in a callback: before anything is asked whose answer would have to be waited for.
+int calls_may_wait(const struct tug_client *c);
+// The same, and takes the van.
+int calls_enter(struct tug_client *c);
 // Waits for a call whose arrays are not the caller's: what takes too long is given up, so
 // that nothing is written to them later.
 int calls_wait_or_cancel(struct tug_client *c, uint64_t ts);

@@ -91,6 +91,7 @@ static void unpack(const struct tug_dense *d, float *ret)
 static int assign_rows(struct tug_dense *d)
 {
     uint64_t ts;
+    TRY(calls_may_wait(d->client));
     TRY(tug_assign(d->client, d->table, d->keys, d->blocks, d->rows, NULL, NULL, &ts));
     return calls_wait_or_cancel(d->client, ts);
 }
@@ -180,6 +181,7 @@ uint64_t tug_dense_floats(const struct tug_dense *d)
 int tug_dense_pull(struct tug_dense *d, float *values)
 {
     uint64_t ts;
+    TRY(calls_may_wait(d->client));
     TRY(tug_pull(d->client, d->table, d->keys, d->blocks, d->rows, NULL, NULL, &ts));
     TRY(calls_wait_or_cancel(d->client, ts));
     unpack(d, values);
@@ -189,6 +191,7 @@ int tug_dense_pull(struct tug_dense *d, float *values)
 int tug_dense_push(struct tug_dense *d, const float *gradients)
 {
     uint64_t ts;
+    TRY(calls_may_wait(d->client));
     pack(d, gradients);
     TRY(tug_push(d->client, d->table, d->keys, d->blocks, d->rows, NULL, NULL, &ts));
     return calls_wait_or_cancel(d->client, ts);
@@ -203,15 +206,16 @@ int tug_dense_assign(struct tug_dense *d, const float *values)
 int tug_dense_pull_range(struct tug_dense *d, size_t variable, uint64_t begin, uint64_t n,
                          float *values)
 {
-    const struct variable *v = &d->variables[variable];
-    if (variable >= d->n || begin > v->n || n > v->n - begin)
+    const struct variable *v = variable < d->n ? &d->variables[variable] : NULL;
+    if (v == NULL || begin > v->n || n > v->n - begin)
         return err_set(
             last_error(), TUG_EUSAGE,
             "floats %llu to %llu are not all in variable %zu of table %u, which has %llu",
             (unsigned long long)begin, (unsigned long long)(begin + n), variable,
-            d->table, (unsigned long long)(variable < d->n ? v->n : 0));
+            d->table, (unsigned long long)(v != NULL ? v->n : 0));
     if (n == 0)
         return 0;
+    TRY(calls_may_wait(d->client));
     uint64_t first = begin / d->dim, blocks = (begin + n - 1) / d->dim + 1 - first, ts;
     float *rows = d->rows + (v->block + first) * d->dim;
     TRY(tug_pull(d->client, d->table, d->keys + v->block + first, blocks, rows, NULL,

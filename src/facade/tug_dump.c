@@ -44,7 +44,7 @@ static int pull_partition(struct dump *d, struct client_walk *w)
     struct tug_client *c = d->client;
     while (!w->over) {
         TRY(reserve(d));
-        pump_enter(c->pump);
+        TRY(calls_enter(c));
         client_ts ts = client_walk_next(c->client, w, PAGE_ROWS, d->keys + d->n,
                                         d->values + d->n * d->width, last_error());
         pump_leave(c->pump);

@@ -9,13 +9,6 @@
 
 enum { REACH_SECONDS = 10 };
 
-static int may_wait(struct tug_client *c)
-{
-    return pump_working(c->pump)
-               ? err_set(last_error(), TUG_EUSAGE, "a callback must not wait")
-               : 0;
-}
-
 static struct profiler profiler_of(struct tug_client *c)
 {
     return (struct profiler){.node = &c->node, .seconds = REACH_SECONDS};
@@ -24,7 +17,7 @@ static struct profiler profiler_of(struct tug_client *c)
 int tug_profile_start(struct tug_client *c)
 {
     struct profiler p = profiler_of(c);
-    TRY(may_wait(c));
+    TRY(calls_may_wait(c));
     return profiler_start(&p, PROFILE_BYTES, NULL, last_error());
 }
 
@@ -32,7 +25,7 @@ int tug_profile_stop(struct tug_client *c, const char *file)
 {
     struct profiler p = profiler_of(c);
     struct trace trace;
-    TRY(may_wait(c));
+    TRY(calls_may_wait(c));
     if (file == NULL)
         return err_set(last_error(), TUG_EUSAGE, "a profile needs a file");
     int rc = profiler_stop(&p, file, &trace, last_error());

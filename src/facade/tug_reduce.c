@@ -104,6 +104,7 @@ static int reduce(struct tug_client *c, uint32_t table, uint64_t *values, size_t
 
 int tug_all_reduce(struct tug_client *c, uint32_t table, uint64_t *values, size_t n)
 {
+    TRY(calls_may_wait(c));
     TRY(check(c, table, values, n));
     uint64_t *keys = mem_array(AT_ONCE, sizeof(*keys));
     float *rows = mem_array(AT_ONCE, PULLED * sizeof(*rows));

@@ -36,7 +36,7 @@ static int below(struct tug_client *c, enum wire_root kind, const char *path,
 {
     char absolute[FILE_PATH_MAX];
     TRY(below_absolute(path, absolute, last_error()));
-    pump_enter(c->pump);
+    TRY(calls_enter(c));
     client_ts ts = client_below(c->client, kind, absolute, ret, last_error());
     pump_leave(c->pump);
     return wait_for(c, ts);
@@ -63,7 +63,7 @@ int tug_table_make(struct tug_client *c, uint32_t number, const char *settings)
         snprintf(config.name, sizeof(config.name), "table-%u", number);
     TRY(table_config_check(&config, e));
     TRY(set_cold(c, &config));
-    pump_enter(c->pump);
+    TRY(calls_enter(c));
     client_ts ts = client_table(c->client, number, &config, e);
     pump_leave(c->pump);
     return wait_for(c, ts);
@@ -71,7 +71,7 @@ int tug_table_make(struct tug_client *c, uint32_t number, const char *settings)
 
 int tug_table_find(struct tug_client *c, const char *name, uint32_t *ret_number)
 {
-    pump_enter(c->pump);
+    TRY(calls_enter(c));
     client_ts ts = client_info(c->client, name, 0, ret_number, last_error());
     pump_leave(c->pump);
     return wait_for(c, ts);
@@ -193,6 +193,7 @@ static int range(struct tug_client *c, uint32_t table, uint64_t first, size_t n,
                  const float *push, float *pull)
 {
     struct tug_table_widths w;
+    TRY(calls_may_wait(c));
     TRY(tug_table_widths(c, table, &w));
     if (n > 0 && first + (n - 1) < first)
         return err_set(last_error(), TUG_EUSAGE,
@@ -227,7 +228,7 @@ int tug_push_range(struct tug_client *c, uint32_t table, uint64_t first, size_t 
 int tug_shrink(struct tug_client *c, uint32_t table, float threshold,
                uint64_t *ret_removed)
 {
-    pump_enter(c->pump);
+    TRY(calls_enter(c));
     client_ts ts = client_shrink(c->client, table, threshold, ret_removed, last_error());
     pump_leave(c->pump);
     return wait_for(c, ts);
@@ -235,7 +236,7 @@ int tug_shrink(struct tug_client *c, uint32_t table, float threshold,
 
 int tug_day(struct tug_client *c, uint32_t table)
 {
-    pump_enter(c->pump);
+    TRY(calls_enter(c));
     client_ts ts = client_day(c->client, table, last_error());
     pump_leave(c->pump);
     return wait_for(c, ts);
@@ -243,7 +244,7 @@ int tug_day(struct tug_client *c, uint32_t table)
 
 static int order(struct tug_client *c, uint32_t table, enum wire_order what)
 {
-    pump_enter(c->pump);
+    TRY(calls_enter(c));
     client_ts ts = client_admin(c->client, table, what, 0, last_error());
     pump_leave(c->pump);
     return wait_for(c, ts);
@@ -266,7 +267,7 @@ int tug_table_drop(struct tug_client *c, uint32_t table)
 int tug_table_stat(struct tug_client *c, uint32_t table, struct tug_table_stats *ret)
 {
     struct msg_table_is m = {0};
-    pump_enter(c->pump);
+    TRY(calls_enter(c));
     client_ts ts = client_stat(c->client, table, &m, last_error());
     pump_leave(c->pump);
     TRY(wait_for(c, ts));
@@ -297,7 +298,7 @@ int tug_table_stat(struct tug_client *c, uint32_t table, struct tug_table_stats 
 
 int tug_step(struct tug_client *c, uint64_t steps, uint64_t *ret_global)
 {
-    pump_enter(c->pump);
+    TRY(calls_enter(c));
     client_ts ts = client_step(c->client, steps, ret_global, last_error());
     pump_leave(c->pump);
     return wait_for(c, ts);
@@ -324,7 +325,7 @@ static int write_rows(struct tug_client *c, const struct tug_save_options *o, ui
         .n = o->n_tables,
         .marked = o->mark != 0,
     };
-    pump_enter(c->pump);
+    TRY(calls_enter(c));
     client_ts ts = client_save(c->client, &s, m, last_error());
     pump_leave(c->pump);
     return wait_for(c, ts);
@@ -332,7 +333,7 @@ static int write_rows(struct tug_client *c, const struct tug_save_options *o, ui
 
 static int end_save(struct tug_client *c, uint64_t id, bool committed, uint64_t checksum)
 {
-    pump_enter(c->pump);
+    TRY(calls_enter(c));
     client_ts ts = client_save_end(c->client, id, committed, checksum, last_error());
     pump_leave(c->pump);
     return wait_for(c, ts);
@@ -385,7 +386,7 @@ int tug_save(struct tug_client *c, const struct tug_save_options *o,
 
 int tug_save_mark(struct tug_client *c, uint64_t mark)
 {
-    pump_enter(c->pump);
+    TRY(calls_enter(c));
     client_ts ts = client_mark(c->client, mark, last_error());
     pump_leave(c->pump);
     return wait_for(c, ts);
@@ -403,7 +404,7 @@ int tug_load(struct tug_client *c, uint32_t table, const char *path, const char 
     uint64_t checksum = m.checksum;
     save_manifest_free(&m);
     TRY(below(c, WIRE_ROOT_LOAD, save, there));
-    pump_enter(c->pump);
+    TRY(calls_enter(c));
     client_ts ts = client_load(c->client, table, there, checksum,
                                name != NULL ? name : s.config.name, true, ret_rows,
                                last_error());

@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,85 @@ static void push_some(struct tug_client *c, uint32_t table, size_t n, uint64_t s
 static void pull_all(struct tug_client *c, uint32_t table, float *values)
 {
     check(tug_pull_range(c, table, 0, KEYS, values));
+}
+
+// Calls that wait ask for nothing in a callback: their answers would come when what they are to be
+// written to is gone.
+struct inside {
+    struct tug_client *client;
+    struct tug_dense *dense;
+    atomic_bool over;
+};
+
+static void call_all(void *ctx, uint64_t timestamp, int rc)
+{
+    struct inside *x = ctx;
+    struct tug_client *c = x->client;
+    struct tug_table_stats s;
+    struct tug_save_options save = {.dir = dir};
+    float values[KEYS * PULL] = {0};
+    uint32_t number;
+    uint64_t count;
+    double auc;
+    (void)timestamp;
+    assert_int_equal(0, rc);
+    const int said[] = {
+        tug_table_make(c, 9, "dim = 2"),
+        tug_table_find(c, "users", &number),
+        tug_table_stat(c, 1, &s),
+        tug_clear(c, 1),
+        tug_shrink(c, 1, 1e9f, &count),
+        tug_day(c, 1),
+        tug_table_drop(c, 1),
+        tug_step(c, 1, &count),
+        tug_pull_range(c, 1, 0, KEYS, values),
+        tug_push_range(c, 1, 0, KEYS / 2, values),
+        tug_save(c, &save, NULL),
+        tug_save_mark(c, 1),
+        tug_load(c, 1, dir, NULL, &count),
+        tug_dump(c, 1, "no.txt"),
+        tug_auc_add(c, 3, values, values, 1),
+        tug_auc(c, 3, &auc, NULL),
+        tug_dense_pull(x->dense, values),
+        tug_dense_push(x->dense, values),
+        tug_dense_assign(x->dense, values),
+        tug_dense_pull_range(x->dense, 0, 0, 1, values),
+        tug_barrier(c),
+        tug_stop(c, NULL),
+        tug_client_close(c),
+    };
+    for (size_t i = 0; i < sizeof(said) / sizeof(*said); i++)
+        if (i != 12) // it looks for the save first
+            assert_int_equal(TUG_EUSAGE, said[i]);
+    assert_int_not_equal(0, said[12]);
+    atomic_store(&x->over, true);
+}
+
+static void test_in_a_callback(void **state)
+{
+    (void)state;
+    struct tug_client *c = open_client();
+    struct inside x = {.client = c};
+    const struct tug_variable v = {.name = "w", .n = 3, .init = "constant:7"};
+    const uint64_t key = 1;
+    static float row[PULL];
+    float w[3];
+    uint32_t number = 0;
+    check(tug_table_make(c, 1, users));
+    check(tug_table_make(c, 2, "dim = 2"));
+    check(tug_table_make(c, 3, "accessor = counter; dim = 2"));
+    check(tug_dense_open(&x.dense, c, 2, &v, 1));
+    push_some(c, 1, 10, 1);
+    check(tug_pull(c, 1, &key, 1, row, call_all, &x, NULL));
+    for (int i = 0; i < 1000 && !atomic_load(&x.over); i++)
+        check(tug_table_find(c, "users", &number)); // works for all of them
+    assert_true(atomic_load(&x.over));
+    assert_int_equal(10, stats_of(c, 1).rows); // neither cleared nor dropped
+    check(tug_dense_pull(x.dense, w));
+    assert_true(w[0] == 7 && w[2] == 7);
+    assert_int_equal(TUG_EUSAGE, tug_table_find(c, "table-9", &number));
+    tug_dense_close(x.dense);
+    check(tug_client_close(c));
 }
 
 static void test_life(void **state)
@@ -636,6 +716,7 @@ int main(void)
         cmocka_unit_test(test_life),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_refused_as_a_whole),
+        cmocka_unit_test(test_in_a_callback),
         cmocka_unit_test(test_again),
         cmocka_unit_test(test_saves),
         cmocka_unit_test(test_dump),
