@@ -6,10 +6,11 @@
 // there the sizes of its queues come from FLAGS_communicator_send_queue_size and
 // FLAGS_communicator_max_merge_var_num.)
 //
-// All functions may be called from any thread, and return a status of tug/tug.h. What a push
-// failed with, which the thread hears, is returned by the next call of
-// tug_communicator_flush or _stop, and until then by each tug_communicator_send, which
-// takes nothing. A communicator belongs to the program, and is closed before its client.
+// All functions may be called from any thread, and return a status of tug/tug.h. The thread alone
+// hears what a push failed with: the next call of tug_communicator_flush or _stop returns it, and
+// until then each tug_communicator_send does, and takes nothing. A communicator belongs to the
+// program, and is closed before its client. Waits that the program interrupts (tug_interrupt_by)
+// are TUG_EINTERRUPTED.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_COMMUNICATOR_H
@@ -39,12 +40,13 @@ struct tug_communicator_table {
     enum tug_grad_reduce grad_reduce;
 };
 
-// A communicator of n tables. Its thread does not run yet. TUG_EUSAGE: a table is unknown,
-// or is named twice, or cannot be merged.
+// A communicator of n tables, whose list is copied. Its thread does not run yet. TUG_EUSAGE: there
+// is no table, or one is unknown, or is named twice, or cannot be merged. (Paddle:
+// Communicator.init_with_ctx.)
 TUG_API int tug_communicator_open(struct tug_communicator **ret, struct tug_client *c,
                                   const struct tug_communicator_table *tables, size_t n);
 
-// Starts the thread that sends. TUG_EUSAGE: it runs.
+// Starts the thread that sends. TUG_EUSAGE: it runs; TUG_EIO: the system has no thread.
 TUG_API int tug_communicator_start(struct tug_communicator *m);
 
 // Hands over a push: n keys, in any order, and for each the floats of a push of the table
@@ -59,21 +61,23 @@ TUG_API int tug_communicator_send(struct tug_communicator *m, uint32_t table,
 
 // Waits until all that was handed over before is applied on the servers: `seconds` at most
 // (0: the client's wait_seconds); TUG_EIO then. Pulls see it from then on. To be called
-// before tug_tick, tug_again and tug_save, which know nothing of queues.
+// before tug_tick, tug_again and tug_save, which know nothing of queues. TUG_EUSAGE: in a
+// callback of the client; the thread does not run, and something is queued.
 TUG_API int tug_communicator_flush(struct tug_communicator *m, double seconds);
 
 // Whether its thread runs. (Paddle: Communicator.is_running.)
 TUG_API bool tug_communicator_is_running(struct tug_communicator *m);
 
 // Flushes, and ends the thread, which then takes as long as its last push, at most the
-// client's wait_seconds. What could not be sent in time stays in its queue. It may be started
-// again. One whose thread does not run is flushed already if its queues are empty; else
-// TUG_EUSAGE.
+// client's wait_seconds. What could not be sent in time stays in its queue, and the
+// thread ends all the same, but in a callback. It may be started again. Errors: those of
+// tug_communicator_flush.
 TUG_API int tug_communicator_stop(struct tug_communicator *m, double seconds);
 
-// Ends the thread, throws away what is queued, and frees: call tug_communicator_stop first.
-// NULL is fine.
-TUG_API void tug_communicator_close(struct tug_communicator *m);
+// Ends the thread, which takes as long as its last push, throws away what is queued, and frees:
+// call tug_communicator_stop first. NULL is fine. TUG_EUSAGE: in a callback of the client; it stays
+// open.
+TUG_API int tug_communicator_close(struct tug_communicator *m);
 
 // What has happened to a table's pushes since the communicator was opened.
 struct tug_communicator_stats {
@@ -84,6 +88,7 @@ struct tug_communicator_stats {
     uint64_t waits;        // sends that found the queue full
     double waited_seconds; // how long these waited for room, together
 };
+// Returns at once. TUG_EUSAGE: the communicator has no such table.
 TUG_API int tug_communicator_stat(struct tug_communicator *m, uint32_t table,
                                   struct tug_communicator_stats *ret);
 

@@ -16,8 +16,15 @@
 // A key that repeats in a push counts once for each time: its gradients, shows and clicks
 // are added up (of slots the last stays). Later passes over the same examples: tug_again.
 //
-// Functions that are not said to return at once wait, at most the client's wait_seconds;
-// they must not be called inside callbacks. Texts and arrays belong to the caller.
+// Threads: a client's functions may be called from any thread, those of one struct tug_dense by
+// one thread at a time. Ownership: texts and arrays are the caller's, and are read or written to
+// during the call only, but for what tug_assign is given and what is registered.
+//
+// Errors: functions return 0 or a code of tug/tug.h, and tug_last_error() is the sentence. Those
+// that are not said to return at once wait for servers, at most the client's wait_seconds: TUG_EIO
+// then, and TUG_EINTERRUPTED where the program interrupts them (tug_interrupt_by); what the
+// servers were asked is done or not. In a callback these are TUG_EUSAGE, and nothing is asked.
+// TUG_EUSAGE, too: the client has neither made nor found the table.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TABLE_H
@@ -29,16 +36,17 @@
 extern "C" {
 #endif
 
-// Makes table `number` (below TUG_TABLES_MAX) on all servers, or finds it as another worker has
-// made it. Settings: "accessor = ctr; dim = 8; entry = count:3", ';' or newlines between
-// them. TUG_EUSAGE: a setting that cannot be (the sentence names it), or that differs
-// from those it was made with. Paddle: a table's accessor and TableParameter.
+// Makes table `number` (below TUG_TABLES_MAX) on all servers, or finds it as another
+// worker has made it. Settings: "accessor = ctr; dim = 8; entry = count:3", ';' or
+// newlines between them; NULL: as they are by default. TUG_EUSAGE: a setting that cannot
+// be (the sentence names it), or that differs from those it was made with. Paddle: a
+// table's accessor and TableParameter.
 TUG_API int tug_table_make(struct tug_client *c, uint32_t number, const char *settings);
 
 // Finds a table that others have made, by its name. TUG_EUSAGE: there is none.
 TUG_API int tug_table_find(struct tug_client *c, const char *name, uint32_t *ret_number);
 
-// Floats of a key in a pull, a push, and tug_assign.
+// Floats of a key in a pull, a push, and tug_assign. Returns at once.
 struct tug_table_widths {
     uint32_t pull, push, assign;
 };
@@ -46,7 +54,8 @@ TUG_API int tug_table_widths(struct tug_client *c, uint32_t table,
                              struct tug_table_widths *ret);
 
 // Sets weights instead of pushing gradients; rows are made. State and statistics stay.
-// Arrays and `done` as in tug_push. (Paddle: push_sparse_param, push_dense_param.)
+// Arrays, `done` and errors as in tug_push, and it returns at once as that does. TUG_EUSAGE, too:
+// a key repeats. (Paddle: push_sparse_param, push_dense_param.)
 TUG_API int tug_assign(struct tug_client *c, uint32_t table, const uint64_t *keys,
                        size_t n, const float *values, tug_done_fn done, void *ctx,
                        uint64_t *ret_timestamp);
@@ -54,10 +63,10 @@ TUG_API int tug_assign(struct tug_client *c, uint32_t table, const uint64_t *key
 // From now on this client pushes examples that were pushed before in the run, in a second
 // pass over the data: shows, clicks, the change of score and the entry policy count an
 // example once (unless the table says count-passes = all). Gradients are applied as ever,
-// and rows count as seen today. false: new examples again.
+// and rows count as seen today. false: new examples again. Returns at once.
 TUG_API void tug_again(struct tug_client *c, bool again);
 
-// How a table learns.
+// How a table learns. Returns at once.
 struct tug_table_learning {
     // The rate (lr) of its rule, or of embed's; NAN: a push has values, not gradients (rules
     // sum, summary, assign, average).
@@ -69,7 +78,7 @@ TUG_API int tug_table_learning(struct tug_client *c, uint32_t table,
 
 // From now on this client's pushes to the table learn at `factor` times its rules' rates,
 // besides its schedule: for programs that have a schedule of their own. 1 at first.
-// TUG_EUSAGE: it is not finite, or negative.
+// TUG_EUSAGE: it is not finite, or negative. Returns at once.
 TUG_API int tug_rate_factor(struct tug_client *c, uint32_t table, float factor);
 
 // Tables of mode sync: from now on this client's pushes are part `part` (from 0) of the
@@ -78,12 +87,13 @@ TUG_API int tug_rate_factor(struct tug_client *c, uint32_t table, float factor);
 // gradients are added up, or, with reduce = mean, averaged over the parts. The first
 // batch of a table, and the one to go on with, is the `clock` of tug_table_stat. Pulls
 // wait for the others' parts, at most the client's wait_seconds. TUG_EUSAGE: the table is
-// not of mode sync, or there is no such part.
+// not of mode sync, or there is no such part. Returns at once.
 TUG_API int tug_batch(struct tug_client *c, uint32_t table, uint64_t batch, uint32_t part,
                       uint32_t parts);
 
 // Keys [first, first + n) of a table that is placed by ranges (any table will do; one by
-// ranges asks few servers). Wait.
+// ranges asks few servers): n times the floats of a pull or push, row after row. Of a push that
+// fails a part may have been taken. TUG_EUSAGE: they go beyond the last key.
 TUG_API int tug_pull_range(struct tug_client *c, uint32_t table, uint64_t first, size_t n,
                            float *values);
 TUG_API int tug_push_range(struct tug_client *c, uint32_t table, uint64_t first, size_t n,
@@ -103,6 +113,7 @@ TUG_API int tug_clear(struct tug_client *c, uint32_t table);
 // other clients have in flight for it is refused.
 TUG_API int tug_table_drop(struct tug_client *c, uint32_t table);
 
+// What a table holds on all servers, and what has happened to it there.
 struct tug_table_stats {
     uint64_t rows, extra_rows, cold_rows, bytes; // extra rows: embedx that were earned
     uint64_t made, refused; // rows; pushes that the entry policy kept out
@@ -125,7 +136,7 @@ TUG_API int tug_step(struct tug_client *c, uint64_t steps, uint64_t *ret_global)
 // on: `dir` must lie below the --save-root of all of them, on a file system that they and this
 // process share under one name. (A cluster of one's own, local_loops, writes anywhere.) Of two
 // that save at once one waits for the other. When tug_save returns 0, the save is complete;
-// until then nothing of it is visible, whatever dies.
+// until then nothing of it is visible, whatever dies. (Paddle: save modes 0 to 3.)
 enum tug_save_mode {
     TUG_CHECKPOINT, // every row, all state
     TUG_BASE,       // rows worth publishing
@@ -143,10 +154,12 @@ struct tug_save_options {
     // A cut of a run that goes on: not 0, the same number at every worker, another
     // for each save. Each worker calls tug_save_mark(number) between two of its
     // batches; the save holds exactly what was pushed before the marks. 0: as the
-    // servers are when they are asked.
+    // servers are when they are asked. Below 2^63.
     uint64_t mark;
 };
-// One worker (or guest) calls it. `ret_path` (may be NULL): where it is.
+// One worker (or guest) calls it. TUG_EUSAGE: a directory, mode or mark that cannot be;
+// TUG_EIO, TUG_EDATA: a file cannot be written, or one that a delta builds on be read.
+// `ret_path` (may be NULL): where it is.
 TUG_API int tug_save(struct tug_client *c, const struct tug_save_options *o,
                      char ret_path[TUG_PATH_MAX]);
 // What this worker pushed so far belongs into that save, what comes now does not.
@@ -154,12 +167,14 @@ TUG_API int tug_save_mark(struct tug_client *c, uint64_t mark);
 
 // The rows of table `name` of a save (or of the newest in a directory, with all deltas it
 // builds on) into a table, which is cleared first. It must lie below the --save-root of all
-// servers, or below a --load-root. `name` NULL: the table's own.
+// servers, or below a --load-root. `name` NULL: the table's own. *ret_rows (may be NULL): how many.
+// TUG_EDATA: there is no save, or it is damaged; TUG_EUSAGE: it lies elsewhere.
 TUG_API int tug_load(struct tug_client *c, uint32_t table, const char *path,
                      const char *name, uint64_t *ret_rows);
 
-// Pulls the whole table and writes it as text: a row a line, sorted by key, floats that
-// read back as the same bits. There when complete.
+// Pulls the whole table and writes it as text, in this process: a row a line, sorted by key, floats
+// that read back as the same bits. The file is there when it is complete. All rows are in memory
+// meanwhile. TUG_EIO: it cannot be written.
 TUG_API int tug_dump(struct tug_client *c, uint32_t table, const char *file);
 
 // Dense variables: arrays of floats in a table, cut into blocks of `dim` floats, a row
@@ -170,21 +185,25 @@ struct tug_variable {
     uint64_t n; // floats
     // "constant:0.1", "uniform:-1,1", "gaussian:0,0.01", "truncated-gaussian:0,0.01",
     // "xavier:FAN_IN,FAN_OUT"; or Paddle's "gaussian_random&0&0.0&0.01" and so on. First
-    // values depend on the table's number and the variable's name only.
+    // values depend on the table's number and the variable's name only. NULL: zeros.
     const char *init;
 };
-struct tug_dense; // one thread at a time
-// All workers name the same variables in the same order. The worker of rank 0 sets first
-// values, if the table is new; others wait for it.
+struct tug_dense;
+// All workers call it, and name the same variables in the same order. The worker of rank 0 sets
+// first values, if the table has no rows; others wait for it. It belongs to the program, and is
+// closed before its client. TUG_EUSAGE: no variables, two of a name, an `init` that cannot be, or
+// the table is not of accessor plain.
 TUG_API int tug_dense_open(struct tug_dense **ret, struct tug_client *c, uint32_t table,
                            const struct tug_variable *variables, size_t n);
 TUG_API void tug_dense_close(struct tug_dense *d); // NULL is fine
 // All variables, one behind the other: as many floats as they have together.
+// tug_dense_push takes gradients (tug_push), tug_dense_assign sets values (tug_assign);
+// tug_dense_floats returns at once.
 TUG_API uint64_t tug_dense_floats(const struct tug_dense *d);
 TUG_API int tug_dense_pull(struct tug_dense *d, float *values);
 TUG_API int tug_dense_push(struct tug_dense *d, const float *gradients);
 TUG_API int tug_dense_assign(struct tug_dense *d, const float *values);
-// Floats [begin, begin + n) of one of them.
+// Floats [begin, begin + n) of one of them, by its place in the list. TUG_EUSAGE: it lacks some.
 TUG_API int tug_dense_pull_range(struct tug_dense *d, size_t variable, uint64_t begin,
                                  uint64_t n, float *values);
 
@@ -200,25 +219,30 @@ static inline double tug_count(const float pulled[2])
 // of probability. The sum of any number of workers' counts is exact, so the AUC is that
 // of one machine, to the bit. (Paddle: the distributed AUC of fleet metrics.) It is a table as
 // others are: tug_clear begins anew, and a save of all tables has it, too. Counts that no save
-// has, and other metrics: tug/metric.h.
+// has, and other metrics: tug/metric.h. Labels above 0 are positives. *ret_auc is NAN without both
+// classes; ret_examples may be NULL. TUG_EUSAGE: the table is another one, or a prediction no
+// probability: nothing of a call of up to 2^24 predictions is counted then.
 TUG_API int tug_auc_add(struct tug_client *c, uint32_t table, const float *probabilities,
                         const float *labels, size_t n);
 TUG_API int tug_auc(struct tug_client *c, uint32_t table, double *ret_auc,
                     uint64_t *ret_examples);
 
-// Times of the requests on all servers, by kind; `file`: a trace that
-// Chrome and Perfetto open.
+// Times of the requests on all servers, by kind, between the two calls; `file`: a trace that
+// Chrome and Perfetto open, written in this process. Servers are waited for ten seconds.
 TUG_API int tug_profile_start(struct tug_client *c);
 TUG_API int tug_profile_stop(struct tug_client *c, const char *file);
 
-// Ends the cluster in order (Paddle: stop_server).
+// Ends the cluster in order (Paddle: stop_server): what its processes wait for ends with
+// TUG_EINTERRUPTED and this sentence; NULL: one that says that a program did it.
 TUG_API int tug_stop(struct tug_client *c, const char *why);
 
-// A program's own accessors, rules and entry policies: named in settings like
-// others. Registered before the first client or node of the process opens; where
-// rows are (in the servers' processes, tug/kvapp.h) and where tables are made.
-// Functions are called on servers' threads, must be quick, must not fail, and depend
-// on nothing but their arguments.
+// A program's own accessors, rules and entry policies, up to 16 of each: named in settings like
+// others. Registered by one thread before the first client or node of the process opens; where
+// rows are (in the servers' processes, tug/kvapp.h) and where tables are made. Structs are copied;
+// what they point at (name, about, ctx) is there as long as the process. Functions are called on
+// servers' threads, several at a time, must be quick, must not fail, and depend on nothing but
+// their arguments. Registering returns at once. TUG_EUSAGE: a name that cannot be or that there is
+// already, no function, or one too many.
 struct tug_rule {
     const char *name, *about;
     uint32_t state_per_weight, state_per_row; // floats, beginning with 0

@@ -277,7 +277,7 @@ int tug_communicator_open(struct tug_communicator **ret, struct tug_client *c,
     for (size_t i = 0; i < n && rc == 0; i++)
         rc = open_queue(m, i, &tables[i]);
     if (rc != 0)
-        tug_communicator_close(m);
+        (void)tug_communicator_close(m);
     else
         *ret = m;
     return rc;
@@ -319,10 +319,11 @@ static void end_thread(struct tug_communicator *m)
     pthread_mutex_unlock(&m->mutex);
 }
 
-void tug_communicator_close(struct tug_communicator *m)
+int tug_communicator_close(struct tug_communicator *m)
 {
     if (m == NULL)
-        return;
+        return 0;
+    TRY(calls_may_wait(m->client));
     end_thread(m);
     for (size_t i = 0; m->queues != NULL && i < m->n; i++) {
         free_parcels(m->queues[i].first);
@@ -335,6 +336,7 @@ void tug_communicator_close(struct tug_communicator *m)
     pthread_cond_destroy(&m->work);
     pthread_mutex_destroy(&m->mutex);
     mem_free(m);
+    return 0;
 }
 
 // Use.
@@ -491,8 +493,7 @@ static int tell(struct tug_communicator *m, int rc)
 
 int tug_communicator_flush(struct tug_communicator *m, double seconds)
 {
-    if (pump_working(m->client->pump))
-        return err_set(last_error(), TUG_EUSAGE, "a callback must not wait");
+    TRY(calls_may_wait(m->client));
     pthread_mutex_lock(&m->mutex);
     int rc = tell(m, wait_until_ended(m, seconds_of(m, seconds)));
     pthread_mutex_unlock(&m->mutex);

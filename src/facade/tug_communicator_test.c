@@ -144,7 +144,7 @@ static void sums(void **state)
     assert_true(s.sent < s.taken && s.failed == 0);
     assert_true(s.waits > 0 && s.waited_seconds > 0);
     check(tug_communicator_stop(m, 0));
-    tug_communicator_close(m);
+    check(tug_communicator_close(m));
 }
 
 // Merging.
@@ -176,7 +176,7 @@ static float weight_after(uint32_t table, enum tug_grad_reduce reduce)
     check(tug_communicator_start(m));
     check(tug_communicator_stop(m, 0));
     assert_int_equal(pushes_of(table), 2); // four and one
-    tug_communicator_close(m);
+    check(tug_communicator_close(m));
     pull(table, &key, 1, &row);
     check(tug_table_drop(client, table));
     return row;
@@ -205,7 +205,7 @@ static void what_counts_is_added(void **state)
     check(tug_communicator_send(m, 22, &key, 1, b, 0));
     check(tug_communicator_start(m));
     check(tug_communicator_stop(m, 0));
-    tug_communicator_close(m);
+    check(tug_communicator_close(m));
     pull(22, &key, 1, row);
     assert_true(row[0] == 2 && row[1] == 1);
     assert_true(fabsf(row[2] + 0.5f * 2 / 2) < 1e-6f); // the mean, over its shows
@@ -241,7 +241,7 @@ static void full(void **state)
     check(tug_communicator_flush(m, 0));
     pull(TABLE, &key, 1, row);
     assert_true(row[0] == 3);
-    tug_communicator_close(m); // ends the thread, too
+    check(tug_communicator_close(m)); // ends the thread, too
 }
 
 // Failures.
@@ -268,7 +268,36 @@ static void told_once(void **state)
     check(tug_communicator_stat(m, 23, &s));
     assert_true(s.taken == 1 && s.sent == 1 && s.failed == 1 && s.queued == 0);
     check(tug_communicator_stop(m, 0));
-    tug_communicator_close(m);
+    check(tug_communicator_close(m));
+}
+
+// A callback of the client would wait for a thread that waits for it.
+static void on_done(void *ctx, uint64_t timestamp, int rc)
+{
+    (void)timestamp, (void)rc;
+    const uint64_t key = 5;
+    const float ones[WIDTH] = {1, 1, 1};
+    check(tug_communicator_send(ctx, TABLE, &key, 1, ones, 0)); // its queue has room
+    fails(tug_communicator_flush(ctx, 0), TUG_EUSAGE, "callback");
+    fails(tug_communicator_stop(ctx, 0), TUG_EUSAGE, "callback");
+    fails(tug_communicator_close(ctx), TUG_EUSAGE, "callback");
+}
+
+static void in_a_callback(void **state)
+{
+    (void)state;
+    const uint64_t key = 5;
+    float row[WIDTH], pulled[WIDTH];
+    struct tug_communicator *m = open_of((struct tug_communicator_table){.table = TABLE});
+    check(tug_communicator_start(m));
+    check(tug_pull(client, TABLE, &key, 1, pulled, on_done, m, NULL));
+    while (stats_of(m).taken == 0)
+        pull(TABLE, &key, 1, row); // works for the callback, too
+    assert_true(tug_communicator_is_running(m));
+    check(tug_communicator_stop(m, 0));
+    pull(TABLE, &key, 1, row);
+    assert_true(row[0] == pulled[0] + 1);
+    check(tug_communicator_close(m));
 }
 
 // Stopping by several threads.
@@ -341,7 +370,7 @@ static void stopped_by_two(void **state)
         pthread_join(s[i].thread, NULL);
     }
     check(tug_communicator_start(m));
-    tug_communicator_close(m);
+    check(tug_communicator_close(m));
 }
 
 static void refused(const struct tug_communicator_table *tables, size_t n,
@@ -375,12 +404,12 @@ static void refusals(void **state)
     pull(24, &key, 1, &row);
     assert_true(row == 5); // in their order
     fails(tug_communicator_send(m, TABLE, &key, 1, wrong, 0), TUG_EUSAGE, "no table 3");
-    tug_communicator_close(m);
-    tug_communicator_close(NULL);
+    check(tug_communicator_close(m));
+    check(tug_communicator_close(NULL));
     m = open_of((struct tug_communicator_table){.table = TABLE});
     fails(tug_communicator_send(m, TABLE, &key, 1, wrong, 0), TUG_EUSAGE, "not finite");
     assert_int_equal(stats_of(m).taken, 0);
-    tug_communicator_close(m);
+    check(tug_communicator_close(m));
 }
 
 int main(void)
@@ -389,7 +418,7 @@ int main(void)
         cmocka_unit_test(sums),      cmocka_unit_test(merged),
         cmocka_unit_test(full),      cmocka_unit_test(what_counts_is_added),
         cmocka_unit_test(told_once), cmocka_unit_test(stopped_by_two),
-        cmocka_unit_test(refusals),
+        cmocka_unit_test(refusals),  cmocka_unit_test(in_a_callback),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

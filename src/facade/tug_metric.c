@@ -228,15 +228,15 @@ int tug_metric_state(const struct tug_metric *m, const char *state, double *ret,
     enum state s = STATES;
     TRY(find(m, state, &s));
     size_t n = size_of(m, s);
+    if (ret_n != NULL)
+        *ret_n = n;
     if (room < n)
         return err_set(last_error(), TUG_EUSAGE,
-                       "state '%s' has %zu floats, and there is room for %zu", state, n,
+                       "state '%s' has %zu numbers, and there is room for %zu", state, n,
                        room);
     bool sum = s == ABSERR || s == SQRERR || s == PROB;
     for (size_t i = 0; i < n; i++)
         ret[i] = ldexp((double)state_of(m, s)[i], sum ? -UNIT_BITS : 0);
-    if (ret_n != NULL)
-        *ret_n = n;
     return 0;
 }
 

@@ -497,7 +497,7 @@ int tug_fleet_stop_worker(struct tug_fleet *f)
     if (f->communicator != NULL && tug_communicator_is_running(f->communicator) &&
         tug_communicator_stop(f->communicator, 0) != 0)
         e = *last_error();
-    tug_communicator_close(f->communicator);
+    (void)tug_communicator_close(f->communicator);
     f->communicator = NULL;
     close_dense(f);
     int rc = f->lent != NULL ? 0 : tug_client_close(f->client);

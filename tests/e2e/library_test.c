@@ -165,7 +165,7 @@ static void send_by_two(struct tug_client *c)
     check(tug_communicator_stat(m, TABLE, &s));
     assert_true(s.taken == 2 * SENDS && s.queued == 0 && s.failed == 0);
     assert_true(s.sent < s.taken); // a server answers later than four are handed over
-    tug_communicator_close(m);
+    check(tug_communicator_close(m));
 }
 
 static void communicators(void **state)
