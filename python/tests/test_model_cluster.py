@@ -176,7 +176,9 @@ def test_a_worker_that_dies(data, mode, when):
         mode, when = {mode!r}, {when!r}
         client = tug.connect()
         dies = client.rank == 1
-        os.environ["AT_THE_END"] = f"kill -9 {{os.getpid()}}" if dies and when == "in a pass" else ":"
+        # In sync the last one hears of it late: of two who are gone then, one because of the other.
+        ends = f"kill -9 {{os.getpid()}}" if dies else "sleep 4" if client.rank == 2 and mode == "sync" else ":"
+        os.environ["AT_THE_END"] = ends if when == "in a pass" else ":"
         m = tug.Model(client=client, own_files=mode == "async", format="multislot", slots="{SLOTS}", model="fm",
                       epochs=1, mode=mode, pipe_command="cat; eval $AT_THE_END", progress=False)
         try:
@@ -189,7 +191,7 @@ def test_a_worker_that_dies(data, mode, when):
             print("refused:", error)
     """
     run = launch(data, script, workers=3)
-    said = "has not done its part of pass 1" if when == "in a pass" else "takes no part in this worker's call 2"
+    said = r"done (its|their) part of pass 1" if when == "in a pass" else "takes no part in this worker's call 2"
     refused = [line for line in run.stdout.splitlines() if "refused:" in line]
     assert "it returned" not in run.stdout and len(refused) == 2, run.stdout + run.stderr
-    assert all("worker 1 (" in line and said in line for line in refused), run.stdout
+    assert all("worker 1 (" in line and re.search(said, line) for line in refused), run.stdout

@@ -289,14 +289,18 @@ static void tell_of_shares(struct driver *d, double began)
 }
 
 // A batch that lacks the share of one who has died is never there. Nor does who has come in its
-// place know of it.
+// place know of it. Who has left because of another's death is named with that one.
 static int all_share(void *ctx, double began, struct err *e)
 {
     struct driver *d = ctx;
     const struct roster *roster = member_roster(client_member(d->remote.client));
+    uint32_t gone[SYNC_MICROS];
+    size_t n = 0;
     for (uint32_t rank = 0; rank < d->workers; rank++)
         if (d->sharing[rank] == 0 || roster_session_over(roster, d->sharing[rank]))
-            return peer_agree_gone(d->remote.client, rank, pass_of(d->run), e);
+            gone[n++] = rank;
+    if (n > 0)
+        return peer_agree_gone(d->remote.client, gone, n, pass_of(d->run), e);
     tell_of_shares(d, began);
     return 0;
 }

@@ -97,15 +97,21 @@ static const char *name_of(const struct roster *r, uint32_t rank,
     return to;
 }
 
-static int gone(const struct roster *r, uint32_t rank, uint32_t pass, struct err *e)
+static int gone(const struct roster *r, const uint32_t *ranks, size_t n, uint32_t pass,
+                struct err *e)
 {
-    char name[ROSTER_NAME_MAX];
+    char names[ERR_TEXT_MAX / 2] = "", name[ROSTER_NAME_MAX];
+    for (size_t i = 0; i < n; i++) {
+        size_t at = strlen(names);
+        snprintf(names + at, sizeof(names) - at, "%s%s", at > 0 ? ", " : "",
+                 name_of(r, ranks[i], name));
+    }
     return err_set(
         e, TUG_EIO,
-        "%s has not done its part of pass %u of this call: it has died or left, and "
-        "the pass lacks its examples. It is not saved: start all workers "
-        "again, from the last save",
-        name_of(r, rank, name), pass);
+        "%s ha%s not done %s part of pass %u of this call: died or left, and the "
+        "pass lacks examples. It is not saved: start all workers again, from the "
+        "last save",
+        names, n == 1 ? "s" : "ve", n == 1 ? "its" : "their", pass);
 }
 
 uint64_t peer_agree_session(struct client *c, uint32_t rank)
@@ -118,9 +124,10 @@ uint64_t peer_agree_session(struct client *c, uint32_t rank)
     return 0;
 }
 
-int peer_agree_gone(struct client *c, uint32_t rank, uint32_t pass, struct err *e)
+int peer_agree_gone(struct client *c, const uint32_t *ranks, size_t n, uint32_t pass,
+                    struct err *e)
 {
-    return gone(member_roster(client_member(c)), rank, pass, e);
+    return gone(member_roster(client_member(c)), ranks, n, pass, e);
 }
 
 static int check_one(const struct roster *r, uint32_t rank, const float *said,
@@ -144,7 +151,7 @@ static int check_one(const struct roster *r, uint32_t rank, const float *said,
             "the same calls, one after the other",
             own_files ? "" : ", or different files, though files are not their own");
     if (said[PASSES] < mine[PASSES])
-        return gone(r, rank, (uint32_t)mine[PASSES], e);
+        return gone(r, &rank, 1, (uint32_t)mine[PASSES], e);
     return 0;
 }
 
