@@ -43,7 +43,7 @@ struct tug_scorer_options {
     bool follow; // new saves are taken as they come, by a thread of the scorer's
     // How long there may be no save at all yet; 0: there has to be one.
     double wait_seconds;
-    uint32_t look_ms; // between two looks for a new one; 0: 200
+    uint32_t poll_ms; // how often `from` is looked at, in a scorer that follows; 0: 200
     uint32_t threads; // that load saves, at most 1,023; 0: one per core, at most 8
 };
 
@@ -94,10 +94,10 @@ TUG_API int tug_scorer_feature(struct tug_scorer *s, const char *name, uint64_t 
 TUG_API uint32_t tug_scorer_labels(struct tug_scorer *s);
 TUG_API const char *tug_scorer_label(struct tug_scorer *s, uint32_t i);
 
-// Looks for a new save at once and takes it, in a scorer that does not follow (TUG_EUSAGE: it
+// Takes a new save now, if there is one, in a scorer that does not follow (TUG_EUSAGE: it
 // does). *ret_taken (may be NULL): whether there was one. One that is refused leaves the scorer as
 // it was, is a warning, and 0: tug_scorer_status says why.
-TUG_API int tug_scorer_look(struct tug_scorer *s, bool *ret_taken);
+TUG_API int tug_scorer_refresh(struct tug_scorer *s, bool *ret_taken);
 
 enum { TUG_SCORER_TEXT = 1024 };
 struct tug_scorer_status {

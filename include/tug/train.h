@@ -224,10 +224,11 @@ TUG_API int tug_model_save(struct tug_model *m, const char *directory);
 // concerned. From any thread, and from the handler of a signal.
 TUG_API void tug_model_interrupt(struct tug_model *m);
 
-// An option of a command ("train", "eval", "predict"), by numbers 0 and on; false: there are no
-// more, or no such command. Texts are constant; `usual` may be NULL: none, or it depends.
+// An option of a command ("train", "eval", "predict"), by numbers 0 and on; false: there
+// are no more, or no such command. Texts are constant; `default_text` may be NULL: there
+// is no default, or it depends on others.
 struct tug_option {
-    const char *name, *help, *usual;
+    const char *name, *help, *default_text;
     bool is_switch; // true or false
     bool is_list;   // may be given several times
 };

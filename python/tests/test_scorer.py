@@ -176,7 +176,7 @@ def test_many_threads_follow(tmp_path):
     with tug.Model(model="fm", dim=4, epochs=1, out=out, keep=2) as model:
         model.train(rows, labels)
         saved[1] = model.predict(rows)
-        with tug.Scorer(out, follow=True) as scorer:
+        with tug.Scorer(out, follow=True, poll_ms=50) as scorer:
             threads = [threading.Thread(target=read, args=(scorer,)) for _ in range(4)]
             for t in threads:
                 t.start()
@@ -238,7 +238,7 @@ def test_refused(tmp_path):
             scorer.feature("site=a")
         with pytest.raises(tug.ArgumentTypeError, match="a scorer takes rows, or text"):
             scorer.predict(["a.txt"])
-        assert scorer.look() is False
+        assert scorer.refresh() is False
     with pytest.raises(tug.ClosedError):
         scorer.predict(rows)
     text = json.loads(manifest.read_text())

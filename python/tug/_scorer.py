@@ -38,13 +38,15 @@ class Scorer(OwnedHandle):
 
     directory: what `tug train --out` or Model.save wrote, or one save in it (which cannot be followed). follow: new
     saves are served as they are published; a call sees one save. wait_seconds: in which the first save may come; 0:
-    there has to be one. threads: that load saves; 0: one per core, at most 8. At most 512 threads predict at once.
-    DataError: there is no save, or it is damaged, or no model's."""
+    there has to be one. poll_ms: how often the directory is looked at; 0: 200. threads: that load saves; 0: one per
+    core, at most 8. At most 512 threads predict at once. DataError: there is no save, or it is damaged, or no model's."""
 
-    def __init__(self, directory: Path, *, follow: bool = False, wait_seconds: float = 0, threads: int = 0) -> None:
+    def __init__(self, directory: Path, *, follow: bool = False, wait_seconds: float = 0, poll_ms: int = 0,
+                 threads: int = 0) -> None:
         c = ffi.new("struct tug_scorer_options *")
         c.follow = follow
         c.wait_seconds = seconds(wait_seconds, "wait_seconds")
+        c.poll_ms = whole(poll_ms, "poll_ms", 0, 2 ** 32 - 1)
         c.threads = whole(threads, "threads", 0, THREADS_MAX)
         s = opened(lib.tug_scorer_open, lib.tug_scorer_close, word(directory, "directory"), c)
         super().__init__("scorer", s, lib.tug_scorer_close)
@@ -99,11 +101,11 @@ class Scorer(OwnedHandle):
         self._run(lib.tug_scorer_feature, word(name, "name"), key, field)
         return int(key[0]), int(field[0])
 
-    def look(self) -> bool:
+    def refresh(self) -> bool:
         """Takes a new save now, if there is one, in a scorer that does not follow. Whether it did; one that is refused
         is a warning, and status says why."""
         taken = ffi.new("bool *")
-        self._run(lib.tug_scorer_look, taken)
+        self._run(lib.tug_scorer_refresh, taken)
         return bool(taken[0])
 
     @property

@@ -256,7 +256,7 @@ bool tug_model_option(const char *command, size_t i, struct tug_option *ret)
         const struct option *o = &tables[t]->options[i];
         *ret = (struct tug_option){.name = o->name,
                                    .help = o->help,
-                                   .usual = o->fallback,
+                                   .default_text = o->fallback,
                                    .is_switch = o->kind == OPTION_FLAG,
                                    .is_list = o->kind == OPTION_LIST};
         return true;

@@ -14,7 +14,7 @@
 
 struct tug_scorer {
     struct served *served;
-    pthread_mutex_t lock; // of tug_scorer_look
+    pthread_mutex_t lock; // of tug_scorer_refresh
     bool follows;
 };
 
@@ -53,7 +53,7 @@ int tug_scorer_open(struct tug_scorer **ret, const char *from,
         TRY(check(o, e));
         x.o = (struct served_options){.threads = (int)o->threads,
                                       .follow = o->follow,
-                                      .look_ms = o->look_ms,
+                                      .poll_ms = o->poll_ms,
                                       .wait_seconds = o->wait_seconds};
     }
     x.o.interrupted = &x.stop;
@@ -160,14 +160,14 @@ const char *tug_scorer_label(struct tug_scorer *s, uint32_t i)
     return name != NULL ? name : "";
 }
 
-int tug_scorer_look(struct tug_scorer *s, bool *ret_taken)
+int tug_scorer_refresh(struct tug_scorer *s, bool *ret_taken)
 {
     struct err *e = last_error();
     if (s->follows)
         return err_set(e, TUG_EUSAGE,
                        "the scorer follows by itself: it was opened with follow");
     pthread_mutex_lock(&s->lock);
-    int rc = served_look(s->served, ret_taken, e);
+    int rc = served_refresh(s->served, ret_taken, e);
     pthread_mutex_unlock(&s->lock);
     return rc;
 }

@@ -427,7 +427,7 @@ static void test_options_are_listed(void **state)
     struct tug_option o;
     unsigned found = 0;
     for (size_t i = 0; tug_model_option("train", i, &o); i++) {
-        found += strcmp(o.name, "epochs") == 0 && o.usual != NULL && !o.is_switch;
+        found += strcmp(o.name, "epochs") == 0 && o.default_text != NULL && !o.is_switch;
         found += strcmp(o.name, "deterministic") == 0 && o.is_switch;
         found += strcmp(o.name, "test") == 0 && o.is_list;
     }

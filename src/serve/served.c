@@ -16,7 +16,7 @@
 #include "train/saved.h"
 
 enum {
-    LOOK_MS = 200,
+    POLL_MS = 200,
     THREADS_UNASKED = 8, // at most
     MAX_WAIT = 64,       // looks between two tries of a save that was refused
 };
@@ -221,7 +221,7 @@ static void refuse(struct served *s, const char *save, bool again, const struct 
                  why->text);
 }
 
-int served_look(struct served *s, bool *ret_taken, struct err *e)
+int served_refresh(struct served *s, bool *ret_taken, struct err *e)
 {
     char save[FILE_PATH_MAX], now[FILE_PATH_MAX];
     struct served_file file;
@@ -257,8 +257,8 @@ static void *follow(void *arg)
     struct served *s = arg;
     struct err e = {0};
     bool failed = false;
-    while (pause_ms(s, s->look_ms)) {
-        bool fails = served_look(s, NULL, &e) != 0;
+    while (pause_ms(s, s->poll_ms)) {
+        bool fails = served_refresh(s, NULL, &e) != 0;
         if (fails)
             refuse(s, s->from, failed, &e);
         failed = fails;
@@ -309,7 +309,7 @@ static int await_first(struct served *s, const struct served_options *o, struct 
            clock_ns() < until) {
         if (o->interrupted != NULL && atomic_load(o->interrupted))
             return err_set(e, TUG_EINTERRUPTED, "interrupted while waiting for a save");
-        (void)pause_ms(s, s->look_ms);
+        (void)pause_ms(s, s->poll_ms);
     }
     return open_first(s, e);
 }
@@ -345,7 +345,7 @@ int served_open(struct served **ret, const char *from, const struct served_optio
     atomic_store(&s->current, &s->copies[1]); // there is nothing in either
     pthread_mutex_init(&s->lock, NULL);
     thread_condition(&s->changed);
-    s->look_ms = o->look_ms > 0 ? o->look_ms : LOOK_MS;
+    s->poll_ms = o->poll_ms > 0 ? o->poll_ms : POLL_MS;
     int rc = open_served(s, from, o, e);
     if (rc == 0)
         *ret = s;

@@ -64,7 +64,7 @@ struct served {
     struct served_file seen; // the newest manifest, whether it was taken or not
     uint32_t wait,
         waited; // looks until a save that was refused is tried again; and since
-    uint32_t look_ms;
+    uint32_t poll_ms;
 
     pthread_mutex_t lock; // of what is below
     pthread_cond_t changed;
@@ -76,7 +76,7 @@ struct served {
 struct served_options {
     int threads;         // that load; 0: one per core, at most 8
     bool follow;         // saves are taken as they come, by a thread of its own
-    uint32_t look_ms;    // how often it looks; 0: 200
+    uint32_t poll_ms;    // how often it looks for one; 0: 200
     double wait_seconds; // for the first save
     const atomic_bool *interrupted; // ends served_open; or NULL
 };
@@ -90,7 +90,7 @@ void served_close(struct served *s); // nobody reads; NULL is fine
 // One look, by who has not asked for a follower: takes what is new. A save that is refused leaves
 // the readers with the one that they have, and is a warning; 0 all the same. *ret_taken may be
 // NULL.
-int served_look(struct served *s, bool *ret_taken, struct err *e);
+int served_refresh(struct served *s, bool *ret_taken, struct err *e);
 
 struct served_status served_status(struct served *s);
 

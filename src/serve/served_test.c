@@ -195,7 +195,7 @@ static void test_published(void **state)
     pthread_t threads[READERS];
     run_publisher(dir, 1, UINT32_MAX, 0);
     enum log_level before = log_set_level(LOG_ERROR);
-    OK(served_open(&x.s, dir, &(struct served_options){.follow = true, .look_ms = 1},
+    OK(served_open(&x.s, dir, &(struct served_options){.follow = true, .poll_ms = 1},
                    &ok_e));
     for (int i = 0; i < READERS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, read_on, &x), 0);
@@ -234,7 +234,7 @@ static void close_all(struct served *s)
 static bool look(struct served *s)
 {
     bool taken;
-    OK(served_look(s, &taken, &ok_e));
+    OK(served_refresh(s, &taken, &ok_e));
     return taken;
 }
 
@@ -385,7 +385,7 @@ static void test_allocations(void **state)
         uint32_t number, next = publisher_save(&p, SAVE_DELTA, 1, false);
         bool got;
         mem_fault_after(n);
-        (void)served_look(s, &got, &test_err);
+        (void)served_refresh(s, &got, &test_err);
         bool faulted = mem_faulted();
         mem_fault_after(-1);
         (void)score_one(s, 0, &number);
