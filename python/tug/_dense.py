@@ -58,6 +58,17 @@ class Variables:
         self._kept.append(ffi.new("char[]", word(given, name)))
         return self._kept[-1]
 
+    def views(self, flat: Floats) -> Dict[str, Floats]:
+        """The variables in an array of all floats: no copies."""
+        return {name: flat[a:b].reshape(self.shapes[name]) for name, (a, b) in self.at.items()}
+
+    def flat(self, values: Mapping[str, Any], name: str) -> Floats:
+        """A new array of all floats."""
+        flat = empty((self.size,), name)
+        for variable, part in self.views(flat).items():
+            part[...] = floats_of(values[variable], part.shape, f"{name}['{variable}']").reshape(part.shape)
+        return flat
+
 
 class Dense:
     """Arrays in a table of accessor plain, made by Table.dense. All workers name the same variables in the
@@ -68,11 +79,11 @@ class Dense:
     floats of all. Threads take turns. Errors as of Table."""
 
     def __init__(self, table: "Table", variables: Mapping[str, Any]) -> None:
-        known = Variables(variables)
+        self._variables = known = Variables(variables)
         if not known.shapes:
             raise UsageError("variables: is empty; give at least one")
         self.table = table
-        self.shapes, self.size, self._at = known.shapes, known.size, known.at
+        self.shapes, self.size = known.shapes, known.size
         self._lock = threading.Lock()
         ret = ffi.new("struct tug_dense **")
         try:
@@ -91,7 +102,7 @@ class Dense:
             raise ArgumentTypeError(f"flat: must be a numpy array of {self.size} floats, not {type(flat).__name__}")
         if flat.shape != (self.size,):
             raise UsageError(f"flat: has the shape {flat.shape}, and must have ({self.size},)")
-        return {name: flat[a:b].reshape(self.shapes[name]) for name, (a, b) in self._at.items()}
+        return self._variables.views(flat)
 
     def flat(self, values: Values, name: str = "values") -> Floats:
         """Values of all variables, {name: array} or one flat array, as one flat array."""
@@ -103,10 +114,7 @@ class Dense:
             raise UsageError(f"{name}: " + "; ".join(
                 ([f"without {', '.join(missing)}"] if missing else []) +
                 ([f"there is no variable {', '.join(unknown)}"] if unknown else [])))
-        flat = empty((self.size,), name)
-        for variable, (a, b) in self._at.items():
-            flat[a:b] = floats_of(values[variable], self.shapes[variable], f"{name}['{variable}']").reshape(-1)
-        return flat
+        return self._variables.flat(values, name)
 
     def pull(self, out: Optional[Floats] = None) -> Dict[str, Floats]:
         """All variables: views of one flat array, which is `out` if given."""

@@ -15,7 +15,7 @@ from typing import Any, Dict, List, Mapping, MutableMapping, NamedTuple, Optiona
 import numpy as np
 
 from tug._abi import ffi
-from tug._arrays import Floats, Path, floats_of, of_floats, out_of, real, seconds, whole, word
+from tug._arrays import Floats, Path, of_floats, out_of, real, seconds, whole, word
 from tug._client import Client
 from tug._communicator import Communicator as Queues
 from tug._dense import Variables
@@ -214,9 +214,7 @@ class FleetWrapper(Handle):
         if missing:
             raise UsageError(f"push_dense_params: {', '.join(missing)} of table {table_id} is not given; all "
                              "variables are set together")
-        flat = np.empty(known.size, np.float32)
-        for name, (begin, end) in known.at.items():
-            flat[begin:end] = floats_of(scope[name], known.shapes[name], name).reshape(-1)
+        flat = known.flat(scope, "scope")
         self._ask(lib.tug_wrapper_push_dense_params, table_id, of_floats(flat), flat.size)
 
     def pull_dense_params(self, scope: Scope, table_id: int, var_names: Optional[Sequence[str]] = None) -> None:
@@ -226,13 +224,12 @@ class FleetWrapper(Handle):
                                   name in scope}
         flat = np.empty(known.size, np.float32)
         self._ask(lib.tug_wrapper_pull_dense_params, table_id, of_floats(flat, True), flat.size)
+        pulled = known.views(flat)
         for name in names:
-            begin, end = known.at[name]
-            pulled = flat[begin:end].reshape(known.shapes[name])
             if name in out:
-                out[name][...] = pulled
+                out[name][...] = pulled[name]
             else:
-                scope[name] = pulled.copy()
+                scope[name] = pulled[name].copy()
 
     # Rows.
 
