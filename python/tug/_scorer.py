@@ -39,7 +39,8 @@ class Scorer(OwnedHandle):
     directory: what `tug train --out` or Model.save wrote, or one save in it (which cannot be followed). follow: new
     saves are served as they are published; a call sees one save. wait_seconds: in which the first save may come; 0:
     there has to be one. poll_ms: how often the directory is looked at; 0: 200. threads: that load saves; 0: one per
-    core, at most 8. At most 512 threads predict at once. DataError: there is no save, or it is damaged, or no model's."""
+    core, at most 8. At most 512 threads predict at once. DataError: there is no save, or it is damaged, or is of no
+    model."""
 
     def __init__(self, directory: Path, *, follow: bool = False, wait_seconds: float = 0, poll_ms: int = 0,
                  threads: int = 0) -> None:
