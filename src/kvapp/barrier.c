@@ -1,13 +1,84 @@
-// Barriers of single customers. Those of whole processes are the scheduler's business;
-// these are requests to the node beside it (or, where the first server hosts it, to that
-// one), which answers them all when the last has come.
+// Barriers. Those of whole processes are the scheduler's business; those of single customers
+// are requests to the node beside it (or, where the first server hosts it, to that one), which
+// answers them all when the last has come.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "facade/interrupt.h"
 #include "kvapp/node.h"
+
+static int check_allowed(const struct tug_node *n, uint32_t group, struct err *e)
+{
+    if (pump_working(n->pump))
+        return err_set(e, TUG_EUSAGE, "a callback or handler must not wait at a barrier");
+    if (group > TUG_GROUP_ALL || !(group & (uint32_t)n->o.role))
+        return err_set(e, TUG_EUSAGE,
+                       "this node cannot wait at a barrier of group %u, because it is "
+                       "not in the group",
+                       group);
+    return 0;
+}
+
+// Of processes.
+
+struct barrier {
+    struct tug_node *node;
+    uint8_t group;
+};
+
+static bool barrier_over(void *ctx)
+{
+    const struct barrier *b = ctx;
+    return b->node->over || member_barrier_done(b->node->member, b->group, NULL);
+}
+
+// How the wait has ended. With the van.
+static int result(const struct tug_node *n, uint8_t group, bool in_time, struct err *e)
+{
+    const char *missing = "";
+    char who[ERR_TEXT_MAX];
+    if (member_barrier_done(n->member, group, &missing))
+        return 0;
+    if (n->over)
+        return last_error_is(&n->why);
+    if (in_time)
+        return 0;
+    if (missing[0] != 0)
+        snprintf(who, sizeof(who), "%s", missing);
+    else
+        snprintf(who, sizeof(who), "the scheduler at %s %s", n->scheduler,
+                 member_waits_for(n->member));
+    if (interrupt_came())
+        return err_set(e, TUG_EINTERRUPTED,
+                       "interrupted at a barrier of group %u that is not complete: %s",
+                       group, who);
+    return err_set(e, TUG_EIO, "the barrier of group %u is not complete after %.3g s: %s",
+                   group, n->o.wait_seconds, who);
+}
+
+int tug_node_barrier(struct tug_node *n, uint32_t group)
+{
+    struct barrier b = {.node = n, .group = (uint8_t)group};
+    struct err *e = last_error();
+    TRY(check_allowed(n, group, e));
+    pump_enter(n->pump);
+    int rc = n->over ? last_error_is(&n->why) : 0;
+    if (rc == 0)
+        member_barrier(n->member, b.group);
+    pump_leave(n->pump);
+    if (rc != 0)
+        return rc;
+    bool in_time = pump_wait(n->pump, barrier_over, &b, kv_node_deadline(n));
+    pump_enter(n->pump);
+    rc = result(n, b.group, in_time, e);
+    pump_leave(n->pump);
+    return rc;
+}
+
+// Of customers.
 
 // What is asked: head is the group.
 struct reach {
@@ -169,7 +240,7 @@ int tug_node_barrier_of(struct tug_node *n, uint32_t customer, uint32_t group)
     struct reach r = {.customer = customer, .wait_ms = (uint32_t)(wait * 1000)};
     if (customer == 0)
         return tug_node_barrier(n, group);
-    TRY(kv_barrier_allowed(n, group, e));
+    TRY(check_allowed(n, group, e));
     TRY(kv_node_wait_ready(n));
     pump_enter(n->pump);
     int rc = kv_app_ask(n->barriers, (int32_t)group, &r, sizeof(r), meeting_place(n),

@@ -70,14 +70,7 @@ static void handle_kv(struct received *q)
         .customer = m->customer,
         .ticket = q->ticket,
     };
-    struct tug_kv_data d = {
-        .keys = m->keys.data,
-        .n_keys = m->keys.n / sizeof(uint64_t),
-        .values = m->values.data,
-        .n_values = m->values.n / kv_value_bytes(m->value_bytes),
-        .lengths = m->lengths.n > 0 ? m->lengths.data : NULL,
-        .value_bytes = m->value_bytes,
-    };
+    struct tug_kv_data d = kv_data_of(m);
     if (a->h.kv != NULL)
         a->h.kv(a->h.ctx, a, &meta, &d);
     else

@@ -65,6 +65,34 @@ int kv_check_data(const struct tug_kv_data *d, struct err *e)
     return 0;
 }
 
+struct tug_kv_data kv_data_of(const struct msg_app *m)
+{
+    return (struct tug_kv_data){
+        .keys = m->keys.data,
+        .n_keys = m->keys.n / sizeof(uint64_t),
+        .values = m->values.data,
+        .n_values = m->values.n / kv_value_bytes(m->value_bytes),
+        .lengths = m->lengths.n > 0 ? m->lengths.data : NULL,
+        .value_bytes = m->value_bytes,
+    };
+}
+
+int kv_check_message(const struct msg_app *m, size_t n_keys, struct err *e)
+{
+    struct tug_kv_data d = kv_data_of(m);
+    if (m->keys.n % sizeof(uint64_t) != 0 ||
+        m->values.n % kv_value_bytes(m->value_bytes) != 0)
+        return err_set(e, TUG_EUSAGE,
+                       "%llu bytes of keys are not %zu each, or %llu of values not %zu",
+                       (unsigned long long)m->keys.n, sizeof(uint64_t),
+                       (unsigned long long)m->values.n, kv_value_bytes(m->value_bytes));
+    if (d.lengths != NULL && m->lengths.n != n_keys * sizeof(*d.lengths))
+        return err_set(e, TUG_EUSAGE, "there are %llu bytes of lengths of %zu keys",
+                       (unsigned long long)m->lengths.n, n_keys);
+    d.n_keys = n_keys;
+    return kv_check_data(&d, e);
+}
+
 // Each server gets its part by itself: one that refused its own would not undo those of
 // others.
 static int check_finite(const struct tug_kv_data *d, struct err *e)
@@ -356,21 +384,13 @@ void *kv_place(struct kv_request *r, const struct kv_part *p, const struct msg_a
 
 static int check_answer(const struct kv_part *p, const struct msg_app *m, struct err *e)
 {
-    const int32_t *lengths = m->lengths.data;
-    size_t bytes = kv_value_bytes(p->d.value_bytes);
-    struct tug_kv_data d = {
-        .n_keys = p->d.n_keys,
-        .n_values = m->values.n / bytes,
-        .lengths = m->lengths.n > 0 ? lengths : NULL,
-    };
-    if (m->value_bytes != p->d.value_bytes || m->values.n % bytes != 0)
+    if (m->value_bytes != p->d.value_bytes)
         return err_set(e, TUG_EDATA,
                        "its values have other bytes than those of the pull");
-    if (m->lengths.n > 0 && m->lengths.n != p->d.n_keys * sizeof(*lengths))
-        return err_set(e, TUG_EDATA,
-                       "it has the lengths of %zu keys, but %zu were asked for",
-                       (size_t)m->lengths.n / sizeof(*lengths), p->d.n_keys);
-    return kv_check_data(&d, e);
+    if (kv_check_message(m, p->d.n_keys, e) == 0)
+        return 0;
+    e->code = TUG_EDATA; // it is no mistake of who asked
+    return e->code;
 }
 
 static int take_in_place(struct kv_part *p, const struct van_message *m, struct err *e)

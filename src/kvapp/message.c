@@ -185,11 +185,11 @@ int tug_message_send(struct tug_node *n, const struct tug_message *m)
 {
     struct err *e = last_error();
     struct msg_app all = message_of(m);
-    const char *wrong = m->value_bytes > 8 ? "values have 1, 2, 4 or 8 bytes"
-                                           : kv_received_wrong(&all);
-    if (wrong != NULL)
-        return err_set(e, TUG_EUSAGE,
-                       "the data of the message are no keys and values: %s", wrong);
+    if (m->value_bytes > 8)
+        return err_set(e, TUG_EUSAGE, "values have 1, 2, 4 or 8 bytes, not %u",
+                       m->value_bytes);
+    if (kv_check_message(&all, all.keys.n / sizeof(uint64_t), e) != 0)
+        return err_wrap(e, "the data of the message");
     pump_enter(n->pump);
     int rc = m->request ? send_request(n, m, e) : send_answer(n, m, e);
     pump_leave(n->pump);

@@ -1,4 +1,4 @@
-// Who is who, what the van calls, and barriers.
+// Who is who, and what the van calls.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -512,63 +512,4 @@ int tug_node_wait(struct tug_node *n)
     if (pump_working(n->pump))
         return err_set(last_error(), TUG_EUSAGE, "a callback or handler must not wait");
     return kv_node_wait_ready(n);
-}
-
-struct barrier {
-    struct tug_node *node;
-    uint8_t group;
-};
-
-static bool barrier_over(void *ctx)
-{
-    const struct barrier *b = ctx;
-    return b->node->over || member_barrier_done(b->node->member, b->group, NULL);
-}
-
-int kv_barrier_allowed(const struct tug_node *n, uint32_t group, struct err *e)
-{
-    if (pump_working(n->pump))
-        return err_set(e, TUG_EUSAGE, "a callback or handler must not wait at a barrier");
-    if (group > TUG_GROUP_ALL || !(group & (uint32_t)n->o.role))
-        return err_set(e, TUG_EUSAGE,
-                       "this node cannot wait at a barrier of group %u, because it is "
-                       "not in the group",
-                       group);
-    return 0;
-}
-
-int tug_node_barrier(struct tug_node *n, uint32_t group)
-{
-    struct barrier b = {.node = n, .group = (uint8_t)group};
-    struct err *e = last_error();
-    TRY(kv_barrier_allowed(n, group, e));
-    pump_enter(n->pump);
-    int rc = n->over ? last_error_is(&n->why) : 0;
-    if (rc == 0)
-        member_barrier(n->member, b.group);
-    pump_leave(n->pump);
-    if (rc != 0)
-        return rc;
-    bool in_time = pump_wait(n->pump, barrier_over, &b, kv_node_deadline(n));
-    const char *missing = "";
-    char who[ERR_TEXT_MAX];
-    pump_enter(n->pump);
-    bool done = member_barrier_done(n->member, b.group, &missing);
-    if (missing[0] != 0)
-        snprintf(who, sizeof(who), "%s", missing);
-    else
-        snprintf(who, sizeof(who), "the scheduler at %s %s", n->scheduler,
-                 member_waits_for(n->member));
-    if (n->over && !done)
-        rc = last_error_is(&n->why);
-    else if (!in_time && !done && interrupt_came())
-        rc = err_set(e, TUG_EINTERRUPTED,
-                     "interrupted at a barrier of group %u that is not complete: %s",
-                     group, who);
-    else if (!in_time && !done)
-        rc = err_set(e, TUG_EIO,
-                     "the barrier of group %u is not complete after %.3g s: %s", group,
-                     n->o.wait_seconds, who);
-    pump_leave(n->pump);
-    return rc;
 }

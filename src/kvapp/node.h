@@ -2,14 +2,14 @@
 // those of others.
 //
 //   start.c     options, joining, the end
-//   node.c      who is who; the van's calls; barriers
+//   node.c      who is who; the van's calls
 //   host.c      the scheduler, in the process of that role
 //   peers.c     links to other nodes, opened when they are wanted
 //   app.c       customers; simple requests; waiting
 //   request.c   requests of this node, from the first call to the end
 //   kv.c        pushes and pulls: cut by range or slicer, put together again
 //   message.c   requests and answers by hand
-//   barrier.c   barriers of single customers
+//   barrier.c   barriers of nodes, and of single customers
 //   received.c  requests of others, and their answers
 //   handle.c    handlers of requests and responses
 //   kept.c      what programs keep of requests of others
@@ -237,7 +237,6 @@ struct tug_node {
 // node.c
 struct van_handler kv_node_handler(struct tug_node *n);
 int kv_node_wait_ready(struct tug_node *n);
-int kv_barrier_allowed(const struct tug_node *n, uint32_t group, struct err *e);
 uint64_t kv_node_deadline(const struct tug_node *n);
 uint64_t kv_node_spin_ns(const struct tug_node *n); // see pump_set_spin
 // "server 0 (host:pid)"; "node 12" for an unknown one.
@@ -328,6 +327,10 @@ static inline size_t kv_value_bytes(size_t said)
 int kv_check_keys(const struct tug_kv_data *d, struct err *e);
 // Whether counts, lengths and bytes of values fit each other.
 int kv_check_data(const struct tug_kv_data *d, struct err *e);
+// Keys, values and lengths of a message, as they lie in it; and whether they fit each other and the
+// number of keys (of an answer, which has none, those that were asked for).
+struct tug_kv_data kv_data_of(const struct msg_app *m);
+int kv_check_message(const struct msg_app *m, size_t n_keys, struct err *e);
 // tug_kv_send of words that need not be floats: they are not looked at.
 int kv_send_words(struct tug_app *a, const struct tug_kv_request *q,
                   uint32_t *ret_timestamp);
@@ -350,7 +353,6 @@ int kv_received_answer(struct tug_node *n, struct received *q, struct msg_app *m
 void kv_received_refuse(struct tug_node *n, struct received *q, int code,
                         const char *why);
 void kv_received_let_go(struct received *q); // with the van: nobody looks at it
-const char *kv_received_wrong(const struct msg_app *m);
 // A response to a request of ours, for its handler.
 void kv_received_response(struct tug_app *a, uint32_t from, struct van_message *m);
 

@@ -308,33 +308,6 @@ static void unhold(struct tug_node *n, struct received *q)
     q->before = q->behind = NULL;
 }
 
-// Whether keys, values and lengths fit each other.
-const char *kv_received_wrong(const struct msg_app *m)
-{
-    size_t n_keys = m->keys.n / sizeof(uint64_t), bytes = kv_value_bytes(m->value_bytes);
-    if (bytes != 1 && bytes != 2 && bytes != 4 && bytes != 8)
-        return "values have 1, 2, 4 or 8 bytes";
-    if (m->keys.n % sizeof(uint64_t) != 0 || m->values.n % bytes != 0)
-        return "keys must have 8 bytes, and values as many as it says";
-    if (m->lengths.n > 0) {
-        const int32_t *lengths = m->lengths.data;
-        uint64_t sum = 0;
-        if (m->lengths.n != n_keys * sizeof(*lengths))
-            return "there are not as many lengths as keys";
-        for (size_t i = 0; i < n_keys; i++) {
-            if (lengths[i] < 0)
-                return "a length is negative";
-            sum += (uint64_t)lengths[i];
-        }
-        return sum * bytes != m->values.n
-                   ? "the lengths do not add up to the number of values"
-                   : NULL;
-    }
-    if (n_keys == 0 ? m->values.n > 0 : m->values.n / bytes % n_keys != 0)
-        return "the values cannot be divided evenly among the keys";
-    return NULL;
-}
-
 static void take(struct tug_node *n, struct received *q)
 {
     struct tug_app *a = customer_of(n, &q->m);
@@ -346,17 +319,21 @@ static void take(struct tug_node *n, struct received *q)
         hold(n, q);
 }
 
+static int check_request(const union wire_any *m, struct err *e)
+{
+    TRY(wire_check_flags(MSG_APP, m, e));
+    if (!(m->app.flags & WIRE_APP_REQUEST))
+        return err_set(e, TUG_EDATA, "this is not a request");
+    return kv_check_message(&m->app, m->app.keys.n / sizeof(uint64_t), e);
+}
+
 void kv_received_app(struct tug_node *n, van_link link, uint32_t from,
                      struct van_message *m)
 {
-    const struct msg_app *app = &m->m->app;
     struct err e;
     bool pull_only = false;
-    bool known = wire_check_flags(MSG_APP, m->m, &e) == 0;
-    const char *wrong = known ? kv_received_wrong(app) : e.text;
-    if (wrong != NULL || !(app->flags & WIRE_APP_REQUEST)) {
-        send_error(n, link, m->request, TUG_EDATA,
-                   wrong != NULL ? wrong : "this is not a request");
+    if (check_request(m->m, &e) != 0) {
+        send_error(n, link, m->request, TUG_EDATA, e.text);
         return;
     }
     if (from == 0) { // a link may greet as no node; then the sender it names is a claim
