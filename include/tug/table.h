@@ -109,8 +109,9 @@ TUG_API int tug_shrink(struct tug_client *c, uint32_t table, float threshold,
 TUG_API int tug_day(struct tug_client *c, uint32_t table);
 // Removes all rows.
 TUG_API int tug_clear(struct tug_client *c, uint32_t table);
-// Removes the table itself from all servers; its number and name are free again. What
-// other clients have in flight for it is refused.
+// Removes the table itself from all servers; its number and name are free again. What other clients
+// have in flight for it is refused, and so is what dense variables and communicators that were
+// opened on it send, also where another table has the number, of other widths.
 TUG_API int tug_table_drop(struct tug_client *c, uint32_t table);
 
 // What a table holds on all servers, and what has happened to it there.

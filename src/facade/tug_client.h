@@ -96,4 +96,8 @@ int calls_barrier(struct tug_client *c, uint8_t group);
 // What a table is, that this client has made or found.
 int calls_spec(struct tug_client *c, uint32_t table, struct table_spec *ret);
 
+// Whether a push still has `width` floats a key: a table that was dropped and made anew may have
+// others, and what was opened on the old one has arrays of the old ones.
+int calls_check_push(struct tug_client *c, uint32_t table, uint32_t width);
+
 #endif

@@ -116,6 +116,7 @@ static int send_merged(struct tug_client *c, struct queue *q)
 static int send_taken(struct tug_client *c, struct queue *q)
 {
     struct parcel *p = q->taken;
+    TRY(calls_check_push(c, q->o.table, q->width));
     if (p->next != NULL)
         return send_merged(c, q);
     return tug_push(c, q->o.table, p->keys, p->n, values_of(p), NULL, NULL, &q->ts);

@@ -88,10 +88,16 @@ static void unpack(const struct tug_dense *d, float *ret)
     }
 }
 
+static int ready(const struct tug_dense *d)
+{
+    TRY(calls_may_wait(d->client));
+    return calls_check_push(d->client, d->table, d->dim);
+}
+
 static int assign_rows(struct tug_dense *d)
 {
     uint64_t ts;
-    TRY(calls_may_wait(d->client));
+    TRY(ready(d));
     TRY(tug_assign(d->client, d->table, d->keys, d->blocks, d->rows, NULL, NULL, &ts));
     return calls_wait_or_cancel(d->client, ts);
 }
@@ -181,7 +187,7 @@ uint64_t tug_dense_floats(const struct tug_dense *d)
 int tug_dense_pull(struct tug_dense *d, float *values)
 {
     uint64_t ts;
-    TRY(calls_may_wait(d->client));
+    TRY(ready(d));
     TRY(tug_pull(d->client, d->table, d->keys, d->blocks, d->rows, NULL, NULL, &ts));
     TRY(calls_wait_or_cancel(d->client, ts));
     unpack(d, values);
@@ -191,7 +197,7 @@ int tug_dense_pull(struct tug_dense *d, float *values)
 int tug_dense_push(struct tug_dense *d, const float *gradients)
 {
     uint64_t ts;
-    TRY(calls_may_wait(d->client));
+    TRY(ready(d));
     pack(d, gradients);
     TRY(tug_push(d->client, d->table, d->keys, d->blocks, d->rows, NULL, NULL, &ts));
     return calls_wait_or_cancel(d->client, ts);
@@ -215,7 +221,7 @@ int tug_dense_pull_range(struct tug_dense *d, size_t variable, uint64_t begin, u
             d->table, (unsigned long long)(v != NULL ? v->n : 0));
     if (n == 0)
         return 0;
-    TRY(calls_may_wait(d->client));
+    TRY(ready(d));
     uint64_t first = begin / d->dim, blocks = (begin + n - 1) / d->dim + 1 - first, ts;
     float *rows = d->rows + (v->block + first) * d->dim;
     TRY(tug_pull(d->client, d->table, d->keys + v->block + first, blocks, rows, NULL,

@@ -159,6 +159,18 @@ int calls_spec(struct tug_client *c, uint32_t table, struct table_spec *ret)
                    "this client has neither made nor found table %u", table);
 }
 
+int calls_check_push(struct tug_client *c, uint32_t table, uint32_t width)
+{
+    struct tug_table_widths w;
+    TRY(tug_table_widths(c, table, &w));
+    return w.push == width
+               ? 0
+               : err_set(last_error(), TUG_EUSAGE,
+                         "table %u was made anew, with %u floats in a push and not %u: "
+                         "open what stands on it again",
+                         table, w.push, width);
+}
+
 int tug_table_widths(struct tug_client *c, uint32_t table, struct tug_table_widths *ret)
 {
     struct table_spec s;

@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "facade/tug_client.h"
 #include "kit/test.h"
+#include "tug/communicator.h"
 #include "tug/table.h"
 
 enum { KEYS = 500, DIM = 4, PUSH = 1 + DIM + 3, PULL = 2 + 1 + DIM };
@@ -476,6 +477,36 @@ static void test_dense(void **state)
 }
 
 // Against counting all pairs.
+// What was opened on a table has arrays for its rows, not for those of the next one.
+static void test_made_anew(void **state)
+{
+    (void)state;
+    struct tug_client *c = open_client();
+    struct tug_dense *d;
+    struct tug_communicator *m;
+    const struct tug_variable v = {"w", 3, NULL};
+    const struct tug_communicator_table queue = {.table = 1};
+    const uint64_t key = 5;
+    float w[3] = {1, 2, 3};
+    check(tug_table_make(c, 1, "dim = 1; rule = sum"));
+    check(tug_dense_open(&d, c, 1, &v, 1));
+    check(tug_communicator_open(&m, c, &queue, 1));
+    check(tug_communicator_send(m, 1, &key, 1, w, 0));
+    check(tug_table_drop(c, 1));
+    check(tug_table_make(c, 1, "dim = 1000; rule = sum"));
+    assert_int_equal(TUG_EUSAGE, tug_dense_pull(d, w));
+    assert_non_null(strstr(tug_last_error(), "table 1 was made anew"));
+    assert_int_equal(TUG_EUSAGE, tug_dense_push(d, w));
+    assert_int_equal(TUG_EUSAGE, tug_dense_assign(d, w));
+    assert_int_equal(TUG_EUSAGE, tug_dense_pull_range(d, 0, 0, 1, w));
+    check(tug_communicator_start(m));
+    assert_int_equal(TUG_EUSAGE, tug_communicator_stop(m, 0));
+    assert_int_equal(0, stats_of(c, 1).rows);
+    tug_communicator_close(m);
+    tug_dense_close(d);
+    check(tug_client_close(c));
+}
+
 static void test_auc(void **state)
 {
     (void)state;
@@ -723,6 +754,7 @@ int main(void)
         cmocka_unit_test(test_dump_of_whole_rows),
         cmocka_unit_test(test_wrong_directory),
         cmocka_unit_test(test_dense),
+        cmocka_unit_test(test_made_anew),
         cmocka_unit_test(test_auc),
         cmocka_unit_test(test_own),
         cmocka_unit_test(test_given_up),
