@@ -52,8 +52,8 @@ static int bytes_of_rows(struct tug_client *c, const uint64_t *keys, size_t n,
     return 0;
 }
 
-// Each worker's row has its rank in the cluster, and one more. Where two have one index, a row is
-// missing, and all hear of it.
+// Each worker's row has its rank in the cluster, and one more. Where two have one index, or one has
+// died, a row is missing, and all hear of it.
 static int check_present(struct tug_fleet *f, float *rows, unsigned char *bytes)
 {
     uint32_t me = f->roles->role.rank, missing = UINT32_MAX;
@@ -71,10 +71,12 @@ static int check_present(struct tug_fleet *f, float *rows, unsigned char *bytes)
                 me);
     }
     if (missing != UINT32_MAX)
-        return err_set(last_error(), TUG_EUSAGE,
-                       "no process is worker %u, and another index is there twice: each "
-                       "needs one of its own (PADDLE_TRAINER_ID, DMLC_WORKER_ID)",
-                       missing);
+        return err_set(
+            last_error(), TUG_EUSAGE,
+            "no process is worker %u: it has died or left, or has said that it "
+            "is another one, too: each needs an index of its own "
+            "(PADDLE_TRAINER_ID, DMLC_WORKER_ID)",
+            missing);
     return 0;
 }
 

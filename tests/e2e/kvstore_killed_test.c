@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
@@ -53,13 +54,15 @@ static int serve(const char *scheduler)
     return serve_as(scheduler, TUG_GROUP_SERVERS);
 }
 
+static double wait_seconds = 20; // of workers
+
 static struct tug_kvstore *open_store(const char *scheduler)
 {
     struct tug_node_options node;
     struct tug_kvstore_options o = {.type = "dist_sync", .node = &node, .big_array = BIG};
     struct tug_kvstore *s;
     nodes_options(&node, TUG_GROUP_WORKERS, scheduler);
-    node.wait_seconds = 20;
+    node.wait_seconds = wait_seconds;
     expect(tug_kvstore_open(&s, &o) == 0);
     return s;
 }
@@ -177,10 +180,43 @@ static void push_at_all(void **state)
     run((struct way){.n = NODES_SERVERS, .late = true});
 }
 
+// Nobody comes in its place: the others hear whom they have waited for.
+
+static int wait_in_vain(const char *scheduler)
+{
+    float w[N] = {0};
+    struct tug_array a = {TUG_FLOAT32, false, N, 1, w, NULL, 0};
+    struct tug_kvstore_item item = {{.name = "w"}, &a};
+    struct tug_kvstore *s = open_store(scheduler);
+    expect(tug_kvstore_init(s, &item, 1) == 0);
+    if (s->rank == 1)
+        raise(SIGKILL);
+    expect(tug_kvstore_push(s, &item, 1, 0) == 0);
+    expect(tug_kvstore_wait(s) == TUG_EIO);
+    expect(strstr(tug_last_error(), "key 'w'") && strstr(tug_last_error(), "worker 1 ("));
+    expect(tug_kvstore_close(s) == 0);
+    return 0;
+}
+
+static void nobody_comes(void **state)
+{
+    int status[NODES_PROCESSES], well = 0, killed = 0;
+    (void)state;
+    wait_seconds = 4;
+    nodes_run(schedule, serve, wait_in_vain, status);
+    for (int i = 0; i < NODES_PROCESSES; i++) {
+        killed += WIFSIGNALED(status[i]);
+        well += status[i] == 0;
+    }
+    assert_int_equal(1, killed);
+    assert_int_equal(1, well);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(push_at_some),
-                                       cmocka_unit_test(push_at_all)};
+                                       cmocka_unit_test(push_at_all),
+                                       cmocka_unit_test(nobody_comes)};
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return shared == MAP_FAILED ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
