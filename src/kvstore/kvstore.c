@@ -448,6 +448,9 @@ int tug_kvstore_init(struct tug_kvstore *s, const struct tug_kvstore_item *items
 static int push_items(struct tug_kvstore *s, const struct kvs_items *t, int priority)
 {
     struct err *e = last_error();
+    for (size_t i = 0; i < t->n && s->dist;
+         i++) // what a compression leaves is not lost then
+        TRY(kvs_parts_settle(s, t->of[i]));
     for (size_t i = 0; i < t->n; i++) {
         struct kvs_entry *x = t->of[i];
         struct tug_array sum;

@@ -137,7 +137,7 @@ int kvs_parts_init(struct tug_kvstore *s, struct kvs_entry *x, const struct tug_
 int kvs_parts_settle(struct tug_kvstore *s, struct kvs_entry *x); // its push
 // How many pushes all servers have applied.
 int kvs_parts_rounds(struct tug_kvstore *s, struct kvs_entry *x, uint64_t *ret);
-// A push is written, which looks at what is pushed, and then sent.
+// A push is written, which looks at what is pushed, and then sent. The one before is settled.
 int kvs_parts_write(struct tug_kvstore *s, struct kvs_entry *x,
                     const struct tug_array *a);
 int kvs_parts_send(struct tug_kvstore *s, struct kvs_entry *x, int priority);

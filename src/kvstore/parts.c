@@ -300,7 +300,6 @@ static int write_piece(struct tug_kvstore *s, struct kvs_entry *x, struct kvs_pi
 int kvs_parts_write(struct tug_kvstore *s, struct kvs_entry *x, const struct tug_array *a)
 {
     struct tug_array as = *a;
-    TRY(kvs_parts_settle(s, x));
     if (a->sparse &&
         x->rows != x->shape.rows) { // cut by elements: it has no rows to name
         TRY(kvs_rows_set_dense(&s->coded, a, last_error()));
