@@ -44,6 +44,19 @@ template <typename Val> inline uint32_t value_bytes()
     return SameType<Val, float>() ? 0 : static_cast<uint32_t>(sizeof(Val));
 }
 
+// The same in the library's terms; the memory stays the arrays'.
+template <typename Val> inline tug_kv_data pairs_to_tug(const KVPairs<Val> &kvs)
+{
+    tug_kv_data d = tug_kv_data();
+    d.keys = kvs.keys.data();
+    d.n_keys = kvs.keys.size();
+    d.values = reinterpret_cast<const float *>(kvs.vals.data());
+    d.n_values = kvs.vals.size();
+    d.lengths = kvs.lens.empty() ? nullptr : kvs.lens.data();
+    d.value_bytes = value_bytes<Val>();
+    return d;
+}
+
 template <typename Val> class KVWorker : public SimpleApp
 {
   public:
@@ -150,7 +163,7 @@ template <typename Val> class KVWorker : public SimpleApp
             if (push && !all.lens.empty() && all.lens.size() != all.keys.size())
                 throw Error("there are " + std::to_string(all.lens.size()) +
                             " lengths of " + std::to_string(all.keys.size()) + " keys");
-            q.data = data_of(all);
+            q.data = pairs_to_tug(all);
             if (pull && !pulled->empty()) {
                 q.pulled = reinterpret_cast<float *>(pulled->data());
                 q.n_pulled = pulled->size();
@@ -171,17 +184,6 @@ template <typename Val> class KVWorker : public SimpleApp
             check_rc(rc);
             return static_cast<int>(timestamp);
         }
-        static tug_kv_data data_of(const KVPairs<Val> &kvs)
-        {
-            tug_kv_data d = tug_kv_data();
-            d.keys = kvs.keys.data();
-            d.n_keys = kvs.keys.size();
-            d.values = reinterpret_cast<const float *>(kvs.vals.data());
-            d.n_values = kvs.vals.size();
-            d.lengths = kvs.lens.empty() ? nullptr : kvs.lens.data();
-            d.value_bytes = value_bytes<Val>();
-            return d;
-        }
         static int slice(void *ctx, const tug_kv_data *, uint32_t servers,
                          const uint64_t *, tug_kv_data *ret) noexcept
         {
@@ -192,7 +194,7 @@ template <typename Val> class KVWorker : public SimpleApp
                 CHECK_EQ(p->sliced.size(), servers);
                 for (uint32_t s = 0; s < servers; ++s)
                     if (p->sliced[s].first)
-                        ret[s] = data_of(p->sliced[s].second);
+                        ret[s] = pairs_to_tug(p->sliced[s].second);
                 return 0;
             } catch (...) {
                 p->thrown = std::current_exception();
@@ -246,12 +248,7 @@ template <typename Val> class KVServer : public SimpleApp
     }
     void Response(const KVMeta &request, const KVPairs<Val> &answer = KVPairs<Val>())
     {
-        tug_kv_data d = tug_kv_data();
-        d.n_keys = answer.keys.size();
-        d.values = reinterpret_cast<const float *>(answer.vals.data());
-        d.n_values = answer.vals.size();
-        d.lengths = answer.lens.empty() ? nullptr : answer.lens.data();
-        d.value_bytes = value_bytes<Val>();
+        const tug_kv_data d = pairs_to_tug(answer);
         if (request.ticket == 0)
             answer_by_hand(request, answer);
         else if (d.n_values * sizeof(Val) < kShared)
@@ -397,12 +394,7 @@ template <> struct KVServerDefaultHandle<float> {
         meta.pull = m.pull;
         meta.sender = static_cast<uint32_t>(m.sender);
         meta.ticket = m.ticket;
-        tug_kv_data data = tug_kv_data();
-        data.keys = d.keys.data();
-        data.n_keys = d.keys.size();
-        data.values = d.vals.data();
-        data.n_values = d.vals.size();
-        data.lengths = d.lens.empty() ? nullptr : d.lens.data();
+        const tug_kv_data data = pairs_to_tug(d);
         tug_kv_default_handle(store.p.get(), server->app(), &meta, &data);
     }
     Store store;
