@@ -91,7 +91,7 @@ TUG_API int tug_client_open(struct tug_client **ret, const struct tug_client_opt
 // Waits for the requests in flight and their callbacks, leaves and frees. NULL is
 // fine. The client is gone also when an error is returned: requests that took longer
 // than its wait_seconds have been given up then, their callbacks have heard so, and
-// their arrays are the caller's.
+// their arrays are the caller's. Only in a callback (TUG_EUSAGE) it goes on.
 TUG_API int tug_client_close(struct tug_client *c);
 
 // Rank among the workers, from 0 (a guest's is among the guests); how many workers the cluster was

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvapp/line.h"
 
+#include <assert.h>
+
 static void put(struct kv_line *l, struct kv_lined *x)
 {
     struct kv_lined **at = &l->first;
@@ -45,6 +47,7 @@ static struct kv_lined **longest_waiting(struct kv_line *l)
 static void take_out(struct kv_line *l, struct kv_lined **at)
 {
     struct kv_lined *x = *at;
+    assert(l->n > 0);
     *at = x->next;
     if (x == l->last)
         l->last = at == &l->first

@@ -3,6 +3,8 @@
 // what was asked before is asked again.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
+
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "kvapp/node.h"
@@ -143,6 +145,7 @@ void kv_peer_answered(struct kv_part *part)
 {
     struct kv_peer *p = part->peer;
     uint64_t *words = p->answered;
+    assert(part->number >= p->acked && part->number <= p->last_number);
     p->redials = 0;
     words[part->number % KV_WINDOW / 64] |= bit_of(part->number);
     while (p->acked <= p->last_number &&

@@ -3,6 +3,7 @@
 // the same moment.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -109,7 +110,9 @@ static struct received *received_new(struct tug_node *n, van_link link,
 void kv_received_let_go(struct received *q)
 {
     struct tug_node *n = q->node;
-    if (atomic_fetch_sub(&q->refs, 1) > 1)
+    uint32_t looked_at = atomic_fetch_sub(&q->refs, 1);
+    assert(looked_at > 0);
+    if (looked_at > 1)
         return;
     if (q->body != NULL)
         van_unkeep(n->van, q->body);
@@ -118,6 +121,7 @@ void kv_received_let_go(struct received *q)
     if (q->answered || q->is_response) {
         uncount(q);
         uint32_t slot = (uint32_t)(q->ticket & (SLOTS_MAX - 1));
+        assert(n->received[slot] == q && q->counted == 0);
         n->received[slot] = NULL;
         n->free_received[n->n_free_received++] = slot;
         mem_free(q);

@@ -2,6 +2,7 @@
 // and no van holds the caller's memory any more, they end.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -180,6 +181,8 @@ int kv_request_new_to(struct kv_request **ret, struct tug_app *a, uint32_t group
 void kv_request_free(struct kv_request *r)
 {
     struct tug_node *n = r->app->node;
+    assert(r->state != KV_FREE && r->pins == 0);
+    assert(*place_of(r->app, r->timestamp) == r);
     *place_of(r->app, r->timestamp) = NULL;
     mem_free(r->body);
     r->body = NULL;
@@ -212,6 +215,7 @@ static void drop_kept(struct kv_request *r)
 // How it failed stays to be asked for.
 static void settle(struct kv_request *r)
 {
+    assert(r->open == 0 && r->pins == 0);
     uint32_t n = r->kind == KV_DATA ? r->app->node->n_servers : r->n_parts;
     r->app->done[r->timestamp & (KV_DONE - 1)] = (struct kv_responses){true, r->timestamp,
                                                                        n};
@@ -273,6 +277,7 @@ void kv_part_answered(struct kv_part *p, const struct err *why)
         kv_peer_answered(p);
     if (why != NULL && r->why.code == 0)
         r->why = *why;
+    assert(r->open > 0);
     r->open--;
     end_if_over(r);
 }
@@ -320,6 +325,7 @@ static void unpin(void *ctx)
 {
     struct kv_part *p = ctx;
     struct kv_request *r = p->request;
+    assert(r->pins > 0 && p->peer->in_van >= p->bytes);
     p->peer->in_van -= p->bytes;
     r->pins--;
     end_if_over(r);

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kvstore/block.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 
 #include "base/alloc.h"
@@ -30,6 +31,7 @@ void *kvs_block_new(size_t bytes)
 
 void kvs_block_hold(void *block)
 {
+    assert(atomic_load(&head_of(block)->holders) > 0);
     atomic_fetch_add(&head_of(block)->holders, 1);
 }
 

@@ -8,6 +8,7 @@
 // added, for the rank has given its part.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -290,6 +291,7 @@ static void end_round(struct tug_kvstore_server *s, struct kvs_value *v,
             answer_push(s, v, j, why);
         }
     }
+    assert(why != NULL || r->added == s->workers);
     r->arrived = r->added = 0;
 }
 
