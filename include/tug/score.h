@@ -43,15 +43,16 @@ struct tug_scorer_options {
     bool follow; // new saves are taken as they come, by a thread of the scorer's
     // How long there may be no save at all yet; 0: there has to be one.
     double wait_seconds;
-    uint32_t poll_ms; // how often `from` is looked at, in a scorer that follows; 0: 200
+    uint32_t
+        poll_ms; // how often the directory is looked at, in a scorer that follows; 0: 200
     uint32_t threads; // that load saves, at most 1,023; 0: one per core, at most 8
 };
 
-// The newest save in `from`, or one save (which cannot be followed). `o` may be NULL. *ret is set
-// only when all is well. TUG_EDATA: there is none, or it is damaged, of another version, or of
-// tables that are no model; TUG_EUSAGE: an option that cannot be; TUG_EINTERRUPTED: the function of
-// tug_interrupt_by.
-TUG_API int tug_scorer_open(struct tug_scorer **ret, const char *from,
+// The newest save in the directory `path`, or one save (which cannot be followed). `o`
+// may be NULL. *ret is set only when all is well. TUG_EDATA: there is none, or it is
+// damaged, of another version, or of tables that are no model; TUG_EUSAGE: an option that
+// cannot be; TUG_EINTERRUPTED: the function of tug_interrupt_by.
+TUG_API int tug_scorer_open(struct tug_scorer **ret, const char *path,
                             const struct tug_scorer_options *o);
 // Frees it, when its thread has ended. No other thread is in it. NULL is fine.
 TUG_API void tug_scorer_close(struct tug_scorer *s);

@@ -133,11 +133,12 @@ TUG_API int tug_table_stat(struct tug_client *c, uint32_t table,
 // GlobalStepTable.)
 TUG_API int tug_step(struct tug_client *c, uint64_t steps, uint64_t *ret_global);
 
-// Saves. The servers write in parallel, each its own partitions, into DIR/save-000001 and so
-// on: `dir` must lie below the --save-root of all of them, on a file system that they and this
-// process share under one name. (A cluster of one's own, local_loops, writes anywhere.) Of two
-// that save at once one waits for the other. When tug_save returns 0, the save is complete;
-// until then nothing of it is visible, whatever dies. (Paddle: save modes 0 to 3.)
+// Saves. The servers write in parallel, each its own partitions, into DIR/save-000001 and
+// so on: `directory` must lie below the --save-root of all of them, on a file system that
+// they and this process share under one name. (A cluster of one's own, local_loops,
+// writes anywhere.) Of two that save at once one waits for the other. When tug_save
+// returns 0, the save is complete; until then nothing of it is visible, whatever dies.
+// (Paddle: save modes 0 to 3.)
 enum tug_save_mode {
     TUG_CHECKPOINT, // every row, all state
     TUG_BASE,       // rows worth publishing
@@ -145,13 +146,13 @@ enum tug_save_mode {
     TUG_DAY,        // a checkpoint; then the day ends
 };
 struct tug_save_options {
-    const char *dir;
+    const char *directory;
     enum tug_save_mode mode;
     const uint32_t *tables; // their numbers
     size_t n_tables;        // 0: all
     int zstd;               // level; 0: not compressed
-    uint32_t keep;          // bases and checkpoints kept in `dir`; 0, or a delta: all
-    const char *about;      // JSON that is found again by who loads; NULL: none
+    uint32_t keep;     // bases and checkpoints kept in `directory`; 0, or a delta: all
+    const char *about; // JSON that is found again by who loads; NULL: none
     // A cut of a run that goes on: not 0, the same number at every worker, another
     // for each save. Each worker calls tug_save_mark(number) between two of its
     // batches; the save holds exactly what was pushed before the marks. 0: as the

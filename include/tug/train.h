@@ -90,11 +90,12 @@ struct tug_model_options {
 // now, those of --data and its files excepted. TUG_EUSAGE: they cannot be; *ret is as it
 // was. Not for programs: data (of tug_model_train), json, log-dir.
 TUG_API int tug_model_open(struct tug_model **ret, const struct tug_model_options *o);
-// A saved model: the newest save in `from`, or one save. It is read when it is first used. With
-// options it can be trained further: they have to be those that it was trained with, as far as
-// the result depends on them; where they name a model, its dim and layers are looked at now.
-// NULL: it cannot be trained. TUG_EDATA: there is no save, or it does not say what model it is of.
-TUG_API int tug_model_load(struct tug_model **ret, const char *from,
+// A saved model: the newest save in the directory `path`, or one save. It is read when it
+// is first used. With options it can be trained further: they have to be those that it
+// was trained with, as far as the result depends on them; where they name a model, its
+// dim and layers are looked at now. NULL: it cannot be trained. TUG_EDATA: there is no
+// save, or it does not say what model it is of.
+TUG_API int tug_model_load(struct tug_model **ret, const char *path,
                            const struct tug_model_options *o);
 // Frees it, and removes what it keeps in $TMPDIR; where it joined a cluster by itself it leaves.
 // No other thread is in it. NULL is fine.

@@ -26,12 +26,12 @@ from tug._model import Model, Progress, load, train
 from tug._request import Request
 from tug._roles import role, serve
 from tug._scorer import Scorer, ScorerStatus
-from tug._table import Table, TableStats, count
+from tug._table import Table, TableLearning, TableStats, count
 
 __all__ = [
     "ArgumentTypeError", "Client", "ClosedError", "Cluster", "Communicator", "CommunicatorStats", "DataError",
     "Dense", "Error", "ForkedError", "InternalError", "Interrupted", "LaunchError", "Model", "OutOfMemory",
-    "Process", "Progress", "Request", "Rows", "Scorer", "ScorerStatus", "SystemFailure", "Table", "TableStats",
-    "Timeout", "UsageError",
+    "Process", "Progress", "Request", "Rows", "Scorer", "ScorerStatus", "SystemFailure", "Table", "TableLearning",
+    "TableStats", "Timeout", "UsageError",
     "__version__", "connect", "count", "launch", "load", "local", "role", "serve", "train",
 ]

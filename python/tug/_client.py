@@ -263,7 +263,7 @@ class Client(Handle):
         kept = [ffi.new("char[]", word(directory, "directory")), ffi.new("uint32_t[]", numbers),
                 ffi.NULL if about is None else ffi.new("char[]", word(about, "about"))]
         o = ffi.new("struct tug_save_options *", {
-            "dir": kept[0], "mode": getattr(lib, SAVE_MODES[mode]), "tables": kept[1],
+            "directory": kept[0], "mode": getattr(lib, SAVE_MODES[mode]), "tables": kept[1],
             "n_tables": len(numbers), "zstd": whole(zstd, "zstd", 0, 22), "keep": whole(keep, "keep", 0, 2 ** 32 - 1),
             "about": kept[2], "mark": whole(mark, "mark", 0, 2 ** 63 - 1)})
         self._run(lib.tug_save, o, path)

@@ -120,8 +120,13 @@ def call_updater(updater: Updater, c_key: Any, merged: Any, stored: Any, shape: 
 
 
 class KVStore:
-    """Arrays under keys, as mxnet.kvstore.KVStore has them. Made by create(). Threads may share it: their calls
-    are done one after another."""
+    """Arrays under keys, as mxnet.kvstore.KVStore has them, by its names. Made by create().
+
+    A key is an int or a str; a list of keys goes with as many arrays, or lists of them. Arrays are numpy's, torch's,
+    RowSparse, or of a class that the program has registered; of float16, float32, float64, int32 or int64. Those that
+    are pushed are read during the call, those that are pulled into are written in place. Threads may share a store:
+    their calls are done one after another. UsageError: a key that was not made, another shape or kind of key, a call in
+    an updater; ArgumentTypeError; SystemFailure: a server has died, or what is waited for has not come in time."""
 
     def __init__(self, name: str) -> None:
         kept = ffi.new("char[]", word(name, "name"))
@@ -148,8 +153,9 @@ class KVStore:
     # Life.
 
     def close(self) -> None:
-        """Waits for what was pushed, on a cluster also for the other workers, and leaves. What an updater has
-        kept of `stored` stays readable: then the store's memory is given back only at the process's end."""
+        """Waits for what was pushed, on a cluster also for the other workers, and leaves; raises what a push ran into.
+        What an updater has kept of `stored` stays readable: then the store's memory is given back only at the process's
+        end. A second call does nothing."""
         self._check_not_updating()
         if self._handle._begin_closing():
             _open.discard(self)
@@ -177,7 +183,7 @@ class KVStore:
 
     @property
     def type(self) -> str:
-        """The name that it was made with."""
+        """The name that it was made with: "dist_sync"."""
         return self._type
 
     @property
@@ -187,7 +193,7 @@ class KVStore:
 
     @property
     def num_workers(self) -> int:
-        """How many there are."""
+        """How many workers there are."""
         return self._workers
 
     @property
@@ -314,7 +320,7 @@ class KVStore:
         return int(n[0])
 
     def wait(self) -> None:
-        """Until all pushes are done; raises what one of them ran into."""
+        """Waits until all pushes are done; raises what one of them ran into."""
         self._check_open()
         self._run(lib.tug_kvstore_wait)
 
@@ -380,14 +386,14 @@ class KVStore:
         self._run(lib.tug_kvstore_save_states, ffi.new("char[]", word(fname, "fname")))
 
     def load_optimizer_states(self, fname: Any) -> None:
-        """Gives such a file back; keys and optimizer must be there."""
+        """Reads such a file; keys and optimizer must be there. DataError: it is damaged, or another optimizer's."""
         self._check_open()
         self._run(lib.tug_kvstore_load_states, ffi.new("char[]", word(fname, "fname")))
 
     # The others.
 
     def barrier(self) -> None:
-        """Until all workers are here."""
+        """Waits until all workers are here."""
         self._check_open()
         self._run(lib.tug_kvstore_barrier)
 

@@ -111,7 +111,9 @@ def _free_port() -> int:
 
 
 class Cluster:
-    """The processes that tug.launch has started. A context manager: at its end nothing is left behind."""
+    """The processes that tug.launch has started, in `processes`; `scheduler` is its address, `name` the cluster's. A
+    context manager: at its end nothing is left behind. LaunchError: a process has failed, and the message has its last
+    words; UsageError: the cluster has ended. One thread uses it."""
 
     def __init__(self, command: Optional[Sequence[str]], servers: int, workers: int, env: Mapping[str, str],
                  dead_seconds: float, wait_seconds: float, echo: bool) -> None:
@@ -160,14 +162,14 @@ class Cluster:
         return env
 
     def process(self, role: str, rank: int = 0) -> Process:
-        """One of the processes."""
+        """One of the processes. UsageError: there is none."""
         for p in self.processes:
             if (p.role, p.rank) == (role, rank):
                 return p
         raise UsageError(f"there is no {role} {rank} in this cluster")
 
     def connect(self, **options: Any) -> Client:
-        """tug.connect to this cluster. Its end closes the client."""
+        """tug.connect to this cluster, with its options. The cluster's end closes the client."""
         self._check_roles()
         options.setdefault("wait_seconds", float(self._base["TUG_WAIT_SECONDS"]))
         client = connect(self.scheduler, cluster=self.name, **options)

@@ -175,7 +175,7 @@ class Model(OwnedHandle):
         c = ffi.NULL if words is None else self._options(progress, place, words, kept)
         with _of_keywords():
             m = (opened(lib.tug_model_open, lib.tug_model_close, c) if saved is None
-                 else opened(lib.tug_model_load, lib.tug_model_close, word(saved, "directory"), c))
+                 else opened(lib.tug_model_load, lib.tug_model_close, word(saved, "path"), c))
         super().__init__("model", m, lib.tug_model_close)
 
     def _options(self, progress: Hears, place: Place, words: List[str], kept: List[Any]) -> Any:
@@ -410,12 +410,12 @@ def train(data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = Non
         raise
 
 
-def load(directory: Path, *, progress: Hears = None, alone: bool = False, client: Optional[Client] = None,
+def load(path: Path, *, progress: Hears = None, alone: bool = False, client: Optional[Client] = None,
          own_files: bool = False, **options: Option) -> Model:
     """A saved model: what Model.save or `tug train --out` wrote, the newest save of a directory, or one save. With the
     options that it was trained with, which are keywords as of tug.train, train() goes on from there; without any it
     cannot be trained. DataError: there is no save."""
     model = Model.__new__(Model)
     words = _words("load", "train", options) if options else None
-    model._open(directory, progress, Place(alone, client, own_files), words)
+    model._open(path, progress, Place(alone, client, own_files), words)
     return model

@@ -36,20 +36,20 @@ class Scorer(OwnedHandle):
         scorer = tug.Scorer("model", follow=True)
         probabilities = scorer.predict(rows)
 
-    directory: what `tug train --out` or Model.save wrote, or one save in it (which cannot be followed). follow: new
+    path: what `tug train --out` or Model.save wrote, or one save in it (which cannot be followed). follow: new
     saves are served as they are published; a call sees one save. wait_seconds: in which the first save may come; 0:
     there has to be one. poll_ms: how often the directory is looked at; 0: 200. threads: that load saves; 0: one per
     core, at most 8. At most 512 threads predict at once. DataError: there is no save, or it is damaged, or is of no
     model."""
 
-    def __init__(self, directory: Path, *, follow: bool = False, wait_seconds: float = 0, poll_ms: int = 0,
+    def __init__(self, path: Path, *, follow: bool = False, wait_seconds: float = 0, poll_ms: int = 0,
                  threads: int = 0) -> None:
         c = ffi.new("struct tug_scorer_options *")
         c.follow = follow
         c.wait_seconds = seconds(wait_seconds, "wait_seconds")
         c.poll_ms = whole(poll_ms, "poll_ms", 0, 2 ** 32 - 1)
         c.threads = whole(threads, "threads", 0, THREADS_MAX)
-        s = opened(lib.tug_scorer_open, lib.tug_scorer_close, word(directory, "directory"), c)
+        s = opened(lib.tug_scorer_open, lib.tug_scorer_close, word(path, "path"), c)
         super().__init__("scorer", s, lib.tug_scorer_close)
         self.labels: List[str] = [text_of(lib.tug_scorer_label(s, i)) for i in range(lib.tug_scorer_labels(s))]
 

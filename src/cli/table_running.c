@@ -287,7 +287,7 @@ static int save(struct running *r, struct err *e)
 {
     const struct table_values *v = r->v;
     char path[FILE_PATH_MAX];
-    struct tug_save_options o = {.dir = v->out,
+    struct tug_save_options o = {.directory = v->out,
                                  .mode = (enum tug_save_mode)v->mode,
                                  .tables = &r->table,
                                  .n_tables = v->table != NULL,

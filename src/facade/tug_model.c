@@ -311,10 +311,10 @@ int tug_model_open(struct tug_model **ret, const struct tug_model_options *o)
     return make(ret, NULL, o != NULL ? o : &none, last_error());
 }
 
-int tug_model_load(struct tug_model **ret, const char *from,
+int tug_model_load(struct tug_model **ret, const char *path,
                    const struct tug_model_options *o)
 {
-    return make(ret, from, o, last_error());
+    return make(ret, path, o, last_error());
 }
 
 // home/model/save-000001, from below: what holds files only can be removed.

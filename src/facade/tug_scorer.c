@@ -20,7 +20,7 @@ struct tug_scorer {
 
 struct opening {
     struct served *served;
-    const char *from;
+    const char *path;
     struct served_options o;
     atomic_bool stop;
 };
@@ -41,14 +41,14 @@ static int check(const struct tug_scorer_options *o, struct err *e)
 static int open_served(void *ctx, struct err *e)
 {
     struct opening *x = ctx;
-    return served_open(&x->served, x->from, &x->o, e);
+    return served_open(&x->served, x->path, &x->o, e);
 }
 
-int tug_scorer_open(struct tug_scorer **ret, const char *from,
+int tug_scorer_open(struct tug_scorer **ret, const char *path,
                     const struct tug_scorer_options *o)
 {
     struct err *e = last_error();
-    struct opening x = {.from = from};
+    struct opening x = {.path = path};
     if (o != NULL) {
         TRY(check(o, e));
         x.o = (struct served_options){.threads = (int)o->threads,

@@ -369,12 +369,12 @@ int tug_save(struct tug_client *c, const struct tug_save_options *o,
     char path[FILE_PATH_MAX], dir[FILE_PATH_MAX], there[FILE_PATH_MAX];
     struct save_manifest m = {0};
     struct err why;
-    if (o->dir == NULL || o->mode > TUG_DAY || o->mark >> 63 != 0)
+    if (o->directory == NULL || o->mode > TUG_DAY || o->mark >> 63 != 0)
         return err_set(
             last_error(), TUG_EUSAGE,
             "a save needs a directory, a mode that exists, and a mark below 2^63");
-    TRY(below(c, WIRE_ROOT_SAVE, o->dir, dir));
-    TRY(save_begin(o->dir, (enum save_mode)o->mode, &m, path, last_error()));
+    TRY(below(c, WIRE_ROOT_SAVE, o->directory, dir));
+    TRY(save_begin(o->directory, (enum save_mode)o->mode, &m, path, last_error()));
     pump_enter(c->pump);
     uint64_t id = save_id(c, o);
     pump_leave(c->pump);
@@ -384,12 +384,12 @@ int tug_save(struct tug_client *c, const struct tug_save_options *o,
     if (rc == 0)
         rc = write_rows(c, o, id, there, &m);
     if (rc == 0)
-        rc = save_commit(o->dir, &m, o->keep, last_error());
+        rc = save_commit(o->directory, &m, o->keep, last_error());
     why = *last_error();
     // Servers that do not hear of it find out by themselves; the save stands or not.
     (void)end_save(c, id, rc == 0, m.checksum);
     if (rc != 0)
-        save_abort(o->dir, &m);
+        save_abort(o->directory, &m);
     else if (ret_path != NULL)
         (void)below_absolute(path, ret_path, NULL);
     save_manifest_free(&m);

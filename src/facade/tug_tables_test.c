@@ -96,7 +96,7 @@ static void call_all(void *ctx, uint64_t timestamp, int rc)
     struct inside *x = ctx;
     struct tug_client *c = x->client;
     struct tug_table_stats s;
-    struct tug_save_options save = {.dir = dir};
+    struct tug_save_options save = {.directory = dir};
     float values[KEYS * PULL] = {0};
     uint32_t number;
     uint64_t count;
@@ -299,7 +299,7 @@ static void save(struct tug_client *c, const char *to, enum tug_save_mode mode,
                  char path[FILE_PATH_MAX])
 {
     const uint32_t table = 4;
-    struct tug_save_options o = {.dir = under(to),
+    struct tug_save_options o = {.directory = under(to),
                                  .mode = mode,
                                  .tables = &table,
                                  .n_tables = 1,
@@ -358,7 +358,7 @@ static void test_wrong_directory(void **state)
     char path[FILE_PATH_MAX], here[128];
     snprintf(here, sizeof(here), "%s", under("here"));
     struct tug_save_options o = {
-        .dir = here, .mode = TUG_DELTA, .tables = &table, .n_tables = 1};
+        .directory = here, .mode = TUG_DELTA, .tables = &table, .n_tables = 1};
     struct tug_client *c = open_client();
     check(tug_table_make(c, 4, users));
     push_some(c, 4, 10, 1);
@@ -375,7 +375,7 @@ static void test_wrong_directory(void **state)
     push_some(c, 4, 10, 3);
     save(c, "there", TUG_DELTA, path);
     check(tug_load(c, 4, here, NULL, NULL)); // an older one
-    o.dir = under("there");
+    o.directory = under("there");
     assert_int_equal(tug_save(c, &o, NULL), TUG_EUSAGE);
     check(tug_client_close(c));
 }
@@ -628,7 +628,7 @@ static void test_given_up(void **state)
     struct tug_dense *d;
     struct tug_table_stats stats;
     float values[10];
-    struct tug_save_options o = {.dir = dir};
+    struct tug_save_options o = {.directory = dir};
     struct tug_client *c = open_client();
     check(tug_table_make(c, 3, "accessor=plain; dim=4"));
     check(tug_dense_open(&d, c, 3, &v, 1));

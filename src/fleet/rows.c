@@ -38,7 +38,7 @@ static int save(struct tug_fleet *f, const uint32_t *tables, size_t n,
                 const char *dirname, enum tug_fleet_mode mode,
                 char ret_path[TUG_PATH_MAX])
 {
-    struct tug_save_options o = {.dir = dirname, .tables = tables, .n_tables = n};
+    struct tug_save_options o = {.directory = dirname, .tables = tables, .n_tables = n};
     TRY(fleet_in_run(f));
     TRY(mode_of(mode, &o.mode));
     if (n == 0)

@@ -83,7 +83,7 @@ static void same_rows(struct tug_client *c, uint64_t passes)
 static void same_save(const char *dir, uint64_t passes)
 {
     struct tug_client *one = in_memory(passes);
-    struct tug_save_options o = {.dir = "memory", .mode = TUG_CHECKPOINT};
+    struct tug_save_options o = {.directory = "memory", .mode = TUG_CHECKPOINT};
     files_remove("memory");
     tables_check(tug_save(one, &o, NULL));
     tables_check(tug_client_close(one));

@@ -41,7 +41,7 @@ static int save_version(struct tug_client *c, uint32_t table, uint64_t version,
                         enum tug_save_mode mode)
 {
     struct tug_save_options o = {
-        .dir = "saves", .mode = mode, .tables = &table, .n_tables = 1, .keep = 2};
+        .directory = "saves", .mode = mode, .tables = &table, .n_tables = 1, .keep = 2};
     int rc = set_version(c, table, version);
     return rc == 0 ? tug_save(c, &o, NULL) : rc;
 }

@@ -294,7 +294,7 @@ static void save(struct tug_client *c, uint32_t table, enum tug_save_mode mode,
                  const char *dir)
 {
     struct tug_save_options o = {
-        .dir = dir, .mode = mode, .tables = &table, .n_tables = 1, .keep = 2};
+        .directory = dir, .mode = mode, .tables = &table, .n_tables = 1, .keep = 2};
     tables_check(tug_save(c, &o, NULL));
 }
 
@@ -493,7 +493,7 @@ static void two_saves_at_once(void **state)
     for (int k = 0; k < 2; k++)
         savers[k] = (struct saver){
             .client = tables_client(),
-            .options = {.dir = names[k], .mode = TUG_BASE, .keep = 2}};
+            .options = {.directory = names[k], .mode = TUG_BASE, .keep = 2}};
     for (int i = 0; i < TIMES; i++) {
         pthread_t threads[2];
         for (int k = 0; k < 2; k++)
