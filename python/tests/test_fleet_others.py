@@ -113,6 +113,7 @@ def test_saves_that_the_first_worker_does_not_make(tmp_path, who, where, ends, s
     """The first one saves. What only another one asks for, or into another place, is told of; all may ask."""
     script = tmp_path / "run.py"
     script.write_text(textwrap.dedent(f"""
+        import os
         from tug.fleet import fleet
         fleet.init()
         if fleet.is_server():
@@ -120,6 +121,10 @@ def test_saves_that_the_first_worker_does_not_make(tmp_path, who, where, ends, s
             raise SystemExit
         fleet.init_worker()
         fleet.client.table("users", number=7, dim=2)
+        child = os.fork()
+        if child == 0:
+            raise SystemExit  # it is no worker, and has nothing to say
+        assert os.waitpid(child, 0)[1] == 0
         me = fleet.worker_index()
         if me {who}:
             fleet.save_one_table(7, f"{tmp_path}/{where}")

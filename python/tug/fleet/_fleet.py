@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 from tug._arrays import Path
 from tug._client import Client, connect, local
-from tug._errors import DataError, Error, SystemFailure, UsageError
+from tug._errors import DataError, Error, ForkedError, SystemFailure, UsageError
 from tug._exit import at_exit
 from tug._model import load
 from tug._roles import serve
@@ -425,6 +425,8 @@ def _without_stop_worker() -> Optional[str]:
         return None
     try:
         fleet.settle_saves()
+    except ForkedError:  # the process that this one was forked off is the worker
+        return None
     except Error as error:
         return f"tug.fleet: {error}"
     return None
