@@ -17,7 +17,7 @@ from test_fleet import by_hand, without_roles
 import tug
 import tug.fleet as fluid
 from tug.fleet import Program, program_guard
-from tug.fleet._origins import untagged
+from tug.fleet._origins import read_lines, untagged
 
 PATIENCE = 90
 DATA = os.path.join(os.environ.get("TUG_SHARED", "/nonexistent"), "data", "ml1m")
@@ -180,6 +180,20 @@ def test_lines_in_memory_that_are_wrong(program, tmp_path, shuffled):
 def test_lines_that_others_have_dealt(said):
     with pytest.raises(tug.DataError, match="global_shuffle: a worker has dealt"):
         untagged([b"1:7 1 1\n", said], ["a", "b"])
+
+
+def test_origins(tmp_path):
+    """What is beside a file is believed when it says of all lines where they came from."""
+    path, said = str(tmp_path / "made"), tmp_path / ".made.origins"
+    (tmp_path / "made").write_text("a\nb\nc")
+    for text, want in (("F /x\nF y z\n1 7 1\n2 1 0\n", ["y z:7", "/x:1", "/x:2"]),
+                       ("F x\n1 9 0\n", ["x:9", "x:10", "x:11"])):
+        said.write_text(text)
+        assert [read_lines([path]).where(i) for i in range(3)] == want
+    for text in ("", "F x\n", "1 1 0\n", "F x\n2 1 0\n", "F x\n1 1 1\n", "F x\n1 1 -1\n", "F x\n1 1 0\n1 2 0\n",
+                 "F x\n1 1\n", "F x\n1 a 0\n", "F x\n1 99999999999999999999 0\n"):
+        said.write_text(text)
+        assert [read_lines([path]).where(i) for i in range(3)] == [f"{path}:{i}" for i in (1, 2, 3)], text
 
 
 @pytest.mark.parametrize("name, numbers, step", [

@@ -47,14 +47,25 @@ def write_origins(path: str, files: Sequence[str], file: Numbers, line: Numbers)
             to.write(f"{i + 1} {line[i]} {file[i]}\n")
 
 
+def _own(path: str, n: int) -> Lines:
+    return Lines([], [path], np.zeros(n, np.int64), np.arange(1, n + 1))
+
+
 def _read_origins(path: str, n: int) -> Lines:
-    with open(beside(path), encoding="utf-8", errors="surrogateescape") as source:
-        said = source.read().splitlines()
-    files = [one[2:] for one in said if one.startswith("F ")]
-    places = np.array([one.split() for one in said if not one.startswith("F ")], np.int64).reshape(-1, 3)
+    """Of n lines; the file's own where what is beside it does not say it of all."""
+    try:
+        with open(beside(path), encoding="utf-8", errors="surrogateescape") as source:
+            said = source.read().split("\n")[:-1]
+        files = [one[2:] for one in said if one.startswith("F ")]
+        places = np.array([one.split() for one in said if not one.startswith("F ")], np.int64).reshape(-1, 3)
+    except (OSError, ValueError, OverflowError):
+        return _own(path, n)
+    first, line, file = places.T
+    if len(places) == 0 or first[0] != 1 or (np.diff(first) <= 0).any() or file.min() < 0 or file.max() >= len(files):
+        return _own(path, n)
     number = np.arange(1, n + 1)
-    run = np.searchsorted(places[:, 0], number, "right") - 1
-    return Lines([], files, places[run, 2], places[run, 1] + number - places[run, 0])
+    run = np.searchsorted(first, number, "right") - 1
+    return Lines([], files, file[run], line[run] + number - first[run])
 
 
 def read_lines(paths: Sequence[str]) -> Lines:
@@ -65,10 +76,7 @@ def read_lines(paths: Sequence[str]) -> Lines:
     for path in paths:
         with (gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")) as source:
             new = [one if one.endswith(b"\n") else one + b"\n" for one in source]
-        if os.path.exists(beside(path)):
-            part = _read_origins(path, len(new))
-        else:
-            part = Lines([], [path], np.zeros(len(new), np.int64), np.arange(1, len(new) + 1))
+        part = _read_origins(path, len(new))
         parts.append(part._replace(file=part.file + len(files)))
         files += part.files
         text += new
