@@ -102,35 +102,39 @@ class Examples:
     def __init__(self, data: Any, label: Optional[npt.ArrayLike], name: str = "label",
                  categorical: Optional[Sequence[str]] = None, weight: Optional[npt.ArrayLike] = None) -> None:
         self.c = ffi.new("struct tug_data *")
-        paths = paths_of(data)
         self.n: Optional[int] = None  # rows; None: nobody knows yet
         self.width: Optional[int] = None  # columns of a dense matrix
-        self.files = paths is not None
-        frame = paths is None and is_frame(data)
-        if categorical is not None and not frame:
-            raise UsageError("categorical: names columns of a data frame, and the data is none")
-        if weight is not None and (paths is not None or frame):
-            raise UsageError("weight: is an array beside a matrix or Rows; in files and data frames the option "
-                             "weight_column names a column")
         self._kept: List[Any] = []
+        paths = paths_of(data)
+        self.files = paths is not None
+        frame = not self.files and is_frame(data)
+        self._check(frame, label, name, categorical, weight)
         if paths is not None:
             texts = [self._keep(ffi.new("char[]", p)) for p in paths]
             self.c.paths = self._keep(ffi.new("char *[]", texts))
             self.c.n_paths = len(paths)
-            return
-        if frame:
+        elif frame:
             self.c.columns = self._of_columns(data, label, name, categorical)
-            return
-        if isinstance(data, np.ndarray):
+        elif isinstance(data, np.ndarray):
             matrix = self._keep(_dense(data))
             self.n, self.width = matrix.shape
-            self.c.matrix = c = self._of_matrix(matrix, label, name)
-            c.weights = self._labels(weight, self.n, "weight")
-            return
-        rows = rows_of(data)
-        self.n = len(rows)
-        self.c.rows = c = self._of_rows(rows, label, name)
-        c.weights = self._labels(weight, self.n, "weight")
+            self.c.matrix = self._of_matrix(matrix, label, name)
+            self.c.matrix.weights = self._labels(weight, self.n, "weight")
+        else:
+            rows = rows_of(data)
+            self.n = len(rows)
+            self.c.rows = self._of_rows(rows, label, name)
+            self.c.rows.weights = self._labels(weight, self.n, "weight")
+
+    def _check(self, frame: bool, label: Any, name: str, categorical: Any, weight: Any) -> None:
+        if label is not None and self.files:
+            raise UsageError(f"{name}: labels are in the files; csv names their column by the option label of the "
+                             "model")
+        if categorical is not None and not frame:
+            raise UsageError("categorical: names columns of a data frame, and the data is none")
+        if weight is not None and (self.files or frame):
+            raise UsageError("weight: is an array beside a matrix or Rows; in files and data frames the option "
+                             "weight_column names a column")
 
     def _keep(self, thing: Any) -> Any:
         self._kept.append(thing)

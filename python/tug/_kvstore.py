@@ -386,7 +386,8 @@ class KVStore:
         self._run(lib.tug_kvstore_save_states, ffi.new("char[]", word(fname, "fname")))
 
     def load_optimizer_states(self, fname: Any) -> None:
-        """Reads such a file; keys and optimizer must be there. DataError: it is damaged, or another optimizer's."""
+        """Reads such a file; keys and optimizer must be there. DataError: it is damaged, or of other keys; UsageError:
+        of another optimizer, or number of servers."""
         self._check_open()
         self._run(lib.tug_kvstore_load_states, ffi.new("char[]", word(fname, "fname")))
 

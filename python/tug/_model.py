@@ -250,8 +250,6 @@ class Model(OwnedHandle):
         or (data, label, weight). Returns the model itself; `results` has what was found. SystemFailure: on a cluster a
         worker has died or left."""
         examples = self._examples(data, label, categorical=categorical, weight=weight)
-        if label is not None and examples.files:
-            raise UsageError("label: is in the files; csv names its column by the option label of the model")
         if not self.results and is_frame(data):
             self._warn_of_far_numbers(data, categorical or [])
         held = None
