@@ -201,6 +201,29 @@ static void barrier_of_the_dead(void **state)
     assert_null(lone.n.reached);
 }
 
+static void come(int peer, uint32_t customer)
+{
+    const uint32_t reach[] = {customer, 60000};
+    struct msg_app m = {.app = KV_BARRIERS,
+                        .flags = WIRE_APP_REQUEST | WIRE_APP_SIMPLE,
+                        .head = TUG_GROUP_WORKERS,
+                        .body = {reach, sizeof(reach)}};
+    peer_send(&lone.w.peers[peer], MSG_APP, ++number, &m);
+    run_for(MILLIS);
+}
+
+// Whose wait at a barrier was interrupted comes again, and has come once.
+static void twice_at_a_barrier(void **state)
+{
+    (void)state;
+    come(LONE_FIRST, 3);
+    come(LONE_FIRST, 4);
+    come(LONE_FIRST, 3);
+    come(LONE_SECOND, 3);
+    assert_non_null(lone.n.reached); // at the one of customers 4
+    assert_null(lone.n.reached->next);
+}
+
 // A worker of a kvstore that counts as dead, and does not know it yet: another one may have its
 // rank.
 static void dead_worker_of_a_store(void **state)
@@ -234,6 +257,7 @@ int main(void)
         outside(keys_that_repeat),     outside(pull_without_a_bound),
         outside(answers_nobody_reads), outside(asker_without_a_name),
         outside(barrier_of_the_dead),  outside(dead_worker_of_a_store),
+        outside(twice_at_a_barrier),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -229,8 +229,10 @@ struct tug_app_handlers {
 TUG_API int tug_app_open(struct tug_app **ret, struct tug_node *n, uint32_t app,
                          uint32_t customer, const struct tug_app_handlers *h);
 // Waits for its requests, at most wait_seconds; those without an answer are given up then,
-// and their memory is the caller's again. NULL is fine. tug_node_finalize does it for
-// customers that are still open. TUG_EUSAGE: in a callback or handler; it stays open.
+// and their memory is the caller's again. Requests of others that it has not answered are
+// refused. NULL is fine. tug_node_finalize does it for customers that are still open.
+// TUG_EUSAGE: in a callback or handler. TUG_EIO: a handler of its has not returned for
+// wait_seconds. It is not closed then.
 TUG_API int tug_app_close(struct tug_app *a);
 TUG_API struct tug_node *tug_app_node(const struct tug_app *a);
 // The customer of these ids; waits up to so many seconds for it to be opened, but not in a

@@ -91,6 +91,27 @@ static bool none_open(void *ctx)
     return true;
 }
 
+static bool none_handled(void *ctx)
+{
+    return ((const struct tug_app *)ctx)->n_handling == 0;
+}
+
+// None of its handlers runs, and none will.
+static int end_handling(struct tug_app *a, struct err *e)
+{
+    struct tug_node *n = a->node;
+    pump_enter(n->pump);
+    a->closing = true;
+    pump_leave(n->pump);
+    if (pump_wait(n->pump, none_handled, a, kv_node_deadline(n)))
+        return 0;
+    return err_set(
+        e, TUG_EIO,
+        "customer %u of app %u is not closed: its handler has not returned for "
+        "%.3g s",
+        a->customer, a->app, n->o.wait_seconds);
+}
+
 int tug_app_close(struct tug_app *a)
 {
     if (a == NULL)
@@ -106,6 +127,7 @@ int tug_app_close(struct tug_app *a)
         pump_leave(n->pump);
         (void)pump_wait(n->pump, none_open, a, van_now(n->van) + LET_GO_NS);
     }
+    TRY(end_handling(a, last_error()));
     pump_enter(n->pump);
     for (struct tug_app **at = &n->apps; *at != NULL; at = &(*at)->next)
         if (*at == a) {

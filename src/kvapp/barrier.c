@@ -180,9 +180,14 @@ static void complete(struct tug_node *n, struct received *q)
 void kv_barrier_reached(struct tug_node *n, struct received *q)
 {
     struct reach r;
+    bool good = read_reach(q, &r);
+    struct received *before = good ? reached_by(n, q->m.sender, &r, q->m.head) : NULL;
+    if (before !=
+        NULL) // its wait was interrupted: it must not count for the next barrier, too
+        done_with(n, before, "its node has come to this barrier again");
     q->next = n->reached;
     n->reached = q;
-    if (!read_reach(q, &r)) {
+    if (!good) {
         done_with(n, q, "this is no barrier");
         return;
     }

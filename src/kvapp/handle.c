@@ -37,9 +37,8 @@ static void queue_handling(struct tug_node *n)
     pump_queue(n->pump, &n->handling);
 }
 
-static void handle_simple(struct received *q)
+static void handle_simple(struct received *q, struct tug_app *a)
 {
-    struct tug_app *a = q->app;
     struct tug_simple s = {
         .head = q->m.head,
         .body = q->m.body.data,
@@ -57,9 +56,8 @@ static void handle_simple(struct received *q)
         (void)tug_app_answer(a, q->ticket, NULL, 0);
 }
 
-static void handle_kv(struct received *q)
+static void handle_kv(struct received *q, struct tug_app *a)
 {
-    struct tug_app *a = q->app;
     const struct msg_app *m = &q->m;
     struct tug_kv_meta meta = {
         .cmd = m->head,
@@ -78,9 +76,8 @@ static void handle_kv(struct received *q)
                              "this customer does not handle pushes and pulls");
 }
 
-static void handle_message(struct received *q)
+static void handle_message(struct received *q, struct tug_app *a)
 {
-    struct tug_app *a = q->app;
     const struct msg_app *m = &q->m;
     bool simple = m->flags & WIRE_APP_SIMPLE;
     struct tug_message out = {
@@ -105,24 +102,39 @@ static void handle_message(struct received *q)
     a->h.message(a->h.ctx, a, &out);
 }
 
+static void call_handler(struct received *q, struct tug_app *a)
+{
+    if (a->h.message != NULL)
+        handle_message(q, a);
+    else if (q->m.flags & WIRE_APP_SIMPLE)
+        handle_simple(q, a);
+    else
+        handle_kv(q, a);
+}
+
+// With the van, which is lent to others meanwhile.
 static void handle(struct received *q)
 {
-    struct pump *p = q->node->pump;
-    if (q->app != NULL && q->app->h.message != NULL)
-        handle_message(q);
-    else if (q->app != NULL && (q->m.flags & WIRE_APP_SIMPLE))
-        handle_simple(q);
-    else if (q->app != NULL)
-        handle_kv(q);
-    pump_enter(p);
-    kv_kept_drain(q->node); // what the handler kept for itself
+    struct tug_node *n = q->node;
+    struct tug_app *a = q->app;
+    if (a != NULL && !a->closing) {
+        a->n_handling++;
+        pump_leave(n->pump);
+        call_handler(q, a);
+        pump_enter(n->pump);
+        a->n_handling--;
+    }
+    kv_kept_drain(n); // what the handler kept for itself
     kv_received_let_go(q);
-    pump_leave(p);
 }
 
 static void handle_response(struct pump_work *w)
 {
-    handle((struct received *)((char *)w - offsetof(struct received, work)));
+    struct received *q = (struct received *)((char *)w - offsetof(struct received, work));
+    struct pump *p = q->node->pump;
+    pump_enter(p);
+    handle(q);
+    pump_leave(p);
 }
 
 void kv_handle_response(struct received *q)
@@ -143,11 +155,8 @@ static void handle_requests(struct pump_work *w)
     uint32_t count = n->waiting.n;
     for (; count > 0 && answers_have_room(n) &&
            (q = (struct received *)kv_line_take(&n->waiting)) != NULL;
-         count--) {
-        pump_leave(n->pump);
+         count--)
         handle(q);
-        pump_enter(n->pump);
-    }
     (void)kv_handle_look(n, van_now(n->van));
     pump_leave(n->pump);
 }

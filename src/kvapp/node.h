@@ -166,6 +166,8 @@ struct tug_app {
     struct tug_node *node;
     uint32_t app, customer;
     struct tug_app_handlers h;
+    bool closing;        // its handlers are not called any more
+    uint32_t n_handling; // those that run now
     uint32_t next_timestamp;
     struct kv_request **open; // at timestamp & (n_open - 1)
     uint32_t n_open;

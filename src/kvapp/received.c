@@ -401,13 +401,18 @@ uint64_t kv_received_expire(struct tug_node *n, uint64_t now)
     return n->held != NULL ? n->held->give_up : VAN_NEVER;
 }
 
-// Work that is queued for it finds no customer.
+// Work that is queued for it finds no customer, and who waits for an answer hears that there
+// will be none.
 void kv_received_forget_app(struct tug_node *n, struct tug_app *a)
 {
     for (uint32_t i = 0; i < n->cap_received; i++) {
         struct received *q = n->received[i];
-        if (q != NULL && q->app == a)
-            q->app = NULL;
+        if (q == NULL || q->app != a)
+            continue;
+        q->app = NULL;
+        if (!q->answered && !q->is_response)
+            kv_received_refuse(n, q, TUG_EUSAGE,
+                               "the customer that it was for was closed");
     }
 }
 

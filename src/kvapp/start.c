@@ -135,8 +135,8 @@ static int open_node(struct tug_node *n, const struct tug_node_options *o, struc
 
 static void free_node(struct tug_node *n, bool wait, struct err *e)
 {
-    while (n->pump != NULL && n->apps != NULL)
-        (void)tug_app_close(n->apps);
+    while (n->pump != NULL && n->apps != NULL && tug_app_close(n->apps) == 0)
+        ;
     if (n->host != NULL)
         (void)kv_host_stop(n->host, wait, e);
     pump_close(n->pump);
