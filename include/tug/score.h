@@ -86,9 +86,15 @@ TUG_API int tug_scorer_predict_columns(struct tug_scorer *s,
 
 // The key of a feature by its name, and its field: "site=f3845767", "C9=7cc72ec2". A program that
 // keeps them need not hash again. Words that the model has not seen have keys, too. TUG_EUSAGE: the
-// data of this model has no names (libsvm, libffm), or no such column.
+// data of this model has no names (libsvm, libffm), or no such column; TUG_EDATA: the column cannot
+// have such a word (ids of multislot are whole numbers).
 TUG_API int tug_scorer_feature(struct tug_scorer *s, const char *name, uint64_t *ret_key,
                                uint32_t *ret_field);
+
+// The format of the data that the model learnt from ("libsvm", "csv", ...), valid as long
+// as the scorer is. Of libsvm and libffm keys are the numbers in the data; of all others
+// they are hashes of column and word, which tug_scorer_feature tells.
+TUG_API const char *tug_scorer_format(struct tug_scorer *s);
 
 // Labels of an example, and what the i-th is called ("" where it has no name; NULL:
 // there is no such label), valid as long as the scorer is.

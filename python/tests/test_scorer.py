@@ -118,6 +118,20 @@ def test_a_frame_of_one_column(tmp_path):
             scorer.predict(frame)
 
 
+def test_a_matrix_for_a_model_of_words(tmp_path):
+    """Its columns' numbers are keys that such a model does not know: all predictions would be the bias."""
+    frame = {"city": ["Oslo", "Bonn"] * 50, "clicked": [0, 1] * 50}
+    with tug.train(frame, "clicked", progress=False, epochs=1, model="lr") as model:
+        with tug.Scorer(_save(model, tmp_path)) as scorer:
+            assert scorer.format == "csv"
+            for data in (np.eye(2), np.eye(2, dtype=np.float32)):
+                with pytest.raises(tug.UsageError, match="learnt from csv data, whose features are words"):
+                    scorer.predict(data)
+            keys = [scorer.feature(f"city={word}")[0] for word in ("Oslo", "Bonn")]
+            rows = tug.Rows([0, 1, 2], np.array(keys, np.uint64))
+            assert np.array_equal(scorer.predict(rows), model.predict(frame)[:2])
+
+
 def test_frames_are_read_as_predict_reads_them(tmp_path):
     """What cannot be read is refused, not taken for missing; a line break in a word is a part of it."""
     frame = {"city": ["Oslo", "Os\nlo", None] * 30, "clicked": [0, 1, 1] * 30}

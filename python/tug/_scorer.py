@@ -9,12 +9,13 @@ import numpy as np
 
 from tug._abi import ffi
 from tug._arrays import Floats, Path, of_floats, seconds, whole, word
-from tug._errors import ArgumentTypeError
-from tug._examples import Examples, paths_of, rows_of
+from tug._errors import ArgumentTypeError, UsageError
+from tug._examples import Examples, Rows, paths_of, rows_of
 from tug._frames import is_frame
 from tug._library import OwnedHandle, lib, opened, text_of
 
 THREADS_MAX = 1023
+NUMBERED = ("libsvm", "libffm")  # formats whose features are numbers, and not words
 
 
 class ScorerStatus(NamedTuple):
@@ -51,6 +52,7 @@ class Scorer(OwnedHandle):
         c.threads = whole(threads, "threads", 0, THREADS_MAX)
         s = opened(lib.tug_scorer_open, lib.tug_scorer_close, word(path, "path"), c)
         super().__init__("scorer", s, lib.tug_scorer_close)
+        self.format: str = text_of(lib.tug_scorer_format(s))  # of the data that the model learnt from
         self.labels: List[str] = [text_of(lib.tug_scorer_label(s, i)) for i in range(lib.tug_scorer_labels(s))]
 
     def predict(self, data: Any, *, raw: bool = False) -> Floats:
@@ -71,11 +73,18 @@ class Scorer(OwnedHandle):
         else:
             if paths_of(data) is not None:
                 raise ArgumentTypeError("data: files are for tug.load and Model.predict; a scorer takes rows, or text")
+            self._check_keys(data)
             examples = Examples(rows := rows_of(data), None)
             ret = np.empty(len(rows) * len(self.labels), np.float32)
             self._run(lib.tug_scorer_predict, examples.c.rows, raw, of_floats(ret, written=True), ret.size, save)
             del examples
         return ret if len(self.labels) == 1 else ret.reshape(-1, len(self.labels)), int(save[0])
+
+    def _check_keys(self, data: Any) -> None:
+        """A matrix has numbers of columns as keys; a model of hashed words knows none of them."""
+        if not isinstance(data, Rows) and self.format not in NUMBERED:
+            raise UsageError(f"data: the model learnt from {self.format} data, whose features are words, and a matrix "
+                             "has numbers of columns: give a data frame, text, or Rows with the keys of feature()")
 
     def _predict_text(self, text: bytes, raw: bool, save: Any) -> Floats:
         ret: Floats = np.empty((text.count(b"\n") + 1) * len(self.labels), np.float32)

@@ -146,6 +146,11 @@ int tug_scorer_feature(struct tug_scorer *s, const char *name, uint64_t *ret_key
     return score_feature(s->served, name, ret_key, ret_field, last_error());
 }
 
+const char *tug_scorer_format(struct tug_scorer *s)
+{
+    return s->served->run->schema.format;
+}
+
 uint32_t tug_scorer_labels(struct tug_scorer *s)
 {
     return schema_labels(&s->served->run->schema);
