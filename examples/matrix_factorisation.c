@@ -30,7 +30,7 @@ enum {
     OF_ITEM,
     OF_ERROR,
     WIDTH = K + 1
-}; // three tables; a row: vector and bias
+}; // three tables; a row: vector and bias (9 floats)
 
 struct rating {
     uint64_t user, item;
@@ -143,15 +143,9 @@ static int worker(const struct tug_client_options *o)
     float rmse = NAN;
     int rc = tug_client_open(&c, o);
     for (uint32_t t = OF_USER; rc == 0 && t <= OF_ERROR; t++) {
-        struct tug_table_options table = {.number = t,
-                                          .width = WIDTH,
-                                          .rule = "adagrad",
-                                          .lr = 0.1f,
-                                          .init_low = -0.3f,
-                                          .init_high = 0.3f};
-        if (t == OF_ERROR)
-            table = (struct tug_table_options){.number = t, .width = 2};
-        rc = tug_table_create(c, &table);
+        rc = tug_table_create(c, t,
+                              t == OF_ERROR ? "dim = 2; rule = sum"
+                                            : "dim = 9; rule = adagrad:lr=0.1; init = 0.3");
     }
     if (rc == 0)
         rc = work(c, &b, &rmse);

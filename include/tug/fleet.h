@@ -107,7 +107,7 @@ struct tug_fleet;
 struct tug_fleet_table {
     uint32_t number; // below TUG_FLEET_TABLE
     const char *name;
-    const char *settings; // of tug_table_make, without the name
+    const char *settings; // of tug_table_create, without the name
     // What a dense table holds, in this order (tug_dense_open); a sparse one has none.
     const struct tug_variable *variables;
     size_t n_variables;

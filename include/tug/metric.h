@@ -80,7 +80,7 @@ TUG_API int tug_metric_reduce(const struct tug_metric *m, struct tug_client *c,
 
 // Sums of all workers' whole numbers: each gives n values below 2^60 and gets n sums. All
 // workers call it with the same n (a guest cannot), and wait for each other. The sums go
-// through `table`, which each has made by tug_table_make with "accessor = counter; dim = 3"
+// through `table`, which each has made by tug_table_create with "accessor = counter; dim = 3"
 // and which serves nothing else: it is empty before and afterwards, so that no save holds
 // them. One at a time for a table. (Paddle: fleet.util.all_reduce with mode sum.)
 // TUG_EUSAGE: in a callback; or a value is too large, or a sum 2^64 or more, or the table another

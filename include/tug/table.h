@@ -1,9 +1,9 @@
 // tug: tables of sparse models that live for months, for C programs.
 //
-// A table here is made from settings (text; `tug table settings` lists them): what a row holds
-// and how it lives (accessor), which keys may have a row (entry), how gradients change it
-// (rule), how it is placed, how large it may become. Its rows are pushed to and pulled from
-// with tug_push, tug_pull and tug_push_pull of tug/tug.h:
+// tug_table_create of tug/tug.h makes a table from settings (`tug table settings` lists them):
+// what a row holds and how it lives (accessor), which keys may have a row (entry), how gradients
+// change it (rule), how it is placed, how large it may become. Its rows are pushed to and pulled
+// from with tug_push, tug_pull and tug_push_pull:
 //
 //   accessor     a push of a key carries                       a pull returns
 //   plain, merge dim gradients (amounts)                       dim weights
@@ -35,13 +35,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-// Makes table `number` (below TUG_TABLES_MAX) on all servers, or finds it as another
-// worker has made it. Settings: "accessor = ctr; dim = 8; entry = count:3", ';' or
-// newlines between them; NULL: as they are by default. TUG_EUSAGE: a setting that cannot
-// be (the sentence names it), or that differs from those it was made with. Paddle: a
-// table's accessor and TableParameter.
-TUG_API int tug_table_make(struct tug_client *c, uint32_t number, const char *settings);
 
 // Finds a table that others have made, by its name. TUG_EUSAGE: there is none.
 TUG_API int tug_table_find(struct tug_client *c, const char *name, uint32_t *ret_number);

@@ -105,40 +105,31 @@ TUG_API uint32_t tug_client_servers(struct tug_client *c); // processes
 // TUG_EUSAGE: in a callback, or of a guest.
 TUG_API int tug_barrier(struct tug_client *c);
 
-enum tug_mode {
-    TUG_ASYNC, // pushes count at once, pulls see what is there
-    TUG_SSP,   // a pull waits for workers that are more than `staleness` clocks behind
-};
-
-// A table: rows of `width` floats, all under one update rule. Rows that were never pushed
-// to are uniform in [init_low, init_high), by seed, table and key; their states are as the
-// rule begins. The same as tug_table_make (tug/table.h) with accessor plain: what can be
-// done with one table can be done with any.
-struct tug_table_options {
-    uint32_t number;  // of the table in the cluster: below TUG_TABLES_MAX
-    const char *name; // letters, digits, '_', '-', '.'; NULL: "table-NUMBER"
-    uint32_t width;
-    const char *rule; // "sgd", "adagrad", "ftrl", ..., "sum" (adds); NULL: "sum"
-    float lr;         // 0: the rule's default; likewise beta, beta1, beta2
-    float l1, l2;
-    float beta, beta1, beta2;
-    enum tug_mode mode;
-    uint32_t staleness; // TUG_SSP
-    bool ranges;        // placed by ranges of keys instead of by their hash
-    uint64_t seed;
-    float init_low, init_high;
-};
-
-// Makes the table on all servers, or finds it there as another worker has made it. Each
-// client does so before it uses a table. Waits. TUG_EUSAGE: options that cannot be, or
-// that differ from those it was made with.
-TUG_API int tug_table_create(struct tug_client *c, const struct tug_table_options *o);
+// Makes table `number` (below TUG_TABLES_MAX) on all servers, or finds it as another
+// worker has made it: rows of floats under 64-bit keys, all by the same settings. Each
+// client does so before it uses a table. Settings are text, "dim = 8; rule =
+// adagrad:lr=0.1", with ';' or newlines between them, and NULL: as all are by default
+// (`tug table settings` lists them). These are most asked for:
+//
+//   name = NAME          letters, digits, '_', '-', '.'; by default table-NUMBER
+//   dim = N              floats of a row to push and pull, where the accessor is plain (of others
+//                        they are as many as tug_table_widths says)
+//   rule = RULE          how gradients change a row: sgd, adagrad, ftrl, ...; sum adds
+//   init = X             first values of a row: uniform in -X..X, by seed, table and key
+//   placement = range    by ranges of keys instead of by their hash
+//   mode = ssp:S         a pull waits for workers that are more than S clocks behind
+//   accessor = NAME      what else a row holds, and how it lives: see tug/table.h
+//
+// Waits. TUG_EUSAGE: a setting that cannot be (the sentence names it), or that
+// differs from those it was made with; in a callback. (Paddle: a table's
+// accessor and TableParameter.)
+TUG_API int tug_table_create(struct tug_client *c, uint32_t number, const char *settings);
 
 // What ends a request: rc 0, or why it failed (tug_last_error). Called once, on some
 // thread; it may send requests, and must not wait.
 typedef void (*tug_done_fn)(void *ctx, uint64_t timestamp, int rc);
 
-// Gradients (rule "sum": amounts) of n keys, in any order: n x width values, row after
+// Gradients (rule "sum": amounts) of n keys, in any order: n x dim values, row after
 // row; those of a key that repeats are added up. Each push is applied exactly once,
 // whatever links do. The arrays belong to the request until it is done: then *ret_timestamp can
 // be waited for, once, or, with `done`, it is called instead. `done` may be NULL.
@@ -156,7 +147,7 @@ TUG_API int tug_push(struct tug_client *c, uint32_t table, const uint64_t *keys,
                      const float *values, tug_done_fn done, void *ctx,
                      uint64_t *ret_timestamp);
 
-// The rows of n keys, in any order, as they are: n x width values. Own pushes that were
+// The rows of n keys, in any order, as they are: n x dim values. Own pushes that were
 // sent before are in them. Arrays, `done`, *ret_timestamp and errors as in tug_push:
 // `values` is written until the request is done.
 TUG_API int tug_pull(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
@@ -168,7 +159,7 @@ TUG_API int tug_push_pull(struct tug_client *c, uint32_t table, const uint64_t *
                           size_t n, const float *values, float *pulled, tug_done_fn done,
                           void *ctx, uint64_t *ret_timestamp);
 
-// TUG_SSP: this client's pushes of clocks below `clock` are acknowledged, and pulls from
+// Tables of mode ssp: this client's pushes of clocks below `clock` are acknowledged, and pulls from
 // now on are of this clock. A client counts from its first tick on: one that is to be
 // waited for from the start says 0 first, one that comes late begins at the others' clock.
 // UINT64_MAX: it has finished and holds nobody up. Waits for the acknowledgements, at most

@@ -143,7 +143,7 @@ class Client(Handle):
             if number is None:
                 number = self._unused_number(name)
             chosen = whole(number, "number", 0, TABLES_MAX - 1)
-            self._run(lib.tug_table_make, chosen, text)
+            self._run(lib.tug_table_create, chosen, text)
             return self._keep(_table.Table(self, chosen, name))
 
     def find(self, name: str) -> "Table":

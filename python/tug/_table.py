@@ -75,7 +75,7 @@ def _setting(name: str, value: Setting) -> str:
 
 
 def settings_text(name: str, settings: str, more: Mapping[str, Setting]) -> bytes:
-    """Settings as tug_table_make reads them."""
+    """Settings as tug_table_create reads them."""
     if not isinstance(settings, str):
         raise ArgumentTypeError(f"settings: must be a text, not {type(settings).__name__}")
     parts = [settings] if settings else []

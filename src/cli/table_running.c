@@ -335,7 +335,7 @@ static int create_free(struct running *r, const char *settings, struct err *e)
     enum { FIRST = 16, LAST = 4095 }; // below are those of training runs
     int rc = TUG_EUSAGE;
     for (uint32_t n = FIRST; n <= LAST && rc == TUG_EUSAGE; n++) {
-        rc = tug_table_make(r->client, n, settings);
+        rc = tug_table_create(r->client, n, settings);
         r->table = n;
         if (rc == TUG_EUSAGE && strstr(tug_last_error(), "already") == NULL)
             break;
@@ -355,7 +355,7 @@ static int make(struct running *r, const char *name, const char *settings, struc
     if (!named && r->v->number < 0)
         return create_free(r, settings, e);
     r->table = named ? there : wanted;
-    return failed(tug_table_make(r->client, r->table, settings), e);
+    return failed(tug_table_create(r->client, r->table, settings), e);
 }
 
 static int create(struct running *r, struct err *e)

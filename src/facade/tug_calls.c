@@ -205,7 +205,8 @@ static int call(struct tug_client *c, struct wanted w, tug_done_fn done, void *c
 {
     const struct table_spec *spec = client_spec(c->client, w.table);
     if (spec == NULL)
-        return err_set(e, TUG_EUSAGE, "this client has not created table %u", w.table);
+        return err_set(e, TUG_EUSAGE, "this client has neither made nor found table %u",
+                       w.table);
     if (w.values == NULL && w.pulled == NULL)
         return err_set(e, TUG_EUSAGE, "no array was given for the values of table %u",
                        w.table);

@@ -10,7 +10,6 @@
 #include "base/alloc.h"
 #include "facade/environment.h"
 #include "facade/interrupt.h"
-#include "rule/rule.h"
 #include "tug/table.h"
 
 enum { WAIT_SECONDS = 600, SPIN_US = 300, LEAVE_SECONDS = 5 };
@@ -383,61 +382,7 @@ int tug_stop(struct tug_client *c, const char *why)
     return s.rc != 0 ? last_error_is(&s.why) : 0;
 }
 
-// Tables.
-
-static void set_if_given(float *to, float from)
-{
-    if (from != 0)
-        *to = from;
-}
-
-static int make_rule(const struct tug_table_options *o, struct rule_params *ret,
-                     struct err *e)
-{
-    enum rule_kind kind;
-    TRY(rule_find(o->rule != NULL ? o->rule : "sum", &kind, e));
-    *ret = rule_defaults(kind);
-    set_if_given(&ret->lr, o->lr);
-    set_if_given(&ret->beta, o->beta);
-    set_if_given(&ret->beta1, o->beta1);
-    set_if_given(&ret->beta2, o->beta2);
-    ret->l1 = o->l1;
-    ret->l2 = o->l2;
-    return 0;
-}
-
-static int make_config(const struct tug_table_options *o, struct table_config *ret,
-                       struct err *e)
-{
-    *ret = table_config_defaults();
-    TRY(make_rule(o, &ret->accessor.rule, e));
-    if (o->name != NULL && o->name[0] != '\0')
-        TRY(table_config_set(ret, "name", o->name, e));
-    else
-        snprintf(ret->name, sizeof(ret->name), "table-%u", o->number);
-    ret->accessor.dim = o->width;
-    ret->init_low = o->init_low;
-    ret->init_high = o->init_high;
-    ret->seed = o->seed;
-    ret->place = o->ranges ? CONFIG_RANGE : CONFIG_HASH;
-    ret->mode = o->mode == TUG_SSP ? CONFIG_SSP : CONFIG_ASYNC;
-    ret->staleness = o->mode == TUG_SSP ? o->staleness : 0;
-    return 0;
-}
-
-int tug_table_create(struct tug_client *c, const struct tug_table_options *o)
-{
-    struct table_config config;
-    if (o->width == 0 || o->width > TABLE_MAX_WIDTH)
-        return err_set(last_error(), TUG_EUSAGE,
-                       "a row cannot have %u floats; it can have 1 to %d", o->width,
-                       TABLE_MAX_WIDTH);
-    TRY(make_config(o, &config, last_error()));
-    TRY(calls_enter(c));
-    client_ts ts = client_table(c->client, o->number, &config, last_error());
-    pump_leave(c->pump);
-    return ts != 0 ? calls_wait_for(c, ts, c->o.wait_seconds) : last_error()->code;
-}
+// Clocks.
 
 int tug_tick(struct tug_client *c, uint32_t table, uint64_t clock)
 {

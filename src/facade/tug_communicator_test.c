@@ -18,6 +18,8 @@
 
 enum { TABLE = 3, OTHER = 4, WIDTH = 3, KEYS = 50 };
 
+static const char of_width_3[] = "dim = 3; rule = sum";
+
 static struct tug_client *client;
 
 static void check(int rc)
@@ -37,9 +39,8 @@ static int begin(void **state)
 {
     (void)state;
     struct tug_client_options o = {.local_loops = 2, .wait_seconds = 60};
-    struct tug_table_options sums = {.number = TABLE, .width = WIDTH};
     check(tug_client_open(&client, &o));
-    check(tug_table_create(client, &sums));
+    check(tug_table_create(client, TABLE, of_width_3));
     return 0;
 }
 
@@ -122,11 +123,10 @@ static void sums(void **state)
 {
     (void)state;
     static struct sender senders[SENDERS];
-    struct tug_table_options other = {.number = OTHER, .width = WIDTH};
     const struct tug_communicator_table tables[] = {
         {.table = TABLE, .queue = 4}, {.table = OTHER, .queue = 3, .merge = 2}};
     struct tug_communicator *m;
-    check(tug_table_create(client, &other));
+    check(tug_table_create(client, OTHER, of_width_3));
     check(tug_communicator_open(&m, client, tables, 2));
     check(tug_communicator_start(m));
     for (uint64_t i = 0; i < SENDERS; i++) {
@@ -168,7 +168,7 @@ static float weight_after(uint32_t table, enum tug_grad_reduce reduce)
 {
     const uint64_t key = 1;
     float row;
-    check(tug_table_make(client, table, "accessor=plain; dim=1; rule=sgd:lr=1"));
+    check(tug_table_create(client, table, "accessor=plain; dim=1; rule=sgd:lr=1"));
     struct tug_communicator *m = open_of((struct tug_communicator_table){
         .table = table, .queue = 8, .merge = 4, .grad_reduce = reduce});
     send_numbers(m, table, 5);
@@ -197,8 +197,8 @@ static void what_counts_is_added(void **state)
     const uint64_t key = 7;
     const float a[1 + DIM + 3] = {1, 1, 1, 1, 1, 5}, b[1 + DIM + 3] = {3, 1, 1, 1, 0, 6};
     float row[2 + 1 + DIM];
-    check(tug_table_make(client, 22,
-                         "accessor=ctr; dim=2; rule=sgd:lr=0.5; embedx-threshold=100"));
+    check(tug_table_create(client, 22,
+                           "accessor=ctr; dim=2; rule=sgd:lr=0.5; embedx-threshold=100"));
     struct tug_communicator *m = open_of(
         (struct tug_communicator_table){.table = 22, .grad_reduce = TUG_GRAD_MEAN});
     check(tug_communicator_send(m, 22, &key, 1, a, 0));
@@ -250,7 +250,7 @@ static void told_once(void **state)
 {
     (void)state;
     const uint64_t key = 1;
-    check(tug_table_make(client, 23, "accessor=plain; dim=1"));
+    check(tug_table_create(client, 23, "accessor=plain; dim=1"));
     struct tug_communicator *m = open_of((struct tug_communicator_table){.table = 23});
     check(tug_table_drop(client, 23)); // its push is refused
     send_numbers(m, 23, 1);
@@ -393,7 +393,7 @@ static void refusals(void **state)
     refused(&(struct tug_communicator_table){.table = TABLE,
                                              .grad_reduce = (enum tug_grad_reduce)2},
             1, "neither sum nor mean");
-    check(tug_table_make(client, 24, "accessor=plain; dim=1; rule=assign"));
+    check(tug_table_create(client, 24, "accessor=plain; dim=1; rule=assign"));
     refused(&(struct tug_communicator_table){.table = 24}, 1, "merge = 1");
     struct tug_communicator *m = open_of(
         (struct tug_communicator_table){.table = 24, .merge = 1});

@@ -223,8 +223,8 @@ static void test_reduce(void **state)
     struct tug_metric_values v, own;
     uint64_t values[] = {0, 1, (UINT64_C(1) << 60) - 1, 123456789012345}, want[4];
     check(tug_client_open(&c, &o));
-    check(tug_table_make(c, 5, "name = sums; accessor = counter; dim = 3"));
-    check(tug_table_make(c, 6, "name = auc; accessor = counter; dim = 2"));
+    check(tug_table_create(c, 5, "name = sums; accessor = counter; dim = 3"));
+    check(tug_table_create(c, 6, "name = auc; accessor = counter; dim = 2"));
     memcpy(want, values, sizeof(want));
     for (int i = 0; i < 2; i++) {
         check(tug_all_reduce(c, 5, values, 4));

@@ -24,7 +24,7 @@ static struct tug_client *open_client(void)
     struct tug_client *c;
     struct tug_client_options o = {.local_loops = LOOPS, .wait_seconds = 60};
     check(tug_client_open(&c, &o));
-    check(tug_table_make(c, 3, "name = clicks; accessor = plain; dim = 2; rule = sum"));
+    check(tug_table_create(c, 3, "name = clicks; accessor = plain; dim = 2; rule = sum"));
     return c;
 }
 

@@ -54,7 +54,7 @@ static int set_cold(struct tug_client *c, struct table_config *config)
     return table_config_set(config, "cold", *rest != '\0' ? rest : ".", last_error());
 }
 
-int tug_table_make(struct tug_client *c, uint32_t number, const char *settings)
+int tug_table_create(struct tug_client *c, uint32_t number, const char *settings)
 {
     struct err *e = last_error();
     struct table_config config = table_config_defaults();

@@ -104,7 +104,7 @@ static void call_all(void *ctx, uint64_t timestamp, int rc)
     (void)timestamp;
     assert_int_equal(0, rc);
     const int said[] = {
-        tug_table_make(c, 9, "dim = 2"),
+        tug_table_create(c, 9, "dim = 2"),
         tug_table_find(c, "users", &number),
         tug_table_stat(c, 1, &s),
         tug_clear(c, 1),
@@ -145,9 +145,9 @@ static void test_in_a_callback(void **state)
     static float row[PULL];
     float w[3];
     uint32_t number = 0;
-    check(tug_table_make(c, 1, users));
-    check(tug_table_make(c, 2, "dim = 2"));
-    check(tug_table_make(c, 3, "accessor = counter; dim = 2"));
+    check(tug_table_create(c, 1, users));
+    check(tug_table_create(c, 2, "dim = 2"));
+    check(tug_table_create(c, 3, "accessor = counter; dim = 2"));
     check(tug_dense_open(&x.dense, c, 2, &v, 1));
     push_some(c, 1, 10, 1);
     check(tug_pull(c, 1, &key, 1, row, call_all, &x, NULL));
@@ -170,7 +170,7 @@ static void test_life(void **state)
     const float values[2][PUSH] = {{1, 1, 1, 1, 1, 2, 1, 5}, {3, 1, 1, 1, 1, 1, 1, 6}};
     struct tug_client *c = open_client();
     struct tug_table_widths w;
-    check(tug_table_make(c, 4, users));
+    check(tug_table_create(c, 4, users));
     check(tug_table_widths(c, 4, &w));
     assert_true(w.pull == PULL && w.push == PUSH && w.assign == 1 + DIM);
 
@@ -206,7 +206,7 @@ static void test_life(void **state)
     uint32_t number;
     check(tug_table_drop(c, 4));
     assert_int_equal(tug_table_find(c, "users", &number), TUG_EUSAGE);
-    check(tug_table_make(c, 4, users));
+    check(tug_table_create(c, 4, users));
     check(tug_table_find(c, "users", &number));
 
     uint64_t step;
@@ -221,16 +221,17 @@ static void test_refusals(void **state)
     (void)state;
     struct tug_client *c = open_client();
     uint32_t number;
-    assert_int_equal(tug_table_make(c, 1, "acessor = ctr"), TUG_EUSAGE);
+    assert_int_equal(tug_table_create(c, 1, "acessor = ctr"), TUG_EUSAGE);
     assert_non_null(strstr(tug_last_error(), "accessor"));
-    assert_int_equal(tug_table_make(c, 1, "dim = -1"), TUG_EUSAGE);
+    assert_int_equal(tug_table_create(c, 1, "dim = -1"), TUG_EUSAGE);
     assert_int_equal(tug_table_find(c, "users", &number), TUG_EUSAGE);
     assert_non_null(strstr(tug_last_error(), "users"));
     assert_int_equal(tug_shrink(c, 1, NAN, NULL), TUG_EUSAGE);
-    check(tug_table_make(c, 1, users));
+    check(tug_table_create(c, 1, users));
     check(tug_table_find(c, "users", &number));
     assert_int_equal(number, 1);
-    assert_int_equal(tug_table_make(c, 1, "name=users; accessor=ctr; dim=8"), TUG_EUSAGE);
+    assert_int_equal(tug_table_create(c, 1, "name=users; accessor=ctr; dim=8"),
+                     TUG_EUSAGE);
     assert_non_null(strstr(tug_last_error(), "dim"));
     const uint64_t same[2] = {1, 1};
     const float values[2 * (1 + DIM)] = {0};
@@ -248,7 +249,7 @@ static void test_refused_as_a_whole(void **state)
     uint64_t keys[8] = {1, 2, 3, 4, 5, 6, 7, 8}, ts = 0;
     float values[8] = {1, 1, 1, 1, 1, 1, 1, NAN}, rows[8];
     struct tug_client *c = open_client();
-    check(tug_table_make(c, 1, "name=t; accessor=plain; dim=1; rule=sgd:lr=1"));
+    check(tug_table_create(c, 1, "name=t; accessor=plain; dim=1; rule=sgd:lr=1"));
     assert_int_equal(tug_push(c, 1, keys, 8, values, NULL, NULL, &ts), TUG_EUSAGE);
     assert_non_null(strstr(tug_last_error(), "key 8"));
     assert_int_equal(tug_assign(c, 1, keys, 8, values, NULL, NULL, &ts), TUG_EUSAGE);
@@ -272,7 +273,7 @@ static void test_again(void **state)
     const float values[2][PUSH] = {{1, 1, 1, 1, 1, 2, 1, 5}, {1, 1, 1, 1, 1, 1, 0, 6}};
     float first[2 * PULL], second[2 * PULL];
     struct tug_client *c = open_client();
-    check(tug_table_make(c, 4, users));
+    check(tug_table_create(c, 4, users));
     push(c, 4, keys, 2, values[0]);
     pull(c, 4, keys, 2, first);
     assert_true(first[0] == 2 && first[1] == 1);
@@ -314,7 +315,7 @@ static void test_saves(void **state)
     static float before[KEYS * PULL], after[KEYS * PULL], checkpoint[KEYS * PULL];
     char base[FILE_PATH_MAX], delta[FILE_PATH_MAX], full[FILE_PATH_MAX];
     struct tug_client *c = open_client();
-    check(tug_table_make(c, 4, users));
+    check(tug_table_create(c, 4, users));
     push_some(c, 4, KEYS, 1);
     save(c, "published", TUG_BASE, base);
     push_some(c, 4, KEYS / 10, 2);
@@ -327,7 +328,7 @@ static void test_saves(void **state)
 
     uint64_t rows;
     c = open_client();
-    check(tug_table_make(c, 4, users));
+    check(tug_table_create(c, 4, users));
     push_some(c, 4, 20, 9); // goes
     check(tug_load(c, 4, under("published"), NULL, &rows));
     pull_all(c, 4, after);
@@ -360,7 +361,7 @@ static void test_wrong_directory(void **state)
     struct tug_save_options o = {
         .directory = here, .mode = TUG_DELTA, .tables = &table, .n_tables = 1};
     struct tug_client *c = open_client();
-    check(tug_table_make(c, 4, users));
+    check(tug_table_create(c, 4, users));
     push_some(c, 4, 10, 1);
     save(c, "here", TUG_BASE, path);
     push_some(c, 4, 10, 2);
@@ -386,7 +387,7 @@ static void test_dump(void **state)
     struct tug_client *c = open_client();
     struct err e;
     struct buf text = BUF_INIT(1 << 20);
-    check(tug_table_make(c, 4, users));
+    check(tug_table_create(c, 4, users));
     push_some(c, 4, 50, 1);
     check(tug_dump(c, 4, under("users.txt")));
     assert_int_equal(file_read(under("users.txt"), &text, &e), 0);
@@ -412,18 +413,13 @@ static void test_dump_of_whole_rows(void **state)
 {
     (void)state;
     struct tug_client *c = open_client();
-    struct tug_table_options o = {.number = 9,
-                                  .name = "whole",
-                                  .width = 2,
-                                  .rule = "adam",
-                                  .lr = 0.5f,
-                                  .ranges = 1};
     uint64_t keys[2] = {7, 70}, ts;
     float gradients[4] = {1, 0, 0, 0}, rows[4];
     struct buf text = BUF_INIT(1 << 12);
     char expected[256];
     struct err e;
-    check(tug_table_create(c, &o));
+    check(tug_table_create(
+        c, 9, "name = whole; dim = 2; rule = adam:lr=0.5; placement = range"));
     check(tug_push(c, 9, keys, 2, gradients, NULL, NULL, &ts));
     check(tug_wait(c, ts, 0));
     check(tug_pull(c, 9, keys, 2, rows, NULL, NULL, &ts));
@@ -447,9 +443,9 @@ static void test_dense(void **state)
     static float x[ALL], y[ALL], g[ALL], part[10];
     struct tug_client *c = open_client();
     struct tug_dense *d;
-    check(tug_table_make(c, 0,
-                         "name=dense; accessor=plain; dim=16; placement=dense;"
-                         "rule=sgd:lr=0.1"));
+    check(tug_table_create(c, 0,
+                           "name=dense; accessor=plain; dim=16; placement=dense;"
+                           "rule=sgd:lr=0.1"));
     check(tug_dense_open(&d, c, 0, variables, 2));
     assert_int_equal(tug_dense_floats(d), ALL);
     check(tug_dense_pull(d, x));
@@ -488,12 +484,12 @@ static void test_made_anew(void **state)
     const struct tug_communicator_table queue = {.table = 1};
     const uint64_t key = 5;
     float w[3] = {1, 2, 3};
-    check(tug_table_make(c, 1, "dim = 1; rule = sum"));
+    check(tug_table_create(c, 1, "dim = 1; rule = sum"));
     check(tug_dense_open(&d, c, 1, &v, 1));
     check(tug_communicator_open(&m, c, &queue, 1));
     check(tug_communicator_send(m, 1, &key, 1, w, 0));
     check(tug_table_drop(c, 1));
-    check(tug_table_make(c, 1, "dim = 1000; rule = sum"));
+    check(tug_table_create(c, 1, "dim = 1000; rule = sum"));
     assert_int_equal(TUG_EUSAGE, tug_dense_pull(d, w));
     assert_non_null(strstr(tug_last_error(), "table 1 was made anew"));
     assert_int_equal(TUG_EUSAGE, tug_dense_push(d, w));
@@ -526,7 +522,7 @@ static void test_auc(void **state)
             }
     struct tug_client *c = open_client();
     uint64_t n;
-    check(tug_table_make(c, 9, "name=auc; accessor=counter; dim=2"));
+    check(tug_table_create(c, 9, "name=auc; accessor=counter; dim=2"));
     check(tug_auc_add(c, 9, p, label, N / 3));
     check(tug_auc_add(c, 9, p + N / 3, label + N / 3, N - N / 3));
     check(tug_auc(c, 9, &auc, &n));
@@ -598,9 +594,9 @@ static void test_own(void **state)
     float rows[3][4];
     register_own();
     struct tug_client *c = open_client();
-    check(tug_table_make(c, 2,
-                         "name=own; accessor=latest; dim=2; rule=sign;"
-                         "entry=tenth:2"));
+    check(tug_table_create(c, 2,
+                           "name=own; accessor=latest; dim=2; rule=sign;"
+                           "entry=tenth:2"));
     push(c, 2, keys, 3, values[0]);
     push(c, 2, keys, 1, values[0]);
     pull(c, 2, keys, 3, rows[0]);
@@ -630,7 +626,7 @@ static void test_given_up(void **state)
     float values[10];
     struct tug_save_options o = {.directory = dir};
     struct tug_client *c = open_client();
-    check(tug_table_make(c, 3, "accessor=plain; dim=4"));
+    check(tug_table_create(c, 3, "accessor=plain; dim=4"));
     check(tug_dense_open(&d, c, 3, &v, 1));
     for (int i = 0; i < 20; i++) {
         c->o.wait_seconds = 1e-9;
@@ -658,7 +654,7 @@ static void test_rate(void **state)
     struct tug_table_learning how;
     struct tug_table_widths w;
     struct tug_client *c = open_client();
-    check(tug_table_make(c, 1, "dim = 1; rule = sgd:lr=0.5"));
+    check(tug_table_create(c, 1, "dim = 1; rule = sgd:lr=0.5"));
     check(tug_table_learning(c, 1, &how));
     assert_true(how.rate == 0.5f && !how.sync);
     check(tug_rate_factor(c, 1, 0.25f));
@@ -668,11 +664,11 @@ static void test_rate(void **state)
     assert_int_equal(tug_rate_factor(c, 1, NAN), TUG_EUSAGE);
     assert_int_equal(tug_rate_factor(c, 1, -1), TUG_EUSAGE);
     assert_int_equal(tug_rate_factor(c, 2, 1), TUG_EUSAGE);
-    check(tug_table_make(c, 3, "name = sums; dim = 1; rule = sum; mode = sync"));
+    check(tug_table_create(c, 3, "name = sums; dim = 1; rule = sum; mode = sync"));
     check(tug_table_learning(c, 3, &how));
     assert_true(isnan(how.rate) && how.sync);
     check(tug_table_drop(c, 1)); // its number is free, and what was said of it forgotten
-    check(tug_table_make(c, 1, "dim = 2; rule = sgd:lr=0.5; init = 0"));
+    check(tug_table_create(c, 1, "dim = 2; rule = sgd:lr=0.5; init = 0"));
     check(tug_table_learning(c, 1, &how));
     assert_true(how.rate == 0.5f);
     check(tug_table_widths(c, 1, &w));
@@ -698,8 +694,8 @@ static void test_batches(void **state)
     for (uint32_t parts = 1; parts <= 16; parts++) {
         struct tug_client *c = open_client();
         bool mean = parts % 2 == 0;
-        check(tug_table_make(c, 0, "name = one; dim = 1; rule = adagrad:lr=0.1"));
-        check(tug_table_make(
+        check(tug_table_create(c, 0, "name = one; dim = 1; rule = adagrad:lr=0.1"));
+        check(tug_table_create(
             c, 1,
             mean ? "dim = 1; rule = adagrad:lr=0.1; mode = sync; reduce = mean"
                  : "dim = 1; rule = adagrad:lr=0.1; mode = sync"));
@@ -727,8 +723,8 @@ static void test_batches_refused(void **state)
     float row;
     uint64_t ts;
     struct tug_client *c = open_client();
-    check(tug_table_make(c, 0, "dim = 1; rule = sgd"));
-    check(tug_table_make(c, 1, "name = two; dim = 1; rule = sgd; mode = sync"));
+    check(tug_table_create(c, 0, "dim = 1; rule = sgd"));
+    check(tug_table_create(c, 1, "name = two; dim = 1; rule = sgd; mode = sync"));
     assert_int_equal(tug_batch(c, 0, 0, 0, 1), TUG_EUSAGE);
     assert_int_equal(tug_batch(c, 1, 0, 0, 0), TUG_EUSAGE);
     assert_int_equal(tug_batch(c, 1, 0, 2, 2), TUG_EUSAGE);

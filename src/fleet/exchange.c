@@ -87,7 +87,7 @@ int fleet_exchange_open(struct tug_fleet *f)
     uint64_t said = (uint64_t)f->roles->role.rank << 32;
     float rows[ROW];
     unsigned char bytes[ROW] = {0};
-    TRY(tug_table_make(c, TUG_FLEET_TABLE, SETTINGS));
+    TRY(tug_table_create(c, TUG_FLEET_TABLE, SETTINGS));
     TRY(rows_of_bytes(c, &said, 1, rows, bytes)); // of an earlier stay
     memcpy(bytes, &mine, sizeof(mine));
     TRY(rows_of_bytes(c, &key, 1, rows, bytes));

@@ -89,7 +89,7 @@ int fleet_find(const struct tug_fleet *f, uint32_t number, struct fleet_table **
 static int make_tables(struct tug_fleet *f, struct tug_client *c)
 {
     for (size_t i = 0; i < f->n_tables; i++)
-        TRY(tug_table_make(c, f->tables[i].number, f->tables[i].settings));
+        TRY(tug_table_create(c, f->tables[i].number, f->tables[i].settings));
     return 0;
 }
 

@@ -117,8 +117,7 @@ static struct tug_client *client_of(double dead_seconds)
     cluster_open(dead_seconds);
     struct tug_client_options o = {.scheduler = cluster.address, .wait_seconds = 60};
     check(tug_client_open(&c, &o));
-    struct tug_table_options t = {.number = TABLE, .name = "t", .width = WIDTH};
-    check(tug_table_create(c, &t));
+    check(tug_table_create(c, TABLE, "name = t; dim = 64; rule = sum"));
     return c;
 }
 

@@ -69,8 +69,8 @@ static struct tug_client *join(void)
     struct tug_client *c;
     struct tug_client_options o = {
         .scheduler = scheduler, .guest = true, .wait_seconds = CLUSTER_PATIENCE};
-    struct tug_table_options t = {.number = TABLE, .name = "wide", .width = WIDTH};
-    if (tug_client_open(&c, &o) != 0 || tug_table_create(c, &t) != 0) {
+    if (tug_client_open(&c, &o) != 0 ||
+        tug_table_create(c, TABLE, "name = wide; dim = 256; rule = sum") != 0) {
         fprintf(stderr, "%s\n", tug_last_error());
         return NULL;
     }

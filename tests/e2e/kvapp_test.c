@@ -417,7 +417,7 @@ static void count_up(void *ctx, uint64_t ts, int rc)
     atomic_fetch_add((atomic_int *)ctx, 1);
 }
 
-static void check_tables(struct tug_client *c, const struct tug_table_options *t)
+static void check_tables(struct tug_client *c)
 {
     const uint64_t keys[] = {9, HALF, 9, 3}, distinct[] = {3, 9, HALF, 77};
     const float values[] = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -436,27 +436,25 @@ static void check_tables(struct tug_client *c, const struct tug_table_options *t
     expect(tug_push_pull(c, 5, &own, 1, values, got, NULL, NULL, &ts) == 0);
     expect(tug_wait(c, ts, 0) == 0 && got[0] == 1 && got[1] == 2);
     expect(tug_push(c, 6, keys, 1, values, NULL, NULL, &ts) == TUG_EUSAGE);
-    struct tug_table_options other = *t;
-    other.width = 3;
-    expect(tug_table_create(c, &other) == TUG_EUSAGE);
-    other.rule = "sam";
-    expect(tug_table_create(c, &other) == TUG_EUSAGE);
+    expect(
+        tug_table_create(c, 5, "name = sums; dim = 3; rule = sum; placement = range") ==
+        TUG_EUSAGE);
+    expect(tug_table_create(c, 5, "name = sums; dim = 2; rule = sam") == TUG_EUSAGE);
     expect(strstr(tug_last_error(), "sam") != NULL);
 }
 
 static int work_tables(const char *scheduler)
 {
     struct tug_client_options o = {.scheduler = scheduler, .wait_seconds = 60};
-    struct tug_table_options t = {
-        .number = 5, .name = "sums", .width = 2, .ranges = true};
+    const char *sums = "name = sums; dim = 2; rule = sum; placement = range";
     struct tug_client *c;
     atomic_int calls = 0;
     uint64_t keys[200];
     const float zero[2] = {0};
     expect(tug_client_open(&c, &o) == 0);
     expect(tug_client_workers(c) == WORKERS && tug_client_rank(c) < WORKERS);
-    expect(tug_table_create(c, &t) == 0 && tug_table_create(c, &t) == 0);
-    check_tables(c, &t);
+    expect(tug_table_create(c, 5, sums) == 0 && tug_table_create(c, 5, sums) == 0);
+    check_tables(c);
     for (uint64_t i = 0; i < 200; i++) {
         keys[i] = i * i; // the request's until it is done
         expect(tug_push(c, 5, &keys[i], 1, zero, count_up, &calls, NULL) == 0);

@@ -15,6 +15,8 @@
 
 enum { TABLE = 3, WIDTH = 4 };
 
+static const char of_width_4[] = "name = w; dim = 4; rule = sum";
+
 static double pushes; // since the cluster began
 
 static int open_client(struct tug_client **ret, bool guest, double seconds)
@@ -32,11 +34,10 @@ static void check(int rc)
 static void check_uses(bool guest)
 {
     struct tug_client *c;
-    struct tug_table_options t = {.number = TABLE, .name = "w", .width = WIDTH};
     uint64_t key = 1, ts;
     float ones[WIDTH] = {1, 1, 1, 1}, row[WIDTH] = {0};
     check(open_client(&c, guest, CLUSTER_PATIENCE));
-    check(tug_table_create(c, &t));
+    check(tug_table_create(c, TABLE, of_width_4));
     check(tug_push(c, TABLE, &key, 1, ones, NULL, NULL, &ts));
     check(tug_wait(c, ts, 0));
     check(tug_pull(c, TABLE, &key, 1, row, NULL, NULL, &ts));
@@ -171,7 +172,6 @@ static void send_by_two(struct tug_client *c)
 static void communicators(void **state)
 {
     (void)state;
-    const struct tug_table_options t = {.number = TABLE, .name = "w", .width = WIDTH};
     const uint64_t keys[2] = {1, 2};
     struct tug_client *c, *other;
     float rows[2 * WIDTH];
@@ -187,8 +187,8 @@ static void communicators(void **state)
     setenv("TUG_SCHEDULER", files_path("127.0.0.1:%u", port), 1);
     check(open_client(&c, true, CLUSTER_PATIENCE));
     check(open_client(&other, true, CLUSTER_PATIENCE));
-    check(tug_table_create(c, &t));
-    check(tug_table_create(other, &t));
+    check(tug_table_create(c, TABLE, of_width_4));
+    check(tug_table_create(other, TABLE, of_width_4));
     send_by_two(c);
     check(tug_pull(other, TABLE, keys, 2, rows, NULL, NULL, &ts));
     check(tug_wait(other, ts, 0));
@@ -233,7 +233,7 @@ static void *measure_part(void *arg)
     struct tug_client *c;
     struct tug_metric *m = measure(w->first, w->n, w->first == 0 ? 64 : 100);
     check(open_client(&c, false, CLUSTER_PATIENCE));
-    check(tug_table_make(c, SUMS, "name = sums; accessor = counter; dim = 3"));
+    check(tug_table_create(c, SUMS, "name = sums; accessor = counter; dim = 3"));
     for (int i = 0; i < 2; i++)
         check(tug_metric_reduce(m, c, SUMS, &w->values[i]));
     check(tug_client_close(c));

@@ -29,7 +29,7 @@ static void skip_without_rocksdb(void)
     struct tug_client *one;
     struct tug_client_options o = {.local_loops = 1, .wait_seconds = CLUSTER_PATIENCE};
     tables_check(tug_client_open(&one, &o));
-    bool missing = tug_table_make(one, USERS, COLD) != 0 &&
+    bool missing = tug_table_create(one, USERS, COLD) != 0 &&
                    strstr(tug_last_error(), "librocksdb-dev") != NULL;
     tables_check(tug_client_close(one));
     if (missing) {
@@ -66,7 +66,7 @@ static struct tug_client *in_memory(uint64_t passes)
     struct tug_client *one;
     struct tug_client_options o = {.local_loops = 1, .wait_seconds = CLUSTER_PATIENCE};
     tables_check(tug_client_open(&one, &o));
-    tables_check(tug_table_make(one, USERS, TABLES_USERS));
+    tables_check(tug_table_create(one, USERS, TABLES_USERS));
     push_passes(one, 1, passes);
     return one;
 }
@@ -95,7 +95,7 @@ static void same_save(const char *dir, uint64_t passes)
 static struct tug_client *make_users(void)
 {
     struct tug_client *c = tables_client();
-    tables_check(tug_table_make(c, USERS, COLD));
+    tables_check(tug_table_create(c, USERS, COLD));
     return c;
 }
 
@@ -162,7 +162,7 @@ static void found_again_or_refused(void **state)
     (void)state;
     begin();
     struct tug_client *c = tables_client();
-    tables_check(tug_table_make(c, SUMS, DURABLE));
+    tables_check(tug_table_create(c, SUMS, DURABLE));
     for (uint64_t round = 0; round < 4; round++)
         push_round(c, round);
     assert_true(some_are_cold(c, SUMS));
@@ -172,7 +172,7 @@ static void found_again_or_refused(void **state)
 
     start();
     c = tables_client();
-    tables_check(tug_table_make(c, SUMS, DURABLE));
+    tables_check(tug_table_create(c, SUMS, DURABLE));
     rounds_are(c, 4);
     push_round(c, 4);
     rounds_are(c, 5);
@@ -187,7 +187,7 @@ static void found_again_or_refused(void **state)
     files_remove("tiers/sums");
     start();
     c = tables_client();
-    tables_check(tug_table_make(c, SUMS, DURABLE));
+    tables_check(tug_table_create(c, SUMS, DURABLE));
     tables_admin(0, "load --table sums --from saves");
     rounds_are(c, 4);
     tables_check(tug_client_close(c));

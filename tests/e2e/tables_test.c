@@ -333,7 +333,7 @@ static void a_month(void **state)
     files_remove("saves");
     tables_start(3);
     struct tug_client *c = tables_client();
-    tables_check(tug_table_make(c, 16, MONTH));
+    tables_check(tug_table_create(c, 16, MONTH));
     month(c, 16, true);
     save(c, 16, TUG_DELTA, "saves");
     save(c, 16, TUG_CHECKPOINT, "checkpoint");
@@ -345,7 +345,7 @@ static void a_month(void **state)
     tables_same_files("published.txt", "checkpoint.txt");
 
     tables_check(tug_client_open(&one, &alone));
-    tables_check(tug_table_make(one, 16, MONTH));
+    tables_check(tug_table_create(one, 16, MONTH));
     month(one, 16, false);
     tables_check(tug_dump(one, 16, "one.txt"));
     tables_check(tug_client_close(one));

@@ -310,8 +310,7 @@ static void they_live(void **state)
     snprintf(scheduler, sizeof(scheduler), "127.0.0.1:%u", tables_port);
     find_server();
     honest = tables_client();
-    struct tug_table_options o = {.number = HONEST_TABLE, .width = HONEST_WIDTH};
-    tables_check(tug_table_create(honest, &o));
+    tables_check(tug_table_create(honest, HONEST_TABLE, "dim = 2; rule = sum"));
     while (cluster_now() < end) {
         attack_as(roles[round_number % (sizeof(roles) / sizeof(*roles))]);
         attack_as_stranger(scheduler);

@@ -17,7 +17,7 @@ static int push_and_pull(void)
     int rc = tug_client_open(&c, &o);
     if (rc != 0)
         return rc;
-    rc = tug_table_make(c, 1, "name = mine; accessor = merge; dim = 2");
+    rc = tug_table_create(c, 1, "name = mine; accessor = merge; dim = 2");
     if (rc == 0)
         rc = tug_push_pull(c, 1, &key, 1, pushed, pulled, NULL, NULL, &ts);
     if (rc == 0)
