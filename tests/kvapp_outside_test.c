@@ -40,6 +40,7 @@ static int setup(void **state)
     (void)state;
     alarm(60); // nothing hangs
     live = mem_live();
+    lone.newcomer = false;
     asked = asked_by = 0;
     number = 0;
     peers_open(&lone.w, NULL, 0);
@@ -177,6 +178,29 @@ static void asker_without_a_name(void **state)
     assert_int_equal(1, asked);
 }
 
+// A worker may be there before the roster that has it: what it asks for waits.
+static void asker_before_its_roster(void **state)
+{
+    struct msg_app m = {
+        .app = WHO, .flags = WIRE_APP_REQUEST | WIRE_APP_SIMPLE, .number = 1, .acked = 1};
+    (void)state;
+    lone_node_greet(&lone, LONE_FIRST, LONE_NEW, 105);
+    peer_send(&lone.w.peers[LONE_FIRST], MSG_APP, 1, &m);
+    run_for(MILLIS);
+    assert_int_equal(0, asked);
+    lone.newcomer = true;
+    lone_node_roster(&lone, true, true);
+    run_for(MILLIS);
+    assert_int_equal(1, asked);
+    assert_int_equal(LONE_NEW, asked_by);
+    lone_node_greet(&lone, LONE_FIRST, LONE_NEW + 2, 106); // of a node that never comes
+    peer_send(&lone.w.peers[LONE_FIRST], MSG_APP, 1, &m);
+    uint64_t refusals = lone.w.heard[MSG_ERROR];
+    run_for(11 * SECOND);
+    assert_int_equal(refusals + 1, lone.w.heard[MSG_ERROR]);
+    assert_int_equal(1, asked);
+}
+
 // A barrier that its node waits in, which dies, as do all others of the group.
 static void barrier_of_the_dead(void **state)
 {
@@ -257,7 +281,7 @@ int main(void)
         outside(keys_that_repeat),     outside(pull_without_a_bound),
         outside(answers_nobody_reads), outside(asker_without_a_name),
         outside(barrier_of_the_dead),  outside(dead_worker_of_a_store),
-        outside(twice_at_a_barrier),
+        outside(twice_at_a_barrier),   outside(asker_before_its_roster),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -283,6 +283,7 @@ static uint64_t on_tick(void *ctx, uint64_t now)
     uint64_t next = n->shard != NULL ? n->beneath.tick(n->beneath.ctx, now)
                                      : member_tick(n->member, now);
     look_at_roster(n);
+    kv_received_deliver_held(n); // of nodes that are in the roster now
     kv_peers_flush(n);
     kv_kept_drain(n);
     if (!n->over && member_over(n->member, &why) != 0)

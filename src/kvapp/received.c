@@ -1,6 +1,6 @@
 // Requests of other nodes: kept until their handler has run and their answer has left.
-// Those for whom there is no customer yet are held for a while: processes do not start at
-// the same moment.
+// Those for whom there is no customer yet, or whose node is not in the roster yet, are held
+// for a while: processes do not start at the same moment.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -312,13 +312,33 @@ static void unhold(struct tug_node *n, struct received *q)
     q->before = q->behind = NULL;
 }
 
-static void take(struct tug_node *n, struct received *q)
+// A node may be heard of before the roster that has it: what it is in the cluster, and which
+// rank it has, is not known till then.
+static bool knows_sender(const struct tug_node *n, const struct received *q)
 {
-    struct tug_app *a = customer_of(n, &q->m);
+    return roster_find(member_roster(n->member), q->m.sender) != NULL;
+}
+
+static bool can_deliver(struct tug_node *n, const struct received *q)
+{
+    return knows_sender(n, q) &&
+           (q->m.app == KV_BARRIERS || customer_of(n, &q->m) != NULL);
+}
+
+static void deliver(struct tug_node *n, struct received *q)
+{
     if (q->m.app == KV_BARRIERS)
         kv_barrier_reached(n, q);
-    else if (a != NULL)
-        kv_handle_request(q, a);
+    else
+        kv_handle_request(q, customer_of(n, &q->m));
+}
+
+static void take(struct tug_node *n, struct received *q)
+{
+    if (member_roster(n->member)->version != n->version)
+        kv_received_deliver_held(n); // in their order: what came before it goes first
+    if (can_deliver(n, q))
+        deliver(n, q);
     else
         hold(n, q);
 }
@@ -379,11 +399,10 @@ void kv_received_deliver_held(struct tug_node *n)
 {
     for (struct received *q = n->held, *behind; q != NULL; q = behind) {
         behind = q->behind;
-        struct tug_app *a = customer_of(n, &q->m);
-        if (a == NULL)
+        if (!can_deliver(n, q))
             continue;
         unhold(n, q);
-        kv_handle_request(q, a);
+        deliver(n, q);
     }
 }
 
@@ -393,8 +412,13 @@ uint64_t kv_received_expire(struct tug_node *n, uint64_t now)
         struct received *q = n->held;
         struct err why;
         unhold(n, q);
-        err_set(&why, TUG_EUSAGE, "this process has no customer of app %u (customer %u)",
-                q->m.app, q->m.customer);
+        if (knows_sender(n, q))
+            err_set(&why, TUG_EUSAGE,
+                    "this process has no customer of app %u (customer %u)", q->m.app,
+                    q->m.customer);
+        else
+            err_set(&why, TUG_EIO, "the scheduler has not told this process of node %u",
+                    q->m.sender);
         kv_received_refuse(n, q, why.code, why.text);
         kv_received_let_go(q);
     }

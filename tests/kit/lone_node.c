@@ -85,6 +85,8 @@ void lone_node_roster(struct lone_node *l, bool first_lives, bool second_lives)
     peers_put_node(&nodes, LONE_WORKER, WIRE_WORKER, 0, 101, first_lives);
     peers_put_node(&nodes, LONE_WORKER + 2, WIRE_WORKER, 1, 103, second_lives);
     peers_put_node(&nodes, LONE_WORKER + 4, WIRE_WORKER, 2, 104, false);
+    if (l->newcomer)
+        peers_put_node(&nodes, LONE_NEW, WIRE_WORKER, 2, 105, true);
     for (uint32_t i = 0; i < WIRE_SPACES << LONE_BITS; i++)
         owners[i] = LONE_ME;
     struct msg_roster m = {.epoch = 1,

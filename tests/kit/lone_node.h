@@ -9,7 +9,13 @@
 #include "kit/peers.h"
 #include "kvapp/node.h"
 
-enum { LONE_BITS = 3, LONE_ME = 8, LONE_WORKER = 9, LONE_WORKERS = 3 };
+enum {
+    LONE_BITS = 3,
+    LONE_ME = 8,
+    LONE_WORKER = 9,
+    LONE_WORKERS = 3,
+    LONE_NEW = LONE_WORKER + 6
+};
 #define LONE_BYTES ((uint64_t)16 << 20) // of its account
 // The others: two workers, nodes LONE_WORKER and two further, one that is dead, another
 // two further, a tool, somebody who has not joined, and the scheduler.
@@ -18,6 +24,7 @@ enum { LONE_FIRST, LONE_SECOND, LONE_DEAD, LONE_TOOL, LONE_STRANGER, LONE_SCHEDU
 struct lone_node {
     struct peers w;
     struct tug_node n;
+    bool newcomer; // rosters from now on have a worker LONE_NEW, too
 };
 
 // Of a network that is open. Customers are opened before it joins.
