@@ -26,7 +26,9 @@ struct timespec clock_deadline(double seconds)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    int64_t ns = t.tv_nsec + (int64_t)(seconds * 1e9), second = (int64_t)SECOND_NS;
+    const double day = 86400;
+    int64_t ns = t.tv_nsec + (int64_t)clock_ns_of(seconds < day ? seconds : day),
+            second = (int64_t)SECOND_NS;
     t.tv_sec += ns / second;
     t.tv_nsec = ns % second;
     return t;

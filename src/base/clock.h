@@ -22,6 +22,14 @@ static inline double clock_seconds(void)
     return (double)clock_ns() * 1e-9;
 }
 
+// Of so many seconds, which a program may give as it likes: none, or less, is 0, and what is more
+// than a hundred years (INFINITY) that.
+static inline uint64_t clock_ns_of(double seconds)
+{
+    const double most = 3.2e9;
+    return seconds > 0 ? (uint64_t)((seconds < most ? seconds : most) * 1e9) : 0;
+}
+
 // That many seconds from now, for waits on thread_condition. At most a day.
 struct timespec clock_deadline(double seconds);
 

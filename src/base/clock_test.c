@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/clock.h"
 
+#include <math.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -36,10 +37,24 @@ static void waits_as_long(void **state)
     pthread_cond_destroy(&condition);
 }
 
+static void any_seconds(void **state)
+{
+    (void)state;
+    const double huge = HUGE_VAL, nan = (double)NAN;
+    assert_int_equal(1500000000, clock_ns_of(1.5));
+    assert_true(clock_ns_of(0) == 0 && clock_ns_of(-1) == 0 && clock_ns_of(-huge) == 0);
+    assert_int_equal(0, clock_ns_of(nan));
+    assert_true(clock_ns_of(huge) == clock_ns_of(1e300));
+    assert_true(clock_ns() + clock_ns_of(huge) > clock_ns() + clock_ns_of(3e9));
+    struct timespec now = clock_deadline(0), until = clock_deadline(huge);
+    assert_true(until.tv_sec - now.tv_sec >= 86400 && until.tv_sec - now.tv_sec < 90000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_as_long),
+        cmocka_unit_test(any_seconds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "facade/interrupt.h"
 #include "facade/tug_client.h"
 #include "tug/table.h"
@@ -336,7 +337,7 @@ static int result(struct tug_client *c, uint64_t ts, double seconds, struct err 
 
 static uint64_t deadline(const struct tug_client *c, double seconds)
 {
-    return van_now(c->van) + (uint64_t)(seconds * (double)SECOND);
+    return van_now(c->van) + clock_ns_of(seconds);
 }
 
 int tug_wait(struct tug_client *c, uint64_t timestamp, double seconds)

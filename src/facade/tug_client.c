@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "facade/environment.h"
 #include "facade/interrupt.h"
 #include "tug/table.h"
@@ -143,7 +144,7 @@ static int open_client(struct tug_client *c, struct err *e)
     TRY(node_van(&c->node, &c->van, &h, false, e));
     client_serve(c->client, c->van, van_now(c->van));
     TRY(pump_open(&c->pump, c->van, e));
-    pump_set_spin(c->pump, (uint64_t)(c->o.spin_us * 1000));
+    pump_set_spin(c->pump, clock_ns_of(c->o.spin_us * 1e-6));
     return node_heartbeat(&c->node, NULL, e);
 }
 
@@ -155,7 +156,7 @@ static bool ready_or_over(void *ctx)
 
 static uint64_t deadline(const struct tug_client *c, double seconds)
 {
-    return van_now(c->van) + (uint64_t)(seconds * (double)SECOND);
+    return van_now(c->van) + clock_ns_of(seconds);
 }
 
 static int wait_ready(struct tug_client *c, struct err *e)

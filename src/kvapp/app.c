@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "facade/interrupt.h"
 #include "kvapp/node.h"
 
@@ -69,8 +70,7 @@ struct tug_app *tug_app_find(struct tug_node *n, uint32_t app, uint32_t customer
     struct looked_for l = {.node = n, .app = app, .customer = customer};
     if (seconds > 0 && !pump_working(n->pump)) {
         double most = seconds < n->o.wait_seconds ? seconds : n->o.wait_seconds;
-        (void)pump_wait(n->pump, is_found, &l,
-                        van_now(n->van) + (uint64_t)(most * (double)SECOND));
+        (void)pump_wait(n->pump, is_found, &l, van_now(n->van) + clock_ns_of(most));
         return l.found;
     }
     pump_enter(n->pump);

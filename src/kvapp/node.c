@@ -22,12 +22,12 @@ const char *kv_node_name(const struct tug_node *n, uint32_t id, char to[ROSTER_N
 
 uint64_t kv_node_deadline(const struct tug_node *n)
 {
-    return van_now(n->van) + (uint64_t)(n->o.wait_seconds * (double)SECOND);
+    return van_now(n->van) + clock_ns_of(n->o.wait_seconds);
 }
 
 uint64_t kv_node_spin_ns(const struct tug_node *n)
 {
-    return (uint64_t)((n->o.spin_us > 0 ? n->o.spin_us : SPIN_US) * 1000);
+    return clock_ns_of((n->o.spin_us > 0 ? n->o.spin_us : SPIN_US) * 1e-6);
 }
 
 // All that waits ends with *why.

@@ -180,16 +180,10 @@ static bool cluster_over(struct tug_kvstore_server *s)
     return over;
 }
 
-static struct timespec after(double seconds)
-{
-    uint64_t ns = clock_ns() + (uint64_t)(seconds * 1e9);
-    return (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
-}
-
 // The next job; NULL: none came for so long.
 static struct kvs_job *next_job(struct tug_kvstore_server *s, double seconds)
 {
-    struct timespec until = after(seconds);
+    struct timespec until = clock_deadline(seconds);
     pthread_mutex_lock(&s->lock);
     while (s->first == NULL && pthread_cond_timedwait(&s->more, &s->lock, &until) == 0)
         ;
@@ -218,7 +212,7 @@ bool kvs_serve_next(struct tug_kvstore_server *s, double seconds)
 
 int tug_kvstore_server_run(struct tug_kvstore_server *s, double seconds, bool *ret_over)
 {
-    uint64_t until = clock_ns() + (uint64_t)(seconds * 1e9), now = clock_ns();
+    uint64_t until = clock_ns() + clock_ns_of(seconds), now = clock_ns();
     while (!s->stopped && now < until) {
         double left = (double)(until - now) / 1e9;
         if (!kvs_serve_next(s, left < LOOK_SECONDS ? left : LOOK_SECONDS))
