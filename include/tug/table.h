@@ -184,10 +184,11 @@ struct tug_variable {
     const char *init;
 };
 struct tug_dense;
-// All workers call it, and name the same variables in the same order. The worker of rank 0 sets
-// first values, if the table has no rows; others wait for it. It belongs to the program, and is
-// closed before its client. TUG_EUSAGE: no variables, two of a name, an `init` that cannot be, or
-// the table is not of accessor plain.
+// All workers call it, and name the same variables in the same order. The worker of
+// rank 0 sets first values, if the table has no rows; others wait for it. A guest sets
+// none, and waits for nobody. It belongs to the program, and is closed before its
+// client. TUG_EUSAGE: no variables, two of a name, an `init` that cannot be, or the
+// table is not of accessor plain.
 TUG_API int tug_dense_open(struct tug_dense **ret, struct tug_client *c, uint32_t table,
                            const struct tug_variable *variables, size_t n);
 TUG_API void tug_dense_close(struct tug_dense *d); // NULL is fine

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 import numpy as np
@@ -203,3 +204,21 @@ def test_roles(monkeypatch):
     monkeypatch.setenv("DMLC_ROLE", "boss")
     with pytest.raises(tug.UsageError, match="DMLC_ROLE='boss'"):
         tug.role()
+
+
+def test_guests_and_clients_that_only_find():
+    """Their first request opens their links, long after the texts of their options are gone."""
+    with tug.launch(servers=1, workers=2, wait_seconds=PATIENCE) as cluster:
+        other = []
+        thread = threading.Thread(target=lambda: other.append(cluster.connect()))
+        thread.start()
+        client = cluster.connect()
+        thread.join()
+        guests = [cluster.connect(guest=True) for _ in range(3)]
+        table = client.table("d", dim=4, rule="sum")
+        for found in (other[0].find("d"), *(guest.find("d") for guest in guests)):
+            assert found.stat().rows == 0
+        dense = guests[0].find("d").dense({"a": ((3,), "constant:5")})  # a guest's rank is 0, and no worker's
+        assert table.stat().rows == 0 and dense.pull()["a"].tolist() == [0, 0, 0]
+        for guest in guests:
+            guest.close()

@@ -116,11 +116,6 @@ static uint16_t port_of(const char *address)
     return n <= UINT16_MAX ? (uint16_t)n : 0;
 }
 
-static const char *cluster_name(const struct node *n)
-{
-    return n->options.cluster != NULL ? n->options.cluster : "tug";
-}
-
 // What was given stays; the file is read anew each time.
 static int find_token(void *ctx, enum wire_role *role, uint8_t ret[MAC_BYTES],
                       struct err *e)
@@ -128,7 +123,7 @@ static int find_token(void *ctx, enum wire_role *role, uint8_t ret[MAC_BYTES],
     const struct node *n = ctx;
     struct token t = n->token;
     if (t.role == WIRE_NOBODY)
-        TRY(token_find(&t, cluster_name(n), port_of(n->scheduler), e));
+        TRY(token_find(&t, n->name, port_of(n->scheduler), e));
     if (token_lower(&t, *role))
         *role = t.role;
     else if (wire_right(t.role) < wire_right(*role))
@@ -189,8 +184,7 @@ int node_leave_token(struct node *n, const char *address, struct err *e)
     uint16_t port = port_of(address);
     if (n->token.role == WIRE_NOBODY || port == 0)
         return 0;
-    return token_leave(n->token_file, &n->token_lock, &n->token, cluster_name(n), port,
-                       e);
+    return token_leave(n->token_file, &n->token_lock, &n->token, n->name, port, e);
 }
 
 void node_take_token(struct node *n)
@@ -199,11 +193,24 @@ void node_take_token(struct node *n)
     n->token_file[0] = 0;
 }
 
+// Links are opened long afterwards, and read the token of this cluster each time.
+static int take_name(struct node *n, const char *name, struct err *e)
+{
+    n->options.cluster = NULL;
+    n->cluster = node_cluster(name);
+    int len = snprintf(n->name, sizeof(n->name), "%s", name);
+    return len >= 0 && len < NODE_CLUSTER_MAX
+               ? 0
+               : err_set(e, TUG_EUSAGE,
+                         "--cluster: the name has %zu bytes, and can have %d",
+                         strlen(name), NODE_CLUSTER_MAX - 1);
+}
+
 int node_open(struct node *n, const struct node_options *o, struct err *e)
 {
     *n = (struct node){.options = *o};
     budget_open(&n->budget, budget_of(o->memory, NULL));
-    n->cluster = node_cluster(o->cluster != NULL ? o->cluster : "tug");
+    TRY(take_name(n, o->cluster != NULL ? o->cluster : "tug", e));
     if (getrandom(&n->process, sizeof(n->process), 0) != sizeof(n->process))
         return err_sys(e, TUG_EIO, "the system provides no random numbers");
     if (gethostname(n->host, sizeof(n->host) - 1) != 0)
@@ -274,7 +281,7 @@ static void listen_beside(const struct node *n, struct van *v,
     struct err e = {0};
     uint16_t own = port_of(address);
     uint16_t scheduler = n->scheduler[0] != 0 ? port_of(n->scheduler) : own;
-    int rc = node_socket(unix_address, cluster_name(n), scheduler, own, &e);
+    int rc = node_socket(unix_address, n->name, scheduler, own, &e);
     if (rc == 0 && own == scheduler)
         sweep(unix_address);
     if (rc == 0)

@@ -48,8 +48,11 @@ struct node_options {
     double scheduler_timeout_seconds; // to reach it; 0: 60
 };
 
+enum { NODE_CLUSTER_MAX = 256 }; // bytes of a cluster's name, its end included
+
 struct node {
     struct node_options options;
+    char name[NODE_CLUSTER_MAX]; // of the cluster
     char scheduler[VAN_ADDRESS_MAX];
     char host[64]; // name of the machine
     char bind[VAN_ADDRESS_MAX];
@@ -64,7 +67,8 @@ struct node {
     struct heartbeat *heartbeat; // NULL: not begun
 };
 
-// Reads keys, finds the interface's address. Strings of *o stay the caller's.
+// Reads keys, finds the interface's address. Strings of *o are the caller's again, but for
+// `advertise`, which node_listen reads. TUG_EUSAGE: one that cannot be.
 int node_open(struct node *n, const struct node_options *o, struct err *e);
 void node_close(struct node *n);
 

@@ -106,9 +106,33 @@ static void test_sockets(void **state)
     assert_int_equal(strncmp(address, "tcp://", 6), 0);
 }
 
+// A client's texts are its caller's again when it is open, and it opens links when it needs them.
+static void test_a_name_is_kept(void **state)
+{
+    (void)state;
+    struct node n;
+    struct err e = {0};
+    char name[] = "here", file[FILE_PATH_MAX];
+    const struct node_options o = {.cluster = name};
+    assert_int_equal(node_open(&n, &o, &e), 0);
+    memset(name, 'x', sizeof(name) - 1);
+    assert_int_equal(node_make_token(&n, &e), 0);
+    assert_int_equal(node_leave_token(&n, "tcp://127.0.0.1:7", &e), 0);
+    snprintf(file, sizeof(file), "%s", n.token_file);
+    node_close(&n);
+    assert_non_null(strstr(file, "here"));
+    char longest[NODE_CLUSTER_MAX + 1] = {0};
+    memset(longest, 'n', NODE_CLUSTER_MAX);
+    assert_int_equal(node_open(&n, &(struct node_options){.cluster = longest}, &e),
+                     TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "--cluster: the name has 256 bytes"));
+    node_close(&n);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_name_is_kept),
         cmocka_unit_test(test_advertised),
         cmocka_unit_test(test_toward_the_scheduler),
         cmocka_unit_test(test_sockets),

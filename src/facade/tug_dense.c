@@ -117,10 +117,12 @@ static int set_first_values(struct tug_dense *d, uint64_t seed)
     return assign_rows(d);
 }
 
-// The worker of rank 0 sets first values; nobody goes on before.
+// The worker of rank 0 sets first values; nobody goes on before. A guest's rank is another one.
 static int begin(struct tug_dense *d)
 {
     int rc = 0;
+    if (d->client->o.guest)
+        return 0;
     if (tug_client_rank(d->client) == 0)
         rc = set_first_values(d, d->table);
     if (rc == 0 && tug_client_workers(d->client) > 1)
