@@ -6,6 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 
 import os
 import re
+import shutil
+import signal
 import sys
 import textwrap
 from types import SimpleNamespace
@@ -434,40 +436,49 @@ def held(root):
     return sorted(path.read_text() for path in root.rglob("x"))
 
 
-@pytest.mark.parametrize("fails", [1, 2])
-def test_save_over_keeps_the_older_one(tmp_path, monkeypatch, fails):
-    """Renames that fail lose no model: not where the old one steps aside, nor where the new one takes its place."""
+def test_save_over_keeps_the_older_one(tmp_path, monkeypatch):
     save_over(Saves("old"), tmp_path / "model")
-    rename, calls = os.rename, []
 
     def failing(source, target):
-        calls.append(target)
-        if len(calls) == fails:
-            raise OSError("disk")
-        rename(source, target)
+        raise OSError("disk")
 
     monkeypatch.setattr(os, "rename", failing)
     with pytest.raises(OSError, match="disk"):
         save_over(Saves("new"), tmp_path / "model")
     monkeypatch.undo()
-    assert held(tmp_path) == ["old"] and os.listdir(tmp_path) == ["model"]
+    assert held(tmp_path) == ["old"] and os.listdir(tmp_path / "model") == ["save-000001"]
     save_over(Saves("new"), tmp_path / "model")
-    assert held(tmp_path) == ["new"] and os.listdir(tmp_path) == ["model"]
+    assert held(tmp_path) == ["new"] and os.listdir(tmp_path / "model") == ["save-000002"]
 
 
-def test_save_over_that_cannot_go_back(tmp_path, monkeypatch):
+@pytest.mark.parametrize("killed", range(6))
+def test_save_over_that_is_killed(tmp_path, killed):
+    """Before or after each change to the directory: it has the older save or the new one all the time, and the next
+    save removes what the dead process has left."""
     save_over(Saves("old"), tmp_path / "model")
-    rename = os.rename
+    pid = os.fork()
+    if pid == 0:
+        calls = []
 
-    def failing(source, target):
-        if os.path.basename(target) == "model":
-            raise OSError("disk")
-        rename(source, target)
+        def dying(change):
+            def changed(*args, **kwargs):
+                calls.append(change)
+                if len(calls) == killed // 2 + 1 and killed % 2 == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                change(*args, **kwargs)
+                if len(calls) == killed // 2 + 1:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            return changed
 
-    monkeypatch.setattr(os, "rename", failing)
-    with pytest.raises(OSError, match="disk"):
+        os.rename, shutil.rmtree = dying(os.rename), dying(shutil.rmtree)
         save_over(Saves("new"), tmp_path / "model")
-    assert held(tmp_path) == ["new", "old"]
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == signal.SIGKILL
+    saves = sorted((tmp_path / "model").glob("save-" + 6 * "[0-9]"))
+    assert saves and held(saves[-1]) == (["old"] if killed == 0 else ["new"])
+    save_over(Saves("newest"), tmp_path / "model")
+    assert held(tmp_path) == ["newest"]
+    assert os.listdir(tmp_path) == ["model"] and len(os.listdir(tmp_path / "model")) == 1
 
 
 def test_metrics():

@@ -6,7 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 import os
 import shutil
 import tempfile
-from typing import Any, Optional
+from typing import Any, List, Optional
 
 from tug._arrays import Path
 from tug._errors import UsageError
@@ -15,32 +15,39 @@ from tug.fleet import _program
 from tug.fleet._program import DeclaredNet, Program
 
 
-
 def _is_save(directory: str) -> bool:
     names = os.listdir(directory)
     return bool(names) and all(name.startswith("save-") for name in names)
 
 
+def _put(made: str, target: str, older: List[str]) -> None:
+    """What is in `made` becomes the newest save of `target`, the one that whoever opens it takes."""
+    number = max((int(name[5:]) for name in older if name[5:].isdigit()), default=0) + 1
+    for name in os.listdir(made):
+        os.rename(os.path.join(made, name), os.path.join(target, f"save-{number:06}"))
+    directory = os.open(target, os.O_RDONLY)
+    try:
+        os.fsync(directory)  # before the older one is gone
+    finally:
+        os.close(directory)
+
+
 def save_over(model: Model, directory: Path) -> str:
-    """The model as the only save of a directory, in place of an older one there."""
+    """The model as the only save of a directory, in place of an older one there. A process that is killed meanwhile
+    leaves the older one, or the new one, and at most something beside it that the next save removes."""
     target = os.path.abspath(os.fspath(directory))
     if not os.path.isdir(target) or not _is_save(target):
         model.save(target)
         return target
-    parent, name = os.path.split(target)
-    beside = tempfile.mkdtemp(prefix=f".{name}-", dir=parent)
-    new, old = os.path.join(beside, "new"), os.path.join(beside, "old")
+    older = os.listdir(target)
+    made = tempfile.mkdtemp(prefix="save-new-", dir=target)
     try:
-        model.save(new)
-        os.rename(target, old)
-        try:
-            os.rename(new, target)
-        except BaseException:
-            os.rename(old, target)
-            raise
+        model.save(made)
+        _put(made, target, older)
     finally:
-        if os.path.isdir(target):  # else the older one is beside, and stays there
-            shutil.rmtree(beside, True)
+        shutil.rmtree(made, True)
+    for name in older:
+        shutil.rmtree(os.path.join(target, name), True)
     return target
 
 
