@@ -29,12 +29,14 @@ enum {
 #define PRESENT ((uint64_t)1 << 63)
 #define SETTINGS "name=fleet-exchange;accessor=plain;dim=128;rule=sum"
 
-// Rows, as bytes.
+// Rows, as bytes. Nothing is asked for where the answer cannot be waited for: the rows are the
+// caller's, and are gone when it comes.
 
 static int rows_of_bytes(struct tug_client *c, const uint64_t *keys, size_t n,
                          float *rows, const unsigned char *bytes)
 {
     uint64_t ts;
+    TRY(calls_may_wait(c));
     for (size_t i = 0; i < n * ROW; i++)
         rows[i] = (float)bytes[i];
     TRY(tug_assign(c, TUG_FLEET_TABLE, keys, n, rows, NULL, NULL, &ts));
@@ -45,6 +47,7 @@ static int bytes_of_rows(struct tug_client *c, const uint64_t *keys, size_t n,
                          float *rows, unsigned char *bytes)
 {
     uint64_t ts;
+    TRY(calls_may_wait(c));
     TRY(tug_pull(c, TUG_FLEET_TABLE, keys, n, rows, NULL, NULL, &ts));
     TRY(calls_wait_or_cancel(c, ts));
     for (size_t i = 0; i < n * ROW; i++)

@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 
 #include "base/alloc.h"
@@ -540,6 +541,34 @@ static void one_leaves(struct tug_fleet *f)
     expect(tug_fleet_stop_worker(f) == 0);
 }
 
+static atomic_bool met;
+
+// Workers cannot meet in a callback: an error, and the run goes on.
+static void meet(void *ctx, uint64_t timestamp, int rc)
+{
+    double x = 2;
+    char all[1] = {0};
+    (void)timestamp;
+    assert_int_equal(0, rc);
+    assert_int_equal(TUG_EUSAGE, tug_fleet_all_reduce(ctx, &x, 1, TUG_FLEET_SUM));
+    assert_int_equal(TUG_EUSAGE, tug_fleet_all_gather(ctx, all, 1, all));
+    assert_non_null(strstr(tug_last_error(), "a callback must not wait"));
+    assert_true(x == 2);
+    atomic_store(&met, true);
+}
+
+static void pull_and_meet(struct tug_fleet *f, struct tug_client *c)
+{
+    const uint64_t key = 1;
+    float row[2];
+    uint64_t ts;
+    assert_int_equal(0, tug_table_create(c, 1, "dim = 2"));
+    assert_int_equal(0, tug_pull(c, 1, &key, 1, row, meet, f, &ts));
+    while (!atomic_load(&met))
+        assert_int_equal(0, tug_barrier(c)); // callbacks run meanwhile
+    atomic_store(&met, false);
+}
+
 // A client of the program's own, which stays its own.
 static void lent(void **state)
 {
@@ -559,6 +588,8 @@ static void lent(void **state)
         assert_ptr_equal(c, tug_fleet_client(f));
         assert_int_equal(0, tug_fleet_all_reduce_whole(f, &x, 1, TUG_FLEET_SUM));
         assert_int_equal(7, x);
+        pull_and_meet(f, c);
+        assert_int_equal(0, tug_fleet_all_reduce_whole(f, &x, 1, TUG_FLEET_SUM));
         tug_fleet_close(f);
         assert_int_equal(0, tug_barrier(c));
     }
