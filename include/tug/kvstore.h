@@ -178,11 +178,12 @@ TUG_API int tug_kvstore_set_compression(struct tug_kvstore *s, const char *type,
                                         float threshold);
 
 // States of the optimizer, one file, which is there when it is complete
-// (save_optimizer_states, load_optimizer_states); in a cluster those of all servers, written by
-// the worker that calls (one does) and given back to as many servers. Read back, keys must have
-// been made and the optimizer set. Both wait for what was pushed. TUG_EUSAGE: there is no
-// optimizer, or another one, or another number of servers; TUG_EDATA: the file is damaged, or
-// of other keys; TUG_EIO.
+// (save_optimizer_states, load_optimizer_states); in a cluster those of all servers,
+// written by the worker that calls (one does) and given back to as many servers. Read
+// back, keys must have been made and the optimizer set, and all servers keep theirs where
+// one cannot take its own. Both wait for what this worker pushed: while others push,
+// servers are of different rounds. TUG_EUSAGE: there is no optimizer, or another one, or
+// another number of servers; TUG_EDATA: the file is damaged, or of other keys; TUG_EIO.
 TUG_API int tug_kvstore_save_states(struct tug_kvstore *s, const char *file);
 TUG_API int tug_kvstore_load_states(struct tug_kvstore *s, const char *file);
 

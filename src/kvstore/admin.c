@@ -175,7 +175,8 @@ static int save(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
 static int load(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
 {
     TRY(kvs_rule_needs_optimizer(&s->rule, e));
-    TRY(kvs_values_read_states(&s->values, &s->rule, j->bytes, j->n_bytes, e));
+    TRY(kvs_values_read_states(&s->values, &s->rule, j->bytes, j->n_bytes,
+                               j->cmd == KVS_LOAD, e));
     kvs_job_answer(s, j, NULL, 0);
     return 0;
 }
@@ -201,6 +202,7 @@ static int serve(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
     case KVS_SAVE:
         return save(s, j, e);
     case KVS_LOAD:
+    case KVS_CHECK:
         return load(s, j, e);
     case KVS_STOP:
         s->stopped = true;

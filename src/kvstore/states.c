@@ -161,7 +161,9 @@ static int next_block(const char **at, const char *end, const char **ret, uint64
     return 0;
 }
 
-static int give_states(struct tug_kvstore *s, const struct buf *b, struct err *e)
+// Of all servers, or of this process alone.
+static int give_states(struct tug_kvstore *s, const struct buf *b, enum kvs_ask what,
+                       struct err *e)
 {
     const char *at = b->data + sizeof(struct states_head), *block;
     const char *end = b->data + b->len - sizeof(uint64_t);
@@ -169,8 +171,9 @@ static int give_states(struct tug_kvstore *s, const struct buf *b, struct err *e
     TRY(check_file(b, s->dist ? s->servers : 1, e));
     for (uint32_t i = 0; i < (s->dist ? s->servers : 1); i++) {
         TRY(next_block(&at, end, &block, &n, e));
-        TRY(s->dist ? kvs_dist_tell(s, KVS_LOAD, (int)i, block, n)
-                    : kvs_values_read_states(&s->values, &s->rule, block, n, e));
+        TRY(s->dist ? kvs_dist_tell(s, what, (int)i, block, n)
+                    : kvs_values_read_states(&s->values, &s->rule, block, n,
+                                             what == KVS_LOAD, e));
     }
     return 0;
 }
@@ -183,7 +186,9 @@ int tug_kvstore_load_states(struct tug_kvstore *s, const char *file)
         TRY(kvs_rule_needs_optimizer(&s->rule, e));
     TRY(tug_kvstore_wait(s));
     int rc = file_read(file, &b, e);
-    if (rc == 0 && give_states(s, &b, e) != 0)
+    // Looked at by all before one takes them: those of a wrong file are nobody's.
+    if (rc == 0 &&
+        (give_states(s, &b, KVS_CHECK, e) != 0 || give_states(s, &b, KVS_LOAD, e) != 0))
         rc = err_wrap(e, "states in '%s'", file);
     buf_free(&b);
     return rc;

@@ -177,7 +177,7 @@ static int read_one(const struct kvs_values *v, const struct kvs_rule *r, const 
 }
 
 int kvs_values_read_states(struct kvs_values *v, const struct kvs_rule *r,
-                           const char *bytes, size_t n, struct err *e)
+                           const char *bytes, size_t n, bool keep, struct err *e)
 {
     const char *at = bytes, *end = bytes + n;
     uint64_t count;
@@ -195,7 +195,7 @@ int kvs_values_read_states(struct kvs_values *v, const struct kvs_rule *r,
         rc = err_set(e, TUG_EDATA, "it has bytes behind its end");
     for (size_t i = 0; i < v->by_key.n; i++) {
         struct kvs_value *x = v->by_key.list[i];
-        if (rc == 0) {
+        if (rc == 0 && keep) {
             kvs_state_free(&x->state);
             x->state = states[i];
         } else {

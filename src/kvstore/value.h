@@ -46,9 +46,10 @@ int kvs_value_update_by_sum(struct kvs_value *v, const struct kvs_rule *r,
 int kvs_rule_needs_optimizer(const struct kvs_rule *r, struct err *e); // else TUG_EUSAGE
 bool kvs_row_is_zero(const struct tug_array *a, uint64_t row);
 
-// States of all arrays as bytes. Reading changes all of them or none.
+// States of all arrays as bytes. Reading changes all of them or none; without `keep` it only
+// looks whether it could.
 int kvs_values_write_states(const struct kvs_values *v, struct buf *to, struct err *e);
 int kvs_values_read_states(struct kvs_values *v, const struct kvs_rule *r,
-                           const char *bytes, size_t n, struct err *e);
+                           const char *bytes, size_t n, bool keep, struct err *e);
 
 #endif

@@ -50,6 +50,7 @@ enum kvs_ask {
     KVS_SAVE,      // nothing; states
     KVS_LOAD,      // states
     KVS_STOP,      // nothing: no worker will ask for anything any more
+    KVS_CHECK,     // states: whether a KVS_LOAD would take them
 };
 
 struct kvs_hello {

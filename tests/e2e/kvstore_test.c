@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "kit/command.h"
 #include "kit/nodes.h"
@@ -545,6 +546,38 @@ static void own_servers(void **state)
 
 // States of all servers in a file: who goes on from it ends where who never stopped does.
 
+// A file whose last server's states are wrong: the others keep theirs, too.
+static void refuse_states(struct tug_kvstore *s, const char *good)
+{
+    char bad[120], before[120], after[120];
+    struct buf b = BUF_INIT(SIZE_MAX / 2), c = BUF_INIT(SIZE_MAX / 2);
+    struct file_writer *w;
+    struct err e;
+    uint64_t first, sum;
+    snprintf(bad, sizeof(bad), "%s.bad", good);
+    snprintf(before, sizeof(before), "%s.before", good);
+    snprintf(after, sizeof(after), "%s.after", good);
+    expect(file_read(good, &b, &e) == 0);
+    memcpy(&first, b.data + 16, sizeof(first));  // bytes of server 0's states
+    b.data[16 + sizeof(first) + first + 8] += 1; // how many server 1 has
+    sum = hash_bytes(b.data, b.len - sizeof(sum), 0);
+    memcpy(b.data + b.len - sizeof(sum), &sum, sizeof(sum));
+    expect(file_create(&w, bad, &e) == 0 && file_write(w, b.data, b.len, &e) == 0 &&
+           file_commit(w, &e) == 0);
+    expect(tug_kvstore_save_states(s, before) == 0);
+    expect(tug_kvstore_load_states(s, bad) == TUG_EDATA);
+    expect(strstr(tug_last_error(), "server 1"));
+    expect(tug_kvstore_save_states(s, after) == 0);
+    b.len = 0;
+    expect(file_read(before, &b, &e) == 0 && file_read(after, &c, &e) == 0);
+    expect(b.len == c.len && memcmp(b.data, c.data, b.len) == 0);
+    buf_free(&b);
+    buf_free(&c);
+    unlink(bad);
+    unlink(before);
+    unlink(after);
+}
+
 static int work_states(const char *scheduler)
 {
     static _Thread_local float w[2][2000], g[2000];
@@ -582,7 +615,10 @@ static int work_states(const char *scheduler)
         expect(tug_kvstore_push(s, push, 1, 0) == 0);
     }
     expect(tug_kvstore_barrier(s) == 0);
-    unlink(path);
+    if (rank == 0) {
+        refuse_states(s, path);
+        unlink(path);
+    }
     expect(tug_kvstore_close(s) == 0);
     return 0;
 }
