@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/finite.h"
+#include "kvapp/above.h"
 #include "kvapp/node.h"
 
 // Checks.

@@ -16,6 +16,7 @@
 //   line.c      lines by priority: what waits to be sent, and to be handled
 //   numbers.c   requests that come again
 //   store.c     the default store
+//   above.c     what the part above asks of a node
 //
 // Everything here belongs to who has the van (pump.h), unless it says otherwise.
 //
@@ -333,9 +334,6 @@ int kv_check_data(const struct tug_kv_data *d, struct err *e);
 // number of keys (of an answer, which has none, those that were asked for).
 struct tug_kv_data kv_data_of(const struct msg_app *m);
 int kv_check_message(const struct msg_app *m, size_t n_keys, struct err *e);
-// tug_kv_send of words that need not be floats: they are not looked at.
-int kv_send_words(struct tug_app *a, const struct tug_kv_request *q,
-                  uint32_t *ret_timestamp);
 void *kv_place(struct kv_request *r, const struct kv_part *p, const struct msg_app *m,
                uint64_t body_bytes);
 void kv_answered(struct tug_node *n, struct kv_part *p, struct van_message *m);

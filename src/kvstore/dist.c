@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "facade/environment.h"
-#include "kvapp/node.h"
+#include "kvapp/above.h"
 #include "kvstore/kvstore_internal.h"
 
 // Answers: kept until they are asked for. The wait for a request ends after this has run.
@@ -63,46 +63,12 @@ int kvs_dist_usable(const struct tug_kvstore *s)
     return s->failed.code != 0 ? last_error_is(&s->failed) : 0;
 }
 
-static bool replaced(const struct roster *r, const struct roster_node *dead)
-{
-    for (uint32_t i = 0; i < r->n_nodes; i++)
-        if (r->nodes[i].alive && r->nodes[i].role == dead->role &&
-            r->nodes[i].rank == dead->rank)
-            return true;
-    return false;
-}
-
-// A rank counts once, however often its process died.
-static bool counted_before(const struct roster *r, uint32_t at)
-{
-    for (uint32_t i = 0; i < at; i++)
-        if (!r->nodes[i].alive && r->nodes[i].role == r->nodes[at].role &&
-            r->nodes[i].rank == r->nodes[at].rank)
-            return true;
-    return false;
-}
-
-// One that has died, or has left without waiting for the others, and has no successor.
-static bool is_lost(const struct roster *r, uint32_t i, uint32_t groups)
-{
-    const struct roster_node *n = &r->nodes[i];
-    return !n->alive && kv_node_is_in(r, n, groups) && !replaced(r, n) &&
-           !counted_before(r, i);
-}
-
 // Whom a server waits for it does not say: the first worker that is lost, if there is one.
 static void name_lost(struct tug_kvstore *s, struct err *e)
 {
     char name[ROSTER_NAME_MAX];
-    pump_enter(s->node->pump);
-    const struct roster *r = member_roster(s->node->member);
-    uint32_t i = 0;
-    while (i < r->n_nodes && !is_lost(r, i, TUG_GROUP_WORKERS))
-        i++;
-    if (i < r->n_nodes)
-        (void)err_wrap(e, "%s has died or left, and no other process has its rank",
-                       roster_name(&r->nodes[i], name));
-    pump_leave(s->node->pump);
+    if (kv_lost(s->node, TUG_GROUP_WORKERS, name) > 0)
+        (void)err_wrap(e, "%s has died or left, and no other process has its rank", name);
 }
 
 // What the request writes to is the caller's: nothing may come for it any more.
@@ -111,9 +77,7 @@ static void fail(struct tug_kvstore *s)
     name_lost(s, last_error());
     s->failed = *last_error();
     (void)err_wrap(&s->failed, "this store ended when a wait of it was given up");
-    pump_enter(s->node->pump);
-    kv_requests_give_up(s->app);
-    pump_leave(s->node->pump);
+    kv_give_up(s->app);
     (void)tug_app_close(s->app);
     s->app = NULL;
     for (size_t i = 0; i < s->entries.n; i++) {
@@ -127,12 +91,7 @@ int kvs_dist_wait(struct tug_kvstore *s, uint32_t timestamp)
 {
     TRY(kvs_dist_usable(s));
     int rc = tug_app_wait(s->app, timestamp);
-    if (rc == 0)
-        return 0;
-    pump_enter(s->node->pump);
-    bool under_way = kv_request_find(s->app, timestamp) != NULL;
-    pump_leave(s->node->pump);
-    if (under_way)
+    if (rc != 0 && kv_is_under_way(s->app, timestamp))
         fail(s);
     return rc;
 }
@@ -280,14 +239,7 @@ int tug_kvstore_barrier(struct tug_kvstore *s)
 
 int tug_kvstore_dead(struct tug_kvstore *s, uint32_t groups, uint32_t *ret)
 {
-    *ret = 0;
-    if (!s->dist)
-        return 0;
-    pump_enter(s->node->pump);
-    const struct roster *r = member_roster(s->node->member);
-    for (uint32_t i = 0; i < r->n_nodes; i++)
-        *ret += is_lost(r, i, groups);
-    pump_leave(s->node->pump);
+    *ret = s->dist ? kv_lost(s->node, groups, NULL) : 0;
     return 0;
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "kvapp/node.h"
+#include "kvapp/above.h"
 #include "kvstore/kvstore_internal.h"
 
 static uint64_t wire_key(const struct tug_kvstore *s, const struct kvs_entry *x,

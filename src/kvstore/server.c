@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/thread.h"
-#include "kvapp/node.h"
+#include "kvapp/above.h"
 #include "kvstore/block.h"
 #include "kvstore/kvstore_internal.h"
 
@@ -57,17 +57,6 @@ void kvs_job_refuse(struct tug_kvstore_server *s, struct kvs_job *j, const struc
     kvs_job_free(j);
 }
 
-// What comes of a dead worker only now counts no more: another one may be in its place.
-static uint32_t rank_of(struct tug_node *n, uint32_t sender)
-{
-    pump_enter(n->pump);
-    const struct roster_node *r = roster_find(member_roster(n->member), sender);
-    bool works = r != NULL && r->role == WIRE_WORKER && r->alive;
-    uint32_t rank = works ? r->rank : UINT32_MAX;
-    pump_leave(n->pump);
-    return rank;
-}
-
 // By `a`: requests may come before tug_app_open has returned and s->app is known.
 static void queue(struct tug_kvstore_server *s, struct tug_app *a,
                   const struct kvs_job *of)
@@ -79,7 +68,8 @@ static void queue(struct tug_kvstore_server *s, struct tug_app *a,
         return;
     }
     *j = *of;
-    j->rank = rank_of(s->node, j->sender);
+    // What comes of a dead worker only now counts no more: another may be in its place.
+    j->rank = kv_worker_rank(s->node, j->sender);
     j->kept = tug_app_keep(a, j->ticket);
     pthread_mutex_lock(&s->lock);
     if (s->last != NULL)
@@ -172,14 +162,6 @@ int tug_kvstore_server_open(struct tug_kvstore_server **ret,
     return 0;
 }
 
-static bool cluster_over(struct tug_kvstore_server *s)
-{
-    pump_enter(s->node->pump);
-    bool over = s->node->over;
-    pump_leave(s->node->pump);
-    return over;
-}
-
 // The next job; NULL: none came for so long.
 static struct kvs_job *next_job(struct tug_kvstore_server *s, double seconds)
 {
@@ -216,7 +198,7 @@ int tug_kvstore_server_run(struct tug_kvstore_server *s, double seconds, bool *r
     while (!s->stopped && now < until) {
         double left = (double)(until - now) / 1e9;
         if (!kvs_serve_next(s, left < LOOK_SECONDS ? left : LOOK_SECONDS))
-            s->stopped = cluster_over(s);
+            s->stopped = kv_is_over(s->node);
         now = clock_ns();
     }
     *ret_over = s->stopped;

@@ -1,0 +1,30 @@
+// What the part above, kvstore, asks of a node beside tug/kvapp.h. What a node is made of
+// (node.h) stays in this part: the van belongs to whoever has entered the pump, and all of these
+// do so by themselves.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_KVAPP_ABOVE_H
+#define TUG_KVAPP_ABOVE_H
+
+#include "cluster/roster.h"
+#include "tug/kvapp.h"
+
+// tug_kv_send of words that need not be floats: they are not looked at.
+int kv_send_words(struct tug_app *a, const struct tug_kv_request *q,
+                  uint32_t *ret_timestamp);
+
+// Whether the request waits for an answer yet.
+bool kv_is_under_way(struct tug_app *a, uint32_t timestamp);
+// Requests that have no answer end: links that hold their memory break.
+void kv_give_up(struct tug_app *a);
+
+bool kv_is_over(struct tug_node *n); // the cluster has ended, or this node's part in it
+
+// The rank of a worker that lives; UINT32_MAX: the node is none, or not any more.
+uint32_t kv_worker_rank(struct tug_node *n, uint32_t id);
+
+// How many ranks of the groups have nobody: their processes have died, or left without waiting for
+// the others, and have no successors. The first one's name; ret_name may be NULL.
+uint32_t kv_lost(struct tug_node *n, uint32_t groups, char ret_name[ROSTER_NAME_MAX]);
+
+#endif
