@@ -42,6 +42,7 @@ struct pump {
     struct waiter *first, *last; // all who wait
     atomic_uint n_waiters;
     uint64_t busy_until;
+    uint64_t last_round; // when somebody last looked at what came in
     bool threaded;
     pthread_t thread;
     atomic_ullong spin_ns;
@@ -253,6 +254,7 @@ static void pump_round(struct pump *p, const struct waiter *me, bool spins)
 {
     if (!spins || !spin(p))
         sleep_in_van(p);
+    p->last_round = van_now(p->van);
     run_work(p);
     // A leader that is alone and has not got what it waits for need not look further.
     if (me == NULL || atomic_load(&p->n_waiters) > 1 || p->broken || me->over(me->ctx) ||
@@ -346,6 +348,14 @@ bool pump_wait(struct pump *p, bool (*over)(void *ctx), void *ctx, uint64_t dead
 
 // The background thread.
 
+// Whether a program that calls again and again, but never waits (it asks whether a request is
+// done), leaves what comes in to nobody. The mutex is held, and the van lent to nobody.
+static bool is_idle(const struct pump *p)
+{
+    uint64_t now = van_now(p->van);
+    return now >= p->busy_until || now - p->last_round >= LOOK_MAX_NS;
+}
+
 static void *look_after(void *arg)
 {
     struct pump *p = arg;
@@ -354,7 +364,7 @@ static void *look_after(void *arg)
     while (!p->stop) {
         // Who waits for the van has it first: else this thread, which does not leave the
         // mutex in between, would take it again and again.
-        if (p->lent || p->blocked > 0 || van_now(p->van) < p->busy_until) {
+        if (p->lent || p->blocked > 0 || !is_idle(p)) {
             struct timespec t = clock_deadline((double)look_ns * 1e-9);
             pthread_cond_timedwait(&p->stopped, &p->mutex, &t);
             look_ns = look_ns * 2 < LOOK_MAX_NS ? look_ns * 2 : LOOK_MAX_NS;
