@@ -242,19 +242,24 @@ static void compare_values(struct differences *d, const char *group, json_t *the
     }
 }
 
+// Both are freed.
+static int compare_saved(struct differences *d, json_t *then, json_t *now, struct err *e)
+{
+    bool failed = then == NULL || now == NULL || json_memory_failed();
+    if (!failed)
+        compare_values(d, "", then, now);
+    json_decref(then);
+    json_decref(now);
+    return failed ? err_nomem(e, "what a save says of its run") : 0;
+}
+
 int run_options_same(const struct saved_options *then, const struct saved_options *now,
                      struct err *e)
 {
     struct differences d = {.and = "; it had", .here = "this one has"};
     json_begin();
     json_t *a = saved_options_to_json(then), *b = saved_options_to_json(now);
-    bool failed = a == NULL || b == NULL || json_memory_failed();
-    if (!failed)
-        compare_values(&d, "", a, b);
-    json_decref(a);
-    json_decref(b);
-    if (failed)
-        return err_nomem(e, "what a save says of its run");
+    TRY(compare_saved(&d, a, b, e));
     if (d.text[0] == '\0')
         return 0;
     return err_set(
@@ -281,13 +286,7 @@ int run_options_same_net(const struct model_options *then,
     struct differences d = {.and = "; it has", .here = "here it is"};
     json_begin();
     json_t *a = net_to_json(then), *b = net_to_json(now);
-    bool failed = a == NULL || b == NULL || json_memory_failed();
-    if (!failed)
-        compare_values(&d, "", a, b);
-    json_decref(a);
-    json_decref(b);
-    if (failed)
-        return err_nomem(e, "what a save says of its net");
+    TRY(compare_saved(&d, a, b, e));
     if (d.text[0] == '\0')
         return 0;
     return err_set(e, TUG_EUSAGE,
