@@ -348,8 +348,9 @@ bool pump_wait(struct pump *p, bool (*over)(void *ctx), void *ctx, uint64_t dead
 
 // The background thread.
 
-// Whether a program that calls again and again, but never waits (it asks whether a request is
-// done), leaves what comes in to nobody. The mutex is held, and the van lent to nobody.
+// Whether the background thread takes the van. A program that calls again and again without
+// waiting (it asks in a loop whether a request is done) reads no answer by itself: when nobody
+// has looked for so long, the thread does. The mutex is held, and the van lent to nobody.
 static bool is_idle(const struct pump *p)
 {
     uint64_t now = van_now(p->van);
