@@ -3,13 +3,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/bench.h"
 
-#include <ftw.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/disk.h"
 #include "base/hash.h"
 #include "base/log.h"
 
@@ -163,20 +163,14 @@ int bench_make_dir(const struct bench *b, char ret_path[FILE_PATH_MAX], struct e
         in = folder != NULL && *folder ? folder : "/tmp";
     TRY(file_make_dir(in, e));
     TRY(file_join(ret_path, in, "tug-bench-XXXXXX", e));
-    if (mkdtemp(ret_path) != NULL)
+    if (disk_make_temp_dir(ret_path) == 0)
         return 0;
     int rc = err_sys(e, TUG_EIO, "can't make directory '%s'", ret_path);
     ret_path[0] = '\0';
     return rc;
 }
 
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
-{
-    (void)st, (void)kind, (void)at;
-    return remove(path);
-}
-
 void bench_remove_dir(const char *path)
 {
-    (void)nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    (void)file_remove_deep(path, 8, NULL);
 }

@@ -9,6 +9,7 @@
 #include <semaphore.h>
 #include <unistd.h>
 
+#include "base/disk.h"
 #include "bench/bench.h"
 #include "bench/store.h"
 #include "save/save.h"
@@ -153,9 +154,9 @@ static int write_all(int fd, const struct buf *b)
 static int write_plain(const struct save_bench *x, const struct buf *b,
                        double *ret_seconds, struct err *e)
 {
-    (void)unlink(x->plain);
+    (void)disk_remove(x->plain);
     uint64_t begin = clock_ns();
-    int fd = open(x->plain, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), rc = 0;
+    int fd = disk_create_at(AT_FDCWD, x->plain, S_IRUSR | S_IWUSR), rc = 0;
     if (fd < 0 || write_all(fd, b) != 0)
         rc = err_sys(e, TUG_EIO, "can't write '%s'", x->plain);
     *ret_seconds = bench_since(begin);
@@ -236,7 +237,7 @@ static int measure_disk(struct save_bench *x, struct err *e)
     }
     bench_count(x->f, "bytes", content.len);
     buf_free(&content);
-    (void)unlink(x->plain);
+    (void)disk_remove(x->plain);
     for (int k = 0; k < 4 && rc == 0; k++)
         bench_set(x->f, names[k], bench_median(runs[k], RUNS));
     bench_ratio(x->f, "save_ratio", "write_seconds", "save_seconds");

@@ -428,12 +428,12 @@ class Saves:
 
     def save(self, directory):
         os.makedirs(os.path.join(directory, "save-000001"))
-        with open(os.path.join(directory, "save-000001", "x"), "w") as file:
+        with open(os.path.join(directory, "save-000001", "x.rows"), "w") as file:
             file.write(self.text)
 
 
 def held(root):
-    return sorted(path.read_text() for path in root.rglob("x"))
+    return sorted(path.read_text() for path in root.rglob("x.rows"))
 
 
 def test_save_over_keeps_the_older_one(tmp_path, monkeypatch):
@@ -442,7 +442,7 @@ def test_save_over_keeps_the_older_one(tmp_path, monkeypatch):
     def failing(source, target):
         raise OSError("disk")
 
-    monkeypatch.setattr(os, "rename", failing)
+    monkeypatch.setattr(os, "replace", failing)
     with pytest.raises(OSError, match="disk"):
         save_over(Saves("new"), tmp_path / "model")
     monkeypatch.undo()
@@ -470,7 +470,7 @@ def test_save_over_that_is_killed(tmp_path, killed):
                     os.kill(os.getpid(), signal.SIGKILL)
             return changed
 
-        os.rename, shutil.rmtree = dying(os.rename), dying(shutil.rmtree)
+        os.replace, os.unlink, shutil.rmtree = dying(os.replace), dying(os.unlink), dying(shutil.rmtree)
         save_over(Saves("new"), tmp_path / "model")
         os._exit(0)
     assert os.waitpid(pid, 0)[1] == signal.SIGKILL

@@ -8,17 +8,16 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import weakref
 from types import TracebackType
 from typing import Any, Dict, List, Mapping, NoReturn, Optional, Sequence, Type
 
+from tug import _disk
 from tug._arrays import Path, seconds, whole, word
 from tug._client import Client, connect
 from tug._errors import ArgumentTypeError, Error, LaunchError, Timeout, UsageError
@@ -43,7 +42,7 @@ class Process:
                  log: Optional[str], stdin: Optional[int]) -> None:
         self.role, self.rank, self.log = role, rank, log
         self._said = ""  # when the file is gone
-        out = None if log is None else open(log, "wb")
+        out = None if log is None else _disk.own_file(log)
         try:
             self._popen = subprocess.Popen(words, env=dict(env), stdin=stdin, stdout=out,
                                            stderr=None if out is None else subprocess.STDOUT,
@@ -121,7 +120,7 @@ class Cluster:
         self.name = f"launch-{os.getpid()}-{time.monotonic_ns()}"
         self.scheduler = f"127.0.0.1:{_free_port()}"
         self.processes: List[Process] = []
-        self._directory = tempfile.mkdtemp(prefix="tug-launch.")
+        self._directory = _disk.temporary("tug-launch.")
         self._echo = echo
         self._clients: List[Client] = []
         self._over = False
@@ -230,7 +229,7 @@ class Cluster:
                 pass  # the cluster has ended, and the caller knows why
         for p in self.processes:
             p.close()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        _disk.remove_tree(self._directory)
 
     def __enter__(self) -> "Cluster":
         return self

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -97,6 +98,16 @@ int disk_make_dir_at(int dir, const char *name)
     return refused() ? -1 : mkdirat(dir, name, 0777);
 }
 
+int disk_make_own_dir(const char *path)
+{
+    return refused() ? -1 : mkdir(path, S_IRWXU);
+}
+
+int disk_make_temp_dir(char *path)
+{
+    return refused() || mkdtemp(path) == NULL ? -1 : 0;
+}
+
 int disk_remove(const char *path)
 {
     return refused() ? -1 : remove(path);
@@ -105,6 +116,11 @@ int disk_remove(const char *path)
 int disk_remove_at(int dir, const char *name)
 {
     return refused() ? -1 : unlinkat(dir, name, 0);
+}
+
+int disk_remove_dir_at(int dir, const char *name)
+{
+    return refused() ? -1 : unlinkat(dir, name, AT_REMOVEDIR);
 }
 
 void disk_fault_after(long n, int error)

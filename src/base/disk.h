@@ -2,6 +2,9 @@
 // (base/file.h) are made of these alone, so that a test can end the process at each of
 // them, as a power cut would, or let each of them fail, and look at what is left.
 //
+// All of the program that makes, renames or removes something on a disk does it by these
+// (tools/check): none of them follows a link at the end of a path.
+//
 // All return what the call returns, errno included.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -22,8 +25,11 @@ int disk_sync(int fd); // a file or a directory
 int disk_rename_at(int dir, const char *from, const char *to);
 int disk_make_dir(const char *path);
 int disk_make_dir_at(int dir, const char *name);
-int disk_remove(const char *path); // a file or an empty directory
-int disk_remove_at(int dir, const char *name);
+int disk_make_own_dir(const char *path); // that only this account can enter
+int disk_make_temp_dir(char *path); // the same; ends in XXXXXX, which become its name
+int disk_remove(const char *path);  // a file, an empty directory, or a link itself
+int disk_remove_at(int dir, const char *name);     // a file, or a link itself
+int disk_remove_dir_at(int dir, const char *name); // an empty directory
 
 // For tests. The (n+1)-th of these calls from now on, and only that one, fails with
 // `error`; or the process ends there with DISK_FAULT_EXIT, a write half done, if `error`

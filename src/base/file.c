@@ -267,6 +267,16 @@ int file_open_log(const char *path, bool fresh, int *ret_fd, struct err *e)
     return rc;
 }
 
+FILE *file_open_text(const char *path, bool fresh)
+{
+    return fopen(path, fresh ? "we" : "ae");
+}
+
+int file_open_lock(const char *path)
+{
+    return open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
+}
+
 static int make_one_dir(const char *path, struct err *e)
 {
     if (disk_make_dir(path) == 0)
@@ -387,17 +397,28 @@ bool file_exists(const char *path)
     return lstat(path, &st) == 0;
 }
 
-// A link to a directory is not one.
-static DIR *open_real_dir(const char *path)
+static DIR *open_real_dir_at(int at, const char *path)
 {
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     if (dir == NULL && fd >= 0)
         close(fd);
     return dir;
 }
 
-static int remove_entries(DIR *dir, const char *path, struct err *e)
+DIR *file_open_real_dir(const char *path)
+{
+    return open_real_dir_at(AT_FDCWD, path);
+}
+
+static bool is_dir_at(int at, const char *name)
+{
+    struct stat st;
+    return fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
+}
+
+// `path`: for the error.
+static int remove_entries(DIR *dir, const char *path, int depth, struct err *e)
 {
     for (;;) {
         errno = 0;
@@ -406,27 +427,40 @@ static int remove_entries(DIR *dir, const char *path, struct err *e)
             return errno == 0 ? 0 : err_sys(e, TUG_EIO, "cannot list '%s'", path);
         if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
             continue;
-        if (disk_remove_at(dirfd(dir), d->d_name) != 0 && errno != ENOENT)
+        bool deeper = depth > 0 && is_dir_at(dirfd(dir), d->d_name);
+        DIR *below = deeper ? open_real_dir_at(dirfd(dir), d->d_name) : NULL;
+        int rc = below != NULL ? remove_entries(below, path, depth - 1, e) : 0;
+        if (below != NULL)
+            closedir(below);
+        TRY(rc);
+        if ((deeper ? disk_remove_dir_at(dirfd(dir), d->d_name)
+                    : disk_remove_at(dirfd(dir), d->d_name)) != 0 &&
+            errno != ENOENT)
             return err_sys(e, TUG_EIO, "cannot remove '%s/%s'", path, d->d_name);
     }
 }
 
-int file_remove_tree(const char *path, struct err *e)
+int file_remove_deep(const char *path, int depth, struct err *e)
 {
     struct stat st;
     if (lstat(path, &st) != 0)
         return errno == ENOENT ? 0 : err_sys(e, TUG_EIO, "cannot remove '%s'", path);
     if (S_ISDIR(st.st_mode)) {
-        DIR *dir = open_real_dir(path);
+        DIR *dir = file_open_real_dir(path);
         if (dir == NULL)
             return err_sys(e, TUG_EIO, "cannot open directory '%s'", path);
-        int rc = remove_entries(dir, path, e);
+        int rc = remove_entries(dir, path, depth, e);
         closedir(dir);
         TRY(rc);
     }
     if (disk_remove(path) != 0)
         return err_sys(e, TUG_EIO, "cannot remove '%s'", path);
     return 0;
+}
+
+int file_remove_tree(const char *path, struct err *e)
+{
+    return file_remove_deep(path, 0, e);
 }
 
 int file_join(char ret_path[FILE_PATH_MAX], const char *dir, const char *name,

@@ -4,16 +4,20 @@
 #ifndef TUG_BASE_FILE_H
 #define TUG_BASE_FILE_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/buf.h"
 #include "base/err.h"
 
 // As `root` below: a path means what it usually means. Else it is one below the directory
 // that is open as `root`, and neither ".." nor a link leads out (base/below.h).
-enum { FILE_ANYWHERE = -1 };
+// FILE_OWN, for files that are made: the program has named it, not its user, so a link in
+// its place is replaced, and what it leads to stays.
+enum { FILE_ANYWHERE = -1, FILE_OWN = -2 };
 
 // Reads a whole regular file of at most b->max bytes.
 int file_read(const char *path, struct buf *b, struct err *e);
@@ -40,6 +44,14 @@ void file_abort(struct file_writer *w);                // frees w; NULL is fine
 // Made as file_create's files are; a link, a pipe or another account's file is refused.
 int file_open_log(const char *path, bool fresh, int *ret_fd, struct err *e);
 
+// A file that its user has named, as text that grows: behind what is there, or from its
+// beginning on. NULL and errno on failure.
+FILE *file_open_text(const char *path, bool fresh);
+
+// A file to be locked, for reading and writing; made where there is none. -1 and errno on
+// failure, ELOOP for a link.
+int file_open_lock(const char *path);
+
 int file_make_dir(const char *path, struct err *e);     // as mkdir -p
 int file_make_new_dir(const char *path, struct err *e); // TUG_EIO if it is there
 int file_sync_dir(const char *path, struct err *e);
@@ -53,8 +65,15 @@ void file_unlock_dir(int lock); // -1 is fine
 bool file_exists(const char *path);
 bool file_dir_is_empty(const char *path); // also when there is nothing at all at `path`
 
-// Removes a file, or a directory of plain files. Fine if there is none.
+// Opens a directory for removing what lies in it. NULL and errno on failure; a link to a
+// directory is none.
+DIR *file_open_real_dir(const char *path);
+
+// Removes a file, a link itself, or a directory of files and links. Fine if there is none.
 int file_remove_tree(const char *path, struct err *e);
+// The same with directories in it, at most `depth` levels: of a directory that this
+// process has made.
+int file_remove_deep(const char *path, int depth, struct err *e);
 
 // "DIR/NAME" into ret_path; TUG_EUSAGE when it would not fit.
 enum { FILE_PATH_MAX = 4096 };

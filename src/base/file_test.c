@@ -246,6 +246,40 @@ static void test_remove_tree(void **state)
     assert_true(file_exists(files_in("target")));
 }
 
+// Neither a link in the place of the directory nor one at any depth of it is followed.
+static void test_remove_deep(void **state)
+{
+    (void)state;
+    struct err e;
+    assert_int_equal(file_make_dir(files_in("far"), &e), 0);
+    write_file(files_in("far/x"), "x", 1);
+    assert_int_equal(file_make_dir(files_in("deep/a/b"), &e), 0);
+    write_file(files_in("deep/a/b/x"), "x", 1);
+    assert_int_equal(symlink(files_in("far"), files_in("deep/far")), 0);
+    assert_int_equal(symlink(files_in("far"), files_in("deep/a/b/far")), 0);
+    assert_int_equal(symlink(files_in("deep"), files_in("door")), 0);
+    assert_int_equal(file_remove_deep(files_in("door"), 2, &e), 0);
+    assert_true(file_exists(files_in("deep/a/b/x")));
+    assert_int_equal(file_remove_deep(files_in("deep"), 1, &e), TUG_EIO); // too deep
+    assert_true(file_exists(files_in("deep/a/b")));
+    assert_int_equal(file_remove_deep(files_in("deep"), 2, &e), 0);
+    assert_false(file_exists(files_in("deep")));
+    assert_true(file_exists(files_in("far/x")));
+    assert_null(file_open_real_dir(files_in("door")));
+}
+
+static void test_lock_file(void **state)
+{
+    (void)state;
+    write_file(files_in("kept"), "x", 1);
+    assert_int_equal(symlink(files_in("kept"), files_in("link.lock")), 0);
+    assert_int_equal(file_open_lock(files_in("link.lock")), -1);
+    assert_int_equal(errno, ELOOP);
+    int fd = file_open_lock(files_in("new.lock"));
+    assert_true(fd >= 0);
+    close(fd);
+}
+
 static void test_join(void **state)
 {
     (void)state;
@@ -359,6 +393,8 @@ int main(void)
         cmocka_unit_test(test_make_dir),
         cmocka_unit_test(test_lock_dir),
         cmocka_unit_test(test_remove_tree),
+        cmocka_unit_test(test_remove_deep),
+        cmocka_unit_test(test_lock_file),
         cmocka_unit_test(test_join),
         cmocka_unit_test(test_out_of_memory),
     };

@@ -72,7 +72,7 @@ int json_print(json_t *root, size_t flags, struct err *e)
 static int write_text(const char *path, const char *text, struct err *e)
 {
     struct file_writer *w;
-    TRY(file_create(&w, path, e));
+    TRY(file_create_in(&w, FILE_OWN, path, e));
     int rc = file_write(w, text, strlen(text), e);
     if (rc == 0)
         rc = file_write(w, "\n", 1, e);

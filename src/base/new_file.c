@@ -157,6 +157,24 @@ static int find_place(struct new_file *f, const char *path)
     return -1;
 }
 
+// In the directory that the path says, whatever lies there by that name.
+static int find_own_place(struct new_file *f, const char *path)
+{
+    char at[FILE_PATH_MAX], *parent, *name;
+    if (strlen(path) >= sizeof(at)) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    memcpy(at, path, strlen(path) + 1);
+    if (split(at, &parent, &name) != 0)
+        return -1;
+    f->dir = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (f->dir < 0)
+        return -1;
+    memcpy(f->name, name, strlen(name) + 1);
+    return 0;
+}
+
 static int find_place_below(struct new_file *f, int root, const char *path)
 {
     const char *name;
@@ -165,6 +183,13 @@ static int find_place_below(struct new_file *f, int root, const char *path)
         return -1;
     memcpy(f->name, name, strlen(name) + 1);
     return 0;
+}
+
+static int find(struct new_file *f, int root, const char *path)
+{
+    if (root == FILE_OWN)
+        return find_own_place(f, path);
+    return root == FILE_ANYWHERE ? find_place(f, path) : find_place_below(f, root, path);
 }
 
 // Making it.
@@ -224,19 +249,21 @@ static int open_straight(struct new_file *f, int at, const char *path)
 static int open_place(struct new_file *f, int root, const char *path, mode_t mode)
 {
     struct stat there, named;
-    bool below = root != FILE_ANYWHERE;
-    if (!below && stat(path, &named) == 0 && !S_ISREG(named.st_mode) &&
+    bool any = root == FILE_ANYWHERE; // else nothing but a file of ours may lie there
+    if (any && stat(path, &named) == 0 && !S_ISREG(named.st_mode) &&
         !S_ISDIR(named.st_mode))
         return open_straight(f, AT_FDCWD, path);
-    bool exists = !below && stat(path, &named) == 0;
-    if ((below ? find_place_below(f, root, path) : find_place(f, path)) != 0)
+    bool exists = any && stat(path, &named) == 0;
+    if (find(f, root, path) != 0)
         return -1;
     bool found = fstatat(f->dir, f->name, &there, AT_SYMLINK_NOFOLLOW) == 0;
     if (found && S_ISDIR(there.st_mode)) {
         errno = EISDIR;
         return -1;
     }
-    if (found && below && !S_ISREG(there.st_mode)) {
+    bool replaced = any || S_ISREG(there.st_mode) ||
+                    (root == FILE_OWN && S_ISLNK(there.st_mode));
+    if (found && !replaced) {
         errno = EEXIST;
         return -1;
     }
@@ -257,7 +284,7 @@ int new_file_open(struct new_file *f, int root, const char *path, mode_t mode,
     int error = errno;
     new_file_drop(f);
     errno = error;
-    if (root != FILE_ANYWHERE && (error == EXDEV || error == ELOOP))
+    if (root >= 0 && (error == EXDEV || error == ELOOP))
         return below_error(e, "cannot create", path);
     return err_sys(e, TUG_EIO, "cannot create '%s'", path);
 }

@@ -8,7 +8,8 @@
 // A link that a user names is followed, and what it leads to is replaced, not the link;
 // but in a directory where everybody may write (/tmp), only one that is the user's own or
 // the directory's owner's, as Linux does it for open (fs.protected_symlinks). Below a
-// root (base/below.h) no link is followed.
+// root (base/below.h) no link is followed; a link in the place of a name that the program
+// has chosen itself (FILE_OWN) is replaced.
 //
 // The file beside is locked while its process lives. What a process has left that was
 // ended in between is removed by the next one that makes the same file.
@@ -34,7 +35,7 @@ struct new_file {
     char name[NAME_MAX + 1], beside[NAME_MAX + 1]; // in `dir`
 };
 
-// `root`: of the path, or FILE_ANYWHERE (base/file.h).
+// `root`: of the path, or FILE_ANYWHERE or FILE_OWN (base/file.h).
 int new_file_open(struct new_file *f, int root, const char *path, mode_t mode,
                   struct err *e);
 // Syncs and renames: 0, or -1 and errno; until then, and on failure, new_file_drop

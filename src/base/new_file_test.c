@@ -374,6 +374,31 @@ static void test_below(void **state)
     close(root);
 }
 
+// A name that the program has chosen: a link there goes, and what it leads to stays.
+static void test_own(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct stat st;
+    put_well(in_dir("victim"), "mine");
+    assert_int_equal(symlink("victim", in_dir("manifest")), 0);
+    assert_int_equal(symlink("nowhere", in_dir("dangling")), 0);
+    assert_int_equal(put(FILE_OWN, in_dir("manifest"), "new", &e), 0);
+    assert_int_equal(put(FILE_OWN, in_dir("dangling"), "new", &e), 0);
+    assert_int_equal(put(FILE_OWN, in_dir("fresh"), "new", &e), 0);
+    assert_int_equal(put(FILE_OWN, in_dir("fresh"), "newer", &e), 0);
+    assert_text(in_dir("victim"), "mine");
+    assert_text(in_dir("manifest"), "new");
+    assert_text(in_dir("dangling"), "new");
+    assert_text(in_dir("fresh"), "newer");
+    assert_int_equal(lstat(in_dir("manifest"), &st), 0);
+    assert_true(S_ISREG(st.st_mode));
+    assert_false(file_exists(in_dir("nowhere")));
+    assert_int_equal(mkfifo(in_dir("pipe"), 0600), 0);
+    assert_int_equal(put(FILE_OWN, in_dir("pipe"), "x", &e), TUG_EIO);
+    assert_int_equal(put(FILE_OWN, in_dir("none/x"), "x", &e), TUG_EIO);
+}
+
 int main(void)
 {
 #define TEST(x) cmocka_unit_test_setup(x, make_dir)
@@ -383,7 +408,7 @@ int main(void)
         TEST(test_straight),      TEST(test_reader_goes),
         TEST(test_modes),         TEST(test_file_without_a_name),
         TEST(test_leftovers),     TEST(test_races),
-        TEST(test_below),
+        TEST(test_below),         TEST(test_own),
     };
     return cmocka_run_group_tests(tests, make_base, NULL);
 }

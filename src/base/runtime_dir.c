@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/disk.h"
 enum { MAKING_SECONDS = 10, LOCK_TRIES = 100, LOCK_PAUSE_MS = 10 };
 enum { ONLY_MINE = 0700, RIGHTS = 07777, OF_OTHERS = 022 };
 
@@ -89,8 +90,8 @@ bool runtime_dir_look(int i, char ret[FILE_PATH_MAX])
 
 static int make(const char *path, struct err *e)
 {
-    // mkdir obeys the umask, which can only take rights of ours away.
-    if (mkdir(path, ONLY_MINE) != 0 && errno != EEXIST)
+    // The umask can only take rights of ours away.
+    if (disk_make_own_dir(path) != 0 && errno != EEXIST)
         return err_sys(e, TUG_EIO, "cannot make %s for the addresses of running clusters",
                        path);
     return runtime_dir_check(path, e);
@@ -174,7 +175,7 @@ static void sweep_one(void *ctx, const char *path)
     (void)ctx;
     if (stat(path, &s) == 0 && time(NULL) - s.st_mtime > MAKING_SECONDS &&
         runtime_socket_is_dead(path))
-        unlink(path);
+        (void)disk_remove(path);
 }
 
 void runtime_dir_sweep(const char *dir)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/disk.h"
 #include "base/file.h"
 #include "cli/cli.h"
 #include "cluster/token.h"
@@ -70,7 +71,7 @@ const struct option_table cli_cert_options = {
 
 static int write_new(const char *path, const struct buf *b, mode_t mode, struct err *e)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    int fd = disk_create_at(AT_FDCWD, path, mode);
     if (fd < 0 && errno == EEXIST)
         return err_set(e, TUG_EUSAGE,
                        "'%s' is there already and is not overwritten; remove it first",
@@ -81,7 +82,7 @@ static int write_new(const char *path, const struct buf *b, mode_t mode, struct 
     int rc = good ? 0 : err_sys(e, TUG_EIO, "cannot write '%s'", path);
     close(fd);
     if (rc != 0)
-        unlink(path);
+        (void)disk_remove(path);
     return rc;
 }
 
@@ -97,7 +98,7 @@ static int write_pair(const char *dir, const char *name, const struct buf *key,
     TRY(write_new(key_path, key, 0600, e));
     int rc = write_new(cert_path, cert, 0644, e);
     if (rc != 0) {
-        unlink(key_path);
+        (void)disk_remove(key_path);
         return rc;
     }
     printf("%s\n%s\n", cert_path, key_path);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/disk.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/runtime_dir.h"
@@ -77,7 +78,7 @@ int launch_refit(const struct launch_options *o, struct err *e)
     snprintf(name, sizeof(name), "%ld.refit", (long)getpid());
     TRY(file_join(file, dir, name, e));
     int rc = search(o, file, &found, e);
-    unlink(file);
+    (void)disk_remove(file);
     if (rc == 0)
         rc = train(o, buf_str(&found), e);
     buf_free(&found);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/descriptors.h"
+#include "base/disk.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/route.h"
@@ -85,7 +86,7 @@ static void look_at(void *ctx, const char *path)
     if (file_read(path, &b, NULL) == 0 && b.len > 0) {
         const char *address = buf_str(&b);
         if (is_dead(address)) {
-            unlink(path); // its launcher was killed, too
+            (void)disk_remove(path); // its launcher was killed, too
         } else {
             size_t at = strlen(f->all);
             if (f->n++ == 0)

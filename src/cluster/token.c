@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/disk.h"
 #include "base/runtime_dir.h"
 
 // ---------------------------------------------------------------- the key and its role
@@ -145,7 +146,7 @@ static int make_beside(char ret[FILE_PATH_MAX], int *ret_fd, const char *dir,
         for (int k = 0; k < RANDOM_BYTES; k++)
             n += snprintf(end + n, sizeof(end) - (size_t)n, "%02x", random[k]);
         TRY(path_of(ret, dir, cluster, port, end, e));
-        *ret_fd = open(ret, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        *ret_fd = disk_create_at(AT_FDCWD, ret, S_IRUSR | S_IWUSR);
         if (*ret_fd < 0)
             return err_sys(e, TUG_EIO, "cannot make '%s'", ret);
         if (lock_it(*ret_fd))
@@ -164,11 +165,11 @@ static int leave_in(const char *dir, char ret_path[FILE_PATH_MAX], int *ret_lock
     char beside[FILE_PATH_MAX];
     TRY(path_of(ret_path, dir, cluster, port, "", e));
     TRY(make_beside(beside, ret_lock, dir, cluster, port, e));
-    if (write_all(*ret_lock, t) == 0 && rename(beside, ret_path) == 0)
+    if (write_all(*ret_lock, t) == 0 && disk_rename_at(AT_FDCWD, beside, ret_path) == 0)
         return 0;
     err_sys(e, TUG_EIO, "cannot write '%s'", ret_path);
     close(*ret_lock);
-    unlink(beside);
+    (void)disk_remove(beside);
     return TUG_EIO;
 }
 
@@ -196,7 +197,7 @@ static void sweep_one(void *ctx, const char *path)
         return;
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
         flock(fd, LOCK_EX | LOCK_NB) == 0)
-        unlink(path);
+        (void)disk_remove(path);
     close(fd);
 }
 
@@ -336,7 +337,7 @@ void token_remove(const char *path, int lock, const struct token *t)
     snprintf(dir, sizeof(dir), "%.*s", (int)(strrchr(path, '/') - path), path);
     int quiet = runtime_dir_lock(dir);
     if (read_file(&there, path, &time, NULL) && mac_same(there.key, MAC_BYTES, t->key))
-        unlink(path);
+        (void)disk_remove(path);
     if (quiet >= 0)
         close(quiet);
     close(lock);

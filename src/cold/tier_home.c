@@ -14,8 +14,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
+#include "base/disk.h"
 #include "base/hash.h"
 #include "base/new_file.h"
 
@@ -33,7 +34,7 @@ static int write_marker(struct tier_home *h, bool scratch, uint64_t sequence,
                      scratch ? scratch_line : durable_line, h->about, sequence);
     n += snprintf(text + n, sizeof(text) - (size_t)n, "checksum %016" PRIx64 "\n",
                   hash_bytes(text, (size_t)n, 0));
-    TRY(file_create(&w, h->marker, e));
+    TRY(file_create_in(&w, FILE_OWN, h->marker, e));
     int rc = file_write(w, text, (size_t)n, e);
     if (rc != 0) {
         file_abort(w);
@@ -111,8 +112,28 @@ static int check_marker(struct tier_home *h, bool durable, struct err *e)
     return rc;
 }
 
+static bool is_link(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+}
+
+// Rows would be written and removed where the link leads, in a directory that this lock is
+// not of.
+static int check_links(const struct tier_home *h, struct err *e)
+{
+    const char *link = is_link(h->rows) ? h->rows : h->marker;
+    if (!is_link(link))
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "'%s' is a link: remove it, and give the directory that the rows are "
+                   "to lie in",
+                   link);
+}
+
 static int check_dir(struct tier_home *h, bool durable, struct err *e)
 {
+    TRY(check_links(h, e));
     if (file_exists(h->marker))
         return check_marker(h, durable, e);
     if (h->lock >= 0)
@@ -176,9 +197,9 @@ void tier_home_close(struct tier_home *h)
 {
     // The marker goes last: what is left of an interrupted removal still is ours.
     if (h->scratch && file_remove_tree(h->rows, NULL) == 0)
-        unlink(h->marker);
+        (void)disk_remove(h->marker);
     if (h->scratch && h->made)
-        rmdir(h->dir);
+        (void)disk_remove(h->dir);
     file_unlock_dir(h->lock);
     h->lock = -1;
 }

@@ -399,6 +399,30 @@ static void test_foreign_directory(void **state)
     assert_int_equal(tier_open(&(struct tier *){NULL}, &o, NULL), TUG_EUSAGE);
 }
 
+// Rows are neither written nor removed where a link leads.
+static void test_links(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"rows", "tug-tier"};
+    const char *path = files_in("linked"), *far = files_in("far");
+    assert_int_equal(file_make_dir(far, NULL), 0);
+    files_write(files_in("far/thesis.txt"), "all of it");
+    tier_close(open_tier(path, true));
+    for (int i = 0; i < 4; i++) {
+        const char *link = files_path("%s/%s", path, names[i / 2]);
+        const char *beside = files_path("%s.was", link);
+        assert_int_equal(rename(link, beside), 0);
+        assert_int_equal(symlink(i % 2 == 0 ? far : beside, link), 0);
+        struct tier_options o = options(path, true);
+        check_refused(&o, TUG_EUSAGE, "is a link");
+        assert_int_equal(remove(link), 0);
+        assert_int_equal(rename(beside, link), 0);
+    }
+    assert_true(file_exists(files_in("far/thesis.txt")));
+    tier_close(open_tier(path, true));
+    remove_tier(path);
+}
+
 static void test_about(void **state)
 {
     (void)state;
@@ -930,7 +954,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_locked_there),    cmocka_unit_test(test_kill),
         cmocka_unit_test(test_few_descriptors), cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_read_only),       cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_damaged_marker),
+        cmocka_unit_test(test_damaged_marker),  cmocka_unit_test(test_links),
     };
     return cmocka_run_group_tests(tests, files_begin, files_end);
 }

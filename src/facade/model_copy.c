@@ -34,7 +34,7 @@ static int copy_file(const char *from, const char *to, const char *name, struct 
     int fd = open(source, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return err_sys(e, TUG_EIO, "cannot read %s", source);
-    int rc = file_create(&w, target, e);
+    int rc = file_create_in(&w, FILE_OWN, target, e);
     if (rc == 0)
         rc = copy_bytes(fd, w, source, e);
     close(fd);
@@ -83,7 +83,8 @@ int model_copy_save(const char *from, const char *directory, char ret_path[FILE_
         name = number;
     }
     TRY(file_join(ret_path, directory, name, e));
-    TRY(file_make_dir(ret_path, e));
+    save_remove(directory, save_number(name)); // one that is incomplete
+    TRY(file_make_new_dir(ret_path, e));
     int rc = copy_files(from, ret_path, e);
     if (rc != 0)
         file_remove_tree(ret_path, NULL);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/disk.h"
 #include "facade/last_error.h"
 #include "facade/model_cluster.h"
 #include "facade/model_train.h"
@@ -43,7 +44,7 @@ int model_make_home(struct tug_model *m, struct err *e)
     char path[FILE_PATH_MAX];
     TRY(file_join(path, tmp != NULL && *tmp != '\0' ? tmp : "/tmp", "tug-model-XXXXXX",
                   e));
-    if (mkdtemp(path) == NULL)
+    if (disk_make_temp_dir(path) != 0)
         return err_sys(e, TUG_EIO, "cannot make %s", path);
     memcpy(m->home, path, sizeof(path));
     return 0;
@@ -317,22 +318,6 @@ int tug_model_load(struct tug_model **ret, const char *path,
     return make(ret, path, o, last_error());
 }
 
-// home/model/save-000001, from below: what holds files only can be removed.
-static void remove_home(const char *path, int depth)
-{
-    char below[FILE_PATH_MAX];
-    DIR *d = depth > 0 ? opendir(path) : NULL;
-    const struct dirent *f;
-    struct stat st;
-    while (d != NULL && (f = readdir(d)) != NULL)
-        if (f->d_name[0] != '.' && file_join(below, path, f->d_name, NULL) == 0 &&
-            lstat(below, &st) == 0 && S_ISDIR(st.st_mode))
-            remove_home(below, depth - 1);
-    if (d != NULL)
-        closedir(d);
-    file_remove_tree(path, NULL);
-}
-
 void tug_model_close(struct tug_model *m)
 {
     if (m == NULL)
@@ -340,7 +325,7 @@ void tug_model_close(struct tug_model *m)
     model_forget_opened(m);
     model_cluster_leave(m);
     if (m->home[0] != '\0')
-        remove_home(m->home, 2);
+        (void)file_remove_deep(m->home, 2, NULL); // home/model/save-000001
     model_words_free(m->words, m->n_words);
     mem_free(m->value);
     mem_free(m->explained);

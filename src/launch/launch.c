@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/disk.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/route.h"
@@ -218,7 +219,7 @@ static int write_address(const struct run *r, const char *path, struct err *e)
 {
     struct file_writer *w = NULL;
     mode_t old = umask(077);
-    int rc = file_create(&w, path, e);
+    int rc = file_create_in(&w, FILE_OWN, path, e);
     umask(old);
     if (rc == 0)
         rc = file_write(w, r->plan.scheduler, strlen(r->plan.scheduler), e);
@@ -244,7 +245,7 @@ static void unpublish(const struct run *r)
     struct buf b = BUF_INIT(PLAN_ADDRESS_MAX);
     if (r->address_file[0] != 0 && file_read(r->address_file, &b, NULL) == 0 &&
         strcmp(buf_str(&b), r->plan.scheduler) == 0)
-        unlink(r->address_file); // else it is another run's by now
+        (void)disk_remove(r->address_file); // else it is another run's by now
     buf_free(&b);
 }
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "launch/launch.h"
 
 static int cannot_run(const char *program, struct err *e)
@@ -96,7 +97,7 @@ static int write_holder(int fd, const char *path, struct err *e)
 // The lock is held for as long as the file is open: until this process ends.
 static int lock_job(const char *path, bool force, struct err *e)
 {
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int fd = file_open_lock(path);
     if (fd < 0)
         return err_sys(e, TUG_EIO, "cannot open the lock '%s'", path);
     bool mine = take_lock(fd, 0);

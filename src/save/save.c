@@ -125,22 +125,28 @@ static bool is_ours(const char *name)
            (n > suffix && strcmp(plain + n - suffix, SAVE_ROWS_SUFFIX) == 0);
 }
 
-// The manifest first: without it, what is left of a save is none. Files of others stay,
-// and their directory with them. What can't be removed now is tried again at a later
-// commit.
-static void remove_save(const char *dir, uint32_t number)
+static bool is_link(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+}
+
+// The manifest first: without it, what is left of a save is none. What can't be removed
+// now is tried again at a later commit.
+void save_remove(const char *dir, uint32_t number)
 {
     char path[FILE_PATH_MAX];
     if (save_path(path, dir, number, NULL) != 0)
         return;
-    DIR *d = opendir(path);
-    if (d == NULL)
+    DIR *d = file_open_real_dir(path);
+    if (d == NULL && !is_link(path))
         return;
-    if (disk_remove_at(dirfd(d), SAVE_MANIFEST) == 0 || errno == ENOENT)
+    if (d != NULL && (disk_remove_at(dirfd(d), SAVE_MANIFEST) == 0 || errno == ENOENT))
         for (struct dirent *x = readdir(d); x != NULL; x = readdir(d))
             if (is_ours(x->d_name))
                 (void)disk_remove_at(dirfd(d), x->d_name);
-    closedir(d);
+    if (d != NULL)
+        closedir(d);
     (void)disk_remove(path);
 }
 
@@ -192,7 +198,7 @@ static void remove_old(const char *dir, const struct numbers *l, bool *needed,
             if (x.is_delta)
                 need(l, needed, x.parent);
         } else {
-            remove_save(dir, x.number);
+            save_remove(dir, x.number);
         }
     }
 }
@@ -299,7 +305,7 @@ int save_begin(const char *dir, enum save_mode mode, struct save_manifest *ret,
 void save_abort(const char *dir, struct save_manifest *m)
 {
     if (m->locked)
-        remove_save(dir, m->number);
+        save_remove(dir, m->number);
     unlock(m);
 }
 

@@ -95,6 +95,10 @@ int save_check_parent(const struct store *s, const struct save_manifest *m,
 int save_commit(const char *dir, struct save_manifest *m, uint32_t keep, struct err *e);
 void save_abort(const char *dir, struct save_manifest *m); // removes its directory
 
+// Removes what there is of a save. One that was linked in lies elsewhere and stays: only
+// its link goes. Files of others stay, and their directory with them.
+void save_remove(const char *dir, uint32_t number);
+
 // Names of saves, of training runs as well: "save-000007" is 7, anything else 0; and the
 // way back, under `dir`.
 uint32_t save_number(const char *name);

@@ -66,7 +66,7 @@ static int write_file(struct writing *w, const char *path, const struct table_en
     w->block = mem_array(w->most, rows_row_bytes(w->shape.width));
     if (w->block == NULL)
         return err_nomem(e, "a block of rows");
-    int rc = rows_create(&w->to, FILE_ANYWHERE, path, &w->shape, 0, e);
+    int rc = rows_create(&w->to, FILE_OWN, path, &w->shape, 0, e);
     if (rc == 0) {
         rc = write_rows(w, rows, n, e);
         if (rc == 0)

@@ -437,6 +437,37 @@ static void test_leftovers(void **state)
     store_close(s);
 }
 
+// Of saves that were linked in, and of files in them that are links, the links go alone.
+static void test_links(void **state)
+{
+    (void)state;
+    struct store *s = stores_open(CTR, 2);
+    char other[FILE_PATH_MAX];
+    snprintf(other, sizeof(other), "%s", saves_fresh("other"));
+    OK(saves_one(s, other, SAVE_CHECKPOINT, 1, &ok_e));
+    OK(file_make_dir(saves_path(other, "half"), &ok_e));
+    touch(saves_path(other, "half/users-0.rows"));
+    touch(saves_path(other, "users-1.rows"));
+    const char *dir = saves_fresh("links");
+    OK(file_make_dir(saves_path(dir, "save-000003"), &ok_e));
+    assert_int_equal(symlink("../other/save-000001", saves_path(dir, "save-000001")), 0);
+    assert_int_equal(symlink("../other/half", saves_path(dir, "save-000002")), 0);
+    assert_int_equal(
+        symlink("../../other/users-1.rows", saves_path(dir, "save-000003/users-0.rows")),
+        0);
+    assert_int_equal(symlink("nowhere", saves_path(dir, "save-000004")), 0);
+    touch(saves_path(dir, "save-000005"));
+    OK(saves_one(s, dir, SAVE_CHECKPOINT, 2, &ok_e));
+    check_kept(dir, "1 5 6 "); // 5: a file of somebody
+    OK(saves_one(s, dir, SAVE_CHECKPOINT, 2, &ok_e));
+    check_kept(dir, "5 6 7 ");
+    assert_true(file_exists(saves_path(other, "save-000001/manifest.json")));
+    assert_true(file_exists(saves_path(other, "half/users-0.rows")));
+    assert_true(file_exists(saves_path(other, "users-1.rows")));
+    OK(saves_load(s, other, &ok_e));
+    store_close(s);
+}
+
 // Finding.
 
 static void refuse(const char *from, const char *settings, int code, const char *what)
@@ -706,6 +737,7 @@ int main(void)
         cmocka_unit_test(test_two_savers),
         cmocka_unit_test(test_keep),
         cmocka_unit_test(test_leftovers),
+        cmocka_unit_test(test_links),
         cmocka_unit_test(test_find),
         cmocka_unit_test(test_other_rows),
         cmocka_unit_test(test_damage),

@@ -28,7 +28,7 @@ int save_write_cut(struct store *s, const char *path, int zstd_level,
     if (!cut_going(s))
         return err_set(e, TUG_EINTERNAL, "a cut is to be written that has not begun");
     struct rows_shape shape = save_cut_shape(s);
-    TRY(rows_create(&w, FILE_ANYWHERE, path, &shape, zstd_level, e));
+    TRY(rows_create(&w, FILE_OWN, path, &shape, zstd_level, e));
     for (;;) {
         struct rows_block b;
         int rc = cut_next(s, BLOCK_BYTES, &b, e);

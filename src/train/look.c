@@ -173,7 +173,7 @@ static int open_file(struct look *l, const struct run *r, struct err *e)
     const char *path = r->config->dump;
     if (path == NULL)
         return 0;
-    l->file = fopen(path, r->resumes ? "ae" : "we");
+    l->file = file_open_text(path, !r->resumes);
     return l->file != NULL ? 0 : err_sys(e, TUG_EIO, "--dump: cannot write '%s'", path);
 }
 

@@ -303,7 +303,7 @@ int names_write(const struct names *n, const char *dir, struct err *e)
     struct output o;
     hash_stream_begin(&o.hash, 0);
     TRY(file_join(path, dir, SAVE_NAMES, e));
-    TRY(file_create(&o.file, path, e));
+    TRY(file_create_in(&o.file, FILE_OWN, path, e));
     int rc = write_all(n, &o, e);
     if (rc == 0)
         return file_commit(o.file, e);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/disk.h"
 #include "base/route.h"
 #include "base/runtime_dir.h"
 #include "van/tcp_internal.h"
@@ -182,7 +183,7 @@ static int listen_unix(struct tcp_listener *l, const struct tcp_address *a,
                        const char *address, struct err *e)
 {
     if (runtime_socket_is_dead(a->host)) // in the way of the next one
-        unlink(a->host);
+        (void)disk_remove(a->host);
     int rc = uv_pipe_bind(&l->pipe, a->host);
     if (rc == 0 && chmod(a->host, S_IRUSR | S_IWUSR) != 0) // its file is its guard
         rc = uv_translate_sys_error(errno);

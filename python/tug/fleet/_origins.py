@@ -11,6 +11,7 @@ from typing import List, NamedTuple, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from tug import _disk
 from tug._errors import DataError
 
 Numbers = npt.NDArray[np.int64]
@@ -39,12 +40,10 @@ def write_origins(path: str, files: Sequence[str], file: Numbers, line: Numbers)
     """Says of each line of `path` where it came from. Lines that follow each other are said once."""
     new = np.ones(len(line), bool)
     new[1:] = (np.diff(file) != 0) | (np.diff(line) != 1)
-    with open(beside(path), "w", encoding="utf-8", errors="surrogateescape") as to:
-        for name in files:
-            shown = name.replace("\n", "?")
-            to.write(f"F {shown}\n")
-        for i in np.flatnonzero(new):
-            to.write(f"{i + 1} {line[i]} {file[i]}\n")
+    shown = [name.replace("\n", "?") for name in files]
+    text = [f"F {name}\n" for name in shown] + [f"{i + 1} {line[i]} {file[i]}\n" for i in np.flatnonzero(new)]
+    with _disk.own_file(beside(path)) as to:
+        to.write("".join(text).encode("utf-8", "surrogateescape"))
 
 
 def _own(path: str, n: int) -> Lines:

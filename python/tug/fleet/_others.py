@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Sequence
 
 import numpy as np
 
+from tug import _disk
 from tug._arrays import Path, whole
 from tug._errors import DataError, UsageError
 from tug._library import lib
@@ -99,11 +100,9 @@ class Others:
         table = self.client.find(DENSE)
         values = np.asarray(table.pull(np.arange(table.stat().rows, dtype=np.uint64)), np.float32).reshape(-1)
         directory = os.path.abspath(os.fspath(dirname))
-        os.makedirs(directory, exist_ok=True)
+        _disk.make_directory(directory)
         path = os.path.join(directory, DENSE_FILE)
-        with open(path + ".new", "wb") as file:  # complete, or not there
-            np.save(file, values)
-        os.replace(path + ".new", path)
+        _disk.replace_file(path, lambda file: np.save(file, values))
         return path
 
     def _own(self, table_id: int) -> "Table":

@@ -8,9 +8,7 @@ SPDX-License-Identifier: Apache-2.0
 
 import os
 import random
-import shutil
 import subprocess
-import tempfile
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +16,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import numpy as np
 
+from tug import _disk
 from tug._arrays import whole, word
 from tug._errors import DataError, UsageError
 from tug.fleet._deal import deal
@@ -154,15 +153,15 @@ class InMemoryDataset(DatasetBase):
 
     def _file(self, name: str) -> str:
         if self._home is None:
-            self._home = tempfile.mkdtemp(prefix="tug-dataset-")
-            weakref.finalize(self, shutil.rmtree, self._home, True)
+            self._home = _disk.temporary("tug-dataset-")
+            weakref.finalize(self, _disk.remove_tree, self._home)
         return os.path.join(self._home, name)
 
     def _made(self, number: int) -> str:
         file = self.files[number]
         made = self._file(f"{number}-{os.path.basename(file)}.txt")
         shell = f"gzip -dc | ( {self.pipe_command} )" if file.endswith(".gz") else self.pipe_command
-        with open(file, "rb") as source, open(made, "wb") as to:
+        with open(file, "rb") as source, _disk.own_file(made) as to:
             code = subprocess.run(["sh", "-c", shell], stdin=source, stdout=to, check=False).returncode
         if code != 0:
             raise DataError(f"{file}: the pipe command ended with exit code {code}: {self.pipe_command}")
@@ -224,7 +223,7 @@ class InMemoryDataset(DatasetBase):
 
     def _hold(self, name: str, lines: Lines) -> None:
         path = self._file(name)
-        with open(path, "wb") as file:
+        with _disk.own_file(path) as file:
             file.writelines(lines.text)
         write_origins(path, lines.files, lines.file, lines.line)
         self._held = [path] if lines.text else []

@@ -4,10 +4,9 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import os
-import shutil
-import tempfile
 from typing import Any, List, Optional
 
+from tug import _disk
 from tug._arrays import Path
 from tug._errors import UsageError
 from tug._model import Model
@@ -17,19 +16,15 @@ from tug.fleet._program import DeclaredNet, Program
 
 def _is_save(directory: str) -> bool:
     names = os.listdir(directory)
-    return bool(names) and all(name.startswith("save-") for name in names)
+    return bool(names) and all(_disk.SAVE.fullmatch(name) or _disk.is_new_save(name) for name in names)
 
 
 def _put(made: str, target: str, older: List[str]) -> None:
     """What is in `made` becomes the newest save of `target`, the one that whoever opens it takes."""
-    number = max((int(name[5:]) for name in older if name[5:].isdigit()), default=0) + 1
+    number = max((int(name[5:]) for name in older if _disk.SAVE.fullmatch(name)), default=0) + 1
     for name in os.listdir(made):
-        os.rename(os.path.join(made, name), os.path.join(target, f"save-{number:06}"))
-    directory = os.open(target, os.O_RDONLY)
-    try:
-        os.fsync(directory)  # before the older one is gone
-    finally:
-        os.close(directory)
+        _disk.rename(os.path.join(made, name), os.path.join(target, f"save-{number:06}"))
+    _disk.sync_directory(target)  # before the older one is gone
 
 
 def save_over(model: Model, directory: Path) -> str:
@@ -40,14 +35,17 @@ def save_over(model: Model, directory: Path) -> str:
         model.save(target)
         return target
     older = os.listdir(target)
-    made = tempfile.mkdtemp(prefix="save-new-", dir=target)
+    made = _disk.new_save(target)
     try:
         model.save(made)
         _put(made, target, older)
     finally:
-        shutil.rmtree(made, True)
+        _disk.remove_tree(made)
     for name in older:
-        shutil.rmtree(os.path.join(target, name), True)
+        if _disk.is_new_save(name):
+            _disk.remove_tree(os.path.join(target, name))
+        else:
+            _disk.remove_save(target, name)
     return target
 
 

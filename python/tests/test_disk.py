@@ -1,0 +1,82 @@
+"""What the package removes and replaces: its own, and of links the links alone.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import os
+
+import pytest
+
+from tug import _disk
+from tug.fleet.io import save_over
+
+
+class Saves:
+    """What save_over asks of a model."""
+
+    def save(self, directory):
+        os.makedirs(os.path.join(directory, "save-000001"))
+        for name in ("sparse-0.rows", "manifest.json"):
+            with open(os.path.join(directory, "save-000001", name), "w", encoding="utf-8") as file:
+                file.write("new")
+
+
+def write(path, text="mine"):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_removes_links_and_not_what_they_lead_to(tmp_path):
+    write(tmp_path / "far" / "manifest.json")
+    (tmp_path / "link").symlink_to("far")
+    (tmp_path / "home" / "sub").mkdir(parents=True)
+    (tmp_path / "home" / "sub" / "link").symlink_to(tmp_path / "far")
+    _disk.remove_tree(str(tmp_path / "link"))
+    _disk.remove_tree(str(tmp_path / "home"))
+    _disk.remove_tree(str(tmp_path / "nowhere"))
+    assert os.listdir(tmp_path) == ["far"]
+    assert (tmp_path / "far" / "manifest.json").read_text() == "mine"
+
+
+def test_saves_that_were_linked_in_stay(tmp_path):
+    write(tmp_path / "other" / "manifest.json")
+    write(tmp_path / "model" / "save-000002" / "manifest.json")
+    write(tmp_path / "model" / "save-000002" / "sparse-0.rows.0123456789abcdef.tmp")
+    write(tmp_path / "model" / "save-000003" / "notes.txt")
+    (tmp_path / "model" / "save-000001").symlink_to("../other")
+    (tmp_path / "model" / "save-000002" / "sparse-0.rows").symlink_to("../../other/manifest.json")
+    save_over(Saves(), tmp_path / "model")
+    assert sorted(os.listdir(tmp_path / "model")) == ["save-000003", "save-000004"]
+    assert os.listdir(tmp_path / "model" / "save-000003") == ["notes.txt"]  # somebody else's
+    assert (tmp_path / "other" / "manifest.json").read_text() == "mine"
+
+
+def test_directories_of_others_are_no_saves(tmp_path):
+    write(tmp_path / "model" / "save-my-thesis" / "thesis.txt")
+    save_over(Saves(), tmp_path / "model")
+    assert (tmp_path / "model" / "save-my-thesis" / "thesis.txt").read_text() == "mine"
+
+
+def test_files_do_not_go_through_links(tmp_path):
+    write(tmp_path / "victim")
+    for name in ("own", "new", "replaced"):
+        (tmp_path / name).symlink_to("victim")
+    with pytest.raises(OSError):
+        _disk.own_file(str(tmp_path / "own"))
+    with pytest.raises(OSError):
+        _disk.new_file(str(tmp_path / "new"))
+    _disk.replace_file(str(tmp_path / "replaced"), lambda file: file.write(b"new"))
+    assert (tmp_path / "replaced").read_text() == "new" and not (tmp_path / "replaced").is_symlink()
+    assert (tmp_path / "victim").read_text() == "mine"
+
+
+def test_a_file_that_fails_leaves_the_older_one(tmp_path):
+    write(tmp_path / "file")
+
+    def fails(file):
+        file.write(b"half")
+        raise ValueError("full")
+
+    with pytest.raises(ValueError):
+        _disk.replace_file(str(tmp_path / "file"), fails)
+    assert os.listdir(tmp_path) == ["file"] and (tmp_path / "file").read_text() == "mine"

@@ -1,0 +1,104 @@
+"""What the package makes, replaces and removes on a disk: nothing else in it does (tools/check). No link is followed at
+the end of a path that the package has named; a link is removed itself, and what it leads to stays.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import tempfile
+from typing import BinaryIO, Callable, Optional
+
+# A save is one of these directories; save_over makes the other beside it. Any other name is somebody else's.
+SAVE = re.compile(r"save-([0-9]{6}|[1-9][0-9]{6,8})", re.ASCII)
+_NEW_SAVE = "save-new-"
+# What lies in a save, and what is left of it half-written (src/save/save.c).
+_OF_A_SAVE = re.compile(r"(manifest\.json|run\.json|names\.words|.+\.rows)(\.[0-9a-f]{16}\.tmp)?", re.ASCII)
+
+
+def temporary(prefix: str, directory: Optional[str] = None) -> str:
+    """A new directory that only this account can enter; remove_tree removes it."""
+    return tempfile.mkdtemp(prefix=prefix, dir=directory)
+
+
+def new_save(directory: str) -> str:
+    """The same, for a save that is not complete: is_new_save(its name)."""
+    return temporary(_NEW_SAVE, directory)
+
+
+def is_new_save(name: str) -> bool:
+    """Whether new_save has made it, here or in a process that was ended."""
+    return name.startswith(_NEW_SAVE)
+
+
+def remove_tree(path: str) -> None:
+    """Removes a directory that `temporary` has made, with all that is in it; what is left stays."""
+    if os.path.islink(path):
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+    else:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def remove_save(directory: str, name: str) -> None:
+    """Removes a save in `directory`, the manifest first: without it, it is none. Files of others stay. Of one that was
+    linked in, the link goes alone."""
+    path = os.path.join(directory, name)
+    with contextlib.suppress(OSError):
+        if os.path.islink(path):
+            os.unlink(path)
+            return
+        at = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            for one in sorted(os.listdir(at), key=lambda one: one != "manifest.json"):
+                if _OF_A_SAVE.fullmatch(one) is not None:
+                    os.unlink(one, dir_fd=at)
+        finally:
+            os.close(at)
+        os.rmdir(path)
+
+
+def rename(path: str, to: str) -> None:
+    """Gives what is at `path` another name. A link there is replaced."""
+    os.replace(path, to)
+
+
+def sync_directory(path: str) -> None:
+    """What was renamed in it is there after a power cut."""
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def make_directory(path: str) -> None:
+    """As mkdir -p."""
+    os.makedirs(path, exist_ok=True)
+
+
+def new_file(path: str) -> BinaryIO:
+    """A file where there is nothing yet, in a directory that `temporary` has made."""
+    return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666), "wb")
+
+
+def own_file(path: str) -> BinaryIO:
+    """The same, or in place of one there; a link in its place is an error."""
+    how = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    return open(os.open(path, how, 0o666), "wb")
+
+
+def replace_file(path: str, write: Callable[[BinaryIO], None]) -> None:
+    """Makes a file under a name that nobody can guess and gives it its own when it is complete."""
+    made = f"{path}.{secrets.token_hex(8)}.tmp"
+    try:
+        with new_file(made) as file:
+            write(file)
+        os.replace(made, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(made)
+        raise
