@@ -121,7 +121,13 @@ int leases_cut(struct leases *l, uint64_t save, struct msg_cut_state *ret, struc
     }
     *ret = (struct msg_cut_state){
         .save = save, .known = l->save_known, .torn = l->save_torn};
-    for (uint32_t i = 0; i < leases_trained(l) && l->save_known && rc == 0; i++)
+    // The pieces that the pass began with are in every save, and so are their examples: only
+    // the driver, whom a save told, knew how many these are.
+    ret->examples = l->save_known ? l->pass.examples : 0;
+    if (l->save_known && !l->prepared) // no piece was handed out since the pass began
+        rc = l->done.len > 0 ? buf_add(to, l->done.data, l->done.len) : 0;
+    for (uint32_t i = 0; i < leases_trained(l) && l->save_known && l->prepared && rc == 0;
+         i++)
         rc = put_file(&l->files[i], &scratch, to, &ret->examples);
     buf_free(&scratch);
     ret->done = (struct wire_text){to->data, (uint32_t)to->len};

@@ -827,6 +827,44 @@ static void test_cut(void **state)
     buf_free(&files);
 }
 
+// A pass that goes on from a save: what it began with is in every save, with its examples,
+// also where no worker has said yet which files there are.
+static void test_cut_of_resumed(void **state)
+{
+    (void)state;
+    struct buf files = BUF_INIT(100), list = BUF_INIT(100);
+    struct leases *l;
+    uint8_t bits;
+    struct wire_file_done before = {.bits = {"\5", 1}};
+    add_file(&files, 6, false, "file");
+    struct msg_data d = {.files = {files.data, (uint32_t)files.len}};
+    assert_int_equal(wire_put_file_done(&list, &before), 0);
+    struct msg_pass pass = {
+        .pass = 1, .examples = 70, .done = {list.data, (uint32_t)list.len}};
+    assert_int_equal(leases_open(&l, NULL), 0);
+    assert_int_equal(leases_pass(l, &pass, NULL), 0);
+    struct msg_cut_state c = cut_of(l, 50, &bits);
+    assert_true(c.known);
+    assert_int_equal(bits, 5);
+    assert_int_equal(c.examples, 70);
+    assert_int_equal(leases_data(l, "worker", &d, NULL), 0);
+    assert_int_equal(leases_worker_joined(l, id_of(0)), 0);
+    (void)cut_of(l, 0, &bits); // the save is over
+    struct msg_leased got = ask_marked(l, 0, 0);
+    assert_int_equal(got.what, WIRE_LEASE_PIECE);
+    struct msg_piece_done done = {.pass = 1, .index = got.index, .examples = 8};
+    assert_true(leases_done(l, id_of(0), &done));
+    assert_false(cut_of(l, 51, &bits).known);
+    assert_int_equal(ask_marked(l, 0, 51).what, WIRE_LEASE_WAIT);
+    c = cut_of(l, 51, &bits);
+    assert_true(c.known && !c.torn);
+    assert_int_equal(bits, 5 | 1 << got.index);
+    assert_int_equal(c.examples, 78);
+    leases_close(l);
+    buf_free(&files);
+    buf_free(&list);
+}
+
 // A worker looked behind the end of a file, so there is a piece that the file does not
 // have. A pass that goes on from a save which names that piece still has all others to do.
 static void test_done_behind_the_end(void **state)
@@ -875,6 +913,7 @@ int main(void)
         cmocka_unit_test(test_passes_in_turn),
         cmocka_unit_test(test_data_of_before),
         cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_cut_of_resumed),
         cmocka_unit_test(test_done_behind_the_end),
         cmocka_unit_test(test_shares),
         cmocka_unit_test(test_shares_finished_and_dead),

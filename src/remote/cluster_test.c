@@ -506,7 +506,7 @@ static void test_layers_in_step(void **state)
 
 struct rows {
     const struct accessor *a;
-    uint64_t n, shows, hash;
+    uint64_t n, shows, hash, step;
 };
 
 static int count_row(void *ctx, uint64_t key, const float *row, const float *extra,
@@ -547,6 +547,7 @@ static struct rows rows_of(const char *saved)
         if (save_load(&chain, RUN_SPARSE, s, NULL, NULL, &test_err) != 0)
             fail_msg("%s", test_err.text);
         r.a = store_accessor(s);
+        r.step = store_step_of(s);
         for (uint32_t p = 0; p < (uint32_t)1 << t->partition_bits; p++)
             assert_int_equal(store_each(s, p, count_row, &r, &test_err), 0);
         store_close(s);
@@ -678,6 +679,7 @@ static void resume_from_all(const struct train_config *whole, enum config_mode m
         assert_int_equal(got.n, want.n);
         assert_int_equal(got.shows, want.shows);
         assert_true(mode != CONFIG_SYNC || got.hash == want.hash);
+        assert_int_equal(got.step, want.step); // ttl-steps goes by it
         files_remove(out);
         within++;
     }

@@ -208,6 +208,11 @@ static int open_pass(struct run *r, uint64_t pass, struct err *e)
     static const struct driver_position begin;
     if (from->pass != pass)
         from = &begin;
+    d->saved_batches = sync ? from->first : from->examples / r->config->batch;
+    // Saves of older versions may say fewer than those of the pass.
+    d->batches_before = r->at.batches > d->saved_batches
+                            ? r->at.batches - d->saved_batches
+                            : 0;
     if (sync)
         TRY(driver_set_clock(d, pass << 32 | from->first, e));
     struct msg_pass m = {
@@ -219,7 +224,6 @@ static int open_pass(struct run *r, uint64_t pass, struct err *e)
         .done = {from->done.data, (uint32_t)from->done.len},
         .data = from->data,
     };
-    d->saved_batches = sync ? from->first : from->examples / r->config->batch;
     return client_ask(d->remote.client, MSG_PASS, &m, NULL, NULL, e);
 }
 
@@ -317,7 +321,7 @@ static int follow_pass(struct run *r, uint64_t pass, struct state *s,
                        struct train_result *result, struct err *e)
 {
     struct driver *d = r->driver;
-    uint64_t first = r->at.batches;
+    uint64_t first = d->batches_before;
     bool told = false;
     for (double pause = look_first_seconds;; pause *= pause < look_seconds ? 1.5 : 1) {
         TRY(look(d, pass, s, e));

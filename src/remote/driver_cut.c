@@ -206,7 +206,12 @@ static int write_rows(struct driver *d, struct client_save *s, struct save_manif
         return rc;
     }
     TRY(s->clock != 0 ? follow_clock(d, ts, e) : client_wait(d->remote.client, ts, e));
-    return d->cut.pass != 0 ? set_readers(run, &d->cut, e) : 0;
+    if (d->cut.pass == 0)
+        return 0;
+    // What progress lines last said is a guess.
+    uint64_t batches = s->marked ? d->cut.examples / run->options.batch : d->cut.first;
+    run->at.batches = d->batches_before + batches;
+    return set_readers(run, &d->cut, e);
 }
 
 // What servers call the directory of a save, which is below --out. They were asked when

@@ -82,6 +82,8 @@ struct driver {
     char out[FILE_PATH_MAX], out_below[FILE_PATH_MAX];
     struct driver_position cut, resumed;
     struct driver_published published;
+    uint64_t
+        batches_before; // of the run, when the pass began, perhaps before a resumption
     uint64_t saved_batches; // of the pass, at the last save within it
     uint64_t ahead;         // shares: batches until the moment of a save
 };

@@ -206,7 +206,8 @@ int saved_write(const char *out, struct team *team,
     TRY(file_make_dir(out, e));
     TRY(save_begin_locked(out, SAVE_CHECKPOINT, &m, dir, e));
     struct files_job j = {.dir = dir, .error_taken = ATOMIC_FLAG_INIT};
-    m.step = run->at.batches;
+    // Tables that save themselves count their steps, which are no batches of this run alone.
+    m.step = model->save == NULL ? run->at.batches : 0;
     int rc = model->save != NULL ? model->save(model->ctx, dir, &m, run, e)
                                  : write_tables(&j, &m, team, roles, e);
     if (rc == 0 && run->names != NULL)

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/saver.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -59,7 +60,7 @@ int sim_saver_open(struct sim_saver **ret, struct sim *s,
         .without_turns = o->without_turns,
     };
     TRY(file_join(k->dir, o->dir, BELOW, e));
-    if (mkdir(k->dir, 0700) != 0)
+    if (mkdir(k->dir, 0700) != 0 && errno != EEXIST) // one before it, which crashed
         return err_sys(e, TUG_EIO, "making %s", k->dir);
     TRY(client_open(&k->client, &c, e));
     struct van_handler h = client_handler(k->client);

@@ -4,13 +4,14 @@
 #include "kit/stage.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
 
 static int open_network(struct stage *s, struct err *e)
 {
-    struct sim_options so = sim_network(s->o->seed);
+    struct sim_options so = sim_network(s->o->seed + ((uint64_t)s->lives << 40));
     TRY(sim_open(&s->sim, &so, e));
     if (s->o->trace)
         sim_print(s->sim);
@@ -63,6 +64,20 @@ void stage_close(void *stage)
     van_free(s->scheduler_van);
     scheduler_close(s->scheduler);
     sim_close(s->sim);
+}
+
+int stage_again(struct stage *s, struct err *e)
+{
+    stage_close(s);
+    s->strangers = NULL;
+    s->scheduler = NULL;
+    s->scheduler_van = NULL;
+    s->sim = NULL;
+    s->n_servers = s->n_clients = 0;
+    s->deaths = 0;
+    s->lives++;
+    memset(s->servers, 0, sizeof(s->servers));
+    return open_network(s, e);
 }
 
 uint64_t stage_draw(struct stage *s, uint64_t n)

@@ -54,6 +54,7 @@ struct stage {
     struct scheduler *scheduler;
     struct van *scheduler_van;
     bool restarted; // the scheduler: it knows nobody, and nobody it
+    uint32_t lives; // crashed as a whole
     uint32_t n_servers, n_clients;
     struct stage_server servers[STAGE_SERVERS];
     struct stage_client *clients[STAGE_CLIENTS]; // in the order in which they came
@@ -66,6 +67,8 @@ struct stage {
 // Makes the seed's world, lets it live and closes it. TUG_EINTERNAL: what did not hold.
 int stage_run(const struct stage_world *world, const struct seeds_run *o, struct err *e);
 void stage_close(void *stage); // for a world that closes itself
+// All processes crash at once; another network, with nobody in it, takes the place of theirs.
+int stage_again(struct stage *s, struct err *e);
 
 uint64_t stage_draw(struct stage *s, uint64_t n); // below n
 bool stage_one_in(struct stage *s, uint64_t n);

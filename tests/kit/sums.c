@@ -48,7 +48,7 @@ static void check_other(void *ctx, struct store *in)
 int sums_open_other(struct sums *s, struct err *e)
 {
     struct sim_saver_options o = {
-        .seed = s->stage->o->seed,
+        .seed = s->stage->o->seed + s->stage->lives,
         .dir = s->dir,
         .config = SUMS_CONFIG,
         .table = SUMS_TABLE,
@@ -70,14 +70,28 @@ void sums_step(struct sums *s, bool made)
 void sums_leave(struct sums *s)
 {
     sim_saver_close(s->other);
+    s->other = NULL;
+}
+
+static void forget_manifest(struct sums *s)
+{
+    if (s->manifest.locked)
+        save_abort(s->dir, &s->manifest);
+    save_manifest_free(&s->manifest);
+    s->manifest = (struct save_manifest){0};
+}
+
+void sums_crash(struct sums *s)
+{
+    sums_leave(s);
+    forget_manifest(s);
+    memset(s->saved, 0, sizeof(s->saved));
 }
 
 void sums_close(struct sums *s)
 {
     roots_close(s->roots);
-    if (s->manifest.locked)
-        save_abort(s->dir, &s->manifest);
-    save_manifest_free(&s->manifest);
+    forget_manifest(s);
     sim_remove_saves(s->dir);
 }
 

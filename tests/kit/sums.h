@@ -43,6 +43,9 @@ int sums_open_other(struct sums *s, struct err *e);
 // `made`: the table is there.
 void sums_step(struct sums *s, bool made);
 void sums_leave(struct sums *s); // before the stage closes
+// All who save have crashed, and the table may go back to an older save: before the stage
+// closes.
+void sums_crash(struct sums *s);
 void sums_close(struct sums *s); // behind it
 
 // Each of these gives the request that it has begun: its turn, the rows (whose path and

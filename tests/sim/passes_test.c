@@ -1,10 +1,12 @@
 // A pass by pieces in a simulated network, from one number: workers lease pieces,
 // push what is in them, join late and die; the driver saves in the middle of the
-// pass, and somebody else saves, too. What must hold:
+// pass, and somebody else saves, too. Now and then all of them crash, and others go on in the
+// pass from the newest save, perhaps several times. What must hold:
 //
 //   - a save holds the pieces that the scheduler says it holds, each wholly and once, and
 //     nothing else; or it is torn, and the driver is told
-//   - at the end every row is the sum of all pieces, each once
+//   - it counts the examples and the steps of these pieces, in whichever life they were done
+//   - at the end every row is the sum of all pieces, each once, and so is the count of examples
 //   - nobody alive hangs or fails
 //
 // Worker 0 does not die.
@@ -24,6 +26,7 @@ enum {
     BATCHES = 3, // of a piece
     PARTS = 3,   // of a batch: pushes of some keys each, which share partitions
     AHEAD = 2,   // batches on their way
+    LIVES = 3,   // in which more of the pass is done: it is resumed once less
 };
 enum { CHOICE = 2, CONTENT, STEPS }; // streams of random numbers
 
@@ -35,9 +38,19 @@ enum {
     WITHOUT_PARTS,           // the parts of a batch have one identity
     WITHOUT_WAITING,         // says that batches are acknowledged that are on their way
 };
-enum { PIECES, SAVES, TORN, OTHERS, JOINS, DEATHS, RESENT, EVENTS };
+enum { PIECES, SAVES, TORN, OTHERS, JOINS, DEATHS, RESENT, EVENTS, RESUMED, AGAIN };
 
-enum doing { MAKES_TABLE, TELLS_DATA, ASKS, WORKS, REPORTS, MARKS, FINISHED };
+enum doing {
+    MAKES_TABLE,
+    LOADS,
+    TELLS_DATA,
+    ASKS,
+    WORKS,
+    STEPS_ON,
+    REPORTS,
+    MARKS,
+    FINISHED
+};
 
 // Workers, and the driver, who has a client as well.
 struct worker {
@@ -69,11 +82,22 @@ struct world {
     uint64_t together_at;
 
     bool opened, done; // the pass
+    uint64_t examples, data;
     enum saver saver;
     uint32_t saves_left;
     uint64_t save, roster, newest;
     bool known, torn;
     uint8_t cut[MAX_PIECES / 8 + 1];
+    uint64_t cut_examples;
+
+    uint32_t lives, lives_left;
+    bool saved;                      // in this life
+    uint64_t deaths, others, resent; // of the lives before
+    struct resumed {                 // the newest save; no path: there is none
+        char path[FILE_PATH_MAX];
+        uint64_t checksum, examples, data;
+        uint8_t cut[MAX_PIECES / 8 + 1];
+    } last;
 };
 
 #define failed(w, ...) stage_failed(&(w)->stage, __VA_ARGS__)
@@ -108,11 +132,30 @@ static bool by_steps(const struct world *w)
     return random_below(w->stage.o->seed, STEPS, 0, 2) == 1;
 }
 
+static bool in_cut(const uint8_t *cut, uint64_t piece)
+{
+    return (cut[piece / 8] >> (piece % 8) & 1) != 0;
+}
+
+// Pieces differ in how many they have.
+static uint64_t examples_of(uint64_t piece)
+{
+    return 1 + piece % 5;
+}
+
+static uint64_t examples_in(const struct world *w, bool all)
+{
+    uint64_t n = 0;
+    for (uint32_t p = 0; p < w->n_pieces; p++)
+        n += all || in_cut(w->cut, p) ? examples_of(p) : 0;
+    return n;
+}
+
 static int64_t sum_of(const struct world *w, uint32_t key, bool all)
 {
     int64_t sum = 0;
     for (uint32_t p = 0; p < w->n_pieces; p++)
-        for (uint32_t b = 0; b < BATCHES && (all || (w->cut[p / 8] >> (p % 8) & 1)); b++)
+        for (uint32_t b = 0; b < BATCHES && (all || in_cut(w->cut, p)); b++)
             sum += content(w, p, b, key);
     return sum;
 }
@@ -151,6 +194,22 @@ static int open_cluster(struct world *w, uint32_t n_servers, struct err *e)
     return 0;
 }
 
+// Who takes part in a life.
+static int open_cast(struct world *w, struct err *e)
+{
+    uint32_t n_servers = 1 + (uint32_t)draw(w, STAGE_SERVERS);
+    w->n_first = 1 + (uint32_t)draw(w, 3);
+    w->n_workers = w->n_first + (uint32_t)draw(w, MAX_WORKERS - w->n_first + 1);
+    w->saves_left = 1 + (uint32_t)draw(w, 3);
+    TRY(open_cluster(w, n_servers, e));
+    for (uint32_t i = w->n_first; i < w->n_workers; i++)
+        w->joins_at[i] = draw(w, 500 * MS);
+    struct sim_seen seen = {SUMS_TABLE, 1, w->sums.keys[0]};
+    TRY(stage_open_strangers(&w->stage, &seen, e));
+    TRY(sums_open_other(&w->sums, e));
+    return open_client(w, &w->driver, WIRE_DRIVER, 0, e);
+}
+
 static int world_open(void *ctx, struct err *e)
 {
     struct world *w = ctx;
@@ -161,18 +220,9 @@ static int world_open(void *ctx, struct err *e)
                             .most = most_of,
                             .ctx = w};
     TRY(sums_open(&w->sums, e));
-    uint32_t n_servers = 1 + (uint32_t)draw(w, STAGE_SERVERS);
-    w->n_first = 1 + (uint32_t)draw(w, 3);
-    w->n_workers = w->n_first + (uint32_t)draw(w, MAX_WORKERS - w->n_first + 1);
     w->n_pieces = 4 + (uint32_t)draw(w, MAX_PIECES - 3);
-    w->saves_left = 1 + (uint32_t)draw(w, 3);
-    TRY(open_cluster(w, n_servers, e));
-    for (uint32_t i = w->n_first; i < w->n_workers; i++)
-        w->joins_at[i] = draw(w, 500 * MS);
-    struct sim_seen seen = {SUMS_TABLE, 1, w->sums.keys[0]};
-    TRY(stage_open_strangers(&w->stage, &seen, e));
-    TRY(sums_open_other(&w->sums, e));
-    return open_client(w, &w->driver, WIRE_DRIVER, 0, e);
+    w->lives_left = (uint32_t)draw(w, LIVES);
+    return open_cast(w, e);
 }
 
 static void world_close(void *ctx)
@@ -327,13 +377,21 @@ static void on_reported(void *ctx, const struct van_message *m)
         k->world->stage.o->counts[PIECES]++;
 }
 
+// Before the piece is reported: a save that holds the one holds the other.
+static void step_on(struct worker *k)
+{
+    struct err *e = &k->world->stage.said;
+    k->doing = STEPS_ON;
+    k->ts = begun(k, client_step(k->c.client, BATCHES, NULL, e), "steps");
+}
+
 static void report(struct worker *k)
 {
     struct msg_piece_done m = {.pass = 1,
                                .file = k->lease.file,
                                .index = k->lease.index,
                                .at_end = k->lease.index + 1 == k->world->n_pieces,
-                               .examples = 1};
+                               .examples = examples_of(k->lease.index)};
     k->doing = REPORTS;
     ask(k, MSG_PIECE_DONE, &m, on_reported);
 }
@@ -362,9 +420,12 @@ static void let_work(struct worker *k)
         break;
     case WORKS:
         if (k->group == BATCHES * PARTS && all_pushed(k))
-            report(k);
+            step_on(k);
         else if (k->group < BATCHES * PARTS && may_push(k))
             push_part(k);
+        break;
+    case STEPS_ON:
+        report(k);
         break;
     default:
         break;
@@ -380,8 +441,11 @@ static void on_pass(void *ctx, const struct van_message *m)
     k->world->opened = true;
     if (m == NULL || m->type != MSG_PASS_STATE)
         failed(k->world, "the driver cannot open the pass");
-    else
+    else {
         k->world->done = m->m->pass_state.done;
+        k->world->examples = m->m->pass_state.examples;
+        k->world->data = m->m->pass_state.data;
+    }
 }
 
 static void on_cut(void *ctx, const struct van_message *m)
@@ -400,6 +464,7 @@ static void on_cut(void *ctx, const struct van_message *m)
     w->torn = s->torn;
     w->roster = s->roster;
     w->newest = s->newest;
+    w->cut_examples = s->examples;
     memset(w->cut, 0, sizeof(w->cut));
     if (w->known && wire_next_file_done(&list, &f) == 1 && f.bits.n <= sizeof(w->cut))
         memcpy(w->cut, f.bits.data, f.bits.n);
@@ -424,11 +489,38 @@ static void begin_save(struct world *w)
     w->saver = SAVING;
 }
 
+// Who died between its steps and its report has another do both again.
+static void check_counted(struct world *w)
+{
+    uint64_t should = examples_in(w, false), steps = 0, most = 0;
+    for (uint32_t p = 0; p < w->n_pieces; p++)
+        steps += in_cut(w->cut, p) ? BATCHES : 0;
+    most = steps + BATCHES * (w->deaths + w->stage.deaths);
+    if (w->cut_examples != should)
+        failed(w, "save %llu says %llu examples of pieces that have %llu",
+               (unsigned long long)w->save, (unsigned long long)w->cut_examples,
+               (unsigned long long)should);
+    if (w->sums.manifest.step < steps || w->sums.manifest.step > most)
+        failed(w, "save %llu says %llu steps, not %llu to %llu",
+               (unsigned long long)w->save, (unsigned long long)w->sums.manifest.step,
+               (unsigned long long)steps, (unsigned long long)most);
+}
+
 static void end_save(struct world *w)
 {
+    struct resumed *to = &w->last;
     w->sums.commits = !w->torn;
     w->driver.ts = sums_end_save(&w->sums, &w->driver.c, w->save);
     w->saver = ENDS;
+    if (!w->sums.commits)
+        return;
+    check_counted(w);
+    w->saved = true;
+    to->checksum = w->sums.manifest.checksum;
+    to->examples = w->cut_examples;
+    to->data = w->data;
+    memcpy(to->path, strrchr(w->sums.path, '/') + 1, strlen(strrchr(w->sums.path, '/')));
+    memcpy(to->cut, w->cut, sizeof(w->cut));
 }
 
 static void save_holds(void *ctx, uint32_t key, int64_t *least, int64_t *most)
@@ -471,6 +563,48 @@ static void let_save(struct world *w)
     }
 }
 
+// Where the newest save stands, if there is one.
+static void open_pass(struct world *w)
+{
+    struct buf done = BUF_INIT(4096);
+    struct msg_pass m = {.pass = 1, .kind = WIRE_PASS_PIECES, .seed = w->stage.o->seed};
+    struct wire_file_done f = {
+        .bits = {(const char *)w->last.cut, (w->n_pieces + 7) / 8}};
+    if (w->last.path[0] != 0) {
+        if (wire_put_file_done(&done, &f) != 0)
+            failed(w, "out of memory");
+        m.done = (struct wire_text){done.data, (uint32_t)done.len};
+        m.examples = w->last.examples;
+        m.data = w->last.data;
+    }
+    ask(&w->driver, MSG_PASS, &m, on_pass);
+    buf_free(&done);
+}
+
+static void load_last(struct world *w)
+{
+    struct worker *k = &w->driver;
+    struct err *e = &w->stage.said;
+    k->doing = LOADS;
+    k->ts = begun(k,
+                  client_load(k->c.client, SUMS_TABLE, w->last.path, w->last.checksum,
+                              "sums", true, NULL, e),
+                  "a load");
+}
+
+// What the driver does before the pass. False: it is ready for it.
+static bool prepares(struct world *w)
+{
+    struct worker *k = &w->driver;
+    if (w->last.path[0] == 0 || k->doing == LOADS) // which is over
+        return false;
+    if (client_spec(k->c.client, SUMS_TABLE) == NULL)
+        make_table(k);
+    else
+        load_last(w);
+    return true;
+}
+
 static void let_drive(struct world *w)
 {
     struct worker *k = &w->driver;
@@ -479,9 +613,8 @@ static void let_drive(struct world *w)
         !member_ready(client_member(k->c.client)))
         return;
     if (!w->opened) {
-        struct msg_pass m = {
-            .pass = 1, .kind = WIRE_PASS_PIECES, .seed = w->stage.o->seed};
-        ask(k, MSG_PASS, &m, on_pass);
+        if (!prepares(w))
+            open_pass(w);
     } else if (w->saver != IDLE || (!w->done && w->saves_left > 0 && one_in(w, 15) &&
                                     w->workers[0].doing != MAKES_TABLE)) { // it is there
         let_save(w);
@@ -537,11 +670,14 @@ static void act(void *ctx)
         w->apart = false;
     }
     let_drive(w);
-    sums_step(&w->sums, w->workers[0].doing != MAKES_TABLE);
+    sums_step(&w->sums, w->workers[0].doing != MAKES_TABLE && w->opened);
 }
 
 static void check_sums(struct world *w)
 {
+    if (w->examples != examples_in(w, true))
+        failed(w, "the pass had %llu examples, not %llu", (unsigned long long)w->examples,
+               (unsigned long long)examples_in(w, true));
     for (uint32_t i = 0; i < KEYS; i++) {
         int64_t is = stage_sum(&w->stage, SUMS_TABLE, w->sums.keys[i]);
         int64_t should = sum_of(w, i, true);
@@ -551,16 +687,37 @@ static void check_sums(struct world *w)
     }
 }
 
+// All processes of the run crash, behind a save of theirs, and others go on from it.
+static void begin_again(struct world *w)
+{
+    struct err e = {0};
+    w->others += sim_saver_saves(w->sums.other);
+    w->deaths += w->stage.deaths;
+    w->resent += stage_resent(&w->stage);
+    sums_crash(&w->sums);
+    memset(w->workers, 0, sizeof(w->workers));
+    memset(&w->driver, 0, sizeof(w->driver));
+    w->saver = IDLE;
+    w->opened = w->done = w->saved = w->apart = false;
+    w->lives_left--;
+    w->stage.o->counts[++w->lives > 1 ? AGAIN : RESUMED]++;
+    if (stage_again(&w->stage, &e) != 0 || open_cast(w, &e) != 0)
+        failed(w, "life %u: %s", w->lives + 1, e.text);
+}
+
 static void work(void *ctx)
 {
     struct world *w = ctx;
     uint64_t until = 900 * SECOND;
-    while (!w->done || w->saver != IDLE || !sim_saver_is_done(w->sums.other))
+    while (!w->done || w->saver != IDLE || !sim_saver_is_done(w->sums.other)) {
+        if (w->saved && w->lives_left > 0 && !w->done && one_in(w, 40))
+            begin_again(w);
         if (!stage_step(&w->stage, until)) {
             failed(w, "the pass hangs; the save is at %d, %s", (int)w->saver,
                    w->known ? "known" : "not known");
             return;
         }
+    }
     if (w->stage.failure.code == 0)
         check_sums(w);
 }
@@ -568,10 +725,10 @@ static void work(void *ctx)
 static void count(void *ctx, uint64_t *counts)
 {
     const struct world *w = ctx;
-    counts[DEATHS] += w->stage.deaths;
+    counts[DEATHS] += w->deaths + w->stage.deaths;
     counts[EVENTS] += w->stage.events;
-    counts[RESENT] += stage_resent(&w->stage);
-    counts[OTHERS] += sim_saver_saves(w->sums.other);
+    counts[RESENT] += w->resent + stage_resent(&w->stage);
+    counts[OTHERS] += w->others + sim_saver_saves(w->sums.other);
 }
 
 static void check_counts(const uint64_t *counts, uint64_t seeds)
@@ -579,6 +736,7 @@ static void check_counts(const uint64_t *counts, uint64_t seeds)
     assert_true(counts[PIECES] > 5 * seeds && counts[SAVES] > seeds / 2);
     assert_true(counts[JOINS] > seeds && counts[DEATHS] > seeds / 10);
     assert_true(counts[OTHERS] > seeds / 2 && counts[TORN] > 0 && counts[RESENT] > seeds);
+    assert_true(counts[RESUMED] > seeds / 10 && counts[AGAIN] > seeds / 50);
 }
 
 int main(int argc, char **argv)
@@ -595,7 +753,7 @@ int main(int argc, char **argv)
         .bugs = {"none", "without-late-marks", "without-roster-of-saves", "without-turns",
                  "without-parts", "without-waiting"},
         .counted = {"pieces", "saves", "torn", "saves by another", "joins", "deaths",
-                    "messages sent again", "events"},
+                    "messages sent again", "events", "resumed", "resumed again"},
         .world = &world,
         .seeds = 200,
         .bug_seeds = 1000,
