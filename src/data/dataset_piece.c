@@ -112,7 +112,8 @@ static int read_header(struct reader *r, const struct pieces *p, uint32_t file,
 {
     struct buf line = BUF_INIT(MAX_LINE_BYTES);
     int rc = pieces_first_lines(p, file, 1, MAX_LINE_BYTES, &line, e);
-    if (rc == 0) {
+    // A file of empty lines has no header, and no example that would miss it.
+    if (rc == 0 && !reader_is_blank(r, line.data, line.len)) {
         rc = reader_header(r, buf_str(&line), line.len, ret, e);
         if (rc == TUG_EDATA)
             err_wrap(e, "%s:1", pieces_file_name(p, file));
@@ -138,9 +139,14 @@ int dataset_decide_schema(struct reader *r, const struct pieces *p, struct err *
     size_t wanted = reader_wants(r);
     if (wanted == 0)
         return 0;
+    uint32_t file = 0, files = (uint32_t)pieces_files(p);
     int rc = pieces_first_lines(p, 0, wanted, READER_LOOK_BYTES, &lines, e);
+    while (rc == 0 && file + 1 < files && reader_is_blank(r, lines.data, lines.len)) {
+        buf_clear(&lines);
+        rc = pieces_first_lines(p, ++file, wanted, READER_LOOK_BYTES, &lines, e);
+    }
     if (rc == 0)
-        rc = reader_decide(r, pieces_file_name(p, 0), &lines, e);
+        rc = reader_decide(r, pieces_file_name(p, file), &lines, e);
     buf_free(&lines);
     return rc;
 }

@@ -48,6 +48,8 @@ static int read_header(const struct dataset_options *o, struct chunk *c, struct 
         return 0;
     int rc = 0;
     c->layout = source_layout(o->source, c->file);
+    if (c->offset == 0 && reader_is_blank(o->reader, c->text, c->len))
+        return 0;
     if (c->offset == 0) {
         const char *end = memchr(c->text, '\n', c->len);
         size_t len = end != NULL ? (size_t)(end - c->text) : c->len;

@@ -34,4 +34,14 @@ static inline size_t find_long_line(const char *text, size_t len, size_t max)
     return len;
 }
 
+// What a line that is too long may be.
+static inline const char *long_line_hint(const char *text, size_t len)
+{
+    return len > 0 && memchr(text, '\r', len) != NULL
+               ? ": its lines may end with a carriage return (CR) alone; replace each "
+                 "with "
+                 "a newline (tr '\\r' '\\n')"
+               : "";
+}
+
 #endif

@@ -21,6 +21,7 @@
 #include "web/web.h"
 
 enum { END_BYTES = 64 << 10 };
+enum { NOTHING_BYTES = 1 << 10 }; // what compresses nothing has no more
 
 // `file` as it is to be, but for its name, of which a copy is made.
 static int add_name(struct data_files *f, const char *name, struct data_file file,
@@ -66,8 +67,6 @@ static int open_failed(const char *path, struct err *e)
 static int take_head(const struct data_files *f, const char *head, size_t n,
                      const char *path, struct data_file *ret, struct err *e)
 {
-    if (ret->bytes == 0)
-        return err_set(e, TUG_EDATA, "'%s' is empty", path);
     if (f->command == NULL)
         TRY(decoder_refuse(head, n, path, e));
     const struct decode_ops *ops = decoder_detect(head, n);
@@ -92,6 +91,45 @@ static int check_file(const struct data_files *f, int fd, const char *path,
     return take_head(f, head, (size_t)n, path, ret, e);
 }
 
+// Whether there is no text in it. What cannot be read is told by who reads all of it.
+static int is_empty(const struct data_file *file, bool *ret, struct err *e)
+{
+    struct decoder *d = NULL;
+    char byte;
+    size_t n = 1;
+    *ret = file->bytes == 0;
+    if (*ret || !file->packed || file->command != NULL || file->bytes > NOTHING_BYTES)
+        return 0;
+    int rc = data_file_open(&d, file, &INTERRUPT_NEVER, e);
+    if (rc == 0)
+        rc = decoder_read(d, &byte, 1, &n, e);
+    *ret = rc == 0 && n == 0;
+    decoder_close(d);
+    return rc == TUG_ENOMEM ? rc : 0;
+}
+
+static void data_file_free(struct data_file *f)
+{
+    mem_free(f->name);
+    mem_free(f->address);
+}
+
+// Takes the file that was added last off the list where it is empty.
+static int pass_empty(struct data_files *f, struct err *e)
+{
+    bool empty = false;
+    TRY(is_empty(&f->file[f->n - 1], &empty, e));
+    if (!empty)
+        return 0;
+    struct data_file *file = &f->file[--f->n];
+    if (f->empty++ == 0) {
+        f->first_empty = file->name;
+        file->name = NULL;
+    }
+    data_file_free(file);
+    return 0;
+}
+
 static int add_file(struct data_files *f, const char *path, struct err *e)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // it may be a pipe by now
@@ -100,7 +138,9 @@ static int add_file(struct data_files *f, const char *path, struct err *e)
     struct data_file file = {0};
     int rc = check_file(f, fd, path, &file, e);
     close(fd);
-    return rc != 0 ? rc : add_name(f, path, file, e);
+    if (rc == 0)
+        rc = add_name(f, path, file, e);
+    return rc == 0 ? pass_empty(f, e) : rc;
 }
 
 static int by_name(const void *a, const void *b)
@@ -182,9 +222,9 @@ static int walk_dir(struct data_files *f, const char *path, const struct walk *a
 
 static int add_dir(struct data_files *f, const char *path, struct err *e)
 {
-    size_t before = f->n;
+    size_t before = f->n, empty = f->empty;
     TRY(walk_dir(f, path, NULL, e));
-    if (f->n == before)
+    if (f->n == before && f->empty == empty)
         return err_set(e, TUG_EDATA,
                        "no data in '%s': there are no plain files in it or below it",
                        path);
@@ -240,11 +280,12 @@ static int add_found(void *arg, const struct web_file *found, struct err *e)
     if (address == NULL)
         return err_nomem(e, "the list of data files");
     int rc = add_name(f, found->name, file, e);
-    if (rc == 0)
-        f->file[f->n - 1].address = address;
-    else
+    if (rc != 0) {
         mem_free(address);
-    return rc;
+        return rc;
+    }
+    f->file[f->n - 1].address = address;
+    return pass_empty(f, e);
 }
 
 static int add_address(struct data_files *f, const char *address, struct err *e)
@@ -290,6 +331,16 @@ int data_files_add(struct data_files *f, const char *path, struct err *e)
     return strpbrk(path, "*?[") == NULL ? add_path(f, path, e) : add_glob(f, path, e);
 }
 
+int data_files_check(const struct data_files *f, struct err *e)
+{
+    if (f->n > 0 || f->empty == 0)
+        return 0;
+    if (f->empty == 1)
+        return err_set(e, TUG_EDATA, "'%s' is empty", f->first_empty);
+    return err_set(e, TUG_EDATA, "there is no data: all %zu files are empty, '%s' first",
+                   f->empty, f->first_empty);
+}
+
 int data_files_add_all(struct data_files *f, const char *const *paths, size_t n,
                        struct problems *p, struct err *e)
 {
@@ -299,7 +350,7 @@ int data_files_add_all(struct data_files *f, const char *const *paths, size_t n,
         if (rc != 0)
             return err_set(e, rc, "%s", why.text);
     }
-    return 0;
+    return problems_note(p, data_files_check(f, &why), &why);
 }
 
 const struct data_file *data_files_pipe(const struct data_files *f)
@@ -381,10 +432,9 @@ int data_file_first_lines(const struct data_file *f, const atomic_bool *interrup
 
 void data_files_free(struct data_files *f)
 {
-    for (size_t i = 0; i < f->n; i++) {
-        mem_free(f->file[i].name);
-        mem_free(f->file[i].address);
-    }
+    for (size_t i = 0; i < f->n; i++)
+        data_file_free(&f->file[i]);
     mem_free(f->file);
+    mem_free(f->first_empty);
     *f = (struct data_files){0};
 }

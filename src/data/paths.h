@@ -36,18 +36,24 @@ struct data_file {
 struct data_files {
     struct data_file *file;
     size_t n, cap;
+    size_t empty; // files without text, which are passed over
+    char *first_empty;
     const char *command;            // of the files that are added; borrowed
     const atomic_bool *interrupted; // ends looking at those that lie elsewhere
 };
 
 // Appends what `path` stands for: itself, a directory's plain files at any depth (names
 // that begin with '.' or '_' are hidden, as Hadoop's _SUCCESS), a glob's matches, each
-// sorted by name. Files are opened once, so that what is missing, unreadable, empty,
-// neither file nor pipe, or of a kind that cannot be read is said at the start. Pipes are
+// sorted by name. Files are opened once, so that what is missing, unreadable,
+// neither file nor pipe, or of a kind that cannot be read is said at the start. Empty files
+// are passed over, as Spark leaves them, unless there is no other. Pipes are
 // not opened: closing one again would end its writer. An address (web/web.h) stands
 // for what it says there.
 int data_files_add(struct data_files *f, const char *path, struct err *e);
-// All of them; what is wrong with any is noted, and the others are added.
+// When all paths were added: TUG_EDATA where all their files are empty.
+int data_files_check(const struct data_files *f, struct err *e);
+// All of them; what is wrong with any is noted, and the others are added. TUG_EDATA
+// where all are empty.
 int data_files_add_all(struct data_files *f, const char *const *paths, size_t n,
                        struct problems *p, struct err *e);
 void data_files_free(struct data_files *f);

@@ -64,6 +64,7 @@ static int add_files(struct pieces *p, const struct pieces_options *o, struct er
     p->files.interrupted = o->interrupted;
     for (size_t i = 0; i < o->n_paths; i++)
         TRY(data_files_add(&p->files, o->paths[i], e));
+    TRY(data_files_check(&p->files, e));
     TRY(no_pipes(&p->files, e));
     p->exact = mem_array(p->files.n, sizeof *p->exact);
     if (p->exact == NULL)
@@ -165,9 +166,7 @@ static int read_packed(struct pieces *p, char *out, size_t cap, uint64_t at,
     TRY(decoder_read_full(p->s.d, out, cap, ret_n, e));
     if (*ret_n < cap)
         end_seen(p, at + *ret_n);
-    return p->s.ended && at + *ret_n == 0
-               ? err_set(e, TUG_EDATA, "%s is empty", p->files.file[p->s.file].name)
-               : 0;
+    return 0;
 }
 
 // What comes at byte `at`, behind all that was read before; fewer than `cap` bytes only
@@ -304,8 +303,9 @@ static int too_long(const struct cut *k, size_t at, struct err *e)
         TRY(pieces_line(k->p, s->file, s->offset + at, &line, e));
     char where[ORIGIN_TEXT_MAX];
     origins_text(pieces_file_name(k->p, s->file), line, where);
-    return err_set(e, TUG_EDATA, "%s: the line is longer than the limit of %zu bytes",
-                   where, k->p->max_line_bytes);
+    return err_set(e, TUG_EDATA, "%s: the line is longer than the limit of %zu bytes%s",
+                   where, k->p->max_line_bytes,
+                   long_line_hint(k->c->memory + at, k->have - at));
 }
 
 // Where the last line ends: behind the first newline at `from` or later, or at the end of

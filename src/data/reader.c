@@ -196,6 +196,7 @@ void reader_explain_first(const struct reader *r, const char *line, size_t len,
                           struct err *e)
 {
     size_t n = 0;
+    reader_text_trim(&line, &len);
     while (n < len && !is_blank(line[n]) && line[n] != ',' && line[n] != ';')
         n++;
     if (e == NULL || r->ops->header || !is_name(line, n))
@@ -341,27 +342,12 @@ bool reader_has_header(const struct reader *r)
     return r->ops->header && !r->headless;
 }
 
-static size_t without_return(const char *line, size_t len)
-{
-    return len > 0 && line[len - 1] == '\r' ? len - 1 : len;
-}
-
-// Texts of lines end with a NUL where they are kept (kept.h): one with a NUL inside would
-// pass for several.
-static int check_text(const char *line, size_t len, struct err *e)
-{
-    return memchr(line, '\0', len) == NULL
-               ? 0
-               : err_set(e, TUG_EDATA,
-                         "the line has a byte 0, which no text has: is the file binary, "
-                         "or UTF-16?");
-}
-
 int reader_header(struct reader *r, const char *line, size_t len,
                   const struct reader_layout **ret, struct err *e)
 {
     assert(r->ops->header);
-    return r->ops->read_header(r, line, without_return(line, len), ret, e);
+    TRY(reader_text(&line, &len, true, e));
+    return r->ops->read_header(r, line, len, ret, e);
 }
 
 size_t reader_wants(const struct reader *r)
@@ -395,19 +381,19 @@ int reader_decide(struct reader *r, const char *name, struct buf *lines, struct 
 
 bool reader_skips(const struct reader *r, const char *line, size_t len)
 {
-    return !r->ops->every_line && without_return(line, len) == 0;
+    reader_text_trim(&line, &len);
+    return !r->ops->every_line && len == 0;
 }
 
 int reader_line(const struct reader *r, const struct reader_layout *layout,
                 const char *line, size_t len, struct examples *x, struct err *e)
 {
-    if (reader_skips(r, line, len))
+    TRY(reader_text(&line, &len, r->ops == &reader_csv, e));
+    if (len == 0 && !r->ops->every_line)
         return 0;
-    len = without_return(line, len);
     if (x->n == 0)
         x->labels = r->n_labels;
     assert(x->labels == r->n_labels);
-    TRY(check_text(line, len, e));
     return r->ops->line(r, layout, line, len, x, e);
 }
 

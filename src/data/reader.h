@@ -204,6 +204,9 @@ int reader_line(const struct reader *r, const struct reader_layout *layout,
 // multislot, none is: who makes its lines has lost an example.
 bool reader_skips(const struct reader *r, const char *line, size_t len);
 
+// Whether all of these lines are such.
+bool reader_is_blank(const struct reader *r, const char *text, size_t len);
+
 // Before anything of rows in memory is read: where the first header decides the schema of
 // columns, their types do, too. NULL is fine. The rows outlive the reader, or reader_see_rows
 // with others.

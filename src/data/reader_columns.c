@@ -45,7 +45,8 @@ int reader_columns(const struct reader *r, const struct reader_layout *layout,
                    const char *line, size_t len, const size_t *columns, size_t n,
                    struct buf *to)
 {
-    const char *end = line + (len > 0 && line[len - 1] == '\r' ? len - 1 : len);
+    reader_text_trim(&line, &len);
+    const char *end = line + len;
     for (size_t k = 0; k < n; k++) {
         TRY(r->ops->column(r, layout, line, end, columns[k], to));
         TRY(buf_add(to, "", 1));

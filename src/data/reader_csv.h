@@ -98,6 +98,22 @@ static inline const char *csv_next_field(const char *p, const char *end, char se
     return stop;
 }
 
+// A name without the blanks around it, which no name of a column has.
+static inline void csv_trim(const char **name, size_t *len)
+{
+    while (*len > 0 && is_blank(**name))
+        ++*name, --*len;
+    while (*len > 0 && is_blank((*name)[*len - 1]))
+        --*len;
+}
+
+static inline bool csv_same_name(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+    csv_trim(&a, &a_len);
+    csv_trim(&b, &b_len);
+    return a_len == b_len && memcmp(a, b, a_len) == 0;
+}
+
 // Copies a field with "" as "; `ret` has room for f->len bytes.
 static inline size_t csv_unquote(const struct field *f, char *ret)
 {
@@ -133,6 +149,8 @@ int csv_take_schema(struct csv *c, struct err *e);
 void csv_forget_schema(struct csv *c);
 // The column of that name, of the schema; NULL: there is none.
 struct column *csv_schema_column(const struct csv *c, const char *name, size_t len);
+
+const char *csv_separator_name(char c, char ret[8]); // "tab", "';'"
 
 // Whether a comma-separated list of names has this one; a list that is NULL has none.
 bool csv_is_listed(const char *list, const char *name);

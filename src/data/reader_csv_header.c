@@ -7,6 +7,13 @@
 #include "base/plural.h"
 #include "data/reader_csv.h"
 
+// Blanks around a name are not part of it: people write them behind commas.
+static int add_name(struct schema *to, const char *name, size_t len, struct err *e)
+{
+    csv_trim(&name, &len);
+    return schema_add(to, SCHEMA_WORDS, name, len, e);
+}
+
 // The names of a header's columns, one behind the other in a schema without a meaning.
 static int split_header(const char *header, size_t len, char separator,
                         struct schema *ret, struct err *e)
@@ -21,7 +28,7 @@ static int split_header(const char *header, size_t len, char separator,
         if (p == NULL)
             rc = TUG_EDATA;
         else
-            rc = schema_add(ret, SCHEMA_WORDS, name, csv_unquote(&f, name), e);
+            rc = add_name(ret, name, csv_unquote(&f, name), e);
         if (p == end)
             break;
     }
@@ -29,20 +36,12 @@ static int split_header(const char *header, size_t len, char separator,
     return rc;
 }
 
-// Without the mark that spreadsheets write.
-static size_t mark_len(const char *line, size_t len)
-{
-    return len >= 3 && memcmp(line, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-}
-
 int reader_header_names(const char *line, size_t len, char separator, struct schema *ret,
                         struct err *e)
 {
-    size_t mark = mark_len(line, len);
-    if (len > 0 && line[len - 1] == '\r')
-        len--;
     *ret = (struct schema){0};
-    return split_header(line + mark, len - mark, separator, ret, e);
+    TRY(reader_text(&line, &len, true, e));
+    return split_header(line, len, separator, ret, e);
 }
 
 // What of a header does not fit the schema.
@@ -104,7 +103,7 @@ static void find_missing(struct csv *c, const bool *seen, struct reader_layout *
     }
 }
 
-static const char *separator_name(char c, char ret[8])
+const char *csv_separator_name(char c, char ret[8])
 {
     snprintf(ret, 8, c == '\t' ? "tab" : "'%c'", c);
     return ret;
@@ -119,7 +118,7 @@ static int nothing_fits(const struct csv *c, const struct schema *names, struct 
         return err_set(
             e, TUG_EDATA,
             "the header is one column, '%s': the separator of this data is %s%s",
-            show(only, strlen(only)).text, separator_name(c->separator, separator),
+            show(only, strlen(only)).text, csv_separator_name(c->separator, separator),
             c->given ? ", as in the data that the model was trained on"
                      : " (--separator gives another)");
     if (csv_looks_like_data(names))
@@ -243,8 +242,7 @@ static int new_layout(struct csv *c, const char *line, size_t len,
 // One column alone may have its own name among its words.
 bool csv_is_header(const struct csv *c, const char *line, size_t len)
 {
-    size_t mark = mark_len(line, len);
-    const char *p = line + mark, *end = line + len;
+    const char *p = line, *end = line + len;
     const char *n = c->only->header, *stop = n + c->only->header_len;
     for (;; p++, n++) {
         struct field f, name;
@@ -262,9 +260,6 @@ int csv_header(struct reader *r, const char *line, size_t len,
                const struct reader_layout **ret, struct err *e)
 {
     struct csv *c = (void *)r;
-    size_t mark = mark_len(line, len);
-    line += mark;
-    len -= mark;
     if (len == 0)
         return err_set(e, TUG_EDATA, "the header, a line of column names, is empty");
     for (const struct reader_layout *l = c->layouts; l != NULL; l = l->next) {

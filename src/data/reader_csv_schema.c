@@ -14,6 +14,7 @@ enum { WORD_SEED = 0, NUMBER_SEED = 1, BIN_SEED = 3 }; // 2 is that of crosses
 
 static uint64_t hash_name(const char *name, size_t len)
 {
+    csv_trim(&name, &len); // models of older versions have names with blanks
     return hash_bytes(name, len, WORD_SEED);
 }
 
@@ -22,7 +23,7 @@ struct column *csv_schema_column(const struct csv *c, const char *name, size_t l
     size_t at = hash_name(name, len) & c->index_mask;
     for (; c->index[at] != 0; at = (at + 1) & c->index_mask) {
         struct column *column = &c->column[c->index[at] - 1];
-        if (strlen(column->name) == len && memcmp(column->name, name, len) == 0)
+        if (csv_same_name(column->name, strlen(column->name), name, len))
             return column;
     }
     return NULL;
@@ -128,7 +129,7 @@ bool csv_is_listed(const char *list, const char *name)
     const char *listed;
     size_t len;
     while (reader_next_name(&list, &listed, &len))
-        if (strlen(name) == len && memcmp(listed, name, len) == 0)
+        if (csv_same_name(listed, len, name, strlen(name)))
             return true;
     return false;
 }
@@ -137,7 +138,7 @@ static bool has_name(const struct schema *names, const char *name, size_t len)
 {
     struct schema_column n;
     for (size_t at = 0; schema_next(names, &at, &n);)
-        if (strlen(n.name) == len && memcmp(n.name, name, len) == 0)
+        if (csv_same_name(n.name, strlen(n.name), name, len))
             return true;
     return false;
 }
@@ -183,11 +184,28 @@ static void check_name(const struct schema *names, const char *option, const cha
     if (has_name(names, name, len))
         return;
     struct shown shown = show(name, len);
-    char near[OPTION_NAME_MAX];
-    nearest_column(names, shown.text, near);
+    char near[OPTION_NAME_MAX] = "";
+    if (names->columns > 1)
+        nearest_column(names, shown.text, near);
     reader_add_clause(text, "the header has no column '%s', which %s names%s%s%s",
                       shown.text, option, *near ? " (did you mean '" : "",
                       show(near, strlen(near)).text, *near ? "'?)" : "");
+}
+
+// What a header that is one column may have meant; "" where nothing in it separates.
+static const char *separator_hint(const struct csv *c, const struct schema *names)
+{
+    static const char other[] = "\t;|,";
+    static const char *const hints[] = {
+        "; its names look separated by tabs: --separator tab",
+        "; its names look separated by semicolons: --separator ';'",
+        "; its names look separated by bars: --separator '|'",
+        "; its names look separated by commas: --separator ,",
+    };
+    for (size_t i = 0; names->columns == 1 && other[i] != '\0'; i++)
+        if (other[i] != c->separator && strchr(names->text + 1, other[i]) != NULL)
+            return hints[i];
+    return "";
 }
 
 // What the options name is there; all that is not is told in one message.
@@ -221,8 +239,9 @@ static int check_names(const struct csv *c, const struct schema *names, struct e
     char more[32];
     while (schema_next(names, &at, &n))
         csv_name_column(&there, n.name);
-    reader_add_clause(text, "it has %s%s%s", there.text, csv_named_rest(&there, more),
-                      csv_looks_like_data(names) ? CSV_NEEDS_HEADER : "");
+    reader_add_clause(text, "it has %s%s%s%s", there.text, csv_named_rest(&there, more),
+                      csv_looks_like_data(names) ? CSV_NEEDS_HEADER : "",
+                      separator_hint(c, names));
     return err_set(e, TUG_EDATA, "%s", text);
 }
 
@@ -230,7 +249,7 @@ bool csv_numeric(const struct csv *c, const char *name, struct reader_numeric *r
 {
     const char *list = c->numeric;
     while (reader_next_numeric(&list, ret))
-        if (strlen(name) == ret->len && memcmp(ret->name, name, ret->len) == 0)
+        if (csv_same_name(name, strlen(name), ret->name, ret->len))
             return true;
     return false;
 }
@@ -256,7 +275,8 @@ static int decide_use(const struct csv *c, const char *name, size_t column,
                                     SCHEMA_LISTS};
     const bool named[] = {
         c->label != NULL ? csv_is_listed(c->label, name) : column == 0,
-        c->weight != NULL && strcmp(c->weight, name) == 0,
+        c->weight != NULL &&
+            csv_same_name(c->weight, strlen(c->weight), name, strlen(name)),
         csv_is_listed(c->drop, name),
         numeric,
         csv_is_listed(c->lists, name),
@@ -298,12 +318,26 @@ static int add_labels(const struct csv *c, struct err *e)
     size_t len, other_len;
     while (reader_next_name(&list, &name, &len)) {
         for (rest = list; reader_next_name(&rest, &other, &other_len);)
-            if (other_len == len && memcmp(other, name, len) == 0)
+            if (csv_same_name(other, other_len, name, len))
                 return err_set(e, TUG_EUSAGE, "--label names the column '%s' twice",
                                show(name, len).text);
+        csv_trim(&name, &len);
         TRY(schema_add(c->base.schema, SCHEMA_LABEL, name, len, e));
     }
     return 0;
+}
+
+static int no_features(const struct csv *c, const struct schema *names, struct err *e)
+{
+    char separator[8];
+    const char *hint = separator_hint(c, names);
+    if (hint[0] != '\0')
+        return err_set(e, TUG_EDATA, "the header has no column that could be a feature%s",
+                       hint);
+    return err_set(e, TUG_EDATA,
+                   "the header has no column that could be a feature: is %s its "
+                   "separator? (--separator gives another)",
+                   csv_separator_name(c->separator, separator));
 }
 
 int csv_decide_schema(struct csv *c, const struct schema *names, struct err *e)
@@ -333,10 +367,7 @@ int csv_decide_schema(struct csv *c, const struct schema *names, struct err *e)
         TRY(add_labels(c, e));
     TRY(csv_add_crosses(c, e));
     if (features == 0)
-        return err_set(e, TUG_EDATA,
-                       "the header has no column that could be a feature: is '%c' its "
-                       "separator? (--separator gives another)",
-                       c->separator == '\t' ? ' ' : c->separator);
+        return no_features(c, names, e);
     if (c->label == NULL && csv_looks_like_data(names))
         return err_set(e, TUG_EDATA,
                        "the column of the label is called '%s'" CSV_NEEDS_HEADER,

@@ -166,7 +166,7 @@ static void test_headers(void **state)
     o.drop = "y";
     assert_header_refused(o, "y,x,n", "has another use already");
     assert_header_refused((struct reader_options){.labels = true}, "y;a;b",
-                          "could be a feature: is ',' its separator?");
+                          "could be a feature; its names look separated by semicolons");
 
     o.drop = "id";
     struct reader *r = open_reader(o);

@@ -103,6 +103,12 @@ struct shown {
 };
 struct shown show(const char *text, size_t len);
 
+// What every line is before its format reads it: without a byte order mark, and without
+// a carriage return at its end. TUG_EDATA for text that is not lines of UTF-8: UTF-16,
+// bytes 0, lines that end with CR alone (`quotes`: one may stand between quotes).
+int reader_text(const char **line, size_t *len, bool quotes, struct err *e);
+void reader_text_trim(const char **line, size_t *len);
+
 // Adds "; " and what follows to a message of several things that are wrong.
 void reader_add_clause(char text[ERR_TEXT_MAX], const char *fmt, ...) PRINTF_LIKE(2, 3);
 

@@ -115,8 +115,9 @@ static int line_too_long(const struct feed *f, size_t before, struct err *e)
     uint64_t line = f->at.line + count_lines(f->box->text, before);
     char where[ORIGIN_TEXT_MAX];
     origins_text(feed_file(f)->name, line, where);
-    return err_set(e, TUG_EDATA, "%s: the line is longer than the limit of %zu bytes",
-                   where, f->s->max_line_bytes);
+    return err_set(e, TUG_EDATA, "%s: the line is longer than the limit of %zu bytes%s",
+                   where, f->s->max_line_bytes,
+                   long_line_hint(f->box->text + before, f->len - before));
 }
 
 // All lines that are there, once one is.
@@ -218,11 +219,15 @@ static int feed_push(struct feed *f, size_t cut, bool *ret_stop, struct err *e)
     return 0;
 }
 
-static int no_text(const struct data_file *file, struct err *e)
+// Of all files.
+static int no_text(const struct source *s, struct err *e)
 {
+    const struct data_file *file = &s->files.file[0];
+    const char *others = s->files.n > 1 ? ", and so are all other files" : "";
     if (file->command == NULL)
-        return err_set(e, TUG_EDATA, "%s is empty", file->name);
-    return err_set(e, TUG_EDATA, "%s: '%s' wrote nothing", file->name, file->command);
+        return err_set(e, TUG_EDATA, "%s is empty%s", file->name, others);
+    return err_set(e, TUG_EDATA, "%s: '%s' wrote nothing%s", file->name, file->command,
+                   s->files.n > 1 ? ", nor did it for any other file" : "");
 }
 
 // Rows in memory are where they are: chunks say which.
@@ -257,10 +262,8 @@ static int feed_one_file(struct feed *f, bool *ret_stop, struct err *e)
     while (!*ret_stop) {
         size_t cut = 0;
         TRY(feed_cut(f, &cut, e));
-        if (cut == 0 && f->at.offset == 0)
-            return no_text(feed_file(f), e);
         if (cut == 0)
-            break;
+            break; // also of a file without text, as Spark leaves them
         TRY(check_lines(f, cut, e));
         TRY(feed_push(f, cut, ret_stop, e));
     }
@@ -279,7 +282,7 @@ static int feed_all(struct feed *f, struct err *e)
         f->at = (struct source_place){
             .number = f->at.number, .file = f->at.file + 1, .line = 1, .offset = 0};
     }
-    return 0;
+    return f->at.number == 0 && !stop ? no_text(f->s, e) : 0;
 }
 
 void *source_feed(void *source)

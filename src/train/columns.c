@@ -133,9 +133,15 @@ int columns_decide(struct reader *r, struct source *s, struct err *e)
     size_t wanted = reader_wants(r);
     if (wanted == 0)
         return 0;
+    uint32_t file = 0, files = (uint32_t)source_files(s);
     int rc = source_first_lines(s, 0, wanted, READER_LOOK_BYTES, &lines, e);
+    while (rc == 0 && file + 1 < files && reader_is_blank(r, lines.data, lines.len) &&
+           !source_is_pipe(s, file + 1)) {
+        buf_clear(&lines);
+        rc = source_first_lines(s, ++file, wanted, READER_LOOK_BYTES, &lines, e);
+    }
     if (rc == 0)
-        rc = reader_decide(r, source_file_name(s, 0), &lines, e);
+        rc = reader_decide(r, source_file_name(s, file), &lines, e);
     buf_free(&lines);
     return rc;
 }

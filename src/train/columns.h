@@ -13,7 +13,8 @@
 // need not have them.
 int columns_check_drop(const struct train_config *c, bool *ret, struct err *e);
 
-// The first lines of the first file decide what `r` does not know yet of the columns: their
+// The first lines of the first file that has some decide what `r` does not know yet of the
+// columns: their
 // names, and the bins of numbers.
 int columns_decide(struct reader *r, struct source *s, struct err *e);
 

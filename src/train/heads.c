@@ -70,7 +70,7 @@ static int check_file(const struct train_config *c, struct reader *r,
     size_t len = b.len;
     if (rc == 0 && buf_add(&b, (char[READER_PADDING]){0}, READER_PADDING) != 0)
         rc = err_nomem(e, "the beginning of a file");
-    if (rc == 0) {
+    if (rc == 0 && !reader_is_blank(r, b.data, len)) {
         rc = check_lines(c, r, b.data, len, &line, e);
         if (rc == TUG_EDATA) {
             origins_text(source_file_name(s, file), line, where);

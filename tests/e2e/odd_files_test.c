@@ -1,0 +1,114 @@
+// Files as other tools leave them: without text, with byte order marks, in other line ends.
+// The examples in them are those of plain files, or a sentence says what they are.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "kit/command.h"
+
+#include <sys/stat.h>
+
+static void write_bytes(const char *path, const char *bytes, size_t n)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void write_text(const char *path, const char *text)
+{
+    write_bytes(path, text, strlen(text));
+}
+
+static void shell(const char *command)
+{
+    assert_int_equal(system(command), 0);
+}
+
+static int train(const char *format, const char *rest)
+{
+    return tug("train --format %s --model lr --epochs 1 --threads 2 --json %s", format,
+               rest);
+}
+
+static void gives(const char *format, const char *rest, const char *examples)
+{
+    char want[64];
+    if (train(format, rest) != 0)
+        fail_msg("%s: %s", rest, e2e_err);
+    snprintf(want, sizeof want, "\"examples\":%s,", examples);
+    if (strstr(e2e_out, want) == NULL)
+        fail_msg("%s: %s is not in %s", rest, want, e2e_out);
+}
+
+static void refused(const char *format, const char *rest, const char *why)
+{
+    assert_int_equal(train(format, rest), 3);
+    e2e_says(why);
+}
+
+static const char svm[] = "1 1:1\n0 2:1\n", csv[] = "y,u\n1,a\n0,b\n";
+
+// Spark writes a part for every task, also for those that had nothing to write.
+static void test_empty_parts(void **state)
+{
+    (void)state;
+    shell("rm -rf d e; mkdir d e");
+    write_text("d/part-0", "");
+    write_text("d/part-1", svm);
+    write_text("d/part-2", "\n\n");
+    write_text("d/part-4", svm);
+    shell("for i in 3 5; do printf '' | gzip > d/part-$i.gz; done");
+    gives("libsvm", "--data d", "4");
+    gives("libsvm", "--data d/part-0 --data d/part-1", "2");
+    gives("libsvm", "--data d --data-in stream", "4");
+    gives("libsvm", "--data d --pipe-command cat", "4");
+    write_text("e/0.csv", "");
+    write_text("e/1.csv", "\n");
+    write_text("e/2.csv", csv);
+    write_text("e/3.csv", "\r\n\r\n");
+    gives("csv", "--data e", "2");
+    gives("csv", "--data e --data-in stream", "2");
+    gives("csv", "--data e --test e", "2");
+    refused("libsvm", "--data d/part-0", "'d/part-0' is empty");
+    refused("libsvm", "--data d/part-0 --data d/part-3.gz",
+            "there is no data: all 2 files are empty");
+}
+
+static void test_marks_and_line_ends(void **state)
+{
+    (void)state;
+    write_text("mark", "\xef\xbb\xbf"
+                       "1 1:1\r\n0 2:1\r\n\xef\xbb\xbf"
+                       "1 1:1\n");
+    gives("libsvm", "--data mark", "3");
+    assert_non_null(strstr(e2e_out, "\"keys\":2,"));
+    shell("gzip -c mark > mark.gz");
+    gives("libsvm", "--data mark.gz", "3");
+    gives("libsvm", "--data mark --pipe-command cat", "3");
+    e2e_stdin = "mark";
+    gives("libsvm", "--data -", "3");
+    e2e_stdin = NULL;
+    write_text("words.csv", "\xef\xbb\xbfu1,1\nu2,0\nu1,1\n");
+    gives("csv", "--data words.csv --columns u,y --label y", "3");
+    assert_non_null(strstr(e2e_out, "\"keys\":2,"));
+    write_text("mac", "1 1:1\r0 2:1\r");
+    refused("libsvm", "--data mac", "mac:1: the line has a carriage return (CR)");
+    write_text("mac.csv", "y,u\r1,a\r0,b\r");
+    refused("csv", "--data mac.csv", "mac.csv:1: the line has a carriage return (CR)");
+    write_bytes("wide.csv", "\xff\xfey\0,\0u\0\n\0", 10);
+    refused("csv", "--data wide.csv", "UTF-16");
+    shell("gzip -c wide.csv > wide.csv.gz");
+    refused("csv", "--data wide.csv.gz", "UTF-16");
+    e2e_stdin = "wide.csv";
+    refused("csv", "--data -", "UTF-16");
+    e2e_stdin = NULL;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_empty_parts),
+        cmocka_unit_test(test_marks_and_line_ends),
+    };
+    return cmocka_run_group_tests(tests, e2e_begin, e2e_end);
+}
