@@ -322,6 +322,11 @@ struct tug_kv_request {
 TUG_API int tug_kv_send(struct tug_app *a, const struct tug_kv_request *q,
                         uint32_t *ret_timestamp);
 
+// For a handler that reads `each` values of every key: 0 if a push has so many of each, and if
+// the request pushes nothing; else TUG_EUSAGE, and tug_last_error() says what to refuse it with.
+TUG_API int tug_kv_check_values(const struct tug_kv_meta *m, const struct tug_kv_data *d,
+                                size_t each);
+
 // Answers a push or pull (ps::KVServer::Response). To a pull `d` has values of as many keys
 // as were asked for (its keys are not looked at), lengths if they are not all the same; to a
 // push it may be NULL. `release` is called once, when the values are needed no more or this

@@ -14,7 +14,7 @@
 namespace
 {
 
-enum { kStore = 0, kWho = 1, kWide = 2, kTalk = 3, kByHand = 5, kNobody = 77 }; // apps
+enum { kStore = 0, kWho = 1, kWide = 2, kTalk = 3, kByHand = 5, kThrow = 6, kNobody = 77 }; // apps
 enum { kServers = 2, kWorkers = 2, kCustomers = 2, kKeys = 1000 };
 
 // What every program brings along, by ps-lite's headers alone.
@@ -36,8 +36,32 @@ void SayWho(const ps::KVMeta &meta, const ps::KVPairs<float> &data,
     server->Response(meta, answer);
 }
 
+// Handlers as ps-lite's programs have them: what a worker sends may make them throw.
+
+void SumUnchecked(const ps::KVMeta &meta, const ps::KVPairs<double> &data,
+                  ps::KVServer<double> *server)
+{
+    ps::KVPairs<double> answer;
+    answer.keys = data.keys;
+    for (size_t i = 0; i < data.keys.size(); ++i)
+        answer.vals.push_back(data.vals[i]);
+    server->Response(meta, answer);
+    CHECK_LT(data.keys.size(), 4u) << "thrown behind the answer";
+}
+
+void ThrowSimple(const ps::SimpleData &d, ps::SimpleApp *app)
+{
+    if (d.head == 1)
+        throw std::runtime_error("head 1 throws");
+    if (d.head == 2)
+        throw 2;
+    app->Response(d, "fine");
+}
+
 void AnswerByHand(const ps::Message &m)
 {
+    if (m.meta.head == 66)
+        throw std::runtime_error("head 66 throws");
     ps::Message answer;
     CHECK(m.meta.request);
     answer.meta.app_id = m.meta.app_id;
@@ -77,12 +101,16 @@ void Serve()
     who->set_request_handle(SayWho);
     auto *wide = new ps::KVServer<double>(kWide);
     wide->set_request_handle(ps::KVServerDefaultHandle<double>());
+    auto *careless = new ps::KVServer<double>(kThrow);
+    careless->set_request_handle(SumUnchecked);
+    careless->set_request_handle(ThrowSimple);
     auto *hand = new ps::Customer(kByHand, kByHand, AnswerByHand);
     ps::RegisterExitCallback([=] {
         exits++;
         delete store;
         delete who;
         delete wide;
+        delete careless;
     });
     ps::RegisterExitCallback([=] {
         exits++;
@@ -221,6 +249,81 @@ void CheckErrors(int customer)
     kv.Wait(kv.Pull({1}, &got));
 }
 
+// What this throws.
+std::string Refusal(const std::function<void()> &f)
+{
+    try {
+        f();
+    } catch (const ps::Error &e) {
+        return e.what();
+    }
+    return "nothing was thrown";
+}
+
+bool Says(const std::string &text, const char *what)
+{
+    if (text.find(what) == std::string::npos)
+        std::cerr << "\"" << text << "\" does not say: " << what << "\n";
+    return text.find(what) != std::string::npos;
+}
+
+// Pushes with fewer values than keys, with and without a pull: refused, nothing is read or
+// changed, and the server goes on.
+void CheckValuesOfKeys(int customer)
+{
+    ps::KVWorker<double> kv(kWide, 300 + customer);
+    std::vector<ps::Key> keys;
+    for (int i = 0; i < 3000; ++i) // a first server's all, of this customer
+        keys.push_back(static_cast<ps::Key>(100000 * (1 + ps::MyRank() * 2 + customer) + i));
+    std::vector<double> got, one_each(keys.size(), 1);
+    std::vector<int> lens(keys.size(), 0), two(keys.size(), 1);
+    lens[0] = 1;
+    two[0] = 2;
+    two[1] = 0;
+    const char *few = "this server takes 1 of each key";
+    CHECK(Says(Refusal([&] { kv.Wait(kv.Push(keys, {})); }), few));
+    CHECK(Says(Refusal([&] { kv.Wait(kv.PushPull(keys, {}, &got)); }), few));
+    CHECK(Says(Refusal([&] { kv.Wait(kv.PushPull(keys, {1}, &got, &lens)); }), few));
+    CHECK(Says(Refusal([&] { kv.Wait(kv.Push(keys, one_each, two)); }), few));
+    one_each.resize(keys.size() * 2, 1);
+    CHECK(Says(Refusal([&] { kv.Wait(kv.Push(keys, one_each)); }), few));
+    got.clear();
+    kv.Wait(kv.Pull(keys, &got));
+    CHECK_EQ(got, std::vector<double>(keys.size(), 0));
+}
+
+// Exceptions of handlers are refusals, with their text.
+void CheckThrowing(int customer)
+{
+    ps::KVWorker<double> kv(kThrow, 400 + customer);
+    std::vector<double> got;
+    const std::vector<ps::Key> keys = {1, 2, 3}, many = {1, 2, 3, 4};
+    CHECK(Says(Refusal([&] { kv.Wait(kv.PushPull(keys, {}, &got)); }),
+               "index 0 is outside an array of 0"));
+    got.clear();
+    kv.Wait(kv.PushPull(keys, {1, 2, 3}, &got));
+    CHECK_EQ(got, std::vector<double>({1, 2, 3}));
+    got.clear();
+    kv.Wait(kv.PushPull(many, {1, 2, 3, 4}, &got)); // answered before it threw
+    CHECK_EQ(got.size(), 4u);
+    CHECK(Says(Refusal([&] { kv.Wait(kv.Request(1, "", ps::kServerGroup)); }),
+               "head 1 throws"));
+    CHECK(Says(Refusal([&] { kv.Wait(kv.Request(2, "", ps::kServerGroup)); }),
+               "an exception of an unknown type"));
+    kv.Wait(kv.Request(3, "", ps::kServerGroup));
+
+    ps::Customer mine(kByHand, 500 + customer, [](const ps::Message &) {});
+    ps::Message m;
+    m.meta.app_id = kByHand;
+    m.meta.customer_id = 500 + customer;
+    m.meta.recver = ps::Postoffice::ServerRankToID(0);
+    m.meta.timestamp = mine.NewRequest(m.meta.recver);
+    m.meta.request = m.meta.simple_app = true;
+    m.meta.head = 66;
+    ps::Postoffice::Get()->van()->Send(m);
+    CHECK(Says(Refusal([&] { mine.WaitRequest(m.meta.timestamp); }), "head 66 throws"));
+}
+
 void CheckMessages(int customer)
 {
     std::atomic<int> right{0}, accepted{0};
@@ -295,6 +398,8 @@ void Work(int customer)
     CheckSlicer(customer);
     CheckWide(customer);
     CheckErrors(customer);
+    CheckValuesOfKeys(customer);
+    CheckThrowing(customer);
     CheckMessages(customer);
     if (customer == 0)
         ps::Postoffice::Get()->Barrier(0, ps::kServerGroup + ps::kWorkerGroup);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -204,7 +205,11 @@ template <typename Val> class KVWorker : public SimpleApp
         static float *room(void *ctx, size_t n) noexcept
         {
             auto *p = static_cast<Pending *>(ctx);
-            p->pulled->resize(n);
+            try {
+                p->pulled->resize(n);
+            } catch (...) { // no memory: the request fails
+                return nullptr;
+            }
             return reinterpret_cast<float *>(p->pulled->data());
         }
         static void done(void *ctx, uint32_t timestamp, int rc) noexcept
@@ -239,7 +244,8 @@ template <typename Val> class KVServer : public SimpleApp
         make_customer(app_id, app_id, handle, false);
     }
     using SimpleApp::set_request_handle;
-    // Must call Response once for each request, then or later, from any thread.
+    // Must call Response once for each request, then or later, from any thread. A handle that
+    // throws refuses its request: the worker's Wait throws what it says.
     void set_request_handle(const ReqHandle &h)
     {
         CHECK(h) << "invalid request handle";
@@ -298,11 +304,12 @@ template <typename Val> class KVServer : public SimpleApp
                        const tug_kv_data *d) noexcept
     {
         auto *s = static_cast<KVServer *>(ctx);
-        if (d->value_bytes != value_bytes<Val>()) {
-            (void)tug_app_refuse(app, m->ticket, TUG_EUSAGE,
-                                 "the server's values are of another type");
-            return;
-        }
+        run_handler(app, m->ticket, [&] { s->call_handle(app, m, d); });
+    }
+    void call_handle(tug_app *app, const tug_kv_meta *m, const tug_kv_data *d)
+    {
+        if (d->value_bytes != value_bytes<Val>())
+            throw Error("the server's values are of another type");
         KVMeta meta;
         meta.cmd = m->cmd;
         meta.push = m->push;
@@ -313,6 +320,8 @@ template <typename Val> class KVServer : public SimpleApp
         meta.ticket = m->ticket;
         // Handlers may keep the arrays: then the message stays.
         std::shared_ptr<void> hold(tug_app_keep(app, m->ticket), tug_app_release);
+        if (hold == nullptr)
+            throw std::bad_alloc();
         KVPairs<Val> pairs;
         pairs.keys.share(std::shared_ptr<Key>(hold, const_cast<Key *>(d->keys)),
                          d->n_keys);
@@ -322,7 +331,7 @@ template <typename Val> class KVServer : public SimpleApp
         if (d->lengths != nullptr)
             pairs.lens.share(std::shared_ptr<int>(hold, const_cast<int *>(d->lengths)),
                              d->n_keys);
-        s->handle_(meta, pairs, s);
+        handle_(meta, pairs, this);
     }
     void answer_by_hand(const KVMeta &request, const KVPairs<Val> &answer)
     {
@@ -346,22 +355,38 @@ template <typename Val> class KVServer : public SimpleApp
     ReqHandle handle_;
 };
 
-// Adds what is pushed; pulls of keys that were never pushed get zeros. Of floats the store
-// is the library's.
+// The same in the library's terms, of a request that a handle was given.
+inline tug_kv_meta meta_to_tug(const KVMeta &m)
+{
+    tug_kv_meta meta = tug_kv_meta();
+    meta.cmd = m.cmd;
+    meta.push = m.push;
+    meta.pull = m.pull;
+    meta.sender = static_cast<uint32_t>(m.sender);
+    meta.timestamp = static_cast<uint32_t>(m.timestamp);
+    meta.customer = static_cast<uint32_t>(m.customer_id);
+    meta.ticket = m.ticket;
+    return meta;
+}
+
+// Adds what is pushed, one value a key; pulls of keys that were never pushed get zeros. Of
+// floats the store is the library's.
 template <typename Val> struct KVServerDefaultHandle {
     void operator()(const KVMeta &m, const KVPairs<Val> &d, KVServer<Val> *server)
     {
         KVPairs<Val> answer;
-        if (!m.pull)
-            CHECK_EQ(d.keys.size(), d.vals.size());
-        else
+        const tug_kv_meta meta = meta_to_tug(m);
+        const tug_kv_data data = pairs_to_tug(d);
+        check_rc(tug_kv_check_values(&meta, &data, 1));
+        for (size_t i = 0; m.push && i < d.keys.size(); ++i)
+            store[d.keys[i]] += d.vals[i];
+        if (m.pull) {
             answer.keys = d.keys;
-        for (size_t i = 0; i < d.keys.size(); ++i) {
-            Val &sum = store[d.keys[i]];
-            if (m.push)
-                sum += d.vals[i];
-            if (m.pull)
-                answer.vals.push_back(sum);
+            answer.vals.reserve(d.keys.size());
+        }
+        for (size_t i = 0; m.pull && i < d.keys.size(); ++i) {
+            const auto at = store.find(d.keys[i]);
+            answer.vals.push_back(at != store.end() ? at->second : Val());
         }
         server->Response(m, answer);
     }
@@ -388,12 +413,7 @@ template <> struct KVServerDefaultHandle<float> {
 
     void operator()(const KVMeta &m, const KVPairs<float> &d, KVServer<float> *server)
     {
-        tug_kv_meta meta = tug_kv_meta();
-        meta.cmd = m.cmd;
-        meta.push = m.push;
-        meta.pull = m.pull;
-        meta.sender = static_cast<uint32_t>(m.sender);
-        meta.ticket = m.ticket;
+        const tug_kv_meta meta = meta_to_tug(m);
         const tug_kv_data data = pairs_to_tug(d);
         tug_kv_default_handle(store.p.get(), server->app(), &meta, &data);
     }

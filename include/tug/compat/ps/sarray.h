@@ -179,13 +179,14 @@ template <typename V> class SArray
         CHECK(!empty());
         return data()[size_ - 1];
     }
+    // Handlers index by keys and lengths that another node has sent.
     V &operator[](size_t i)
     {
-        return data()[i];
+        return data()[checked(i)];
     }
     const V &operator[](size_t i) const
     {
-        return data()[i];
+        return data()[checked(i)];
     }
     std::shared_ptr<V> &ptr()
     {
@@ -197,6 +198,14 @@ template <typename V> class SArray
     }
 
   private:
+    size_t checked(size_t i) const
+    {
+        if (i >= size_)
+            throw Error("index " + std::to_string(i) + " is outside an array of " +
+                        std::to_string(size_));
+        return i;
+    }
+
     std::shared_ptr<V> ptr_;
     size_t size_ = 0, capacity_ = 0;
 };

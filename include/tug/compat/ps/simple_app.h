@@ -24,7 +24,8 @@ struct SimpleData {
 class SimpleApp
 {
   public:
-    // A request to be answered with Response, once, or an answer. Runs as callbacks do.
+    // A request to be answered with Response, once, or an answer. Runs as callbacks do. A
+    // handle of requests that throws refuses its request.
     using Handle = std::function<void(const SimpleData &, SimpleApp *)>;
 
     SimpleApp(int app_id, int customer_id) : SimpleApp()
@@ -94,9 +95,9 @@ class SimpleApp
     void make_customer(int app_id, int customer_id, KvHandler kv, bool open)
     {
         tug_app_handlers h = tug_app_handlers();
-        h.request = [](void *ctx, tug_app *, const tug_simple *q) noexcept {
+        h.request = [](void *ctx, tug_app *asked, const tug_simple *q) noexcept {
             auto *app = static_cast<SimpleApp *>(ctx);
-            app->on_request_(data_of(q), app);
+            run_handler(asked, q->ticket, [&] { app->on_request_(data_of(q), app); });
         };
         h.response = [](void *ctx, tug_app *, const tug_simple *q) noexcept {
             auto *app = static_cast<SimpleApp *>(ctx);

@@ -1,7 +1,9 @@
 // Customers: who sends requests, is told of answers, and handles what others ask.
 //
 // Handlers and callbacks of all customers of a process run one at a time (tug/kvapp.h) and
-// must not wait. An exception that leaves one ends the process, as in ps-lite.
+// must not wait. An exception that leaves a handler of a request refuses the request: the node
+// that asked hears the exception's text. One that leaves a callback, or a handler of an answer,
+// ends the process, as in ps-lite.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_COMPAT_PS_INTERNAL_CUSTOMER_H
@@ -9,6 +11,8 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdio>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -21,6 +25,27 @@
 
 namespace ps
 {
+
+// Refuses a request whose handler threw. If the handler had answered before, no other node
+// hears of the exception: then standard error has it.
+inline void refuse_thrown(tug_app *app, uint64_t ticket, const char *what) noexcept
+{
+    if (tug_app_refuse(app, ticket, TUG_EUSAGE, what) != TUG_OK)
+        std::fprintf(stderr, "a handler threw after it had answered: %s\n", what);
+}
+
+// Runs the handler of another node's request.
+template <typename Handler>
+inline void run_handler(tug_app *app, uint64_t ticket, const Handler &handler) noexcept
+{
+    try {
+        handler();
+    } catch (const std::exception &e) {
+        refuse_thrown(app, ticket, e.what());
+    } catch (...) {
+        refuse_thrown(app, ticket, "the handler threw an exception of an unknown type");
+    }
+}
 
 class Customer
 {

@@ -405,8 +405,12 @@ inline Customer::Customer(int app_id, int customer_id, const RecvHandle &handle)
     : app_id_(app_id), customer_id_(customer_id), handle_(handle),
       handlers_(tug_app_handlers()), wanted_(true)
 {
-    handlers_.message = [](void *ctx, tug_app *, const tug_message *m) noexcept {
-        static_cast<Customer *>(ctx)->handle_(message_of_tug(*m));
+    handlers_.message = [](void *ctx, tug_app *app, const tug_message *m) noexcept {
+        auto *c = static_cast<Customer *>(ctx);
+        if (m->request)
+            run_handler(app, m->ticket, [&] { c->handle_(message_of_tug(*m)); });
+        else
+            c->handle_(message_of_tug(*m));
     };
     handlers_.ctx = this;
     Postoffice::Get()->AddCustomer(this);
