@@ -25,7 +25,8 @@ static void handle(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
         .n_keys = d->n_keys, .values = out, .n_values = d->n_keys};
     for (size_t i = 0; i < d->n_keys; i++)
         if (d->keys[i] >= KEYS || d->n_keys > KEYS) {
-            tug_app_refuse(a, m->ticket, TUG_EUSAGE, "keys are 0 to 9, with a value each");
+            tug_app_refuse(a, m->ticket, TUG_EUSAGE,
+                           "keys are 0 to 9, with a value each");
             return;
         }
     if (tug_kv_check_values(m, d, 1) != 0) { // one value of each key

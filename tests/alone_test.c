@@ -159,13 +159,15 @@ static void use_store(struct tug_kvstore *s)
     struct tug_array dense = {TUG_FLOAT32, false, ROWS, WIDTH, g, NULL, 0};
     struct tug_array rows = {TUG_FLOAT32, true, ROWS, WIDTH, g, ids, 2};
     struct tug_array into = {TUG_FLOAT32, false, ROWS, WIDTH, got, NULL, 0};
-    struct tug_kvstore_item init = {{.number = 1}, &stored}, push = {{.number = 1}, &dense};
+    struct tug_kvstore_item init = {{.number = 1}, &stored},
+                            push = {{.number = 1}, &dense};
     struct tug_kvstore_item sparse = {{.number = 1}, &rows}, out = {{.number = 1}, &into};
     for (int i = 0; i < N; i++)
         g[i] = (float)i;
     expect(tug_kvstore_init(s, &init, 1) == 0);
     for (int i = 0; i < 3; i++) {
-        expect(tug_kvstore_push_pull(s, &push, 1, &out, 1, 0) == 0 && got[N - 1] == N - 1);
+        expect(tug_kvstore_push_pull(s, &push, 1, &out, 1, 0) == 0 &&
+               got[N - 1] == N - 1);
         expect(tug_kvstore_push(s, &sparse, 1, 0) == 0);
         expect(tug_kvstore_pull(s, &out, 1, 0) == 0);
     }
@@ -218,10 +220,8 @@ static struct tug_fleet *fleet_as(const char *address, int role)
     const char *ends[] = {address};
     struct tug_role_maker *m;
     struct tug_fleet *f;
-    struct tug_role_maker_options o = {.role = role,
-                                       .worker_num = 1,
-                                       .server_endpoints = ends,
-                                       .n_server_endpoints = 1};
+    struct tug_role_maker_options o = {
+        .role = role, .worker_num = 1, .server_endpoints = ends, .n_server_endpoints = 1};
     expect(tug_role_maker_user(&m, &o) == 0);
     struct tug_fleet_options all = {
         .roles = m, .tables = tables, .n_tables = 2, .wait_seconds = 60};

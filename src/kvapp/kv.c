@@ -100,16 +100,19 @@ int tug_kv_check_values(const struct tug_kv_meta *m, const struct tug_kv_data *d
     struct err *e = last_error();
     if (!m->push)
         return 0;
-    if (d->n_keys > 0 && (d->n_values / d->n_keys != each || d->n_values % d->n_keys != 0))
-        return err_set(e, TUG_EUSAGE,
-                       "a push of %zu keys has %zu values: this server takes %zu of each key",
-                       d->n_keys, d->n_values, each);
+    if (d->n_keys > 0 &&
+        (d->n_values / d->n_keys != each || d->n_values % d->n_keys != 0))
+        return err_set(
+            e, TUG_EUSAGE,
+            "a push of %zu keys has %zu values: this server takes %zu of each key",
+            d->n_keys, d->n_values, each);
     for (size_t i = 0; d->lengths != NULL && i < d->n_keys; i++)
         if (d->lengths[i] < 0 || (size_t)d->lengths[i] != each)
-            return err_set(e, TUG_EUSAGE,
-                           "key %llu is pushed with %d values: this server takes %zu of each "
-                           "key",
-                           (unsigned long long)d->keys[i], d->lengths[i], each);
+            return err_set(
+                e, TUG_EUSAGE,
+                "key %llu is pushed with %d values: this server takes %zu of each "
+                "key",
+                (unsigned long long)d->keys[i], d->lengths[i], each);
     return 0;
 }
 

@@ -308,7 +308,8 @@ static bool waits_for_second(const struct tug_kvstore_server *s,
 static bool is_second(const struct tug_kvstore_server *s, const struct kvs_round *r,
                       const struct kvs_job *j)
 {
-    bool of_two = s->workers > 1 && j->rank < 2; // a lone worker's round has no second rank
+    bool of_two = s->workers > 1 &&
+                  j->rank < 2; // a lone worker's round has no second rank
     const struct kvs_job *first = of_two ? r->of[1 - j->rank] : NULL;
     return r->added == 0 && j->cmd == KVS_PUSH && first != NULL &&
            first->cmd == KVS_PUSH && r->of[j->rank] == NULL;

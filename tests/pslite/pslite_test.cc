@@ -14,7 +14,15 @@
 namespace
 {
 
-enum { kStore = 0, kWho = 1, kWide = 2, kTalk = 3, kByHand = 5, kThrow = 6, kNobody = 77 }; // apps
+enum {
+    kStore = 0,
+    kWho = 1,
+    kWide = 2,
+    kTalk = 3,
+    kByHand = 5,
+    kThrow = 6,
+    kNobody = 77
+}; // apps
 enum { kServers = 2, kWorkers = 2, kCustomers = 2, kKeys = 1000 };
 
 // What every program brings along, by ps-lite's headers alone.
@@ -274,7 +282,8 @@ void CheckValuesOfKeys(int customer)
     ps::KVWorker<double> kv(kWide, 300 + customer);
     std::vector<ps::Key> keys;
     for (int i = 0; i < 3000; ++i) // a first server's all, of this customer
-        keys.push_back(static_cast<ps::Key>(100000 * (1 + ps::MyRank() * 2 + customer) + i));
+        keys.push_back(
+            static_cast<ps::Key>(100000 * (1 + ps::MyRank() * 2 + customer) + i));
     std::vector<double> got, one_each(keys.size(), 1);
     std::vector<int> lens(keys.size(), 0), two(keys.size(), 1);
     lens[0] = 1;
@@ -439,11 +448,10 @@ void LookAround()
     office->van()->Connect(server);
     const int stamp = office->van()->GetTimestamp();
     CHECK_EQ(office->van()->GetTimestamp(), stamp + 1);
-    CHECK_EQ(me.ShortDebugString(),
-             std::string(ps::IsWorker()   ? "W"
-                         : ps::IsServer() ? "S"
-                                          : "H") +
-                 "[" + std::to_string(me.id) + "]");
+    CHECK_EQ(me.ShortDebugString(), std::string(ps::IsWorker()   ? "W"
+                                                : ps::IsServer() ? "S"
+                                                                 : "H") +
+                                        "[" + std::to_string(me.id) + "]");
     CHECK(me.DebugString().find("role=") == 0);
     CHECK(me.port > 0 && !me.hostname.empty());
     CHECK_EQ(office->van()->Bind(me, 1), me.port);
