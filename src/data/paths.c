@@ -353,6 +353,50 @@ int data_files_add_all(struct data_files *f, const char *const *paths, size_t n,
     return problems_note(p, data_files_check(f, &why), &why);
 }
 
+static int compare_u64(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int by_identity(const void *a, const void *b)
+{
+    const struct data_file *x = *(const struct data_file *const *)a,
+                           *y = *(const struct data_file *const *)b;
+    int order = compare_u64(x->device, y->device);
+    order = order != 0 ? order : compare_u64(x->inode, y->inode);
+    order = order != 0 ? order : compare_u64((uintptr_t)x->rows, (uintptr_t)y->rows);
+    if (order == 0 && x->address != NULL && y->address != NULL)
+        return strcmp(x->address, y->address);
+    return order != 0 ? order : (x->address != NULL) - (y->address != NULL);
+}
+
+static bool has_identity(const struct data_file *f)
+{
+    return f->inode != 0 || f->rows != NULL || f->address != NULL;
+}
+
+bool data_files_repeated(const struct data_files *f, size_t from, size_t to,
+                         size_t ret[2])
+{
+    size_t n = 0;
+    bool found = false;
+    const struct data_file **sorted = mem_array(to - from + 1, sizeof *sorted);
+    if (sorted == NULL)
+        return false; // it is for a warning only
+    for (size_t i = from; i < to; i++)
+        if (has_identity(&f->file[i]))
+            sorted[n++] = &f->file[i];
+    qsort(sorted, n, sizeof *sorted, by_identity);
+    for (size_t i = 1; i < n && !found; i++) {
+        found = by_identity(&sorted[i - 1], &sorted[i]) == 0;
+        size_t a = (size_t)(sorted[i - 1] - f->file), b = (size_t)(sorted[i] - f->file);
+        ret[0] = a < b ? a : b;
+        ret[1] = a < b ? b : a;
+    }
+    mem_free(sorted);
+    return found;
+}
+
 const struct data_file *data_files_pipe(const struct data_files *f)
 {
     for (size_t i = 0; i < f->n; i++)

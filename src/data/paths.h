@@ -60,6 +60,10 @@ void data_files_free(struct data_files *f);
 // The first that can be read once only, or NULL.
 const struct data_file *data_files_pipe(const struct data_files *f);
 
+// Whether two of the files [from, to) are one file, by whatever names; which.
+bool data_files_repeated(const struct data_files *f, size_t from, size_t to,
+                         size_t ret[2]);
+
 // Its bytes as they lie, and its text: decompressed, and through its command. Of files of
 // this machine only pipes wait, and `wake_fd` ends that.
 int data_file_input(struct input **ret, const struct data_file *f,

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "data/grow.h"
 #include "data/reader_ops.h"
 #include "data/rows.h"
@@ -142,8 +143,13 @@ int reader_bad_number(enum number_status status, const char *what, const char *t
 int reader_label(const struct reader *r, const char *text, size_t len, float *ret,
                  struct err *e)
 {
+    if (!r->labels) { // nobody asks for it: it may be a "?" or an id of the line
+        *ret = 0;
+        return 0;
+    }
     if (len == 1 && (*text == '0' || *text == '1')) {
         *ret = (float)(*text - '0');
+        reader_note_label(r, *ret);
         return 0;
     }
     float x = 0;
@@ -155,14 +161,34 @@ int reader_label(const struct reader *r, const char *text, size_t len, float *re
             e, TUG_EDATA,
             "the label '%s' is not one of 0, 1, -1, +1 (use --loss squared for numbers)",
             show(text, len).text);
+    reader_note_label(r, x);
     *ret = r->loss == LOSS_LOGISTIC ? (float)(x > 0) : x;
     return 0;
+}
+
+void reader_note_negative(const struct reader *r, bool minus)
+{
+    atomic_uint *seen = (atomic_uint *)(uintptr_t)&r->negatives;
+    unsigned bit = minus ? 2 : 1, before = atomic_fetch_or(seen, bit);
+    if (before == 3 - bit)
+        log_warn(
+            "labels 0 and -1 are both in the data, and both are negatives: where they "
+            "are two classes, or one of them means that the label is unknown, leave "
+            "one of them out");
+}
+
+unsigned reader_begin_labels(struct reader *r, unsigned seen)
+{
+    return r != NULL ? atomic_exchange(&r->negatives, seen) : 0;
 }
 
 int reader_label_number(const struct reader *r, float label, float *ret, struct err *e)
 {
     char text[32];
-    *ret = label;
+    *ret = r->labels ? label : 0;
+    if (!r->labels)
+        return 0;
+    reader_note_label(r, label);
     if (label == 0 || label == 1)
         return 0;
     int len = snprintf(text, sizeof text, "%.9g", (double)label);

@@ -217,6 +217,10 @@ void reader_see_rows(struct reader *r, const struct rows *rows);
 int reader_row(const struct reader *r, const struct reader_layout *layout,
                const struct rows *rows, uint64_t i, struct examples *x, struct err *e);
 
+// Labels 0 and -1 in one set of data are warned of, once. Other data begins with `seen` 0,
+// and gives what the data before had, which goes on with that. NULL is fine.
+unsigned reader_begin_labels(struct reader *r, unsigned seen);
+
 // Adds to the error of a file's first line what it looks like when it is a header, which
 // the format does not have.
 void reader_explain_first(const struct reader *r, const char *line, size_t len,

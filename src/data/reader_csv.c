@@ -300,7 +300,10 @@ static int take_label(const struct csv *c, const struct column *column,
         *ret = c->base.labels ? (float)NAN : 0;
         return 0;
     }
-    int rc = truth(f, ret) ? 0 : reader_label(&c->base, f->text, f->len, ret, e);
+    bool word = truth(f, ret);
+    if (word)
+        reader_note_label(&c->base, *ret);
+    int rc = word ? 0 : reader_label(&c->base, f->text, f->len, ret, e);
     if (rc == 0 || c->base.n_labels == 1)
         return rc;
     return err_wrap(e, "column '%s'", show(column->name, strlen(column->name)).text);

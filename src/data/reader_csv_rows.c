@@ -33,6 +33,8 @@ static bool take_number(const struct csv *c, const struct column *column,
         return true;
     case SCHEMA_LABEL:
         new->label[column->slot] = v;
+        if (v == 0)
+            reader_note_label(&c->base, v);
         return v == 0 || v == 1;
     case SCHEMA_WEIGHT:
         if (c->base.labels)

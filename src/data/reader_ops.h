@@ -4,6 +4,8 @@
 #ifndef TUG_DATA_READER_OPS_H
 #define TUG_DATA_READER_OPS_H
 
+#include <stdatomic.h>
+
 #include "data/number.h"
 #include "data/reader.h"
 
@@ -64,6 +66,7 @@ struct reader {
     char between;      // the words of a column's text
     struct schema *schema;
     const struct rows *rows; // see reader_see_rows
+    atomic_uint negatives;   // which labels the data has had: 1: 0, 2: -1
 };
 
 enum { READER_MAX_SLOT = 65535 };
@@ -85,6 +88,16 @@ int reader_agrees(const struct reader_options *o, struct err *e);
 // A label by the rules of the loss.
 int reader_label(const struct reader *r, const char *text, size_t len, float *ret,
                  struct err *e);
+
+// Notes a label of the logistic loss before it is 0 or 1, from any thread.
+void reader_note_negative(const struct reader *r, bool minus);
+static inline void reader_note_label(const struct reader *r, float label)
+{
+    unsigned bit = label < 0 ? 2 : 1;
+    if (label <= 0 && r->loss == LOSS_LOGISTIC &&
+        (atomic_load_explicit(&r->negatives, memory_order_relaxed) & bit) == 0)
+        reader_note_negative(r, label < 0);
+}
 
 // The same of a number.
 int reader_label_number(const struct reader *r, float label, float *ret, struct err *e);

@@ -349,6 +349,11 @@ bool source_is_pipe(const struct source *s, uint32_t file)
     return s->files.file[file].is_pipe;
 }
 
+const struct data_files *source_data_files(const struct source *s)
+{
+    return &s->files;
+}
+
 size_t source_files(const struct source *s)
 {
     return s->files.n;

@@ -19,6 +19,7 @@
 
 struct source;
 struct reader_layout;
+struct data_files;
 struct rows;
 
 struct source_options {
@@ -100,6 +101,7 @@ void source_set_layout(struct source *s, uint32_t file, const struct reader_layo
 bool source_can_rewind(const struct source *s); // false with a pipe
 size_t source_files(const struct source *s);
 bool source_is_pipe(const struct source *s, uint32_t file);
+const struct data_files *source_data_files(const struct source *s);
 
 // Rows in memory that a file stands for; NULL: it is a file.
 const struct rows *source_rows(const struct source *s, uint32_t file);

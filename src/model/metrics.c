@@ -208,6 +208,7 @@ struct metrics metrics_stream_result(const struct metrics_stream *m, enum loss l
     double total = m->loss - maths_log(m->likelihood);
     return (struct metrics){
         .examples = m->examples,
+        .weightless = m->examples > 0 && !(m->weight > 0),
         .auc = loss == LOSS_LOGISTIC ? stream_auc(m) : (double)NAN,
         .pr_auc = (double)NAN,
         .logloss = m->weight > 0 ? total / m->weight : (double)NAN,

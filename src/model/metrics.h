@@ -29,6 +29,7 @@ struct metrics {
     // Of gauc: groups that count, those with labels of one kind, which do not, and
     // examples of no group.
     uint64_t groups, one_class, without_group;
+    bool weightless; // there are examples, and all weights are 0
 };
 
 // Those that results and saves hold, by their names there.

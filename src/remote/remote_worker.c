@@ -127,6 +127,7 @@ static uint64_t text_bytes(const struct remote_worker *w, struct err *e, int *rc
     if (*rc != 0)
         return 0;
     uint64_t bytes = source_text_bytes(s);
+    guard_repeated(source_data_files(s), 0, source_files(s), "--data");
     source_close(s);
     return bytes;
 }

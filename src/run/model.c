@@ -6,6 +6,8 @@
 #include <sched.h>
 #include <string.h>
 
+#include "train/guard.h"
+
 int model_threads(uint64_t wanted)
 {
     if (wanted != 0)
@@ -54,7 +56,10 @@ int model_open_data(struct opened_model *m, const struct model_values *v, bool l
                                .command = v->pipe_command,
                                .eager = m->eager,
                                .interrupted = m->interrupted};
-    return source_open(&m->source, &s, e);
+    TRY(source_open(&m->source, &s, e));
+    const struct data_files *files = source_data_files(m->source);
+    guard_repeated(files, 0, files->n, "--data");
+    return 0;
 }
 
 int model_read(struct opened_model *m, const char *from, uint64_t threads, struct err *e)

@@ -358,7 +358,9 @@ int evaluate_part(const struct evaluation_options *o,
     struct evaluation ev = {
         .o = o, .all = ret, .tasks = o->parameters->model.options.tasks};
     memset(ret, 0, ev.tasks * sizeof(*ret));
+    unsigned labels = reader_begin_labels(o->reader, 0);
     int rc = evaluate_all(&ev, e);
+    (void)reader_begin_labels(o->reader, labels);
     evaluation_fini(&ev);
     for (uint32_t k = 0; k < ev.tasks && rc != 0; k++)
         evaluated_free(&ret[k]);

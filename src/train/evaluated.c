@@ -82,6 +82,7 @@ static struct metrics metrics_of(const struct evaluated_sums *s, enum loss loss)
 {
     struct metrics m = {
         .examples = s->examples, .features = s->features, .known = s->known};
+    m.weightless = m.examples > 0 && !(exact_value(&s->weight) > 0);
     m.auc = m.pr_auc = m.ne = m.gauc = (double)NAN;
     m.logloss = ratio(&s->loss, &s->weight);
     m.copc = ratio(&s->predicted, &s->observed);

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "model/layers.h"
@@ -28,8 +29,21 @@ static bool is_same(const struct data_file *a, const struct data_file *b)
     return a->inode != 0 && a->inode == b->inode && a->device == b->device;
 }
 
+void guard_repeated(const struct data_files *f, size_t from, size_t to,
+                    const char *option)
+{
+    size_t same[2];
+    if (!data_files_repeated(f, from, to, same))
+        return;
+    const char *first = f->file[same[0]].name, *second = f->file[same[1]].name;
+    bool named = strcmp(first, second) != 0;
+    log_warn("'%s' is twice in %s%s%s%s: its examples count twice", first, option,
+             named ? " (also as '" : "", named ? second : "", named ? "')" : "");
+}
+
 void guard_files(const struct data_files *f, size_t trained)
 {
+    guard_repeated(f, 0, trained, "--data");
     for (size_t i = trained; i < f->n; i++)
         for (size_t k = 0; k < trained; k++)
             if (is_same(&f->file[i], &f->file[k])) {
@@ -48,10 +62,18 @@ static bool began_only(const struct metrics *m)
     return !isnan(m->auc) && m->logloss <= log(2);
 }
 
-bool guard_training(const struct metrics *last, uint32_t passes, double lr)
+bool guard_training(const struct metrics *last, uint32_t passes, double lr, bool loaded)
 {
     // In a first pass the loss is also that of learning from nothing.
     double allowed = passes > 1 ? 1.01 : 1.2;
+    if (last->weightless) {
+        log_warn("all weights of the training data are 0, so nothing was learned");
+        return true;
+    }
+    if (last->examples > 0 && last->base == 0 && !loaded)
+        log_warn("all labels of the training data are %d: there is nothing to learn, and "
+                 "no AUC",
+                 isnan(last->copc) ? 0 : 1);
     if (last->examples == 0 || !isfinite(last->base) || last->base == 0 ||
         last->logloss <= last->base * allowed)
         return false;
@@ -89,6 +111,8 @@ static void say_known(const struct metrics *m, const char *what)
 void guard_scores(const struct metrics *m, const char *what, bool labels)
 {
     say_known(m, what);
+    if (labels && m->weightless)
+        log_warn("all weights of %s are 0, so no example counts", what);
     if (!labels || !is_worse(m))
         return;
     bool unknown = guard_known(m) < few_known;

@@ -15,12 +15,17 @@
 // The share of features that the model knows, 0 to 1; NaN: there are none.
 double guard_known(const struct metrics *m);
 
-// Warns when a file is trained on, as the first `trained` of them are, and tested on too.
+// Warns when a file is trained on, as the first `trained` of them are, and tested on too,
+// or twice in --data.
 void guard_files(const struct data_files *f, size_t trained);
+// Warns when one of the files [from, to), which `option` names, is there twice.
+void guard_repeated(const struct data_files *f, size_t from, size_t to,
+                    const char *option);
 
 // After the last of `passes` passes over the training data, of what was seen in it; `lr`:
-// the rate. True: it warned.
-bool guard_training(const struct metrics *last, uint32_t passes, double lr);
+// the rate. `loaded`: who loaded the data has told that its labels are all one. True: it
+// warned.
+bool guard_training(const struct metrics *last, uint32_t passes, double lr, bool loaded);
 
 // Scores on other data, which `what` names: says the share of known features, and warns when
 // it is below 5 % or the scores are worse than a guess.

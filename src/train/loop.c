@@ -306,8 +306,6 @@ static int train_pass_streaming(struct run *r, struct train_result *result, stru
         TRY(source_rewind(r->source, r->at.window > 0 ? r->at.place : SOURCE_START, e));
     for (bool more = true; more;) {
         TRY(load_window(r, next, result, e));
-        if (r->at.epoch == 0 && r->at.window == 0)
-            warn_about_labels(r);
         TRY(train_window(r, result, e));
         more = !dataset_at_end(r->data);
         next = r->at;

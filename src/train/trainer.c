@@ -254,6 +254,12 @@ static int passes(struct run *r, struct train_result *result, struct err *e)
 
 // The end.
 
+static bool guard(const struct run *r)
+{
+    return guard_training(&r->last_pass, r->at.epoch, (double)r->config->model.linear.lr,
+                          r->course->reads_data && !r->streaming);
+}
+
 static int test(struct run *r, struct train_result *result, struct err *e)
 {
     const struct train_config *c = r->config;
@@ -277,9 +283,7 @@ static int test(struct run *r, struct train_result *result, struct err *e)
     result->test_seconds = clock_seconds() - start;
     result->tested = rc == 0;
     if (rc == 0)
-        guard_scores(
-            &result->test, "--test",
-            !guard_training(&r->last_pass, r->at.epoch, (double)c->model.linear.lr));
+        guard_scores(&result->test, "--test", !guard(r));
     if (rc != TUG_EINTERRUPTED)
         return rc;
     bool saved = result->saved[0] != 0;
@@ -349,7 +353,8 @@ static int check_paths(const struct run *r, struct err *e)
         if (l == 0)
             trained = files.n;
     }
-    guard_files(&files, trained);
+    if (rc == 0)
+        guard_files(&files, trained);
     if (rc == 0)
         rc = look_check_dump(c->dump, &files, e);
     data_files_free(&files);
@@ -458,8 +463,7 @@ static int finish(struct run *r, struct train_result *result, struct err *e)
     if (r->config->test.n > 0)
         TRY(test(r, result, e));
     else
-        (void)guard_training(&r->last_pass, r->at.epoch,
-                             (double)r->config->model.linear.lr);
+        (void)guard(r);
     guard_columns(r->reader);
     return 0;
 }

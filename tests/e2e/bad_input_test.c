@@ -331,6 +331,7 @@ static void skipped_lines(void **state)
     assert_true(e2e_number("skipped_lines") == 1);
     assert_true(e2e_number("examples") == 2);
     // A prediction for each line: there is none to skip.
+    files_write("test", "1 1:1\n? 1:x\n0 2:1\n");
     tug_ends(3, "predict --from out --data test");
     e2e_says("test:2: ");
     // Every line is bad.

@@ -172,7 +172,7 @@ static void other_kinds(void **state)
     // there.
     files_write_bytes("data.tar", "train.csv\0\0\0\n", 13);
     tug_ends(3, "train --data data.tar --format csv");
-    e2e_says("the name of column 1 holds a NUL byte: this file is not text in UTF-8");
+    e2e_says("data.tar:1: the line has a byte 0, which no text has: is the file binary");
 }
 
 // lr and fm take the same keys from both formats; what ffm learned goes by fields.
@@ -232,11 +232,104 @@ static int begin(void **state)
     return 0;
 }
 
+// One file by two names in --data, and not another one with the same bytes.
+static void trained_on_twice(void **state)
+{
+    (void)state;
+    const char *says = "is twice in --data";
+    files_remove("parts");
+    assert_int_equal(mkdir(files_path("parts"), 0700), 0);
+    write_numbered(files_path("parts/a.svm"), 100, 40, true);
+    write_numbered(files_path("parts/b.svm"), 100, 40, true);
+    tug_ends(0, "train --data parts --format libsvm --model lr --epochs 1 --out once");
+    silent(says);
+    static const char *const ways[] = {"parts/a.svm parts/a.svm", "parts ./parts/b.svm",
+                                       "parts/a.svm parts/*.svm", "parts again.svm"};
+    (void)unlink("again.svm");
+    assert_int_equal(symlink("parts/a.svm", files_path("again.svm")), 0);
+    for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+        tug_ends(0, "train --data %s --format libsvm --model lr --epochs 1", ways[i]);
+        e2e_says(says);
+    }
+    tug_ends(0, "eval --from once --data parts --data parts/a.svm");
+    e2e_says(says);
+}
+
+// -1 and 0 are both negatives, which nobody means who writes both.
+static void three_labels(void **state)
+{
+    (void)state;
+    const char *says = "warning: labels 0 and -1 are both in the data";
+    files_remove("mixed");
+    assert_int_equal(mkdir(files_path("mixed"), 0700), 0);
+    files_write("mixed/a", "1 1:1\n0 2:1\n1 1:1\n0 3:1\n");
+    files_write("mixed/b", "1 1:1\n-1 2:1\n");
+    static const char *const ways[] = {"", "--data-in stream", "--threads 3"};
+    for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+        tug_ends(0, "train --data mixed --format libsvm --model lr %s", ways[i]);
+        e2e_says(says);
+    }
+    tug_ends(0, "train --data mixed/a --test mixed/b --format libsvm --model lr");
+    silent(says);
+    tug_ends(0, "train --data mixed --format libsvm --model lr --loss squared");
+    silent(says);
+    tug_ends(0, "train --data mixed --format libsvm --model lr --out m3");
+    tug_ends(0, "eval --from m3 --data mixed");
+    e2e_says(says);
+    tug_ends(0, "predict --from m3 --data mixed");
+    silent(says);
+    files_write("mixed.csv", "y,u\nno,a\n1,b\n-1,a\n");
+    tug_ends(0, "train --data mixed.csv --format csv --model lr");
+    e2e_says(says);
+}
+
+static void weights_of_nothing(void **state)
+{
+    (void)state;
+    files_write("light.csv", "y,u,w\n1,a,0\n0,b,0\n1,a,0\n");
+    tug_ends(
+        0,
+        "train --data light.csv --format csv --weight-column w --model lr --out light");
+    e2e_says("warning: all weights of the training data are 0");
+    tug_ends(0, "eval --from light --data light.csv");
+    e2e_says("warning: all weights of this data are 0");
+    // One class is found out in a stream, too, at its end: a sorted file begins with one.
+    files_write("none.svm", "0 1:1\n0 2:1\n");
+    tug_ends(0, "train --data none.svm --format libsvm --model lr --data-in stream");
+    e2e_says("warning: all labels of the training data are 0");
+}
+
+// Whoever asks for predictions does not know the labels: what stands there is not read.
+static void labels_of_predictions(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"?", "nan", "77", "abcd-1234", "-1"};
+    tug_ends(0, TRAIN "--epochs 1 --out asked");
+    files_write("asked.csv", "y,u\n1,a\n0,b\n");
+    tug_ends(0,
+             "train --data asked.csv --format csv --model lr --epochs 1 --out asked-csv");
+    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+        char text[64];
+        snprintf(text, sizeof(text), "%s 1:1\n", words[i]);
+        files_write("asked.svm", text);
+        tug_ends(0, "predict --from asked --data asked.svm");
+        snprintf(text, sizeof(text), "y,u\n%s,a\n", words[i]);
+        files_write("asked.csv", text);
+        tug_ends(0, "predict --from asked-csv --data asked.csv");
+        tug_ends(strcmp(words[i], "-1") == 0 ? 0 : 3,
+                 "eval --from asked-csv --data asked.csv");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(worse_than_a_guess),
         cmocka_unit_test(tested_on_what_it_learned),
+        cmocka_unit_test(trained_on_twice),
+        cmocka_unit_test(three_labels),
+        cmocka_unit_test(weights_of_nothing),
+        cmocka_unit_test(labels_of_predictions),
         cmocka_unit_test(one_class),
         cmocka_unit_test(unknown_features),
         cmocka_unit_test(headers),
