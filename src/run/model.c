@@ -102,5 +102,6 @@ struct evaluation_options model_evaluation(struct opened_model *m,
         .max_bad_lines = v->max_bad_lines,
         .bad_lines = &m->bad_lines,
         .interrupted = m->interrupted,
+        .what = "this data",
     };
 }

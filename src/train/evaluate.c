@@ -15,6 +15,7 @@
 #include "train/fields.h"
 #include "train/group_table.h"
 #include "train/merge.h"
+#include "train/unseen.h"
 #include "train/view.h"
 
 enum {
@@ -35,6 +36,7 @@ struct evaluation {
     struct buf keep;       // the columns of both
     uint64_t position;     // of the window's first example in the text
     struct evaluated_sums *sums; // one a thread and task
+    struct unseen *unseen;       // one a thread
     // The window being scored.
     const struct dataset *data;
     struct dataset *loaded; // the same, unless it was given
@@ -81,11 +83,17 @@ static void hide_unseen(struct view *v, const struct parameters *p)
 }
 
 static void count_known(const struct view *v, const struct parameters *p,
-                        struct evaluated_sums *sums)
+                        struct unseen *u, struct evaluated_sums *sums)
 {
     sums->features += v->batch.nnz;
-    for (size_t j = 0; j < v->batch.nnz; j++)
-        sums->known += v->rows[j] != p->zeros;
+    for (size_t j = 0; j < v->batch.nnz; j++) {
+        bool known = v->rows[j] != p->zeros;
+        sums->known += known;
+        if (u->n > 0) {
+            u->slot[v->batch.slot[j]].features++;
+            u->slot[v->batch.slot[j]].known += known;
+        }
+    }
 }
 
 // Where the score of example i of the window belongs.
@@ -152,7 +160,7 @@ static int score_piece(struct evaluation *ev, int rank, uint64_t first, size_t n
     TRY(view_rows(v, o->parameters, NULL));
     if (o->hide_new)
         hide_unseen(v, o->parameters);
-    count_known(v, o->parameters, sums);
+    count_known(v, o->parameters, &ev->unseen[rank], sums);
     struct model_batch b = view_batch(v);
     TRY(model_scores(&ev->works[rank], &b, scores));
     for (size_t i = 0; i < n; i++)
@@ -208,6 +216,9 @@ static int evaluate_window(struct evaluation *ev, struct err *e)
 {
     size_t n = (size_t)dataset_size(ev->data);
     TRY(make_room(ev, n, e));
+    for (int i = 0; ev->o->what != NULL && i < team_size(ev->o->team); i++)
+        if (unseen_reserve(&ev->unseen[i], dataset_slots(ev->data) + 1) != 0)
+            return err_nomem(e, "an evaluation");
     atomic_store(&ev->next_stretch, 0);
     team_run(ev->o->team, score_window, ev);
     if (atomic_load(&ev->rc) == TUG_EINTERRUPTED)
@@ -284,10 +295,13 @@ static void evaluation_fini(struct evaluation *ev)
             swap_scratch_free(&ev->swapped[i]);
         if (ev->works != NULL)
             model_work_close(&ev->works[i]);
+        if (ev->unseen != NULL)
+            unseen_free(&ev->unseen[i]);
     }
     mem_free(ev->views);
     mem_free(ev->swapped);
     mem_free(ev->works);
+    mem_free(ev->unseen);
     mem_free(ev->dense);
     groups_free(&ev->slices);
     buf_free(&ev->keep);
@@ -320,8 +334,10 @@ static int evaluation_init(struct evaluation *ev, struct err *e)
     ev->views = mem_zalloc(threads * sizeof(*ev->views));
     ev->swapped = mem_zalloc(threads * sizeof(*ev->swapped));
     ev->works = mem_zalloc(threads * sizeof(*ev->works));
+    ev->unseen = mem_zalloc(threads * sizeof(*ev->unseen));
     ev->sums = mem_zalloc(threads * ev->tasks * sizeof(*ev->sums));
-    if (ev->views == NULL || ev->swapped == NULL || ev->works == NULL || ev->sums == NULL)
+    if (ev->unseen == NULL || ev->views == NULL || ev->swapped == NULL ||
+        ev->works == NULL || ev->sums == NULL)
         return err_nomem(e, "an evaluation");
     const struct parameters *p = ev->o->parameters;
     ev->dense = dense_floats(&p->model);
@@ -344,6 +360,10 @@ static int evaluate_all(struct evaluation *ev, struct err *e)
         TRY(evaluate_window(ev, e));
         more = o->data == NULL && !dataset_at_end(ev->data);
     }
+    for (int i = 1; o->what != NULL && i < team_size(o->team); i++)
+        unseen_add(&ev->unseen[0], &ev->unseen[i]);
+    if (o->what != NULL)
+        unseen_warn(&ev->unseen[0], o, o->what);
     size_t sums = (size_t)team_size(o->team) * ev->tasks;
     for (size_t i = 0; i < sums; i++)
         evaluated_add_sums(&ev->all[i % ev->tasks].sums, &ev->sums[i]);

@@ -28,6 +28,9 @@ struct evaluation_options {
     enum loss loss;
     uint64_t max_bad_lines;
     uint64_t *bad_lines;
+    // What the data is, for warnings of columns whose values the model does not know; NULL:
+    // nothing is warned of.
+    const char *what;
     // Only examples of this share of the positions in the text are scored; 0: all.
     double held_out;
     uint64_t seed;

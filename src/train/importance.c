@@ -77,6 +77,7 @@ static int measure(struct measuring *m, uint32_t first, size_t name, struct err 
     struct evaluation_options o = m->o;
     struct metrics got[MODEL_MAX_TASKS];
     o.swap = &s;
+    o.what = NULL;
     TRY(evaluate(&o, got, e));
     if (!grow(&to->line, to->n + 1, sizeof(*to->line)))
         return err_nomem(e, "the importance of columns");

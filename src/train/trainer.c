@@ -272,6 +272,7 @@ static int test(struct run *r, struct train_result *result, struct err *e)
         .group = c->group,
         .merge = c->merge,
         .interrupted = c->interrupted,
+        .what = "--test",
     };
     double start = clock_seconds();
     int rc = elsewhere(c) ? r->course->score(r, true, r->has_best, result->tests, e)

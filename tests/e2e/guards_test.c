@@ -321,12 +321,56 @@ static void labels_of_predictions(void **state)
     }
 }
 
+// A column of which no word is known is named, though the others are known.
+static void unknown_columns(void **state)
+{
+    (void)state;
+    static char text[1 << 14], other[1 << 14];
+    size_t n = (size_t)snprintf(text, sizeof(text), "y,member,site\n"), m = n;
+    memcpy(other, text, n);
+    for (int i = 0; i < 400; i++) {
+        const char *yes = i % 3 == 0 ? "true" : "false";
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%d,%s,s%d\n", i % 2, yes,
+                              i % 7);
+        m += (size_t)snprintf(other + m, sizeof(other) - m, "%d,%s,s%d\n", i % 2,
+                              i % 3 == 0 ? "True" : "False", i % 7);
+    }
+    files_write("spelt.csv", text);
+    files_write("other.csv", other);
+    tug_ends(0, "train --data spelt.csv --format csv --model lr --epochs 1 --out spelt");
+    tug_ends(0, "eval --from spelt --data spelt.csv");
+    silent("warning");
+    static const char *const commands[] = {
+        "eval --from spelt --data other.csv",
+        "eval --from spelt --data other.csv --threads 3",
+        "predict --from spelt --data other.csv",
+        "train --data spelt.csv --test other.csv --format csv --model fm --epochs 1"};
+    for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
+        tug_ends(0, "%s", commands[i]);
+        e2e_says("the model knows 0.0 % of the values of column 'member' in ");
+        e2e_says(", as 'True', 'False': ");
+        silent("'site'");
+    }
+    e2e_stdin = "other.csv"; // which cannot be read again for the words
+    tug_ends(0, "predict --from spelt --data -");
+    e2e_says("the values of column 'member' in this data: were");
+    e2e_stdin = NULL;
+    files_write("fields.ffm", "1 3:7:1 4:1:1\n0 3:8:1 4:2:1\n");
+    files_write("others.ffm", "1 3:70:1 4:1:1\n0 3:80:1 4:2:1\n1 3:90:1 4:2:1\n");
+    tug_ends(
+        0,
+        "train --data fields.ffm --format libffm --model ffm --epochs 1 --out by-field");
+    tug_ends(0, "eval --from by-field --data others.ffm");
+    e2e_says("column '3' in this data, as '70', '80', '90'");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(worse_than_a_guess),
         cmocka_unit_test(tested_on_what_it_learned),
         cmocka_unit_test(trained_on_twice),
+        cmocka_unit_test(unknown_columns),
         cmocka_unit_test(three_labels),
         cmocka_unit_test(weights_of_nothing),
         cmocka_unit_test(labels_of_predictions),
