@@ -86,6 +86,82 @@ def test_bags_are_those_of_torch(client, rule, kind):
     assert table.stat().rows <= len(left)  # padding has no row
 
 
+MORE = {  # arguments of both, as torch has them
+    "max": {"mode": "max"},
+    "max of padding": {"mode": "max", "padding_idx": 4},
+    "max and max_norm": {"mode": "max", "max_norm": 0.9},
+    "max_norm": {"mode": "sum", "max_norm": 0.8},
+    "max_norm of padding": {"mode": "mean", "max_norm": 0.8, "padding_idx": 4},
+    "norm_type": {"mode": "sum", "max_norm": 1.5, "norm_type": 1.0},
+    "infinite norm": {"mode": "sum", "max_norm": 0.5, "norm_type": float("inf")},
+}
+
+
+@pytest.mark.parametrize("kind", MORE)
+def test_other_arguments_are_those_of_torch(client, kind):
+    table, random, more = table_of(client), np.random.default_rng(11), MORE[kind]
+    theirs = torch.nn.EmbeddingBag(IDS, DIM, _weight=weights_of(table), **more)
+    ours = EmbeddingBag(table, **more)
+    steps = [(ours, Optimizer(ours)), (theirs, torch.optim.SGD(theirs.parameters(), lr=0.1))]
+    for _ in range(30):
+        made = []
+        for module, optimizer in steps:
+            optimizer.zero_grad()
+        given = ragged(random, all_ids=False)
+        for module, optimizer in steps:
+            made.append(module(*given))
+            torch.sin(made[-1]).sum().backward()
+            optimizer.step()
+        torch.testing.assert_close(made[0], made[1], rtol=1e-5, atol=1e-5)
+    left = np.delete(np.arange(IDS), more.get("padding_idx", []))
+    torch.testing.assert_close(weights_of(table)[left], theirs.weight.detach()[left], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("more", [{"max_norm": 0.7}, {"scale_grad_by_freq": True}])
+def test_other_arguments_of_an_embedding(client, more):
+    table, random = table_of(client), np.random.default_rng(3)
+    theirs = torch.nn.Embedding(IDS, DIM, _weight=weights_of(table), **more)
+    ours = Embedding(table, **more)
+    steps = [(ours, Optimizer(ours)), (theirs, torch.optim.SGD(theirs.parameters(), lr=0.1))]
+    for _ in range(30):
+        ids, made = torch.from_numpy(random.integers(0, IDS, (4, 3))), []
+        for module, optimizer in steps:
+            optimizer.zero_grad()
+            made.append(module(ids))
+            torch.sin(made[-1]).sum().backward()
+            optimizer.step()
+        torch.testing.assert_close(made[0], made[1], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_gradients_of_bags_by_frequency(client, mode):
+    """Against torch's Embedding: its EmbeddingBag (1.13) divides by the counts of other ids."""
+    table, random = table_of(client), np.random.default_rng(4)
+    theirs = torch.nn.Embedding(IDS, DIM, scale_grad_by_freq=True, _weight=weights_of(table))
+    bag = EmbeddingBag(table, mode=mode, scale_grad_by_freq=True)
+    ours, other = Optimizer(bag), torch.optim.SGD(theirs.parameters(), lr=0.1)
+    for _ in range(30):
+        ids = torch.from_numpy(random.integers(0, IDS, (6, 4)))
+        mine, rows = bag(ids), theirs(ids)
+        wanted = rows.sum(dim=1) if mode == "sum" else rows.mean(dim=1)
+        for made, optimizer in ((mine, ours), (wanted, other)):
+            optimizer.zero_grad()
+            torch.sin(made).sum().backward()
+            optimizer.step()
+        torch.testing.assert_close(mine, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_rows_are_shortened_in_the_table_where_the_module_learns(client):
+    table = table_of(client)
+    bag, ids = EmbeddingBag(table, mode="sum", max_norm=0.5), torch.arange(IDS)[:, None]
+    bag.eval()
+    assert (bag(ids).norm(dim=1) <= 0.5 + 1e-6).all()
+    assert (weights_of(table).norm(dim=1) > 0.5).any() and table.stat().rows == 0
+    bag.train()
+    assert bag(ids).requires_grad
+    assert (weights_of(table).norm(dim=1) <= 0.5 + 1e-6).all()
+
+
 @pytest.mark.parametrize("padding", [None, 4])
 def test_embedding_is_that_of_torch(client, padding):
     table, random = table_of(client), np.random.default_rng(2)
@@ -347,7 +423,13 @@ def test_refused(client):
     bag, one = EmbeddingBag(table), Embedding(table)
     ids = torch.tensor([1, 2, 3])
     for wrong, said in (
-            (lambda: EmbeddingBag(table, mode="max"), "mode: 'max' is none of sum, mean"),
+            (lambda: EmbeddingBag(table, mode="min"), "mode: 'min' is none of sum, mean, max"),
+            (lambda: EmbeddingBag(table, mode="max", scale_grad_by_freq=True), "scale_grad_by_freq: goes with mode"),
+            (lambda: EmbeddingBag(table, mode="max")(ids[None], per_sample_weights=torch.ones(1, 3)), "go with mode"),
+            (lambda: Embedding(table, max_norm=-1), "max_norm: -1 is not from 0"),
+            (lambda: Embedding(table, max_norm=float("nan")), "max_norm: nan is not from 0"),
+            (lambda: Embedding(table, max_norm="1"), "max_norm: must be a number, not str"),
+            (lambda: Embedding(table, sparse=1), "sparse: must be True or False, not int"),
             (lambda: Embedding("t"), "table: must be a tug.Table"),
             (lambda: Embedding(client.table("c", accessor="ctr", dim=4)), "accessor plain"),
             (lambda: Embedding(client.table("s", dim=4, rule="sum")), "takes values, not gradients"),

@@ -137,6 +137,13 @@ def real(given: Any, name: str, low: float, high: float) -> float:
     return float(given)
 
 
+def truth(given: Any, name: str) -> bool:
+    """True or False as an argument."""
+    if not isinstance(given, (bool, np.bool_)):
+        raise ArgumentTypeError(f"{name}: must be True or False, not {type(given).__name__}")
+    return bool(given)
+
+
 def seconds(given: Any, name: str = "timeout") -> float:
     """A time as an argument."""
     return real(given, name, 0, SECONDS_MAX)

@@ -24,7 +24,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 import numpy as np
 import numpy.typing as npt
 
-from tug._arrays import Floats, Keys, choice, empty, instance, whole
+from tug._arrays import Floats, Keys, choice, empty, instance, real, truth, whole
 from tug._bags import Bags, Places, distinct
 from tug._client import Client
 from tug._errors import ArgumentTypeError, DataError, Error, SystemFailure, UsageError
@@ -38,6 +38,7 @@ try:
 except ImportError as reason:
     raise ImportError("tug.torch needs PyTorch, which is not there: install Debian's python3-torch, or "
                       f"'pip install torch' ({reason})") from reason
+from tug._pools import pooled
 
 __all__ = ["Embedding", "EmbeddingBag", "Optimizer", "dense_state_dict", "init_process_group", "load_dense_state_dict"]
 
@@ -123,38 +124,6 @@ class _Prefetched(NamedTuple):
     steps: int  # of the module, when it was asked for
 
 
-class _Pool(torch.autograd.Function):
-    """Bags of a batch's rows. Its first input has no value: it makes this a node of the graph, whose backward
-    gives the gradients to the module."""
-
-    @staticmethod
-    def forward(ctx: Any, anchor: Any, weights: Any, module: "_Rows", batch: _Batch, offsets: Optional[Keys],
-                lengths: Optional[Floats]) -> Any:
-        given = None if weights is None else np.ascontiguousarray(weights.detach().reshape(-1).numpy(), np.float32)
-        ctx.bags = Bags(batch.which, offsets, given, module.embedding_dim)
-        ctx.module, ctx.batch, ctx.lengths = module, batch, lengths
-        ctx.weights = None if weights is None else (weights.shape, weights.dtype)
-        sums = ctx.bags.pool(batch.rows)
-        return torch.from_numpy(sums if lengths is None else sums / lengths)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Any) -> Any:
-        if torch.is_grad_enabled() and ctx.needs_input_grad[1]:
-            raise UsageError("per_sample_weights: create_graph=True asks for second derivatives by weights and rows, "
-                             "which are not there: detach the weights, or the rows")
-        given = np.ascontiguousarray(gradient.detach().numpy(), np.float32)
-        if ctx.lengths is not None:
-            given = given / ctx.lengths
-        batch, by_weights = ctx.batch, None
-        if ctx.needs_input_grad[0]:
-            by_rows = ctx.bags.spread(given, len(batch.rows))
-            ctx.module.gradients.add(batch.keys, torch.from_numpy(by_rows[batch.padded:]))
-        if ctx.needs_input_grad[1]:
-            shape, dtype = ctx.weights
-            by_weights = torch.from_numpy(ctx.bags.weigh(batch.rows, given)).reshape(shape).to(dtype)
-        return None, by_weights, None, None, None, None
-
-
 def _ids_of(given: Any, name: str) -> Keys:
     """Ids as the 64 bits that they are: a negative one is a hash with its first bit set."""
     if not isinstance(given, torch.Tensor):
@@ -171,7 +140,7 @@ def _ids_of(given: Any, name: str) -> Keys:
 class _Rows(nn.Module):
     """What Embedding and EmbeddingBag share: a table, its rows of a batch, and their gradients."""
 
-    def __init__(self, table: Table, padding_idx: Optional[int]) -> None:
+    def __init__(self, table: Table, padding_idx: Optional[int], more: "_More") -> None:
         super().__init__()
         self.table = instance(table, Table, "table")
         if not table.pull_width == table.push_width == table.assign_width:
@@ -185,6 +154,9 @@ class _Rows(nn.Module):
             padding_idx = whole(padding_idx, "padding_idx", -2 ** 63, 2 ** 64 - 1)
         self.embedding_dim = table.pull_width
         self.rate, self._sync = how
+        self.max_norm, self.norm_type = _norm_of(table, more)
+        self.scale_grad_by_freq = truth(more.scale_grad_by_freq, "scale_grad_by_freq")
+        truth(more.sparse, "sparse")
         self.padding_idx = padding_idx
         self.frozen = False  # True: no gradients are computed
         self.gradients = _Gradients()
@@ -198,7 +170,11 @@ class _Rows(nn.Module):
 
     def extra_repr(self) -> str:
         said = f"table='{self.table.name}', embedding_dim={self.embedding_dim}"
-        return said if self.padding_idx is None else f"{said}, padding_idx={self.padding_idx}"
+        if self.padding_idx is not None:
+            said += f", padding_idx={self.padding_idx}"
+        if self.max_norm is not None:
+            said += f", max_norm={self.max_norm}, norm_type={self.norm_type}"
+        return said + (", scale_grad_by_freq=True" if self.scale_grad_by_freq else "")
 
     # Forward.
 
@@ -220,12 +196,23 @@ class _Rows(nn.Module):
                     return self._prefetched.pop(i).batch
         return None
 
-    def _pool(self, ids: Keys, offsets: Optional[Keys], weights: Any, mean: bool) -> Any:
+    def _pool(self, ids: Keys, offsets: Optional[Keys], weights: Any, mode: str) -> Any:
         batch = self._fetched(ids) or _Batch(self.table, ids, self._padding)
         batch.wait()
         learns = self.training and not self.frozen and torch.is_grad_enabled()
+        if self.max_norm is not None:
+            self._shorten(batch, learns)
         anchor = self._anchor if learns else self._anchor.detach()
-        return _Pool.apply(anchor, weights, self, batch, offsets, _lengths(batch, offsets) if mean else None)
+        return pooled(anchor, weights, self, batch, offsets, mode)
+
+    def _shorten(self, batch: _Batch, learns: bool) -> None:
+        """Scales the rows that are longer than max_norm, as torch does: where the module learns, in the table, too."""
+        rows = batch.rows[batch.padded:]
+        norms = np.linalg.norm(rows.astype(np.float64), self.norm_type, axis=1)
+        long = np.flatnonzero(norms > self.max_norm)
+        rows[long] *= (self.max_norm / (norms[long] + 1e-7)).astype(np.float32)[:, None]
+        if learns and long.size > 0:
+            self.table.assign(batch.keys[long], rows[long])
 
     # Steps, for Optimizer.
 
@@ -315,39 +302,59 @@ def _files_of(state: Any) -> Dict[str, bytes]:
     return {name: data.contiguous().numpy().tobytes() for name, data in files.items()}
 
 
-def _lengths(batch: _Batch, offsets: Optional[Keys]) -> Floats:
-    """How many entries each bag has, padding apart: a column, at least 1."""
-    assert offsets is not None  # bags have them
-    before = np.zeros(batch.which.size + 1, np.int64)
-    np.cumsum(batch.which >= batch.padded, out=before[1:])
-    return np.maximum(np.diff(before[offsets]), 1).astype(np.float32)[:, None]
+class _More(NamedTuple):
+    """Arguments that both modules have, as they are given."""
+    max_norm: Optional[float]
+    norm_type: float
+    scale_grad_by_freq: bool
+    sparse: bool
+
+
+def _norm_of(table: Table, given: _More) -> Tuple[Optional[float], float]:
+    norm_type = real(given.norm_type, "norm_type", 0, math.inf)
+    if given.max_norm is None:
+        return None, norm_type
+    if table.client.workers > 1:
+        raise UsageError(f"max_norm: a module writes shortened rows back to table '{table.name}', and updates of the "
+                         f"other {table.client.workers - 1} workers would be lost: use it with one worker, or keep "
+                         "rows short by the rule's l2")
+    return real(given.max_norm, "max_norm", 0, math.inf), norm_type
 
 
 class Embedding(_Rows):
     """torch.nn.Embedding on a table: a row for each id, of any 64 bits (a negative one is key 2^64 + id).
 
     table: of accessor plain; its dim, rule, first values (`init`) and seed are the module's. A row is made by its
-    first push. padding_idx: an id whose row is 0, is not learnt, and is no row of the table."""
+    first push. padding_idx: an id whose row is 0, is not learnt, and is no row of the table.
 
-    def __init__(self, table: Table, padding_idx: Optional[int] = None) -> None:
-        super().__init__(table, padding_idx)
+    The rest is as in torch. max_norm, norm_type: a row of a batch whose norm (of this type) is greater is scaled to
+    max_norm, where the module learns in the table, too; with one worker. scale_grad_by_freq: the gradient of an id is
+    divided by how often the batch has it. sparse: gradients always are, so True and False are the same."""
+
+    def __init__(self, table: Table, padding_idx: Optional[int] = None, *, max_norm: Optional[float] = None,
+                 norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = True) -> None:
+        super().__init__(table, padding_idx, _More(max_norm, norm_type, scale_grad_by_freq, sparse))
 
     def forward(self, input: Any) -> Any:  # noqa: A002
         """Rows of the ids, a tensor of integers on the CPU: float32 of input.shape + (embedding_dim,)."""
         ids = _ids_of(input, "input")
-        return self._pool(ids, None, None, False).reshape((*input.shape, self.embedding_dim))
+        return self._pool(ids, None, None, "sum").reshape((*input.shape, self.embedding_dim))
 
 
 class EmbeddingBag(_Rows):
-    """torch.nn.EmbeddingBag on a table: the sum or mean of the rows of each bag of ids. As there, input is 2-D, a bag
-    a row, or 1-D with offsets; an empty bag is 0; entries of padding_idx count for nothing; per_sample_weights go
-    with mode sum, and get gradients."""
+    """torch.nn.EmbeddingBag on a table: the sum, mean or greatest values of the rows of each bag of ids. As there,
+    input is 2-D, a bag a row, or 1-D with offsets; an empty bag is 0; entries of padding_idx count for nothing;
+    per_sample_weights go with mode sum, and get gradients. The other arguments are Embedding's; as in torch,
+    scale_grad_by_freq does not go with mode max."""
 
     def __init__(self, table: Table, mode: str = "mean", padding_idx: Optional[int] = None,
-                 include_last_offset: bool = False) -> None:
-        super().__init__(table, padding_idx)
-        self.mode = choice(mode, "mode", ("sum", "mean"))
+                 include_last_offset: bool = False, *, max_norm: Optional[float] = None, norm_type: float = 2.0,
+                 scale_grad_by_freq: bool = False, sparse: bool = True) -> None:
+        super().__init__(table, padding_idx, _More(max_norm, norm_type, scale_grad_by_freq, sparse))
+        self.mode = choice(mode, "mode", ("sum", "mean", "max"))
         self.include_last_offset = include_last_offset
+        if self.mode == "max" and self.scale_grad_by_freq:
+            raise UsageError("scale_grad_by_freq: goes with mode 'sum' or 'mean', not with 'max'")
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, mode='{self.mode}'"
@@ -377,7 +384,7 @@ class EmbeddingBag(_Rows):
             if per_sample_weights.shape != input.shape:
                 raise UsageError(f"per_sample_weights: have the shape {tuple(per_sample_weights.shape)}, and must have "
                                  f"that of input, {tuple(input.shape)}")
-        return self._pool(ids, self._offsets(input, offsets), per_sample_weights, self.mode == "mean")
+        return self._pool(ids, self._offsets(input, offsets), per_sample_weights, self.mode)
 
 
 def _world_size() -> int:
