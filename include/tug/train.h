@@ -56,8 +56,8 @@ extern "C" {
 
 struct tug_model;
 
-// How a pass of tug_model_train goes, a few times a second, and once at its end. Of several
-// labels the first one counts. NAN: there is none.
+// How a pass of tug_model_train goes, a few times a second, and once at the end of each pass, in
+// order. Of several labels the first one counts. NAN: there is none.
 struct tug_progress {
     uint32_t pass, passes;        // from 1; of all calls for this model
     double share;                 // of the pass, 0 to 1; negative: not known
@@ -65,6 +65,18 @@ struct tug_progress {
     uint64_t examples;            // of the pass so far
     double loss, auc;             // of these, each before it was trained on
     double valid_loss, valid_auc; // of a pass that is done, with validation
+};
+
+// The record of a pass that has ended (option "history" writes it to a file, as lines of JSON).
+// NAN: there is none.
+struct tug_pass {
+    uint32_t pass;           // from 1; of all calls for this model
+    uint64_t examples;       // trained on, without those held out for validation
+    double loss, auc;        // of these, each before it was trained on
+    uint64_t valid_examples; // 0: there is no validation
+    double valid_loss, valid_auc;
+    double seconds; // reading, training and validation, without saves
+    bool best;      // validation was better than after all passes before
 };
 
 struct tug_model_options {
@@ -84,6 +96,9 @@ struct tug_model_options {
     // tug_model_train joins, for as long as there is the model.
     struct tug_client *client;
     bool own_files; // on a cluster: each worker has other files than the others, or none
+    // Hears of each pass that has ended, once and in order; else as `progress`, of which
+    // it does not depend, nor on the option "quiet". NULL: nobody is told.
+    void (*on_pass)(void *ctx, const struct tug_pass *p);
 };
 
 // A model that has learnt nothing yet. `o` may be NULL: no options. They are looked at
@@ -192,14 +207,21 @@ TUG_API int tug_model_explain(struct tug_model *m, const struct tug_data *data,
 // no more, or it failed. *ret_name is valid until the next one of these.
 //
 //   after evaluate   examples, auc, pr_auc, logloss, ne, copc, mae, rmse, gauc; NAN: there is none
-//   after train      examples (of a pass), epochs (of all calls), keys, skipped_lines,
-//                    train_seconds, total_seconds; train.auc, train.logloss of the last pass,
+//   after train      examples (trained on in a pass), held_out (others, by the option valid),
+//                    epochs (of all calls), keys, skipped_lines, read_seconds, train_seconds,
+//                    valid_seconds, save_seconds, test_seconds, total_seconds; train.auc, train.logloss of the last pass,
 //                    each example before it was trained on; with validation best_epoch and
 //                    valid.auc, ... of the kept pass; with the option test test.auc, ...
 //
 // Of several labels these are the first one's, and further ones "LABEL:auc", "test.LABEL:auc".
 TUG_API bool tug_model_result(const struct tug_model *m, size_t i, const char **ret_name,
                               double *ret);
+
+// The record of a pass, by numbers 0 and on, of each of the model's passes so far; also of a model
+// that was loaded from a save. `label`: of several labels which one, from 0. False: there are no
+// more, or no such label.
+TUG_API bool tug_model_pass(const struct tug_model *m, size_t i, uint32_t label,
+                            struct tug_pass *ret);
 
 // How predictions spread: of the examples of the last tug_model_evaluate, or of the last pass
 // of tug_model_train (each before it was trained on), the weight of those with label 1 and of

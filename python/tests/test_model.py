@@ -246,7 +246,7 @@ def test_progress(data, capfd):
     heard = []
     with tug.train(matrix, labels, epochs=3, progress=heard.append) as model:
         assert model.labels == [""]
-    assert sum(p.done for p in heard) == 3 or heard[-1].done
+    assert [p.pass_ for p in heard if p.done] == [1, 2, 3]
     assert heard[-1].pass_ == 3 and heard[-1].auc > 0.6
     assert str(heard[-1]).startswith("pass 3/3  loss 0.")
 
@@ -256,6 +256,47 @@ def test_progress(data, capfd):
     with pytest.raises(RuntimeError, match="enough"):
         tug.train(matrix, labels, epochs=3, progress=fails)
     assert capfd.readouterr().err == ""
+
+
+def test_history(data, tmp_path):
+    matrix, labels = data
+    heard, passes, path = [], [], tmp_path / "history.jsonl"
+    settings = {"model": "lr", "valid": 0.25, "patience": 0, "history": path, "on_pass": passes.append}
+    with tug.train(matrix, labels, epochs=30, progress=heard.append, **settings) as model:
+        history, results = model.history, model.results
+        assert passes == history and [p.pass_ for p in history] == list(range(1, 31))
+        assert [p.pass_ for p in heard if p.done] == list(range(1, 31))
+        assert {p.examples for p in history} == {results["examples"]} and results["held_out"] > 400
+        assert results["examples"] + results["held_out"] == 2000
+        assert {p.valid_examples for p in history} == {results["held_out"]}
+        assert history[-1].auc == results["train.auc"]
+        best = max(p.pass_ for p in history if p.best)
+        assert best == results["best_epoch"] and history[best - 1].valid_loss == results["valid.logloss"]
+        model.save(tmp_path / "saved")
+        model.train(matrix, labels)
+        assert model.history[:30] == history and [p.pass_ for p in model.history[30:]] == list(range(31, 61))
+        assert passes == model.history
+        assert copy.deepcopy(model).history == model.history
+    lines = [json.loads(line) for line in path.read_text().split("\n") if line]
+    assert [line["pass"] for line in lines] == list(range(1, 61))
+    assert [line["valid"]["loss"] for line in lines] == [p.valid_loss for p in passes]
+    with tug.load(tmp_path / "saved") as loaded:
+        assert loaded.history == history
+    with tug.Model(model="lr") as untrained:
+        assert untrained.history == []
+
+
+def test_on_pass_that_raises(data):
+    matrix, labels = data
+
+    def fails(_one):
+        raise RuntimeError("enough")
+
+    with tug.Model(model="lr", epochs=5, progress=False, on_pass=fails) as model:
+        with pytest.raises(RuntimeError, match="enough"):
+            model.train(matrix, labels)
+    with pytest.raises(tug.ArgumentTypeError, match="on_pass: must be a function, not int"):
+        tug.Model(on_pass=5)
 
 
 def test_interrupt(data, tmp_path, monkeypatch):

@@ -22,7 +22,7 @@ from tug._errors import (ArgumentTypeError, ClosedError, DataError, Error, Forke
                          LaunchError, OutOfMemory, SystemFailure, Timeout, UsageError)
 from tug._examples import Rows
 from tug._launch import Cluster, Process, launch
-from tug._model import Model, Progress, load, train
+from tug._model import Model, Pass, Progress, load, train
 from tug._request import Request
 from tug._roles import role, serve
 from tug._scorer import Scorer, ScorerStatus
@@ -31,7 +31,7 @@ from tug._table import Table, TableLearning, TableStats, count
 __all__ = [
     "ArgumentTypeError", "Client", "ClosedError", "Cluster", "Communicator", "CommunicatorStats", "DataError",
     "Dense", "Error", "ForkedError", "InternalError", "Interrupted", "LaunchError", "Model", "OutOfMemory",
-    "Process", "Progress", "Request", "Rows", "Scorer", "ScorerStatus", "SystemFailure", "Table", "TableLearning",
-    "TableStats", "Timeout", "UsageError",
+    "Pass", "Process", "Progress", "Request", "Rows", "Scorer", "ScorerStatus", "SystemFailure", "Table",
+    "TableLearning", "TableStats", "Timeout", "UsageError",
     "__version__", "connect", "count", "launch", "load", "local", "role", "serve", "train",
 ]

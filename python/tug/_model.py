@@ -30,6 +30,7 @@ from tug._saved import read_save, remove_save, write_save
 Option = Union[None, bool, int, float, str, Path, List[Any], Tuple[Any, ...]]
 Found = TypeVar("Found")
 Hears = Union[None, bool, Callable[["Progress"], None]]
+OnPass = Optional[Callable[["Pass"], None]]
 
 
 class Progress(NamedTuple):
@@ -54,6 +55,25 @@ class Progress(NamedTuple):
             if value == value:
                 text += f"  {name.replace('_', ' ')} {value:.5f}"
         return text
+
+
+class Pass(NamedTuple):
+    """The record of a pass that has ended (struct tug_pass); NaN: there is none."""
+
+    pass_: int  # from 1
+    examples: int  # trained on, without those held out for validation
+    loss: float  # of these, each before it was trained on
+    auc: float
+    valid_examples: int  # 0: there is no validation
+    valid_loss: float
+    valid_auc: float
+    seconds: float  # reading, training and validation, without saves
+    best: bool  # validation was better than after all passes before
+
+
+def _pass_of(p: Any) -> Pass:
+    return Pass(getattr(p, "pass"), p.examples, p.loss, p.auc, p.valid_examples, p.valid_loss, p.valid_auc, p.seconds,
+                bool(p.best))
 
 
 class _Printer:
@@ -151,9 +171,10 @@ class Model(OwnedHandle):
     command's long options, with _ for -.
 
     progress: None prints it in terminals and notebooks; False not at all; else it is called with a Progress a few
-    times a second, by the thread that trains, and must not use the model. alone: train here although the environment
-    gives this process a role in a cluster. client: of the cluster to train on, else the one that the environment names;
-    it has to outlive the model. own_files: each of its workers has files of its own.
+    times a second and at the end of each pass, by the thread that trains, and must not use the model. on_pass: called
+    likewise with a Pass, once for each pass that has ended, in order; `history` has them all. alone: train here although the
+    environment gives this process a role in a cluster. client: of the cluster to train on, else the one that the
+    environment names; it has to outlive the model. own_files: each of its workers has files of its own.
 
     Threads may share a model: its calls wait for each other, and each has what it has found itself. Matrices of
     float32 and float64, Rows and columns are read where they lie. A model can be copied and pickled, with the bytes of
@@ -161,24 +182,25 @@ class Model(OwnedHandle):
     UsageError: an option, or data that does not fit the model; DataError names the file and line, or the row.
     A call that raises, also KeyboardInterrupt, leaves the model as it was."""
 
-    def __init__(self, *, progress: Hears = None, alone: bool = False, client: Optional[Client] = None,
-                 own_files: bool = False, **options: Option) -> None:
-        self._open(None, progress, Place(alone, client, own_files), _words("Model", "train", options))
+    def __init__(self, *, progress: Hears = None, on_pass: OnPass = None, alone: bool = False,
+                 client: Optional[Client] = None, own_files: bool = False, **options: Option) -> None:
+        self._open(None, progress, Place(alone, client, own_files), _words("Model", "train", options), on_pass)
 
-    def _open(self, saved: Optional[Path], progress: Hears, place: Place, words: Optional[List[str]]) -> None:
+    def _open(self, saved: Optional[Path], progress: Hears, place: Place, words: Optional[List[str]],
+              on_pass: OnPass = None) -> None:
         self._turn = threading.RLock()  # a call, with what it leaves in the library, before another one's
-        self._opened_by = (progress, Place(place.alone, None, False), words)
+        self._opened_by = (progress, Place(place.alone, None, False), words, on_pass)
         self._removed: Optional[Callable[[], Any]] = None  # removes the save that a copy began with
         self.results: Dict[str, float] = {}  # of the last train()
         self._width: Optional[int] = None  # of the dense matrices that it has learnt from
         kept: List[Any] = []
-        c = ffi.NULL if words is None else self._options(progress, place, words, kept)
+        c = ffi.NULL if words is None else self._options(progress, on_pass, place, words, kept)
         with _of_keywords():
             m = (opened(lib.tug_model_open, lib.tug_model_close, c) if saved is None
                  else opened(lib.tug_model_load, lib.tug_model_close, word(saved, "path"), c))
         super().__init__("model", m, lib.tug_model_close)
 
-    def _options(self, progress: Hears, place: Place, words: List[str], kept: List[Any]) -> Any:
+    def _options(self, progress: Hears, on_pass: OnPass, place: Place, words: List[str], kept: List[Any]) -> Any:
         """A struct tug_model_options, whose texts are in `kept`; what has to live as long as the model is its own."""
         c = ffi.new("struct tug_model_options *", {"alone": place.alone, "own_files": place.own_files})
         c.options, texts = both = words_of(words)
@@ -191,19 +213,26 @@ class Model(OwnedHandle):
         if printer is not None:
             if not callable(printer):
                 raise ArgumentTypeError(f"progress: must be a function or a bool, not {type(progress).__name__}")
-            c.progress = self._hears = self._callback(printer)
+            hears: Callable[[Progress], None] = printer
+            c.progress = self._hears = self._callback("tug_progress", lambda p: hears(
+                Progress(getattr(p, "pass"), p.passes, p.share, bool(p.done), p.examples, p.loss, p.auc, p.valid_loss,
+                         p.valid_auc)))
+        if on_pass is not None:
+            if not callable(on_pass):
+                raise ArgumentTypeError(f"on_pass: must be a function, not {type(on_pass).__name__}")
+            hears_pass: Callable[[Pass], None] = on_pass
+            c.on_pass = self._hears_of_passes = self._callback("tug_pass", lambda p: hears_pass(_pass_of(p)))
         return c
 
-    def _callback(self, hear: Callable[[Progress], None]) -> Any:
+    def _callback(self, struct: str, hear: Callable[[Any], None]) -> Any:
         def told(_context: Any, p: Any) -> None:
-            hear(Progress(getattr(p, "pass"), p.passes, p.share,
-                          bool(p.done), p.examples, p.loss, p.auc, p.valid_loss, p.valid_auc))
+            hear(p)
 
         def caught(_kind: Any, error: BaseException, _trace: Any) -> None:
             raise_after_call(error)
             lib.tug_model_interrupt(self._c)
 
-        return ffi.callback("void (*)(void *, const struct tug_progress *)", told, onerror=caught)
+        return ffi.callback(f"void (*)(void *, const struct {struct} *)", told, onerror=caught)
 
     def _ask(self, read: Callable[[Any], Found], function: Any, *args: Any) -> Found:
         """function(model, *args), and what it leaves there for read(model), which another call would take away."""
@@ -247,7 +276,8 @@ class Model(OwnedHandle):
         """So many passes as the option epochs says, on from where the model stands. `data`: a path or a list
         of paths, a numpy matrix, a sparse one of scipy, or Rows; these with `label`, a number for each row, and
         perhaps `weight`, not negative, which its loss is multiplied by; or a data frame. `valid`: a path, (data, label)
-        or (data, label, weight). Returns the model itself; `results` has what was found. SystemFailure: on a cluster a
+        or (data, label, weight). Returns the model itself; `results` has what was found, `history` what each pass was
+        like. SystemFailure: on a cluster a
         worker has died or left."""
         examples = self._examples(data, label, categorical=categorical, weight=weight)
         if not self.results and is_frame(data):
@@ -310,6 +340,12 @@ class Model(OwnedHandle):
         return self._read(_spread_of)
 
     @property
+    def history(self) -> List[Pass]:
+        """A Pass for each pass so far, those before it was saved and loaded included; of several labels the first
+        one's."""
+        return self._read(_history_of)
+
+    @property
     def labels(self) -> List[str]:
         """What the labels of an example are called; "" where one has no name. Empty: nothing was trained here."""
         return self._read(lambda m: [text_of(lib.tug_model_label(m, i)) for i in range(lib.tug_model_labels(m))])
@@ -322,10 +358,12 @@ class Model(OwnedHandle):
     def __reduce__(self) -> Tuple[Any, ...]:
         return _copy_of, (read_save(self.save) if self.labels else None, *self._opened_by, self.results, self._width)
 
-    def with_options(self, *, progress: Hears = None, alone: bool = False, **options: Option) -> "Model":
+    def with_options(self, *, progress: Hears = None, on_pass: OnPass = None, alone: bool = False,
+                     **options: Option) -> "Model":
         """A copy that is trained on by these options, of which those that say what is learnt have to be the same."""
         words = _words("with_options", "train", options)
-        return _copy_of(read_save(self.save), progress, Place(alone, None, False), words, self.results, self._width)
+        return _copy_of(read_save(self.save), progress, Place(alone, None, False), words, on_pass, self.results,
+                        self._width)
 
     def close(self) -> None:
         """Frees it; what was not saved is gone."""
@@ -340,6 +378,14 @@ def _results_of(m: Any) -> Dict[str, float]:
     name, value = ffi.new("char **"), ffi.new("double *")
     while lib.tug_model_result(m, len(found), name, value):
         found[text_of(name[0])] = value[0]
+    return found
+
+
+def _history_of(m: Any) -> List[Pass]:
+    found: List[Pass] = []
+    c = ffi.new("struct tug_pass *")
+    while lib.tug_model_pass(m, len(found), 0, c):
+        found.append(_pass_of(c))
     return found
 
 
@@ -360,11 +406,11 @@ def _spread_of(m: Any) -> Tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]
 
 
 def _copy_of(saved: Optional[Dict[str, bytes]], progress: Hears, place: Place, words: Optional[List[str]],
-             results: Dict[str, float], width: Optional[int] = None) -> Model:
+             on_pass: OnPass, results: Dict[str, float], width: Optional[int] = None) -> Model:
     model = Model.__new__(Model)
     directory = write_save(saved) if saved is not None else None
     try:
-        model._open(directory, progress, place, words)
+        model._open(directory, progress, place, words, on_pass)
     except BaseException:
         remove_save(directory)
         raise
@@ -374,8 +420,8 @@ def _copy_of(saved: Optional[Dict[str, bytes]], progress: Hears, place: Place, w
 
 
 def train(data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = None, valid: Any = None,
-          progress: Hears = None, alone: bool = False, client: Optional[Client] = None, own_files: bool = False,
-          categorical: Optional[List[str]] = None, **options: Option) -> Model:
+          progress: Hears = None, on_pass: OnPass = None, alone: bool = False, client: Optional[Client] = None,
+          own_files: bool = False, categorical: Optional[List[str]] = None, **options: Option) -> Model:
     """A model trained on `data`: a path or a list of paths (with format=...; `label` names the column of csv), a
     numpy matrix, a sparse matrix of scipy, or Rows, with `label`, a number for each row; or a data frame: of pandas,
     a dictionary of arrays, or whatever hands over Arrow data (pyarrow, polars, duckdb), whose label is a column's name
@@ -400,7 +446,7 @@ def train(data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = Non
     if isinstance(valid, (int, float, np.floating)) and not isinstance(valid, bool):
         options["valid"] = float(valid)
         valid = None
-    model = Model(progress=progress, alone=alone, client=client, own_files=own_files, **options)
+    model = Model(progress=progress, on_pass=on_pass, alone=alone, client=client, own_files=own_files, **options)
     try:
         return model.train(data, label, weight=weight, valid=valid, categorical=categorical)
     except BaseException:
@@ -408,12 +454,12 @@ def train(data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = Non
         raise
 
 
-def load(path: Path, *, progress: Hears = None, alone: bool = False, client: Optional[Client] = None,
-         own_files: bool = False, **options: Option) -> Model:
+def load(path: Path, *, progress: Hears = None, on_pass: OnPass = None, alone: bool = False,
+         client: Optional[Client] = None, own_files: bool = False, **options: Option) -> Model:
     """A saved model: what Model.save or `tug train --out` wrote, the newest save of a directory, or one save. With the
     options that it was trained with, which are keywords as of tug.train, train() goes on from there; without any it
     cannot be trained. DataError: there is no save."""
     model = Model.__new__(Model)
     words = _words("load", "train", options) if options else None
-    model._open(path, progress, Place(alone, client, own_files), words)
+    model._open(path, progress, Place(alone, client, own_files), words, on_pass)
     return model

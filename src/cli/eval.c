@@ -30,21 +30,23 @@ static int evaluate_opened(struct opened_model *m, const struct eval_values *v,
     guard_columns(m->reader);
     guard_scores(&metrics[0], "this data", true);
     struct table_stats s = table_stats(m->parameters.sparse);
+    uint64_t fixed;
+    double bytes = table_key_bytes(s.rows, s.row_bytes + s.index_bytes,
+                                   table_options(m->parameters.sparse)->width, &fixed);
     struct result r = {
         .command = "eval",
         .model = m->run.options.model.ops->name,
         .format = m->format,
         .examples = metrics[0].examples,
-        .epochs = m->run.at.epoch,
+        .epochs = m->run.has_best ? m->run.best_epoch : m->run.at.epoch, // of the model
         .tested = true,
         .read_seconds = opened - start,
         .test_seconds = clock_seconds() - opened,
         .total_seconds = clock_seconds() - start,
         .examples_per_second = (double)NAN,
         .keys = s.rows,
-        .bytes_per_key = s.rows > 0
-                             ? (double)(s.row_bytes + s.index_bytes) / (double)s.rows
-                             : 0,
+        .bytes_per_key = bytes,
+        .fixed_bytes = fixed,
         .threads = team_size(m->team),
         .seed = m->run.options.model.seed,
         .out = m->dir,

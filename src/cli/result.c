@@ -94,23 +94,38 @@ static json_t *importance_to_json(const struct importance *m)
     return lines;
 }
 
+double result_other_seconds(const struct result *r)
+{
+    double other = r->total_seconds - r->read_seconds - r->train_seconds -
+                   r->valid_seconds - r->save_seconds - r->test_seconds;
+    return other > 0 ? other : 0;
+}
+
+// They add up to the total; "wait" is of "train".
+static json_t *seconds_to_json(const struct result *r)
+{
+    json_t *o = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "read", r->read_seconds,
+                          "train", r->train_seconds, "valid", r->valid_seconds, "save",
+                          r->save_seconds, "test", r->test_seconds, "other",
+                          result_other_seconds(r), "total", r->total_seconds);
+    if (r->workers > 0)
+        json_object_set_new(o, "wait", json_real(r->wait_seconds));
+    return o;
+}
+
 static json_t *to_json(const struct result *r)
 {
     json_t *o = json_pack(
-        "{s:s, s:s, s:s, s:I, s:i, s:{s:f, s:f, s:f, s:f},"
-        " s:o, s:I, s:f, s:I, s:i, s:i, s:i, s:I, s:s, s:I}",
+        "{s:s, s:s, s:s, s:I, s:I, s:i, s:o,"
+        " s:o, s:I, s:f, s:I, s:I, s:i, s:i, s:i, s:I, s:s, s:I}",
         "command", r->command, "model", r->model, "format", r->format, "examples",
-        (json_int_t)r->examples, "epochs", (int)r->epochs, "seconds", "read",
-        r->read_seconds, "train", r->train_seconds, "test", r->test_seconds, "total",
-        r->total_seconds, "examples_per_second",
+        (json_int_t)r->examples, "held_out", (json_int_t)r->held_out, "epochs",
+        (int)r->epochs, "seconds", seconds_to_json(r), "examples_per_second",
         json_real_or_null(r->examples_per_second), "keys", (json_int_t)r->keys,
-        "bytes_per_key", r->bytes_per_key, "peak_rss_bytes", (json_int_t)peak_rss_bytes(),
-        "threads", r->threads, "workers", (int)r->workers, "servers", (int)r->servers,
-        "seed", (json_int_t)r->seed, "out", r->out, "skipped_lines",
-        (json_int_t)r->skipped_lines);
-    if (o != NULL && r->workers > 0)
-        json_object_set_new(json_object_get(o, "seconds"), "wait",
-                            json_real(r->wait_seconds));
+        "bytes_per_key", r->bytes_per_key, "fixed_bytes", (json_int_t)r->fixed_bytes,
+        "peak_rss_bytes", (json_int_t)peak_rss_bytes(), "threads", r->threads, "workers",
+        (int)r->workers, "servers", (int)r->servers, "seed", (json_int_t)r->seed, "out",
+        r->out, "skipped_lines", (json_int_t)r->skipped_lines);
     if (o != NULL)
         add_metrics(o, r->tested ? &r->test : NULL);
     if (o != NULL && r->tested)
@@ -128,6 +143,8 @@ static json_t *to_json(const struct result *r)
             add_labels(valid, r, r->valids);
         json_object_set_new(o, "valid", valid);
     }
+    if (o != NULL && r->history != NULL)
+        json_object_set_new(o, "history", history_to_json(r->history));
     if (o != NULL && r->by != NULL)
         json_object_set_new(o, "by", table_to_json(r));
     if (o != NULL && r->importance != NULL)

@@ -12,11 +12,13 @@
 #include "model/metrics.h"
 #include "train/config.h"
 #include "train/group_table.h"
+#include "train/history.h"
 #include "train/importance.h"
 
 struct result {
     const char *command, *model, *format;
-    uint64_t examples; // train: a pass's; eval: those scored
+    uint64_t examples; // train: those of a pass; eval: those scored
+    uint64_t held_out; // train: others, which validation keeps for itself
     uint32_t epochs;
     bool tested;
     // Of an example, and what they are called.
@@ -30,11 +32,13 @@ struct result {
         struct metrics valid, valids[LABELS_MAX];
     };
     uint32_t best_epoch;
-    double read_seconds, train_seconds, test_seconds, total_seconds;
+    double read_seconds, train_seconds, valid_seconds, save_seconds, test_seconds,
+        total_seconds;
     double wait_seconds; // of train_seconds, on a cluster
     double examples_per_second;
     uint64_t keys;
     double bytes_per_key;
+    uint64_t fixed_bytes;
     uint64_t data_bytes;
     int threads;
     uint32_t servers, workers; // 0: one process
@@ -44,9 +48,13 @@ struct result {
     const char *by; // eval: the columns of `table`; NULL: there is none
     const struct group_table *table;
     const struct importance *importance; // eval; NULL: it was not asked for
+    const struct history *history;       // train
 };
 
 void result_name_labels(struct result *r, const struct schema *s);
+
+// Seconds of the total that no other name stands for.
+double result_other_seconds(const struct result *r);
 
 int result_print_json(const struct result *r, struct err *e);
 

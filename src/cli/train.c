@@ -31,7 +31,9 @@ static int train_command(const void *values, const struct options *o, struct err
     TRY(train_configure(&s, values, o, NULL, e));
     TRY(train_open_log(values, o, NULL, e));
     node_catch_signals();
-    return run_alone(&s, e);
+    int rc = run_alone(&s, e);
+    train_setup_close(&s);
+    return rc;
 }
 
 const struct cli_command cli_train = {&cli_train_options, sizeof(struct train_options),

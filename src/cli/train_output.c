@@ -36,7 +36,8 @@ static struct result result_of(const struct train_config *c, const struct train_
         .command = "train",
         .model = c->model.ops->name,
         .format = t->format,
-        .examples = t->examples,
+        .examples = t->examples - t->held_out,
+        .held_out = t->held_out,
         .epochs = t->epochs,
         .tested = t->tested,
         .labels = t->labels,
@@ -45,6 +46,8 @@ static struct result result_of(const struct train_config *c, const struct train_
         .read_seconds = t->read_seconds,
         .wait_seconds = t->wait_seconds,
         .train_seconds = t->train_seconds,
+        .valid_seconds = t->valid_seconds,
+        .save_seconds = t->save_seconds,
         .test_seconds = t->test_seconds,
         .total_seconds = t->total_seconds,
         .examples_per_second = t->train_seconds > 0
@@ -52,11 +55,13 @@ static struct result result_of(const struct train_config *c, const struct train_
                                    : (double)NAN,
         .keys = t->keys,
         .bytes_per_key = t->bytes_per_key,
+        .fixed_bytes = t->fixed_bytes,
         .data_bytes = t->data_bytes,
         .threads = c->threads,
         .seed = c->model.seed,
         .out = t->saved,
         .skipped_lines = t->skipped_lines,
+        .history = c->history,
     };
     memcpy(r.label, t->label, sizeof(r.label));
     memcpy(r.tests, t->tests, sizeof(r.tests));
@@ -64,9 +69,29 @@ static struct result result_of(const struct train_config *c, const struct train_
     return r;
 }
 
+static void add_seconds(char *to, size_t size, const char *what, double seconds,
+                        bool always)
+{
+    size_t n = strlen(to);
+    if (always || seconds >= 0.05)
+        snprintf(to + n, size - n, ", %s %.1f s", what, seconds);
+}
+
+// "read 0.2 s, train 1.2 s at ... examples/s, valid 0.1 s, ..."
+static void format_seconds(const struct result *r, const char *rate, char *to,
+                           size_t size)
+{
+    snprintf(to, size, "read %.1f s, train %.1f s%s", r->read_seconds, r->train_seconds,
+             rate);
+    add_seconds(to, size, "valid", r->valid_seconds, r->validated);
+    add_seconds(to, size, "save", r->save_seconds, false);
+    add_seconds(to, size, "test", r->test_seconds, r->tested);
+    add_seconds(to, size, "other", result_other_seconds(r), false);
+}
+
 static void print_text(const struct result *r)
 {
-    char rate[80] = "", who[64];
+    char rate[80] = "", who[64], held[64] = "", seconds[256];
     if (r->workers > 0)
         snprintf(who, sizeof(who), "%u server%s, %u worker%s", r->servers,
                  PLURAL_S(r->servers), r->workers, PLURAL_S(r->workers));
@@ -78,13 +103,16 @@ static void print_text(const struct result *r)
         snprintf(rate + strlen(rate), sizeof(rate) - strlen(rate),
                  ", %.0f %% waiting for servers",
                  100 * r->wait_seconds / r->train_seconds);
-    printf(
-        "%u pass%s over %llu example%s in %.1f s (read %.1f s, train %.1f s%s, test %.1f "
-        "s), %.1f MB of data in memory, %llu key%s of %.0f bytes, %s\n",
-        r->epochs, PLURAL_ES(r->epochs), (unsigned long long)r->examples,
-        PLURAL_S(r->examples), r->total_seconds, r->read_seconds, r->train_seconds, rate,
-        r->test_seconds, (double)r->data_bytes / 1e6, (unsigned long long)r->keys,
-        PLURAL_S(r->keys), r->bytes_per_key, who);
+    if (r->held_out > 0)
+        snprintf(held, sizeof(held), " (%llu more held out)",
+                 (unsigned long long)r->held_out);
+    format_seconds(r, rate, seconds, sizeof(seconds));
+    printf("%u pass%s over %llu example%s%s in %.1f s (%s), %.1f MB of data in memory, "
+           "%llu key%s of %.0f bytes and %.1f MB beside them, %s\n",
+           r->epochs, PLURAL_ES(r->epochs), (unsigned long long)r->examples,
+           PLURAL_S(r->examples), held, r->total_seconds, seconds,
+           (double)r->data_bytes / 1e6, (unsigned long long)r->keys, PLURAL_S(r->keys),
+           r->bytes_per_key, (double)r->fixed_bytes / 1e6, who);
     if (r->out[0] != 0)
         printf("saved to %s\n", r->out);
 }

@@ -13,6 +13,7 @@
 #include "base/options.h"
 #include "facade/given_rows.h"
 #include "run/model.h"
+#include "train/history.h"
 #include "tug/train.h"
 
 enum { VALUE_NAME_MAX = 96 };
@@ -29,7 +30,9 @@ struct tug_model {
     char **words;          // "--name=value"
     size_t n_words;
     void (*progress)(void *ctx, const struct tug_progress *p);
+    void (*on_pass)(void *ctx, const struct tug_pass *p);
     void *ctx;
+    struct history history; // of its passes
     // On a cluster (model_cluster.h); else all of it is 0.
     struct tug_client *client; // the program's, or where it joins by itself its own
     bool joins, own_files;
@@ -47,6 +50,9 @@ struct tug_model {
     size_t n_predictions;
     char *explained;
 };
+
+// What a program is told of a pass, by one of its labels.
+struct tug_pass model_pass(const struct history_pass *p, uint32_t label);
 
 // Which examples of what label got which prediction, for tug_model_spread. Without memory there
 // is none.

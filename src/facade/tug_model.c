@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <dirent.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -202,6 +203,31 @@ void tug_model_interrupt(struct tug_model *m)
     atomic_store(&m->stop, true);
 }
 
+struct tug_pass model_pass(const struct history_pass *p, uint32_t label)
+{
+    const struct history_score *valid = p->validated ? &p->valid[label] : NULL;
+    return (struct tug_pass){
+        .pass = p->pass,
+        .examples = p->examples,
+        .loss = p->seen[label].loss,
+        .auc = p->seen[label].auc,
+        .valid_examples = valid != NULL ? valid->examples : 0,
+        .valid_loss = valid != NULL ? valid->loss : (double)NAN,
+        .valid_auc = valid != NULL ? valid->auc : (double)NAN,
+        .seconds = p->seconds,
+        .best = p->best,
+    };
+}
+
+bool tug_model_pass(const struct tug_model *m, size_t i, uint32_t label,
+                    struct tug_pass *ret)
+{
+    if (i >= m->history.n || label >= m->history.labels)
+        return false;
+    *ret = model_pass(&m->history.pass[i], label);
+    return true;
+}
+
 void model_spread(struct tug_model *m, const struct metrics_stream *seen)
 {
     size_t bytes = sizeof(seen->positive);
@@ -270,6 +296,7 @@ static int open_options(struct tug_model *m, const struct tug_model_options *o,
 {
     m->trains = true;
     m->progress = o->progress;
+    m->on_pass = o->on_pass;
     m->ctx = o->ctx;
     TRY(model_words(o->options, o->n_options, &m->words, e));
     m->n_words = o->n_options;
@@ -284,6 +311,9 @@ static int open_saved(struct tug_model *m, const char *from,
     if (run == NULL)
         return err_nomem(e, "a model");
     int rc = saved_read(run, m->from, e);
+    if (rc == 0)
+        rc = history_load(&m->history, m->from, e);
+    history_cut(&m->history, run->at.epoch);
     if (rc == 0 && o != NULL)
         rc = open_options(m, o, run, e);
     saved_run_free(run);
@@ -327,6 +357,7 @@ void tug_model_close(struct tug_model *m)
     if (m->home[0] != '\0')
         (void)file_remove_deep(m->home, 2, NULL); // home/model/save-000001
     model_words_free(m->words, m->n_words);
+    history_free(&m->history);
     mem_free(m->value);
     mem_free(m->explained);
     mem_free(m->predictions);

@@ -35,6 +35,12 @@ struct training {
     pthread_mutex_t mutex; // of what follows
     struct tug_progress progress;
     bool has_news;
+    // Passes that have ended and nobody was told of yet, in order.
+    struct ended_pass {
+        struct tug_progress progress;
+        struct tug_pass pass;
+    } * ended;
+    size_t n_ended, cap_ended;
 };
 
 // The format of rows is added where none is given.
@@ -78,6 +84,7 @@ static void close_training(struct training *t)
     mem_free(t->words);
     given_rows_close(&t->rows);
     given_rows_close(&t->valid_rows);
+    mem_free(t->ended);
     pthread_mutex_destroy(&t->mutex);
     mem_free(t);
 }
@@ -144,13 +151,35 @@ int model_train_check(struct tug_model *m, const struct tug_model_options *o,
 
 // News: taken down by the thread that trains, told by the one that waits.
 
+// Without memory a pass is not told of; the record has it.
+static void keep_ended(struct training *t, const struct tug_pass *pass)
+{
+    if (t->n_ended == t->cap_ended) {
+        size_t cap = t->cap_ended * 2 + 16;
+        struct ended_pass *more = mem_realloc_array(t->ended, cap, sizeof(*more));
+        if (more == NULL)
+            return;
+        t->ended = more;
+        t->cap_ended = cap;
+    }
+    t->ended[t->n_ended++] = (struct ended_pass){t->progress, *pass};
+    t->has_news = false;
+}
+
+// Passes of earlier calls, where the run does not count them: the first worker's does.
+static uint32_t passes_before(const struct training *t)
+{
+    return t->m->client != NULL && !model_cluster_first(t->m) ? t->m->passes : 0;
+}
+
 static void hear(void *ctx, const struct train_news *n)
 {
     struct training *t = ctx;
+    uint32_t before = passes_before(t);
     pthread_mutex_lock(&t->mutex);
     t->progress = (struct tug_progress){
-        .pass = n->pass,
-        .passes = n->passes,
+        .pass = before + n->pass,
+        .passes = before + n->passes,
         .share = n->share,
         .done = n->done,
         .examples = n->metrics->examples,
@@ -165,20 +194,38 @@ static void hear(void *ctx, const struct train_news *n)
     if (n->done) {
         memcpy(t->last, n->metrics, n->labels * sizeof(*t->last));
         t->has_last = true;
+        struct tug_pass pass = model_pass(n->record, 0);
+        pass.pass += before;
+        keep_ended(t, &pass);
     }
     pthread_mutex_unlock(&t->mutex);
 }
 
+// Every pass that has ended, and then how the next one goes. A program that has interrupted the
+// training in one of its functions hears no more.
 static void tell(void *ctx)
 {
     struct training *t = ctx;
+    struct tug_model *m = t->m;
+    bool hears = m->progress != NULL && !t->values.quiet;
     pthread_mutex_lock(&t->mutex);
     struct tug_progress p = t->progress;
+    struct ended_pass *ended = t->ended;
+    size_t n = t->n_ended;
     bool news = t->has_news;
+    t->ended = NULL;
+    t->n_ended = t->cap_ended = 0;
     t->has_news = false;
     pthread_mutex_unlock(&t->mutex);
-    if (news && t->m->progress != NULL && !t->values.quiet)
-        t->m->progress(t->m->ctx, &p);
+    for (size_t i = 0; i < n; i++) {
+        if (hears && !atomic_load(&m->stop))
+            m->progress(m->ctx, &ended[i].progress);
+        if (m->on_pass != NULL && !atomic_load(&m->stop))
+            m->on_pass(m->ctx, &ended[i].pass);
+    }
+    mem_free(ended);
+    if (news && hears && !atomic_load(&m->stop))
+        m->progress(m->ctx, &p);
 }
 
 // Data.
@@ -271,6 +318,7 @@ static void set_out_elsewhere(struct training *t)
     t->values.init_from = NULL;
     t->values.resume = TRAIN_NEW;
     t->values.test = (struct option_list){0};
+    t->values.history = NULL;
     t->setup.config.all_or_nothing = true;
 }
 
@@ -327,11 +375,16 @@ static void say_results(struct training *t)
     const struct train_result *r = &t->result;
     struct tug_model *m = t->m;
     const char *label = r->label[0];
-    model_add(m, (double)r->examples, "examples");
+    model_add(m, (double)(r->examples - r->held_out), "examples");
+    model_add(m, (double)r->held_out, "held_out");
     model_add(m, (double)(m->elsewhere ? m->passes : r->epochs), "epochs");
     model_add(m, (double)r->keys, "keys");
     model_add(m, (double)r->skipped_lines, "skipped_lines");
+    model_add(m, r->read_seconds, "read_seconds");
     model_add(m, r->train_seconds, "train_seconds");
+    model_add(m, r->valid_seconds, "valid_seconds");
+    model_add(m, r->save_seconds, "save_seconds");
+    model_add(m, r->test_seconds, "test_seconds");
     model_add(m, r->total_seconds, "total_seconds");
     for (uint32_t k = 0; k < r->labels && t->has_last; k++) {
         const char *name = k > 0 ? r->label[k] : "", *colon = k > 0 ? ":" : "";
@@ -360,12 +413,35 @@ static int work(void *ctx, struct err *e)
     return rc;
 }
 
+// The run has the passes of the save that it went on from; where there was none, those of before
+// are the model's.
+static void take_history(struct training *t, uint32_t before)
+{
+    struct history *run = &t->setup.history, *all = &t->m->history;
+    if (before == 0) {
+        history_free(all);
+        *all = *run;
+        *run = (struct history){0};
+        return;
+    }
+    struct err ignored;
+    memcpy(all->label, run->label, sizeof(all->label));
+    all->labels = run->labels;
+    for (size_t i = 0; i < run->n; i++) {
+        run->pass[i].pass += before;
+        (void)history_add(all, &run->pass[i], &ignored);
+    }
+}
+
 static int train(struct training *t, struct err *e)
 {
     struct tug_model *m = t->m;
     TRY(prepare(t, e));
     model_forget_opened(m); // rows are not held twice
+    uint32_t before = passes_before(t);
     int rc = job_run(work, tell, t, &m->stop, e);
+    if (rc == 0 || t->result.saved[0] != '\0')
+        take_history(t, before);
     if (t->result.saved[0] != '\0') { // perhaps only its test was interrupted
         memcpy(m->from, t->result.saved, sizeof(t->result.saved));
         m->own = true;

@@ -359,7 +359,7 @@ static void test_errors(void **state)
 struct heard {
     struct tug_model *model;
     pthread_t thread;
-    unsigned calls, passes;
+    unsigned calls, passes, ended;
     uint32_t stop_at; // the pass in which it is interrupted
     double auc;
 };
@@ -374,6 +374,42 @@ static void hear(void *ctx, const struct tug_progress *p)
     h->auc = p->auc;
     if (p->pass >= h->stop_at)
         tug_model_interrupt(h->model);
+}
+
+static void hear_of_pass(void *ctx, const struct tug_pass *p)
+{
+    struct heard *h = ctx;
+    assert_true(pthread_equal(h->thread, pthread_self()));
+    assert_int_equal(p->pass, ++h->ended); // behind its progress
+    assert_int_equal(h->passes, h->ended);
+    assert_true(p->auc == h->auc && p->valid_examples == 0 && isnan(p->valid_loss));
+}
+
+// Passes that take no time, and are over before anybody looks.
+static void test_every_pass_is_told(void **state)
+{
+    (void)state;
+    enum { PASSES = 200 };
+    struct heard h = {.thread = pthread_self(), .stop_at = UINT32_MAX};
+    const char *words[] = {"model=lr", "format=libsvm", "epochs=200", "threads=1"};
+    struct tug_model_options o = {.options = words,
+                                  .n_options = 4,
+                                  .progress = hear,
+                                  .ctx = &h,
+                                  .on_pass = hear_of_pass};
+    struct tug_pass p;
+    check(tug_model_open(&h.model, &o));
+    assert_false(tug_model_pass(h.model, 0, 0, &p));
+    check(tug_model_train(h.model, FILES("train.txt"), NULL));
+    assert_true(h.passes == PASSES && h.ended == PASSES);
+    for (uint32_t i = 0; i < PASSES; i++) {
+        assert_true(tug_model_pass(h.model, i, 0, &p));
+        assert_int_equal(p.pass, i + 1);
+        assert_true((double)p.examples == result(h.model, "examples"));
+    }
+    assert_false(tug_model_pass(h.model, PASSES, 0, &p));
+    assert_false(tug_model_pass(h.model, 0, 1, &p));
+    tug_model_close(h.model);
 }
 
 static bool interrupts(void *ctx)
@@ -460,6 +496,7 @@ int main(void)
         cmocka_unit_test(test_same_model_as_the_command),
         cmocka_unit_test(test_out),
         cmocka_unit_test(test_passes_one_by_one),
+        cmocka_unit_test(test_every_pass_is_told),
         cmocka_unit_test(test_rows_in_memory),
         cmocka_unit_test(test_predictions),
         cmocka_unit_test(test_errors),

@@ -388,13 +388,13 @@ static int train_pass(struct run *r, struct train_result *result, struct err *e)
     struct driver *d = r->driver;
     uint64_t pass = (uint64_t)r->at.epoch + 1;
     struct state s = {.driver = d};
-    double start = clock_seconds();
+    double start = clock_seconds(), saved = result->save_seconds;
     d->bad_lines = 0;
     d->all_read_all = r->config->cluster->mode == CONFIG_SYNC;
     int rc = open_pass(r, pass, e);
     if (rc == 0)
         rc = follow_pass(r, pass, &s, result, e);
-    count_time(d, clock_seconds() - start, result);
+    count_time(d, clock_seconds() - start - (result->save_seconds - saved), result);
     if (d->bad_lines > r->bad_lines) // what is held in memory was read in an earlier pass
         r->bad_lines = d->bad_lines;
     TRY(rc);

@@ -302,7 +302,9 @@ static void fill_result(struct run *r, struct train_result *result)
     if (ts == 0 || client_wait(d->remote.client, ts, NULL) != 0)
         return;
     result->keys = s.rows;
-    result->bytes_per_key = s.rows > 0 ? (double)s.bytes / (double)s.rows : 0;
+    const struct accessor *a = &r->model->accessor;
+    result->bytes_per_key = table_key_bytes(s.rows, s.bytes, a->width + a->extra_width,
+                                            &result->fixed_bytes);
 }
 
 const struct run_rows rows_driver = {

@@ -8,6 +8,7 @@
 #include "run/train_options.h"
 #include "store/config.h"
 #include "train/config.h"
+#include "train/history.h"
 
 // On a cluster, the runs of --refit: see train_refit.h.
 enum refit_stage { REFIT_NO, REFIT_SEARCH, REFIT_ALL };
@@ -19,6 +20,7 @@ struct train_setup {
     struct table_config table;    // config.table likewise
     bool json, refit;
     enum refit_stage stage;       // of a cluster
+    struct history history;       // of the run; the caller asks for it, or not
     struct train_result found;    // by the first run of --refit, for the second one
     const char *found_file;       // where that one says so
     char format[OPTION_NAME_MAX]; // these three are what config points to

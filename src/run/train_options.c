@@ -274,6 +274,11 @@ static const struct option options[] = {
      "with --dump: the texts of these columns with each example. " GROUP_COLUMNS},
     {"fetch-every", .own = true, U64_AT(fetch_every, "N", "100", 1, 1e15),
      "with --fetch and --dump: batches from one look to the next"},
+    {"history", .own = true, STRING_AT(history, "FILE"),
+     "write a line of JSON for each pass as it ends: pass, examples, loss and auc (each "
+     "example before it was trained on), valid, seconds, best; a resumed run goes on "
+     "with "
+     "the record that its save has, --refit has that of the second run"},
     {"log-dir", .own = true, STRING_AT(log_dir, "DIR"),
      "also write messages to DIR/train.log"},
     {"log-level", .own = true, CHOICE_AT(log_level, TRAIN_LOG_LEVELS, "info"),

@@ -92,7 +92,7 @@ struct train_options {
     // messages
     uint64_t log_every, fetch_every;
     const char *fetch, *dump, *dump_fields;
-    const char *log_dir;
+    const char *log_dir, *history;
     int log_level;
     bool quiet;
     bool json;

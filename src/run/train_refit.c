@@ -64,6 +64,7 @@ void train_setup_close(struct train_setup *s)
 {
     mem_free(s->paths);
     s->paths = NULL;
+    history_free(&s->history);
 }
 
 int train_tell_found(const struct train_setup *s, const struct train_result *t,

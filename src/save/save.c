@@ -121,7 +121,7 @@ static bool is_ours(const char *name)
     plain[n] = '\0';
     size_t suffix = strlen(SAVE_ROWS_SUFFIX);
     return strcmp(plain, SAVE_MANIFEST) == 0 || strcmp(plain, RUN_NAME) == 0 ||
-           strcmp(plain, SAVE_NAMES) == 0 ||
+           strcmp(plain, SAVE_NAMES) == 0 || strcmp(plain, SAVE_HISTORY) == 0 ||
            (n > suffix && strcmp(plain + n - suffix, SAVE_ROWS_SUFFIX) == 0);
 }
 

@@ -32,6 +32,7 @@ enum {
 };
 #define SAVE_MANIFEST "manifest.json"
 #define SAVE_NAMES "names.words" // of a training run: words behind keys (train/names.h)
+#define SAVE_HISTORY "history.jsonl" // likewise: its passes (train/history.h)
 // How a server's refusal begins whose table has gone beyond the batch of the save.
 #define SAVE_PASSED "the save's batch has passed"
 

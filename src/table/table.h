@@ -170,4 +170,9 @@ struct table_stats {
 };
 struct table_stats table_stats(const struct table *t);
 
+// Of `bytes` that hold so many rows of `width` floats: what one takes, with its key and its place
+// in the index, at most; and in *ret_fixed what is left, which a few rows take, too.
+double table_key_bytes(uint64_t rows, uint64_t bytes, uint32_t width,
+                       uint64_t *ret_fixed);
+
 #endif

@@ -154,3 +154,16 @@ struct table_stats table_stats(const struct table *t)
     }
     return x;
 }
+
+double table_key_bytes(uint64_t rows, uint64_t bytes, uint32_t width, uint64_t *ret_fixed)
+{
+    double n = (double)rows, all = (double)bytes;
+    double each = (double)(sizeof(uint64_t) + width * sizeof(float)) +
+                  (double)sizeof(struct index_line) / INDEX_ROOMY;
+    if (rows == 0)
+        each = 0;
+    else if (each > all / n)
+        each = all / n;
+    *ret_fixed = (uint64_t)(all - each * n);
+    return each;
+}

@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/plural.h"
 #include "train/fields.h"
+#include "train/history.h"
 #include "train/lifecycle.h"
 #include "train/progress.h"
 #include "train/run_options.h"
@@ -60,8 +62,7 @@ struct saved_run *checkpoint_describe(const struct run *r,
     return m;
 }
 
-int checkpoint_save(struct run *r, bool finished, struct train_result *result,
-                    struct err *e)
+static int save(struct run *r, bool finished, struct train_result *result, struct err *e)
 {
     if (r->rows->check != NULL)
         TRY(r->rows->check(r, e)); // the save before is worth more
@@ -69,6 +70,7 @@ int checkpoint_save(struct run *r, bool finished, struct train_result *result,
     if (m == NULL)
         return e->code;
     m->names = r->names;
+    m->history = r->history;
     char dir[FILE_PATH_MAX];
     struct saved_rows best = r->rows->saved(r, true), now = r->rows->saved(r, false),
                       mean = now;
@@ -87,6 +89,15 @@ int checkpoint_save(struct run *r, bool finished, struct train_result *result,
         snprintf(result->saved, sizeof(result->saved), "%s", dir);
     saved_run_free(m);
     mem_free(m);
+    return rc;
+}
+
+int checkpoint_save(struct run *r, bool finished, struct train_result *result,
+                    struct err *e)
+{
+    double start = clock_seconds();
+    int rc = save(r, finished, result, e);
+    result->save_seconds += clock_seconds() - start;
     return rc;
 }
 
@@ -124,6 +135,8 @@ static int resume(struct run *r, struct err *e)
     TRY(same_options(r, m, e));
     TRY(r->rows->resume(r, s->dir, m, e));
     stand_at(r, m);
+    TRY(history_load(r->history, s->dir, e));
+    history_cut(r->history, r->at.epoch);
     log_info("resuming from %s: %u pass%s and %llu batch%s done", s->dir, m->at.epoch,
              PLURAL_ES(m->at.epoch), (unsigned long long)m->at.batches,
              PLURAL_ES(m->at.batches));

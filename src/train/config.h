@@ -16,6 +16,8 @@
 
 struct node;
 struct course;
+struct history;
+struct history_pass;
 struct train_peer;
 
 struct path_list {
@@ -75,6 +77,7 @@ struct train_news {
     const struct metrics *metrics;
     const struct metrics *valid; // of a pass that is done; NULL: there is no validation
     const struct metrics_stream *seen; // likewise: what `metrics` are of; else NULL
+    const struct history_pass *record; // likewise (train/history.h)
 };
 
 // Instead of progress on standard error. Called by the thread that trains.
@@ -135,10 +138,15 @@ struct train_config {
     // nothing, so that what was saved before it is what there is.
     bool other_data, all_or_nothing;
     const struct train_listener *listener; // NULL: nobody
+    const char *history_file;              // --history; NULL: none
+    // What the run's passes were like, those before a resumption included, once it has ended; the
+    // caller frees it. NULL: nobody asks.
+    struct history *history;
 };
 
 struct train_result {
-    uint64_t examples; // per pass
+    uint64_t examples; // of the data: those of a pass, and those held out
+    uint64_t held_out; // of these, by --valid FRACTION
     uint32_t epochs;   // done, those before a resume included
     bool tested;
     uint32_t labels;                         // of an example
@@ -151,12 +159,15 @@ struct train_result {
         struct metrics valid, valids[LABELS_MAX];
     };
     uint32_t best_epoch;
-    double read_seconds, train_seconds, test_seconds, total_seconds;
+    // What is left of the total is waiting for others, and what lies between.
+    double read_seconds, train_seconds, valid_seconds, save_seconds, test_seconds,
+        total_seconds;
     double wait_seconds; // of train_seconds: the mean of the workers' waiting for servers
     uint64_t trained_examples; // by this process, in train_seconds
     uint64_t keys;
-    double bytes_per_key;
-    uint64_t data_bytes; // of the data set in memory (or of the last window)
+    double bytes_per_key; // of memory: of a row and its place in the index
+    uint64_t fixed_bytes; // and what lies there beside the keys
+    uint64_t data_bytes;  // of the data set in memory (or of the last window)
     uint64_t skipped_lines;
     char saved[4096]; // directory of the last save; "" when none
     char format[SCHEMA_FORMAT_MAX];

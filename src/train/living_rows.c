@@ -337,7 +337,9 @@ static void fill_result(struct run *r, struct train_result *result)
 {
     struct store_stats s = store_stats(r->living->sparse);
     result->keys = s.rows;
-    result->bytes_per_key = s.rows > 0 ? (double)s.bytes / (double)s.rows : 0;
+    const struct accessor *a = store_accessor(r->living->sparse);
+    result->bytes_per_key = table_key_bytes(s.rows, s.bytes, a->width + a->extra_width,
+                                            &result->fixed_bytes);
 }
 
 // A pass is finished before its rows are saved: so a cluster can go on with them, whose

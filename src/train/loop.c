@@ -136,13 +136,14 @@ static int load_window(struct run *r, struct position next, struct train_result 
         rc = merge_end(&merge, &o, e);
     if (rc == 0 && r->rows->end_data != NULL)
         rc = r->rows->end_data(r, e);
+    if (rc == 0) {
+        r->at = next;
+        if (dataset_bytes(r->data) > result->data_bytes)
+            result->data_bytes = dataset_bytes(r->data);
+        rc = r->updater->begin_data != NULL ? r->updater->begin_data(r, e) : 0;
+    }
     result->read_seconds += clock_seconds() - start;
     TRY(rc);
-    r->at = next;
-    if (dataset_bytes(r->data) > result->data_bytes)
-        result->data_bytes = dataset_bytes(r->data);
-    if (r->updater->begin_data != NULL)
-        TRY(r->updater->begin_data(r, e));
     return fields_check(r->data, r->source, NULL, &r->parameters.model.options, e);
 }
 

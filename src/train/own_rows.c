@@ -75,9 +75,9 @@ static void fill_result(struct run *r, struct train_result *result)
 {
     struct table_stats s = table_stats(r->parameters.sparse);
     result->keys = s.rows;
-    result->bytes_per_key = s.rows > 0
-                                ? (double)(s.row_bytes + s.index_bytes) / (double)s.rows
-                                : 0;
+    result->bytes_per_key = table_key_bytes(s.rows, s.row_bytes + s.index_bytes,
+                                            table_options(r->parameters.sparse)->width,
+                                            &result->fixed_bytes);
 }
 
 static int begin(struct run *r, struct err *e)

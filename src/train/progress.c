@@ -186,7 +186,7 @@ static void join_parts(char part[PARTS][PART_BYTES], char line[LINE_BYTES],
 
 static void tell(struct progress *p, uint32_t epoch, double share,
                  const struct metrics *m, const struct metrics *valid,
-                 const struct metrics_stream *seen)
+                 const struct metrics_stream *seen, const struct history_pass *record)
 {
     struct train_news n = {.pass = epoch + 1,
                            .passes = p->epochs,
@@ -195,7 +195,8 @@ static void tell(struct progress *p, uint32_t epoch, double share,
                            .labels = p->labels,
                            .metrics = m,
                            .valid = valid,
-                           .seen = seen};
+                           .seen = seen,
+                           .record = record};
     p->listener->hear(p->listener->ctx, &n);
     p->next_ns = clock_ns() + TERMINAL_NS;
 }
@@ -204,7 +205,7 @@ void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t ba
                    const struct metrics *m, const struct metrics *window)
 {
     if (p->listener != NULL) {
-        tell(p, epoch, share, m, NULL, NULL);
+        tell(p, epoch, share, m, NULL, NULL, NULL);
         return;
     }
     uint64_t now = clock_ns();
@@ -253,11 +254,12 @@ static void warn_of_missing_labels(struct progress *p, const struct metrics *m)
 }
 
 void progress_pass(struct progress *p, uint32_t epoch, const struct metrics *m,
-                   const struct metrics *valid, const struct metrics_stream *seen)
+                   const struct metrics *valid, const struct metrics_stream *seen,
+                   const struct history_pass *record)
 {
     char training[PART_BYTES], validation[PART_BYTES] = "";
     if (p->listener != NULL) {
-        tell(p, epoch, 1, m, valid, seen);
+        tell(p, epoch, 1, m, valid, seen, record);
         return;
     }
     format_metrics(p, training, "", m);

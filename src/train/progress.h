@@ -43,9 +43,11 @@ bool progress_window(struct progress *p, uint32_t epoch,
 void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t batches,
                    const struct metrics *m, const struct metrics *window);
 
-// A line about a finished pass; `valid` may be NULL. Other messages between lines go to
-// the log, which takes the place of a line that is being drawn (base/terminal.h).
+// A line about a finished pass; `valid` may be NULL. A listener is told its record. Other
+// messages between lines go to the log, which takes the place of a line that is being
+// drawn (base/terminal.h).
 void progress_pass(struct progress *p, uint32_t epoch, const struct metrics *m,
-                   const struct metrics *valid, const struct metrics_stream *seen);
+                   const struct metrics *valid, const struct metrics_stream *seen,
+                   const struct history_pass *record);
 
 #endif

@@ -18,7 +18,7 @@ struct train_config refit_search(const struct train_config *c)
     search.save_passes = 0;
     search.save_batches = search.keep_names = 0;
     search.test = (struct path_list){0};
-    search.dump = NULL; // of the model that is kept
+    search.dump = search.history_file = NULL; // of the model that is kept
     return search;
 }
 

@@ -21,6 +21,7 @@ struct run;
 struct course;
 struct run_rows;
 struct names;
+struct history;
 struct look;
 struct driver;
 struct averaging;
@@ -97,6 +98,9 @@ struct run {
     struct metrics last_pass; // of the examples before they were trained on, first label
     // Of a pass, by the save that the run goes on from; 0: not known.
     uint64_t resumed_examples;
+    struct {
+        uint64_t of, n;
+    } held_out; // of so many examples so many: run_held_out
 
     // The stretch of batches that the team is working on.
     struct order order;
@@ -117,6 +121,7 @@ struct run {
     struct names *names; // of --keep-names; NULL: none
     struct look *look;   // of --fetch and --dump; NULL: none
     struct progress *progress;
+    struct history *history; // config.history, or one that nobody asks for
 };
 
 // How the team trains on the data set at hand, a stretch of batches at a time: loop.c
@@ -145,6 +150,9 @@ bool run_leaves_pass(const struct run *r);
 
 // Whether something that is done every so many batches is due after so many.
 bool run_due(uint64_t batches, uint64_t every);
+
+// How many of the first `examples` of the data --valid FRACTION keeps for itself.
+uint64_t run_held_out(struct run *r, uint64_t examples);
 
 // There must be something to train on, and a run that goes on must find the data that it
 // had.

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/relaxed.h"
+#include "train/history.h"
 #include "train/names.h"
 #include "train/run_tables.h"
 
@@ -212,6 +213,8 @@ int saved_write(const char *out, struct team *team,
                                  : write_tables(&j, &m, team, roles, e);
     if (rc == 0 && run->names != NULL)
         rc = names_write(run->names, dir, e);
+    if (rc == 0 && run->history != NULL)
+        rc = history_write(run->history, dir, e);
     if (rc == 0)
         rc = saved_run_print(run, &m.about, e);
     if (rc == 0)

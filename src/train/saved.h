@@ -4,6 +4,8 @@
 //   OUT/save-000007/sparse-0.rows ... rows of the model, by partition
 //   OUT/save-000007/dense-0.rows      the bias, and weights of layers
 //   OUT/save-000007/training-...      where training goes on, when that is not the model
+//   OUT/save-000007/history.jsonl     what each pass was like (train/history.h); not part of the
+//                                     model, and with seconds in it never the same twice
 //
 // Rows of features that live are written by the servers that have them, a file each; all
 // others by the run itself, into files whose number follows from that of the rows alone:

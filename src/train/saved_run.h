@@ -15,6 +15,7 @@
 enum { SAVED_TEXT_MAX = 16384, SAVED_SHUFFLE_MAX = 1024, SAVED_MERGE_MAX = 320 };
 
 struct names;
+struct history;
 
 // All that a run's result depends on. A resumed run must agree in it.
 struct saved_options {
@@ -50,7 +51,8 @@ struct saved_run {
     // Of a save in the middle of a cluster's pass: where the readers of the data stood,
     // as JSON (remote/driver_cut.c); or NULL.
     char *readers;
-    const struct names *names; // to be written beside the rows; NULL: none
+    const struct names *names;     // to be written beside the rows; NULL: none
+    const struct history *history; // likewise
 };
 void saved_run_free(struct saved_run *x); // a zeroed one is fine
 

@@ -22,6 +22,7 @@
 #include "train/groups.h"
 #include "train/guard.h"
 #include "train/heads.h"
+#include "train/history.h"
 #include "train/look.h"
 #include "train/names.h"
 #include "train/progress.h"
@@ -63,6 +64,21 @@ int run_check_examples(const struct run *r, uint64_t examples, struct err *e)
         "--data has %llu examples, but the run being resumed had %llu examples: give "
         "the same data, or use --init-from to start a new run from the saved model",
         (unsigned long long)examples, (unsigned long long)r->resumed_examples);
+}
+
+// A pass has the same ones each time.
+uint64_t run_held_out(struct run *r, uint64_t examples)
+{
+    const struct train_config *c = r->config;
+    if (c->valid_fraction == 0 || c->valid.n > 0)
+        return 0;
+    if (r->held_out.of != examples) {
+        r->held_out.of = examples;
+        r->held_out.n = 0;
+        for (uint64_t i = 0; i < examples; i++)
+            r->held_out.n += evaluate_held_out(c->valid_fraction, c->model.seed, i);
+    }
+    return r->held_out.n;
 }
 
 // Sources and readers.
@@ -208,23 +224,54 @@ static bool validates(const struct run *r)
     return r->config->valid.n > 0 || r->config->valid_fraction > 0;
 }
 
-static int finish_pass(struct run *r, struct train_result *result, struct err *e)
+// Behind the passes before. That the file cannot be written is no reason to end a run.
+static int record_pass(struct run *r, const struct metrics *seen,
+                       const struct metrics *valid, const struct train_result *result,
+                       double seconds, struct err *e)
+{
+    struct err why;
+    struct history_pass p = {
+        .pass = r->at.epoch,
+        .examples = result->examples - run_held_out(r, result->examples),
+        .seconds = seconds,
+        .validated = valid != NULL,
+        .best = valid != NULL && r->has_best && r->best_epoch == r->at.epoch};
+    for (uint32_t k = 0; k < r->model->options.tasks; k++) {
+        p.seen[k] = history_score(&seen[k]);
+        if (valid != NULL)
+            p.valid[k] = history_score(&valid[k]);
+    }
+    TRY(history_add(r->history, &p, e));
+    if (history_append(r->history, r->config->history_file, &why) != 0)
+        log_warn("%s", why.text);
+    return 0;
+}
+
+// `began`: when the pass did, by the clock without the time of saves.
+static int finish_pass(struct run *r, double began, struct train_result *result,
+                       struct err *e)
 {
     const struct course *course = r->course;
-    struct metrics seen[LABELS_MAX], valid[LABELS_MAX];
+    struct metrics seen[LABELS_MAX], valids[LABELS_MAX];
+    const struct metrics *valid = validates(r) ? valids : NULL;
+    double start = clock_seconds();
     for (uint32_t k = 0; k < r->model->options.tasks; k++)
         seen[k] = metrics_stream_result(course->streams(r) + k, r->config->reader.loss);
-    if (validates(r)) // interrupted in it, the pass is not done: --resume validates again
-        TRY(validate(r, result->examples, valid, e));
+    if (valid !=
+        NULL) // interrupted in it, the pass is not done: --resume validates again
+        TRY(validate(r, result->examples, valids, e));
     result->trained_examples += seen[0].examples;
     r->last_pass = seen[0];
     uint32_t pass = r->at.epoch++;
     r->at.window = r->at.batch = r->at.seen = r->at.bad_lines = 0;
     r->at.place = SOURCE_START;
-    if (validates(r))
+    if (valid != NULL)
         TRY(judge_pass(r, valid, e));
-    progress_pass(r->progress, pass, seen, validates(r) ? valid : NULL,
-                  course->streams(r));
+    double end = clock_seconds();
+    result->valid_seconds += valid != NULL ? end - start : 0;
+    TRY(record_pass(r, seen, valid, result, end - result->save_seconds - began, e));
+    progress_pass(r->progress, pass, seen, valid, course->streams(r),
+                  &r->history->pass[r->history->n - 1]);
     course->clear_streams(r);
     if (r->config->out != NULL && run_due(r->at.epoch, r->config->save_passes) &&
         r->at.epoch < r->config->epochs)
@@ -241,8 +288,9 @@ static bool should_stop_early(const struct run *r)
 static int passes(struct run *r, struct train_result *result, struct err *e)
 {
     while (r->at.epoch < r->config->epochs && !should_stop_early(r)) {
+        double began = clock_seconds() - result->save_seconds;
         TRY(r->course->pass(r, result, e));
-        TRY(finish_pass(r, result, e));
+        TRY(finish_pass(r, began, result, e));
         if (run_interrupted(r))
             return TUG_EINTERRUPTED;
     }
@@ -314,14 +362,15 @@ static int on_interrupt(struct run *r, struct train_result *result, struct err *
         r->config->init_from != NULL ? " instead of --init-from" : "");
 }
 
-static void name_labels(const struct run *r, struct train_result *result)
+static uint32_t name_labels(const struct run *r, char ret[LABELS_MAX][TRAIN_LABEL_MAX])
 {
     const struct schema *s = r->reader != NULL ? reader_schema(r->reader) : NULL;
-    result->labels = s != NULL ? schema_labels(s) : 1;
-    for (uint32_t i = 0; i < result->labels; i++) {
+    uint32_t n = s != NULL ? schema_labels(s) : 1;
+    for (uint32_t i = 0; i < n; i++) {
         const char *name = s != NULL ? schema_label(s, i) : NULL;
-        snprintf(result->label[i], TRAIN_LABEL_MAX, "%s", name != NULL ? name : "");
+        snprintf(ret[i], TRAIN_LABEL_MAX, "%s", name != NULL ? name : "");
     }
+    return n;
 }
 
 static void fill_result(struct run *r, struct train_result *result)
@@ -330,7 +379,8 @@ static void fill_result(struct run *r, struct train_result *result)
     result->skipped_lines = r->bad_lines;
     result->validated = r->has_best;
     memcpy(result->valids, r->best_valids, sizeof(result->valids));
-    name_labels(r, result);
+    result->labels = name_labels(r, result->label);
+    result->held_out = run_held_out(r, result->examples);
     result->best_epoch = r->best_epoch;
     result->trained_examples += r->course->streams(r)->examples; // of a pass cut short
     r->rows->fill_result(r, result);
@@ -358,6 +408,8 @@ static int check_paths(const struct run *r, struct err *e)
         guard_files(&files, trained);
     if (rc == 0)
         rc = look_check_dump(c->dump, &files, e);
+    if (rc == 0)
+        rc = history_check_file(c->history_file, &files, e);
     data_files_free(&files);
     return rc;
 }
@@ -395,10 +447,12 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
     TRY(checkpoint_find(r, e));
     TRY(team_open(&r->team, c->threads, e));
     TRY(progress_open(&r->progress, c->epochs, c->log_batches, c->listener, e));
-    TRY(open_data(r, e));
     struct model_options model = c->model;
+    double start = clock_seconds();
+    TRY(open_data(r, e));
     TRY(fields_count(r->team, &c->data, &c->reader, r->reader, c->interrupted, &model,
                      e));
+    result->read_seconds = clock_seconds() - start;
     TRY(fields_numbers(reader_schema(r->reader), &model, e));
     TRY(fields_dims(reader_schema(r->reader), c->dims, &model, e));
     model.tasks = schema_labels(reader_schema(r->reader));
@@ -419,8 +473,12 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
         TRY(heads_check(c, r->reader, &c->valid, "--valid", e));
     }
     TRY(checkpoint_start(r, e));
+    r->history->labels = name_labels(r, r->history->label);
+    TRY(history_begin_file(r->history, c->history_file, e));
+    start = clock_seconds();
     if (c->keep_names > 0)
         TRY(keep_names(r, e));
+    result->read_seconds += clock_seconds() - start;
     result->examples = r->resumed_examples;
     if (r->rows->begin != NULL)
         TRY(r->rows->begin(r, e));
@@ -445,9 +503,12 @@ static void close_run(struct run *r)
     file_unlock_dir(r->out_lock);
 }
 
-static int publish_last(struct run *r, const struct train_result *result, struct err *e)
+static int publish_last(struct run *r, struct train_result *result, struct err *e)
 {
-    return r->rows->publish != NULL ? r->rows->publish(r, result, e) : 0;
+    double start = clock_seconds();
+    int rc = r->rows->publish != NULL ? r->rows->publish(r, result, e) : 0;
+    result->save_seconds += clock_seconds() - start;
+    return rc;
 }
 
 static int finish(struct run *r, struct train_result *result, struct err *e)
@@ -479,6 +540,9 @@ int train_run(const struct train_config *c, struct train_result *ret, struct err
     r.rows = r.course->rows != NULL ? r.course->rows
              : c->table != NULL     ? &rows_living
                                     : &rows_own;
+    struct history unasked = {0};
+    r.history = c->history != NULL ? c->history : &unasked;
+    history_free(r.history);
     *ret = (struct train_result){0};
     int rc = open_run(&r, ret, e);
     if (rc == 0)
@@ -494,6 +558,7 @@ int train_run(const struct train_config *c, struct train_result *ret, struct err
     if (r.course->over != NULL)
         r.course->over(&r, rc, rc != 0 && e != NULL ? e->text : "");
     close_run(&r);
+    history_free(&unasked);
     ret->total_seconds = clock_seconds() - start;
     return rc;
 }

@@ -35,6 +35,22 @@ static void interrupt_in_pass(int pass)
     cluster_none_left();
 }
 
+// "examples" of each of `n` passes, which are all there once.
+static void passes_in(const char *path, int n)
+{
+    char *text = files_read(path, &(size_t){0}), *line = text;
+    assert_non_null(text);
+    for (int i = 1; i <= n; i++) {
+        char begin[64];
+        snprintf(begin, sizeof(begin), "{\"pass\":%d,\"examples\":%.0f,", i,
+                 e2e_number("examples"));
+        assert_int_equal(strncmp(line, begin, strlen(begin)), 0);
+        line += strcspn(line, "\n") + 1;
+    }
+    assert_true(*line == '\0');
+    mem_free(text);
+}
+
 // A run that goes on on a cluster of another shape, and then in one process, ends with
 // the model of a run that did not stop.
 static void resumed_in_sync(void **state)
@@ -42,7 +58,8 @@ static void resumed_in_sync(void **state)
     (void)state;
     tug_ends(0, "%s", words_of("truth", "--epochs 4 --deterministic"));
     launch(2, 2, words_of("parts", "--epochs 2 --mode sync"));
-    launch(1, 3, words_of("parts", "--epochs 3 --mode sync --resume"));
+    launch(1, 3, words_of("parts", "--epochs 3 --mode sync --resume --history h.jsonl"));
+    passes_in("h.jsonl", 3);
     tug_ends(0, "%s", words_of("parts", "--epochs 4 --deterministic --resume"));
     cluster_same_parts("truth", "parts");
     // And the other way round.
@@ -71,7 +88,8 @@ static void interrupted_in_async(void **state)
     start_run(2, 2, words_of("async", "--epochs 30"));
     interrupt_in_pass(3);
     cluster_said("run", "--resume");
-    launch(2, 2, words_of("async", "--epochs 30 --resume"));
+    launch(2, 2, words_of("async", "--epochs 30 --resume --history h.jsonl"));
+    passes_in("h.jsonl", 30);
     assert_true(e2e_number("epochs") == 30);
     launch(1, 2, words_of("more", "--epochs 1 --init-from async"));
     assert_true(e2e_number("auc") > 0.55);

@@ -61,6 +61,31 @@ static void check_text(const char *name, const char *want)
     json_decref(o);
 }
 
+// What is left beside the named parts has a name, too.
+static void seconds_add_up(void)
+{
+    static const char *const parts[] = {"read", "train", "valid",
+                                        "save", "test",  "other"};
+    json_t *o = e2e_json(), *seconds = json_object_get(o, "seconds");
+    double sum = 0, total = json_number_value(json_object_get(seconds, "total"));
+    for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
+        const json_t *part = json_object_get(seconds, parts[i]);
+        assert_true(json_is_real(part) && json_real_value(part) >= 0);
+        sum += json_real_value(part);
+    }
+    assert_true(sum > total * 0.999 && sum < total * 1.001);
+    assert_true(json_number_value(json_object_get(seconds, "valid")) > 0);
+    assert_true(json_number_value(json_object_get(seconds, "save")) > 0);
+    json_decref(o);
+}
+
+// The rows of 600 examples take little memory; a table that holds them takes more.
+static void bytes_of_rows(void)
+{
+    assert_true(e2e_number("bytes_per_key") < 1000);
+    assert_true(e2e_number("fixed_bytes") > 10000);
+}
+
 static void json_of_train_and_eval(void **state)
 {
     (void)state;
@@ -73,7 +98,11 @@ static void json_of_train_and_eval(void **state)
     check_text("model", "fm");
     check_text("format", "libsvm");
     check_text("out", "out/save-000001");
-    assert_true(e2e_number("examples") == 600);
+    double held_out = e2e_number("held_out"); // about a tenth of 600
+    assert_true(e2e_number("examples") + held_out == 600 && held_out > 30 &&
+                held_out < 90);
+    seconds_add_up();
+    bytes_of_rows();
     assert_true(e2e_number("epochs") == 3);
     assert_true(e2e_number("threads") == 2);
     assert_true(e2e_number("seed") == 1e18);

@@ -299,6 +299,45 @@ static void stopped_early(void **state)
     assert_null(strstr(e2e_out, "there is nothing to do"));
 }
 
+static void passes_in(const char *path, int n)
+{
+    char *text = files_read(path, &(size_t){0}), *line = text;
+    assert_non_null(text);
+    for (int i = 1; i <= n; i++) {
+        char begin[64];
+        snprintf(begin, sizeof(begin), "{\"pass\":%d,\"examples\":", i);
+        assert_int_equal(strncmp(line, begin, strlen(begin)), 0);
+        assert_true(strtoull(line + strlen(begin), NULL, 10) < 450);
+        line += strcspn(line, "\n") + 1;
+    }
+    assert_true(*line == '\0');
+    mem_free(text);
+}
+
+// No pass is in it twice, also where lines were written behind the save, and none is missing.
+static void history_goes_on(void **state)
+{
+    (void)state;
+    const char *run = "train --data data.svm --format libsvm --model lr --valid 0.2 "
+                      "--patience 0 --history h.jsonl --out remembered --json";
+    files_remove("remembered");
+    tug_ends(0, "%s --epochs 3", run);
+    passes_in("h.jsonl", 3);
+    tug_ends(0, "%s --epochs 5 --resume", run);
+    passes_in("h.jsonl", 5);
+    json_t *o = e2e_json();
+    assert_int_equal(json_array_size(json_object_get(o, "history")), 5);
+    json_decref(o);
+    files_remove("remembered/save-000002"); // as if it had been killed before
+    tug_ends(0, "%s --epochs 4 --resume", run);
+    passes_in("h.jsonl", 4);
+    passes_in("remembered/save-000002/history.jsonl", 4);
+    tug_ends(0, "%s --epochs 4 --resume", run); // it is over
+    passes_in("h.jsonl", 4);
+    tug_ends(2, "%s --epochs 6 --resume --history data.svm", run);
+    e2e_says("--history: this run reads 'data.svm'");
+}
+
 static void nothing_to_resume(void **state)
 {
     (void)state;
@@ -350,13 +389,13 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(after_kill),        cmocka_unit_test(after_two_kills),
-        cmocka_unit_test(after_signals),     cmocka_unit_test(without_out),
-        cmocka_unit_test(other_options),     cmocka_unit_test(more_epochs),
-        cmocka_unit_test(stopped_early),     cmocka_unit_test(nothing_to_resume),
-        cmocka_unit_test(other_data),        cmocka_unit_test(saved_at_the_signal),
-        cmocka_unit_test(after_half_a_save), cmocka_unit_test(as_it_was_read),
-        cmocka_unit_test(other_pipe),
+        cmocka_unit_test(after_kill),          cmocka_unit_test(after_two_kills),
+        cmocka_unit_test(after_signals),       cmocka_unit_test(without_out),
+        cmocka_unit_test(other_options),       cmocka_unit_test(more_epochs),
+        cmocka_unit_test(stopped_early),       cmocka_unit_test(nothing_to_resume),
+        cmocka_unit_test(history_goes_on),     cmocka_unit_test(other_data),
+        cmocka_unit_test(saved_at_the_signal), cmocka_unit_test(after_half_a_save),
+        cmocka_unit_test(as_it_was_read),      cmocka_unit_test(other_pipe),
     };
     return cmocka_run_group_tests(tests, begin, e2e_end);
 }

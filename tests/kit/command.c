@@ -231,10 +231,32 @@ static bool same_manifests(const char *a, const char *b)
     return same;
 }
 
+// The same passes over as many examples: how long they took, and what threads added up, differs.
+static bool same_histories(const char *a, const char *b)
+{
+    const char *const paths[2] = {a, b};
+    char *text[2], *at[2];
+    bool same = true;
+    for (int i = 0; i < 2; i++)
+        at[i] = text[i] = files_read(paths[i], &(size_t){0});
+    while (same && text[0] != NULL && text[1] != NULL && *at[0] != '\0') {
+        size_t n = strcspn(at[0], "l"); // "pass" and "examples" stand before "loss"
+        same = strncmp(at[0], at[1], n) == 0;
+        for (int i = 0; i < 2 && same; i++)
+            at[i] += strcspn(at[i], "\n") + 1;
+    }
+    same = same && text[0] != NULL && text[1] != NULL && *at[1] == '\0';
+    mem_free(text[0]);
+    mem_free(text[1]);
+    return same;
+}
+
 static bool same_files(const char *name, const char *a, const char *b)
 {
     if (strcmp(name, "run.json") == 0) // when and where
         return true;
+    if (strcmp(name, "history.jsonl") == 0)
+        return same_histories(a, b);
     return strcmp(name, "manifest.json") == 0 ? same_manifests(a, b) : files_same(a, b);
 }
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tug._arrays import whole
 from tug._errors import ArgumentTypeError, UsageError
-from tug._model import Model, Progress, load
+from tug._model import Model, Pass, Progress, load
 from tug.fleet._metric import STATES, Metric
 
 DTYPES = {"int64": "int64", "int32": "int64", "uint64": "int64", "float32": "float32", "float64": "float32"}
@@ -57,6 +57,12 @@ class Program:
         self.net: Optional["DeclaredNet"] = None
         self.metrics: Dict[str, Metric] = {}
         self.values: Dict[str, float] = {}  # of the last pass: loss
+
+    @property
+    def history(self) -> List[Pass]:
+        """A tug.Pass for each pass over a dataset that the net has learnt from, of this worker's part."""
+        model = self.net.model if self.net is not None else None
+        return [] if model is None else model.history
 
     def declare(self, variable: Variable) -> Variable:
         """Names are unique."""
