@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/disk.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "data/paths.h"
@@ -290,11 +292,14 @@ int history_append(const struct history *h, const char *path, struct err *e)
     if (path == NULL || h->n == 0)
         return 0;
     int rc = put_lines(h, h->n - 1, &b, e);
-    FILE *f = rc == 0 ? fopen(path, "ae") : NULL;
-    if (rc == 0 && (f == NULL || fwrite(b.data, 1, b.len, f) != b.len))
+    int fd = -1;
+    if (rc == 0)
+        rc = file_open_log(path, false, &fd, e);
+    struct iovec line = {b.data, b.len};
+    if (rc == 0 && disk_write(fd, &line, 1) != (ssize_t)b.len)
         rc = err_sys(e, TUG_EIO, "--history: cannot write '%s'", path);
-    if (f != NULL && fclose(f) != 0 && rc == 0)
-        rc = err_sys(e, TUG_EIO, "--history: cannot write '%s'", path);
+    if (fd >= 0)
+        close(fd);
     buf_free(&b);
     return rc;
 }
