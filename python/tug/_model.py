@@ -173,8 +173,8 @@ class Model(OwnedHandle):
     progress: None prints it in terminals and notebooks; False not at all; else it is called with a Progress a few
     times a second and at the end of each pass, by the thread that trains, and must not use the model. on_pass: called
     likewise with a Pass, once for each pass that has ended, in order; `history` has them all. alone: train here
-    although the environment gives this process a role in a cluster. client: of the cluster to train on,
-    else the one that the environment names; it has to outlive the model. own_files: each of its workers has files of its own.
+    although the environment gives this process a role in a cluster. client: of the cluster to train on, else the one
+    that the environment names; it has to outlive the model. own_files: each of its workers has files of its own.
 
     Threads may share a model: its calls wait for each other, and each has what it has found itself. Matrices of
     float32 and float64, Rows and columns are read where they lie. A model can be copied and pickled, with the bytes of
