@@ -103,12 +103,12 @@ void log_write(enum log_level level, const char *fmt, ...)
     if (!log_shows(level))
         return;
     int saved = errno;
-    char text[LINE_MAX_BYTES];
+    char said[LINE_MAX_BYTES], text[LINE_MAX_BYTES];
     va_list args;
     va_start(args, fmt);
-    vsnprintf(text, sizeof(text), fmt, args);
+    vsnprintf(said, sizeof(said), fmt, args);
     va_end(args);
-    printable_make(text);
+    (void)printable_copy(text, sizeof(text), said, strlen(said));
     write_stderr(level, text);
     pthread_mutex_lock(&file_lock);
     if (file_fd >= 0)

@@ -99,7 +99,7 @@ static void test_one_line_an_event(void **state)
     struct buf b = BUF_INIT(10000);
     read_text(stderr_path, &b);
     const char *text = buf_str(&b);
-    assert_int_equal(strncmp(text, "a?error: b?[2J?\nxxx", 19), 0);
+    assert_int_equal(strncmp(text, "a\\nerror: b\\x1b[2J\\x7f\nxxx", 26), 0);
     assert_true(b.len < 4000);
     assert_int_equal(text[b.len - 1], '\n');
     buf_free(&b);

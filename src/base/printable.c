@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/printable.h"
 
+#include <stdio.h>
 #include <string.h>
 
 // Of the first byte, and of the second. Left out are the control characters below ' ',
@@ -39,6 +40,35 @@ bool printable_check(const char *text, size_t n)
             return false;
     }
     return true;
+}
+
+// What stands for a byte that is not printable.
+static size_t escape(unsigned char c, char ret[8])
+{
+    static const char named[] = "\tt\nn\rr";
+    for (size_t i = 0; named[i] != '\0'; i += 2)
+        if ((unsigned char)named[i] == c)
+            return (size_t)snprintf(ret, 8, "\\%c", named[i + 1]);
+    return (size_t)snprintf(ret, 8, "\\x%02x", c);
+}
+
+size_t printable_copy(char *to, size_t cap, const char *text, size_t n)
+{
+    size_t at = 0, len = 0;
+    while (at < n) {
+        char escaped[8];
+        size_t bytes = bytes_of((const unsigned char *)text + at, n - at);
+        const char *from = bytes > 0 ? text + at : escaped;
+        size_t put = bytes > 0 ? bytes : escape((unsigned char)text[at], escaped);
+        if (len + put >= cap)
+            break;
+        memcpy(to + len, from, put);
+        len += put;
+        at += bytes > 0 ? bytes : 1;
+    }
+    if (cap > 0)
+        to[len] = '\0';
+    return at;
 }
 
 void printable_make(char *text)

@@ -11,7 +11,12 @@
 // Whether n bytes are UTF-8 without control characters.
 bool printable_check(const char *text, size_t n);
 
-// Makes a text so: what is not printable becomes '?', byte by byte.
+// Copies n bytes so: what is not printable becomes "\t", "\n", "\r" or "\x1b". What does not
+// fit `cap` bytes with the NUL is cut, never inside a character; how many of the n bytes
+// were copied.
+size_t printable_copy(char *to, size_t cap, const char *text, size_t n);
+
+// Makes a text so in its place: what is not printable becomes '?', byte by byte.
 void printable_make(char *text);
 
 #endif

@@ -26,6 +26,29 @@ static void words_stay_and_controls_go(void **state)
     check("cut \xe2\x82", "cut ??");
 }
 
+static void check_copy(const char *text, size_t cap, const char *want)
+{
+    char made[64];
+    size_t n = strlen(text), used = printable_copy(made, cap, text, n);
+    assert_string_equal(made, want);
+    assert_true(used <= n);
+    assert_true(printable_check(made, strlen(made)));
+}
+
+// What is shown as it is, what is escaped, and cuts, which leave whole characters.
+static void copies(void **state)
+{
+    (void)state;
+    check_copy("", 64, "");
+    check_copy("\u70b9\u51fb", 64, "\u70b9\u51fb");
+    check_copy("a\tb\nc\r", 64, "a\\tb\\nc\\r");
+    check_copy("us\x1b[31mer\xff\xc2\x9b", 64, "us\\x1b[31mer\\xff\\xc2\\x9b");
+    check_copy("a\u70b9", 5, "a\u70b9");
+    check_copy("a\u70b9", 4, "a");
+    check_copy("ab\t", 4, "ab");
+    check_copy("abc", 1, "");
+}
+
 // Every code point, encoded, is printable unless it is a control character.
 static void code_points(void **state)
 {
@@ -41,6 +64,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_stay_and_controls_go),
+        cmocka_unit_test(copies),
         cmocka_unit_test(code_points),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

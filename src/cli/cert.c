@@ -101,7 +101,7 @@ static int write_pair(const char *dir, const char *name, const struct buf *key,
         (void)disk_remove(key_path);
         return rc;
     }
-    printf("%s\n%s\n", cert_path, key_path);
+    cli_printf("%s\n%s\n", cert_path, key_path);
     return 0;
 }
 
@@ -160,7 +160,7 @@ static int print_token(const struct cert_values *v, struct err *e)
         return err_set(e, TUG_EUSAGE, "--role: there is no token of the role %s",
                        wire_role_name(role));
     token_write(text, &t);
-    printf("%s\n", text);
+    cli_printf("%s\n", text);
     explicit_bzero(text, sizeof(text));
     explicit_bzero(&t, sizeof(t));
     return 0;

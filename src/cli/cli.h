@@ -66,6 +66,10 @@ const struct cli_command *cli_find(const char *name);
 // TUG_EUSAGE "there is no command 'trian'; did you mean 'train'?".
 int cli_unknown_command(const char *name, struct err *e);
 
+// To standard output, in lines of text: names in them may be others' (of columns, labels,
+// tables, peers), and control characters in these are shown and not sent.
+void cli_printf(const char *fmt, ...) PRINTF_LIKE(1, 2);
+
 // Prints what was collected to standard output and frees it. `rc`: of collecting it.
 int cli_print(struct buf *b, int rc, struct err *e);
 

@@ -310,27 +310,28 @@ static void print_all(const json_t *all)
 {
     json_t *row, *one;
     size_t i;
-    printf("%-18s %-16s %-28s %-9s %-9s %-8s %8s %8s\n", "node", "host", "address",
-           "scheduler", "here", "version", "ms", "skew s");
+    cli_printf("%-18s %-16s %-28s %-9s %-9s %-8s %8s %8s\n", "node", "host", "address",
+               "scheduler", "here", "version", "ms", "skew s");
     json_array_foreach(json_object_get(all, "nodes"), i, row)
     {
         char trip[32] = "-";
         if (json_is_real(json_object_get(row, "round_trip_ms")))
             snprintf(trip, sizeof(trip), "%.3f", tool_number(row, "round_trip_ms"));
-        printf("%-18s %-16s %-28s %-9s %-9s %-8s %8s %8.3f\n", tool_text(row, "node"),
-               tool_text(row, "host"), tool_text(row, "address"),
-               yes_no(json_object_get(row, "heard_by_scheduler")),
-               yes_no(json_object_get(row, "reached_from_here")),
-               tool_text(row, "version"), trip, tool_number(row, "clock_skew_seconds"));
+        cli_printf("%-18s %-16s %-28s %-9s %-9s %-8s %8s %8.3f\n", tool_text(row, "node"),
+                   tool_text(row, "host"), tool_text(row, "address"),
+                   yes_no(json_object_get(row, "heard_by_scheduler")),
+                   yes_no(json_object_get(row, "reached_from_here")),
+                   tool_text(row, "version"), trip,
+                   tool_number(row, "clock_skew_seconds"));
     }
     const json_t *cert = json_object_get(all, "certificate");
     if (cert != NULL)
-        printf("certificate %s, good for %.0f days\n", tool_text(cert, "subject"),
-               tool_number(cert, "days_left"));
+        cli_printf("certificate %s, good for %.0f days\n", tool_text(cert, "subject"),
+                   tool_number(cert, "days_left"));
     json_array_foreach(json_object_get(all, "problems"), i, one)
-        printf("problem: %s\n", json_string_value(one));
+        cli_printf("problem: %s\n", json_string_value(one));
     if (json_array_size(json_object_get(all, "problems")) == 0)
-        printf("no problem found\n");
+        cli_printf("no problem found\n");
 }
 
 static int print(json_t *all, bool json, struct err *e)

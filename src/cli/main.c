@@ -57,6 +57,40 @@ int cli_print(struct buf *b, int rc, struct err *e)
 }
 
 // Results that did not reach standard output are no results.
+static void print_line(const char *line, size_t n)
+{
+    char shown[512];
+    for (size_t at = 0, used; at < n; at += used) {
+        used = printable_copy(shown, sizeof(shown), line + at, n - at);
+        fputs(shown, stdout); // main looks at the stream's state
+    }
+}
+
+void cli_printf(const char *fmt, ...)
+{
+    char some[1024];
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(some, sizeof(some), fmt, args);
+    va_end(args);
+    char *more = n >= (int)sizeof(some) ? mem_alloc((size_t)n + 1) : NULL;
+    if (more != NULL) {
+        va_start(args, fmt);
+        (void)vsnprintf(more, (size_t)n + 1, fmt, args);
+        va_end(args);
+    }
+    for (const char *at = more != NULL ? more : some; n >= 0 && *at != '\0';) {
+        size_t len = strcspn(at, "\n");
+        print_line(at, len);
+        at += len;
+        if (*at == '\n') {
+            putchar('\n');
+            at++;
+        }
+    }
+    mem_free(more);
+}
+
 static int finish_output(struct err *e)
 {
     errno = 0;
@@ -124,9 +158,10 @@ static const char *plain_name(const char *word)
 
 static void say_error(const char *command, const char *text)
 {
-    char line[ERR_TEXT_MAX + 64];
+    char shown[2 * ERR_TEXT_MAX], line[2 * ERR_TEXT_MAX + 64];
+    (void)printable_copy(shown, sizeof(shown), text, strlen(text)); // it may be a peer's
     int n = snprintf(line, sizeof(line), "tug%s%s: %s\n", command != NULL ? " " : "",
-                     command != NULL ? command : "", text);
+                     command != NULL ? command : "", shown);
     terminal_say(line, (size_t)n);
 }
 
@@ -150,7 +185,6 @@ int main(int argc, char **argv)
     else
         argv[1] = (char *)(uintptr_t)name;
     int rc = option ? e.code : run(argc - 1, argv + 1, &e);
-    printable_make(e.text); // it may come from a peer
     if (rc)
         say_error(cli_find(name) ? name : NULL, e.text);
     return err_exit_code(rc);

@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/result.h"
+#include "cli/cli.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -161,17 +162,17 @@ int result_print_json(const struct result *r, struct err *e)
 static void print_metric(const char *name, double x)
 {
     if (isfinite(x))
-        printf("  %s %.5f", name, x);
+        cli_printf("  %s %.5f", name, x);
     else
-        printf("  %s none", name);
+        cli_printf("  %s none", name);
 }
 
 static void print_cell(double x)
 {
     if (isfinite(x))
-        printf("  %8.5f", x);
+        cli_printf("  %8.5f", x);
     else
-        printf("  %8s", "none");
+        cli_printf("  %8s", "none");
 }
 
 // Values last: nobody knows how wide they are.
@@ -179,39 +180,39 @@ static void print_table(const struct result *r)
 {
     const struct group_table *t = r->table;
     if (t->n < t->groups)
-        printf("the %zu of %llu values with most examples:\n", t->n,
-               (unsigned long long)t->groups);
-    printf("%12s  %12s  %8s  %8s  %8s  %s\n", "examples", "positives", "auc", "logloss",
-           "copc", r->by);
+        cli_printf("the %zu of %llu values with most examples:\n", t->n,
+                   (unsigned long long)t->groups);
+    cli_printf("%12s  %12s  %8s  %8s  %8s  %s\n", "examples", "positives", "auc",
+               "logloss", "copc", r->by);
     for (size_t i = 0; i < t->n; i++) {
         const struct group_metrics *m = &t->line[i].metrics;
-        printf("%12llu  %12llu", (unsigned long long)m->examples,
-               (unsigned long long)m->positives);
+        cli_printf("%12llu  %12llu", (unsigned long long)m->examples,
+                   (unsigned long long)m->positives);
         print_cell(m->auc);
         print_cell(m->logloss);
         print_cell(m->copc);
-        printf("  %s\n", t->line[i].value[0] != '\0' ? t->line[i].value : "(empty)");
+        cli_printf("  %s\n", t->line[i].value[0] != '\0' ? t->line[i].value : "(empty)");
     }
 }
 
 static void print_importance(const struct importance *m)
 {
-    printf("  %8s  %12s  %8s  %8s  column\n", "auc drop", "logloss rise", "auc",
-           "logloss");
+    cli_printf("  %8s  %12s  %8s  %8s  column\n", "auc drop", "logloss rise", "auc",
+               "logloss");
     for (size_t i = 0; i < m->n; i++) {
         const struct importance_line *l = &m->line[i];
         print_cell(l->auc_drop);
-        printf("    ");
+        cli_printf("    ");
         print_cell(l->loss_rise);
         print_cell(l->metrics.auc);
         print_cell(l->metrics.logloss);
-        printf("  %s\n", m->names.data + l->name);
+        cli_printf("  %s\n", m->names.data + l->name);
     }
 }
 
 static void print_label(const struct metrics *m, const char *label)
 {
-    printf("test%s%s", label[0] != '\0' ? " " : "", label);
+    cli_printf("test%s%s", label[0] != '\0' ? " " : "", label);
     print_metric("auc", m->auc);
     print_metric("logloss", m->logloss);
     print_metric("copc", m->copc);
@@ -220,8 +221,8 @@ static void print_label(const struct metrics *m, const char *label)
     print_metric(ranks ? "ne" : "mae", ranks ? m->ne : m->mae);
     if (has_groups(m))
         print_metric("gauc", m->gauc);
-    printf("  (%llu example%s)\n", (unsigned long long)m->examples,
-           PLURAL_S(m->examples));
+    cli_printf("  (%llu example%s)\n", (unsigned long long)m->examples,
+               PLURAL_S(m->examples));
 }
 
 int result_print_metrics(const struct result *r)
@@ -230,15 +231,15 @@ int result_print_metrics(const struct result *r)
     for (uint32_t k = 1; k < r->labels; k++)
         print_label(&r->tests[k], r->label[k]);
     if (has_groups(&r->test))
-        printf(
+        cli_printf(
             "gauc is of %llu group%s; left out: %llu with labels of one kind, and %llu "
             "example%s of no group\n",
             (unsigned long long)r->test.groups, PLURAL_S(r->test.groups),
             (unsigned long long)r->test.one_class,
             (unsigned long long)r->test.without_group, PLURAL_S(r->test.without_group));
     if (r->skipped_lines > 0)
-        printf("%llu line%s skipped\n", (unsigned long long)r->skipped_lines,
-               r->skipped_lines == 1 ? " was" : "s were");
+        cli_printf("%llu line%s skipped\n", (unsigned long long)r->skipped_lines,
+                   r->skipped_lines == 1 ? " was" : "s were");
     if (r->by != NULL)
         print_table(r);
     if (r->importance != NULL)

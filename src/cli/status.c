@@ -182,15 +182,15 @@ static void print_node(const json_t *n)
     else
         snprintf(state, sizeof(state), "alive, heard %.1f s ago",
                  tool_number(n, "seconds_since_sign"));
-    printf("  %-16s %-8.0f %-20s %-28s %s\n", name, tool_number(n, "pid"),
-           tool_text(n, "host"), tool_text(n, "address"), state);
+    cli_printf("  %-16s %-8.0f %-20s %-28s %s\n", name, tool_number(n, "pid"),
+               tool_text(n, "host"), tool_text(n, "address"), state);
 }
 
 static void print_placement(const json_t *placement)
 {
     const char *name;
     json_t *space;
-    json_object_foreach((json_t *)(uintptr_t)placement, name, space) printf(
+    json_object_foreach((json_t *)(uintptr_t)placement, name, space) cli_printf(
         "  %-8s %.0f partitions on %zu loop%s, the fullest has %.2f times the mean\n",
         name, tool_number(space, "partitions"),
         json_object_size(json_object_get(space, "loops")),
@@ -201,18 +201,19 @@ static void print_placement(const json_t *placement)
 static void print_table(const json_t *t)
 {
     const json_t *r = json_object_get(t, "per_second");
-    printf("  %-12s %-6s %12.0f rows %9.1f MB  %.0f pushes (%.0f repeated), %.0f pulls "
-           "(%.0f wait)",
-           tool_text(t, "name"), tool_text(t, "mode"), tool_number(t, "rows"),
-           tool_number(t, "bytes") * 1e-6, tool_number(t, "pushes"),
-           tool_number(t, "repeats"), tool_number(t, "pulls"), tool_number(t, "held"));
+    cli_printf(
+        "  %-12s %-6s %12.0f rows %9.1f MB  %.0f pushes (%.0f repeated), %.0f pulls "
+        "(%.0f wait)",
+        tool_text(t, "name"), tool_text(t, "mode"), tool_number(t, "rows"),
+        tool_number(t, "bytes") * 1e-6, tool_number(t, "pushes"),
+        tool_number(t, "repeats"), tool_number(t, "pulls"), tool_number(t, "held"));
     if (strcmp(tool_text(t, "mode"), "async") != 0 && tool_number(t, "clock") >= 0)
-        printf(", clock %.0f", tool_number(t, "clock"));
+        cli_printf(", clock %.0f", tool_number(t, "clock"));
     if (tool_number(t, "clock_max") > tool_number(t, "clock"))
-        printf(" to %.0f", tool_number(t, "clock_max"));
-    printf("\n");
+        cli_printf(" to %.0f", tool_number(t, "clock_max"));
+    cli_printf("\n");
     if (r != NULL)
-        printf(
+        cli_printf(
             "  %-12s a second: %.0f pushes of %.0f keys, %.0f pulls of %.0f keys, %.0f "
             "examples\n",
             "", tool_number(r, "pushes"), tool_number(r, "pushed_keys"),
@@ -229,17 +230,19 @@ static void print_work(const json_t *s)
     if (pieces > 0) // else the end of no file is known yet
         snprintf(of, sizeof(of), " of %.0f", pieces);
     if (pass != NULL)
-        printf("pass %.0f: %.0f%s pieces, %.0f examples%s\n", tool_number(pass, "number"),
-               tool_number(pass, "pieces_done"), of, tool_number(pass, "examples"),
-               tool_true(pass, "done")      ? ", done"
-               : tool_true(pass, "dealing") ? ", examples are dealt anew first"
-                                            : "");
+        cli_printf("pass %.0f: %.0f%s pieces, %.0f examples%s\n",
+                   tool_number(pass, "number"), tool_number(pass, "pieces_done"), of,
+                   tool_number(pass, "examples"),
+                   tool_true(pass, "done")      ? ", done"
+                   : tool_true(pass, "dealing") ? ", examples are dealt anew first"
+                                                : "");
     json_array_foreach(json_object_get(s, "barriers"), i, barrier)
-        printf("a barrier waits for %s\n", tool_text(barrier, "missing"));
+        cli_printf("a barrier waits for %s\n", tool_text(barrier, "missing"));
     json_array_foreach(json_object_get(s, "servers"), i,
                        server) if (json_object_get(server, "error") != NULL)
-        printf("server %.0f loop %.0f does not answer: %s\n", tool_number(server, "rank"),
-               tool_number(server, "loop"), tool_text(server, "error"));
+        cli_printf("server %.0f loop %.0f does not answer: %s\n",
+                   tool_number(server, "rank"), tool_number(server, "loop"),
+                   tool_text(server, "error"));
 }
 
 static void print_all(const json_t *s)
@@ -248,21 +251,21 @@ static void print_all(const json_t *s)
     size_t i;
     int64_t servers = tool_count(s, "servers_wanted"),
             workers = tool_count(s, "workers_wanted");
-    printf(
+    cli_printf(
         "scheduler %s, tug %s, up %.0f s: %s (%lld server%s, %lld worker%s), placement "
         "%.0f\n",
         tool_text(s, "address"), tool_text(s, "version"),
         tool_number(s, "uptime_seconds"), tool_text(s, "phase"), (long long)servers,
         PLURAL_S(servers), (long long)workers, PLURAL_S(workers),
         tool_number(s, "epoch"));
-    printf("nodes\n");
+    cli_printf("nodes\n");
     json_array_foreach(json_object_get(s, "nodes"), i, one) print_node(one);
     if (json_object_get(s, "placement") != NULL) {
-        printf("placement\n");
+        cli_printf("placement\n");
         print_placement(json_object_get(s, "placement"));
     }
     if (json_array_size(json_object_get(s, "tables")) > 0)
-        printf("tables\n");
+        cli_printf("tables\n");
     json_array_foreach(json_object_get(s, "tables"), i, one) print_table(one);
     print_work(s);
 }

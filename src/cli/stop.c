@@ -67,7 +67,7 @@ static int stop_command(const void *values, const struct options *o, struct err 
     if (rc == 0)
         rc = wait_until_gone(&t, v->timeout, e);
     if (rc == 0)
-        printf("the cluster at %s has ended\n", n.node.scheduler);
+        cli_printf("the cluster at %s has ended\n", n.node.scheduler);
     tool_close(&t);
     opened_node_close(&n);
     return rc;

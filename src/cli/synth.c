@@ -69,18 +69,19 @@ static int check(const struct synth_values *v, struct err *e)
 static void print_text(const struct synth_values *v, const struct synth_summary *s)
 {
     double rows = (double)v->rows;
-    printf("%s: %llu row%s, %.1f MB, %.1f %% clicks, %.0f rows/s\n", v->out,
-           (unsigned long long)v->rows, PLURAL_S(v->rows), (double)s->bytes / 1e6,
-           100 * (double)s->positives / rows, rows / s->seconds);
+    cli_printf("%s: %llu row%s, %.1f MB, %.1f %% clicks, %.0f rows/s\n", v->out,
+               (unsigned long long)v->rows, PLURAL_S(v->rows), (double)s->bytes / 1e6,
+               100 * (double)s->positives / rows, rows / s->seconds);
     if (v->test_out)
-        printf("%s: %llu row%s\n", v->test_out, (unsigned long long)v->test_rows,
-               PLURAL_S(v->test_rows));
-    printf("the true model's AUC on the %s rows is %.4f, logloss %.4f: no training gets "
-           "further\n",
-           v->test_out ? "test" : "training", s->auc, s->logloss);
+        cli_printf("%s: %llu row%s\n", v->test_out, (unsigned long long)v->test_rows,
+                   PLURAL_S(v->test_rows));
+    cli_printf(
+        "the true model's AUC on the %s rows is %.4f, logloss %.4f: no training gets "
+        "further\n",
+        v->test_out ? "test" : "training", s->auc, s->logloss);
     if (v->format == SYNTH_MULTISLOT)
-        printf("it is read with --format multislot --slots '%s'\n", synth_slots);
-    printf("the best linear model's AUC is about %.4f\n", s->linear_auc);
+        cli_printf("it is read with --format multislot --slots '%s'\n", synth_slots);
+    cli_printf("the best linear model's AUC is about %.4f\n", s->linear_auc);
 }
 
 static int print_json(const struct synth_values *v, const struct synth_summary *s,

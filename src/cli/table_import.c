@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/command.h"
 #include "base/plural.h"
+#include "cli/cli.h"
 #include "cli/table.h"
 #include "cluster/roster.h"
 #include "data/decode.h"
@@ -94,8 +95,9 @@ static int write_save(const struct import *x, uint64_t lines, struct err *e)
                     (uint32_t)v->keep, path, e));
     uint64_t rows = store_stats(x->store).rows;
     size_t files = v->action.n - 1;
-    printf("%" PRIu64 " row%s from %" PRIu64 " line%s of %zu file%s; saved to %s\n", rows,
-           PLURAL_S(rows), lines, PLURAL_S(lines), files, PLURAL_S(files), path);
+    cli_printf("%" PRIu64 " row%s from %" PRIu64 " line%s of %zu file%s; saved to %s\n",
+               rows, PLURAL_S(rows), lines, PLURAL_S(lines), files, PLURAL_S(files),
+               path);
     return 0;
 }
 

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/plural.h"
+#include "cli/cli.h"
 #include "cli/status.h"
 #include "cli/table.h"
 #include "cli/table_top.h"
@@ -65,23 +66,23 @@ static int find(struct running *r, struct err *e)
 static void print_stat(const char *name, const struct tug_table_stats *s)
 {
     uint64_t rows = s->rows + s->cold_rows;
-    printf("table %s: %" PRIu64 " row%s, %" PRIu64 " with embedx, %" PRIu64
-           " on disk; %" PRIu64 " bytes in memory\n",
-           name, rows, PLURAL_S(rows), s->extra_rows, s->cold_rows, s->bytes);
-    printf("  day %u, step %" PRIu64 "; %" PRIu64 " rows made, %" PRIu64
-           " pushes of keys kept out\n",
-           s->day, s->step, s->made, s->refused);
-    printf("  removed by score %" PRIu64 ", age %" PRIu64 ", time to live %" PRIu64
-           ", budget %" PRIu64 "\n",
-           s->evicted_score, s->evicted_age, s->evicted_ttl, s->evicted_budget);
-    printf("  %" PRIu64 " pushes of %" PRIu64 " keys, %" PRIu64 " pulls of %" PRIu64
-           " keys\n",
-           s->pushes, s->pushed_keys, s->pulls, s->pulled_keys);
+    cli_printf("table %s: %" PRIu64 " row%s, %" PRIu64 " with embedx, %" PRIu64
+               " on disk; %" PRIu64 " bytes in memory\n",
+               name, rows, PLURAL_S(rows), s->extra_rows, s->cold_rows, s->bytes);
+    cli_printf("  day %u, step %" PRIu64 "; %" PRIu64 " rows made, %" PRIu64
+               " pushes of keys kept out\n",
+               s->day, s->step, s->made, s->refused);
+    cli_printf("  removed by score %" PRIu64 ", age %" PRIu64 ", time to live %" PRIu64
+               ", budget %" PRIu64 "\n",
+               s->evicted_score, s->evicted_age, s->evicted_ttl, s->evicted_budget);
+    cli_printf("  %" PRIu64 " pushes of %" PRIu64 " keys, %" PRIu64 " pulls of %" PRIu64
+               " keys\n",
+               s->pushes, s->pushed_keys, s->pulls, s->pulled_keys);
     if (s->promoted + s->demoted > 0)
-        printf("  in memory %.2f %% of keys; %" PRIu64 " from disk, %" PRIu64
-               " to disk\n",
-               100 * (double)s->hot_hits / (double)(s->hot_hits + s->promoted),
-               s->promoted, s->demoted);
+        cli_printf("  in memory %.2f %% of keys; %" PRIu64 " from disk, %" PRIu64
+                   " to disk\n",
+                   100 * (double)s->hot_hits / (double)(s->hot_hits + s->promoted),
+                   s->promoted, s->demoted);
 }
 
 static json_t *stat_json(const char *name, uint32_t number,
@@ -136,7 +137,7 @@ static int show_all(struct running *r, json_t *tables, struct err *e)
     const json_t *all = json_object_get(status, "tables");
     int rc = 0;
     if (json_array_size(all) == 0 && !r->v->json)
-        printf("there are no tables yet; 'tug table create' makes one\n");
+        cli_printf("there are no tables yet; 'tug table create' makes one\n");
     json_array_foreach(all, i, table)
     {
         const char *name = tool_text(table, "name");
@@ -179,7 +180,7 @@ static int list(struct running *r, struct err *e)
         const char *name = tool_text(table, "name");
         json_array_append_new(names, json_pack("{s:s}", "table", name));
         if (!r->v->json)
-            printf("%s\n", name);
+            cli_printf("%s\n", name);
     }
     json_decref(status);
     if (r->v->json)
@@ -200,10 +201,10 @@ static int print_pulled(struct running *r, const struct table_keys *k, uint32_t 
     if (rc == 0)
         rc = failed(tug_wait(r->client, ts, 0), e);
     for (size_t i = 0; i < k->n && rc == 0; i++) {
-        printf("%" PRIu64, k->key[i]);
+        cli_printf("%" PRIu64, k->key[i]);
         for (uint32_t c = 0; c < width; c++)
-            printf(" %.9g", (double)values[i * width + c]);
-        printf("\n");
+            cli_printf(" %.9g", (double)values[i * width + c]);
+        cli_printf("\n");
     }
     mem_free(values);
     return rc;
@@ -261,7 +262,7 @@ static int shrink(struct running *r, struct err *e)
     float threshold = r->v->threshold < 0 ? NAN : (float)r->v->threshold;
     TRY(find(r, e));
     TRY(failed(tug_shrink(r->client, r->table, threshold, &removed), e));
-    printf("%" PRIu64 " row%s removed\n", removed, PLURAL_S(removed));
+    cli_printf("%" PRIu64 " row%s removed\n", removed, PLURAL_S(removed));
     return 0;
 }
 
@@ -300,7 +301,7 @@ static int save(struct running *r, struct err *e)
         TRY(find(r, e));
     }
     TRY(failed(tug_save(r->client, &o, path), e));
-    printf("saved to %s\n", path);
+    cli_printf("saved to %s\n", path);
     return 0;
 }
 
@@ -314,7 +315,7 @@ static int load(struct running *r, struct err *e)
     TRY(table_find_saves(r->v->from, path, &name, e));
     TRY(find(r, e));
     TRY(failed(tug_load(r->client, r->table, path, name, &rows), e));
-    printf("%" PRIu64 " row%s loaded\n", rows, PLURAL_S(rows));
+    cli_printf("%" PRIu64 " row%s loaded\n", rows, PLURAL_S(rows));
     return 0;
 }
 
@@ -365,7 +366,7 @@ static int create(struct running *r, struct err *e)
     TRY(table_read_settings(r->v, &text, &config, e));
     int rc = make(r, config.name, buf_str(&text), e);
     if (rc == 0)
-        printf("table %u\n", r->table);
+        cli_printf("table %u\n", r->table);
     buf_free(&text);
     return rc;
 }

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/plural.h"
+#include "cli/cli.h"
 #include "cli/table.h"
 #include "cli/table_output.h"
 #include "cli/table_top.h"
@@ -136,15 +137,15 @@ static void print_table(const struct save_table *t, const struct store *store,
                         const char *settings)
 {
     struct store_stats x = store_stats(store);
-    printf("table %s: %" PRIu64 " row%s", t->config.name, x.rows, PLURAL_S(x.rows));
+    cli_printf("table %s: %" PRIu64 " row%s", t->config.name, x.rows, PLURAL_S(x.rows));
     if (store_accessor(store)->extra_width > 0) // else embedx lies in each row
-        printf(", %" PRIu64 " with embedx", x.extra_rows);
-    printf(", day %u, step %" PRIu64 "; %" PRIu64
-           " bytes in %zu file%s of the newest save\n",
-           x.day, x.step, bytes_of(t), t->n_files, PLURAL_S(t->n_files));
+        cli_printf(", %" PRIu64 " with embedx", x.extra_rows);
+    cli_printf(", day %u, step %" PRIu64 "; %" PRIu64
+               " bytes in %zu file%s of the newest save\n",
+               x.day, x.step, bytes_of(t), t->n_files, PLURAL_S(t->n_files));
     for (const char *at = settings; *at != 0;) {
         size_t n = strcspn(at, "\n");
-        printf("  %.*s\n", (int)n, at);
+        cli_printf("  %.*s\n", (int)n, at);
         at += n + (at[n] == '\n');
     }
 }
@@ -225,19 +226,19 @@ static void print_run(const struct saved_run *r, enum save_mode mode)
 {
     bool published = mode == SAVE_BASE || mode == SAVE_DELTA;
     const struct model_options *o = &r->options.model;
-    printf("model %s", o->ops->name);
+    cli_printf("model %s", o->ops->name);
     if (has_vectors(r))
-        printf(", dim %u", o->dim);
+        cli_printf(", dim %u", o->dim);
     if (o->n_dims > 0)
-        printf(" (%s)", r->options.dims);
+        cli_printf(" (%s)", r->options.dims);
     if (o->ops->needs_fields)
-        printf(", %u field%s", o->fields, PLURAL_S(o->fields));
-    printf(", format %s, seed %" PRIu64 ", %u pass%s over %" PRIu64 " example%s%s\n",
-           r->schema.format, o->seed, r->at.epoch, PLURAL_ES(r->at.epoch), r->examples,
-           PLURAL_S(r->examples),
-           published     ? ", published for who serves the model"
-           : r->finished ? ""
-                         : " (not finished: --resume goes on)");
+        cli_printf(", %u field%s", o->fields, PLURAL_S(o->fields));
+    cli_printf(", format %s, seed %" PRIu64 ", %u pass%s over %" PRIu64 " example%s%s\n",
+               r->schema.format, o->seed, r->at.epoch, PLURAL_ES(r->at.epoch),
+               r->examples, PLURAL_S(r->examples),
+               published     ? ", published for who serves the model"
+               : r->finished ? ""
+                             : " (not finished: --resume goes on)");
 }
 
 static int stat(struct saves *s, struct err *e)
@@ -245,11 +246,11 @@ static int stat(struct saves *s, struct err *e)
     TRY(load_all(s, e));
     if (s->v->json)
         return stat_json(s, e);
-    printf("%s: %s", s->chain.paths[s->chain.n - 1], save_mode_name(s->newest->mode));
+    cli_printf("%s: %s", s->chain.paths[s->chain.n - 1], save_mode_name(s->newest->mode));
     if (s->chain.n > 1)
-        printf(" on %zu save%s before it, from %s", s->chain.n - 1,
-               PLURAL_S(s->chain.n - 1), s->chain.paths[0]);
-    printf(", step %" PRIu64 "\n", s->newest->step);
+        cli_printf(" on %zu save%s before it, from %s", s->chain.n - 1,
+                   PLURAL_S(s->chain.n - 1), s->chain.paths[0]);
+    cli_printf(", step %" PRIu64 "\n", s->newest->step);
     if (s->run != NULL)
         print_run(s->run, s->newest->mode);
     return show_tables(s, NULL, e);
@@ -264,7 +265,7 @@ static int list(const struct saves *s, struct err *e)
         if (s->v->json)
             json_array_append_new(tables, json_pack("{s:s}", "table", name));
         else if (is_meant(s, i))
-            printf("%s\n", name);
+            cli_printf("%s\n", name);
     }
     if (s->v->json)
         return json_print(json_pack("{s:o}", "tables", tables), 0, e);
@@ -425,7 +426,7 @@ static int save_some(struct saves *s, enum save_mode mode, struct store **stores
     TRY(save_stores(to, mode, stores, n, is_within_pass(s) ? NULL : s->newest->about,
                     (int)s->v->zstd, (uint32_t)s->v->keep, path, e));
     TRY(keep_names(s, path, e));
-    printf("saved to %s\n", path);
+    cli_printf("saved to %s\n", path);
     return 0;
 }
 
@@ -483,7 +484,7 @@ static int order(struct saves *s, enum store_admin what, struct err *e)
         TRY(store_finish(s->stores[i], e));
     }
     uint64_t removed = before - rows_of(s);
-    printf("%" PRIu64 " row%s removed\n", removed, PLURAL_S(removed));
+    cli_printf("%" PRIu64 " row%s removed\n", removed, PLURAL_S(removed));
     return save(s, SAVE_CHECKPOINT, e);
 }
 

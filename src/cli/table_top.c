@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/table_top.h"
+#include "cli/cli.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -151,27 +152,27 @@ static void print_name(const struct names *names, uint64_t key)
         return;
     snprintf(text, sizeof(text), "%s", name);
     printable_make(text);
-    printf("  %s (in %" PRIu64 " example%s)", text, examples, PLURAL_S(examples));
+    cli_printf("  %s (in %" PRIu64 " example%s)", text, examples, PLURAL_S(examples));
 }
 
 static void print_text(const struct table_top *t, const struct names *names)
 {
-    printf("%14s", "weight");
+    cli_printf("%14s", "weight");
     if (t->vectors)
-        printf(" %14s", "vector");
+        cli_printf(" %14s", "vector");
     if (t->shows)
-        printf(" %14s", "shows");
-    printf("  key\n");
+        cli_printf(" %14s", "shows");
+    cli_printf("  key\n");
     for (size_t i = 0; i < t->n; i++) {
         const struct top_row *r = &t->row[i];
-        printf("%14.7g", r->weight);
+        cli_printf("%14.7g", r->weight);
         if (t->vectors)
-            printf(" %14.7g", r->vector);
+            cli_printf(" %14.7g", r->vector);
         if (t->shows)
-            printf(" %14.7g", r->shows);
-        printf("  %" PRIu64, r->key);
+            cli_printf(" %14.7g", r->shows);
+        cli_printf("  %" PRIu64, r->key);
         print_name(names, r->key);
-        printf("\n");
+        cli_printf("\n");
     }
 }
 

@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/train_output.h"
+#include "cli/cli.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -107,14 +108,15 @@ static void print_text(const struct result *r)
         snprintf(held, sizeof(held), " (%llu more held out)",
                  (unsigned long long)r->held_out);
     format_seconds(r, rate, seconds, sizeof(seconds));
-    printf("%u pass%s over %llu example%s%s in %.1f s (%s), %.1f MB of data in memory, "
-           "%llu key%s of %.0f bytes and %.1f MB beside them, %s\n",
-           r->epochs, PLURAL_ES(r->epochs), (unsigned long long)r->examples,
-           PLURAL_S(r->examples), held, r->total_seconds, seconds,
-           (double)r->data_bytes / 1e6, (unsigned long long)r->keys, PLURAL_S(r->keys),
-           r->bytes_per_key, (double)r->fixed_bytes / 1e6, who);
+    cli_printf(
+        "%u pass%s over %llu example%s%s in %.1f s (%s), %.1f MB of data in memory, "
+        "%llu key%s of %.0f bytes and %.1f MB beside them, %s\n",
+        r->epochs, PLURAL_ES(r->epochs), (unsigned long long)r->examples,
+        PLURAL_S(r->examples), held, r->total_seconds, seconds,
+        (double)r->data_bytes / 1e6, (unsigned long long)r->keys, PLURAL_S(r->keys),
+        r->bytes_per_key, (double)r->fixed_bytes / 1e6, who);
     if (r->out[0] != 0)
-        printf("saved to %s\n", r->out);
+        cli_printf("saved to %s\n", r->out);
 }
 
 // A run that was over before: what there is, and what was perhaps meant. One that has
@@ -127,11 +129,12 @@ static void print_nothing(const struct result *r, const struct train_config *c)
                  "a larger --patience, or --patience 0, for validation has not been "
                  "better for %u pass%s,",
                  c->patience, PLURAL_ES(c->patience));
-    printf("there is nothing to do: the run is over, %u pass%s over %llu examples, saved "
-           "in %s\n(give %s to train longer on this data, or --init-from and "
-           "another --out to train on new data)\n",
-           r->epochs, r->epochs == 1 ? "" : "es", (unsigned long long)r->examples, r->out,
-           more);
+    cli_printf(
+        "there is nothing to do: the run is over, %u pass%s over %llu examples, saved "
+        "in %s\n(give %s to train longer on this data, or --init-from and "
+        "another --out to train on new data)\n",
+        r->epochs, r->epochs == 1 ? "" : "es", (unsigned long long)r->examples, r->out,
+        more);
 }
 
 int train_print(const struct train_setup *s, const struct train_result *t,
@@ -152,9 +155,10 @@ int train_print(const struct train_setup *s, const struct train_result *t,
     if (s->json)
         return result_print_json(&r, e);
     if (s->refit)
-        printf("validation was best after pass %u, with a logloss of %.5f: the model was "
-               "trained again on all examples\n",
-               r.best_epoch, r.valid.logloss);
+        cli_printf(
+            "validation was best after pass %u, with a logloss of %.5f: the model was "
+            "trained again on all examples\n",
+            r.best_epoch, r.valid.logloss);
     if (t->nothing_to_do)
         print_nothing(&r, &s->config);
     else

@@ -31,10 +31,10 @@ static int version_command(const void *values, const struct options *o, struct e
     (void)o, (void)e;
     const struct version_values *v = values;
     if (v->json)
-        printf("{\"version\":\"%s\",\"kernels\":\"%s\"}\n", tug_version(),
-               kernels_get()->name);
+        cli_printf("{\"version\":\"%s\",\"kernels\":\"%s\"}\n", tug_version(),
+                   kernels_get()->name);
     else
-        printf("tug %s\n", tug_version());
+        cli_printf("tug %s\n", tug_version());
     return 0;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "data/grow.h"
 #include "data/reader_ops.h"
 #include "data/rows.h"
@@ -107,10 +108,10 @@ void examples_commit(struct examples *x, const struct example *new)
 struct shown show(const char *text, size_t len)
 {
     struct shown s;
-    size_t max = sizeof s.text - 4, n = len < max ? len : max;
-    for (size_t i = 0; i < n; i++)
-        s.text[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
-    snprintf(s.text + n, 4, "%s", len > max ? "..." : "");
+    if (printable_copy(s.text, sizeof s.text, text, len) == len)
+        return s;
+    (void)printable_copy(s.text, sizeof s.text - 3, text, len);
+    memcpy(s.text + strlen(s.text), "...", 4);
     return s;
 }
 
@@ -129,6 +130,11 @@ void reader_add_clause(char text[ERR_TEXT_MAX], const char *fmt, ...)
 int reader_bad_number(enum number_status status, const char *what, const char *text,
                       size_t len, const char *where, struct err *e)
 {
+    bool sign = len > 1 && (*text == '-' || *text == '+');
+    if (status == NUMBER_NOT_FINITE && strchr("0123456789.", text[sign]) != NULL)
+        return err_set(e, TUG_EDATA,
+                       "%s '%s'%s is too large: numbers are 32-bit floats, up to 3.4e38",
+                       what, show(text, len).text, where);
     if (status == NUMBER_NOT_FINITE)
         return err_set(e, TUG_EDATA, "%s '%s'%s is not finite", what,
                        show(text, len).text, where);
@@ -143,24 +149,24 @@ int reader_bad_number(enum number_status status, const char *what, const char *t
 int reader_label(const struct reader *r, const char *text, size_t len, float *ret,
                  struct err *e)
 {
-    if (!r->labels) { // nobody asks for it: it may be a "?" or an id of the line
-        *ret = 0;
-        return 0;
-    }
     if (len == 1 && (*text == '0' || *text == '1')) {
         *ret = (float)(*text - '0');
-        reader_note_label(r, *ret);
+        if (r->labels)
+            reader_note_label(r, *ret);
         return 0;
     }
     float x = 0;
     enum number_status status = number_parse(text, len, &x);
+    if (!r->labels) { // nobody asks for it: it may be a "?" or an id of the line
+        *ret = status == NUMBER_OK && r->loss == LOSS_LOGISTIC ? (float)(x > 0) : x;
+        return 0;
+    }
     if (status != NUMBER_OK)
         return reader_bad_number(status, "the label", text, len, "", e);
     if (r->loss == LOSS_LOGISTIC && x != 0 && x != 1 && x != -1)
-        return err_set(
-            e, TUG_EDATA,
-            "the label '%s' is not one of 0, 1, -1, +1 (use --loss squared for numbers)",
-            show(text, len).text);
+        return err_set(e, TUG_EDATA, "the label '%s' is not one of 0, 1, -1, +1%s",
+                       show(text, len).text,
+                       r->given ? "" : " (use --loss squared for numbers)");
     reader_note_label(r, x);
     *ret = r->loss == LOSS_LOGISTIC ? (float)(x > 0) : x;
     return 0;
@@ -228,6 +234,14 @@ void reader_explain_first(const struct reader *r, const char *line, size_t len,
     if (e == NULL || r->ops->header || !is_name(line, n))
         return;
     struct err reason = *e;
+    if (r->given) {
+        err_set(
+            e, TUG_EDATA,
+            "%s; this line looks like a header, and the model was trained on %s data, "
+            "which has none: give it data as it was trained on",
+            reason.text, r->ops->name);
+        return;
+    }
     err_set(
         e, TUG_EDATA,
         "%s; this line looks like a header, which %s data does not have: remove it, or "
@@ -310,6 +324,7 @@ static int open_complete(struct reader **ret, const struct reader_options *o,
     r->ops = ops;
     r->loss = o->loss;
     r->labels = o->labels;
+    r->given = o->schema != NULL;
     r->n_labels = 1;
     r->between = '|';
     r->schema = make_schema(o, ops->name);

@@ -192,7 +192,7 @@ int csv_number(const char *what, const struct column *column, const struct field
     enum number_status status = number_parse(f->text, f->len, ret);
     if (status == NUMBER_OK || truth(f, ret))
         return 0;
-    char where[64];
+    char where[sizeof(struct shown) + 16];
     snprintf(where, sizeof where, " of column '%s'",
              show(column->name, strlen(column->name)).text);
     return reader_bad_number(status, what, f->text, f->len, where, e);

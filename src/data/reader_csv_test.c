@@ -854,7 +854,7 @@ static void test_bad_lines(void **state)
         {"2,a,1,b,1", "the label '2' is not one of"},
         {",a,1,b,1", "the label is missing"},
         {"1,a,nan,b,1", "value 'nan' of column 'n' is not finite"},
-        {"1,a,1e999,b,1", "value '1e999' of column 'n' is not finite"},
+        {"1,a,1e999,b,1", "value '1e999' of column 'n' is too large"},
         {"1,a,x,b,1", "value 'x' of column 'n' is not a number"},
         {"1,a,1,b,", "weight of column 'w' is missing"},
         {"1,a,1,b,-1", "weight '-1' is negative"},

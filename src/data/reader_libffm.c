@@ -45,7 +45,9 @@ static int bad_field(const struct libffm *f, const char *p, const char *end,
         return err_set(e, TUG_EDATA,
                        "'%s' is not a feature of the form field:index:value%s",
                        show(p, (size_t)(stop - p)).text,
-                       colon == stop ? "" : "; index:value is read with --format libsvm");
+                       colon == stop || f->base.given
+                           ? ""
+                           : "; index:value is read with --format libsvm");
     uint64_t field;
     if (!number_u64(p, (size_t)(colon - p), &field))
         return err_set(e, TUG_EDATA, "field '%s' is not a whole number from 0 on",

@@ -27,7 +27,8 @@ static uint32_t libsvm_slots(const struct reader *r)
 }
 
 // Why a token is no feature.
-static int bad_feature(const char *p, const char *end, struct err *e)
+static int bad_feature(const struct reader *r, const char *p, const char *end,
+                       struct err *e)
 {
     const char *stop = sparse_token_end(p, end);
     size_t len = (size_t)(stop - p);
@@ -42,19 +43,18 @@ static int bad_feature(const char *p, const char *end, struct err *e)
         return err_set(e, TUG_EDATA, "'%s' is not a feature of the form index:value",
                        token.text);
     if (find_byte(colon + 1, stop, ':') != stop)
-        return err_set(
-            e, TUG_EDATA,
-            "'%s' has a field, as in libffm data; read it with --format libffm",
-            token.text);
+        return err_set(e, TUG_EDATA, "'%s' has a field, as in libffm data%s", token.text,
+                       r->given ? ", and the model was trained on libsvm data"
+                                : "; read it with --format libffm");
     return sparse_bad_index(p, (size_t)(colon - p), e);
 }
 
-static int bad_value(const char *token, const char *value, const char *end,
-                     uint64_t index, struct err *e)
+static int bad_value(const struct reader *r, const char *token, const char *value,
+                     const char *end, uint64_t index, struct err *e)
 {
     if (find_byte(value, sparse_token_end(value, end), ':') <
         sparse_token_end(value, end))
-        return bad_feature(token, end, e);
+        return bad_feature(r, token, end, e);
     return sparse_bad_value(value, end, index, e);
 }
 
@@ -72,10 +72,10 @@ static int libsvm_line(const struct reader *r, const struct reader_layout *layou
     while ((p = sparse_next(p, end)) < end) {
         const char *value = sparse_index(p, end, &x->key[k]);
         if (value == NULL)
-            return bad_feature(p, end, e);
+            return bad_feature(r, p, end, e);
         const char *next = sparse_value(value, end, &x->value[k], &new.has_values);
         if (next == NULL)
-            return bad_value(p, value, end, x->key[k], e);
+            return bad_value(r, p, value, end, x->key[k], e);
         x->slot[k++] = 0;
         p = next;
     }

@@ -61,6 +61,7 @@ struct reader {
     const struct reader_ops *ops;
     enum loss loss;
     bool labels;
+    bool given;        // by a model: how the data is read cannot be chosen
     uint32_t n_labels; // of an example: what the schema says
     bool headless;     // the format has headers, the files at hand have none
     char between;      // the words of a column's text
@@ -112,7 +113,7 @@ int reader_bad_number(enum number_status status, const char *what, const char *t
 
 // A piece of a line for a message: cut, and without bytes that a terminal might obey.
 struct shown {
-    char text[48];
+    char text[64];
 };
 struct shown show(const char *text, size_t len);
 

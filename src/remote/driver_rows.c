@@ -106,7 +106,9 @@ static int fetch_part(void *ctx, bool dense, bool best, uint32_t first, uint32_t
     mem_free(f.values);
     mem_free(f.found);
     if (rc == 0)
-        rc = diverged_check_table(*ret, e);
+        rc = diverged_check_table(*ret, r->reader, e);
+    if (rc == TUG_EDATA && dense)
+        rc = diverged_dense(m, NULL, e);
     if (rc != 0)
         table_close(*ret);
     return rc;

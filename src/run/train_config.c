@@ -18,7 +18,13 @@
 int train_read_table(struct table_config *c, const char *text, struct err *e)
 {
     if (strchr(text, '=') != NULL || !file_exists(text))
-        return err_in(table_config_parse(c, text, e), "--table", e);
+        return strchr(text, '=') == NULL && strcspn(text, " \t\n") == strlen(text) &&
+                       *text
+                   ? err_set(
+                         e, TUG_EUSAGE,
+                         "--table: there is no file '%s', and settings are NAME = VALUE",
+                         text)
+                   : err_in(table_config_parse(c, text, e), "--table", e);
     struct buf b = BUF_INIT(1 << 16);
     int rc = file_read(text, &b, e);
     if (rc == 0)

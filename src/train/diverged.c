@@ -15,10 +15,48 @@
     "training has diverged; use a smaller --lr, a larger --l2, or scale the data's "     \
     "values"
 
+enum { FEATURE_TEXT = 200 };
+#define NO_SLOT UINT32_MAX
+
+// The column of numbers that has this key.
+static uint32_t find_numbers(const struct reader *r, uint64_t key)
+{
+    struct reader_word w;
+    struct err none;
+    uint32_t slots = reader_hashes(r) ? reader_slots(r) : 0;
+    for (uint32_t s = 0; s < slots; s++)
+        if (reader_word(r, s, "0", 1, &w, &none) == 0 && w.number && w.key == key)
+            return s;
+    return NO_SLOT;
+}
+
+// A feature in the words of who gave the data: its column, or the index that its key is.
+static const char *feature_text(const struct reader *r, uint32_t slot, uint64_t key,
+                                char ret[FEATURE_TEXT])
+{
+    struct buf name = BUF_INIT(SCHEMA_TEXT_MAX);
+    if (slot == NO_SLOT && r != NULL)
+        slot = find_numbers(r, key);
+    bool named = r != NULL && slot != NO_SLOT && reader_slot_name(r, slot, &name) == 0 &&
+                 name.len > 0;
+    if (r != NULL && !reader_hashes(r))
+        snprintf(ret, FEATURE_TEXT, "feature %llu%s%.*s", (unsigned long long)key,
+                 named ? " of field " : "", named ? (int)name.len : 0,
+                 named ? name.data : "");
+    else if (named)
+        snprintf(ret, FEATURE_TEXT, "column '%.*s'",
+                 (int)(name.len < 100 ? name.len : 100), name.data);
+    else
+        snprintf(ret, FEATURE_TEXT, "the feature with key %llu", (unsigned long long)key);
+    buf_free(&name);
+    return ret;
+}
+
 // The largest |weight * x| of an example, and the key that has it.
 struct worst {
     double weight; // infinite when one is not finite
     uint64_t key;
+    uint32_t slot;
 };
 
 static void look_at(struct worst *worst, const struct accessor_group *g, const float *row,
@@ -28,7 +66,7 @@ static void look_at(struct worst *worst, const struct accessor_group *g, const f
         double a = fabs((double)row[g->weights + c] * (double)x);
         a = isfinite(a) ? a : (double)INFINITY;
         if (a > worst->weight)
-            *worst = (struct worst){a, table_row_key(row)};
+            *worst = (struct worst){a, table_row_key(row), NO_SLOT};
     }
 }
 
@@ -53,6 +91,9 @@ static int explain(struct run *r, uint64_t example, struct worst *ret)
     if (rc == 0) {
         struct model_batch b = view_batch(&w->view);
         *ret = find_worst(r->model, &b);
+        for (uint32_t i = b.start[0]; ret->weight >= 0 && i < b.start[b.n]; i++)
+            if (table_row_key(b.rows[i]) == ret->key)
+                ret->slot = w->view.batch.slot[i];
     }
     r->rows->close_worker(w);
     return rc;
@@ -81,14 +122,14 @@ int diverged_score(struct run *r, uint64_t example, struct err *e)
     struct worst worst;
     if (explain(r, example, &worst) != 0)
         return err_nomem(e, "explaining a score");
-    char layer[MODEL_LAYER_NAME_MAX] = "";
+    char layer[MODEL_LAYER_NAME_MAX] = "", feature[FEATURE_TEXT];
     if (r->blocks != NULL)
         name_dense(r->model, r->blocks, layer);
     return err_set(e, TUG_EDATA,
                    "%s: the score of this example is not finite (largest weight %g, of "
-                   "key %llu of table " RUN_SPARSE
-                   "%s%s%s) in pass %u, batch %llu: " ADVICE,
-                   where, worst.weight, (unsigned long long)worst.key,
+                   "%s%s%s%s) in pass %u, batch %llu: " ADVICE,
+                   where, worst.weight,
+                   feature_text(r->reader, worst.slot, worst.key, feature),
                    layer[0] != '\0' ? "; of table " RUN_DENSE ", " : "", layer,
                    layer[0] != '\0' ? " has weights that are not finite" : "",
                    r->at.epoch + 1, (unsigned long long)r->at.batch);
@@ -108,7 +149,8 @@ static const float *find_bad_row(const struct table *t)
 }
 
 // The first example of the data at hand that has the key.
-static bool find_example(const struct run *r, const float *row, uint64_t *ret_example)
+static bool find_example(const struct run *r, const float *row, uint64_t *ret_example,
+                         uint32_t *ret_slot)
 {
     struct view v = {0};
     uint64_t size = r->data != NULL ? dataset_size(r->data) : 0;
@@ -116,20 +158,21 @@ static bool find_example(const struct run *r, const float *row, uint64_t *ret_ex
     for (uint64_t i = 0; i < size && !found; i++) {
         if (view_take(&v, r->data, &i, 1, &r->parameters, NULL) != 0)
             break; // the key alone must do
-        for (size_t j = 0; j < v.batch.nnz && !found; j++)
+        for (size_t j = 0; j < v.batch.nnz && !found; j++) {
             found = v.rows[j] == row;
+            *ret_slot = v.batch.slot[j];
+        }
         *ret_example = i;
     }
     view_free(&v);
     return found;
 }
 
-int diverged_key(uint64_t key, struct err *e)
+int diverged_key(uint64_t key, const struct reader *r, struct err *e)
 {
-    return err_set(e, TUG_EDATA,
-                   "the weights of key %llu of table " RUN_SPARSE
-                   " are not finite: " ADVICE,
-                   (unsigned long long)key);
+    char feature[FEATURE_TEXT];
+    return err_set(e, TUG_EDATA, "the weights of %s are not finite: " ADVICE,
+                   feature_text(r, NO_SLOT, key, feature));
 }
 
 int diverged_dense(const struct model *m, float *const *blocks, struct err *e)
@@ -145,28 +188,28 @@ int diverged_dense(const struct model *m, float *const *blocks, struct err *e)
                    layer);
 }
 
-int diverged_check_table(const struct table *t, struct err *e)
+int diverged_check_table(const struct table *t, const struct reader *r, struct err *e)
 {
     const float *row = find_bad_row(t);
-    return row == NULL ? 0 : diverged_key(table_row_key(row), e);
+    return row == NULL ? 0 : diverged_key(table_row_key(row), r, e);
 }
 
 int diverged_check(const struct run *r, struct err *e)
 {
     const float *row = find_bad_row(r->parameters.sparse);
     uint64_t example, line;
-    uint32_t file;
+    uint32_t file, slot = NO_SLOT;
     if (row == NULL)
         return find_bad_row(r->parameters.dense) == NULL
                    ? 0
                    : diverged_dense(&r->parameters.model, r->parameters.blocks, e);
-    if (!find_example(r, row, &example))
-        return diverged_key(table_row_key(row), e);
-    char where[ORIGIN_TEXT_MAX];
+    if (!find_example(r, row, &example, &slot))
+        return diverged_key(table_row_key(row), r->reader, e);
+    char where[ORIGIN_TEXT_MAX], feature[FEATURE_TEXT];
     dataset_where(r->data, example, &file, &line);
     origins_text(source_file_name(r->source, file), line, where);
     return err_set(e, TUG_EDATA,
-                   "%s: the weights of key %llu of table " RUN_SPARSE
-                   ", in this example first, are not finite: " ADVICE,
-                   where, (unsigned long long)table_row_key(row));
+                   "%s: the weights of %s, in this example first, are not "
+                   "finite: " ADVICE,
+                   where, feature_text(r->reader, slot, table_row_key(row), feature));
 }

@@ -13,9 +13,9 @@ int diverged_score(struct run *r, uint64_t example, struct err *e);
 // TUG_EDATA when a parameter is not finite. Scores find out about most of them, but not
 // about those that no example meets again.
 int diverged_check(const struct run *r, struct err *e);
-int diverged_check_table(const struct table *t, struct err *e);
-// The same of what was found out elsewhere.
-int diverged_key(uint64_t key, struct err *e);
+int diverged_check_table(const struct table *t, const struct reader *r, struct err *e);
+// The same of what was found out elsewhere. `r`, of the data, knows the columns.
+int diverged_key(uint64_t key, const struct reader *r, struct err *e);
 // `blocks`: the rows of the dense parameters; NULL: they are elsewhere.
 int diverged_dense(const struct model *m, float *const *blocks, struct err *e);
 

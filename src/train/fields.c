@@ -27,6 +27,19 @@ static int count_window(struct dataset_options *o, uint32_t *fields, bool *ret_m
     return 0;
 }
 
+// Why there is no field: the first bad line, or lines without features.
+static int no_fields(struct dataset_options *o, struct err *e)
+{
+    uint32_t fields = 0;
+    TRY(source_rewind(o->source, SOURCE_START, e));
+    o->max_bad_lines = 0;
+    for (bool more = true; more;)
+        TRY(count_window(o, &fields, &more, e));
+    return err_set(e, TUG_EDATA,
+                   "%s: no line has a feature (label field:index:value ...)",
+                   source_file_name(o->source, 0));
+}
+
 static int count_by_reading(struct team *team, const struct path_list *paths,
                             struct reader *reader, const atomic_bool *interrupted,
                             struct model_options *m, struct err *e)
@@ -57,6 +70,8 @@ static int count_by_reading(struct team *team, const struct path_list *paths,
     } else {
         for (bool more = true; rc == 0 && more;)
             rc = count_window(&o, &m->fields, &more, e);
+        if (rc == 0 && m->fields == 0)
+            rc = no_fields(&o, e);
     }
     source_close(o.source);
     return rc;

@@ -266,22 +266,28 @@ static bool is_finite(const struct accessor_group *g, const float *row)
                            finite_floats(row + g->state, g->n_state));
 }
 
+struct check {
+    const struct accessor *accessor;
+    const struct reader *reader;
+};
+
 static int check_row(void *ctx, uint64_t key, const float *row, const float *extra,
                      struct err *e)
 {
-    const struct accessor *a = ctx;
+    const struct check *c = ctx;
+    const struct accessor *a = c->accessor;
     for (uint32_t g = 0; g < a->n_groups; g++)
         if (!is_finite(&a->groups[g], g > 0 && a->extra_width > 0 ? extra : row))
-            return diverged_key(key, e);
+            return diverged_key(key, c->reader, e);
     return 0;
 }
 
 static int check(const struct run *r, struct err *e)
 {
     const struct living_rows *l = r->living;
-    struct accessor a = l->model.accessor;
+    struct check c = {.accessor = &l->model.accessor, .reader = r->reader};
     for (uint32_t p = 0; p < 1u << model_table(&l->model).partition_bits; p++)
-        TRY(store_each(l->sparse, p, check_row, &a, e));
+        TRY(store_each(l->sparse, p, check_row, &c, e));
     for (size_t i = 0; i < l->model.blocks; i++)
         if (!finite_floats(l->blocks[i], l->model.dense.width))
             return diverged_dense(&l->model, l->blocks, e);

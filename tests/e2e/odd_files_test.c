@@ -104,11 +104,70 @@ static void test_marks_and_line_ends(void **state)
     e2e_stdin = NULL;
 }
 
+// Names are shown as they are, and what would steer a terminal as text, in errors, warnings
+// and tables.
+static void test_names_in_messages(void **state)
+{
+    (void)state;
+    write_text("names.csv", "\u70b9\u51fb,\u7528\u6237\n1,a\n0,b\n");
+    refused("csv", "--data names.csv --label click",
+            "it has '\u70b9\u51fb', '\u7528\u6237'");
+    write_text("steers.csv", "clicked,us\x1b[31mer,\u7528\n1,a,b\n0,c,b\n1,a,b\n");
+    refused("csv", "--data steers.csv --label click", "'us\\x1b[31mer'");
+    tug_ends(0,
+             "train --data steers.csv --format csv --label clicked --model lr --epochs 1 "
+             "--out steers --keep-names 10");
+    tug_ends(0, "eval --from steers --data steers.csv --importance");
+    assert_null(strchr(e2e_out, '\x1b'));
+    assert_non_null(strstr(e2e_out, "us\\x1b[31mer\n"));
+    assert_non_null(strstr(e2e_out, "\u7528\n"));
+    static const char *const commands[] = {
+        "eval --from steers --data steers.csv --by us\x1b[31mer",
+        "table stat --from steers", "table top --from steers",
+        "predict --from steers --data steers.csv --explain 2"};
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        (void)tug("%s", commands[i]);
+        assert_null(strchr(e2e_out, '\x1b'));
+        assert_null(strchr(e2e_err, '\x1b'));
+    }
+}
+
+// An error says what is wrong, and what it advises is possible.
+static void test_advice(void **state)
+{
+    (void)state;
+    write_text("lines.svm", "1 3:1 9:0.5\n0 4:1\n");
+    tug_ends(3, "train --data lines.svm --format libffm --model ffm");
+    e2e_says("lines.svm:1: '3:1' is not a feature of the form field:index:value");
+    write_text("bare", "1\n0\n");
+    tug_ends(3, "train --data bare --format libffm --model ffm");
+    e2e_says("bare: no line has a feature");
+    write_text("large", "1 1:1\n0 1:-1.797e308\n");
+    refused("libsvm", "--data large",
+            "too large: numbers are 32-bit floats, up to 3.4e38");
+    tug_ends(2, "train --data lines.svm --format libsvm --table users.table");
+    e2e_says("--table: there is no file 'users.table'");
+    tug_ends(0,
+             "train --data lines.svm --format libsvm --model lr --epochs 1 --out lines");
+    write_text("other.csv", "id,click\n1,0\n");
+    tug_ends(3, "eval --from lines --data other.csv");
+    e2e_says("the model was trained on libsvm data");
+    assert_null(strstr(e2e_err, "read the data with --format"));
+    write_text("grows.csv", "y,id,u\n1,0,a\n1e30,1e30,b\n");
+    tug_ends(3,
+             "train --data grows.csv --format csv --numeric id --model lr --loss squared "
+             "--optimizer sgd --lr 100 --epochs 1 --threads 1 --out grows");
+    e2e_says("grows.csv:2: ");
+    e2e_says("column 'id'");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_empty_parts),
         cmocka_unit_test(test_marks_and_line_ends),
+        cmocka_unit_test(test_names_in_messages),
+        cmocka_unit_test(test_advice),
     };
     return cmocka_run_group_tests(tests, e2e_begin, e2e_end);
 }

@@ -305,8 +305,8 @@ static void divergence(void **state)
         e2e_says("wild.svm:");
         e2e_says("not finite");
         e2e_says("--lr");
-        assert_true(strstr(e2e_err, "of key 1 of table sparse") != NULL ||
-                    strstr(e2e_err, "of key 77 of table sparse") != NULL);
+        assert_true(strstr(e2e_err, "of feature 1") != NULL ||
+                    strstr(e2e_err, "of feature 77") != NULL);
         // What has diverged is not saved.
         char names[4][64];
         assert_int_equal(files_list("out", names, 4), 0);
@@ -331,7 +331,7 @@ static void divergence_at_the_end(void **state)
         "sgd --lr 100 --epochs 1 --out wild");
     assert_int_equal(code, 3);
     e2e_says("end.svm:1: ");
-    e2e_says("key 1 of table sparse, in this example first, are not finite");
+    e2e_says("the weights of feature 1, in this example first, are not finite");
     assert_false(files_exists("wild/save-000001"));
 }
 
