@@ -192,6 +192,54 @@ def test_explain(data, tmp_path):
         assert [one["features"][0]["word"] for one in model.explain(frame)] == ["a\u2028b", "c\x85"] * 20
 
 
+@pytest.fixture(scope="module")
+def clicks():
+    """A frame whose column `ad` says more of the label than `user`, and a model of it."""
+    random = np.random.default_rng(7)
+    frame = {"user": random.integers(0, 9, 4000).astype(str), "ad": random.integers(0, 5, 4000).astype(str)}
+    frame["clicked"] = random.random(4000) < np.where(frame["ad"] == "1", 0.8, 0.2) + 0.1 * (frame["user"] == "3")
+    return frame, tug.train(frame, label="clicked", model="lr", epochs=5, progress=False)
+
+
+def test_importance_of_columns(clicks, tmp_path):
+    frame, model = clicks
+    found = model.importance(frame)
+    assert [one["column"] for one in found] == ["ad", "user"] and found[0]["auc_drop"] > 0.1
+    model.save(tmp_path / "m")
+    path = tmp_path / "d.csv"
+    path.write_text("clicked,user,ad\n" + "".join(f"{int(c)},{u},{a}\n" for u, a, c in zip(*frame.values())))
+    said = run("eval", "--from", "m", "--data", str(path), "--importance", "--json", cwd=tmp_path)
+    assert json.loads(said.splitlines()[-1])["importance"] == found
+    both = model.importance(frame, only=["user", "user+ad"])
+    assert [one["column"] for one in both] == ["user+ad", "user"] and both[1] == found[1]
+    by = model.evaluate(frame, by=["ad"])["by"]
+    assert by["columns"] == "ad" and sum(one["examples"] for one in by["table"]) == 4000
+    assert "by" not in model.evaluate(frame)
+    with pytest.raises(tug.UsageError, match="importance goes without group and by"):
+        model.evaluate(frame, by="ad", importance=True)
+
+
+def test_importance_of_a_matrix(data):
+    matrix, labels = data
+    with tug.train(matrix, labels, model="fm", epochs=5, progress=False) as model:
+        found = model.importance(matrix, labels, only=[0, 5])
+        kept = matrix.copy()
+        assert {one["column"] for one in found} == {0, 5} and np.array_equal(kept, matrix)
+        assert found[0]["auc_drop"] >= found[1]["auc_drop"] and found[0]["auc_drop"] > 0.005
+        with pytest.raises(tug.UsageError, match="only: 30 is not from 0 to 29"):
+            model.importance(matrix, labels, only=[30])
+
+
+def test_calibration(clicks):
+    frame, model = clicks
+    bins = model.calibration(frame)
+    assert sum(one["examples"] for one in bins) == 4000
+    assert all(abs(one["predicted"] - one["observed"]) < 0.12 for one in bins)
+    with tug.train(frame, label="clicked", model="lr", loss="squared", epochs=1, progress=False) as other:
+        with pytest.raises(tug.UsageError, match="calibration is of probabilities"):
+            other.calibration(frame)
+
+
 def test_errors(data, tmp_path):
     matrix, labels = data
     with pytest.raises(TypeError, match="no option 'epoch'; did you mean 'epochs'?"):

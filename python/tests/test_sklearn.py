@@ -297,6 +297,38 @@ def test_data_frames(codes):
         fitted.predict(frame.to_numpy())
 
 
+def test_weights_of_columns(data):
+    X, score, y = data
+    fitted = LRClassifier(random_state=0).fit(X, y)
+    assert fitted.coef_.shape == (1, X.shape[1]) and fitted.intercept_.shape == (1,)
+    assert np.allclose(X @ fitted.coef_[0] + fitted.intercept_, fitted.decision_function(X), atol=1e-4)
+    worth = fitted.feature_importances_
+    assert worth.shape == (X.shape[1],) and abs(worth.sum() - 1) < 1e-9
+    assert worth.argmax() == (np.abs(fitted.coef_[0]) * X.std(axis=0)).argmax()
+    number = LRRegressor(random_state=0).fit(scipy.sparse.csr_matrix(X), score)
+    assert np.allclose(X @ number.coef_ + number.intercept_, number.predict(X), atol=1e-4)
+    assert LRClassifier().fit(X, np.digitize(score, [-1, 1])).coef_.shape == (3, X.shape[1])
+    assert not hasattr(LRClassifier(), "coef_") and not hasattr(FMClassifier().fit(X, y), "coef_")
+    with pytest.raises(AttributeError, match="a weight for each of its values"):
+        LRClassifier(categorical=[0]).fit(X, y).coef_
+    with pytest.raises(AttributeError, match="permutation_importance"):
+        LRClassifier().partial_fit(X, y, classes=["no", "yes"]).feature_importances_
+
+
+def test_eval_set(data):
+    X, score, y = data
+    held = (X[:200], y[:200])
+    one = FMClassifier(epochs=30, random_state=0, options={"patience": 1}).fit(X[200:], y[200:], eval_set=[held])
+    assert one.n_iter_ <= 30 and "valid.auc" in one.models_[0].results
+    other = FMClassifier(epochs=30, random_state=0, options={"patience": 1}).fit(X[200:], y[200:], eval_set=held)
+    assert np.array_equal(one.predict_proba(X), other.predict_proba(X))
+    LRRegressor(epochs=2).fit(X, score, eval_set=(X, score))
+    for given, said in (([held, held], "one set of data"), ((X,), r"must be \(X, y\)"),
+                        ((X, np.where(y == "no", "nay", y)), "not in y"), ((X[:, :2], y), "features as input")):
+        with pytest.raises(ValueError, match=said):
+            LRClassifier(epochs=1).fit(X, y, eval_set=given)
+
+
 def test_nothing_is_left(data, tmp_path, monkeypatch):
     """Models and copies live in $TMPDIR, and are gone with the estimator."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tug._abi import ffi
-from tug._arrays import Floats, Path, instance, of_floats, word
+from tug._arrays import Floats, Path, instance, of_floats, whole, word
 from tug._client import Client
 from tug._errors import ArgumentTypeError, Error, UsageError
 from tug._examples import Examples, words_of
@@ -294,14 +294,54 @@ class Model(OwnedHandle):
         return self
 
     def evaluate(self, data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = None,
-                 **options: Option) -> Dict[str, float]:
+                 **options: Option) -> Dict[str, Any]:
         """Metrics by name: examples, auc, logloss, copc and what else `tug eval --json` has; NaN where there is
         none, of several labels the first one's, and others as "label:auc". Data as of train; keywords are the options
-        of `tug eval` that say how it is read."""
+        of `tug eval`. by=["ad"] adds "by", a dictionary whose "table" has the metrics of each value of the columns;
+        importance=True and calibration=True add what importance() and calibration() return."""
         words, kept = words_of(given := _words("evaluate", "eval", options))
         examples = self._examples(data, label, weight=weight)
-        found = self._ask(_results_of, lib.tug_model_evaluate, examples.c, words, len(given))
+        found = self._ask(_evaluation_of, lib.tug_model_evaluate, examples.c, words, len(given))
         del examples, kept
+        return found
+
+    def importance(self, data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = None,
+                   **options: Option) -> List[Dict[str, Any]]:
+        """What each column is worth on data with labels: a dictionary for each, with "column", "auc_drop" (the AUC
+        lost when every example has that column's features of another, random example) and "logloss_rise", the greatest
+        loss first. only=["user", "user+ad"]: of these columns, and of several together. Data and keywords as of
+        evaluate. The columns of a numpy matrix are their numbers, of which `only` is a list."""
+        if isinstance(data, np.ndarray) and data.ndim == 2 and data.dtype.names is None:
+            return self._worth(data, label, weight, options)
+        found: List[Dict[str, Any]] = self.evaluate(data, label, weight=weight, importance=True,
+                                                    **options)["importance"]
+        return found
+
+    def _worth(self, matrix: npt.NDArray[Any], label: Any, weight: Any,
+               options: Dict[str, Any]) -> List[Dict[str, Any]]:
+        only = options.pop("only", None)
+        columns = range(matrix.shape[1]) if only is None else [
+            whole(c, "only", 0, matrix.shape[1] - 1) for c in (only if isinstance(only, (list, tuple)) else [only])]
+        all_of_it = self.evaluate(matrix, label, weight=weight, **options)
+        changed, partners = matrix.copy(), np.random.default_rng(0).permutation(len(matrix))
+        found: List[Dict[str, Any]] = []
+        for column in columns:
+            changed[:, column] = matrix[partners, column]
+            got = self.evaluate(changed, label, weight=weight, **options)
+            changed[:, column] = matrix[:, column]
+            found.append({"column": int(column), "auc_drop": all_of_it["auc"] - got["auc"],
+                          "logloss_rise": got["logloss"] - all_of_it["logloss"], "auc": got["auc"],
+                          "logloss": got["logloss"]})
+        by = "logloss_rise" if np.isnan(all_of_it["auc"]) else "auc_drop"
+        return sorted(found, key=lambda one: float(-one[by]))
+
+    def calibration(self, data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = None,
+                    **options: Option) -> List[Dict[str, Any]]:
+        """Whether what is predicted happens as often: ten bins of as many examples each, from the lowest predictions to
+        the highest, as dictionaries with "predicted" (their mean), "observed" (the share of positives), "examples",
+        "weight", "from" and "to" (the predictions between which the bin lies). Data and keywords as of evaluate."""
+        found: List[Dict[str, Any]] = self.evaluate(data, label, weight=weight, calibration=True,
+                                                    **options)["calibration"]
         return found
 
     def predict(self, data: Any, **options: Option) -> Floats:
@@ -387,6 +427,10 @@ def _history_of(m: Any) -> List[Pass]:
     while lib.tug_model_pass(m, len(found), 0, c):
         found.append(_pass_of(c))
     return found
+
+
+def _evaluation_of(m: Any) -> Dict[str, Any]:
+    return {**_results_of(m), **json.loads(text_of(lib.tug_model_tables(m)))}
 
 
 def _copied(at: Any, n: int, kind: Any) -> npt.NDArray[Any]:

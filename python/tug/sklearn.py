@@ -27,7 +27,9 @@ from tug._errors import UsageError
 from tug._model import Model
 
 try:
+    from scipy.sparse import csr_matrix, identity, vstack
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.preprocessing import StandardScaler
     from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import _check_sample_weight, check_is_fitted
@@ -151,12 +153,27 @@ class _Estimator(BaseEstimator):
             raise ValueError("sample_weight: all weights are 0")
         return (X, targets, weight) if keep.all() else (X[keep], [t[keep] for t in targets], weight[keep])
 
-    def _fit(self, X: Any, targets: Targets, weight: Any) -> None:
+    def _held(self, eval_set: Any) -> Any:
+        """The one (X, y) of eval_set as it is checked; None: there is none."""
+        if isinstance(eval_set, list):
+            if len(eval_set) > 1:
+                raise UsageError(f"eval_set: has {len(eval_set)} pairs, but one set of data decides when training "
+                                 "stops: give one (X, y), and evaluate the others afterwards")
+            eval_set = eval_set[0] if eval_set else None
+        if eval_set is None:
+            return None
+        if not isinstance(eval_set, tuple) or len(eval_set) != 2:
+            raise UsageError("eval_set: must be (X, y), or a list of one such pair")
+        return self._checked_both(eval_set[0], eval_set[1], False)
+
+    def _fit(self, X: Any, targets: Targets, weight: Any, held: Any = None, held_targets: Targets = ()) -> None:
         X, targets, weight = self._weighted(X, targets, weight)
         rows = self._columns().rows(X)
+        held_rows = None if held is None else self._columns().rows(held[0])
         models = self._new_models(len(targets))
-        for model, target in zip(models, targets):
-            model.train(rows, target, weight=weight)
+        for i, (model, target) in enumerate(zip(models, targets)):
+            valid = None if held is None else (held_rows, held_targets[i])
+            model.train(rows, target, weight=weight, valid=valid)
         self.models_ = models
         self.n_iter_ = int(models[0].results["epochs"])
 
@@ -192,9 +209,10 @@ class _Classifier(ClassifierMixin):
         ones = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         return [(y == one).astype(np.float32) for one in ones]
 
-    def fit(self: Any, X: Any, y: Any, sample_weight: Optional[npt.ArrayLike] = None) -> Any:
+    def fit(self: Any, X: Any, y: Any, sample_weight: Optional[npt.ArrayLike] = None, *, eval_set: Any = None) -> Any:
         """Trains on a matrix of numpy, a sparse one of scipy or a data frame, and a class for each row; its loss
-        counts `sample_weight` times."""
+        counts `sample_weight` times. eval_set: (X, y) that is not trained on, and decides which pass is kept and when
+        training stops (options={"patience": N})."""
         X, y = self._checked_both(X, y, True)
         check_classification_targets(y)
         classes = np.unique(y)
@@ -202,7 +220,12 @@ class _Classifier(ClassifierMixin):
             raise ValueError(f"{type(self).__name__} learns to tell classes apart, and y has one class only: "
                              f"{classes[0]!r}")
         self.classes_ = classes
-        self._fit(X, self._targets(y), sample_weight)
+        held = self._held(eval_set)
+        if held is not None:
+            strange = np.setdiff1d(held[1], classes)
+            if len(strange) > 0:
+                raise ValueError(f"eval_set: has the class {strange[0]!r}, which is not in y")
+        self._fit(X, self._targets(y), sample_weight, held, self._targets(held[1]) if held is not None else ())
         return self
 
     def partial_fit(self: Any, X: Any, y: Any, classes: Optional[npt.ArrayLike] = None,
@@ -261,11 +284,12 @@ class _Regressor(RegressorMixin):
         with np.errstate(over="ignore"):
             return np.asarray(check_array(y, ensure_2d=False, dtype=np.float32, estimator=type(self).__name__))
 
-    def fit(self: Any, X: Any, y: Any, sample_weight: Optional[npt.ArrayLike] = None) -> Any:
+    def fit(self: Any, X: Any, y: Any, sample_weight: Optional[npt.ArrayLike] = None, *, eval_set: Any = None) -> Any:
         """Trains on a matrix of numpy, a sparse one of scipy or a data frame, and a number for each row; its loss
-        counts `sample_weight` times."""
+        counts `sample_weight` times. eval_set: as of classifiers."""
         X, y = self._checked_both(X, y, True)
-        self._fit(X, [self._numbers(y)], sample_weight)
+        held = self._held(eval_set)
+        self._fit(X, [self._numbers(y)], sample_weight, held, [self._numbers(held[1])] if held is not None else ())
         return self
 
     def partial_fit(self: Any, X: Any, y: Any, sample_weight: Optional[npt.ArrayLike] = None) -> Any:
@@ -301,6 +325,41 @@ class _LR(_Estimator):
 
     def _kind(self) -> str:
         return "lr"
+
+
+class _Linear(_LR):
+    """What a linear model has beside: its weights by columns."""
+
+    _spread: Float64  # of each column in fit's data: the standard deviation
+
+    def _fit(self, X: Any, targets: Targets, weight: Any, held: Any = None, held_targets: Targets = ()) -> None:
+        super()._fit(X, targets, weight, held, held_targets)
+        if self.categorical is None:
+            self._spread = np.asarray(StandardScaler(with_mean=False).fit(X).var_ ** 0.5)
+
+    def _weights(self) -> Float64:
+        """A line for each model: the weights of the columns, and last the bias."""
+        if not hasattr(self, "models_"):
+            raise AttributeError(f"coef_: this {type(self).__name__} is not fitted yet")
+        if self.categorical is not None:
+            raise AttributeError("coef_: a column of `categorical` has a weight for each of its values, and not one; "
+                                 "models_[0].importance(...) says what columns are worth")
+        n = self.n_features_in_
+        ones = vstack([identity(n, np.float32, "csr"), csr_matrix((1, n), dtype=np.float32)], "csr")
+        rows = self._columns().rows(ones)
+        scores = np.stack([m.predict(rows, raw=True) for m in self.models_]).astype(np.float64)
+        return np.hstack([scores[:, :n] - scores[:, n:], scores[:, n:]])
+
+    @property
+    def feature_importances_(self) -> Float64:
+        """How much each column moves the score in fit's data: its weight (of several models the mean) times its
+        standard deviation, without signs; the sum is 1."""
+        weights = np.abs(self._weights()[:, :-1]).mean(axis=0)
+        if not hasattr(self, "_spread"):
+            raise AttributeError("feature_importances_: is of fit, and this estimator has learnt by partial_fit only; "
+                                 "use sklearn.inspection.permutation_importance")
+        moved = weights * self._spread
+        return np.asarray(moved / moved.sum() if moved.sum() > 0 else moved)
 
 
 class _FM(_LR):
@@ -379,12 +438,32 @@ class _Deep(_LR):
         return self.model
 
 
-class LRClassifier(_Classifier, _LR):
+class LRClassifier(_Classifier, _Linear):
     """Logistic regression."""
 
+    @property
+    def coef_(self) -> Float64:
+        """The weight of each column: (1, columns) of two classes, else (classes, columns)."""
+        return np.asarray(self._weights()[:, :-1])
 
-class LRRegressor(_Regressor, _LR):
+    @property
+    def intercept_(self) -> Float64:
+        """The bias, one for each line of coef_."""
+        return np.asarray(self._weights()[:, -1])
+
+
+class LRRegressor(_Regressor, _Linear):
     """Linear regression."""
+
+    @property
+    def coef_(self) -> Float64:
+        """The weight of each column."""
+        return np.asarray(self._weights()[0, :-1])
+
+    @property
+    def intercept_(self) -> float:
+        """The bias."""
+        return float(self._weights()[0, -1])
 
 
 class FMClassifier(_Classifier, _FM):

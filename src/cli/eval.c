@@ -9,24 +9,19 @@
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/result.h"
-#include "run/eval_options.h"
-#include "train/group_table.h"
+#include "run/eval_tables.h"
 #include "train/guard.h"
-#include "train/importance.h"
 
 static int evaluate_opened(struct opened_model *m, const struct eval_values *v,
-                           struct group_table *table, struct importance *lines,
-                           struct err *e)
+                           struct eval_tables *tables, struct err *e)
 {
     double start = clock_seconds();
     TRY(model_open(m, &v->model, true, e));
     struct evaluation_options o;
     TRY(eval_options_evaluation(m, v, &o, e));
-    o.table = table;
     struct metrics metrics[MODEL_MAX_TASKS] = {0};
     double opened = clock_seconds();
-    TRY(v->importance ? importance(&o, v->only, lines, metrics, e)
-                      : evaluate(&o, metrics, e));
+    TRY(eval_tables_find(&o, v, tables, metrics, e));
     guard_columns(m->reader);
     guard_scores(&metrics[0], "this data", true);
     struct table_stats s = table_stats(m->parameters.sparse);
@@ -51,9 +46,7 @@ static int evaluate_opened(struct opened_model *m, const struct eval_values *v,
         .seed = m->run.options.model.seed,
         .out = m->dir,
         .skipped_lines = m->bad_lines,
-        .by = v->by,
-        .table = table,
-        .importance = v->importance ? lines : NULL,
+        .tables = tables,
     };
     memcpy(r.tests, metrics, sizeof(metrics));
     result_name_labels(&r, reader_schema(m->reader));
@@ -63,24 +56,13 @@ static int evaluate_opened(struct opened_model *m, const struct eval_values *v,
 static int eval_command(const void *values, const struct options *o, struct err *e)
 {
     const struct eval_values *v = values;
-    if (v->by == NULL && options_given(o, "top"))
-        return err_set(e, TUG_EUSAGE,
-                       "--top is of no use without --by COLUMN, whose table it bounds");
-    if (v->only != NULL && !v->importance)
-        return err_set(
-            e, TUG_EUSAGE,
-            "--only is of no use without --importance, whose columns it names");
-    if (v->importance && (v->group != NULL || v->by != NULL))
-        return err_set(e, TUG_EUSAGE,
-                       "--importance goes without --group and --by: ask for them apart");
-    struct group_table table = {0};
-    struct importance lines = {0};
+    TRY(eval_tables_check(v, o, e));
+    struct eval_tables tables = {0};
     struct opened_model *m = mem_zalloc(sizeof(*m));
     if (m == NULL)
         return err_nomem(e, "a model");
-    int rc = evaluate_opened(m, v, &table, &lines, e);
-    importance_free(&lines);
-    group_table_free(&table);
+    int rc = evaluate_opened(m, v, &tables, e);
+    eval_tables_free(&tables);
     model_close(m);
     mem_free(m);
     return rc;

@@ -61,40 +61,6 @@ void result_name_labels(struct result *r, const struct schema *s)
     }
 }
 
-static json_t *table_to_json(const struct result *r)
-{
-    json_t *lines = json_array();
-    for (size_t i = 0; i < r->table->n; i++) {
-        const struct group_line *l = &r->table->line[i];
-        const struct group_metrics *m = &l->metrics;
-        json_array_append_new(
-            lines, json_pack("{s:o, s:I, s:I, s:o, s:o, s:o}", "value",
-                             l->value[0] != '\0' ? json_string(l->value) : json_null(),
-                             "examples", (json_int_t)m->examples, "positives",
-                             (json_int_t)m->positives, "auc", json_real_or_null(m->auc),
-                             "logloss", json_real_or_null(m->logloss), "copc",
-                             json_real_or_null(m->copc)));
-    }
-    return json_pack("{s:s, s:I, s:o}", "columns", r->by, "values",
-                     (json_int_t)r->table->groups, "table", lines);
-}
-
-static json_t *importance_to_json(const struct importance *m)
-{
-    json_t *lines = json_array();
-    for (size_t i = 0; i < m->n; i++) {
-        const struct importance_line *l = &m->line[i];
-        json_array_append_new(lines,
-                              json_pack("{s:s, s:o, s:o, s:o, s:o}", "column",
-                                        m->names.data + l->name, "auc_drop",
-                                        json_real_or_null(l->auc_drop), "logloss_rise",
-                                        json_real_or_null(l->loss_rise), "auc",
-                                        json_real_or_null(l->metrics.auc), "logloss",
-                                        json_real_or_null(l->metrics.logloss)));
-    }
-    return lines;
-}
-
 double result_other_seconds(const struct result *r)
 {
     double other = r->total_seconds - r->read_seconds - r->train_seconds -
@@ -146,10 +112,8 @@ static json_t *to_json(const struct result *r)
     }
     if (o != NULL && r->history != NULL)
         json_object_set_new(o, "history", history_to_json(r->history));
-    if (o != NULL && r->by != NULL)
-        json_object_set_new(o, "by", table_to_json(r));
-    if (o != NULL && r->importance != NULL)
-        json_object_set_new(o, "importance", importance_to_json(r->importance));
+    if (o != NULL && r->tables != NULL)
+        eval_tables_add_json(o, r->tables);
     return o;
 }
 
@@ -176,14 +140,14 @@ static void print_cell(double x)
 }
 
 // Values last: nobody knows how wide they are.
-static void print_table(const struct result *r)
+static void print_groups(const struct eval_tables *of)
 {
-    const struct group_table *t = r->table;
+    const struct group_table *t = &of->groups;
     if (t->n < t->groups)
         cli_printf("the %zu of %llu values with most examples:\n", t->n,
                    (unsigned long long)t->groups);
     cli_printf("%12s  %12s  %8s  %8s  %8s  %s\n", "examples", "positives", "auc",
-               "logloss", "copc", r->by);
+               "logloss", "copc", of->by);
     for (size_t i = 0; i < t->n; i++) {
         const struct group_metrics *m = &t->line[i].metrics;
         cli_printf("%12llu  %12llu", (unsigned long long)m->examples,
@@ -208,6 +172,32 @@ static void print_importance(const struct importance *m)
         print_cell(l->metrics.logloss);
         cli_printf("  %s\n", m->names.data + l->name);
     }
+}
+
+static void print_calibration(const struct calibration *c)
+{
+    cli_printf("%12s  %8s  %8s  %8s  %8s\n", "examples", "from", "to", "predicted",
+               "observed");
+    for (uint32_t i = 0; i < c->n; i++) {
+        const struct calibration_bin *b = &c->bin[i];
+        cli_printf("%12llu", (unsigned long long)b->examples);
+        print_cell(b->from);
+        print_cell(b->to);
+        cli_printf(" ");
+        print_cell(b->predicted);
+        print_cell(b->observed);
+        cli_printf("\n");
+    }
+}
+
+static void print_tables(const struct eval_tables *t)
+{
+    if (t->by != NULL)
+        print_groups(t);
+    if (t->has_importance)
+        print_importance(&t->importance);
+    if (t->has_calibration)
+        print_calibration(&t->calibration);
 }
 
 static void print_label(const struct metrics *m, const char *label)
@@ -240,9 +230,7 @@ int result_print_metrics(const struct result *r)
     if (r->skipped_lines > 0)
         cli_printf("%llu line%s skipped\n", (unsigned long long)r->skipped_lines,
                    r->skipped_lines == 1 ? " was" : "s were");
-    if (r->by != NULL)
-        print_table(r);
-    if (r->importance != NULL)
-        print_importance(r->importance);
+    if (r->tables != NULL)
+        print_tables(r->tables);
     return 0;
 }

@@ -10,10 +10,9 @@
 
 #include "base/err.h"
 #include "model/metrics.h"
+#include "run/eval_tables.h"
 #include "train/config.h"
-#include "train/group_table.h"
 #include "train/history.h"
-#include "train/importance.h"
 
 struct result {
     const char *command, *model, *format;
@@ -45,10 +44,8 @@ struct result {
     uint64_t seed;
     const char *out; // "" when nothing was saved
     uint64_t skipped_lines;
-    const char *by; // eval: the columns of `table`; NULL: there is none
-    const struct group_table *table;
-    const struct importance *importance; // eval; NULL: it was not asked for
-    const struct history *history;       // train
+    const struct eval_tables *tables; // eval's; NULL: there are none
+    const struct history *history;    // train
 };
 
 void result_name_labels(struct result *r, const struct schema *s);

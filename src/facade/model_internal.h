@@ -48,7 +48,7 @@ struct tug_model {
     size_t n_values, cap_values;
     float *predictions;
     size_t n_predictions;
-    char *explained;
+    char *explained, *tables; // texts that the last call left
 };
 
 // What a program is told of a pass, by one of its labels.

@@ -25,8 +25,10 @@ void model_begin(struct tug_model *m)
     pthread_mutex_lock(&m->mutex);
     atomic_store(&m->stop, false);
     mem_free(m->explained);
+    mem_free(m->tables);
     mem_free(m->predictions);
     m->explained = NULL;
+    m->tables = NULL;
     m->predictions = NULL;
     m->n_predictions = 0;
 }
@@ -190,6 +192,11 @@ bool tug_model_result(const struct tug_model *m, size_t i, const char **ret_name
     *ret_name = m->value[i].name;
     *ret = m->value[i].value;
     return true;
+}
+
+const char *tug_model_tables(const struct tug_model *m)
+{
+    return m->tables;
 }
 
 const float *tug_model_predictions(const struct tug_model *m, size_t *ret_n)
@@ -360,6 +367,7 @@ void tug_model_close(struct tug_model *m)
     history_free(&m->history);
     mem_free(m->value);
     mem_free(m->explained);
+    mem_free(m->tables);
     mem_free(m->predictions);
     mem_free(m->positive);
     mem_free(m->negative);

@@ -11,7 +11,7 @@
 #include "facade/job.h"
 #include "facade/last_error.h"
 #include "facade/model_internal.h"
-#include "run/eval_options.h"
+#include "run/eval_tables.h"
 #include "run/explained.h"
 #include "run/predict_options.h"
 #include "train/guard.h"
@@ -33,12 +33,13 @@ struct scoring {
     float *to;
     size_t room, n;
     struct buf text; // of explanations
+    struct eval_tables tables;
 };
 
 static int parse(struct scoring *s, struct err *e)
 {
     static const char *const not_here[] = {
-        [EVALUATES] = "from data json by top importance only",
+        [EVALUATES] = "from data json",
         [PREDICTS] = "from data out keep stream json explain top",
         [EXPLAINS] = "from data out keep stream json explain raw"};
     bool evaluates = s->what == EVALUATES;
@@ -46,7 +47,7 @@ static int parse(struct scoring *s, struct err *e)
                     s->words, s->n_words, not_here[s->what],
                     evaluates ? (void *)&s->eval : (void *)&s->predict, e));
     s->values = evaluates ? s->eval.model : s->predict.model;
-    return 0;
+    return evaluates ? eval_tables_check(&s->eval, s->options, e) : 0;
 }
 
 static int format_number(const char *format)
@@ -107,6 +108,19 @@ static int count(void *ctx, const struct dataset *d, const float *predictions, s
     return rc == 0 ? 0 : err_nomem(e, "an evaluation");
 }
 
+// For tug_model_tables.
+static int keep_tables(struct scoring *s, struct err *e)
+{
+    json_begin();
+    json_t *all = json_object();
+    if (all != NULL)
+        eval_tables_add_json(all, &s->tables);
+    if (all != NULL && !json_memory_failed())
+        s->m->tables = json_dumps(all, JSON_COMPACT);
+    json_decref(all);
+    return s->m->tables != NULL ? 0 : err_nomem(e, "the tables of an evaluation");
+}
+
 static int evaluate_all(struct scoring *s, struct err *e)
 {
     struct opened_model *m = s->m->opened;
@@ -118,14 +132,14 @@ static int evaluate_all(struct scoring *s, struct err *e)
     s->seen = seen;
     o.each = count;
     o.ctx = s;
-    int rc = evaluate(&o, s->metrics, e);
+    int rc = eval_tables_find(&o, &s->eval, &s->tables, s->metrics, e);
     if (rc == 0)
         model_spread(s->m, seen);
     mem_free(seen);
     TRY(rc);
     guard_columns(m->reader);
     guard_scores(&s->metrics[0], "this data", true);
-    return 0;
+    return keep_tables(s, e);
 }
 
 // Kept by the model: room grows as they come.
@@ -260,6 +274,7 @@ static void close_scoring(struct scoring *s)
     model_words_free(s->words, s->n_words);
     given_rows_close(&s->rows);
     buf_free(&s->text);
+    eval_tables_free(&s->tables);
     mem_free(s);
 }
 

@@ -28,6 +28,9 @@ static const struct option options[] = {
      "data in memory"},
     {"only", STRING_AT(only, "COLUMN,..."),
      "with --importance: only of these columns, and of several together, as in a,b+c"},
+    {"calibration", FLAG_AT(calibration),
+     "also print the mean prediction and the share of positives of each tenth of the "
+     "examples, from the lowest predictions to the highest"},
     {"json", FLAG_AT(json), "the last line of standard output is one JSON object"},
 };
 

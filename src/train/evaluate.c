@@ -410,6 +410,8 @@ int evaluate(const struct evaluation_options *o, struct metrics *ret, struct err
     for (uint32_t k = 0; k < tasks; k++) {
         if (rc == 0)
             rc = metrics_of(o, &all[k], &m[k], e);
+        if (rc == 0 && k == 0 && o->calibration != NULL)
+            calibration_make(o->calibration, all[0].scored, all[0].n);
         evaluated_free(&all[k]);
     }
     if (rc == 0)

@@ -8,6 +8,7 @@
 
 #include "base/team.h"
 #include "data/dataset_swap.h"
+#include "train/calibration.h"
 #include "train/evaluated.h"
 #include "train/parameters.h"
 
@@ -50,6 +51,8 @@ struct evaluation_options {
     const char *by;
     size_t top;
     struct group_table *table;
+    // When set, of the first label, with the logistic loss.
+    struct calibration *calibration;
     const char
         *merge; // "COLUMN:N": see train/merge.h; NULL: each line stays. Without groups
     // For who wants predictions and no metrics (but for the features that are known):

@@ -78,6 +78,8 @@ static int measure(struct measuring *m, uint32_t first, size_t name, struct err 
     struct metrics got[MODEL_MAX_TASKS];
     o.swap = &s;
     o.what = NULL;
+    o.each = NULL;
+    o.calibration = NULL;
     TRY(evaluate(&o, got, e));
     if (!grow(&to->line, to->n + 1, sizeof(*to->line)))
         return err_nomem(e, "the importance of columns");

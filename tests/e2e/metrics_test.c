@@ -261,6 +261,30 @@ static void importance(void **state)
     e2e_says("--importance goes without --group and --by");
 }
 
+// Every example is in one bin, and the bins together predict what copc says.
+static void calibration(void **state)
+{
+    (void)state;
+    tug_ends(0, "eval --from model --data test.csv --calibration --json");
+    json_t *o = e2e_json();
+    const json_t *bins = json_object_get(o, "calibration");
+    double examples = 0, predicted = 0, observed = 0;
+    assert_in_range(json_array_size(bins), 2, 10);
+    for (size_t i = 0; i < json_array_size(bins); i++) {
+        const json_t *bin = json_array_get(bins, i);
+        examples += cell(bin, "examples");
+        predicted += cell(bin, "weight") * cell(bin, "predicted");
+        observed += cell(bin, "weight") * cell(bin, "observed");
+        assert_true(cell(bin, "from") <= cell(bin, "predicted") &&
+                    cell(bin, "predicted") <= cell(bin, "to"));
+    }
+    json_decref(o);
+    assert_true(examples == e2e_number("examples"));
+    assert_true(fabs(predicted / observed - e2e_number("copc")) < 1e-6);
+    tug_ends(0, "eval --from model --data test.csv --calibration");
+    assert_non_null(strstr(e2e_out, " predicted  observed\n"));
+}
+
 // A share of the data, at hand in memory or read again, and a file.
 static void validation(void **state)
 {
@@ -345,6 +369,7 @@ int main(void)
         cmocka_unit_test(table_as_text), cmocka_unit_test(importance),
         cmocka_unit_test(validation),    cmocka_unit_test(on_a_cluster),
         cmocka_unit_test(mistakes),      cmocka_unit_test(ml1m),
+        cmocka_unit_test(calibration),
     };
     return cmocka_run_group_tests(tests, begin, e2e_end);
 }
