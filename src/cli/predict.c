@@ -152,6 +152,13 @@ static int print_all(struct opened_model *m, struct printer *p, struct err *e)
     return 0;
 }
 
+static bool is_unquoted(const struct schema *s)
+{
+    size_t at = 0;
+    const char *text;
+    return schema_next_setting(s, SCHEMA_QUOTE, &at, &text);
+}
+
 static int predict_opened(struct opened_model *m, const struct predict_values *v,
                           struct err *e)
 {
@@ -160,7 +167,7 @@ static int predict_opened(struct opened_model *m, const struct predict_values *v
     struct printer p = {.v = v,
                         .line = BUF_INIT(1 << 30),
                         .separator = separator != 0 ? separator : '\t',
-                        .quotes = separator != 0,
+                        .quotes = separator != 0 && !is_unquoted(&m->run.schema),
                         .schema = &m->run.schema,
                         .labels = schema_labels(&m->run.schema)};
     if (v->explain && p.labels > 1)

@@ -67,6 +67,8 @@ struct reader_options {
     const char *lists;   // "a,b": several words in a cell
     char list_separator; // between them; 0: not said; else '|'
     const char *missing; // "NA,null": words that stand for an empty cell
+    const char
+        *quote; // "none": quotes are text; "double": cells may be in them; NULL: not said
     const char *columns; // "a,b": names of the columns of files, which have no header
     const char *cross_columns; // "a*b,a*c*d": their words together are features, too
     const char *weight_column;
@@ -166,8 +168,8 @@ bool reader_next_word(const struct reader *r, uint32_t slot, const char **text,
 bool reader_hashes(const struct reader *r);
 
 // The names of a csv header's columns, as words.
-int reader_header_names(const char *line, size_t len, char separator, struct schema *ret,
-                        struct err *e);
+int reader_header_names(const char *line, size_t len, char separator, bool quotes,
+                        struct schema *ret, struct err *e);
 
 // The next name of "a,b,c", which begins as *list; false when there is none left, and of
 // NULL. Every name between commas counts, also an empty one.

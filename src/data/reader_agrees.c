@@ -207,6 +207,10 @@ static void settings_agree(const struct reader_options *o, char text[ERR_TEXT_MA
                               "--missing '%s', but the model was trained with that as a "
                               "word",
                               show(word, len).text);
+    bool unquoted = has_setting(o->schema, SCHEMA_QUOTE, "none", 4);
+    if (o->quote != NULL && (strcmp(o->quote, "none") == 0) != unquoted)
+        reader_add_clause(text, "--quote %s, but the model was trained with --quote %s",
+                          o->quote, unquoted ? "none" : "double");
     if (o->list_separator != 0 &&
         !has_setting(o->schema, SCHEMA_LIST_SEPARATOR, &o->list_separator, 1))
         reader_add_clause(text, "--list-separator '%c', but the model's data has another",

@@ -52,6 +52,16 @@ const char *csv_quoted_field(const char *p, const char *end, char separator,
     return close + 1;
 }
 
+int csv_explain_quote(const struct csv *c, struct err *e)
+{
+    if (e == NULL || c->base.given)
+        return TUG_EDATA;
+    struct err reason = *e;
+    return err_set(e, TUG_EDATA,
+                   "%s (where quotes are part of the text, give --quote none)",
+                   reason.text);
+}
+
 // ---------------------------------------------------------------- opening
 
 static int copy_option(char **ret, const char *value, struct err *e)
@@ -97,6 +107,7 @@ static int copy_options(struct csv *c, const struct reader_options *o, struct er
     TRY(copy_option(&c->missing, o->missing, e));
     TRY(copy_option(&c->cross_columns, o->cross_columns, e));
     TRY(copy_option(&c->names, o->columns, e));
+    c->unquoted = o->quote != NULL && strcmp(o->quote, "none") == 0;
     size_t at = 0;
     const char *names;
     if (c->names == NULL && o->schema != NULL &&
@@ -117,6 +128,10 @@ static int csv_open(struct reader **ret, const struct reader_options *o, struct 
         return err_set(e, TUG_EUSAGE,
                        "--list-separator needs --lists, and cannot be a quote or a line "
                        "end");
+    if (o->quote != NULL && strcmp(o->quote, "none") != 0 &&
+        strcmp(o->quote, "double") != 0)
+        return err_set(e, TUG_EUSAGE, "--quote is double or none, not '%s'",
+                       show(o->quote, strlen(o->quote)).text);
     struct csv *c = mem_zalloc(sizeof *c);
     if (c == NULL)
         return err_nomem(e, "a reader");
@@ -152,7 +167,7 @@ static int bad_columns(const struct csv *c, const struct reader_layout *l,
     size_t found = 0;
     for (const char *p = line; p <= end; p++, found++) {
         struct field f;
-        p = csv_next_field(p, end, c->separator, &f, e);
+        p = csv_next_field(p, end, c->separator, csv_quote(c), &f, e);
         if (p == NULL)
             return TUG_EDATA;
     }
@@ -334,6 +349,7 @@ int csv_take_field(const struct csv *c, const struct column *column,
     case SCHEMA_MISSING:
     case SCHEMA_LIST_SEPARATOR:
     case SCHEMA_HEADER:
+    case SCHEMA_QUOTE:
     case SCHEMA_EDGES:
     case SCHEMA_USES:
         break;
@@ -433,9 +449,9 @@ static int csv_line(const struct reader *r, const struct reader_layout *l,
     const char *p = line, *end = line + len;
     for (size_t i = 0; i < l->columns; i++, p++) {
         struct field f;
-        p = csv_next_field(p, end, c->separator, &f, e);
+        p = csv_next_field(p, end, c->separator, csv_quote(c), &f, e);
         if (p == NULL)
-            return TUG_EDATA;
+            return csv_explain_quote(c, e);
         if ((p == end) != (i == l->columns - 1))
             return bad_columns(c, l, line, end, e);
         TRY(csv_take_field(c, &l->column[i], &f, x, &new, e));

@@ -58,6 +58,7 @@ struct csv {
     char *names; // "a,b" of files without a header, the model's if not given
     bool allow_missing, drop_elsewhere;
     char list_separator;      // 0: not given
+    bool unquoted;            // quotes are text
     bool has_lists;           // some column has several words in a cell
     struct empty_word *empty; // words that stand for an empty cell
     size_t empties;
@@ -88,10 +89,20 @@ struct field {
 const char *csv_quoted_field(const char *p, const char *end, char separator,
                              struct field *ret, struct err *e);
 
-static inline const char *csv_next_field(const char *p, const char *end, char separator,
-                                         struct field *ret, struct err *e)
+// Adds to the error of a quoted field what may be meant; TUG_EDATA.
+int csv_explain_quote(const struct csv *c, struct err *e);
+
+// What quotes cells: of rows in memory always a quote, as rows_text writes; 0: nothing does,
+// for no line has a byte 0.
+static inline char csv_quote(const struct csv *c)
 {
-    if (p < end && *p == '"')
+    return c->unquoted && c->base.rows == NULL ? (char)0 : '"';
+}
+
+static inline const char *csv_next_field(const char *p, const char *end, char separator,
+                                         char quote, struct field *ret, struct err *e)
+{
+    if (p < end && *p == quote && quote != 0)
         return csv_quoted_field(p, end, separator, ret, e);
     const char *stop = find_byte(p, end, separator);
     *ret = (struct field){.text = p, .len = (size_t)(stop - p)};

@@ -285,7 +285,7 @@ int csv_cross_text(const struct csv *c, const struct reader_layout *l, size_t cr
         cells[p] = (struct cell){.text = BUF_INIT(1 << 30)};
     for (size_t i = 0; rc == 0 && i < l->columns && line != NULL && line <= end; i++) {
         struct field f;
-        line = csv_next_field(line, end, c->separator, &f, NULL);
+        line = csv_next_field(line, end, c->separator, csv_quote(c), &f, NULL);
         for (size_t p = 0; rc == 0 && line != NULL && p < k->parts; p++)
             if (l->column[i].name == k->part[p]->name)
                 rc = fill_cell(c, k->part[p]->use, &f, &cells[p]);

@@ -15,7 +15,7 @@ static int add_name(struct schema *to, const char *name, size_t len, struct err 
 }
 
 // The names of a header's columns, one behind the other in a schema without a meaning.
-static int split_header(const char *header, size_t len, char separator,
+static int split_header(const char *header, size_t len, char separator, char quote,
                         struct schema *ret, struct err *e)
 {
     char *name = mem_alloc(len + 1);
@@ -24,7 +24,7 @@ static int split_header(const char *header, size_t len, char separator,
     int rc = 0;
     for (const char *p = header, *end = p + len; rc == 0; p++) {
         struct field f;
-        p = csv_next_field(p, end, separator, &f, e);
+        p = csv_next_field(p, end, separator, quote, &f, e);
         if (p == NULL)
             rc = TUG_EDATA;
         else
@@ -36,14 +36,13 @@ static int split_header(const char *header, size_t len, char separator,
     return rc;
 }
 
-int reader_header_names(const char *line, size_t len, char separator, struct schema *ret,
-                        struct err *e)
+int reader_header_names(const char *line, size_t len, char separator, bool quotes,
+                        struct schema *ret, struct err *e)
 {
     *ret = (struct schema){0};
-    TRY(reader_text(&line, &len, true, e));
-    return split_header(line, len, separator, ret, e);
+    TRY(reader_text(&line, &len, quotes, e));
+    return split_header(line, len, separator, quotes ? '"' : (char)0, ret, e);
 }
-
 // What of a header does not fit the schema.
 struct misfit {
     struct csv_named unknown,
@@ -181,9 +180,12 @@ static int fill_layout(struct csv *c, const struct schema *names, struct reader_
 static int make_layout(struct csv *c, struct reader_layout *l, struct schema *names,
                        struct err *e)
 {
-    TRY(split_header(l->header, l->header_len, c->separator, names, e));
+    int rc = split_header(l->header, l->header_len, c->separator, csv_quote(c), names, e);
+    if (rc == TUG_EDATA && memchr(l->header, '"', l->header_len) != NULL)
+        rc = csv_explain_quote(c, e);
+    TRY(rc);
     if (c->column == NULL) {
-        int rc = csv_decide_schema(c, names, e);
+        rc = csv_decide_schema(c, names, e);
         if (rc != 0) {
             csv_forget_schema(c);
             return rc;
@@ -246,8 +248,8 @@ bool csv_is_header(const struct csv *c, const char *line, size_t len)
     const char *n = c->only->header, *stop = n + c->only->header_len;
     for (;; p++, n++) {
         struct field f, name;
-        p = csv_next_field(p, end, c->separator, &f, NULL);
-        n = csv_next_field(n, stop, c->separator, &name, NULL);
+        p = csv_next_field(p, end, c->separator, csv_quote(c), &f, NULL);
+        n = csv_next_field(n, stop, c->separator, csv_quote(c), &name, NULL);
         if (p == NULL || n == NULL || f.len != name.len ||
             memcmp(f.text, name.text, f.len) != 0)
             return false;

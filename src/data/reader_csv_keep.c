@@ -25,12 +25,12 @@ int csv_find_column(const struct reader *r, const struct reader_layout *l,
     *ret = READER_NO_COLUMN;
     for (size_t i = 0; i < l->columns && *ret == READER_NO_COLUMN; i++, p++) {
         struct field f;
-        p = csv_next_field(p, end, c->separator, &f, e);
+        p = csv_next_field(p, end, c->separator, csv_quote(c), &f, e);
         if (p == NULL) {
             rc = TUG_EDATA;
             break;
         }
-        if (csv_unquote(&f, text) == len && memcmp(text, name, len) == 0)
+        if (csv_same_name(text, csv_unquote(&f, text), name, len))
             *ret = i;
     }
     mem_free(text);
@@ -47,7 +47,7 @@ int csv_column(const struct reader *r, const struct reader_layout *l, const char
     const char *p = line;
     struct field f = {0};
     for (size_t i = 0; i <= column && p != NULL && p <= end; i++, p++)
-        p = csv_next_field(p, end, c->separator, &f, NULL);
+        p = csv_next_field(p, end, c->separator, csv_quote(c), &f, NULL);
     TRY(buf_reserve(to, f.len + 1));
     to->len += csv_unquote(&f, to->data + to->len);
     return 0;

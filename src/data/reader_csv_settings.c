@@ -27,6 +27,8 @@ int csv_add_settings(struct csv *c, struct err *e)
         TRY(schema_add(s, SCHEMA_MISSING, word, len, e));
     if (c->lists != NULL || has_list_columns(c->base.rows))
         TRY(schema_add(s, SCHEMA_LIST_SEPARATOR, &separator, 1, e));
+    if (c->unquoted)
+        TRY(schema_add(s, SCHEMA_QUOTE, "none", 4, e));
     return c->names != NULL ? schema_add(s, SCHEMA_HEADER, c->names, strlen(c->names), e)
                             : 0;
 }
@@ -49,6 +51,8 @@ int csv_take_settings(struct csv *c, struct err *e)
         c->empty[c->empties++] = (struct empty_word){text, strlen(text)};
     for (size_t at = 0; schema_next_setting(s, SCHEMA_LIST_SEPARATOR, &at, &text);)
         c->base.between = c->list_separator = text[0];
+    for (size_t at = 0; schema_next_setting(s, SCHEMA_QUOTE, &at, &text);)
+        c->unquoted = strcmp(text, "none") == 0;
     return 0;
 }
 

@@ -195,6 +195,42 @@ static void another_separator_is_named(void **state)
     }
 }
 
+// A quote is text where --quote none says so, also to who has the model of such data.
+static void quotes_are_text(void **state)
+{
+    (void)state;
+    struct reader_options o = {
+        .format = "csv", .labels = true, .columns = "y,u", .separator = '\t'};
+    static const char open[64] = "1\t\"cheap phone", both[64] = "1\t\"a\"",
+                      bare[64] = "1\ta";
+    struct reader *r = NULL, *again = NULL;
+    struct examples x = {0};
+    struct err e = {0};
+    OK(reader_open(&r, &o, &e));
+    assert_int_equal(reader_line(r, NULL, open, strlen(open), &x, &e), TUG_EDATA);
+    assert_non_null(strstr(e.text, "--quote none"));
+    reader_close(r);
+    o.quote = "none";
+    OK(reader_open(&r, &o, &e));
+    OK(reader_line(r, NULL, open, strlen(open), &x, &e));
+    OK(reader_line(r, NULL, both, strlen(both), &x, &e));
+    OK(reader_line(r, NULL, bare, strlen(bare), &x, &e));
+    assert_true(x.n == 3 && x.key[1] != x.key[2]);
+    const struct reader_options model = {.schema = reader_schema(r), .labels = true};
+    OK(reader_open(&again, &model, &e));
+    OK(reader_line(again, NULL, open, strlen(open), &x, &e));
+    assert_true(x.key[3] == x.key[0]);
+    reader_close(again);
+    const struct reader_options other = {
+        .schema = reader_schema(r), .labels = true, .quote = "double"};
+    assert_int_equal(reader_open(&again, &other, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "trained with --quote none"));
+    examples_free(&x);
+    reader_close(r);
+    o.quote = "single";
+    assert_int_equal(reader_open(&r, &o, &e), TUG_EUSAGE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -204,6 +240,7 @@ int main(void)
         cmocka_unit_test(returns_between_quotes),
         cmocka_unit_test(blanks_around_names),
         cmocka_unit_test(another_separator_is_named),
+        cmocka_unit_test(quotes_are_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

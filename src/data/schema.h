@@ -37,6 +37,7 @@ enum schema_use {
     SCHEMA_MISSING,        // a word that stands for an empty cell
     SCHEMA_LIST_SEPARATOR, // the character between words of a cell
     SCHEMA_HEADER,         // of files that have none: the names, with commas
+    SCHEMA_QUOTE,          // "none": quotes are text as any other
     SCHEMA_EDGES, // of the bins of a column, one entry for each of SCHEMA_BINS, in
                   // their order: how many were asked for, and where they begin
     SCHEMA_USES
@@ -86,7 +87,7 @@ bool schema_same_keys(const char *format, const char *other);
 static inline bool schema_is_setting(enum schema_use use)
 {
     return use == SCHEMA_MISSING || use == SCHEMA_LIST_SEPARATOR ||
-           use == SCHEMA_HEADER || use == SCHEMA_EDGES;
+           use == SCHEMA_HEADER || use == SCHEMA_EDGES || use == SCHEMA_QUOTE;
 }
 
 // For files. NULL: no memory, or (schema_has_text false) names that are no UTF-8.

@@ -214,6 +214,7 @@ static struct reader_options reader_options_of(struct train_setup *setup,
         .missing = t->missing,
         .cross_columns = t->cross_columns,
         .columns = t->columns,
+        .quote = t->quote,
         .separator = options_given(o, "separator") ? s->separator : (char)0,
         .allow_missing = t->allow_missing,
     };

@@ -90,6 +90,9 @@ static const struct option options[] = {
      "accept files that lack columns which the first file, or the saved model, has"},
     {"separator", .fallback = ",", STRING_AT(separator, "C"),
      "what separates columns: one character, or tab"},
+    {"quote", STRING_AT(quote, "double|none"),
+     "whether cells may stand between double quotes, as csv writers put them, or quotes "
+     "are part of the text, as in many logs (default: double)"},
     {"slots", .group = "MultiSlot only", STRING_AT(slots, "TEXT|FILE"),
      "what a line holds, slot after slot, as \"label:label, user:ids, seen:ids@user, "
      "price:dense[3], c1..c26:ids, junk:skip\"; types: label, ids, ids@SLOT (the same "

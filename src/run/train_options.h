@@ -42,10 +42,10 @@ struct train_options {
     const char *group, *merge_ids;
     const char *pipe_command;
     int format;
-    const char *label, *drop, *numeric, *weight_column, *separator;         // csv
-    const char *lists, *list_separator, *missing, *columns, *cross_columns; // csv
-    bool allow_missing;                                                     // csv
-    const char *slots;                                                      // multislot
+    const char *label, *drop, *numeric, *weight_column, *separator;                 // csv
+    const char *lists, *list_separator, *missing, *columns, *cross_columns, *quote; // csv
+    bool allow_missing;                                                             // csv
+    const char *slots; // multislot
     uint64_t fields;
     bool normalize;
     uint64_t max_bad_lines;

@@ -41,6 +41,7 @@ static const struct option_case {
     {"weight-column", CSV, "w"},
     {"allow-missing", CSV, "true"},
     {"separator", CSV, "tab"},
+    {"quote", CSV, "none"},
     {"slots", "--format=multislot --slots=y:label,a:ids,b:ids", "y:label,b:ids,a:ids"},
     {"model", CSV, "mlp"},
     {"dim", CSV, "3"},

@@ -13,6 +13,7 @@
 struct search {
     const struct train_config *config;
     char separator;
+    bool quotes;
     struct schema *names; // of the header at hand
     struct schema *open;  // what is looked for
 };
@@ -47,7 +48,8 @@ static int look_at_file(struct search *s, struct source *source, uint32_t file,
     struct buf line = BUF_INIT(MAX_LINE_BYTES);
     int rc = source_first_line(source, file, &line, e);
     if (rc == 0)
-        rc = reader_header_names(buf_str(&line), line.len, s->separator, s->names, e);
+        rc = reader_header_names(buf_str(&line), line.len, s->separator, s->quotes,
+                                 s->names, e);
     if (rc == 0)
         strike(s);
     buf_free(&line);
@@ -107,6 +109,7 @@ int columns_check_drop(const struct train_config *c, bool *ret, struct err *e)
         return 0;
     struct search s = {.config = c,
                        .separator = o->separator != 0 ? o->separator : ',',
+                       .quotes = o->quote == NULL || strcmp(o->quote, "none") != 0,
                        .names = mem_alloc(sizeof(struct schema)),
                        .open = mem_zalloc(sizeof(struct schema))};
     int rc = s.names != NULL && s.open != NULL
