@@ -71,7 +71,9 @@ TUG_API int tug_scorer_predict(struct tug_scorer *s, const struct tug_rows *rows
 // order and need no label; in other formats lines are as in `tug predict`. An empty line
 // is passed over. `text` has `bytes` bytes and need not end with a newline or a 0.
 // *ret_n: predictions, also where there was too little room for them (TUG_EUSAGE).
-// TUG_EDATA naming the line.
+// TUG_EDATA naming the line. Each column of which the model knows less than 5 % of the
+// values is warned of on standard error, once, by its name and three of them; likewise of
+// columns in memory.
 TUG_API int tug_scorer_predict_text(struct tug_scorer *s, const char *text, size_t bytes,
                                     bool raw, float *ret, size_t room, size_t *ret_n,
                                     uint32_t *ret_save);

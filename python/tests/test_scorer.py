@@ -263,3 +263,22 @@ def test_refused(tmp_path):
     (manifest.parent / "sparse-0.rows").unlink()
     with pytest.raises(tug.Error, match="sparse-0.rows"):
         tug.Scorer(tmp_path / "model")
+
+
+def test_unknown_values_are_told_by_column(tmp_path, capfd):
+    lines = [f"{i % 2},{'true' if i % 3 else 'false'},s{i % 5}" for i in range(100)]
+    data = tmp_path / "data.csv"
+    data.write_text("y,member,site\n" + "\n".join(lines) + "\n")
+    tug.train(str(data), format="csv", label="y", model="lr", epochs=1, out=str(tmp_path / "model"))
+    other = data.read_text().replace("true", "True").replace("false", "False")
+    with tug.Scorer(str(tmp_path / "model")) as scorer:
+        scorer.predict(data.read_text())
+        capfd.readouterr()
+        scorer_of_others = tug.Scorer(str(tmp_path / "model"))
+        scorer_of_others.predict(other)
+        told = capfd.readouterr().err
+        assert "column 'member'" in told and "'False', 'True'" in told and "'site'" not in told
+        for _ in range(5):
+            scorer_of_others.predict(other)
+        assert "member" not in capfd.readouterr().err
+        scorer_of_others.close()

@@ -26,6 +26,7 @@ static void close_scratch(struct scratch *x)
     view_free(&x->view);
     model_work_close(&x->work);
     score_close_text(x);
+    unseen_free(&x->unseen);
     mem_free(x);
 }
 
@@ -216,6 +217,8 @@ static int score_pieces(struct served *s, struct scratch *x, const struct served
         n = rows->n - at < piece ? rows->n - at : piece;
         TRY(take_piece(s, x, rows, at, n, e));
         find_rows(x, c, rows->keys + rows->offsets[at]);
+        if (x->counted != NULL)
+            score_count(x, c, rows->offsets[at]);
         struct model_batch b = view_batch(&x->view);
         if (model_scores(&x->work, &b, ret) != 0)
             return err_nomem(e, "scoring examples");

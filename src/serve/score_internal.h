@@ -6,6 +6,7 @@
 
 #include "data/reader.h"
 #include "serve/score.h"
+#include "train/unseen.h"
 #include "train/view.h"
 
 struct scratch {
@@ -20,7 +21,24 @@ struct scratch {
     uint64_t *offsets;
     uint32_t *fields;
     size_t cap_offsets, cap_fields;
+    struct unseen unseen;    // of all texts and columns so far
+    const uint16_t *counted; // the slots of what is scored; NULL: it is rows of keys
+    uint64_t calls;
 };
+
+// What a program gives as text or, if that is not NULL, as columns in memory.
+struct score_given {
+    const char *text;
+    size_t bytes;
+    const struct rows *rows;
+};
+
+// Features by their columns, around the scoring of x->examples; the first of the piece at
+// hand is feature `first` of them.
+int score_count_begin(struct scratch *x, struct err *e);
+void score_count(struct scratch *x, const struct served_copy *c, uint64_t first);
+void score_count_end(struct served *s, const struct served_copy *c, struct scratch *x,
+                     const struct score_given *given);
 
 // A place with its scratch, to be left by served_leave.
 int score_enter(struct served *s, struct served_reader **ret, struct err *e);

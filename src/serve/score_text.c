@@ -149,8 +149,9 @@ static int rows_of(struct scratch *x, struct score_rows *ret, struct err *e)
 }
 
 // What the reader has made of them.
-static int score_taken(struct served *s, struct served_reader *r, bool raw, float *ret,
-                       size_t room, size_t *ret_n, uint32_t *ret_number, struct err *e)
+static int score_taken(struct served *s, struct served_reader *r,
+                       const struct score_given *given, bool raw, float *ret, size_t room,
+                       size_t *ret_n, uint32_t *ret_number, struct err *e)
 {
     struct score_rows rows;
     TRY(rows_of(r->scratch, &rows, e));
@@ -158,7 +159,11 @@ static int score_taken(struct served *s, struct served_reader *r, bool raw, floa
     if (rows.n * s->model.options.tasks > room)
         return err_set(e, TUG_EUSAGE, "there are %zu predictions, and room for %zu",
                        rows.n * s->model.options.tasks, room);
-    return score_by(s, r, &rows, raw, ret, ret_number, e);
+    TRY(score_count_begin(r->scratch, e));
+    int rc = score_by(s, r, &rows, raw, ret, ret_number, e);
+    score_count_end(s, served_pin(s, r), r->scratch, given);
+    served_unpin(r);
+    return rc;
 }
 
 int score_text(struct served *s, const char *text, size_t bytes, bool raw, float *ret,
@@ -167,9 +172,10 @@ int score_text(struct served *s, const char *text, size_t bytes, bool raw, float
     struct served_reader *r;
     *ret_n = 0;
     TRY(score_enter(s, &r, e));
+    const struct score_given given = {.text = text, .bytes = bytes};
     int rc = take_text(s, r->scratch, text, bytes, e);
     if (rc == 0)
-        rc = score_taken(s, r, raw, ret, room, ret_n, ret_number, e);
+        rc = score_taken(s, r, &given, raw, ret, room, ret_n, ret_number, e);
     served_leave(r);
     return rc;
 }
@@ -180,9 +186,10 @@ int score_columns(struct served *s, const struct rows *rows, bool raw, float *re
     struct served_reader *r;
     *ret_n = 0;
     TRY(score_enter(s, &r, e));
+    const struct score_given given = {.rows = rows};
     int rc = take_columns(s, r->scratch, rows, e);
     if (rc == 0)
-        rc = score_taken(s, r, raw, ret, room, ret_n, ret_number, e);
+        rc = score_taken(s, r, &given, raw, ret, room, ret_n, ret_number, e);
     served_leave(r);
     return rc;
 }

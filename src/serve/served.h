@@ -18,7 +18,7 @@
 #include "train/parameters.h"
 #include "train/saved_run.h"
 
-enum { SERVED_READERS = 512, SERVED_LINE = 128 };
+enum { SERVED_READERS = 512, SERVED_LINE = 128, SERVED_TOLD = 64 };
 
 // The model as one save has it. Readers change nothing of it.
 struct served_copy {
@@ -58,6 +58,9 @@ struct served {
     _Atomic(const struct served_copy *) current;
     struct served_copy copies[2];
     struct served_reader readers[SERVED_READERS];
+    atomic_uint_least64_t
+        told[SERVED_TOLD]; // a bit a column: its values are unknown, which
+                           // is warned of once
 
     // What follows is the follower's: one thread at a time.
     struct team *team;
