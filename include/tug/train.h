@@ -262,6 +262,9 @@ struct tug_option {
     bool is_list;   // may be given several times
 };
 TUG_API bool tug_model_option(const char *command, size_t i, struct tug_option *ret);
+// The option of the command that `name` probably stands for: it is near, or what other programs
+// say ("learning_rate": "lr"). NULL: none.
+TUG_API const char *tug_model_option_meant(const char *command, const char *name);
 
 #ifdef __cplusplus
 }

@@ -118,6 +118,19 @@ def test_a_frame_of_one_column(tmp_path):
             scorer.predict(frame)
 
 
+def test_errors_name_no_options(tmp_path):
+    """A scorer has none of the command's."""
+    frame = {"city": ["Oslo", "Bonn"] * 50, "age": [1.0, 2.0] * 50, "clicked": [0, 1] * 50}
+    with tug.train(frame, "clicked", progress=False, epochs=1, model="lr") as model:
+        with tug.Scorer(_save(model, tmp_path)) as scorer:
+            for text, what in (("city,age,new\nOslo,1,2\n", "'new'; leave it out"),
+                               ("city,age,new,b\nOslo,1,2,3\n", "leave them out"),
+                               ("city\nOslo\n", "'age', .*empty cells"), ("city;age\nOslo;1\n", "separator")):
+                with pytest.raises(tug.DataError, match=what) as caught:
+                    scorer.predict(text)
+                assert "--" not in str(caught.value)
+
+
 def test_a_matrix_for_a_model_of_words(tmp_path):
     """Its columns' numbers are keys that such a model does not know: all predictions would be the bias."""
     frame = {"city": ["Oslo", "Bonn"] * 50, "clicked": [0, 1] * 50}

@@ -4,7 +4,6 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import contextlib
-import difflib
 import functools
 import json
 import re
@@ -119,8 +118,9 @@ def _words(function: str, command: str, options: Dict[str, Any]) -> List[str]:
     for keyword, value in options.items():
         name = keyword.replace("_", "-")
         if name not in names:
-            near = difflib.get_close_matches(keyword, [n.replace("-", "_") for n in names], 1)
-            meant = f"; did you mean '{near[0]}'?" if near else f"; 'tug {command} --help' lists the options"
+            near = lib.tug_model_option_meant(command.encode(), word(name, "option"))
+            meant = (f"; did you mean '{text_of(near).replace('-', '_')}'?" if near != ffi.NULL
+                     else f"; 'tug {command} --help' lists the options")
             raise ArgumentTypeError(f"{function}: there is no option '{keyword}'{meant}")
         if value is None:
             continue

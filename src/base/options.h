@@ -137,6 +137,10 @@ int options_scdoc(const struct option_table *t, struct buf *b);
 enum { OPTION_NAME_MAX = 64 };
 void options_nearest(const char *given, const char *words,
                      char ret_word[OPTION_NAME_MAX]);
+// The name of an option that somebody meant who wrote `given`: what other programs call so, or what
+// is near it; else "".
+void options_meant(const struct option_table *t, const char *given, size_t len,
+                   char ret_word[OPTION_NAME_MAX]);
 
 // Word `index` of them, into ret: what a choice's value stands for. There must be as many.
 const char *options_word(const char *words, int index, char ret[OPTION_NAME_MAX]);

@@ -3,6 +3,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/options_internal.h"
@@ -122,11 +123,91 @@ static void nearest_option(const struct option_table *t, const char *given, size
     option_words("config set help", nearest_see, &n);
 }
 
+// What other programs call it.
+static const char *const synonyms[][2] = {
+    {"alpha", "l1"},
+    {"batch-size", "batch"},
+    {"cat-features", "categorical"},
+    {"categorical-feature", "categorical"},
+    {"early-stopping", "patience"},
+    {"early-stopping-rounds", "patience"},
+    {"embedding-dim", "dim"},
+    {"embedding-size", "dim"},
+    {"eta", "lr"},
+    {"eval-set", "valid"},
+    {"factors", "dim"},
+    {"hidden-layer-sizes", "hidden"},
+    {"hidden-layers", "hidden"},
+    {"hidden-units", "hidden"},
+    {"iterations", "epochs"},
+    {"label-column", "label"},
+    {"lambda", "l2"},
+    {"layers", "hidden"},
+    {"learning-rate", "lr"},
+    {"max-depth", "dim"},
+    {"max-iter", "epochs"},
+    {"max-leaves", "dim"},
+    {"n-epochs", "epochs"},
+    {"n-estimators", "epochs"},
+    {"n-factors", "dim"},
+    {"n-iter", "epochs"},
+    {"n-iter-no-change", "patience"},
+    {"n-jobs", "threads"},
+    {"nthread", "threads"},
+    {"num-boost-round", "epochs"},
+    {"num-epochs", "epochs"},
+    {"num-factors", "dim"},
+    {"num-iterations", "epochs"},
+    {"num-leaves", "dim"},
+    {"num-rounds", "epochs"},
+    {"num-threads", "threads"},
+    {"objective", "loss"},
+    {"passes", "epochs"},
+    {"random-seed", "seed"},
+    {"random-state", "seed"},
+    {"reg-alpha", "l1"},
+    {"reg-lambda", "l2"},
+    {"solver", "optimizer"},
+    {"step-size", "lr"},
+    {"target", "label"},
+    {"test-size", "valid"},
+    {"validation-fraction", "valid"},
+    {"validation-split", "valid"},
+    {"weight-decay", "l2"},
+};
+
+static bool has_option(const struct option_table *t, const char *name)
+{
+    for (size_t i = 0; i < t->n_options; i++)
+        if (strcmp(t->options[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static bool is_name(const char *given, size_t len, const char *name)
+{
+    for (size_t i = 0; i < len; i++)
+        if ((given[i] == '_' ? '-' : given[i]) != name[i])
+            return false;
+    return name[len] == '\0';
+}
+
+void options_meant(const struct option_table *t, const char *given, size_t len,
+                   char ret_word[OPTION_NAME_MAX])
+{
+    for (size_t i = 0; i < sizeof(synonyms) / sizeof(*synonyms); i++)
+        if (is_name(given, len, synonyms[i][0]) && has_option(t, synonyms[i][1])) {
+            snprintf(ret_word, OPTION_NAME_MAX, "%s", synonyms[i][1]);
+            return;
+        }
+    nearest_option(t, given, len, ret_word);
+}
+
 int option_unknown(const struct option_table *t, const char *prefix, const char *dashes,
                    const char *name, size_t len, struct err *e)
 {
     char near[OPTION_NAME_MAX];
-    nearest_option(t, name, len, near);
+    options_meant(t, name, len, near);
     int n = len < 200 ? (int)len : 200;
     if (*near)
         return err_set(e, TUG_EUSAGE,

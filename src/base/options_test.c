@@ -216,6 +216,10 @@ static void test_suggestions(void **state)
     REFUSED("there is no option '--win'; did you mean '--window'?", "--win=1");
     REFUSED("there is no option '--cofnig'; did you mean '--config'?", "--cofnig");
     REFUSED("there is no option '--no-epochs'; did you mean '--epochs'?", "--no-epochs");
+    REFUSED("there is no option '--num-epochs'; did you mean '--epochs'?",
+            "--num-epochs=3");
+    REFUSED("there is no option '--n_estimators'; did you mean '--epochs'?",
+            "--n_estimators=3");
     REFUSED("there is no option '--banana'; 'tug train --help' lists them all",
             "--banana");
     REFUSED("--set: there is no option 'epoch'; did you mean 'epochs'?", "--set",

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "cli/cli.h"
 #include "cli/result.h"
 #include "run/eval_tables.h"
@@ -57,6 +58,8 @@ static int eval_command(const void *values, const struct options *o, struct err 
 {
     const struct eval_values *v = values;
     TRY(eval_tables_check(v, o, e));
+    if (v->quiet)
+        log_set_level(LOG_WARN);
     struct eval_tables tables = {0};
     struct opened_model *m = mem_zalloc(sizeof(*m));
     if (m == NULL)

@@ -202,6 +202,8 @@ static int predict_command(const void *values, const struct options *o, struct e
 {
     const struct predict_values *v = values;
     TRY(check(v, o, e));
+    if (v->quiet)
+        log_set_level(LOG_WARN);
     struct opened_model *m = mem_zalloc(sizeof(*m));
     if (m == NULL)
         return err_nomem(e, "a model");

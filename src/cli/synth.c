@@ -48,7 +48,7 @@ const struct option_table cli_synth_options = {
         "dimension "
         "8 decides the probability of a click, so the AUC and logloss of that true model "
         "are "
-        "known and printed: no training gets further. A linear model stays well below.",
+        "known and printed: no model can do better. A linear model stays well below.",
     .examples =
         "tug synth --rows 1e6 --out train.tsv --test-rows 2e5 --test-out test.tsv\n"
         "tug synth --rows 1e6 --format libffm --out train.ffm.zst --seed 7\n"
@@ -76,8 +76,8 @@ static void print_text(const struct synth_values *v, const struct synth_summary 
         cli_printf("%s: %llu row%s\n", v->test_out, (unsigned long long)v->test_rows,
                    PLURAL_S(v->test_rows));
     cli_printf(
-        "the true model's AUC on the %s rows is %.4f, logloss %.4f: no training gets "
-        "further\n",
+        "the true model's AUC on the %s rows is %.4f, logloss %.4f: no model can do "
+        "better\n",
         v->test_out ? "test" : "training", s->auc, s->logloss);
     if (v->format == SYNTH_MULTISLOT)
         cli_printf("it is read with --format multislot --slots '%s'\n", synth_slots);

@@ -33,7 +33,8 @@ static const struct option options[] = {
     {"table", STRING_AT(table, "NAME"),
      "name of the table; in a saved model 'sparse' (one row per feature), 'dense' (the "
      "bias), and with --valid 'training-sparse' and 'training-dense'. By default the "
-     "only table, or 'sparse'; stat and save then take all tables"},
+     "only table, or 'sparse'; stat and save then take all tables. On a running cluster "
+     "load, clear, drop, shrink and day need it"},
     {"settings", STRING_AT(settings, "TEXT|FILE"),
      "create, import: the settings of the table, as 'accessor=ctr; dim=8; "
      "entry=count:3', or a file of such lines"},

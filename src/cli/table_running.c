@@ -16,6 +16,7 @@
 #include "cli/table_top.h"
 #include "facade/dump.h"
 #include "facade/tool.h"
+#include "train/run_tables.h"
 #include "tug/table.h"
 
 struct running {
@@ -52,11 +53,38 @@ static int name_others(struct running *r, const char *name, struct err *e)
     return rc;
 }
 
+// Where none is named: to look at, the only table or 'sparse'; to change, none.
+static int find_usual(struct running *r, struct err *e)
+{
+    char name[CONFIG_NAME_MAX] = "";
+    const char *action = r->v->action.items[0];
+    bool looks = strcmp(action, "top") == 0 || strcmp(action, "get") == 0 ||
+                 strcmp(action, "dump") == 0;
+    json_t *status;
+    if (!looks)
+        return err_set(
+            e, TUG_EUSAGE,
+            "%s changes a table: give --table NAME; 'tug table list' shows the "
+            "tables",
+            action);
+    TRY(ask_status(r, &status, e));
+    const json_t *tables = json_object_get(status, "tables");
+    snprintf(name, sizeof(name), "%s",
+             json_array_size(tables) == 1 ? tool_text(json_array_get(tables, 0), "name")
+                                          : RUN_SPARSE);
+    json_decref(status);
+    int rc = tug_table_find(r->client, name, &r->table);
+    if (rc != TUG_EUSAGE)
+        return failed(rc, e);
+    return err_set(e, TUG_EUSAGE,
+                   "--table NAME is missing, and the cluster has no table '" RUN_SPARSE
+                   "', which is the default: 'tug table list' shows the tables");
+}
+
 static int find(struct running *r, struct err *e)
 {
     if (r->v->table == NULL)
-        return err_set(e, TUG_EUSAGE,
-                       "--table NAME is missing: 'tug table list' shows the tables");
+        return find_usual(r, e);
     int rc = tug_table_find(r->client, r->v->table, &r->table);
     if (rc == TUG_EUSAGE && strstr(tug_last_error(), "there is no table") != NULL)
         return name_others(r, r->v->table, e);

@@ -265,6 +265,14 @@ static void free_process(struct scheduler *s, uint32_t process)
     s->processes[process] = (struct process){0};
 }
 
+// A tool, or a program that looks: the driver of a run is in the scheduler's own process.
+static bool is_guest(const struct scheduler *s, const struct node *n)
+{
+    return n->n.role == WIRE_DRIVER &&
+           (n->n.pid != s->o.pid ||
+            (s->o.host != NULL && strcmp(n->n.host, s->o.host) != 0));
+}
+
 // Refused with a sentence; NULL without one: out of memory, it will ask again.
 static struct node *new_node(struct scheduler *s, const struct msg_join *m,
                              const char **ret_why, char text[ERR_TEXT_MAX])
@@ -300,7 +308,8 @@ static struct node *new_node(struct scheduler *s, const struct msg_join *m,
     s->processes[process].here++;
     s->changed = true;
     char name[ROSTER_NAME_MAX];
-    scheduler_say(s, "%s joined as node %u", scheduler_name(n, name), n->n.id);
+    if (!is_guest(s, n))
+        scheduler_say(s, "%s joined as node %u", scheduler_name(n, name), n->n.id);
     return n;
 }
 

@@ -74,6 +74,7 @@ struct reader_options {
     const char *weight_column;
     char separator;      // 0: not said; else ','
     bool allow_missing;  // feature columns of the schema may be absent
+    bool no_options;     // who reads has no options that errors could advise: a scorer
     bool drop_elsewhere; // some file has the columns of `drop`, not always the first one
     // multislot only: what a line holds, as text or the name of a file with it
     // (reader_multislot.h). With a schema it may be another order, or fewer slots with

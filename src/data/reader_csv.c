@@ -137,6 +137,7 @@ static int csv_open(struct reader **ret, const struct reader_options *o, struct 
         return err_nomem(e, "a reader");
     c->separator = o->separator;
     c->allow_missing = o->allow_missing;
+    c->no_options = o->no_options;
     c->drop_elsewhere = o->drop_elsewhere;
     c->list_separator = lists;
     int rc = copy_options(c, o, e);

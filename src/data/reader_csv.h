@@ -56,7 +56,7 @@ struct csv {
     // Options; NULL: not given.
     char *label, *drop, *numeric, *weight, *lists, *missing, *cross_columns;
     char *names; // "a,b" of files without a header, the model's if not given
-    bool allow_missing, drop_elsewhere;
+    bool allow_missing, drop_elsewhere, no_options;
     char list_separator;      // 0: not given
     bool unquoted;            // quotes are text
     bool has_lists;           // some column has several words in a cell

@@ -132,29 +132,35 @@ static int tell_misfit(const struct csv *c, const struct misfit *bad, struct err
     char text[ERR_TEXT_MAX] = "", more[32];
     const struct csv_named *l = &bad->unknown;
     if (l->n == 1)
-        reader_add_clause(text, "%s the column %s; --drop %s passes it over",
-                          c->given ? "the model was not trained with"
-                                   : "the first file does not have",
-                          l->text, l->text);
+        reader_add_clause(
+            text, "%s the column %s; %s%s%s",
+            c->given ? "the model was not trained with" : "the first file does not have",
+            l->text, c->no_options ? "leave it out" : "use --drop ",
+            c->no_options ? "" : l->text, c->no_options ? "" : " to ignore it");
     else if (l->n > 1)
-        reader_add_clause(text, "%s the columns %s%s; --drop passes them over",
+        reader_add_clause(text, "%s the columns %s%s; %s",
                           c->given ? "the model was not trained with"
                                    : "the first file does not have",
-                          l->text, csv_named_rest(l, more));
+                          l->text, csv_named_rest(l, more),
+                          c->no_options ? "leave them out" : "use --drop to ignore them");
     if (bad->no_label != NULL)
-        reader_add_clause(text, "the header lacks the column '%s' of the label",
+        reader_add_clause(text, "the label column '%s' is missing",
                           show(bad->no_label, strlen(bad->no_label)).text);
     if (bad->no_weight != NULL)
-        reader_add_clause(text, "the header lacks the column '%s' of the weights",
+        reader_add_clause(text, "the weight column '%s' is missing",
                           show(bad->no_weight, strlen(bad->no_weight)).text);
     l = &bad->missing;
     if (l->n > 0)
         reader_add_clause(text,
                           "the header lacks the feature column%s %s%s, which %s; "
-                          "--allow-missing reads the file without %s",
+                          "%s %s",
                           PLURAL_S(l->n), l->text, csv_named_rest(l, more),
                           c->given ? "the model was trained with" : "the first file has",
-                          l->n > 1 ? "them" : "it");
+                          c->no_options ? "add a column of empty cells for"
+                                        : "--allow-missing reads the file without",
+                          c->no_options ? "each"
+                          : l->n > 1    ? "them"
+                                        : "it");
     return text[0] == '\0' ? 0 : err_set(e, TUG_EDATA, "%s", text);
 }
 

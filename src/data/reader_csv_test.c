@@ -185,11 +185,11 @@ static void test_headers(void **state)
     assert_refuses_header(r, "id,y,n,x,z", "the first file does not have the column 'z'");
     assert_refuses_header(r, "id,y,n", "lacks the feature column 'x', which the first");
     assert_refuses_header(r, "id,y", "lacks the feature columns 'n', 'x', which");
-    assert_refuses_header(r, "id,n,x", "lacks the column 'y' of the label");
+    assert_refuses_header(r, "id,n,x", "label column 'y' is missing");
     assert_refuses_header(
         r, "N,y,a,b,c,d,X",
-        "does not have the columns 'N', 'a', 'b', 'c' and 2 more; --drop "
-        "passes them over; the header lacks the feature columns");
+        "does not have the columns 'N', 'a', 'b', 'c' and 2 more; "
+        "use --drop to ignore them; the header lacks the feature columns");
     assert_refuses_header(
         r, "id;y;n;x",
         "the header is one column, 'id;y;n;x': the separator of this data "
@@ -577,12 +577,12 @@ static void test_schema(void **state)
     assert_true(x.key[0] == word_key("city", "Ulm") && x.key[1] == number_key("age"));
     assert_refuses_header(
         r, "w;age;city;y;z",
-        "the model was not trained with the column 'z'; --drop 'z' passes");
+        "the model was not trained with the column 'z'; use --drop 'z' to ignore");
     assert_refuses_header(r, "w;city;y", "'age', which the model was trained with");
-    assert_refuses_header(r, "age;city;y", "lacks the column 'w' of the weights");
+    assert_refuses_header(r, "age;city;y", "weight column 'w' is missing");
     assert_refuses_header(r, "z;id",
-                          "lacks the column 'y' of the label; the header lacks "
-                          "the column 'w' of the weights; the header lacks the "
+                          "label column 'y' is missing; the weight "
+                          "column 'w' is missing; the header lacks the "
                           "feature columns");
     assert_refuses_header(r, "7;2;3", "this line looks like data: csv needs a header");
     assert_refuses_header(r, "w,age,city,y",

@@ -75,7 +75,7 @@ static void test_csv(void **state)
     assert_true(x.label[4] == 1 && isnan(x.label[5]));
     line_refused(r, "p,,NA", "all 2 labels are missing");
     line_refused(r, "p,1,2", "column 'click': the label '2' is not one of 0, 1");
-    assert_refuses_header(r, "a,buy", "lacks the column 'click' of the label");
+    assert_refuses_header(r, "a,buy", "label column 'click' is missing");
 
     // What a model was trained with, and predictions, which need no labels.
     struct reader *again = NULL;

@@ -45,6 +45,7 @@ static int multislot_open(struct reader **ret, const struct reader_options *o,
     if (m == NULL)
         return err_nomem(e, "a reader");
     m->allow_missing = o->allow_missing;
+    m->no_options = o->no_options;
     m->text = o->slots != NULL ? mem_strdup(o->slots) : NULL;
     if (o->slots != NULL && m->text == NULL) {
         multislot_close(&m->base);

@@ -35,7 +35,7 @@ struct multislot {
     struct reader base;
     char *text; // the option; NULL: not given
     bool model; // the schema is that of a model
-    bool allow_missing;
+    bool allow_missing, no_options;
     uint32_t fields;       // feature slots of the schema
     struct schema *schema; // of the lines, where they have another one than the reader
     struct slots slots;    // of the lines

@@ -442,8 +442,13 @@ static void find_missing(const struct multislot *m, const struct slots *model,
     if (n > 0)
         reader_add_clause(text,
                           "%s%s, which the model was trained with, %s missing; "
-                          "--allow-missing reads the data without %s",
-                          names, rest, n > 1 ? "are" : "is", n > 1 ? "them" : "it");
+                          "%s%s",
+                          names, rest, n > 1 ? "are" : "is",
+                          m->no_options ? "give each line these slots, with no ids"
+                                        : "--allow-missing reads the data without ",
+                          m->no_options ? ""
+                          : n > 1       ? "them"
+                                        : "it");
 }
 
 int multislot_match(struct multislot *m, const struct slots *model, struct err *e)

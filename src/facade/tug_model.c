@@ -88,10 +88,11 @@ static int refuse(const struct option_table *t, const struct options *o,
                                  (found[len] != ' ' && found[len] != '\0')))
             found = strstr(found + 1, name);
         if (found != NULL && options_source(o, i) == OPTION_ARGS)
-            return err_set(e, TUG_EUSAGE,
-                           "--%s is of the command 'tug %s' and has no effect here: "
-                           "leave it out",
-                           name, t->command);
+            return err_set(
+                e, TUG_EUSAGE,
+                "--%s is not supported in a program: leave it out, or use 'tug "
+                "%s' on the saved model",
+                name, t->command);
     }
     return 0;
 }
@@ -280,22 +281,40 @@ const char *tug_model_label(struct tug_model *m, uint32_t i)
     return nameless ? "" : name;
 }
 
-bool tug_model_option(const char *command, size_t i, struct tug_option *ret)
+static const struct option_table *options_of(const char *command)
 {
     static const struct option_table *const tables[] = {
         &cli_train_options, &cli_eval_options, &cli_predict_options};
-    for (size_t t = 0; t < sizeof(tables) / sizeof(*tables); t++) {
-        if (strcmp(tables[t]->command, command) != 0 || i >= tables[t]->n_options)
-            continue;
-        const struct option *o = &tables[t]->options[i];
-        *ret = (struct tug_option){.name = o->name,
-                                   .help = o->help,
-                                   .default_text = o->fallback,
-                                   .is_switch = o->kind == OPTION_FLAG,
-                                   .is_list = o->kind == OPTION_LIST};
-        return true;
-    }
-    return false;
+    for (size_t t = 0; t < sizeof(tables) / sizeof(*tables); t++)
+        if (strcmp(tables[t]->command, command) == 0)
+            return tables[t];
+    return NULL;
+}
+
+bool tug_model_option(const char *command, size_t i, struct tug_option *ret)
+{
+    const struct option_table *t = options_of(command);
+    if (t == NULL || i >= t->n_options)
+        return false;
+    const struct option *o = &t->options[i];
+    *ret = (struct tug_option){.name = o->name,
+                               .help = o->help,
+                               .default_text = o->fallback,
+                               .is_switch = o->kind == OPTION_FLAG,
+                               .is_list = o->kind == OPTION_LIST};
+    return true;
+}
+
+const char *tug_model_option_meant(const char *command, const char *name)
+{
+    const struct option_table *t = options_of(command);
+    char meant[OPTION_NAME_MAX] = "";
+    if (t != NULL)
+        options_meant(t, name, strlen(name), meant);
+    for (size_t i = 0; t != NULL && i < t->n_options; i++)
+        if (strcmp(t->options[i].name, meant) == 0)
+            return t->options[i].name;
+    return NULL;
 }
 
 static int open_options(struct tug_model *m, const struct tug_model_options *o,

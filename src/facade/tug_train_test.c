@@ -299,7 +299,7 @@ static void test_predictions(void **state)
     assert_int_equal(n, N);
     const char *const out[] = {"out=x"}, *const odd[] = {"thread=1"};
     says(tug_model_predict(m, &rows, out, 1, again, N, &n), TUG_EUSAGE,
-         "--out is of the command 'tug predict'");
+         "--out is not supported in a program");
     says(tug_model_predict(m, &rows, odd, 1, again, N, &n), TUG_EUSAGE,
          "did you mean '--threads'?");
     says(tug_model_train(m, FILES("train.txt"), NULL), TUG_EUSAGE, "without options");
@@ -329,8 +329,8 @@ static void test_errors(void **state)
     REFUSED("--hidden: an fm model has no layers", "model=fm", "hidden=8");
     REFUSED("--mode: on one machine", "mode=ssp:2");
     REFUSED("--save-every needs --out", "save-every=1");
-    REFUSED("--json is of the command 'tug train'", "json");
-    REFUSED("--data is of the command", "data=train.txt");
+    REFUSED("--json is not supported in a program", "json");
+    REFUSED("--data is not supported in a program", "data=train.txt");
     says(tug_model_load(&m, "nowhere", NULL), TUG_EDATA, "nowhere");
     setenv("DMLC_ROLE", "server", 1);
     setenv("DMLC_PS_ROOT_URI", "127.0.0.1", 1);

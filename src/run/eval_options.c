@@ -31,6 +31,7 @@ static const struct option options[] = {
     {"calibration", FLAG_AT(calibration),
      "also print the mean prediction and the share of positives of each tenth of the "
      "examples, from the lowest predictions to the highest"},
+    {"quiet", FLAG_AT(quiet), "print results and warnings only, no notices"},
     {"json", FLAG_AT(json), "the last line of standard output is one JSON object"},
 };
 

@@ -10,7 +10,7 @@ struct eval_values {
     struct model_values model;
     const char *group, *by, *only;
     uint64_t top;
-    bool importance, calibration, json;
+    bool importance, calibration, quiet, json;
 };
 
 // How it says to evaluate what is open. The model's --merge-ids is its own.

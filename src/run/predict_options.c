@@ -25,6 +25,7 @@ static const struct option options[] = {
      "for it"},
     {"json", FLAG_AT(json),
      "each line is a JSON object: \"prediction\", and the columns of --keep"},
+    {"quiet", FLAG_AT(quiet), "print predictions and warnings only, no notices"},
     {"explain", FLAG_AT(explain),
      "take each prediction apart: the bias, and for each feature its linear term, what "
      "its pairs add, and how much less the layers add without it (a difference: these do "

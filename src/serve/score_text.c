@@ -29,7 +29,8 @@ void score_close_text(struct scratch *x)
 static int open_reader(const struct served *s, struct scratch *x, struct err *e)
 {
     const struct reader_options o = {.schema = &s->run->schema,
-                                     .fields = s->run->options.model.fields};
+                                     .fields = s->run->options.model.fields,
+                                     .no_options = true};
     if (x->reader != NULL)
         return 0;
     x->header = BUF_INIT(LINE_MAX_BYTES);

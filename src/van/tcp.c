@@ -59,7 +59,9 @@ static void tell_ended(struct tcp_van *v)
         bool known = l->opened || !l->accepted, failed = l->state == LINK_FAILED;
         if (failed && known && h->closed != NULL && !v->freeing)
             h->closed(h->ctx, l->number, &l->why, v->now);
-        else if (failed && !known && h->refused != NULL && !v->freeing)
+        else if (failed && !known && h->refused != NULL && !v->freeing &&
+                 (l->why.code != 0 ||
+                  l->knocked)) // else it looked whether anybody listens
             h->refused(h->ctx, &l->why, v->now);
         tcp_link_free(l);
     }

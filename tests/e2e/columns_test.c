@@ -113,7 +113,7 @@ static void any_order(void **state)
     write_csv("unlabelled.csv", "sac", 10000, ROWS);
     assert_predicts(want, "unlabelled.csv");
     tug_ends(3, "eval --from model --data unlabelled.csv");
-    e2e_says("unlabelled.csv:1: the header lacks the column 'click' of the label");
+    e2e_says("unlabelled.csv:1: the label column 'click' is missing");
     mem_free(want);
 }
 
@@ -144,7 +144,7 @@ static void inserted_and_missing(void **state)
     write_csv("other.csv", "zyai", 10000, 5);
     tug_ends(3, "eval --from model --data other.csv");
     e2e_says(
-        "the model was not trained with the column 'new'; --drop 'new' passes it over; "
+        "the model was not trained with the column 'new'; use --drop 'new' to ignore it; "
         "the header lacks the feature columns 'city', 'shop', which the model was "
         "trained with; --allow-missing reads the file without them");
     files_write("bare.csv", "1,17,c5,s1,3\n0,18,c6,s2,4\n");

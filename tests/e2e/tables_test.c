@@ -91,6 +91,13 @@ static void bad_words(void **state)
     e2e_says("there are: users");
     tables_admin(2, "shrink");
     e2e_says("--table NAME");
+    tables_admin(2, "drop");
+    e2e_says("drop changes a table: give --table NAME");
+    tables_admin(0, "top"); // the only one
+    tables_admin(0, "create --settings name=other;accessor=ctr");
+    tables_admin(2, "top");
+    e2e_says("the cluster has no table 'sparse', which is the default");
+    tables_admin(0, "drop --table other");
     tables_admin(2, "create");
     e2e_says("--settings");
     tables_admin(2, "create --settings name=x;acessor=ctr");

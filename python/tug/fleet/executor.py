@@ -6,10 +6,12 @@ In a fleet all workers make the same calls: each trains on its own files, and th
 SPDX-License-Identifier: Apache-2.0
 """
 
+import contextlib
+import re
 import time
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Optional, Sequence
 
-from tug._errors import ArgumentTypeError, DataError, UsageError
+from tug._errors import ArgumentTypeError, DataError, Error, UsageError
 from tug._model import Model, Progress, load
 from tug.fleet import _program
 from tug.fleet._fleet import fleet
@@ -45,6 +47,25 @@ class _Say:
         said = "  ".join(f"{info}: {progress.loss if name == 'loss' else progress.auc:.6f}"
                          for info, name in zip(self.infos, self.names))
         print(f"batch {batches}  {said}", flush=True)
+
+
+# Options of models by the functions of a dataset or executor that set them.
+_SET_BY = {"slots": "set_use_var", "batch": "set_batch_size", "pipe_command": "set_pipe_command",
+           "threads": "set_thread", "data": "set_filelist"}
+
+
+@contextlib.contextmanager
+def _in_words_of_fleet() -> Iterator[None]:
+    """In it the library's errors name what a program of fleet's calls, and no options."""
+    try:
+        yield
+    except Error as error:
+        text = re.sub(r"(?<![\w-])--(" + "|".join(_SET_BY).replace("_", "[_-]") + r")(?![\w-])",
+                      lambda m: _SET_BY[m.group(1).replace("-", "_")], str(error))
+        text = re.sub(r"(?<![\w/'.])(slots|pipe_command) (?=is|are|has|names|'|=)", lambda m: _SET_BY[m.group(1)] + " ",
+                      text)
+        error.args = (text,)
+        raise
 
 
 class _Pass:
@@ -108,6 +129,10 @@ class _Pass:
 
     def train(self) -> Dict[str, float]:
         """Learns; what it found."""
+        with _in_words_of_fleet():
+            return self._train()
+
+    def _train(self) -> Dict[str, float]:
         if self.net.rule is None:
             raise UsageError("the program has no optimizer: optimizer.minimize(loss) comes first")
         self._ready()
@@ -138,6 +163,10 @@ class _Pass:
 
     def infer(self) -> Dict[str, float]:
         """Measures; what it found."""
+        with _in_words_of_fleet():
+            return self._infer()
+
+    def _infer(self) -> Dict[str, float]:
         model, paths = self._scorer(), self.dataset.paths()
         options: Dict[str, Any] = {"slots": self.dataset.text(self.net), "threads": self.threads}
         if self.dataset.pipes:
