@@ -103,7 +103,7 @@ struct tug_model_options {
 
 // A model that has learnt nothing yet. `o` may be NULL: no options. They are looked at
 // now, those of --data and its files excepted. TUG_EUSAGE: they cannot be; *ret is as it
-// was. Not for programs: data (of tug_model_train), json, log-dir.
+// was. Not for programs: data (of tug_model_train), json, log-dir, cv.
 TUG_API int tug_model_open(struct tug_model **ret, const struct tug_model_options *o);
 // A saved model: the newest save in the directory `path`, or one save. It is read when it
 // is first used. With options it can be trained further: they have to be those that it

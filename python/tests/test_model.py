@@ -240,6 +240,31 @@ def test_calibration(clicks):
             other.calibration(frame)
 
 
+def test_cross_validation(clicks, data, tmp_path):
+    frame, _ = clicks
+    found = tug.cv(frame, label="clicked", folds=4, model="lr", epochs=3, threads=1)
+    assert len(found.passes) == 3 and len(found.folds) == 4 and found.best in found.passes
+    held = [run[0].valid_examples for run in found.folds]
+    assert sum(held) == 4000 and all(run[0].examples == 4000 - n for run, n in zip(found.folds, held))
+    losses = [run[1].valid_loss for run in found.folds]
+    second = found.passes[1]
+    assert np.isclose(second.loss, np.mean(losses)) and np.isclose(second.loss_deviation, np.std(losses))
+    assert found.best.loss == min(p.loss for p in found.passes)
+    matrix, labels = data
+    path = write_libsvm(tmp_path / "cv.svm", matrix, labels)
+    mine = tug.cv(matrix, labels, folds=3, model="lr", epochs=2, **FIXED)
+    said = run("train", "--data", path, "--format", "libsvm", "--model", "lr", "--epochs", "2", *FLAGS, "--cv", "3",
+               "--json", "--quiet", cwd=tmp_path)
+    theirs = json.loads(said.splitlines()[-1])["cv"]
+    assert theirs["folds"] == 3 and theirs["best"] == mine.best.pass_
+    for a, b in zip(theirs["passes"], mine.passes):
+        assert np.allclose([a["loss"], a["auc"], a["auc_deviation"]], [b.loss, b.auc, b.auc_deviation], atol=1e-9)
+    with pytest.raises(tug.UsageError, match="folds: 1 is not from 2"):
+        tug.cv(frame, label="clicked", folds=1)
+    with pytest.raises(tug.ArgumentTypeError, match="cv: has no option 'out'"):
+        tug.cv(frame, label="clicked", out="m")
+
+
 def test_errors(data, tmp_path):
     matrix, labels = data
     with pytest.raises(TypeError, match="no option 'epoch'; did you mean 'epochs'?"):

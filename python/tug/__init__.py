@@ -17,6 +17,7 @@ SPDX-License-Identifier: Apache-2.0
 from tug._build import VERSION as __version__
 from tug._client import Client, connect, local
 from tug._communicator import Communicator, CommunicatorStats
+from tug._cv import CrossValidation, CvPass, cv
 from tug._dense import Dense
 from tug._errors import (ArgumentTypeError, ClosedError, DataError, Error, ForkedError, InternalError, Interrupted,
                          LaunchError, OutOfMemory, SystemFailure, Timeout, UsageError)
@@ -29,9 +30,9 @@ from tug._scorer import Scorer, ScorerStatus
 from tug._table import Table, TableLearning, TableStats, count
 
 __all__ = [
-    "ArgumentTypeError", "Client", "ClosedError", "Cluster", "Communicator", "CommunicatorStats", "DataError",
-    "Dense", "Error", "ForkedError", "InternalError", "Interrupted", "LaunchError", "Model", "OutOfMemory",
-    "Pass", "Process", "Progress", "Request", "Rows", "Scorer", "ScorerStatus", "SystemFailure", "Table",
-    "TableLearning", "TableStats", "Timeout", "UsageError",
-    "__version__", "connect", "count", "launch", "load", "local", "role", "serve", "train",
+    "ArgumentTypeError", "Client", "ClosedError", "Cluster", "Communicator", "CommunicatorStats", "CrossValidation",
+    "CvPass", "DataError", "Dense", "Error", "ForkedError", "InternalError", "Interrupted", "LaunchError", "Model",
+    "OutOfMemory", "Pass", "Process", "Progress", "Request", "Rows", "Scorer", "ScorerStatus", "SystemFailure",
+    "Table", "TableLearning", "TableStats", "Timeout", "UsageError", "__version__", "connect", "count", "cv",
+    "launch", "load", "local", "role", "serve", "train",
 ]

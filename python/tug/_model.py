@@ -463,6 +463,9 @@ def _copy_of(saved: Optional[Dict[str, bytes]], progress: Hears, place: Place, w
     return model
 
 
+_PART = re.compile(r"[0-9]+/[0-9]+")  # of the data
+
+
 def train(data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = None, valid: Any = None,
           progress: Hears = None, on_pass: OnPass = None, alone: bool = False, client: Optional[Client] = None,
           own_files: bool = False, categorical: Optional[List[str]] = None, **options: Option) -> Model:
@@ -477,7 +480,8 @@ def train(data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = Non
         model = tug.train(X, y, model="fm", dim=8, valid=(X_valid, y_valid))
 
     Keywords are the long options of `tug train`, with _ for -. `weight`: of each row of a matrix or Rows. `valid`: a
-    share of the data, a path, (data, label) or (data, label, weight). Ctrl-C ends it, and nothing is left half-written.
+    share of the data as 0.1, a part of it as "2/5", a path, (data, label) or (data, label, weight). Ctrl-C ends it, and
+    nothing is left half-written.
 
     In a script that `tug launch --servers S --workers W -- python3 script.py` starts in all roles this is where
     servers and the scheduler serve and exit; workers train together, as Model says."""
@@ -489,6 +493,9 @@ def train(data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = Non
         label = None
     if isinstance(valid, (int, float, np.floating)) and not isinstance(valid, bool):
         options["valid"] = float(valid)
+        valid = None
+    elif isinstance(valid, str) and _PART.fullmatch(valid):
+        options["valid"] = valid
         valid = None
     model = Model(progress=progress, on_pass=on_pass, alone=alone, client=client, own_files=own_files, **options)
     try:

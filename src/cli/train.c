@@ -21,6 +21,16 @@ static int run_alone(struct train_setup *s, struct err *e)
     return rc;
 }
 
+static int run_cv(struct train_setup *s, struct err *e)
+{
+    struct cv c = {0};
+    int rc = train_cv(s, &c, e);
+    if (rc == 0)
+        rc = train_print_cv(s, &c, e);
+    cv_free(&c);
+    return rc;
+}
+
 static int train_command(const void *values, const struct options *o, struct err *e)
 {
     struct train_setup s = {.interrupted = &node_interrupted};
@@ -31,7 +41,7 @@ static int train_command(const void *values, const struct options *o, struct err
     TRY(train_configure(&s, values, o, NULL, e));
     TRY(train_open_log(values, o, NULL, e));
     node_catch_signals();
-    int rc = run_alone(&s, e);
+    int rc = s.folds > 0 ? run_cv(&s, e) : run_alone(&s, e);
     train_setup_close(&s);
     return rc;
 }

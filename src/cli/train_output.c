@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/plural.h"
 #include "cli/result.h"
@@ -163,5 +164,26 @@ int train_print(const struct train_setup *s, const struct train_result *t,
         print_nothing(&r, &s->config);
     else
         print_text(&r);
+    return 0;
+}
+
+int train_print_cv(const struct train_setup *s, const struct cv *c, struct err *e)
+{
+    if (s->json) {
+        json_begin();
+        json_t *found = cv_to_json(c);
+        return json_print(json_pack("{s:s, s:s, s:o}", "command", "train", "model",
+                                    s->config.model.ops->name, "cv", found),
+                          0, e);
+    }
+    cli_printf("%5s  %8s  %9s  %8s  %9s\n", "pass", "loss", "deviation", "auc",
+               "deviation");
+    for (size_t i = 0; i < c->n; i++) {
+        const struct cv_pass *p = &c->pass[i];
+        cli_printf("%5zu  %8.5f  %9.5f  %8.5f  %9.5f\n", i + 1, p->loss.mean,
+                   p->loss.deviation, p->auc.mean, p->auc.deviation);
+    }
+    cli_printf("means over %u parts; the loss is smallest with --epochs %zu\n", c->folds,
+               c->best + 1);
     return 0;
 }

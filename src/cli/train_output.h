@@ -5,7 +5,7 @@
 #ifndef TUG_CLI_TRAIN_OUTPUT_H
 #define TUG_CLI_TRAIN_OUTPUT_H
 
-#include "run/train_config.h"
+#include "run/train_cv.h"
 
 // The level of messages, and the file of --log-dir; `node` NULL: this process trains alone.
 int train_open_log(const struct train_options *t, const struct options *o,
@@ -15,5 +15,8 @@ int train_open_log(const struct train_options *t, const struct options *o,
 // to the launcher what it found.
 int train_print(const struct train_setup *s, const struct train_result *t,
                 uint32_t servers, uint32_t workers, struct err *e);
+
+// Prints what cross-validation found.
+int train_print_cv(const struct train_setup *s, const struct cv *c, struct err *e);
 
 #endif

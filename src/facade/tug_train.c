@@ -15,7 +15,7 @@
 #include "run/train_config.h"
 #include "train/run_options.h"
 
-static const char not_here[] = "data json log-dir";
+static const char not_here[] = "data json log-dir cv";
 
 struct training {
     struct tug_model *m;

@@ -90,7 +90,7 @@ static size_t pick(struct share *s, uint64_t b, uint32_t m, uint64_t *ret)
     size_t n = order_take(&s->order, &s->hand, part.first, part.end - part.first, ret),
            kept = 0;
     for (size_t i = 0; i < n; i++)
-        if (!evaluate_held_out(c->valid_fraction, c->model.seed, ret[i]))
+        if (!held_out_has(c->valid_part, c->model.seed, ret[i]))
             ret[kept++] = ret[i];
     return kept;
 }

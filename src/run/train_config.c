@@ -10,6 +10,7 @@
 #include "remote/remote.h"
 #include "remote/within.h"
 #include "run/model.h"
+#include "run/train_cv.h"
 #include "run/train_refit.h"
 #include "train/merge.h"
 #include "train/refit.h"
@@ -108,30 +109,31 @@ static int set_table(struct train_setup *setup, const struct train_options *t,
     return 0;
 }
 
+// `again`: the option that has these read again; NULL: none.
 static int check_paths(const struct train_config *c, const struct path_list *l,
-                       bool twice, struct problems *problems, struct err *e)
+                       const char *again, struct problems *problems, struct err *e)
 {
     struct data_files files = {.command = l->command, .interrupted = c->interrupted};
     int rc = data_files_add_all(&files, l->items, l->n, problems, e);
-    const struct data_file *pipe = twice ? data_files_pipe(&files) : NULL;
+    const struct data_file *pipe = again != NULL ? data_files_pipe(&files) : NULL;
     if (rc == 0 && pipe != NULL)
         rc = err_set(e, TUG_EUSAGE,
-                     "--refit reads the data twice, and %s is a pipe, which comes once: "
-                     "write it to a file",
-                     pipe->name);
+                     "--%s reads the data several times, and %s is a pipe, which comes "
+                     "once: write it to a file",
+                     again, pipe->name);
     data_files_free(&files);
     return rc;
 }
 
 // The worker and the driver of a cluster each see their own data, and open it themselves.
-static int check_data(const struct train_config *c, bool refit, struct err *e)
+static int check_data(const struct train_config *c, const char *again, struct err *e)
 {
     struct problems problems = PROBLEMS_INIT;
-    int rc = check_paths(c, &c->data, refit, &problems, e);
+    int rc = check_paths(c, &c->data, again, &problems, e);
     if (rc == 0)
-        rc = check_paths(c, &c->test, false, &problems, e); // after the second run only
+        rc = check_paths(c, &c->test, NULL, &problems, e); // after the second run only
     if (rc == 0)
-        rc = check_paths(c, &c->valid, refit, &problems, e);
+        rc = check_paths(c, &c->valid, again, &problems, e);
     if (rc == 0)
         rc = problems_tell(&problems, e);
     problems_free(&problems);
@@ -232,7 +234,7 @@ static void set_config(struct train_setup *setup, const struct train_options *t,
         .data = {t->data.items, t->data.n, t->pipe_command},
         .test = {t->test.items, t->test.n, t->pipe_command},
         .valid = {setup->valid, s->valid != NULL, t->pipe_command},
-        .valid_fraction = s->valid_fraction,
+        .valid_part = s->valid_part,
         .group = t->group,
         .merge = t->merge_ids,
         .reader = reader_options_of(setup, t, o, s),
@@ -276,6 +278,7 @@ int train_configure(struct train_setup *setup, const struct train_options *t,
     struct train_config *c = &setup->config;
     struct train_settings s;
     TRY(train_options_check(t, o, &s, e));
+    TRY(train_check_cv(t, node, e));
     TRY(check_merge(t, node, e));
     set_config(setup, t, o, &s, node);
     if (node != NULL || t->table != NULL ||
@@ -287,13 +290,14 @@ int train_configure(struct train_setup *setup, const struct train_options *t,
         TRY(set_table(setup, t, o, e));
     TRY(check_looks(c, o, e));
     setup->refit = t->refit;
+    setup->folds = (uint32_t)t->cv;
     if (t->refit)
         TRY(train_check_refit(c, e));
     if (t->keep_names > 0 && t->out == NULL)
         return err_set(e, TUG_EUSAGE,
                        "--keep-names is of no use without --out, where words are saved");
     if (node == NULL)
-        TRY(check_data(c, t->refit, e));
+        TRY(check_data(c, t->refit ? "refit" : t->cv > 0 ? "cv" : NULL, e));
     else if (t->refit)
         TRY(train_set_stage(setup, e));
     return 0;

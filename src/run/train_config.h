@@ -19,6 +19,7 @@ struct train_setup {
     struct train_cluster cluster; // config.cluster points here, or nowhere
     struct table_config table;    // config.table likewise
     bool json, refit;
+    uint32_t folds;               // of --cv; 0: not asked for
     enum refit_stage stage;       // of a cluster
     struct history history;       // of the run; the caller asks for it, or not
     struct train_result found;    // by the first run of --refit, for the second one

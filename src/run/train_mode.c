@@ -128,11 +128,11 @@ static int check_cluster(const struct train_config *c, const struct train_option
         return err_set(e, TUG_EUSAGE,
                        "--save-every: on a cluster saves are made between passes, unless "
                        "there is a --table: give a number of passes");
-    if (s->valid_fraction > 0 && k->mode != CONFIG_SYNC)
+    if (s->valid_part.share > 0 && k->mode != CONFIG_SYNC)
         return err_set(e, TUG_EUSAGE,
                        "--valid %g: a share of the data needs --mode sync on a cluster, "
                        "and with --publish; give a file instead",
-                       s->valid_fraction);
+                       s->valid_part.share);
     if (t->average > 0)
         return err_set(e, TUG_EUSAGE,
                        "--average: a mean is made where one process has all parameters; "
@@ -181,11 +181,11 @@ static int set_scoring(struct train_cluster *k, const struct train_options *t,
                        const struct train_settings *s, struct err *e)
 {
     k->workers_score = t->score_by == 1;
-    if (k->workers_score && s->valid_fraction > 0)
+    if (k->workers_score && s->valid_part.share > 0)
         return err_set(e, TUG_EUSAGE,
                        "--score-by workers, and --valid %g: workers score files; give a "
                        "file, or leave --score-by out",
-                       s->valid_fraction);
+                       s->valid_part.share);
     if (k->workers_score && t->test.n == 0 && t->valid == NULL)
         return err_set(e, TUG_EUSAGE,
                        "--score-by is of no use without --valid or --test: it says who "

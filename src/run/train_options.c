@@ -41,9 +41,13 @@ static const struct option options[] = {
      "with the model"},
     {"test", .own = true, LIST_AT(test, "PATH..."),
      "what to evaluate on when training is over; never influences training"},
-    {"valid", STRING_AT(valid, "PATH|FRACTION"),
+    {"valid", STRING_AT(valid, "PATH|FRACTION|I/K"),
      "what decides when to stop and which pass is kept: a file, or a share of the "
-     "training data, as 0.1, that is then not trained on"},
+     "training data, as 0.1, or the second of five parts of it, as 2/5, that is then not "
+     "trained on"},
+    {"cv", .own = true, U64_AT(cv, "K", "0", 0, 1000),
+     "cross-validation: train K times, each time validated on another of K parts of the "
+     "data, and print the mean of each pass; no model is kept"},
     {"group", STRING_AT(group, "COLUMN,..."),
      "also the AUC by group (gauc) of --test and --valid, such as by "
      "user. " GROUP_COLUMNS},
@@ -378,12 +382,25 @@ static int parse_mode(const char *text, struct train_settings *ret, struct err *
         text);
 }
 
-// A number is a fraction, all else a path ("./0.1" is one, too).
+// "2/5".
+static bool parse_part(const char *text, struct held_out *ret)
+{
+    unsigned part, parts;
+    int end = 0;
+    if (strspn(text, "0123456789/") != strlen(text) ||
+        sscanf(text, "%5u/%5u%n", &part, &parts, &end) != 2 || text[end] != '\0' ||
+        part == 0 || part > parts || parts < 2)
+        return false;
+    *ret = held_out_part(part - 1, parts);
+    return true;
+}
+
+// A number is a fraction, two with / between are a part, all else a path ("./0.1" is one, too).
 static int parse_valid(const char *text, struct train_settings *ret, struct err *e)
 {
     ret->valid = NULL;
-    ret->valid_fraction = 0;
-    if (!text)
+    ret->valid_part = (struct held_out){0};
+    if (text == NULL || parse_part(text, &ret->valid_part))
         return 0;
     char *end;
     double x = strtod(text, &end);
@@ -395,10 +412,9 @@ static int parse_valid(const char *text, struct train_settings *ret, struct err 
     if (!(x > 0 && x < 1))
         return err_set(e, TUG_EUSAGE,
                        "--valid: %.200s is not a share of the data; give a fraction "
-                       "between 0 and 1, "
-                       "or a path",
+                       "between 0 and 1, a part as 2/5, or a path",
                        text);
-    ret->valid_fraction = x;
+    ret->valid_part.share = x;
     return 0;
 }
 

@@ -11,6 +11,7 @@
 #include "base/options.h"
 #include "data/reader.h"
 #include "model/model.h"
+#include "train/held_out.h"
 
 // Words of the choices, in the order of the numbers that they become.
 #define TRAIN_FORMATS (READER_FORMATS(READER_FORMAT_WORD) + 1)
@@ -39,6 +40,7 @@ struct train_options {
     // data
     struct option_list data, test;
     const char *valid;
+    uint64_t cv;
     const char *group, *merge_ids;
     const char *pipe_command;
     int format;
@@ -118,10 +120,10 @@ static inline bool train_mode_copies(enum train_mode m)
 // What the texts among the options say.
 struct train_settings {
     enum train_mode mode;
-    uint64_t mode_n;       // ssp: the bound; geo, elastic: batches between exchanges
-    double mode_rate;      // elastic: how far the workers together draw the servers' rows
-    const char *valid;     // a path, or NULL
-    double valid_fraction; // in (0, 1), or 0
+    uint64_t mode_n;   // ssp: the bound; geo, elastic: batches between exchanges
+    double mode_rate;  // elastic: how far the workers together draw the servers' rows
+    const char *valid; // a path, or NULL
+    struct held_out valid_part;         // share 0: none
     uint64_t save_passes, save_batches; // 0: not so
     char separator, list_separator;
 };

@@ -280,7 +280,7 @@ static void failing_allocations(void **state)
     c.threads = 1;
     c.epochs = 1;
     c.average = 3;
-    c.valid_fraction = 0.2;
+    c.valid_part.share = 0.2;
     FAIL_EACH_ALLOCATION(train_run(&c, &result, &test_err), );
 }
 

@@ -12,6 +12,7 @@
 #include "model/metrics.h"
 #include "model/model.h"
 #include "store/config.h"
+#include "train/held_out.h"
 #include "train/schedule.h"
 
 struct node;
@@ -93,8 +94,8 @@ struct train_config {
     // model's own and stay for good.
     const struct table_config *table;
     struct path_list data, test, valid; // valid: files, or none
-    double valid_fraction; // or this share of the training data, by a hash of position
-    const char *group;     // evaluation_options.group of `test` and `valid`
+    struct held_out valid_part;         // or this share of the training data
+    const char *group;                  // evaluation_options.group of `test` and `valid`
     const char
         *merge; // "COLUMN:N" (train/merge.h) of all of these; NULL: each line stays
     struct reader_options reader;

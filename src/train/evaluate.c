@@ -45,11 +45,6 @@ struct evaluation {
     atomic_int rc;
 };
 
-bool evaluate_held_out(double share, uint64_t seed, uint64_t position)
-{
-    return share > 0 && random_f64(seed, 0x76616c6964, position) < share;
-}
-
 // Adds up what example i with this score of a task says; nothing where its label, one of
 // several, is missing.
 static struct scored score_of(const struct evaluation *ev, const struct batch *b,
@@ -113,7 +108,8 @@ static size_t pick(struct evaluation *ev, uint64_t first, size_t n, uint64_t ord
         groups_skip(&ev->all->users, ev->all->n + i);
         groups_skip(&ev->slices, ev->all->n + i);
         memset(ev->predictions + i * ev->tasks, 0, ev->tasks * sizeof(float));
-        if (o->held_out == 0 || evaluate_held_out(o->held_out, o->seed, ev->position + i))
+        if (o->held_out.share == 0 ||
+            held_out_has(o->held_out, o->seed, ev->position + i))
             order[picked++] = i;
     }
     return picked;

@@ -10,6 +10,7 @@
 #include "data/dataset_swap.h"
 #include "train/calibration.h"
 #include "train/evaluated.h"
+#include "train/held_out.h"
 #include "train/parameters.h"
 
 struct evaluation_options {
@@ -32,8 +33,7 @@ struct evaluation_options {
     // What the data is, for warnings of columns whose values the model does not know; NULL:
     // nothing is warned of.
     const char *what;
-    // Only examples of this share of the positions in the text are scored; 0: all.
-    double held_out;
+    struct held_out held_out; // only these are scored; share 0: all
     uint64_t seed;
     const atomic_bool *interrupted; // gives up with TUG_EINTERRUPTED; NULL: never
     // When set, called for every window with its predictions, in the order of the text,
@@ -80,9 +80,5 @@ int evaluate(const struct evaluation_options *o, struct metrics *ret, struct err
 // Groups are the first one's.
 int evaluate_part(const struct evaluation_options *o,
                   struct evaluated ret[MODEL_MAX_TASKS], struct err *e);
-
-// The held-out share of training data: whether the example at this position of
-// the text belongs to it.
-bool evaluate_held_out(double share, uint64_t seed, uint64_t position);
 
 #endif

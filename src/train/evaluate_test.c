@@ -82,7 +82,7 @@ static int run(struct team *team, const struct parameters *p, double held_out,
     struct evaluation_options o = {.team = team,
                                    .parameters = p,
                                    .bad_lines = &bad,
-                                   .held_out = held_out,
+                                   .held_out = {.share = held_out},
                                    .seed = 3,
                                    .group = "0",
                                    .by = "2",
@@ -111,13 +111,14 @@ static void naive_gauc(double held_out, struct metrics *m)
     double sum = 0, weights = 0;
     memset(users, 0, sizeof(users));
     for (size_t i = 0; i < ROWS; i++) {
-        if (held_out > 0 && !evaluate_held_out(held_out, 3, i))
+        if (held_out > 0 && !held_out_has((struct held_out){.share = held_out}, 3, i))
             continue;
         users[rows[i].user].n++;
         for (size_t j = 0; j < ROWS; j++) {
             double d = rows[i].score - rows[j].score;
             if (rows[i].user != rows[j].user || rows[i].label == 0 || rows[j].label > 0 ||
-                (held_out > 0 && !evaluate_held_out(held_out, 3, j)))
+                (held_out > 0 &&
+                 !held_out_has((struct held_out){.share = held_out}, 3, j)))
                 continue;
             users[rows[i].user].won += d > 1e-5 ? 1 : d > -1e-5 ? 0.5 : 0;
             users[rows[i].user].pairs++;
@@ -146,7 +147,8 @@ static void check_table(const struct group_table *t, double held_out)
         double positives = 0, loss = 0;
         for (size_t i = 0; i < ROWS; i++) {
             if (rows[i].slice != s ||
-                (held_out > 0 && !evaluate_held_out(held_out, 3, i)))
+                (held_out > 0 &&
+                 !held_out_has((struct held_out){.share = held_out}, 3, i)))
                 continue;
             double p = 1 / (1 + exp(-rows[i].score));
             examples++;
@@ -165,7 +167,7 @@ static struct metrics naive(double held_out)
     struct metrics m = {0};
     double loss = 0, predicted = 0, observed = 0, won = 0, pairs = 0, precision = 0;
     for (size_t i = 0; i < ROWS; i++) {
-        if (held_out > 0 && !evaluate_held_out(held_out, 3, i))
+        if (held_out > 0 && !held_out_has((struct held_out){.share = held_out}, 3, i))
             continue;
         double p = 1 / (1 + exp(-rows[i].score));
         loss -= rows[i].label > 0 ? log(p) : log(1 - p);
@@ -178,7 +180,8 @@ static struct metrics naive(double held_out)
         for (size_t j = 0; j < ROWS; j++) {
             double d = rows[i].score - rows[j].score;
             if (rows[i].label == 0 ||
-                (held_out > 0 && !evaluate_held_out(held_out, 3, j)))
+                (held_out > 0 &&
+                 !held_out_has((struct held_out){.share = held_out}, 3, j)))
                 continue;
             above += d < 1e-5;
             right += d < 1e-5 && rows[j].label > 0;
@@ -253,13 +256,21 @@ static void shares(void **state)
     for (double share = 0.05; share < 1; share += 0.1) {
         uint64_t n = 0, both = 0;
         for (uint64_t i = 0; i < 10000; i++) {
-            n += evaluate_held_out(share, 1, i);
-            both += evaluate_held_out(share, 1, i) && evaluate_held_out(share, 2, i);
+            n += held_out_has((struct held_out){.share = share}, 1, i);
+            both += held_out_has((struct held_out){.share = share}, 1, i) &&
+                    held_out_has((struct held_out){.share = share}, 2, i);
         }
         assert_true(fabs((double)n / 10000 - share) < 0.02);
         assert_true(fabs((double)both / 10000 - share * share) < 0.02);
     }
-    assert_false(evaluate_held_out(0, 1, 1));
+    assert_false(held_out_has((struct held_out){0}, 1, 1));
+    for (uint32_t parts = 2; parts < 20; parts++) // each position is in one of them
+        for (uint64_t i = 0; i < 2000; i++) {
+            uint32_t in = 0;
+            for (uint32_t k = 0; k < parts; k++)
+                in += held_out_has(held_out_part(k, parts), 5, i);
+            assert_int_equal(in, 1);
+        }
 }
 
 static int refuse(void *ctx, const struct dataset *d, const float *predictions, size_t n,

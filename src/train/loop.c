@@ -23,15 +23,15 @@
 // Whether example i of the current window belongs to the validation share.
 static bool is_held_out(const struct run *r, uint64_t example)
 {
-    return evaluate_held_out(r->config->valid_fraction, r->config->model.seed,
-                             r->at.seen + example);
+    return held_out_has(r->config->valid_part, r->config->model.seed,
+                        r->at.seen + example);
 }
 
 size_t run_pick(struct worker *w, uint64_t first, size_t n, uint64_t *ret_order)
 {
     const struct run *r = w->run;
     size_t taken = order_take(&r->order, &w->hand, first, n, ret_order), picked = 0;
-    if (r->config->valid_fraction == 0)
+    if (r->config->valid_part.share == 0)
         return taken;
     for (size_t i = 0; i < taken; i++)
         if (!is_held_out(r, ret_order[i]))
@@ -119,8 +119,9 @@ static int load_window(struct run *r, struct position next, struct train_result 
         .keep_option = "--group",
     };
     struct merge merge = {0};
-    const char *group = !r->streaming && r->config->valid_fraction > 0 ? r->config->group
-                                                                       : NULL;
+    const char *group = !r->streaming && r->config->valid_part.share > 0
+                            ? r->config->group
+                            : NULL;
     o.keep = look_keep(r->look, group);
     if (group == NULL)
         o.keep_option = "--dump-fields";

@@ -39,7 +39,7 @@ struct train_config refit_all(const struct train_config *c, uint32_t passes,
     all.data.items = paths;
     all.data.n = refit_paths(c);
     all.valid = (struct path_list){0};
-    all.valid_fraction = 0;
+    all.valid_part = (struct held_out){0};
     all.epochs = passes;
     return all;
 }

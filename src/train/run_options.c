@@ -38,7 +38,7 @@ void run_options_fill(const struct train_config *c, const struct model_options *
         .deterministic = c->deterministic,
         .average = c->average,
         .reduce_mean = c->reduce_mean,
-        .valid_fraction = c->valid_fraction,
+        .valid_part = c->valid_part,
     };
     snprintf(ret->shuffle, sizeof(ret->shuffle), "%s%s%s",
              k != NULL && k->shuffle ? "global" : "pieces", by != NULL ? " by " : "",

@@ -58,7 +58,7 @@ static void fill(void)
     X("--batch 64, this process 32:", c.batch = 32)                                      \
     X("--deterministic off, this process on:", c.deterministic = true)                   \
     X("--reduce 'sum', this process 'mean':", c.reduce_mean = true)                      \
-    X("--valid 0, this process 0.5:", c.valid_fraction = 0.5)                            \
+    X("--valid 0, this process 0.5:", c.valid_part.share = 0.5)                          \
     X("--table nothing, this process '", c.table = &table)                               \
     X("--shuffle 'pieces', this process 'global':", k.shuffle = true)                    \
     X("--shuffle 'pieces', this process 'global by user':",                              \

@@ -65,10 +65,12 @@ json_t *saved_options_to_json(const struct saved_options *o)
         o->schedule.b, "batch", (int)o->batch, "deterministic", o->deterministic,
         "reduce", o->reduce_mean ? "mean" : "sum", "data-in",
         o->streaming ? "stream" : "memory", "window", (json_int_t)o->window_bytes,
-        "valid", o->valid_fraction, "table", o->table, "average", (json_int_t)o->average,
-        "merge-ids", o->merge, "dims", o->dims);
+        "valid", o->valid_part.share, "table", o->table, "average",
+        (json_int_t)o->average, "merge-ids", o->merge, "dims", o->dims);
     if (ret != NULL && m->ops->dense != NULL)
         json_object_set_new(ret, "layers", layers_to_json(m));
+    if (ret != NULL && o->valid_part.from > 0)
+        json_object_set_new(ret, "valid-from", json_real(o->valid_part.from));
     if (ret != NULL && o->shuffle[0] != '\0')
         json_object_set_new(ret, "shuffle", json_string(o->shuffle));
     return ret;
@@ -280,7 +282,9 @@ static void get_options(struct json_fields *f, json_t *o, struct saved_options *
     ret->reduce_mean = get_choice(f, o, "reduce", "sum", "mean");
     ret->streaming = get_choice(f, o, "data-in", "memory", "stream");
     ret->window_bytes = json_read_int(f, o, "window", INT64_MAX);
-    ret->valid_fraction = get_real(f, o, "valid");
+    ret->valid_part.share = get_real(f, o, "valid");
+    if (json_object_get(o, "valid-from") != NULL) // else it begins at 0
+        ret->valid_part.from = get_real(f, o, "valid-from");
     copy_text(f, o, "table", ret->table, sizeof(ret->table));
     copy_text(f, o, "shuffle", ret->shuffle, sizeof(ret->shuffle));
     ret->average = json_read_int(f, o, "average", INT64_MAX);

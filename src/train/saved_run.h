@@ -26,7 +26,7 @@ struct saved_options {
     uint32_t batch;
     bool deterministic, reduce_mean, streaming;
     uint64_t window_bytes, average;
-    double valid_fraction;
+    struct held_out valid_part;
     char shuffle[SAVED_SHUFFLE_MAX]; // "pieces", "global", "global by a,b"; "": not known
     // Settings of features that live (train/lifecycle.h), or "".
     char table[SAVED_TEXT_MAX];

@@ -29,7 +29,7 @@ static void fill_of(struct saved_run *m, const char *model)
                     .streaming = true,
                     .window_bytes = 3 << 20,
                     .average = 15,
-                    .valid_fraction = 0.1},
+                    .valid_part.share = 0.1},
         .examples = 12345678901234,
         .finished = true,
         .at = {.epoch = 1,

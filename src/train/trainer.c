@@ -70,13 +70,13 @@ int run_check_examples(const struct run *r, uint64_t examples, struct err *e)
 uint64_t run_held_out(struct run *r, uint64_t examples)
 {
     const struct train_config *c = r->config;
-    if (c->valid_fraction == 0 || c->valid.n > 0)
+    if (c->valid_part.share == 0 || c->valid.n > 0)
         return 0;
     if (r->held_out.of != examples) {
         r->held_out.of = examples;
         r->held_out.n = 0;
         for (uint64_t i = 0; i < examples; i++)
-            r->held_out.n += evaluate_held_out(c->valid_fraction, c->model.seed, i);
+            r->held_out.n += held_out_has(c->valid_part, c->model.seed, i);
     }
     return r->held_out.n;
 }
@@ -131,7 +131,7 @@ static int open_data(struct run *r, struct err *e)
     TRY(source_identity(r->source, r->data_identity, e));
     r->streaming = should_stream(c, r->source);
     if (r->streaming && !source_can_rewind(r->source) &&
-        (c->epochs > 1 || c->valid_fraction > 0))
+        (c->epochs > 1 || c->valid_part.share > 0))
         return err_set(e, TUG_EUSAGE,
                        "a pipe can be streamed once only: use --epochs 1 without --valid "
                        "FRACTION, or --data-in memory");
@@ -177,7 +177,7 @@ static int validate(struct run *r, uint64_t examples, struct metrics *ret, struc
         .loss = c->reader.loss,
         .max_bad_lines = c->max_bad_lines,
         .bad_lines = &(uint64_t){0},
-        .held_out = c->valid.n > 0 ? 0 : c->valid_fraction,
+        .held_out = c->valid.n > 0 ? (struct held_out){0} : c->valid_part,
         .seed = c->model.seed,
         .group = c->group,
         .merge = c->merge,
@@ -190,12 +190,12 @@ static int validate(struct run *r, uint64_t examples, struct metrics *ret, struc
         TRY(open_source(&o.source, r, c->valid.n > 0 ? &c->valid : &c->data, e));
     }
     TRY(evaluate_source(r, &o, false, ret, e));
-    if (o.held_out == 0 || (ret->examples > 0 && ret->examples < examples))
+    if (o.held_out.share == 0 || (ret->examples > 0 && ret->examples < examples))
         return 0;
     return err_set(e, TUG_EDATA,
                    "--valid %g leaves none of the %llu examples to %s: give another "
                    "fraction or a file",
-                   o.held_out, (unsigned long long)examples,
+                   o.held_out.share, (unsigned long long)examples,
                    ret->examples == 0 ? "validate on" : "train on");
 }
 
@@ -221,7 +221,7 @@ static int judge_pass(struct run *r, const struct metrics *valid, struct err *e)
 
 static bool validates(const struct run *r)
 {
-    return r->config->valid.n > 0 || r->config->valid_fraction > 0;
+    return r->config->valid.n > 0 || r->config->valid_part.share > 0;
 }
 
 // Behind the passes before. That the file cannot be written is no reason to end a run.

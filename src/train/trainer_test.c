@@ -68,7 +68,7 @@ static void growing_tables(void **state)
             struct train_config c = config_of(model_at(kind)->name, 4);
             c.data_in = DATA_IN_STREAM;
             c.deterministic = deterministic;
-            c.valid_fraction = 0.1;
+            c.valid_part.share = 0.1;
             c.model.fields = 4;
             train(&c);
             assert_int_equal(result.examples, 700);
@@ -83,7 +83,7 @@ static void counts(void **state)
     (void)state;
     data[0] = training_data("counts.ffm", 100, 3, 0);
     struct train_config c = config_of("lr", 2);
-    c.valid_fraction = 0.3;
+    c.valid_part.share = 0.3;
     c.epochs = 5;
     c.patience = 1;
     train(&c);
@@ -112,7 +112,7 @@ static void interrupted(void **state)
         assert_int_equal(train_run(&c, &result, &e), TUG_EINTERRUPTED);
         assert_non_null(strstr(e.text, "nothing was saved"));
         assert_int_equal(result.trained_examples, 0);
-        c.valid_fraction = 0.3;
+        c.valid_part.share = 0.3;
         c.out = "somewhere"; // its absence is no reason
         assert_int_equal(refit_run(&c, &result, &e), TUG_EINTERRUPTED);
         assert_non_null(strstr(e.text, "nothing was saved"));
@@ -129,10 +129,10 @@ static void nothing_left(void **state)
     for (int in = DATA_IN_MEMORY; in <= DATA_IN_STREAM; in++) {
         struct err e = {0};
         c.data_in = (enum data_in)in;
-        c.valid_fraction = 0.9999999;
+        c.valid_part.share = 0.9999999;
         assert_int_equal(train_run(&c, &result, &e), TUG_EDATA);
         assert_non_null(strstr(e.text, "none of the 10 examples to train on"));
-        c.valid_fraction = 1e-9;
+        c.valid_part.share = 1e-9;
         assert_int_equal(train_run(&c, &result, &e), TUG_EDATA);
         assert_non_null(strstr(e.text, "none of the 10 examples to validate on"));
     }
@@ -224,7 +224,7 @@ static void failing_allocations(void **state)
     struct train_config c = config_of("fm", 1);
     c.epochs = 1;
     c.deterministic = true;
-    c.valid_fraction = 0.2;
+    c.valid_part.share = 0.2;
     FAIL_EACH_ALLOCATION(train_run(&c, &result, &test_err), );
     c = config_of("ffm", 1);
     c.epochs = 1;

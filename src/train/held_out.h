@@ -1,0 +1,33 @@
+// Which examples of the training data validation keeps for itself: by a random number between 0
+// and 1 of each position, those from `from` on, so that K shares of 1/K are K disjoint parts.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_TRAIN_HELD_OUT_H
+#define TUG_TRAIN_HELD_OUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/random.h"
+
+struct held_out {
+    double from, share; // share 0: none
+};
+
+// Part i (from 0) of n. The parts' ends meet: (i + 1) / n - i / n is exact where i > 0.
+static inline struct held_out held_out_part(uint32_t i, uint32_t n)
+{
+    double from = (double)i / n;
+    return (struct held_out){from, (double)(i + 1) / n - from};
+}
+
+// Whether it has the example at this position of the text.
+static inline bool held_out_has(struct held_out h, uint64_t seed, uint64_t position)
+{
+    if (!(h.share > 0))
+        return false;
+    double at = random_f64(seed, 0x76616c6964, position);
+    return at >= h.from && at < h.from + h.share;
+}
+
+#endif
