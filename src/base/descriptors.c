@@ -19,6 +19,24 @@ void descriptors_raise(void)
     (void)setrlimit(RLIMIT_NOFILE, &l);
 }
 
+// A lower number is never free here: they are held from 0 on.
+static void hold(int fd)
+{
+    if (fcntl(fd, F_GETFD) >= 0)
+        return;
+    int held = open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    if (held < 0) // neither can a directory be read or written
+        held = open("/", O_RDONLY | O_DIRECTORY);
+    if (held > STDERR_FILENO) // another thread was faster
+        close(held);
+}
+
+void descriptors_hold_standard(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        hold(fd);
+}
+
 uint64_t descriptors_limit(void)
 {
     struct rlimit l;

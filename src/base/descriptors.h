@@ -10,6 +10,11 @@
 // sake of select) to the hard one. A library leaves its host's limit alone.
 void descriptors_raise(void);
 
+// Opens those of the descriptors 0 to 2 that are closed: else the next file or link gets
+// their number, and messages go into it. Reading or writing there fails as it did before.
+// The first call of a program, and of each door of the library that opens anything.
+void descriptors_hold_standard(void);
+
 // The soft limit as it is now.
 uint64_t descriptors_limit(void);
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/descriptors.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "kit/test.h"
@@ -34,9 +36,39 @@ static void what_is_open_is_not_left(void **state)
     close(ends[1]);
 }
 
+// In a process of its own: what gets a low number is neither a file nor a link, and using it
+// fails as if it were closed.
+static void standard_ones_are_held(void **state)
+{
+    (void)state;
+    for (int closed = 0; closed < 8; closed++) {
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+            for (int fd = 0; fd < 3; fd++)
+                if ((closed >> fd & 1) != 0)
+                    close(fd);
+            descriptors_hold_standard();
+            int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+            bool good = next > 2;
+            for (int fd = 0; fd < 3; fd++) {
+                char c = 0;
+                if ((closed >> fd & 1) != 0)
+                    good = good && fcntl(fd, F_GETFD) == 0 && // a child gets it, too
+                           (fd == 0 ? read(fd, &c, 1) : write(fd, &c, 1)) < 0;
+            }
+            _exit(good ? 0 : 1);
+        }
+        int status;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(raised_to_the_hard_limit),
-                                       cmocka_unit_test(what_is_open_is_not_left)};
+                                       cmocka_unit_test(what_is_open_is_not_left),
+                                       cmocka_unit_test(standard_ones_are_held)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

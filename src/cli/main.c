@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/descriptors.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/terminal.h"
@@ -168,6 +169,7 @@ static void say_error(const char *command, const char *text)
 int main(int argc, char **argv)
 {
     static struct err e;
+    descriptors_hold_standard();
     signal(SIGXFSZ,
            SIG_IGN); // a limit on file sizes is an error of write(2) like a full disk
     options_family = cli_tables;

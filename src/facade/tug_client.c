@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "facade/environment.h"
 #include "facade/interrupt.h"
 #include "tug/table.h"
@@ -193,6 +194,7 @@ static void free_client(struct tug_client *c)
 
 int tug_client_open(struct tug_client **ret, const struct tug_client_options *o)
 {
+    descriptors_hold_standard();
     struct tug_client *c = mem_zalloc(sizeof(*c));
     if (c == NULL)
         return err_nomem(last_error(), "a client");

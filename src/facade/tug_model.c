@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/descriptors.h"
 #include "base/disk.h"
 #include "facade/last_error.h"
 #include "facade/model_cluster.h"
@@ -364,6 +365,7 @@ static int make(struct tug_model **ret, const char *from,
 
 int tug_model_open(struct tug_model **ret, const struct tug_model_options *o)
 {
+    descriptors_hold_standard();
     static const struct tug_model_options none;
     return make(ret, NULL, o != NULL ? o : &none, last_error());
 }

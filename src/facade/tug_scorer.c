@@ -1,6 +1,7 @@
 // Scorers of programs (tug/score.h): a served model behind a handle.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "base/descriptors.h"
 #include "tug/score.h"
 
 #include <stdio.h>
@@ -47,6 +48,7 @@ static int open_served(void *ctx, struct err *e)
 int tug_scorer_open(struct tug_scorer **ret, const char *path,
                     const struct tug_scorer_options *o)
 {
+    descriptors_hold_standard();
     struct err *e = last_error();
     struct opening x = {.path = path};
     if (o != NULL) {

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/below.h"
+#include "base/descriptors.h"
 #include "base/file.h"
 #include "base/route.h"
 #include "facade/tug_client.h"
@@ -115,6 +116,7 @@ static int take_options(struct tug_fleet *f, const struct tug_fleet_options *o,
 
 int tug_fleet_init(struct tug_fleet **ret, const struct tug_fleet_options *o)
 {
+    descriptors_hold_standard();
     static const struct tug_fleet_options none;
     struct tug_fleet *f = mem_zalloc(sizeof(*f));
     if (f == NULL)

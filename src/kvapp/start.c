@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/route.h"
 #include "facade/environment.h"
 #include "facade/interrupt.h"
@@ -198,6 +199,7 @@ static int start(struct tug_node **ret, const struct tug_node_options *o,
 // then it asks again.
 int tug_node_start(struct tug_node **ret, const struct tug_node_options *o)
 {
+    descriptors_hold_standard();
     uint64_t begin = clock_ns();
     double patience = 0;
     int rc;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/descriptors.h"
 #include "kvstore/kvstore_internal.h"
 
 #define BIG_ARRAY 1000000
@@ -96,6 +97,7 @@ static void free_store(struct tug_kvstore *s)
 
 int tug_kvstore_open(struct tug_kvstore **ret, const struct tug_kvstore_options *o)
 {
+    descriptors_hold_standard();
     struct tug_kvstore *s = mem_zalloc(sizeof(*s));
     if (s == NULL)
         return err_nomem(last_error(), "a store");
