@@ -11,7 +11,7 @@ pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1)
 pkg_check_modules(UV REQUIRED IMPORTED_TARGET libuv)
 pkg_check_modules(OPENSSL REQUIRED IMPORTED_TARGET openssl)
-pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
+pkg_check_modules(OPENBLAS REQUIRED openblas)
 if(TUG_TESTS)
   pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 endif()
@@ -40,7 +40,7 @@ endif()
 target_link_libraries(
   tug_flags INTERFACE Threads::Threads PkgConfig::ZLIB PkgConfig::ZSTD PkgConfig::LZ4
                       PkgConfig::XXHASH PkgConfig::JANSSON PkgConfig::YAML PkgConfig::UV
-                      PkgConfig::OPENSSL PkgConfig::OPENBLAS m)
+                      PkgConfig::OPENSSL m)
 
 # tug_part(NAME file.c ...): one part of the house. Every x_test.c in the folder becomes a test of
 # its own, run by ctest as NAME/x. Parts are declared bottom first.

@@ -28,6 +28,14 @@ static int load(const struct library *l, struct err *e)
     return l->begin != NULL ? l->begin(e) : 0;
 }
 
+bool library_is_loaded(struct library *l)
+{
+    pthread_mutex_lock(&l->lock);
+    bool loaded = l->tried && l->rc == 0;
+    pthread_mutex_unlock(&l->lock);
+    return loaded;
+}
+
 int library_load(struct library *l, struct err *e)
 {
     pthread_mutex_lock(&l->lock);

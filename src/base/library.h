@@ -32,5 +32,6 @@ struct library {
 // Any thread. Tries once, and says the same from then on. TUG_EUSAGE when it is not on
 // this machine, or is another version.
 int library_load(struct library *l, struct err *e);
+bool library_is_loaded(struct library *l); // any thread
 
 #endif

@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/layers.h"
 
-#include <cblas.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,18 +10,19 @@
 
 #include "base/random.h"
 #include "model/batch_norm.h"
+#include "model/blas.h"
 #include "model/model_internal.h"
 
-void layers_begin(void)
+int layers_begin(struct err *e)
 {
-    openblas_set_num_threads(1);
+    return blas_load(e);
 }
 
 const char *layers_older_cpu(void)
 {
     static const char *const newer[] = {"Haswell",  "SkylakeX", "Cooperlake",
                                         "Sapphire", "Zen",      "Excavator"};
-    const char *name = openblas_get_corename();
+    const char *name = blas()->get_corename();
     for (size_t i = 0; i < sizeof(newer) / sizeof(*newer); i++)
         if (strncasecmp(name, newer[i], strlen(newer[i])) == 0)
             return NULL;
@@ -35,8 +35,8 @@ static void multiply(enum CBLAS_TRANSPOSE ta, enum CBLAS_TRANSPOSE tb, size_t m,
                      size_t k, const float *a, size_t lda, const float *b, size_t ldb,
                      float beta, float *c, size_t ldc)
 {
-    cblas_sgemm(CblasRowMajor, ta, tb, (int)m, (int)n, (int)k, 1, a, (int)lda, b,
-                (int)ldb, beta, c, (int)ldc);
+    blas()->sgemm(CblasRowMajor, ta, tb, (int)m, (int)n, (int)k, 1, a, (int)lda, b,
+                  (int)ldb, beta, c, (int)ldc);
 }
 
 const struct kernels *layers_exact(const struct model_work *w,
@@ -359,15 +359,15 @@ void unit_forward(const struct kernels *exact, struct matrix y, const float *w,
             scores[i * tasks] += exact->dot(y.at + i * y.stride, w, y.columns);
         return;
     }
-    cblas_sgemv(CblasRowMajor, CblasNoTrans, (int)y.rows, (int)y.columns, 1, y.at,
-                (int)y.stride, w, 1, 1, scores, (int)tasks);
+    blas()->sgemv(CblasRowMajor, CblasNoTrans, (int)y.rows, (int)y.columns, 1, y.at,
+                  (int)y.stride, w, 1, 1, scores, (int)tasks);
 }
 
 void unit_backward(struct matrix y, const float *w, size_t tasks, const float *err,
                    float *dw, struct matrix dy, bool add)
 {
-    cblas_sgemv(CblasRowMajor, CblasTrans, (int)y.rows, (int)y.columns, 1, y.at,
-                (int)y.stride, err, (int)tasks, 1, dw, 1);
+    blas()->sgemv(CblasRowMajor, CblasTrans, (int)y.rows, (int)y.columns, 1, y.at,
+                  (int)y.stride, err, (int)tasks, 1, dw, 1);
     for (size_t i = 0; i < dy.rows; i++)
         for (size_t c = 0; c < dy.columns; c++) {
             float d = err[i * tasks] * w[c], *to = &dy.at[i * dy.stride + c];

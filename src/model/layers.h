@@ -14,9 +14,8 @@
 #include "model/matrix.h"
 #include "model/model.h"
 
-// Threads compute batches of their own: OpenBLAS is to start none. Before the first
-// product.
-void layers_begin(void);
+// Before the first product: loads what multiplies (model/blas.h).
+int layers_begin(struct err *e);
 // The CPU for which OpenBLAS multiplies, where that one lacks vector instructions of this CPU,
 // since an OpenBLAS does not know CPUs that are newer than itself; else NULL.
 const char *layers_older_cpu(void);

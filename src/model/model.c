@@ -167,7 +167,7 @@ int model_init(struct model *m, const struct model_options *o, struct err *e)
     if (o->ops->layout != NULL)
         o->ops->layout(&m->options, &m->layout);
     if (model_has_layers(m)) {
-        layers_begin();
+        TRY(layers_begin(e));
     } else {
         m->options.dense = m->options.linear;
         m->options.dense.l2 = m->options.dense.prior = 0;
