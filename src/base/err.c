@@ -5,8 +5,10 @@
 #include "base/err.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #undef err_set
 #undef err_sys
@@ -23,6 +25,57 @@ int err_set(struct err *e, int code, const char *fmt, ...)
     return code;
 }
 
+static void add(struct err *e, const char *fmt, ...)
+{
+    size_t used = strlen(e->text);
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(e->text + used, sizeof(e->text) - used, fmt, args);
+    va_end(args);
+}
+
+// False: this process has no such limit.
+static bool limit_of(int resource, unsigned long long *ret)
+{
+    struct rlimit limit;
+    if (getrlimit((__rlimit_resource_t)resource, &limit) != 0 ||
+        limit.rlim_cur == RLIM_INFINITY)
+        return false;
+    *ret = limit.rlim_cur;
+    return true;
+}
+
+int err_limit(struct err *e, int error)
+{
+    unsigned long long n;
+    if (e == NULL)
+        return 0;
+    error = error < 0 ? -error : error;
+    if (error == EMFILE && limit_of(RLIMIT_NOFILE, &n))
+        add(e,
+            "; a process may have %llu files and links open here: raise that limit "
+            "(ulimit -n)",
+            n);
+    else if (error == ENFILE)
+        add(e, "; this machine has as many files open as it may (sysctl fs.file-max): "
+               "end other programs");
+    else if (error == EFBIG && limit_of(RLIMIT_FSIZE, &n))
+        add(e, "; a file may have %llu bytes here: raise that limit (ulimit -f)", n);
+    else if (error == ENOSPC || error == EDQUOT || error == EFBIG)
+        add(e, "; free some space or write elsewhere");
+    else if (error == EROFS)
+        add(e, "; write elsewhere");
+    else if (error == ENOMEM && limit_of(RLIMIT_AS, &n))
+        add(e,
+            "; a process may use %llu MiB of address space here: raise that limit "
+            "(ulimit -v)",
+            n >> 20);
+    else if (error == EAGAIN && limit_of(RLIMIT_NPROC, &n))
+        add(e, "; an account may have %llu threads here: raise that limit (ulimit -u)",
+            n);
+    return e->code;
+}
+
 int err_sys(struct err *e, int code, const char *fmt, ...)
 {
     int saved = errno; // formatting may change it
@@ -37,7 +90,7 @@ int err_sys(struct err *e, int code, const char *fmt, ...)
     snprintf(e->text + used, sizeof(e->text) - used, ": %s",
              strerror_r(saved, reason, sizeof(reason)));
     e->code = code;
-    return code;
+    return err_limit(e, saved);
 }
 
 int err_wrap(struct err *e, const char *fmt, ...)
@@ -66,7 +119,9 @@ int err_wrap(struct err *e, const char *fmt, ...)
 
 int err_nomem(struct err *e, const char *what)
 {
-    return err_set(e, TUG_ENOMEM, "out of memory for %s", what);
+    err_set(e, TUG_ENOMEM, "out of memory for %s", what);
+    err_limit(e, ENOMEM);
+    return TUG_ENOMEM;
 }
 
 const char *err_text(int code)

@@ -38,11 +38,16 @@ struct err {
 // `return err_set(...)` reads well.
 int err_set(struct err *e, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-// As err_set, with ": " and the text of errno at the end. EACCES and EPERM stay `code`.
+// As err_set, with ": " and the text of errno at the end, and what err_limit adds. EACCES and
+// EPERM stay `code`.
 int err_sys(struct err *e, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 // Puts "context: " in front of what *e holds; returns e->code.
 int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+// Behind an error number of the system (libuv's are the same, negative): names the limit that
+// was met and what to do, as far as there is one. Returns e->code, or 0 where e is NULL.
+int err_limit(struct err *e, int error);
 
 // The usual answer to a failed allocation of `what`.
 int err_nomem(struct err *e, const char *what);

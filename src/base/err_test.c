@@ -2,7 +2,11 @@
 #include "base/err.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "kit/test.h"
 
@@ -127,12 +131,55 @@ static void test_try_evaluates_once(void **state)
     assert_int_equal(calls, 2);
 }
 
+// Errors of the system say which limit was met, where there is one.
+static void test_limits(void **state)
+{
+    (void)state;
+    static const struct {
+        int resource, error;
+        const char *says;
+    } cases[] = {
+        {RLIMIT_NOFILE, EMFILE, "ulimit -n"},    {RLIMIT_FSIZE, EFBIG, "ulimit -f"},
+        {RLIMIT_AS, ENOMEM, "ulimit -v"},        {RLIMIT_NPROC, EAGAIN, "ulimit -u"},
+        {RLIMIT_CORE, ENFILE, "fs.file-max"},    {RLIMIT_CORE, ENOSPC, "free some space"},
+        {RLIMIT_CORE, EROFS, "write elsewhere"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        pid_t pid = fork(); // the limit stays there
+        assert_true(pid >= 0);
+        if (pid == 0) {
+            struct err e, other;
+            struct rlimit limit;
+            getrlimit((__rlimit_resource_t)cases[i].resource, &limit);
+            if (limit.rlim_cur > 1 << 20)
+                limit.rlim_cur = 1 << 20;
+            setrlimit((__rlimit_resource_t)cases[i].resource, &limit);
+            errno = cases[i].error;
+            bool good = err_sys(&e, TUG_EIO, "cannot work") == TUG_EIO &&
+                        strstr(e.text, cases[i].says) != NULL;
+            err_set(&other, TUG_EDATA, "link broke");
+            good = good && err_limit(&other, -cases[i].error) == TUG_EDATA &&
+                   strstr(other.text, cases[i].says) != NULL;
+            if (cases[i].error == ENOMEM)
+                good = good && err_nomem(&e, "rows") == TUG_ENOMEM &&
+                       strncmp(e.text, "out of memory for rows; ", 24) == 0 &&
+                       strstr(e.text, "1 MiB") != NULL;
+            _exit(good ? 0 : 1);
+        }
+        int status;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+    }
+    assert_int_equal(err_limit(NULL, EMFILE), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_set),
         cmocka_unit_test(test_sys),
         cmocka_unit_test(test_nomem),
+        cmocka_unit_test(test_limits),
         cmocka_unit_test(test_wrap),
         cmocka_unit_test(test_long_text_is_cut),
         cmocka_unit_test(test_wrap_keeps_the_reason),

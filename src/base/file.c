@@ -128,9 +128,8 @@ static void writer_free(struct file_writer *w)
 static int write_error(struct file_writer *w, int error, struct err *e)
 {
     w->failed = error;
-    bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
-    return err_set(e, TUG_EIO, "cannot write '%s': %s%s", w->path, strerror(error),
-                   full ? "; free some space or write elsewhere" : "");
+    errno = error;
+    return err_sys(e, TUG_EIO, "cannot write '%s'", w->path);
 }
 
 int file_create_in(struct file_writer **ret, int root, const char *path, struct err *e)

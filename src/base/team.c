@@ -152,9 +152,10 @@ int team_open(struct team **ret, int size, struct err *e)
     int n = start_members(t, &error);
     if (n < size) {
         stop_members(t, n);
-        return err_set(e, TUG_EIO,
-                       "cannot start thread %d of %d: %s; ask for fewer threads", n + 1,
-                       size, strerror(error));
+        err_set(e, TUG_EIO, "cannot start thread %d of %d: %s; ask for fewer threads",
+                n + 1, size, strerror(error));
+        err_limit(e, error);
+        return TUG_EIO;
     }
     *ret = t;
     return 0;

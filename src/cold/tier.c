@@ -14,6 +14,7 @@
 #include "cold/tier.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,13 +73,13 @@ struct tier {
 static int refused(const struct tier *t, const char *doing, char *text, struct err *e)
 {
     bool damage = strncmp(text, "Corruption", strlen("Corruption")) == 0;
-    bool full = strstr(text, "No space") != NULL || strstr(text, "too large") != NULL ||
-                strstr(text, "quota") != NULL;
-    const char *advice = damage ? "; the rows are damaged: load a save and remove it"
-                         : full ? "; free some space or use another disk"
-                                : "";
     int rc = err_set(e, damage ? TUG_EDATA : TUG_EIO, "cannot %s rows in '%s': %s%s",
-                     doing, t->home.dir, text, advice);
+                     doing, t->home.dir, text,
+                     damage ? "; the rows are damaged: load a save and remove it" : "");
+    static const int limits[] = {EMFILE, ENFILE, ENOSPC, EDQUOT, EFBIG, EROFS};
+    for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++)
+        if (strstr(text, strerror(limits[i])) != NULL)
+            err_limit(e, limits[i]);
     t->rocks->free(text);
     return rc;
 }

@@ -643,7 +643,7 @@ static int child_full(const char *path)
     }
     assert_int_equal(tier_write(t, NULL), 0);
     assert_int_equal(tier_flush(t, &e), TUG_EIO);
-    if (strstr(e.text, path) == NULL || strstr(e.text, "free some space") == NULL)
+    if (strstr(e.text, path) == NULL || strstr(e.text, "ulimit -f") == NULL)
         fail_msg("%s", e.text);
     // Nothing is lost while the process lives.
     for (uint64_t k = 0; k < 1000; k++) {

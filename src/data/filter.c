@@ -94,9 +94,10 @@ static int start_feeding(struct filter *f, struct err *e)
 {
     int rc = thread_start(&f->thread, feed_thread, f);
     f->feeds = rc == 0;
+    errno = rc;
     return rc == 0 ? 0
-                   : err_set(e, TUG_EIO, "start the thread that feeds '%s': %s",
-                             f->file->command, strerror(rc));
+                   : err_sys(e, TUG_EIO, "cannot start the thread that feeds '%s'",
+                             f->file->command);
 }
 
 static void stop_feeding(struct filter *f)

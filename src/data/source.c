@@ -3,6 +3,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -44,9 +45,8 @@ static int source_start(struct source *s, struct err *e)
     s->stop = s->ended = false;
     s->failure.code = 0;
     int rc = start_thread(s);
-    return rc == 0 ? 0
-                   : err_set(e, TUG_EIO, "start the thread that reads data: %s",
-                             strerror(rc));
+    errno = rc;
+    return rc == 0 ? 0 : err_sys(e, TUG_EIO, "cannot start the thread that reads data");
 }
 
 static void source_stop(struct source *s)

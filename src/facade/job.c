@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "facade/job.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -52,7 +53,8 @@ int job_run(int (*work)(void *ctx, struct err *e), void (*look)(void *ctx), void
     thread_condition(&j.changed);
     int rc = thread_start(&thread, run, &j);
     if (rc != 0) {
-        rc = err_set(e, TUG_EIO, "cannot start a thread: %s", strerror(rc));
+        errno = rc;
+        rc = err_sys(e, TUG_EIO, "cannot start a thread");
     } else {
         while (!is_over_soon(&j)) {
             if (look != NULL)

@@ -68,7 +68,9 @@ int processes_open(struct processes **ret, const struct processes_handler *h,
     int rc = uv_loop_init(&c->loop);
     if (rc != 0) {
         mem_free(c);
-        return err_set(e, TUG_EIO, "cannot make an event loop: %s", uv_strerror(rc));
+        err_set(e, TUG_EIO, "cannot make an event loop: %s", uv_strerror(rc));
+        err_limit(e, rc);
+        return TUG_EIO;
     }
     uv_timer_init(&c->loop, &c->timer);
     c->timer.data = c;
@@ -265,6 +267,14 @@ static void begin_pipes(struct member *m)
     }
 }
 
+static int not_started(const struct processes_process *p, int status, struct err *e)
+{
+    err_set(e, TUG_EIO, "cannot start %s: '%.300s': %s", p->name, p->argv[0],
+            uv_strerror(status));
+    err_limit(e, status);
+    return TUG_EIO;
+}
+
 int processes_start(struct processes *c, const struct processes_process *p, struct err *e)
 {
     struct member **all = mem_realloc_array(c->members, c->n + 1,
@@ -292,8 +302,7 @@ int processes_start(struct processes *c, const struct processes_process *p, stru
     m->process.data = m;
     int failed = uv_spawn(&c->loop, &m->process, &o);
     if (failed != 0)
-        return err_set(e, TUG_EIO, "cannot start %s: '%.300s': %s", p->name, p->argv[0],
-                       uv_strerror(failed));
+        return not_started(p, failed, e);
     m->alive = true;
     m->started = p->output != PROCESSES_TERMINAL;
     m->open = 1;

@@ -219,15 +219,22 @@ static void ignore_sigpipe(void)
         signal(SIGPIPE, SIG_IGN);
 }
 
+static int no_loop(int status, struct err *e)
+{
+    err_set(e, TUG_EIO, "cannot open an event loop: %s", uv_strerror(status));
+    err_limit(e, status);
+    return TUG_EIO;
+}
+
 static int open_loop(struct tcp_van *v, struct err *e)
 {
     int rc = uv_loop_init(&v->loop);
     if (rc != 0)
-        return err_set(e, TUG_EIO, "cannot open an event loop: %s", uv_strerror(rc));
+        return no_loop(rc, e);
     rc = uv_async_init(&v->loop, &v->wake, woken);
     if (rc != 0) {
         uv_loop_close(&v->loop);
-        return err_set(e, TUG_EIO, "cannot open an event loop: %s", uv_strerror(rc));
+        return no_loop(rc, e);
     }
     v->wake.data = v;
     uv_timer_init(&v->loop, &v->timer);

@@ -132,6 +132,7 @@ static void failed(struct tcp_link *l, int status)
     else if (status == UV_ENOENT && l->dial->address.is_unix)
         hint = " (there is no such socket: is the node running?)";
     err_set(&e, TUG_EIO, "%s%s", uv_strerror(status), hint);
+    err_limit(&e, status);
     tcp_dial_failed(l, &e, false);
 }
 

@@ -118,8 +118,9 @@ static int refused(const char *address, int status, struct err *e)
     else if (status == UV_EADDRNOTAVAIL)
         hint = ": this machine does not have that address; 0.0.0.0 stands for all of its "
                "addresses";
-    return err_set(e, TUG_EIO, "cannot listen on %s: %s%s", address, uv_strerror(status),
-                   hint);
+    err_set(e, TUG_EIO, "cannot listen on %s: %s%s", address, uv_strerror(status), hint);
+    err_limit(e, status);
+    return TUG_EIO;
 }
 
 static int resolve(struct tcp_van *v, const struct tcp_address *a, const char *address,
