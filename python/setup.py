@@ -3,6 +3,7 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import importlib.util
 import os
 import pathlib
 import shlex
@@ -10,8 +11,15 @@ import shutil
 import subprocess
 import sys
 
-from setuptools import Distribution, setup
-from setuptools.command.build_py import build_py
+# Before anything is built. An environment that pip makes for the build alone has what building needs only.
+LACKS = [name for name in ("setuptools", "wheel", "cffi", "numpy") if importlib.util.find_spec(name) is None]
+if LACKS and not any("pip-build-env" in path for path in sys.path):
+    sys.exit(f"tug: {sys.executable} (Python {sys.version.split()[0]}) lacks {', '.join(LACKS)}: run "
+             f"'{sys.executable} -m pip install {' '.join(LACKS)}', or take Debian's Python, for which tools/deps "
+             "installs them: /usr/bin/python3 -m venv --system-site-packages env")
+
+from setuptools import Distribution, setup  # noqa: E402
+from setuptools.command.build_py import build_py  # noqa: E402
 
 try:
     from setuptools.command.bdist_wheel import bdist_wheel

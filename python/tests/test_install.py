@@ -110,3 +110,11 @@ def test_its_types_are_seen(environment):
 
 if __name__ == "__main__":
     sys.exit(pytest.main([__file__]))
+
+
+def test_a_python_without_packages(source):
+    """Before anything is built it is told which interpreter lacks what."""
+    done = subprocess.run([sys.executable, "-S", "-I", "setup.py", "--version"], cwd=os.path.join(source, "python"),
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0 and done.stderr.count("\n") == 1, done.stderr
+    assert sys.executable in done.stderr and "lacks setuptools, wheel, cffi, numpy" in done.stderr
