@@ -95,7 +95,8 @@ static int write_lines(struct printer *p, struct err *e)
 {
     if (p->file != NULL)
         TRY(file_write(p->file, p->line.data, p->line.len, e));
-    else if (fwrite(p->line.data, 1, p->line.len, stdout) != p->line.len ||
+    else if ((p->line.len > 0 &&
+              fwrite(p->line.data, 1, p->line.len, stdout) != p->line.len) ||
              (p->v->stream && fflush(stdout) != 0))
         return err_sys(e, TUG_EIO, "cannot write to standard output");
     buf_clear(&p->line);
