@@ -29,6 +29,12 @@ SECONDS_MAX = 1e6
 AT_ONCE = 1e-6
 
 
+def kind_of(value: Any) -> str:
+    """What it is, for errors: "an int"."""
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+
+
 def _allocated(make: Callable[[], npt.NDArray[Any]], name: str) -> npt.NDArray[Any]:
     try:
         return make()

@@ -16,7 +16,8 @@ from typing import BinaryIO, Callable, Optional
 SAVE = re.compile(r"save-([0-9]{6}|[1-9][0-9]{6,8})", re.ASCII)
 _NEW_SAVE = "save-new-"
 # What lies in a save, and what is left of it half-written (src/save/save.c).
-_OF_A_SAVE = re.compile(r"(manifest\.json|run\.json|names\.words|.+\.rows)(\.[0-9a-f]{16}\.tmp)?", re.ASCII)
+_OF_A_SAVE = re.compile(r"(manifest\.json|run\.json|names\.words|history\.jsonl|.+\.rows)(\.[0-9a-f]{16}\.tmp)?",
+                        re.ASCII)
 
 
 def temporary(prefix: str, directory: Optional[str] = None) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tug._abi import ffi
+from tug._arrays import kind_of
 from tug._errors import ArgumentTypeError, UsageError
 
 _FORMATS = {"i1": "c", "u1": "C", "i2": "s", "u2": "S", "i4": "i", "u4": "I", "i8": "l", "u8": "L", "f4": "f",
@@ -63,7 +64,7 @@ def _of_texts(name: str, values: List[Any]) -> _Column:
         valid = _bits(np.array([isinstance(v, str) for v in values], bool))
         for i, value in enumerate(values):
             if not isinstance(value, str) and not _missing(value):
-                raise ArgumentTypeError(f"data: column '{name}' has objects, and row {i} is a {type(value).__name__}, "
+                raise ArgumentTypeError(f"data: column '{name}' has objects, and row {i} is {kind_of(value)}, "
                                         "not a str: convert the column, or leave it out")
         values = [v if isinstance(v, str) else "" for v in values]
     whole = "".join(values)
@@ -80,7 +81,7 @@ def _of_lists(name: str, values: List[Any]) -> _Column:
     offsets = np.zeros(len(values) + 1, np.int64)
     for i, value in enumerate(values):
         if present[i] and not isinstance(value, (list, tuple, np.ndarray)):
-            raise ArgumentTypeError(f"data: column '{name}' has lists, and row {i} is a {type(value).__name__}: ragged "
+            raise ArgumentTypeError(f"data: column '{name}' has lists, and row {i} is {kind_of(value)}: ragged "
                                     "columns cannot be read")
         flat.extend(value if present[i] else ())
         offsets[i + 1] = len(flat)

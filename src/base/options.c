@@ -229,10 +229,13 @@ static int take_operand(struct options *o, const char *word,
             "'%.200s' is no option: a program and its arguments go behind '--'; 'tug %s "
             "--help' shows the usage",
             word, o->table->command);
+    if (!o->table->operands && option_find(o->table, "data", 4) < o->table->n_options)
+        return err_set(e, TUG_EUSAGE,
+                       "unexpected argument '%.200s'; did you mean --data %.200s?", word,
+                       word);
     if (!o->table->operands)
         return err_set(e, TUG_EUSAGE,
-                       "'%.200s' is one argument too many: no option takes it; 'tug %s "
-                       "--help' shows the usage",
+                       "unexpected argument '%.200s'; 'tug %s --help' shows the usage",
                        word, o->table->command);
     size_t i = option_find(o->table, o->table->operands, strlen(o->table->operands));
     return option_assign(o, i, word, by, e);

@@ -222,8 +222,8 @@ int result_print_metrics(const struct result *r)
         print_label(&r->tests[k], r->label[k]);
     if (has_groups(&r->test))
         cli_printf(
-            "gauc is of %llu group%s; left out: %llu with labels of one kind, and %llu "
-            "example%s of no group\n",
+            "gauc averages %llu group%s; skipped %llu with a single class, and %llu "
+            "example%s without a group\n",
             (unsigned long long)r->test.groups, PLURAL_S(r->test.groups),
             (unsigned long long)r->test.one_class,
             (unsigned long long)r->test.without_group, PLURAL_S(r->test.without_group));

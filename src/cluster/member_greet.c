@@ -69,8 +69,7 @@ static int check_hello(const struct member *m, const struct van_message *msg,
         return err_set(e, TUG_EUSAGE, "node %u uses the session of another node",
                        hello->node);
     if (!proof_role_fits(hello->role, trust->role))
-        return err_set(e, TUG_EUSAGE,
-                       "its certificate or token is not that of a node of this role");
+        return err_set(e, TUG_EUSAGE, "its certificate or token is for another role");
     return 0;
 }
 

@@ -259,7 +259,7 @@ static void test_role_of_the_link(void **state)
     (void)state;
     open_ends(WIRE_TOOL);
     struct msg_hello hello = {.cluster = host.m->o.cluster, .role = WIRE_WORKER};
-    say_hello(&hello, "not that of a node of this role");
+    say_hello(&hello, "its certificate or token is for another role");
     close_ends();
     open_ends(WIRE_TOOL);
     hello.role = WIRE_TOOL;

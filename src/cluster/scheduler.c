@@ -204,8 +204,7 @@ static void greet(struct scheduler *s, struct link *l, const struct msg_hello *m
     l->greeted = true;
     l->role = van_trust(s->van, l->link).role;
     if (!proof_role_fits(m->role, l->role)) {
-        turn_away(s, l, TUG_EUSAGE,
-                  "its certificate or token is not that of a node of this role");
+        turn_away(s, l, TUG_EUSAGE, "its certificate or token is for another role");
         return;
     }
     struct msg_welcome welcome = {

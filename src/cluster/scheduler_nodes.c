@@ -389,7 +389,7 @@ void scheduler_join_serve(struct scheduler *s, struct link *l, uint64_t request,
     struct node *n = by_ticket(s, m->ticket);
     const char *why = check_identity(s, n, m, text);
     if (why == NULL && !proof_role_fits(m->role, l->role))
-        why = "its certificate or token is not that of a node of this role";
+        why = "its certificate or token is for another role";
     if (why == NULL && n == NULL && s->phase == SCHEDULER_ENDING) {
         struct msg_stop stop = {.code = s->end.code, .why = wire_text(s->end.text)};
         scheduler_send(s, l->link, MSG_STOP, 0, &stop);

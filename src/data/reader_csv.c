@@ -408,7 +408,7 @@ int csv_begin(const struct csv *c, const struct reader_layout *l, size_t words,
               struct examples *x, struct example *new, struct err *e)
 {
     if (c->binned > 0 && c->bin[0].edge == NULL && !c->looking)
-        return err_set(e, TUG_EINTERNAL, "the bins of numbers are not decided");
+        return err_set(e, TUG_EINTERNAL, "the bin boundaries of the column are not set");
     *new = (struct example){.weight = 1, .nnz = x->nnz};
     size_t slots = atomic_load_explicit(&c->slots, memory_order_relaxed);
     size_t most = slots + (c->has_lists ? words : 0);

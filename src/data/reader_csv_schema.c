@@ -269,6 +269,8 @@ static int decide_use(const struct csv *c, const char *name, size_t column,
 {
     static const char *const options[] = {"--label", "--weight-column", "--drop",
                                           "--numeric", "--lists"};
+    static const char *const roles[] = {"the label", "the weight", "dropped", "numeric",
+                                        "a list"};
     enum schema_use numbers = SCHEMA_NUMBERS;
     bool numeric = is_numeric(c, name, &numbers);
     const enum schema_use uses[] = {SCHEMA_LABEL, SCHEMA_WEIGHT, SCHEMA_DROPPED, numbers,
@@ -286,10 +288,12 @@ static int decide_use(const struct csv *c, const char *name, size_t column,
         if (!named[i])
             continue;
         if (use >= 0)
-            return err_set(e, TUG_EUSAGE,
-                           "column '%s', which %s names, has another use already: it is "
-                           "%s's",
-                           show(name, strlen(name)).text, options[i], options[use]);
+            return err_set(e, TUG_EUSAGE, "'%s' is %s%s and cannot also be %s (%s)",
+                           show(name, strlen(name)).text, roles[use],
+                           use == 0 && c->label == NULL
+                               ? " (the first column, as no --label was given)"
+                               : "",
+                           roles[i], options[i]);
         use = i;
     }
     const struct rows *rows = c->base.rows;

@@ -164,7 +164,7 @@ static void test_headers(void **state)
     assert_header_refused(o, "y;id;n;x", "it has 'y;id;n;x'");
     assert_header_refused(o, "y,\"x", "is not closed");
     o.drop = "y";
-    assert_header_refused(o, "y,x,n", "has another use already");
+    assert_header_refused(o, "y,x,n", "cannot also be");
     assert_header_refused((struct reader_options){.labels = true}, "y;a;b",
                           "could be a feature; its names look separated by semicolons");
 

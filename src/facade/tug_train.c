@@ -32,6 +32,8 @@ struct training {
     struct metrics last[LABELS_MAX]; // of the last pass
     bool has_last;
     struct train_listener listener;
+    // Passes of earlier calls, where the run does not count them: the first worker's does.
+    uint32_t before;
     pthread_mutex_t mutex; // of what follows
     struct tug_progress progress;
     bool has_news;
@@ -166,16 +168,10 @@ static void keep_ended(struct training *t, const struct tug_pass *pass)
     t->has_news = false;
 }
 
-// Passes of earlier calls, where the run does not count them: the first worker's does.
-static uint32_t passes_before(const struct training *t)
-{
-    return t->m->client != NULL && !model_cluster_first(t->m) ? t->m->passes : 0;
-}
-
 static void hear(void *ctx, const struct train_news *n)
 {
     struct training *t = ctx;
-    uint32_t before = passes_before(t);
+    uint32_t before = t->before;
     pthread_mutex_lock(&t->mutex);
     t->progress = (struct tug_progress){
         .pass = before + n->pass,
@@ -438,7 +434,9 @@ static int train(struct training *t, struct err *e)
     struct tug_model *m = t->m;
     TRY(prepare(t, e));
     model_forget_opened(m); // rows are not held twice
-    uint32_t before = passes_before(t);
+    bool counts = m->client == NULL || model_cluster_first(m);
+    t->before = counts ? 0 : m->passes;
+    uint32_t before = t->before;
     int rc = job_run(work, tell, t, &m->stop, e);
     if (rc == 0 || t->result.saved[0] != '\0')
         take_history(t, before);

@@ -364,7 +364,7 @@ int kvs_state_read(struct kvs_state *ret, const struct kvs_optimizer *o,
     struct saved_state h;
     struct kvs_state s = {0};
     if ((size_t)(end - *at) < sizeof(h))
-        return err_set(e, TUG_EDATA, "it ends before its time");
+        return err_set(e, TUG_EDATA, "it is truncated");
     memcpy(&h, *at, sizeof(h));
     *at += sizeof(h);
     if (h.elements == 0) { // it had not begun
@@ -374,7 +374,7 @@ int kvs_state_read(struct kvs_state *ret, const struct kvs_optimizer *o,
     TRY(check_saved(&h, o, of, e));
     size_t arrays = h.n * h.elements * h.real, master = h.master * h.elements * 4;
     if ((size_t)(end - *at) < arrays || (size_t)(end - *at) - arrays < master)
-        return err_set(e, TUG_EDATA, "it ends before its time");
+        return err_set(e, TUG_EDATA, "it is truncated");
     TRY(begin(&s, o, of, e));
     if (arrays > 0)
         memcpy(s.arrays, *at, arrays);

@@ -434,7 +434,7 @@ static int serve(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
         if (j->rank != 0)
             return err_set(e, TUG_EUSAGE, "only worker 0 makes keys");
         if (!j->push)
-            return err_set(e, TUG_EDATA, "what makes a key says that it pushes nothing");
+            return err_set(e, TUG_EDATA, "init needs a value for the key");
         TRY(init(s, j, &v, e));
         kvs_serve_wanted(s, v);
         kvs_job_answer(s, j, NULL, 0);

@@ -151,11 +151,11 @@ static int next_block(const char **at, const char *end, const char **ret, uint64
                       struct err *e)
 {
     if ((size_t)(end - *at) < sizeof(*ret_n))
-        return err_set(e, TUG_EDATA, "it ends before its time");
+        return err_set(e, TUG_EDATA, "it is truncated");
     memcpy(ret_n, *at, sizeof(*ret_n));
     *at += sizeof(*ret_n);
     if (*ret_n > (size_t)(end - *at))
-        return err_set(e, TUG_EDATA, "it ends before its time");
+        return err_set(e, TUG_EDATA, "it is truncated");
     *ret = *at;
     *at += *ret_n;
     return 0;

@@ -163,7 +163,7 @@ static int read_one(const struct kvs_values *v, const struct kvs_rule *r, const 
 {
     uint64_t id;
     if ((size_t)(end - *at) < sizeof(id))
-        return err_set(e, TUG_EDATA, "it ends before its time");
+        return err_set(e, TUG_EDATA, "it is truncated");
     memcpy(&id, *at, sizeof(id));
     *at += sizeof(id);
     size_t place = kvs_by_key_place(&v->by_key, id);
@@ -182,7 +182,7 @@ int kvs_values_read_states(struct kvs_values *v, const struct kvs_rule *r,
     const char *at = bytes, *end = bytes + n;
     uint64_t count;
     if (n < sizeof(count))
-        return err_set(e, TUG_EDATA, "it ends before its time");
+        return err_set(e, TUG_EDATA, "it is truncated");
     memcpy(&count, at, sizeof(count));
     at += sizeof(count);
     struct kvs_state *states = mem_zalloc((v->by_key.n + 1) * sizeof(*states));

@@ -270,7 +270,7 @@ static const struct option options[] = {
      "alone "
      "(window); 0: at growing intervals of time"},
     {"fetch", .own = true, STRING_AT(fetch, "NAME,..."),
-     "say these values every --fetch-every batches: loss and auc of the "
+     "print these values every --fetch-every batches: loss and auc of the "
      "pass, 'the bias', layers (their norm, mean, min and max) or one, as 'layer 1 of "
      "2', "
      "and rows of features, by COLUMN=WORD or key"},

@@ -89,7 +89,7 @@ bool guard_training(const struct metrics *last, uint32_t passes, double lr, bool
         lr,
         began_only(last)
             ? ""
-            : ", a larger --l2, or, of numbers that are far from 1, their logarithm "
+            : ", a larger --l2, or the logarithm of large columns "
               "(--numeric COLUMN:log of csv) or, in models with layers, --data-norm");
     return true;
 }

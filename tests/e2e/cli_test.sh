@@ -68,7 +68,7 @@ says err "did you mean 'criteo'?"
 run 2 synth --rows 3 --out x --test-rows 3
 says err 'must be given together'
 run 2 synth --rows 3 --out x stray
-says err "'stray' is one argument too many"
+says err "unexpected argument 'stray'"
 run 2 launch --workers 2 python3 x.py
 says err "'python3' is no option: a program and its arguments go behind '--'"
 run 4 synth --rows 3 --out missing/dir/x

@@ -142,7 +142,7 @@ static void gauc(void **state)
     tug_ends(0, "eval --from out --data test.csv --group user");
     assert_non_null(strstr(e2e_out, files_path("  gauc %.5f  (3000 examples)", trained)));
     assert_non_null(
-        strstr(e2e_out, files_path("gauc is of %d groups", (int)want.counted)));
+        strstr(e2e_out, files_path("gauc averages %d groups", (int)want.counted)));
     tug_ends(0, "eval --from out --data test.csv --json");
     assert_true(isnan(e2e_number("gauc")));
 }

@@ -31,7 +31,7 @@ from tug.fleet.role_maker import PaddleCloudRoleMaker, Role, UserDefinedRoleMake
 from tug.fleet.strategy import DistributedStrategy, DistributeTranspilerConfig, StrategyFactory
 from tug.fleet.wrapper import Communicator, FleetTable, FleetWrapper
 
-_OTHERS = "what is there, and what is done how here, is in docs/from-paddle.md"
+_OTHERS = "docs/from-paddle.md lists the replacements"
 _LAYERS = ("a net is one of tug's own, net(inputs, params), whose layers params names (docs/from-paddle.md); "
            "another is a loop of one's own over tables (docs/python.md)")
 _NETS = ("embedding", "nets", "ParamAttr", "initializer", "regularizer", "clip")
@@ -43,11 +43,11 @@ class _Layers:
     data, auc = staticmethod(data), staticmethod(auc)
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"layers.{name}: is not there: {_LAYERS}")
+        raise AttributeError(f"layers has no '{name}': {_LAYERS}")
 
 
 def __getattr__(name: str) -> NoReturn:
-    raise AttributeError(f"tug.fleet.{name}: is not there: {_LAYERS if name in _NETS else _OTHERS}")
+    raise AttributeError(f"tug.fleet has no '{name}'; {_LAYERS if name in _NETS else _OTHERS}")
 
 
 layers = _Layers()

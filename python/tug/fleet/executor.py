@@ -193,8 +193,8 @@ class Executor:
         """The startup program. In a fleet init_worker is what begins, before or after it; alone, this is, and a second
         time it begins again."""
         if program is not None and program is not _program.default_startup_program():
-            raise UsageError("exe.run: runs the startup program; a net is run by train_from_dataset and "
-                             "infer_from_dataset")
+            raise UsageError("exe.run() only accepts the startup program; use train_from_dataset() or "
+                             "infer_from_dataset() for a net")
         if feed or fetch_list:
             raise UsageError("exe.run: a startup program has nothing to feed or to fetch")
         net = _program.default_main_program().net

@@ -15,7 +15,7 @@ from typing import Any, Dict, List, Mapping, MutableMapping, NamedTuple, Optiona
 import numpy as np
 
 from tug._abi import ffi
-from tug._arrays import Floats, Path, of_floats, out_of, real, seconds, whole, word
+from tug._arrays import Floats, Path, kind_of, of_floats, out_of, real, seconds, whole, word
 from tug._client import Client
 from tug._communicator import Communicator as Queues
 from tug._dense import Variables
@@ -72,7 +72,7 @@ def _tables_of(dist_desc: Any) -> List[FleetTable]:
     tables = list(dist_desc)
     for one in tables:
         if not isinstance(one, FleetTable):
-            raise ArgumentTypeError(f"dist_desc: is a list of FleetTable, and has a {type(one).__name__}")
+            raise ArgumentTypeError(f"dist_desc: is a list of FleetTable, and has {kind_of(one)}")
     return tables
 
 
