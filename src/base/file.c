@@ -87,6 +87,18 @@ int file_read(const char *path, struct buf *b, struct err *e)
     return file_read_in(FILE_ANYWHERE, path, b, e);
 }
 
+int file_read_text(const char *path, struct buf *b, struct err *e)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+    size_t at = b->len, bytes = sizeof(mark) - 1;
+    TRY(file_read(path, b, e));
+    if (b->len - at >= bytes && memcmp(b->data + at, mark, bytes) == 0) {
+        b->len -= bytes;
+        memmove(b->data + at, b->data + at + bytes, b->len - at);
+    }
+    return 0;
+}
+
 int file_read_secret(const char *path, struct buf *b, struct err *e)
 {
     struct stat st;

@@ -22,6 +22,8 @@ enum { FILE_ANYWHERE = -1, FILE_OWN = -2 };
 // Reads a whole regular file of at most b->max bytes.
 int file_read(const char *path, struct buf *b, struct err *e);
 int file_read_in(int root, const char *path, struct buf *b, struct err *e);
+// Text that people write: without the byte order mark that some editors put before it.
+int file_read_text(const char *path, struct buf *b, struct err *e);
 // A key: warns if others can read it.
 int file_read_secret(const char *path, struct buf *b, struct err *e);
 // For reading. It need not be a regular file.

@@ -34,6 +34,26 @@ static void fill(unsigned char *bytes, size_t n, uint64_t seed)
         bytes[i] = (unsigned char)random_u64(seed, 0, i);
 }
 
+static void test_text(void **state)
+{
+    (void)state;
+    static const char *const texts[][2] = {{"", ""},
+                                           {"\xef\xbb\xbf", ""},
+                                           {"\xef\xbb\xbf"
+                                            "a",
+                                            "a"},
+                                           {"ab", "ab"}};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+        struct buf b = BUF_INIT(100);
+        struct err e;
+        write_file(files_in("text"), texts[i][0], strlen(texts[i][0]));
+        assert_int_equal(buf_add(&b, "x", 1), 0);
+        assert_int_equal(file_read_text(files_in("text"), &b, &e), 0);
+        assert_string_equal(buf_str(&b) + 1, texts[i][1]);
+        buf_free(&b);
+    }
+}
+
 // Pieces of all sizes, some below and some above the writer's buffer.
 static void test_round_trip(void **state)
 {
@@ -381,6 +401,7 @@ static void test_logs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text),
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_empty_file),
         cmocka_unit_test(test_commit_replaces_abort_does_not),

@@ -220,7 +220,7 @@ int options_load_file(struct options *o, const char *path, struct err *e)
 {
     struct buf text = BUF_INIT(FILE_MAX_BYTES);
     struct file f = {.o = o, .path = path};
-    int rc = file_read(path, &text, e);
+    int rc = file_read_text(path, &text, e);
     if (rc)
         goto done;
     if (!yaml_parser_initialize(&f.parser)) {

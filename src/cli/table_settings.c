@@ -108,7 +108,7 @@ static bool is_file(const char *settings)
 static int read_text(const struct table_values *v, struct buf *ret, struct err *e)
 {
     if (is_file(v->settings))
-        TRY(file_read(v->settings, ret, e));
+        TRY(file_read_text(v->settings, ret, e));
     else if (buf_printf(ret, "%s", v->settings) != 0)
         return err_nomem(e, "settings");
     return buf_str(ret) != NULL ? 0 : err_nomem(e, "settings");

@@ -225,7 +225,7 @@ int multislot_parse(const char *given, struct schema *ret, struct err *e)
     if (strchr(given, ':') != NULL && !file_exists(given))
         return parse_text(given, NULL, ret, e);
     struct buf b = BUF_INIT(4 * SCHEMA_TEXT_MAX);
-    int rc = given[0] != '\0' && file_exists(given) ? file_read(given, &b, e) : 0;
+    int rc = given[0] != '\0' && file_exists(given) ? file_read_text(given, &b, e) : 0;
     if (rc == 0 && b.len == 0)
         rc = err_set(
             e, TUG_EUSAGE,

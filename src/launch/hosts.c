@@ -114,7 +114,7 @@ int hosts_parse(struct hosts *ret, const char *name, const char *text, struct er
 int hosts_read(struct hosts *ret, const char *path, struct err *e)
 {
     struct buf b = BUF_INIT(FILE_MAX_BYTES);
-    int rc = file_read(path, &b, e);
+    int rc = file_read_text(path, &b, e);
     const char *text = rc == 0 ? buf_str(&b) : NULL;
     if (rc == 0 && text == NULL)
         rc = err_nomem(e, "the hosts");

@@ -27,7 +27,7 @@ int train_read_table(struct table_config *c, const char *text, struct err *e)
                          text)
                    : err_in(table_config_parse(c, text, e), "--table", e);
     struct buf b = BUF_INIT(1 << 16);
-    int rc = file_read(text, &b, e);
+    int rc = file_read_text(text, &b, e);
     if (rc == 0)
         rc = err_in(table_config_parse(c, buf_str(&b), e), text, e);
     buf_free(&b);
