@@ -205,7 +205,7 @@ def test_errors():
         tug.train(data, **FIXED)
     with pytest.raises(tug.UsageError, match="column 0 has 1500 rows, and column 1 2"):
         tug.train({"a": data["age"], "b": [1, 2]}, "a", **FIXED)
-    with pytest.raises(TypeError, match="column 'city' has objects, and row 1 is a int, not a str"):
+    with pytest.raises(TypeError, match="column 'city' has objects, and row 1 is an int, not a str"):
         tug.train({"y": [0, 1], "city": np.array(["a", 3], object)}, "y", **FIXED)
     with pytest.raises(tug.DataError, match="data: row 1: the label '2' is not one of 0, 1"):
         tug.train({"y": [0, 2], "x": [1.5, 2]}, "y", **FIXED)
