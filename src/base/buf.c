@@ -29,12 +29,20 @@ static int grow(struct buf *b, size_t need)
 
 int buf_reserve(struct buf *b, size_t more)
 {
-    if (b->len > b->max || more > b->max - b->len)
+    b->refused = b->len > b->max || more > b->max - b->len;
+    if (b->refused)
         return TUG_EDATA;
     if (more >= PTRDIFF_MAX - b->len)
         return TUG_ENOMEM;
     size_t need = b->len + more + 1;
     return need <= b->cap ? 0 : grow(b, need);
+}
+
+int buf_error(const struct buf *b, const char *what, struct err *e)
+{
+    return b->refused
+               ? err_set(e, TUG_EDATA, "%s: too long, more than %zu bytes", what, b->max)
+               : err_nomem(e, what);
 }
 
 int buf_add(struct buf *b, const void *bytes, size_t n)

@@ -4,6 +4,7 @@
 #ifndef TUG_BASE_BUF_H
 #define TUG_BASE_BUF_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,6 +15,7 @@ struct buf {
     size_t len;
     size_t cap;
     size_t max;
+    bool refused; // the maximum would have been passed
 };
 
 #define BUF_INIT(max_bytes) ((struct buf){.max = (max_bytes)})
@@ -27,6 +29,9 @@ int buf_json(struct buf *b, const char *text); // a string in quotes, valid what
 int buf_json_number(struct buf *b, int digits, double x); // null unless it is finite
 const char *buf_str(struct buf *b); // terminated; "" when empty; NULL when out of memory
 void buf_clear(struct buf *b);      // keeps the memory
+// Behind a call that has failed: "WHAT is too long: more than N bytes" (TUG_EDATA), or out of
+// memory for it.
+int buf_error(const struct buf *b, const char *what, struct err *e);
 void buf_free(struct buf *b);
 
 #endif

@@ -159,10 +159,30 @@ static void test_out_of_memory_changes_nothing(void **state)
     assert_int_equal(mem_live(), before);
 }
 
+// What is too long is not called out of memory.
+static void test_error(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct buf b = BUF_INIT(8);
+    assert_int_not_equal(buf_add(&b, "123456789", 9), 0);
+    assert_int_equal(buf_error(&b, "a name", &e), TUG_EDATA);
+    assert_string_equal(e.text, "a name: too long, more than 8 bytes");
+    assert_int_not_equal(buf_printf(&b, "%s", "123456789"), 0);
+    assert_int_equal(buf_error(&b, "a name", &e), TUG_EDATA);
+    mem_fault_after(0);
+    assert_int_equal(buf_add(&b, "1234", 4), TUG_ENOMEM);
+    mem_fault_after(-1);
+    assert_int_equal(buf_error(&b, "a name", &e), TUG_ENOMEM);
+    assert_int_equal(buf_add(&b, "1234", 4), 0);
+    buf_free(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_error),
         cmocka_unit_test(test_against_an_array),
         cmocka_unit_test(test_maximum_is_exact),
         cmocka_unit_test(test_sizes_that_overflow),

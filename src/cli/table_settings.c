@@ -110,7 +110,7 @@ static int read_text(const struct table_values *v, struct buf *ret, struct err *
     if (is_file(v->settings))
         TRY(file_read_text(v->settings, ret, e));
     else if (buf_printf(ret, "%s", v->settings) != 0)
-        return err_nomem(e, "settings");
+        return buf_error(ret, "--settings", e);
     return buf_str(ret) != NULL ? 0 : err_nomem(e, "settings");
 }
 
@@ -133,7 +133,7 @@ static int set_name(const char *name, struct buf *text, struct table_config *c,
                        "--settings are those of table '%s', but --table says '%s'",
                        c->name, name);
     if (buf_printf(text, "\nname = %s\n", name) != 0 || buf_str(text) == NULL)
-        return err_nomem(e, "settings");
+        return buf_error(text, "--settings", e);
     return parse(buf_str(text), c, e);
 }
 

@@ -35,7 +35,7 @@ static int read_names(const struct dataset_options *o, struct chunk *c, struct e
     reader_see_rows(o->reader, c->rows);
     int rc = columns_header(c->rows, &line);
     rc = rc == 0 ? reader_header(o->reader, buf_str(&line), line.len, &c->layout, e)
-                 : err_nomem(e, "the names of columns");
+                 : buf_error(&line, "the names of columns", e);
     buf_free(&line);
     return rc == TUG_EDATA ? err_wrap(e, "%s", c->rows->name) : rc;
 }

@@ -71,7 +71,7 @@ int csv_take_names(struct csv *c, struct err *e)
                          show(name, len).text);
         else if ((!first && buf_add(&line, &c->separator, 1) != 0) ||
                  buf_add(&line, name, len) != 0)
-            rc = err_nomem(e, "the names of columns");
+            rc = buf_error(&line, "the names of columns", e);
     }
     if (rc == 0)
         rc = csv_header(&c->base, line.data, line.len, &c->only, e);

@@ -166,7 +166,7 @@ static int add_slots(struct schema *s, const struct entry *x, size_t name_len,
         if (rc == 0)
             rc = buf_add(&b, number, strlen(number));
         rc = rc == 0 ? add_slot(s, x, b.data, b.len, t, e)
-                     : err_nomem(e, "the slots of the data");
+                     : buf_error(&b, "the slots of the data", e);
         buf_free(&b);
         TRY(rc);
     }

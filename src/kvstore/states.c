@@ -65,7 +65,7 @@ static int add_block(struct buf *b, const char *bytes, uint64_t n, struct err *e
     int rc = buf_add(b, &n, sizeof(n));
     if (rc == 0 && n > 0)
         rc = buf_add(b, bytes, n);
-    return rc != 0 ? err_nomem(e, "states of an optimizer") : 0;
+    return rc != 0 ? buf_error(b, "states of an optimizer", e) : 0;
 }
 
 static int gather(struct tug_kvstore *s, struct buf *b, struct err *e)

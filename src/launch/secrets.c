@@ -70,7 +70,7 @@ static int add_pem(struct buf *ret, const struct buf *parts[3], struct err *e)
     for (int i = 0; i < 3 && rc == 0; i++)
         if (parts[i] != NULL)
             rc = buf_add(ret, parts[i]->data, parts[i]->len);
-    return rc == 0 ? 0 : err_nomem(e, "the keys");
+    return rc == 0 ? 0 : buf_error(ret, "the keys", e);
 }
 
 int secrets_node(const struct secrets *s, const char *name, const char *role,
@@ -120,7 +120,7 @@ int secrets_read(int fd, struct buf *ret_pem, struct err *e)
                        "keys as tug launch hands them over");
     *ret_pem = BUF_INIT(PEM_MAX);
     if (buf_reserve(ret_pem, bytes) != 0)
-        return err_nomem(e, "the keys");
+        return buf_error(ret_pem, "the keys", e);
     while (ret_pem->len < bytes) {
         int got = read_some(fd, ret_pem->data + ret_pem->len, bytes - ret_pem->len, e);
         if (got < 0)

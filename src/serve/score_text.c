@@ -49,7 +49,7 @@ static int take_header(const struct served *s, struct scratch *x, const char *li
     score_close_text(x);
     TRY(open_reader(s, x, e));
     if (buf_add(&x->header, line, len) != 0)
-        return err_nomem(e, "a header");
+        return buf_error(&x->header, "a header", e);
     int rc = reader_header(x->reader, line, len, &x->layout, e);
     if (rc != 0)
         x->layout = NULL;
@@ -98,7 +98,7 @@ static int take_names(const struct served *s, struct scratch *x, const struct ro
     struct buf names = BUF_INIT(LINE_MAX_BYTES);
     int rc = columns_header(rows, &names) == 0
                  ? take_header(s, x, buf_str(&names), names.len, e)
-                 : err_nomem(e, "the names of columns");
+                 : buf_error(&names, "the names of columns", e);
     buf_free(&names);
     return rc == TUG_EDATA ? err_wrap(e, "%s", rows->name) : rc;
 }

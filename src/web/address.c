@@ -156,7 +156,7 @@ static int http_request(const struct address *a, uint64_t from, uint64_t to,
             return err_set(e, TUG_EUSAGE, "'%s' has a blank in it: write %%20", a->name);
     if (buf_add(&q->url, a->whole, strcspn(a->whole, "#")) != 0 ||
         request_range(q, from, to) != 0)
-        return err_nomem(e, "a request");
+        return buf_error(&q->url, "the address of a request", e);
     return 0;
 }
 

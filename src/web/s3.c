@@ -244,7 +244,8 @@ static int page_request(const void *arg, struct http_request *q, struct err *e)
     struct buf query = BUF_INIT(HTTP_URL_MAX);
     int rc = add_query(p, &query);
     const char *text = rc == 0 ? buf_str(&query) : NULL;
-    rc = text != NULL ? make_request(p->a, "", text, q, e) : err_nomem(e, "a request");
+    rc = text != NULL ? make_request(p->a, "", text, q, e)
+                      : buf_error(&query, "the address of a request", e);
     buf_free(&query);
     return rc;
 }

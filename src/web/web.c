@@ -155,7 +155,7 @@ static int get_once(struct web *r, const struct http_request *q, struct buf *bod
     *ret_status = a.status;
     for (size_t n = 1; ok && n > 0;) {
         if (buf_reserve(body, LIST_READ_BYTES) != 0)
-            return err_nomem(e, "a list of files");
+            return buf_error(body, "a list of files", e);
         int rc = http_read(r->http, body->data + body->len, LIST_READ_BYTES, &n, e);
         *ret_again = rc != 0;
         if (rc != 0)

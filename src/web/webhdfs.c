@@ -25,7 +25,7 @@ static int add_user(struct buf *b, struct err *e)
         return 0;
     if (buf_printf(b, "&user.name=") != 0 ||
         url_encode(b, user, strlen(user), false) != 0)
-        return err_nomem(e, "a request");
+        return buf_error(b, "the address of a request", e);
     return 0;
 }
 
@@ -36,7 +36,7 @@ static int make_request(const struct address *a, const char *path, const char *o
     if (buf_printf(&q->url, "%s://%s/webhdfs/v1/", a->scheme->over, a->host) != 0 ||
         url_encode(&q->url, path, strlen(path), true) != 0 ||
         buf_printf(&q->url, "?op=%s", operation) != 0)
-        return err_nomem(e, "a request");
+        return buf_error(&q->url, "the address of a request", e);
     return add_user(&q->url, e);
 }
 
