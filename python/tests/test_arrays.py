@@ -144,3 +144,14 @@ def test_other_arguments(table, call, text):
     with pytest.raises(tug.Error, match=text) as caught:
         call(table)
     assert isinstance(caught.value, (TypeError, ValueError))
+
+
+def test_large_keys_of_lists() -> None:
+    """Python's integers stay what they are, also where numpy would make floats of them."""
+    with tug.local() as client:
+        table = client.table("t", dim=1, rule="sum")
+        table.push([1, 2 ** 63, 2 ** 64 - 1], [[1], [2], [3]])
+        assert table.pull([2 ** 64 - 1, 2 ** 63, 2 ** 63 + 1, 1]).ravel().tolist() == [3, 2, 0, 1]
+        for wrong, why in (([2 ** 63, -1], "-1"), ([2 ** 64, 1], str(2 ** 64)), ([2 ** 63, 1.5], "float64")):
+            with pytest.raises(tug.Error, match=why):
+                table.pull(wrong)

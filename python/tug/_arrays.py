@@ -70,9 +70,42 @@ def _culprit(array: npt.NDArray[Any]) -> str:
     return repr(next(wrong, array.dtype))[:60]
 
 
+def check_whole(array: npt.NDArray[Any], name: str) -> None:
+    """Raises UsageError unless all numbers are whole ids from 0 that the array's dtype has exactly. A float32 above 2^24
+    may be its neighbour's id."""
+    if array.size == 0:
+        return
+    if array.dtype.kind == "f":
+        bits = min(np.finfo(array.dtype).nmant + 1, 62)
+        most = 2.0 ** bits
+        wrong = ~((array >= 0) & (array <= most) & (array == np.floor(array)))
+        hint = f"of {array.dtype}, ids are whole numbers from 0 to 2^{bits}: give integers"
+    else:
+        wrong = array > np.uint64(2 ** 63 - 1) if array.dtype.kind == "u" else np.zeros(array.shape, bool)
+        hint = "ids of rows are from 0 to 2^63 - 1"
+    if np.any(wrong):
+        at = int(np.argmax(wrong.reshape(-1)))
+        raise UsageError(f"{name}: number {at} is {array.reshape(-1)[at]}; {hint}")
+
+
+def whole_of(given: Any, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Lists of Python's integers as integers: numpy makes floats of those from 2^63 on beside smaller ones, and they are
+    no longer what they were."""
+    if isinstance(given, np.ndarray) or array.dtype.kind not in "fO" or array.size == 0:
+        return array
+    try:
+        exact = np.asarray(given, dtype=object)
+    except ValueError:
+        return array
+    if exact.shape != array.shape or not all(
+            isinstance(one, (int, np.integer)) and not isinstance(one, bool) for one in exact.flat):
+        return array
+    return exact.astype(np.uint64) if all(0 <= one < 2 ** 64 for one in exact.flat) else exact
+
+
 def keys_of(given: Any, name: str = "keys") -> Keys:
     """Keys of any shape as contiguous uint64 of that shape."""
-    array = array_of(given, name)
+    array = whole_of(given, array_of(given, name))
     if array.dtype != _KEY:
         if array.size == 0 and not isinstance(given, np.ndarray):
             return np.zeros(array.shape, _KEY)  # of an empty list numpy makes floats

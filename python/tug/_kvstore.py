@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 import numpy as np
 
 from tug._abi import ffi
-from tug._arrays import Shape, whole, word
+from tug._arrays import Shape, check_whole, whole, word
 from tug._errors import ArgumentTypeError, ClosedError, Error, UsageError
 from tug._exit import at_exit
 from tug._kvarrays import CArray, Out, RowSparse, array_of, is_array, of_c, to_push, wrapper_of, written_back
@@ -485,8 +485,7 @@ def _ids(given: Any) -> Any:
     array = np.asarray(given).reshape(-1)
     if array.size > 0 and array.dtype.kind not in "iuf":
         raise ArgumentTypeError(f"row_ids: must be numbers, not {array.dtype}")
-    if array.dtype.kind == "f" and array.size > 0 and not np.all(array == np.floor(array)):
-        raise UsageError("row_ids: a number of a row is whole")
+    check_whole(array, "row_ids")
     return np.unique(array).astype(np.int64)
 
 

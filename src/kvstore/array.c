@@ -183,25 +183,60 @@ void kvs_cast(enum tug_dtype to_type, void *to, enum tug_dtype type, const void 
     }
 }
 
-// Integers wrap around.
-#define ADD(type, as)                                                                    \
+#define ADD(type)                                                                        \
     for (size_t i = 0; i < n; i++)                                                       \
-        ((type *)to)[i] = (type)((as)((const type *)x)[i] + (as)((const type *)y)[i]);
+        ((type *)to)[i] = ((const type *)x)[i] + ((const type *)y)[i];
 
+// A sum out of range has another sign than both of its parts.
+#define ADD_WHOLE(type, as)                                                              \
+    for (size_t i = 0; i < n; i++) {                                                     \
+        as p = (as)((const type *)x)[i], q = (as)((const type *)y)[i], sum = p + q;      \
+        out |= (p ^ sum) & (q ^ sum);                                                    \
+        ((type *)to)[i] = (type)sum;                                                     \
+    }                                                                                    \
+    return out >> (sizeof(type) * 8 - 1) == 0;
+
+static bool add_int32(void *to, const void *x, const void *y, size_t n)
+{
+    uint32_t out = 0;
+    ADD_WHOLE(int32_t, uint32_t)
+}
+
+static bool add_int64(void *to, const void *x, const void *y, size_t n)
+{
+    uint64_t out = 0;
+    ADD_WHOLE(int64_t, uint64_t)
+}
+
+static bool all_finite(enum tug_dtype t, const void *at, size_t n)
+{
+    switch (t) {
+    case TUG_FLOAT16:
+        return finite_halves(at, n);
+    case TUG_FLOAT32:
+        return finite_floats(at, n);
+    case TUG_FLOAT64:
+        return finite_doubles(at, n);
+    default:
+        return true;
+    }
+}
+
+// False: an integer is out of range. Floats become infinite, which who asks looks for.
 // Inlined where it is called: the compiler makes vectors of it where `to` is x, too.
-static inline __attribute__((always_inline)) void add(enum tug_dtype type, void *to,
+static inline __attribute__((always_inline)) bool add(enum tug_dtype type, void *to,
                                                       const void *x, const void *y,
                                                       size_t n)
 {
     switch (type) {
     case TUG_FLOAT32:
-        ADD(float, float) break;
+        ADD(float) break;
     case TUG_FLOAT64:
-        ADD(double, double) break;
+        ADD(double) break;
     case TUG_INT32:
-        ADD(int32_t, uint32_t) break;
+        return add_int32(to, x, y, n);
     case TUG_INT64:
-        ADD(int64_t, uint64_t) break;
+        return add_int64(to, x, y, n);
     case TUG_FLOAT16:
         for (size_t i = 0; i < n; i++)
             ((uint16_t *)to)[i] = kvs_float_to_half(
@@ -209,11 +244,21 @@ static inline __attribute__((always_inline)) void add(enum tug_dtype type, void 
                 kvs_half_to_float(((const uint16_t *)y)[i]));
         break;
     }
+    return true;
 }
 
-void kvs_add(enum tug_dtype type, void *to, const void *values, size_t n)
+// Part by part, which is looked at while it is in the cache.
+bool kvs_add(enum tug_dtype type, void *to, const void *values, size_t n)
 {
-    add(type, to, to, values, n);
+    size_t each = kvs_dtype_size(type);
+    bool fits = true;
+    for (size_t at = 0; at < n; at += PART) {
+        size_t k = n - at < PART ? n - at : PART;
+        char *part = (char *)to + at * each;
+        fits &= add(type, part, part, (const char *)values + at * each, k);
+        fits &= all_finite(type, part, k);
+    }
+    return fits;
 }
 
 size_t kvs_bytes(const struct tug_array *a, uint64_t n_rows)
@@ -251,20 +296,6 @@ int kvs_array_check(const struct tug_array *a, const char *key, struct err *e)
     if (a->data == NULL && (!a->sparse || a->n_ids > 0))
         return err_set(e, TUG_EUSAGE, "%s: the array has no memory", key);
     return a->sparse ? check_ids(a, key, e) : 0;
-}
-
-static bool all_finite(enum tug_dtype t, const void *at, size_t n)
-{
-    switch (t) {
-    case TUG_FLOAT16:
-        return finite_halves(at, n);
-    case TUG_FLOAT32:
-        return finite_floats(at, n);
-    case TUG_FLOAT64:
-        return finite_doubles(at, n);
-    default:
-        return true;
-    }
 }
 
 int kvs_array_finite(const struct tug_array *a, const char *key, struct err *e)
@@ -319,26 +350,52 @@ static bool always_fits(enum tug_dtype t, enum tug_dtype into)
            (into == TUG_FLOAT32 && t != TUG_FLOAT64);
 }
 
-int kvs_array_fits(const struct tug_array *a, enum tug_dtype into, const char *key,
-                   struct err *e)
+// The first of n elements that does not fit, n if all do, and its value.
+static uint64_t first_unfit(const struct tug_array *a, enum tug_dtype into, uint64_t n,
+                            double *ret)
 {
-    uint64_t n = (a->sparse ? a->n_ids : a->rows) * a->width;
     double some[CHUNK];
     if (always_fits(a->dtype, into))
-        return 0;
+        return n;
     for (uint64_t at = 0; at < n; at += CHUNK) {
         size_t k = n - at < CHUNK ? n - at : CHUNK;
         load_doubles(some, a->dtype,
                      (const char *)a->data + at * kvs_dtype_size(a->dtype), k);
         for (size_t i = 0; i < k; i++)
-            if (!fits(into, some[i]))
-                return err_set(e, TUG_EUSAGE,
-                               "%s is of dtype %s, and element %llu of what is pushed, "
-                               "%g, is beyond that: nothing of it is taken",
-                               key, kvs_dtype_name(into), (unsigned long long)(at + i),
-                               some[i]);
+            if (!fits(into, some[i])) {
+                *ret = some[i];
+                return at + i;
+            }
     }
-    return 0;
+    return n;
+}
+
+int kvs_array_fits(const struct tug_array *a, enum tug_dtype into, const char *key,
+                   struct err *e)
+{
+    uint64_t n = (a->sparse ? a->n_ids : a->rows) * a->width;
+    double x = 0;
+    uint64_t at = first_unfit(a, into, n, &x);
+    if (at == n)
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "%s is of dtype %s, and element %llu of what is pushed, %g, is beyond "
+                   "that: nothing of it is taken",
+                   key, kvs_dtype_name(into), (unsigned long long)at, x);
+}
+
+int kvs_array_gives(const struct tug_array *a, enum tug_dtype into, const char *key,
+                    struct err *e)
+{
+    uint64_t n = a->rows * a->width;
+    double x = 0;
+    uint64_t at = first_unfit(a, into, n, &x);
+    if (at == n)
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "%s: element %llu is %.17g, which an array of dtype %s cannot hold: "
+                   "nothing of it is pulled",
+                   key, (unsigned long long)at, x, kvs_dtype_name(into));
 }
 
 // Sums.
@@ -388,7 +445,7 @@ int kvs_rows_set(struct kvs_rows *s, enum tug_dtype type, const struct tug_array
 }
 
 int kvs_rows_set_sum(struct kvs_rows *s, const struct tug_array *x,
-                     const struct tug_array *y, bool *ret_finite, struct err *e)
+                     const struct tug_array *y, bool *ret_fits, struct err *e)
 {
     size_t n = x->rows * x->width, each = kvs_dtype_size(x->dtype);
     s->a.dtype = x->dtype;
@@ -396,14 +453,14 @@ int kvs_rows_set_sum(struct kvs_rows *s, const struct tug_array *x,
     s->a.width = x->width;
     s->a.sparse = false;
     s->a.n_ids = 0;
-    *ret_finite = true;
+    *ret_fits = true;
     TRY(reserve_rows(s, x->rows, false, e));
     for (size_t at = 0; at < n; at += PART) {
         size_t k = n - at < PART ? n - at : PART;
         char *sum = (char *)s->a.data + at * each;
-        add(x->dtype, sum, (const char *)x->data + at * each,
-            (const char *)y->data + at * each, k);
-        *ret_finite &= all_finite(x->dtype, sum, k);
+        *ret_fits &= add(x->dtype, sum, (const char *)x->data + at * each,
+                         (const char *)y->data + at * each, k);
+        *ret_fits &= all_finite(x->dtype, sum, k);
     }
     return 0;
 }
@@ -413,10 +470,13 @@ static void *row_of(const struct tug_array *a, uint64_t at)
     return (char *)a->data + kvs_bytes(a, at);
 }
 
-static void add_sparse(struct tug_array *to, const struct tug_array *a)
+static bool add_sparse(struct tug_array *to, const struct tug_array *a)
 {
+    bool fits = true;
     for (uint64_t i = 0; i < a->n_ids; i++)
-        kvs_add(to->dtype, row_of(to, (uint64_t)a->ids[i]), row_of(a, i), a->width);
+        fits &= kvs_add(to->dtype, row_of(to, (uint64_t)a->ids[i]), row_of(a, i),
+                        a->width);
+    return fits;
 }
 
 int kvs_rows_set_dense(struct kvs_rows *s, const struct tug_array *a, struct err *e)
@@ -447,7 +507,7 @@ static int make_dense(struct kvs_rows *s, struct err *e)
 
 // Both lists ascend: they are merged as such.
 static uint64_t merge(const struct tug_array *x, const struct tug_array *y, int64_t *ids,
-                      char *data)
+                      char *data, bool *ret_fits)
 {
     uint64_t i = 0, j = 0, n = 0;
     size_t bytes = kvs_bytes(x, 1);
@@ -457,14 +517,15 @@ static uint64_t merge(const struct tug_array *x, const struct tug_array *y, int6
         ids[n] = from_y ? y->ids[j] : x->ids[i];
         memcpy(data, from_y ? row_of(y, j) : row_of(x, i), bytes);
         if (both)
-            kvs_add(x->dtype, data, row_of(y, j), x->width);
+            *ret_fits &= kvs_add(x->dtype, data, row_of(y, j), x->width);
         i += !from_y;
         j += from_y || both;
     }
     return n;
 }
 
-static int unite(struct kvs_rows *s, const struct tug_array *a, struct err *e)
+static int unite(struct kvs_rows *s, const struct tug_array *a, bool *ret_fits,
+                 struct err *e)
 {
     uint64_t most = s->a.n_ids + a->n_ids;
     size_t cap = s->cap_spare_ids * sizeof(int64_t);
@@ -476,7 +537,7 @@ static int unite(struct kvs_rows *s, const struct tug_array *a, struct err *e)
     s->cap_spare_ids = cap / sizeof(int64_t);
     if (rc != 0)
         return err_nomem(e, "a sum of arrays");
-    uint64_t n = merge(&s->a, a, s->spare_ids, s->spare);
+    uint64_t n = merge(&s->a, a, s->spare_ids, s->spare, ret_fits);
     struct kvs_rows was = *s;
     s->a.data = was.spare;
     s->a.ids = was.spare_ids;
@@ -502,17 +563,25 @@ static int add_cast(struct kvs_rows *s, const struct tug_array *a, struct err *e
 
 int kvs_rows_add(struct kvs_rows *s, const struct tug_array *a, struct err *e)
 {
+    bool fits = true;
     if (a->dtype != s->a.dtype)
         return add_cast(s, a, e);
-    if (s->a.sparse && a->sparse)
-        return unite(s, a, e);
-    if (s->a.sparse)
+    if (s->a.sparse && !a->sparse)
         TRY(make_dense(s, e));
-    if (a->sparse)
-        add_sparse(&s->a, a);
+    if (s->a.sparse)
+        TRY(unite(s, a, &fits, e));
+    else if (a->sparse)
+        fits = add_sparse(&s->a, a);
     else
-        kvs_add(a->dtype, s->a.data, a->data, a->rows * a->width);
-    return 0;
+        fits = kvs_add(a->dtype, s->a.data, a->data, a->rows * a->width);
+    return fits ? 0 : kvs_sum_beyond(a->dtype, e);
+}
+
+int kvs_sum_beyond(enum tug_dtype t, struct err *e)
+{
+    return err_set(e, TUG_EUSAGE,
+                   "the sum of what is pushed is beyond dtype %s: nothing of it is taken",
+                   kvs_dtype_name(t));
 }
 
 void kvs_rows_free(struct kvs_rows *s)

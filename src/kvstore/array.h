@@ -21,7 +21,8 @@ uint16_t kvs_float_to_half(float f); // to the nearest, of two the even one
 // n elements. Floats become integers by cutting off; out of range they become the nearest.
 void kvs_cast(enum tug_dtype to_type, void *to, enum tug_dtype type, const void *from,
               size_t n);
-void kvs_add(enum tug_dtype type, void *to, const void *values, size_t n);
+// False: a sum is beyond the dtype, and what is there now is of no use.
+bool kvs_add(enum tug_dtype type, void *to, const void *values, size_t n);
 
 // Bytes of n rows of the array.
 size_t kvs_bytes(const struct tug_array *a, uint64_t n_rows);
@@ -39,6 +40,10 @@ bool kvs_copy_finite(enum tug_dtype t, void *to, const void *from, size_t n);
 int kvs_array_fits(const struct tug_array *a, enum tug_dtype into, const char *key,
                    struct err *e);
 
+// The same of what is pulled into an array of that dtype. Dense.
+int kvs_array_gives(const struct tug_array *a, enum tug_dtype into, const char *key,
+                    struct err *e);
+
 // A sum under way. Zeroed, it is empty; kvs_rows_free gives its memory back.
 struct kvs_rows {
     struct tug_array a; // what it is so far; data (a block: block.h) and ids are its own
@@ -54,11 +59,13 @@ int kvs_rows_set(struct kvs_rows *s, enum tug_dtype type, const struct tug_array
 // It becomes a dense copy of a sparse array.
 int kvs_rows_set_dense(struct kvs_rows *s, const struct tug_array *a, struct err *e);
 // It becomes the sum of two dense arrays of one shape and dtype, in a pass over the memory
-// less than set and add. *ret_finite: whether all of it is, and so all of both.
+// less than set and add. *ret_fits: whether all of it is within the dtype, and so all of both.
 int kvs_rows_set_sum(struct kvs_rows *s, const struct tug_array *x,
-                     const struct tug_array *y, bool *ret_finite, struct err *e);
-// The array, of the same shape and dtype, is added. Sparse and dense make dense.
+                     const struct tug_array *y, bool *ret_fits, struct err *e);
+// The array, of the same shape and dtype, is added. Sparse and dense make dense. TUG_EUSAGE: the
+// sum is beyond the dtype, and of no use any more.
 int kvs_rows_add(struct kvs_rows *s, const struct tug_array *a, struct err *e);
+int kvs_sum_beyond(enum tug_dtype t, struct err *e); // TUG_EUSAGE
 void kvs_rows_free(struct kvs_rows *s);
 
 #endif

@@ -333,8 +333,9 @@ int kvs_sum(struct tug_kvstore *s, const struct kvs_items *t, struct kvs_entry *
             *ret = a; // the caller's own
             return 0;
         }
-        TRY(k == 0 ? kvs_rows_set(&s->sum, x->shape.dtype, &a, e)
-                   : kvs_rows_add(&s->sum, &a, e));
+        if ((k == 0 ? kvs_rows_set(&s->sum, x->shape.dtype, &a, e)
+                    : kvs_rows_add(&s->sum, &a, e)) != 0)
+            return err_wrap(e, "%s", x->key.text);
     }
     *ret = s->sum.a;
     return 0;
@@ -470,8 +471,12 @@ static int push_items(struct tug_kvstore *s, const struct kvs_items *t, int prio
 
 static int pull_items(struct tug_kvstore *s, const struct kvs_items *t, int priority)
 {
+    struct err *e = last_error();
     if (s->dist)
         return kvs_parts_pull(s, t, priority);
+    for (size_t i = 0; i < t->n; i++)
+        TRY(kvs_array_gives(&t->of[i]->value->a, t->items[i].array->dtype,
+                            t->of[i]->key.text, e));
     for (size_t i = 0; i < t->n; i++)
         kvs_give(&t->of[i]->value->a, t->items[i].array);
     return 0;
@@ -513,11 +518,20 @@ int tug_kvstore_broadcast(struct tug_kvstore *s, const struct tug_kvstore_item *
     return tug_kvstore_pull(s, out, n_out, priority);
 }
 
-static void local_rows(const struct tug_array *a, struct tug_array *to)
+static int local_rows(const struct tug_array *a, struct tug_array *to, const char *key,
+                      struct err *e)
 {
+    for (uint64_t i = 0; i < to->n_ids; i++) {
+        struct tug_array row = *a;
+        row.rows = 1;
+        row.data = (char *)a->data + kvs_bytes(a, (uint64_t)to->ids[i]);
+        if (kvs_array_gives(&row, to->dtype, key, e) != 0)
+            return err_wrap(e, "row %lld", (long long)to->ids[i]);
+    }
     for (uint64_t i = 0; i < to->n_ids; i++)
         kvs_cast(to->dtype, (char *)to->data + kvs_bytes(to, i), a->dtype,
                  (char *)a->data + kvs_bytes(a, (uint64_t)to->ids[i]), a->width);
+    return 0;
 }
 
 static int pull_rows(struct tug_kvstore *s, const struct kvs_items *t, int priority)
@@ -533,7 +547,7 @@ static int pull_rows(struct tug_kvstore *s, const struct kvs_items *t, int prior
                            "but the %s is dense",
                            x->key.text, x->shape.sparse ? "array" : "key");
         if (!s->dist)
-            local_rows(&x->value->a, to);
+            TRY(local_rows(&x->value->a, to, x->key.text, e));
         else
             TRY(kvs_parts_pull_rows(s, x, to, priority));
     }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/finite.h"
 #include "kvstore/array.h"
 
 enum { CHUNK = 256, STATES_MAX = 3, NAME_MAX_BYTES = 32 };
@@ -249,7 +250,53 @@ struct update {
     struct kvs_state *s;
     struct tug_array *w;
     uint64_t elements;
+    char *before, *at; // what was changed so far, as it was
 };
+
+// Bytes that an update changes of an element.
+static size_t changed_bytes(const struct update *u)
+{
+    return kvs_dtype_size(u->w->dtype) + u->s->n * u->s->real +
+           (u->s->master != NULL ? sizeof(float) : 0);
+}
+
+// n elements from the at-th on are kept, or put back.
+static void move(struct update *u, uint64_t at, size_t n, bool back)
+{
+    struct kvs_state *s = u->s;
+    size_t each = kvs_dtype_size(u->w->dtype);
+    char *from[STATES_MAX + 2] = {(char *)u->w->data + at * each};
+    size_t bytes[STATES_MAX + 2] = {n * each}, k = 1;
+    for (uint32_t i = 0; i < s->n; i++, k++) {
+        from[k] = s->arrays + (i * u->elements + at) * s->real;
+        bytes[k] = n * s->real;
+    }
+    if (s->master != NULL) {
+        from[k] = (char *)(s->master + at);
+        bytes[k++] = n * sizeof(float);
+    }
+    for (size_t i = 0; i < k; i++) {
+        memcpy(back ? from[i] : u->at, back ? u->at : from[i], bytes[i]);
+        u->at += bytes[i];
+    }
+}
+
+static bool finite_reals(size_t real, const void *at, size_t n)
+{
+    return real == sizeof(double) ? finite_doubles(at, n) : finite_floats(at, n);
+}
+
+// Whether what an update made of them is finite.
+static bool sound(const struct update *u, uint64_t at, size_t n)
+{
+    const struct kvs_state *s = u->s;
+    const char *w = (const char *)u->w->data + at * kvs_dtype_size(u->w->dtype);
+    bool all = u->w->dtype == TUG_FLOAT16 ? finite_halves(w, n)
+                                          : finite_reals(s->real, w, n);
+    for (uint32_t i = 0; i < s->n; i++)
+        all &= finite_reals(s->real, s->arrays + (i * u->elements + at) * s->real, n);
+    return all && (s->master == NULL || finite_floats(s->master + at, n));
+}
 
 // n weights from the at-th on; the gradient is of any dtype.
 static void update_chunk(const struct update *u, uint64_t at, enum tug_dtype dtype,
@@ -278,33 +325,70 @@ static void update_chunk(const struct update *u, uint64_t at, enum tug_dtype dty
         kvs_cast(u->w->dtype, w, real, weights, n);
 }
 
-static void update_run(const struct update *u, uint64_t at, enum tug_dtype dtype,
+// False: what comes of it is not finite.
+static bool update_run(struct update *u, uint64_t at, enum tug_dtype dtype,
                        const char *gradient, uint64_t n)
 {
-    for (uint64_t i = 0; i < n; i += CHUNK)
-        update_chunk(u, at + i, dtype, gradient + i * kvs_dtype_size(dtype),
-                     n - i < CHUNK ? n - i : CHUNK);
+    for (uint64_t i = 0; i < n; i += CHUNK) {
+        size_t some = n - i < CHUNK ? n - i : CHUNK;
+        move(u, at + i, some, false);
+        update_chunk(u, at + i, dtype, gradient + i * kvs_dtype_size(dtype), some);
+        if (!sound(u, at + i, some))
+            return false;
+    }
+    return true;
+}
+
+// Chunks as update_run has them, up to where it stopped.
+static void put_back_run(struct update *u, const char *end, uint64_t at, uint64_t n)
+{
+    for (uint64_t i = 0; i < n && u->at < end; i += CHUNK)
+        move(u, at + i, n - i < CHUNK ? n - i : CHUNK, true);
+}
+
+static int update_all(struct update *u, const struct tug_array *g, const char *key,
+                      struct err *e)
+{
+    uint64_t width = u->w->width, n = g->sparse ? g->n_ids : 1, i = 0;
+    uint64_t each = g->sparse ? width : u->elements;
+    bool fine = true;
+    u->s->updates++;
+    for (; i < n && fine; i++)
+        fine = update_run(u, g->sparse ? (uint64_t)g->ids[i] * width : 0, g->dtype,
+                          (const char *)g->data + (g->sparse ? kvs_bytes(g, i) : 0),
+                          each);
+    if (fine)
+        return 0;
+    const char *end = u->at;
+    u->s->updates--;
+    u->at = u->before;
+    for (i = 0; i < n; i++)
+        put_back_run(u, end, g->sparse ? (uint64_t)g->ids[i] * width : 0, each);
+    return err_set(e, TUG_EUSAGE,
+                   "%s: by this push optimizer %s makes weights or states that are not "
+                   "finite: nothing of it is taken",
+                   key, optimizers[u->o->kind].name);
 }
 
 int kvs_optimizer_apply(const struct kvs_optimizer *o, struct kvs_state *s,
                         struct tug_array *weights, const struct tug_array *gradient,
                         const char *key, struct err *e)
 {
-    struct update u = {o, s, weights, weights->rows * weights->width};
+    struct update u = {
+        .o = o, .s = s, .w = weights, .elements = weights->rows * weights->width};
     if (!kvs_dtype_is_float(weights->dtype))
         return err_set(e, TUG_EUSAGE,
                        "%s: optimizers train floats, but its array is of dtype %s", key,
                        kvs_dtype_name(weights->dtype));
     TRY(begin(s, o, weights, e));
-    s->updates++;
-    if (!gradient->sparse) {
-        update_run(&u, 0, gradient->dtype, gradient->data, u.elements);
-        return 0;
-    }
-    for (uint64_t i = 0; i < gradient->n_ids; i++)
-        update_run(&u, (uint64_t)gradient->ids[i] * weights->width, gradient->dtype,
-                   (const char *)gradient->data + kvs_bytes(gradient, i), weights->width);
-    return 0;
+    uint64_t n = gradient->sparse ? gradient->n_ids * weights->width : u.elements;
+    u.before = u.at = mem_array(n + 1, changed_bytes(&u));
+    if (u.before == NULL)
+        return err_nomem(e, "a copy of weights and states, until they are known to be "
+                            "finite");
+    int rc = update_all(&u, gradient, key, e);
+    mem_free(u.before);
+    return rc;
 }
 
 void kvs_state_free(struct kvs_state *s)
@@ -381,6 +465,11 @@ int kvs_state_read(struct kvs_state *ret, const struct kvs_optimizer *o,
     if (master > 0)
         memcpy(s.master, *at + arrays, master);
     s.updates = h.updates;
+    if (!finite_reals(s.real, s.arrays, h.n * h.elements) ||
+        (master > 0 && !finite_floats(s.master, h.elements))) {
+        kvs_state_free(&s);
+        return err_set(e, TUG_EDATA, "it has states that are not finite");
+    }
     *at += arrays + master;
     kvs_state_free(ret);
     *ret = s;

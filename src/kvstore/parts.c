@@ -407,7 +407,7 @@ static void close_gaps(struct pull *p)
     }
 }
 
-static void pull_give(struct pull *p, const struct kvs_items *t)
+static int pull_give(struct pull *p, const struct kvs_items *t, struct err *e)
 {
     struct tug_array a = p->x->shape;
     if (p->bounce != NULL)
@@ -415,7 +415,10 @@ static void pull_give(struct pull *p, const struct kvs_items *t)
     a.sparse = false;
     a.data = p->to;
     for (size_t i = p->x->first; i != KVS_NONE; i = t->next[i])
+        TRY(kvs_array_gives(&a, t->items[i].array->dtype, p->x->key.text, e));
+    for (size_t i = p->x->first; i != KVS_NONE; i = t->next[i])
         kvs_give(&a, t->items[i].array);
+    return 0;
 }
 
 static int pull_all(struct tug_kvstore *s, const struct kvs_items *t, struct pull *pulls,
@@ -439,8 +442,8 @@ static int pull_all(struct tug_kvstore *s, const struct kvs_items *t, struct pul
         if (pulls[i].x != NULL && pull_wait(s, &pulls[i]) != 0 && first.code == 0)
             first = *last_error();
     for (size_t i = 0; i < t->n && first.code == 0; i++)
-        if (pulls[i].x != NULL)
-            pull_give(&pulls[i], t);
+        if (pulls[i].x != NULL && pull_give(&pulls[i], t, last_error()) != 0)
+            first = *last_error();
     return first.code != 0 ? last_error_is(&first) : 0;
 }
 
@@ -491,6 +494,12 @@ static int pull_piece_rows(struct tug_kvstore *s, struct kvs_entry *x,
     }
     if (rc == 0)
         rc = kvs_dist_wait(s, p->timestamp);
+    struct tug_array rows = x->shape;
+    rows.rows = n;
+    rows.width = x->width;
+    rows.data = got;
+    if (rc == 0)
+        rc = kvs_array_gives(&rows, to->dtype, "the rows", e);
     if (rc == 0)
         kvs_cast(to->dtype, (char *)to->data + kvs_bytes(to, from), x->shape.dtype, got,
                  n * x->width);

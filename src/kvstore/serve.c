@@ -293,6 +293,7 @@ static void end_round(struct tug_kvstore_server *s, struct kvs_value *v,
     }
     assert(why != NULL || r->added == s->workers);
     r->arrived = r->added = 0;
+    r->beyond.code = 0;
 }
 
 // Of the first two, where both are dense and as they are, the sum is begun with both at once:
@@ -315,21 +316,24 @@ static bool is_second(const struct tug_kvstore_server *s, const struct kvs_round
            first->cmd == KVS_PUSH && r->of[j->rank] == NULL;
 }
 
-// The first was looked at when it came; where the sum is finite, the second is.
+// The first was looked at when it came; where the sum is finite, the second is. A sum beyond its
+// dtype is the round's, and all who push to it hear so at its end.
 static int add_second(struct tug_kvstore_server *s, struct kvs_value *v,
                       struct kvs_job *j, struct err *e)
 {
     struct kvs_round *r = v->round;
     struct kvs_job *first = r->of[1 - j->rank];
     struct tug_array a, b;
-    bool finite;
+    bool fits;
     TRY(check_push(v, j, e));
     TRY(array_of(s, v, first, &a, e));
     TRY(array_of(s, v, j, &b, e));
-    TRY(kvs_rows_set_sum(&r->sum, &a, &b, &finite,
+    TRY(kvs_rows_set_sum(&r->sum, &a, &b, &fits,
                          e)); // of two the order does not matter
-    if (!finite)
+    if (!fits)
         TRY(kvs_array_finite(&b, v->key.text, e));
+    if (!fits) // both are: then their sum is not
+        (void)kvs_sum_beyond(b.dtype, &r->beyond);
     kvs_job_release(first);
     kvs_job_release(j);
     r->added = 2;
@@ -345,8 +349,14 @@ static int add_arrived(struct tug_kvstore_server *s, struct kvs_value *v, struct
     while (r->added < s->workers && r->of[r->added] != NULL) {
         struct kvs_job *j = r->of[r->added];
         TRY(array_of(s, v, j, &a, e)); // it was looked at when it came
-        TRY(r->added == 0 ? kvs_rows_set(&r->sum, a.dtype, &a, e)
-                          : kvs_rows_add(&r->sum, &a, e));
+        int rc = 0;
+        if (r->beyond.code == 0)
+            rc = r->added == 0 ? kvs_rows_set(&r->sum, a.dtype, &a, e)
+                               : kvs_rows_add(&r->sum, &a, e);
+        if (rc == TUG_EUSAGE)
+            r->beyond = *e;
+        else
+            TRY(rc);
         kvs_job_release(j);
         r->added++;
     }
@@ -401,8 +411,12 @@ static int push_to_round(struct tug_kvstore_server *s, struct kvs_value *v,
     r->of[j->rank] = j;
     r->arrived++;
     int rc = add_arrived(s, v, &why);
-    if (rc == 0 && r->arrived == s->workers)
+    if (rc == 0 && r->arrived == s->workers && r->beyond.code != 0) {
+        why = r->beyond;
+        rc = err_wrap(&why, "%s", v->key.text);
+    } else if (rc == 0 && r->arrived == s->workers) {
         rc = kvs_value_update_by_sum(v, &s->rule, &r->sum, &why);
+    }
     if (rc != 0 || r->arrived == s->workers)
         end_round(s, v, rc != 0 ? &why : NULL);
     return 0;

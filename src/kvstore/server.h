@@ -36,6 +36,7 @@ struct kvs_job {
 struct kvs_round {
     struct kvs_rows sum;
     uint32_t arrived, added; // ranks; the first `added` are in the sum
+    struct err beyond;       // the sum is beyond its dtype
     struct kvs_job **of;     // by rank; behind the first those of who came in its place
 };
 
