@@ -2,6 +2,7 @@
 // the second of several must not look for it. What is checked most is what a sanitizer sees.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <float.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -65,7 +66,7 @@ static int kvapp_serves(const char *scheduler)
 static int kvapp_works(const char *scheduler)
 {
     const uint64_t keys[] = {0, 7, UINT64_MAX};
-    const int32_t lengths[] = {1, 0, 4};
+    const int32_t lengths[] = {1, 0, 4}, lone[] = {1, 1, 1};
     const float values[6] = {1, 2, 3, 4, 5, 6};
     float got[6];
     struct tug_node_options o;
@@ -85,6 +86,25 @@ static int kvapp_works(const char *scheduler)
     }
     q = (struct tug_kv_request){.push = true, .data = {keys, 3, values, 5, lengths, 0}};
     expect(tug_kv_send(a, &q, &ts) == 0 && tug_app_wait(a, ts) == TUG_EUSAGE);
+    // A sum beyond float: nothing of the push is taken.
+    const float large[3] = {1, FLT_MAX / 1.5f, 1}, larger[3] = {1, FLT_MAX, 1};
+    const uint64_t others[] = {3, 4, 5};
+    float one_each[3];
+    q = (struct tug_kv_request){.push = true,
+                                .pull = true,
+                                .data = {others, 3, large, 3, lone, 0},
+                                .pulled = one_each,
+                                .n_pulled = 3};
+    expect(tug_kv_send(a, &q, &ts) == 0 && tug_app_wait(a, ts) == 0);
+    for (int i = 0; i < 2; i++) {
+        q.data.values = i == 0 ? large : larger;
+        expect(tug_kv_send(a, &q, &ts) == 0 && tug_app_wait(a, ts) == TUG_EUSAGE);
+        expect(strstr(tug_last_error(), "key 4") != NULL);
+    }
+    q.push = false;
+    q.data = (struct tug_kv_data){.keys = others, .n_keys = 3};
+    expect(tug_kv_send(a, &q, &ts) == 0 && tug_app_wait(a, ts) == 0);
+    expect(memcmp(one_each, large, sizeof(large)) == 0);
     expect(tug_node_barrier(n, TUG_GROUP_WORKERS) == 0);
     return tug_node_finalize(n, false);
 }

@@ -143,6 +143,11 @@ typedef void (*tug_done_fn)(void *ctx, uint64_t timestamp, int rc);
 // error is in all of them. One that ends with an error after it was sent (a server has no
 // memory left, is gone, or has not answered in time) is in each partition once or not at
 // all; what it says in the end is the only sign of it. It is not taken back.
+//
+// Rows stay finite. A partition in which a weight would become infinite, or no number, refuses its
+// part (TUG_EUSAGE, which names the key) and keeps what it had; the others take theirs. Where only
+// a rule's state would (the square of a gradient of 1e20), that key's update is left out, and the
+// server logs it once a table.
 TUG_API int tug_push(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
                      const float *values, tug_done_fn done, void *ctx,
                      uint64_t *ret_timestamp);

@@ -71,8 +71,8 @@ def _culprit(array: npt.NDArray[Any]) -> str:
 
 
 def check_whole(array: npt.NDArray[Any], name: str) -> None:
-    """Raises UsageError unless all numbers are whole ids from 0 that the array's dtype has exactly. A float32 above 2^24
-    may be its neighbour's id."""
+    """Raises UsageError unless all numbers are whole ids that the array's dtype has exactly: a float32 above 2^24 may
+    be another id, rounded."""
     if array.size == 0:
         return
     if array.dtype.kind == "f":
@@ -89,8 +89,8 @@ def check_whole(array: npt.NDArray[Any], name: str) -> None:
 
 
 def whole_of(given: Any, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Lists of Python's integers as integers: numpy makes floats of those from 2^63 on beside smaller ones, and they are
-    no longer what they were."""
+    """Lists of Python's integers as integers: numpy makes floats of those from 2^63 on beside smaller ones, and they
+    are no longer what they were."""
     if isinstance(given, np.ndarray) or array.dtype.kind not in "fO" or array.size == 0:
         return array
     try:
@@ -98,7 +98,8 @@ def whole_of(given: Any, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     except ValueError:
         return array
     if exact.shape != array.shape or not all(
-            isinstance(one, (int, np.integer)) and not isinstance(one, bool) for one in exact.flat):
+            isinstance(one, (int, np.integer)) and not isinstance(one, bool)
+            for one in exact.flat):
         return array
     return exact.astype(np.uint64) if all(0 <= one < 2 ** 64 for one in exact.flat) else exact
 

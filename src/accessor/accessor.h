@@ -100,6 +100,7 @@ struct accessor_class {
 const struct accessor_class *accessor_find(const char *name, struct err *e);
 // The class of that name, by its own name, and what Paddle's name implies besides.
 int accessor_choose(struct accessor_options *o, const char *name, struct err *e);
+bool accessor_class_is_own(const struct accessor_class *c); // not a program's
 int accessor_register(const struct accessor_class *c, struct err *e);
 bool accessor_has_life(const struct accessor_class *c);
 // The layout for these options; checked: TUG_EUSAGE says what can't be. `*ret` does not
@@ -227,5 +228,24 @@ static inline void accessor_set_extra(const struct accessor *a, float *row,
     uint32_t bits = handle + 1;
     __builtin_memcpy(row + a->extra, &bits, sizeof(bits));
 }
+
+// Whether numbers of a row, and of its extra row (NULL: it has none), are finite: weights, the
+// states of tug's own rules, and the count of updates. Of a row without a life that is all of it.
+bool accessor_row_finite(const struct accessor *a, const float *row, const float *extra);
+bool accessor_weights_finite(const struct accessor *a, const float *row,
+                             const float *extra);
+bool accessor_extra_finite(const struct accessor *a, const float *extra);
+// Numbers that no step of most rules takes out of range: a push is checked by these before it
+// is applied, which costs less than copies of rows that it may have to be taken back from.
+#define ACCESSOR_TAME_ROW 0x1p40f
+#define ACCESSOR_TAME_PUSH 0x1p20f
+// Whether rules, with their rates, make of tame rows and gradients something finite; whether a row
+// is tame: its numbers, and states that roots are taken of are not negative; whether gradients of
+// n keys are, with what they are divided by.
+bool accessor_rules_tame(const struct accessor *a, const struct rule_params *rules);
+bool accessor_row_tame(const struct accessor *a, const float *row, const float *extra);
+bool accessor_push_tame(const struct accessor *a, const float *values, size_t n);
+// Whether a push of gradients to finite rows leaves them finite whatever it carries.
+bool accessor_stays_finite(const struct accessor *a);
 
 #endif

@@ -47,6 +47,7 @@ static const struct accessor_class *classes[MAX_CLASSES] = {
     &accessor_counter,
     &accessor_features,
 };
+enum { OWN = 7 }; // of these are tug's
 enum { NAMES_MAX = (MAX_CLASSES + 1) * (ACCESSOR_NAME_MAX + 2) };
 
 // Their Unit accessors are those whose gradients are not divided by shows.
@@ -227,4 +228,12 @@ int accessor_make(struct accessor *ret, const struct accessor_options *options,
         return 0;
     return err_set(e, TUG_EUSAGE, "accessor %s with dim %u: %.900s", o.name, o.dim,
                    why.text);
+}
+
+bool accessor_class_is_own(const struct accessor_class *c)
+{
+    for (int i = 0; i < OWN; i++)
+        if (classes[i] == c)
+            return true;
+    return false;
 }

@@ -27,6 +27,13 @@ bool finite_floats(const void *floats, size_t n)
     return all_below(floats, n, infinity);
 }
 
+bool finite_below(const void *floats, size_t n, float limit)
+{
+    int32_t bits;
+    memcpy(&bits, &limit, sizeof(bits));
+    return all_below(floats, n, bits);
+}
+
 bool finite_when_bf16(const void *floats, size_t n)
 {
     return all_below(floats, n, infinite_bf16);

@@ -8,6 +8,8 @@
 #include <stddef.h>
 
 bool finite_floats(const void *floats, size_t n);
+// Whether they lie between -limit and limit, both excluded. limit > 0.
+bool finite_below(const void *floats, size_t n, float limit);
 // Whether they still are when they were rounded to bf16, whose largest number is smaller.
 bool finite_when_bf16(const void *floats, size_t n);
 bool finite_bf16(const void *halves, size_t n);

@@ -2,6 +2,7 @@
 // of values lie in a table, found in batches; others have an array each.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@ struct tug_kv_default {
     struct table *index; // of keys with arrays: a row holds the number of the array
     struct array *arrays;
     uint32_t n_arrays, cap_arrays;
+    double most; // no sum is beyond this
 };
 
 static int open_table(struct table **ret, uint32_t width, struct err *e)
@@ -196,11 +198,40 @@ static int check_known(const struct tug_kv_default *s, const struct tug_kv_data 
     return 0;
 }
 
+// Whether a sum would become infinite: then nothing of the push is taken. Looked for only when
+// sums may be that large: what was pushed since the store was opened adds up to it.
+static int check_sums(struct tug_kv_default *s, const struct tug_kv_data *d,
+                      struct err *e)
+{
+    double largest = 0;
+    const float *values = d->values;
+    for (size_t i = 0; i < d->n_values; i++)
+        largest = fmax(largest, fabs((double)values[i]));
+    if (s->most + largest < (double)FLT_MAX) {
+        s->most += largest;
+        return 0;
+    }
+    for (size_t i = 0; i < d->n_keys; i++) {
+        const struct array *a = array_find(s, d->keys[i]);
+        const float *row = a != NULL ? a->values : row_of(s, d->keys[i]);
+        size_t n = length_in(d, i);
+        for (size_t j = 0; j < n && row != NULL; j++)
+            if (!isfinite(row[j] + values[j]))
+                return err_set(
+                    e, TUG_EUSAGE,
+                    "key %llu: value %zu would become infinite: nothing of the "
+                    "push is taken",
+                    (unsigned long long)d->keys[i], j);
+        values += n;
+    }
+    s->most = (double)FLT_MAX; // from now on each push is looked at
+    return 0;
+}
+
 // One by one.
 static int push_keys(struct tug_kv_default *s, const struct tug_kv_data *d, struct err *e)
 {
     const float *values = d->values;
-    TRY(check_known(s, d, e));
     for (size_t i = 0; i < d->n_keys; i++) {
         size_t n = length_in(d, i);
         float *row = row_of(s, d->keys[i]);
@@ -227,6 +258,9 @@ static int push(struct tug_kv_default *s, const struct tug_kv_data *d, struct er
     size_t each = d->n_values / d->n_keys;
     if (each == 0 && d->lengths == NULL) // nothing is added to keys
         return check_known(s, d, e);
+    if (d->lengths != NULL || each != s->width || s->n_arrays > 0)
+        TRY(check_known(s, d, e)); // sums are of keys that are as long
+    TRY(check_sums(s, d, e));
     if (d->lengths == NULL && s->width == 0 && each > 0 && each <= ROW_MAX) {
         TRY(open_table(&s->table, (uint32_t)each, e));
         s->width = (uint32_t)each;

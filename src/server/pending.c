@@ -317,6 +317,19 @@ static void serve_later(struct shard *s, const struct pending *h)
     shard_serve_request(s, &q);
 }
 
+// For a batch that is stuck whatever is tried: a sum of gradients by which a row would become
+// infinite.
+static bool waits_in_vain(struct shard *s, const struct pending *h)
+{
+    struct request_fields f = {.table = SPEC_MAX_TABLES};
+    struct err e;
+    if (h->wants != WANTS_BATCH)
+        return false;
+    request_fields(h->type, &h->m, &f);
+    const struct shard_table *t = tables_find(s, f.table, &e);
+    return t != NULL && t->stuck.code == TUG_EUSAGE;
+}
+
 // Walks over all of them only when one is due: many may wait while others are served.
 uint64_t pending_expire(struct shard *s)
 {
@@ -324,7 +337,7 @@ uint64_t pending_expire(struct shard *s)
     if (s->now < s->pending_due)
         return s->pending_due;
     for (struct pending **at = &s->held; *at != NULL;) {
-        if ((*at)->deadline <= s->now) {
+        if ((*at)->deadline <= s->now || waits_in_vain(s, *at)) {
             if ((*at)->wants == WANTS_LATER)
                 serve_later(s, *at);
             else

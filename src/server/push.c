@@ -142,11 +142,26 @@ static int push_some(struct shard *s, struct shard_table *t, const struct push_v
     return store_push(t->store, &p, ret_keys, e);
 }
 
+// A partition whose rows would not stay finite refuses what is its own, and the others take
+// theirs: so what becomes of a partition depends on its rows alone, wherever they lie. It is not
+// noted as applied: if the push comes again, it is decided anew.
+static int refusals(const struct err *first, const struct keys *k, size_t applied,
+                    struct err *e)
+{
+    if (first->code == 0)
+        return 0;
+    *e = *first;
+    if (applied > 0)
+        err_wrap(e, "%zu of %u keys were applied; of the others", applied, k->n);
+    return first->code;
+}
+
 // *ret_keys: how many were applied, also when it failed in between.
 static int apply(struct shard *s, struct shard_table *t, const struct push_values *v,
                  const struct keys *k, const struct retries_push *known, size_t *ret_keys,
                  struct err *e)
 {
+    struct err first = {0};
     *ret_keys = 0;
     tables_limit(s, t);
     t->version++;
@@ -165,12 +180,18 @@ static int apply(struct shard *s, struct shard_table *t, const struct push_value
         assert(k->runs[last].begin - begin == done); // partitions are applied as a whole
         note_runs(t, k, r, last, known);
         *ret_keys += done;
+        if (rc == TUG_EUSAGE) { // by the next run
+            first = first.code == 0 ? *e : first;
+            assert(last < k->n_runs);
+            last++;
+            continue;
+        }
         if (rc != 0 && *ret_keys > 0)
             err_wrap(e, "%zu of %u keys were applied, then", *ret_keys, k->n);
         TRY(rc);
     }
     background_demote(s, t);
-    return 0;
+    return refusals(&first, k, *ret_keys, e);
 }
 
 int push_check(struct shard *s, const struct shard_table *t, const struct keys *k,

@@ -163,6 +163,8 @@ void sync_apply(struct shard *s, struct shard_table *t)
     if (t->stuck.code == 0)
         return;
     t->again = true;
+    if (t->stuck.code == TUG_EUSAGE)
+        s->pending_due = s->now; // who waits for it hears so
     background_wake(s);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/finite.h"
 #include "base/hash.h"
 #include "table/table_internal.h"
 
@@ -95,9 +96,24 @@ static struct table_options rows_of(const struct store *s)
     return t;
 }
 
+// Whether rows begin tame.
+static bool begins_tame(const struct store *s)
+{
+    const struct table_config *c = &s->config;
+    const float firsts[] = {c->init_low, c->init_high, c->extra_low, c->extra_high};
+    bool tame = finite_below(firsts, sizeof(firsts) / sizeof(*firsts),
+                             ACCESSOR_TAME_PUSH);
+    for (uint32_t g = 0; g < s->accessor.n_groups; g++) {
+        float n0 = s->accessor.groups[g].rule.n0;
+        tame &= n0 >= 0 && n0 < ACCESSOR_TAME_PUSH;
+    }
+    return tame;
+}
+
 static int open_rows(struct store *s, struct err *e)
 {
     const struct accessor *a = &s->accessor;
+    s->wild = !begins_tame(s);
     struct table_options t = rows_of(s);
     TRY(table_open(&s->rows, &t, e));
     s->view = table_slabs(s->rows);
@@ -191,6 +207,7 @@ void store_close(struct store *s)
     }
     mem_free(s->parts);
     mem_free(s->batch.memory);
+    mem_free(s->batch.kept);
     mem_free(s->walk.at);
     mem_free(s->extra_free.at);
     limbo_close(&s->extra_limbo);

@@ -16,7 +16,7 @@ static int reserve(struct store_scratch *b, size_t n)
         return 0;
     size_t max = n < 2 * STORE_BATCH ? 2 * STORE_BATCH : n + n / 4;
     size_t one = sizeof(*b->rows) + sizeof(*b->extras) + sizeof(*b->keys) +
-                 3 * sizeof(*b->handles) + sizeof(*b->divisors);
+                 4 * sizeof(*b->handles) + sizeof(*b->divisors);
     char *p = mem_array(max, one);
     if (p == NULL)
         return TUG_ENOMEM;
@@ -29,7 +29,8 @@ static int reserve(struct store_scratch *b, size_t n)
     b->handles = (uint32_t *)(void *)(b->keys + max);
     b->some = b->handles + max;
     b->which = b->some + max;
-    b->divisors = (float *)(void *)(b->which + max);
+    b->found = b->which + max;
+    b->divisors = (float *)(void *)(b->found + max);
     return 0;
 }
 
@@ -45,7 +46,7 @@ static uint32_t batch_end(const struct store *s, const uint64_t *keys, size_t n)
     return end;
 }
 
-static int list_runs(struct store *s, struct store_batch *b, struct err *e)
+int store_batch_runs(struct store *s, struct store_batch *b, struct err *e)
 {
     struct store_run *run = NULL;
     assert(b->n_runs == 0);
@@ -89,14 +90,13 @@ int store_batch_take(struct store *s, const uint64_t *keys, size_t n,
     // A partition is in one batch: what fails later ends a batch between two of them.
     assert(end == n - b->at || store_partition_of(s, b->keys[end]) !=
                                    store_partition_of(s, b->keys[end - 1]));
-    int rc = b->quiet ? 0 : list_runs(s, b, e);
+    int rc = b->quiet ? 0 : store_batch_runs(s, b, e);
     if (rc != 0)
         b->n = b->n_runs = 0;
     return rc;
 }
 
-// The batch ends before its run r.
-static void cut_batch(struct store_batch *b, const struct store_scratch *x, uint32_t r)
+void store_batch_cut(struct store_batch *b, const struct store_scratch *x, uint32_t r)
 {
     assert(r <= b->n_runs);
     assert(r == 0 || x->runs[r - 1].end <= b->n);
@@ -114,7 +114,7 @@ static int give_turns(struct store *s, struct store_batch *b, struct err *e)
         if (rc == 0 && s->cold != NULL)
             rc = cold_demote(s, p, e);
         if (rc != 0) {
-            cut_batch(b, &s->batch, r);
+            store_batch_cut(b, &s->batch, r);
             return rc;
         }
     }
@@ -138,7 +138,7 @@ static int fetch(struct store *s, struct store_batch *b, struct err *e)
         return 0;
     int rc = cold_fetch_runs(s, x->runs, b->n_runs, b->keys, x->handles, &done, e);
     if (rc != 0)
-        cut_batch(b, x, done);
+        store_batch_cut(b, x, done);
     return rc;
 }
 
@@ -153,7 +153,7 @@ static int turn_rows(struct store *s, struct store_batch *b, struct err *e)
         int rc = store_turn_rows(s, run.partition, x->handles + run.begin,
                                  run.end - run.begin, e);
         if (rc != 0) {
-            cut_batch(b, x, r);
+            store_batch_cut(b, x, r);
             return rc;
         }
     }
@@ -287,21 +287,21 @@ int store_batch_make(struct store *s, struct store_batch *b,
         if (count_none(s->batch.handles, b->n) == 0)
             return 0;
         b->quiet = false; // rows are made partition by partition
-        int rc = list_runs(s, b, e);
+        int rc = store_batch_runs(s, b, e);
         if (rc != 0) {
-            cut_batch(b, &s->batch, 0);
+            store_batch_cut(b, &s->batch, 0);
             return rc;
         }
     }
     // Each row may get one, when it is made or when it earns it.
     if (s->accessor.extra_width > 0 && store_reserve_extras(s, b->n) != 0) {
-        cut_batch(b, &s->batch, 0);
+        store_batch_cut(b, &s->batch, 0);
         return err_nomem(e, "rows of a table");
     }
     for (uint32_t r = 0; r < b->n_runs; r++) {
         int rc = make_run(s, b, push, s->batch.runs[r], e);
         if (rc != 0) {
-            cut_batch(b, &s->batch, r);
+            store_batch_cut(b, &s->batch, r);
             return rc;
         }
     }

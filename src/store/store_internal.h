@@ -77,7 +77,10 @@ struct store_scratch {
     float **rows, **extras;
     uint64_t *keys; // of some of them, as some[] and which[] are
     uint32_t *handles, *some, *which;
+    uint32_t *found; // the handles before rows were made
     float *divisors;
+    float *kept; // rows before a push changed them, each with its extra row behind it
+    size_t kept_max;
     struct store_run runs[STORE_BATCH];
 };
 
@@ -132,6 +135,14 @@ struct store {
     struct cut *cut;   // NULL: none goes on
     struct cold *cold; // NULL: no tier
 
+    // A row may be beyond what rules make something finite of for sure (accessor_row_tame): pushes
+    // keep copies of rows.
+    bool wild;
+    bool foreign; // rows were set whole: states may be such as gradients do not make
+    bool told;    // that an update was left out
+    bool watch;   // this push's rows are looked at, whether they are tame still
+    double
+        grown; // by how much numbers of rows may have grown by pushes that were not watched
     bool steps;                                                 // threads step on rows
     void (*removed)(void *ctx, const uint64_t *keys, size_t n); // store_steps.h; or NULL
     void *removed_ctx;
@@ -262,6 +273,29 @@ int store_batch_find(struct store *s, struct store_batch *b, struct err *e);
 // NULL. Likewise.
 int store_batch_make(struct store *s, struct store_batch *b,
                      const struct store_push *push, struct err *e);
+
+// Lists the runs of a quiet batch. TUG_EUSAGE: partitions do not ascend.
+int store_batch_runs(struct store *s, struct store_batch *b, struct err *e);
+// The batch ends before its run r.
+void store_batch_cut(struct store_batch *b, const struct store_scratch *x, uint32_t r);
+
+// store_undo.c
+
+// What rows of a batch are before a push changes them, and whether what it makes of them is
+// finite: then it is done; else TUG_EUSAGE names the key, the batch ends before its partition,
+// and that and those behind it are as they were before the push.
+int store_undo_keep(struct store *s, const struct store_batch *b, struct err *e);
+int store_undo_check(struct store *s, struct store_batch *b, bool gradients,
+                     struct err *e);
+// Whether none of this is needed: what the push makes of the table's rows is finite for sure.
+bool store_push_is_tame(const struct store *s, const struct store_push *p,
+                        const struct rule_params *rules);
+// Whether it is known without a look how much rows grow by the push: little. Counts it.
+bool store_grows_slowly(struct store *s, const struct store_push *p,
+                        const struct rule_params *rules);
+// Whether rows [i, i + n) of the batch, or rows that were set, are tame still: else s->wild.
+void store_watch_rows(struct store *s, size_t i, size_t n);
+void store_look_at_rows(struct store *s, const struct store_batch *b);
 
 // store_load.c
 

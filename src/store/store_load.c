@@ -87,11 +87,27 @@ int store_put_partition(struct store *s, uint32_t partition, const void *bytes, 
 
 // Rows.
 
+// What is loaded is looked at like what is pushed.
+static int check_finite(const struct store *s, const uint64_t *keys, size_t n,
+                        const float *rows, bool extra, struct err *e)
+{
+    const struct accessor *a = &s->accessor;
+    for (size_t i = 0; i < n; i++)
+        if (extra ? !accessor_extra_finite(a, rows + i * a->extra_width)
+                  : !accessor_row_finite(a, rows + i * a->width, NULL))
+            return err_set(
+                e, TUG_EDATA,
+                "key %llu of table %s has weights or states that are not finite",
+                (unsigned long long)keys[i], s->config.name);
+    return 0;
+}
+
 int store_put_rows(struct store *s, const uint64_t *keys, size_t n, const float *rows,
                    struct err *e)
 {
     const struct accessor *a = &s->accessor;
     struct store_batch b = {.unset = true};
+    TRY(check_finite(s, keys, n, rows, false, e));
     while (b.at + b.n < n) {
         TRY(store_batch_take(s, keys, n, &b, e));
         TRY(store_batch_find(s, &b, e));
@@ -105,6 +121,7 @@ int store_put_rows(struct store *s, const uint64_t *keys, size_t n, const float 
             if (a->extra_width > 0)
                 accessor_set_extra(a, row, TABLE_NONE);
         }
+        store_look_at_rows(s, &b);
     }
     return 0;
 }
@@ -127,6 +144,7 @@ int store_put_extras(struct store *s, const uint64_t *keys, size_t n, const floa
     if (width == 0)
         return err_set(e, TUG_EDATA, "rows of table %s have no extra rows",
                        s->config.name);
+    TRY(check_finite(s, keys, n, extras, true, e));
     while (b.at + b.n < n) {
         TRY(store_batch_take(s, keys, n, &b, e));
         TRY(store_batch_find(s, &b, e));
@@ -140,6 +158,7 @@ int store_put_extras(struct store *s, const uint64_t *keys, size_t n, const floa
             assert(extra != NULL); // store_batch_make has reserved it
             memcpy(extra, extras + (b.at + i) * width, width * sizeof(float));
         }
+        store_look_at_rows(s, &b);
     }
     return 0;
 }

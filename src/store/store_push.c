@@ -7,6 +7,8 @@
 
 #include "store/store_internal.h"
 
+enum { WATCHED = 256 }; // rows that are looked at behind each other
+
 bool store_has_whole_rows(const struct store *s)
 {
     return !s->lives;
@@ -70,9 +72,9 @@ static void see_run(struct store *s, const struct store_run *run, const float *v
 }
 
 // Rows [i, i + n) of the batch: none of them is missing.
-static void apply_some(struct store *s, const struct store_push *push,
-                       const struct rule_params *rules, const float *values, size_t i,
-                       size_t n)
+static void apply_block(struct store *s, const struct store_push *push,
+                        const struct rule_params *rules, const float *values, size_t i,
+                        size_t n)
 {
     const struct store_scratch *x = &s->batch;
     values += i * s->accessor.push_width;
@@ -93,6 +95,20 @@ static void apply_some(struct store *s, const struct store_push *push,
                                   .rows = x->rows + i,
                                   .values = values};
         accessor_apply_packed(&s->scratch, &p);
+    }
+}
+
+// While they are in the cache they are looked at, where that is needed.
+static void apply_some(struct store *s, const struct store_push *push,
+                       const struct rule_params *rules, const float *values, size_t i,
+                       size_t n)
+{
+    size_t block = s->watch ? WATCHED : n;
+    for (size_t end = i + n; i < end; i += block) {
+        size_t k = end - i < block ? end - i : block;
+        apply_block(s, push, rules, values, i, k);
+        if (s->watch)
+            store_watch_rows(s, i, k);
     }
 }
 
@@ -183,9 +199,10 @@ static void apply_rows(struct store *s, const struct store_push *p,
     assert(all && !s->lives);
     (void)all;
     for (uint32_t i = 0; i < b->n; i++, values += width) {
-        if (p->op == STORE_DELTA)
+        if (p->op == STORE_DELTA) {
             s->scratch.kernels->axpy(s->batch.rows[i], 1, values, width);
-        else
+            store_watch_rows(s, i, s->watch);
+        } else
             memcpy(s->batch.rows[i], values, width * sizeof(*values));
     }
 }
@@ -209,6 +226,14 @@ static void keep_budgets(struct store *s, const struct store_batch *b)
         (void)store_keep_budget(s, s->batch.runs[r].partition, NULL);
 }
 
+// Whether what a push makes of finite rows may be infinite or no number.
+static bool may_leave(const struct store *s, const struct store_push *p)
+{
+    return p->op == STORE_DELTA ||
+           (p->op == STORE_GRADIENT &&
+            (s->config.sums_from != 0 || !accessor_stays_finite(&s->accessor)));
+}
+
 int store_push(struct store *s, const struct store_push *p, size_t *ret_keys,
                struct err *e)
 {
@@ -216,20 +241,37 @@ int store_push(struct store *s, const struct store_push *p, size_t *ret_keys,
     struct store_batch b = {.unset = p->op == STORE_ROW, .quiet = store_is_quiet(s)};
     size_t done = 0;
     int rc = 0;
+    bool checked = may_leave(s, p);
     if (p->op >= STORE_ROW && s->lives)
         rc = err_set(e, TUG_EUSAGE,
                      "rows of table %s have a life: they are not set whole",
                      s->config.name);
     accessor_rules(&s->accessor, p->rate * rate_factor(&s->config.rate, s->step), rules);
+    bool tame = checked && store_push_is_tame(s, p, rules);
+    s->foreign |= p->op == STORE_DELTA;
+    s->watch = tame && !store_grows_slowly(s, p, rules);
+    checked = checked && !tame;
     while (rc == 0 && b.at + b.n < p->n) {
         rc = store_batch_take(s, p->keys, p->n, &b, e);
         if (rc != 0)
             break;
         rc = store_batch_find(s, &b, e);
+        if (checked)
+            memcpy(s->batch.found, s->batch.handles, b.n * sizeof(*s->batch.found));
         int made = store_batch_make(s, &b, p->op == STORE_GRADIENT ? p : NULL,
                                     rc == 0 ? e : NULL);
         rc = rc != 0 ? rc : made;
+        int kept = checked ? store_undo_keep(s, &b, rc == 0 ? e : NULL) : 0;
+        rc = rc != 0 ? rc : kept;
+        if (kept != 0)
+            break;
         apply(s, p, &b, rules);
+        int sound = checked ? store_undo_check(s, &b, p->op == STORE_GRADIENT,
+                                               rc == 0 ? e : NULL)
+                            : 0;
+        rc = rc != 0 ? rc : sound;
+        if (p->op == STORE_ASSIGN || p->op == STORE_ROW)
+            store_look_at_rows(s, &b);
         done += b.n;
         keep_budgets(s, &b);
     }

@@ -55,6 +55,7 @@ int store_steps_open(struct store_steps **ret, struct store *s, store_removed_fn
     s->removed = removed;
     s->removed_ctx = ctx;
     s->steps = true;
+    s->wild = true; // what threads make of rows nobody looks at
     return 0;
 }
 

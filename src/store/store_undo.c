@@ -1,0 +1,226 @@
+// Pushes whose results are not finite: a sum beyond float's range, the square of a gradient,
+// a step of a rule to infinity. The rows of a batch are kept before it is applied and looked
+// at afterwards, while they are in the cache; where one is not finite its whole partition is
+// as it was. So the outcome depends on the rows of the partition and on nothing else.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <assert.h>
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/finite.h"
+#include "base/log.h"
+#include "store/store_internal.h"
+
+enum { AHEAD = 16 }; // rows on their way while one is copied
+
+static size_t floats_of(const struct store *s)
+{
+    return s->accessor.width + s->accessor.extra_width;
+}
+
+static int reserve(struct store *s, size_t n)
+{
+    size_t floats = n * floats_of(s);
+    if (floats <= s->batch.kept_max)
+        return 0;
+    mem_free(s->batch.kept);
+    s->batch.kept_max = 0;
+    s->batch.kept = mem_array(floats, sizeof(float));
+    if (s->batch.kept == NULL)
+        return TUG_ENOMEM;
+    s->batch.kept_max = floats;
+    return 0;
+}
+
+// A row that was made for the push has its first values here.
+int store_undo_keep(struct store *s, const struct store_batch *b, struct err *e)
+{
+    struct store_scratch *x = &s->batch;
+    const struct accessor *a = &s->accessor;
+    size_t bytes = a->width * sizeof(float), each = floats_of(s);
+    if (reserve(s, b->n) != 0)
+        return err_nomem(e, "copies of rows, until what a push makes of them is known");
+    for (uint32_t i = 0; i < b->n && i < AHEAD; i++)
+        if (x->handles[i] != TABLE_NONE)
+            table_row_prefetch(store_row_at(s, x->handles[i]), bytes);
+    for (uint32_t i = 0; i < b->n; i++) {
+        if (i + AHEAD < b->n && x->handles[i + AHEAD] != TABLE_NONE)
+            table_row_prefetch(store_row_at(s, x->handles[i + AHEAD]), bytes);
+        if (x->handles[i] == TABLE_NONE)
+            continue;
+        const float *row = store_row_at(s, x->handles[i]);
+        const float *extra = store_extra_of(s, row);
+        memcpy(x->kept + i * each, row, bytes);
+        if (extra != NULL)
+            memcpy(x->kept + i * each + a->width, extra, a->extra_width * sizeof(float));
+    }
+    return 0;
+}
+
+static bool is_sound(const struct store *s, uint32_t i)
+{
+    uint32_t h = s->batch.handles[i];
+    if (h == TABLE_NONE)
+        return true;
+    const float *row = store_row_at(s, h);
+    return accessor_row_finite(&s->accessor, row, store_extra_of(s, row));
+}
+
+static void put_back(struct store *s, uint32_t i)
+{
+    struct store_scratch *x = &s->batch;
+    const struct accessor *a = &s->accessor;
+    const float *kept = x->kept + i * floats_of(s);
+    float *row = store_row_at(s, x->handles[i]), *extra = store_extra_of(s, row);
+    bool had = a->extra_width > 0 && accessor_extra(a, kept) != TABLE_NONE;
+    if (extra != NULL && !had)
+        store_free_extra(s, row); // the push has earned it
+    memcpy(row, kept, a->width * sizeof(float));
+    if (had)
+        memcpy(extra, kept + a->width, a->extra_width * sizeof(float));
+}
+
+// Rows that were made for the push go. Without memory for that they stay, as they began: a
+// pull does not know the difference.
+static void remove_made(struct store *s, struct store_run run)
+{
+    struct store_scratch *x = &s->batch;
+    uint32_t n = 0;
+    for (uint32_t i = run.begin; i < run.end; i++)
+        if (x->found[i] == TABLE_NONE && x->handles[i] != TABLE_NONE)
+            x->some[n++] = x->handles[i];
+    if (n > 0 && store_touch(s, run.partition, x->some, n, NULL) == 0)
+        (void)store_remove_rows(s, run.partition, x->some, n, NULL);
+}
+
+static void undo_run(struct store *s, struct store_run run)
+{
+    for (uint32_t i = run.begin; i < run.end; i++)
+        if (s->batch.handles[i] != TABLE_NONE)
+            put_back(s, i);
+    remove_made(s, run);
+}
+
+// Where a rule's weights are finite and a state is not (the square of a gradient), the row is as
+// it was: with that state it would never move again. As rules with bounds do (rule_kind.h).
+static bool left_out(struct store *s, const struct store_batch *b, uint32_t i)
+{
+    const float *row = store_row_at(s, s->batch.handles[i]);
+    if (!accessor_weights_finite(&s->accessor, row, store_extra_of(s, row)))
+        return false;
+    put_back(s, i);
+    if (!s->told)
+        log_warn(
+            "table %s: the update of key %llu is left out, since its rule's state would "
+            "become infinite (its gradient is too large; clip gradients). This is said "
+            "once",
+            s->config.name, (unsigned long long)b->keys[i]);
+    s->told = true;
+    return true;
+}
+
+int store_undo_check(struct store *s, struct store_batch *b, bool gradients,
+                     struct err *e)
+{
+    uint32_t bad = 0;
+    while (bad < b->n && (is_sound(s, bad) || (gradients && left_out(s, b, bad))))
+        bad++;
+    if (bad == b->n)
+        return 0;
+    uint64_t key = b->keys[bad];
+    if (b->quiet && store_batch_runs(s, b, NULL) != 0)
+        b->n_runs = 0; // keys that are not in order: there is one partition for all
+    b->quiet = false;
+    uint32_t r = 0;
+    while (r < b->n_runs && s->batch.runs[r].end <= bad)
+        r++;
+    assert(r < b->n_runs);
+    for (uint32_t i = r; i < b->n_runs; i++)
+        undo_run(s, s->batch.runs[i]);
+    store_batch_cut(b, &s->batch, r);
+    return err_set(
+        e, TUG_EUSAGE,
+        "key %llu of table %s would become infinite, or no number, by this push: "
+        "nothing of its partition is changed",
+        (unsigned long long)key, s->config.name);
+}
+
+// A store with a tier may find rows of an earlier process on disk.
+bool store_push_is_tame(const struct store *s, const struct store_push *p,
+                        const struct rule_params *rules)
+{
+    const struct accessor *a = &s->accessor;
+    if (s->wild || s->cold != NULL || fabsf(p->scale) > 1)
+        return false;
+    if (p->op == STORE_DELTA)
+        return finite_below(p->values, p->n * a->width, ACCESSOR_TAME_ROW);
+    return accessor_rules_tame(a, rules) && accessor_push_tame(a, p->values, p->n);
+}
+
+// What a rule adds to a weight or a state at most, by gradients below g; 0: that is not known.
+// Of adagrad |g| / sqrt(n) is at most 1. Of adam |m| / sqrt(v) is at most (1 - beta1) /
+// sqrt((1 - beta2) (1 - beta1^2 / beta2)), by Cauchy and Schwarz, as long as both come from
+// gradients alone.
+static double growth(const struct store *s, const struct rule_params *r, double g)
+{
+    double lr = fabs((double)r->lr), b1 = (double)r->beta1, b2 = (double)r->beta2;
+    if (r->kind == RULE_SUM)
+        return g;
+    if (r->l2 != 0)
+        return 0;
+    if (r->kind == RULE_SGD)
+        return lr * g + DBL_MIN;
+    if (r->kind == RULE_ADAGRAD)
+        return lr + g * g;
+    if (r->kind == RULE_ADAM && !s->foreign && b1 * b1 < 0.9 * b2)
+        return lr / sqrt((1 - b2) * (1 - b1 * b1 / b2)) + g * g;
+    return 0;
+}
+
+// The proofs of accessor_rules_tame have room for numbers twice as large.
+bool store_grows_slowly(struct store *s, const struct store_push *p,
+                        const struct rule_params *rules)
+{
+    static const double steps[] = {1, 16, 1024, ACCESSOR_TAME_PUSH};
+    const struct accessor *a = &s->accessor;
+    double most = 0, g = steps[3];
+    if (p->op != STORE_GRADIENT || s->lives || s->config.sums_from != 0)
+        return false;
+    for (int i = 0; i < 3 && g == steps[3]; i++)
+        if (finite_below(p->values, p->n * a->push_width, (float)steps[i]))
+            g = steps[i];
+    for (uint32_t i = 0; i < a->n_groups; i++) {
+        double by = growth(s, &rules[i], g);
+        if (by == 0)
+            return false;
+        most = by > most ? by : most;
+    }
+    if (s->grown + most >= (double)ACCESSOR_TAME_ROW)
+        return false;
+    s->grown += most;
+    return true;
+}
+
+void store_watch_rows(struct store *s, size_t i, size_t n)
+{
+    const struct accessor *a = &s->accessor;
+    for (size_t end = i + n; i < end; i++)
+        if (s->batch.rows[i] != NULL &&
+            (s->lives ? !accessor_row_tame(a, s->batch.rows[i], s->batch.extras[i])
+                      : !finite_below(s->batch.rows[i], a->width, ACCESSOR_TAME_ROW)))
+            s->wild = true;
+}
+
+void store_look_at_rows(struct store *s, const struct store_batch *b)
+{
+    s->foreign = true;
+    for (uint32_t i = 0; i < b->n && !s->wild; i++) {
+        uint32_t h = s->batch.handles[i];
+        const float *row = h != TABLE_NONE ? store_row_at(s, h) : NULL;
+        s->wild = row != NULL &&
+                  !accessor_row_tame(&s->accessor, row, store_extra_of(s, row));
+    }
+}

@@ -1,0 +1,201 @@
+// Pushes whose results are not finite: refused by key, each partition as a whole, and the rest of
+// the table is as if they had never come; the same outcome whether a store watches its rows or
+// keeps copies of them.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kit/rng.h"
+#include "kit/stores.h"
+#include "kit/test.h"
+#include "store/store_internal.h"
+
+static struct err e;
+
+static int push(struct store *s, enum store_op op, const uint64_t *keys, size_t n,
+                const float *values, size_t *ret_keys)
+{
+    struct store_push p = {.op = op,
+                           .keys = keys,
+                           .n = n,
+                           .values = values,
+                           .rate = 1,
+                           .pass = 1,
+                           .scale = 1};
+    return store_push(s, &p, ret_keys, &e);
+}
+
+static float pulled(struct store *s, uint64_t key, uint8_t *ret_found)
+{
+    float x = NAN;
+    assert_int_equal(0, store_pull(s, &key, 1, &x, ret_found, &e));
+    return x;
+}
+
+// Keys in the order of their partitions.
+static size_t sorted(struct store *s, uint64_t *keys, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        for (size_t j = i;
+             j > 0 && store_partition(s, keys[j - 1]) > store_partition(s, keys[j]);
+             j--) {
+            uint64_t swap = keys[j];
+            keys[j] = keys[j - 1];
+            keys[j - 1] = swap;
+        }
+    return n;
+}
+
+enum { KEYS = 64 };
+
+// By a rule a second push of what is large makes one key's weight infinite.
+static void overflow(const char *settings, float large)
+{
+    struct store *s = stores_open(settings, 3);
+    uint64_t keys[KEYS], last;
+    float values[KEYS];
+    size_t done, odd = KEYS / 2;
+    for (size_t i = 0; i < KEYS; i++)
+        keys[i] = i * 77;
+    sorted(s, keys, KEYS);
+    for (size_t i = 0; i < KEYS; i++)
+        values[i] = i == odd ? large : 1;
+    uint32_t p = store_partition(s, keys[odd]);
+    assert_int_equal(0, push(s, STORE_GRADIENT, keys, KEYS, values, &done));
+    last = keys[KEYS - 1];
+    float before = pulled(s, keys[odd], NULL), end = pulled(s, last, NULL);
+    float first = pulled(s, keys[0], NULL);
+    assert_int_equal(TUG_EUSAGE, push(s, STORE_GRADIENT, keys, KEYS, values, &done));
+    char name[32];
+    snprintf(name, sizeof(name), "key %llu ", (unsigned long long)keys[odd]);
+    assert_non_null(strstr(e.text, name));
+    assert_true(done > 0 && done <= odd);
+    for (size_t i = 0; i < KEYS; i++)
+        assert_int_equal(i < done, store_partition(s, keys[i]) < p);
+    assert_true(pulled(s, keys[0], NULL) != first);
+    assert_true(pulled(s, keys[odd], NULL) == before && pulled(s, last, NULL) == end);
+    values[odd] = 1; // and it goes on
+    assert_int_equal(0, push(s, STORE_GRADIENT, keys, KEYS, values, &done));
+    assert_true(isfinite(pulled(s, keys[odd], NULL)));
+    store_close(s);
+}
+
+static void test_weights(void **state)
+{
+    (void)state;
+    overflow("accessor=plain; dim=1; rule=sum", FLT_MAX / 1.5f);
+    overflow("accessor=plain; dim=1; rule=sgd:lr=1", -FLT_MAX / 1.5f);
+    overflow("accessor=plain; dim=1; rule=sum; init=1", -FLT_MAX / 1.5f);
+}
+
+// A row that would be made by such a push is not there afterwards.
+static void test_new_rows(void **state)
+{
+    (void)state;
+    struct store *s = stores_open("accessor=plain; dim=2; rule=sgd:lr=1e38; deltas=yes",
+                                  2);
+    uint64_t keys[] = {5};
+    float values[2] = {1e30f, 1}, got[2];
+    uint8_t found = 1;
+    size_t done;
+    assert_int_equal(TUG_EUSAGE, push(s, STORE_GRADIENT, keys, 1, values, &done));
+    assert_int_equal(0, done);
+    assert_int_equal(0, store_pull(s, keys, 1, got, &found, &e));
+    assert_int_equal(0, found);
+    store_close(s);
+}
+
+// The square of a gradient is beyond float: the row is as it was, and moves with the next one.
+static void test_states(void **state)
+{
+    static const char *const rules[] = {"adagrad:lr=0.1", "adam:lr=0.1",
+                                        "rmsprop:lr=0.1"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++) {
+        char settings[96];
+        snprintf(settings, sizeof(settings), "accessor=plain; dim=1; rule=%s", rules[i]);
+        struct store *s = stores_open(settings, 1), *never = stores_open(settings, 1);
+        const uint64_t key = 3;
+        const float large = 1e20f, one = 1;
+        assert_int_equal(0, push(s, STORE_GRADIENT, &key, 1, &large, NULL));
+        for (int k = 0; k < 5; k++) {
+            assert_int_equal(0, push(s, STORE_GRADIENT, &key, 1, &one, NULL));
+            assert_int_equal(0, push(never, STORE_GRADIENT, &key, 1, &one, NULL));
+        }
+        assert_true(pulled(s, key, NULL) == pulled(never, key, NULL));
+        assert_true(pulled(s, key, NULL) != 0);
+        store_close(s);
+        store_close(never);
+    }
+}
+
+// Whole rows: sums of deltas, and what is loaded.
+static void test_whole_rows(void **state)
+{
+    (void)state;
+    struct store *s = stores_open("accessor=plain; dim=1; rule=adagrad", 1);
+    const uint64_t key = 3;
+    float row[2] = {3e38f, 1};
+    assert_int_equal(0, push(s, STORE_DELTA, &key, 1, row, NULL));
+    assert_int_equal(TUG_EUSAGE, push(s, STORE_DELTA, &key, 1, row, NULL));
+    assert_true(pulled(s, key, NULL) == 3e38f);
+    row[1] = NAN;
+    assert_int_equal(TUG_EDATA, store_put_rows(s, &key, 1, row, &e));
+    assert_non_null(strstr(e.text, "key 3"));
+    row[0] = INFINITY, row[1] = 1;
+    assert_int_equal(TUG_EDATA, store_put_rows(s, &key, 1, row, &e));
+    assert_true(pulled(s, key, NULL) == 3e38f);
+    store_close(s);
+}
+
+// Watched or with copies: the same bits.
+static void test_same(void **state)
+{
+    static const char *const rules[] = {"sum",         "sgd",      "adagrad", "adam",
+                                        "ftrl:l1=0.1", "momentum", "rmsprop"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++) {
+        char settings[96];
+        snprintf(settings, sizeof(settings), "accessor=plain; dim=1; rule=%s", rules[i]);
+        struct store *s[2] = {stores_open(settings, 2), stores_open(settings, 2)};
+        uint64_t keys[KEYS];
+        float values[KEYS];
+        struct rng d = {.seed = i + 1};
+        s[1]->wild = true;
+        for (size_t k = 0; k < KEYS; k++)
+            keys[k] = k;
+        sorted(s[0], keys, KEYS);
+        for (int round = 0; round < 60; round++) {
+            int rc[2];
+            size_t done[2];
+            for (size_t k = 0; k < KEYS; k++) {
+                values[k] = (float)rng_below(&d, 2001) / 1000 - 1;
+                if (rng_below(&d, 300) == 0)
+                    values[k] *= ldexpf(1, 20 + (int)rng_below(&d, 108));
+            }
+            for (int j = 0; j < 2; j++)
+                rc[j] = push(s[j], STORE_GRADIENT, keys, KEYS, values, &done[j]);
+            assert_int_equal(rc[0], rc[1]);
+            assert_int_equal(done[0], done[1]);
+            for (size_t k = 0; k < KEYS; k++) {
+                float x = pulled(s[0], keys[k], NULL), y = pulled(s[1], keys[k], NULL);
+                assert_true(isfinite(x) && x == y);
+            }
+        }
+        store_close(s[0]);
+        store_close(s[1]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_weights), cmocka_unit_test(test_new_rows),
+        cmocka_unit_test(test_states),  cmocka_unit_test(test_whole_rows),
+        cmocka_unit_test(test_same),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
