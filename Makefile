@@ -29,11 +29,12 @@ MSAN_TARGETS = $(foreach p,$(MSAN_PARTS),\
 	$(patsubst src/$(p)/%_test.c,test_$(p)_%,$(wildcard src/$(p)/*_test.c)))
 space := $(subst ,, )
 CTEST := ctest --output-on-failure --no-tests=error -j $(JOBS)
+SUITE := tools/suite --jobs $(JOBS) $(if $(STRICT),--strict)
 
-.PHONY: build help deps demo test check tidy asan tsan msan valgrind bench fuzz sim format install clean
+.PHONY: build help deps demo test check tidy asan asan-tests tsan msan valgrind bench fuzz sim format install clean
 .DEFAULT_GOAL := build
 
-build: ## build/tug, build/libtug.so and build/libtug.a (the default)
+build: ## build/tug, build/libtug.so, build/libtug.a, Python's package (the default)
 	@cmake -G Ninja -S . -B build --log-level=WARNING
 	@cmake --build build
 
@@ -43,14 +44,19 @@ help: ## this list
 deps: ## install the packages that building needs, where they are missing
 	@tools/deps
 
-demo: deps build ## make a million clicks, train on them, show how good it is
+demo: ## make a million clicks, train on them, show how good it is
+	@tools/deps --build
+	@cmake -G Ninja -S . -B build --log-level=WARNING
+	@cmake --build build --target tug
 	@tools/demo
 
-# One make after the other, so that the summary of the release tests is the last thing said.
+# STRICT=1: a skip that tests/skips does not expect is a failure. One make after the other, and the summary of both
+# builds is the last thing said.
 test: deps ## check, then all tests: under sanitizers, then as released
 	@$(MAKE) --no-print-directory check
-	@$(MAKE) --no-print-directory asan
-	@$(CTEST) --test-dir build
+	@$(MAKE) --no-print-directory asan-tests
+	@cmake --build build --target all unit_tests fuzz_tests e2e_tests
+	@$(SUITE) 'build-asan:unit|fuzz' build
 
 check: build ## format, banned functions, includes, symbols, shape
 	@tools/check --build build
@@ -58,14 +64,16 @@ check: build ## format, banned functions, includes, symbols, shape
 tidy: build ## clang-tidy (tools/deps --dev installs it)
 	@run-clang-tidy -quiet -p build -extra-arg=-Wno-unknown-warning-option '/src/.*\.c$$'
 
-asan: ## the unit and fuzz tests under AddressSanitizer and UndefinedBehaviorSanitizer
+asan: asan-tests ## the unit and fuzz tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(SUITE) 'build-asan:unit|fuzz'
+
+asan-tests:
 	@cmake -G Ninja -S . -B build-asan --log-level=WARNING $(ASAN)
-	@cmake --build build-asan
-	@$(CTEST) --test-dir build-asan --label-regex 'unit|fuzz'
+	@cmake --build build-asan --target unit_tests fuzz_tests
 
 tsan: ## the unit tests under ThreadSanitizer
 	@cmake -G Ninja -S . -B build-tsan --log-level=WARNING $(TSAN)
-	@cmake --build build-tsan
+	@cmake --build build-tsan --target unit_tests
 	@$(CTEST) --test-dir build-tsan --label-regex unit
 
 msan: ## unit tests under MemorySanitizer (clang; tools/deps --dev)
@@ -75,16 +83,19 @@ msan: ## unit tests under MemorySanitizer (clang; tools/deps --dev)
 
 valgrind: ## the unit tests under valgrind's memcheck (tools/deps --dev); takes an hour
 	@cmake -G Ninja -S . -B build-valgrind --log-level=WARNING $(PLAIN) -DTUG_UNDER="$(MEMCHECK)"
-	@cmake --build build-valgrind
+	@cmake --build build-valgrind --target unit_tests
 	@$(CTEST) --test-dir build-valgrind --label-regex unit
 
 bench: build ## the measurements that the docs quote
+	@cmake --build build --target benches
 	@tools/bench
 
 fuzz: ## T=60 seconds of libFuzzer on each target (clang; tools/deps --dev)
 	@tools/fuzz $(T)
 
-sim: build ## SEEDS=100000 simulated clusters, FROM=1 on; a failing seed is printed
+sim: ## SEEDS=100000 simulated clusters, FROM=1 on; a failing seed is printed
+	@cmake -G Ninja -S . -B build --log-level=WARNING
+	@cmake --build build --target test_sim_cluster
 	@build/tests/sim/test_sim_cluster --seeds $(SEEDS) --from $(FROM)
 
 format: ## put all C files into the format of .clang-format, and wrap comments that are too wide

@@ -55,7 +55,7 @@ real=${TUG_SHARED-/nonexistent}/data/criteo
 if [ -f "$real/train.tsv" ]; then
     TUG="$build/tug" "$root/examples/criteo.sh" "$real" "$tmp/real" >"$tmp/said" 2>&1 || { cat "$tmp/said"; exit 1; }
 else
-    echo "skipped: $real is not at hand (TUG_SHARED)"
+    echo "skipped: no data set criteo in TUG_SHARED (a folder 'shared' beside the checkout)"
 fi
 
 # In Python, with what is there. Debian's python3 is the one that its packages are for.
@@ -64,7 +64,7 @@ for python in python3 /usr/bin/python3; do
     PYTHONPATH="$build/python" "$python" -c 'import tug.sklearn' 2>"$tmp/lacks" && break
 done
 if [ -s "$tmp/lacks" ]; then
-    echo "skipped: sklearn_grid.py: $(tail -n 1 "$tmp/lacks")"
+    echo "skipped: scikit-learn is not there: python3-sklearn (examples/sklearn_grid.py)"
 else
     PYTHONPATH="$build/python" timeout 100 "$python" "$root/examples/sklearn_grid.py" >"$tmp/grid.out"
     grep -q '^factorization machine.* test AUC 0\.8' "$tmp/grid.out" || { cat "$tmp/grid.out"; exit 1; }

@@ -396,7 +396,7 @@ def test_tables_that_cannot_be_loaded(source, tmp_path):
     assert re.search(r"^tug\S*: .*init_server: .*no save", said, re.M), said  # the others
 
 
-@pytest.mark.skipif(not os.path.isdir(DATA), reason="needs the data sets")
+@pytest.mark.skipif(not os.path.isdir(DATA), reason="no data set in TUG_SHARED (a folder 'shared' beside the checkout)")
 def test_movielens(source, tmp_path):
     """The example on MovieLens-1M, started by tug launch."""
     for name in ("train", "test"):

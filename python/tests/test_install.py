@@ -98,7 +98,7 @@ def test_the_wheel_says_what_it_needs(environment, source):
 def test_its_types_are_seen(environment):
     mypy = shutil.which("mypy", path="/usr/bin")
     if mypy is None:
-        pytest.skip("mypy is not there")
+        pytest.skip("mypy is not there: mypy")
     top, env = environment
     (top / "program.py").write_text(TYPED)
     done = subprocess.run([mypy, "--strict", "--python-executable", top / "env" / "bin" / "python", "program.py"],

@@ -158,7 +158,7 @@ def test_dtypes_and_strides(kv, dtype, shape):
 
 
 def test_torch(kv):
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="PyTorch is not there: python3-torch")
     kv.init("w", torch.zeros(SHAPE))
     kv.push("w", [torch.ones(SHAPE), torch.ones(SHAPE)])
     out = torch.zeros(SHAPE)
@@ -177,7 +177,7 @@ def test_torch(kv):
 
 
 def test_tensors_in_all_calls(kv):
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="PyTorch is not there: python3-torch")
     kv.init(["w", "e"], [torch.zeros(SHAPE), RowSparse(torch.tensor([0]), torch.ones(1, 3), SHAPE)])
     embedding = torch.nn.Embedding(4, 3, sparse=True)
     embedding(torch.tensor([1, 1, 3])).sum().backward()  # a gradient of rows, one of them twice
@@ -206,7 +206,7 @@ def test_tensors_in_all_calls(kv):
 
 
 def test_tensor_of_another_device(kv):
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="PyTorch is not there: python3-torch")
 
     class Elsewhere(torch.Tensor):
         """As a GPU's: its numpy array is a copy."""

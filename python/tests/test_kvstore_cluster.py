@@ -373,7 +373,7 @@ def test_push_that_failed_last(tmp_path):
 
 
 def test_torch_example(source):
-    pytest.importorskip("torch")
+    pytest.importorskip("torch", reason="PyTorch is not there: python3-torch")
     words = [sys.executable, os.path.join(source, "examples", "kvstore_torch.py")]
     done = subprocess.run([os.environ["TUG_BINARY"], "launch", "--servers", "2", "--workers", "2", "--", *words],
                           capture_output=True, text=True, timeout=PATIENCE, check=False)

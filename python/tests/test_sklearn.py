@@ -286,7 +286,7 @@ def test_a_failed_fit_leaves_the_fitted_models(data):
 
 
 def test_data_frames(codes):
-    pandas = pytest.importorskip("pandas")
+    pandas = pytest.importorskip("pandas", reason="pandas is not there: python3-pandas")
     X, y = codes
     frame = pandas.DataFrame({"user": [f"u{u}" for u in X[:, 0]], "film": X[:, 1], "age": X[:, 0] / 40})
     fitted = FMClassifier(categorical=["film", "user"], random_state=0, epochs=15).fit(frame, y)

@@ -167,7 +167,7 @@ static void test_system_refuses_threads(void **state)
 {
     (void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    skip(); // sanitizers need the address space
+    skip_because("a sanitizer, which needs the address space");
 #else
     struct rlimit old, tight;
     assert_int_equal(getrlimit(RLIMIT_AS, &old), 0);

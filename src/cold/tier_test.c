@@ -943,7 +943,7 @@ int main(int argc, char **argv)
     if (argc == 3)
         return run_child(argv[1], argv[2]);
     if (!have_rocksdb()) {
-        puts("skipped: built without RocksDB");
+        puts("skipped: built without RocksDB: librocksdb-dev");
         return 0;
     }
     const struct CMUnitTest tests[] = {

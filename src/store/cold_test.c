@@ -582,7 +582,7 @@ int main(int argc, char **argv)
     if (make_dir(NULL) != 0)
         return 1;
     if (open_cold(&s, "", 0, &e) != 0 && strstr(e.text, "librocksdb-dev") != NULL) {
-        puts("skipped: built without RocksDB");
+        puts("skipped: built without RocksDB: librocksdb-dev");
         return files_end(NULL);
     }
     store_close(s);

@@ -686,7 +686,7 @@ static void test_few_addresses(void **state)
     enum { TABLES = 4 };
     const size_t hole = (size_t)16 << 30, least = (size_t)16 << 20;
     if (SANITIZED)
-        skip(); // sanitizers have the addresses
+        skip_because("a sanitizer, which needs the address space");
     pid_t pid = fork();
     if (pid == 0) {
         struct table *tables[TABLES];

@@ -122,7 +122,7 @@ static void test_unix_socket_of_another_user(void **state)
     (void)state;
     enum { OTHER = 12345 };
     if (geteuid() != 0)
-        skip();
+        skip_because("not root, who alone can become another user");
     for (int insecure = 0; insecure < 2; insecure++) {
         struct tcp_node server = {0}, client = {0};
         const struct tcp_options o = {.insecure = insecure};

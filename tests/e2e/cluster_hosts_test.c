@@ -101,7 +101,7 @@ static void certificates_are_wanted(void **state)
 {
     (void)state;
     if (!have_hosts)
-        skip();
+        skip_because("network namespaces cannot be made: iproute2, and root");
     const char *const roles[] = {
         "scheduler --host 10.77.0.1",
         "server --scheduler 10.77.0.1:9100",
@@ -123,7 +123,7 @@ static void firewall(void **state)
 {
     (void)state;
     if (!have_hosts)
-        skip();
+        skip_because("network namespaces cannot be made: iproute2, and root");
     assert_true(ip(files_path(
         "-n %s neigh add 10.77.0.99 lladdr 02:00:00:00:00:99 dev eth0", spaces[SERVER])));
     fails(SERVER, 4, "tcp://10.77.0.99:9100",
@@ -196,7 +196,7 @@ static void trains_with_tls(void **state)
 {
     (void)state;
     if (!have_hosts)
-        skip();
+        skip_because("network namespaces cannot be made: iproute2, and root");
     const char *words = train("many");
     cluster_start_in(spaces[SCHEDULER], "scheduler",
                      "scheduler --workers 2 --host 10.77.0.1 --port %d %s -- %s",
@@ -229,7 +229,7 @@ static void trains_insecurely(void **state)
 {
     (void)state;
     if (!have_hosts)
-        skip();
+        skip_because("network namespaces cannot be made: iproute2, and root");
     const char *words = train("many");
     starts(SCHEDULER, "scheduler",
            files_path("scheduler --host 10.77.0.1 --port 9100 --insecure -- %s", words));
@@ -260,10 +260,8 @@ static int begin(void **state)
         snprintf(spaces[i], sizeof(spaces[i]), "tug-%d-%d", (int)getpid(), i);
     snprintf(bridge, sizeof(bridge), "tug-%d-net", (int)getpid());
     have_hosts = make_hosts();
-    if (!have_hosts) {
-        print_message("skipped: network namespaces need root and the ip command\n");
+    if (!have_hosts)
         return 0;
-    }
     make_keys();
     tug_ends(0, "synth --rows 2000 --format libsvm --out data.svm");
     tug_ends(0, "%s --mode async --deterministic", train("truth"));

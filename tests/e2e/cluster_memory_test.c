@@ -274,10 +274,8 @@ static void idle_links(void **state)
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
     many = was;
     many.rlim_cur = LINKS + 200;
-    if (setrlimit(RLIMIT_NOFILE, &many) != 0) {
-        print_message("skipped: %d descriptors are not allowed here\n", LINKS + 200);
-        skip();
-    }
+    if (setrlimit(RLIMIT_NOFILE, &many) != 0)
+        skip_because("%d descriptors are not allowed here", LINKS + 200);
     start();
     snprintf(addresses[0], VAN_ADDRESS_MAX, "tcp://%s", scheduler);
     server_address(addresses[1]);

@@ -289,7 +289,7 @@ static void older_cpu(void **state)
 {
     (void)state;
     if (!__builtin_cpu_supports("avx2"))
-        skip();
+        skip_because("a CPU without AVX2");
     const char *words =
         "train --data train.ffm --format libffm --model mlp --epochs 1 --hidden 4";
     setenv("OPENBLAS_CORETYPE", "Nehalem", 1);

@@ -257,7 +257,7 @@ static void completion(void **state)
         tug_ends(0, "completion %s", s->name);
         files_write(s->words, e2e_out);
         if (!is_there(s))
-            print_message("skipped: %s is not installed\n", s->name);
+            print_message("skipped: a shell is not there: %s\n", s->name);
         for (size_t i = 0; is_there(s) && i < sizeof(offers) / sizeof(*offers); i++)
             check_offer(s, &offers[i]);
     }

@@ -8,10 +8,7 @@ static const char *const models[] = {"lr", "fm", "ffm"};
 
 static const char *data(const char *name)
 {
-    const char *path = files_shared(name);
-    if (path == NULL)
-        skip();
-    return path;
+    return files_shared(name);
 }
 
 static void reaches(double floor)

@@ -7,7 +7,7 @@ set -eu
 tug=$TUG_BINARY
 sshd=$(command -v sshd || ls /usr/sbin/sshd 2>/dev/null || true)
 if [ -z "$sshd" ] || ! command -v ssh >/dev/null || ! command -v ssh-keygen >/dev/null; then
-    echo "skipped: there is no sshd"
+    echo "skipped: sshd is not there: openssh-server"
     exit 77
 fi
 dir=$PWD

@@ -278,7 +278,7 @@ static void another_account(void **state)
     const char *other;
     (void)state;
     if (!other_account(&other))
-        skip();
+        skip_because("not root with setpriv, who can become another user");
     begin_cluster();
     int code = cluster_system("%s status --scheduler 127.0.0.1:%u --connect-timeout 10",
                               other, port);
@@ -294,7 +294,7 @@ static void another_account_at_a_socket(void **state)
     const char *other;
     (void)state;
     if (!other_account(&other))
-        skip();
+        skip_because("not root with setpriv, who can become another user");
     const char *address = files_path("unix://%s/s.sock", files_dir);
     cluster_start("scheduler", "scheduler --workers 0 --host %s", address);
     cluster_await("scheduler", "waiting for");

@@ -32,10 +32,8 @@ static void skip_without_rocksdb(void)
     bool missing = tug_table_create(one, USERS, COLD) != 0 &&
                    strstr(tug_last_error(), "librocksdb-dev") != NULL;
     tables_check(tug_client_close(one));
-    if (missing) {
-        print_message("skipped: built without RocksDB\n");
-        skip();
-    }
+    if (missing)
+        skip_because("built without RocksDB: librocksdb-dev");
 }
 
 static void begin(void)

@@ -10,5 +10,5 @@ for python in python3 /usr/bin/python3; do
         exec "$python" -B "$(dirname "$0")/torch_check.py"
     fi
 done
-echo "skipped: there is no PyTorch for python3 (tools/deps --dev installs it)"
+echo "skipped: PyTorch is not there: python3-torch"
 exit 77

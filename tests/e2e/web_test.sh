@@ -8,7 +8,7 @@ set -eu
 tug=$TUG_BINARY
 here=$(dirname "$0")
 if ! command -v python3 >/dev/null; then
-    echo "skipped: there is no python3"
+    echo "skipped: Python is not there: python3"
     exit 77
 fi
 unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY
@@ -180,7 +180,7 @@ told drip ''
 # A server that many have, where it is installed; by TLS, too, whose certificate must be known.
 nginx=$(command -v nginx || ls /usr/sbin/nginx 2>/dev/null || true)
 if [ -z "$nginx" ] || ! command -v openssl >/dev/null; then
-    echo "without nginx: there is none"
+    echo "skipped: nginx or openssl is not there: nginx-light, openssl"
     exit 0
 fi
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost \
@@ -202,7 +202,7 @@ http {
 END
     "$tug" launch --supervise -- "$nginx" -p "$PWD" -c "$PWD/nginx.conf" <leash 9>&- >nginx.out 2>&1 &
     server=$!
-    for wait in $(seq 50); do
+    for wait in $(seq 300); do
         [ -s nginx.pid ] && return 0
         kill -0 $server 2>/dev/null || return 1
         sleep 0.1

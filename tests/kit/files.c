@@ -215,8 +215,8 @@ const char *files_shared(const char *name)
     char *p = shared[next++ % 4];
     snprintf(p, sizeof(shared[0]), "%s/data/%s", dir != NULL ? dir : "/nonexistent",
              name);
-    if (access(p, R_OK) == 0)
-        return p;
-    print_message("skipped: %s is not at hand (TUG_SHARED)\n", p);
-    return NULL;
+    if (access(p, R_OK) != 0)
+        skip_because(
+            "no data set %s in TUG_SHARED (a folder 'shared' beside the checkout)", name);
+    return p;
 }

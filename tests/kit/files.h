@@ -43,8 +43,8 @@ int files_beside(const char *dir, char ret_path[FILE_PATH_MAX]);
 
 void files_nothing_beside(const char *dir); // nor any other that is to go
 
-// A file of the shared data sets; NULL where they are not at hand (the test is
-// skipped). Valid until four more were asked for.
+// A file of the shared data sets; where they are not at hand the test is skipped. Valid until
+// four more were asked for.
 const char *files_shared(const char *name);
 
 #endif

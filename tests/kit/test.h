@@ -71,4 +71,9 @@ enum { SANITIZED = 0 };
     } while (0)
 extern struct err test_err; // what the last failing call said
 
+// Ends a test that cannot run here, and says what is missing. tools/suite lists it, and tests/skips
+// says which of these are expected.
+_Noreturn void skip_because(const char *format, ...)
+    __attribute__((format(printf, 1, 2)));
+
 #endif
