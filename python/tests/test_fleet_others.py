@@ -21,7 +21,7 @@ import tug.fleet as fluid
 from tug.fleet import Fleet, PaddleCloudRoleMaker, Role, UserDefinedRoleMaker
 from tug.fleet._asked import Asked
 from tug.fleet._deal import deal
-from tug.fleet._exchange import _reduced, said_of, value_of
+from tug.fleet._exchange import _reduced, paths_of, said_of, shown, texts_of, value_of
 from tug.fleet._gate import _begins
 from tug.fleet.io import save_over
 
@@ -357,10 +357,37 @@ def test_exchanged_values():
     deep = b"[" * 100000
     for said in (b"{", b"\xff", deep, b'{"array": [1], "dtype": "O"}', b'{"array": [1], "dtype": "nosuch"}',
                  b'{"array": [[1], [1, 2]], "dtype": "<f8"}', b'{"array": ["a"], "dtype": "<i8"}',
-                 b'{"array": [300], "dtype": "<f8,<f8"}'):
+                 b'{"array": [300], "dtype": "<f8,<f8"}', b'{"array": [1], "dtype": ","}',
+                 b'{"array": [1], "dtype": {"names": ["a"]}}', b'{"array": [1], "dtype": "f99"}'):
         with pytest.raises(tug.DataError, match="worker 3 has said what is no value"):
             value_of(said, "worker 3")
     np.testing.assert_array_equal(value_of(said_of(np.array([1.5, 0.1])), ""), [1.5, 0.1])
+
+
+def test_names_and_files_of_others():
+    """Another worker's files are absolute paths of this machine, and texts are written so that no terminal obeys."""
+    for said in (7, None, "ab", [7], [["a"]], {"a": 1}, ["\ud800"]):
+        with pytest.raises(tug.DataError, match="worker 3 has said what is no list of names"):
+            texts_of(said, "worker 3")
+    assert texts_of(["a\udcff", ""], "") == ["a\udcff", ""]  # a name on disk need not be text
+    for one in ("http://127.0.0.1/x", "../x", "x", "", "-", "/a\0b", "~/x"):
+        with pytest.raises(tug.DataError, match="worker 3 names a file by what is no absolute path"):
+            paths_of(["/a", one], "worker 3")
+    assert paths_of(["/a", "/b"], "") == ["/a", "/b"]
+    assert shown("\x1b[31mred\n\u202e") == "\\x1b[31mred\\n\\u202e" and len(shown(["x" * 100000])) < 1100
+
+
+@pytest.mark.parametrize("said", [7, None, [], ["a"], [7, 7], ["\x1b[31mred", None], {"0": 1}])
+def test_first_worker_says_anything(second, said):
+    """What worker 0 says of its work is an error in one line, whatever it is."""
+    second._client = SimpleNamespace(barrier=lambda: None)
+    second._exchange = SimpleNamespace(gather=lambda value: [said, value])
+    try:
+        with pytest.raises(tug.DataError, match="worker 0 (could not|does not say whether it could) shrink") as failed:
+            second._first_does("shrink", lambda: 1)
+        assert failed.value.args[0].isprintable()
+    finally:
+        second._client = second._exchange = None
 
 
 def test_sizes_are_bounded(monkeypatch):

@@ -6,6 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import json
+import os
+import re
 from typing import TYPE_CHECKING, Any, Dict, List
 
 import numpy as np
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 CALL_BYTES = 16  # for the name of a call
 SAID_MAX = 1 << 24  # bytes of one worker's value
+SHOWN_MAX = 1000  # characters of another process's value in an error
+NUMBERS = re.compile(r"[<>=|]?[iufb][0-9]{1,2}", re.ASCII)  # types of arrays, as numpy writes them
 REDUCTIONS: Dict[str, Any] = {"sum": np.sum, "max": np.max, "min": np.min}
 
 
@@ -45,15 +49,44 @@ def said_of(value: Any) -> bytes:
     return said
 
 
+def shown(value: Any) -> str:
+    """What another process has said, for an error: on one line, without what moves a terminal, and not at length."""
+    text = value if isinstance(value, str) else repr(value)
+    cut = text if len(text) <= SHOWN_MAX else text[:SHOWN_MAX] + "..."
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in cut)
+
+
+def texts_of(said: Any, who: str) -> List[str]:
+    """A list of texts that another process has said."""
+    if not isinstance(said, list) or not all(isinstance(one, str) and _is_text(one) for one in said):
+        raise DataError(f"{who} has said what is no list of names: {shown(said)}")
+    return said
+
+
+def paths_of(said: Any, who: str) -> List[str]:
+    """Files on this machine that another process has named: absolute paths, and nothing that lies elsewhere."""
+    paths = texts_of(said, who)
+    for one in paths:
+        if not os.path.isabs(one) or "\0" in one:
+            raise DataError(f"{who} names a file by what is no absolute path: {shown(one)}")
+    return paths
+
+
+def _is_text(one: str) -> bool:
+    try:
+        return os.fsencode(one) is not None
+    except UnicodeEncodeError:
+        return False
+
+
 def value_of(said: bytes, who: str) -> Any:
     """The other way: `said` comes from another process."""
     try:
         value = json.loads(said)
         if isinstance(value, dict) and set(value) == {"array", "dtype"}:
-            dtype = np.dtype(value["dtype"])
-            if dtype.kind not in "iufb":
-                raise ValueError(f"an array of {dtype}")
-            return np.asarray(value["array"], dtype)
+            if NUMBERS.fullmatch(value["dtype"]) is None:  # numpy evaluates some others
+                raise ValueError(f"an array of {shown(value['dtype'])}")
+            return np.asarray(value["array"], np.dtype(value["dtype"]))
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise DataError(f"{who} has said what is no value: {error}") from error
     return value
@@ -99,8 +132,8 @@ class Exchange(OwnedHandle):
         heads = self._all(len(said).to_bytes(8, "little") + call.encode().ljust(CALL_BYTES))
         calls = sorted({one[8:].decode(errors="replace").strip() for one in heads})
         if len(calls) > 1:
-            raise UsageError(f"workers are in different calls, {' and '.join(calls)}: all have to make the same calls, "
-                             "one after the other")
+            raise UsageError(f"workers are in different calls, {' and '.join(map(shown, calls))}: all have to make the "
+                             "same calls, one after the other")
         sizes = [int.from_bytes(one[:8], "little") for one in heads]
         if max(sizes) > SAID_MAX:
             raise DataError(f"worker {sizes.index(max(sizes))} says that it has {max(sizes)} bytes to say, and can "

@@ -21,7 +21,7 @@ from tug._model import load
 from tug._roles import serve
 from tug.fleet import _program
 from tug.fleet._asked import Asked
-from tug.fleet._exchange import Exchange
+from tug.fleet._exchange import Exchange, shown
 from tug.fleet._gate import Begins, open_gate, wait_at_gate
 from tug.fleet._others import MODES, Others
 from tug.fleet.role_maker import COLLECTIVE, PaddleCloudRoleMaker, RoleMaker
@@ -272,14 +272,16 @@ class Fleet(Others):
         said = self.exchange.gather(slots)
         for i, one in enumerate(said):
             if one != said[0]:
-                raise UsageError(f"the workers' {what} differ: worker 0's has the slots {said[0]}, worker {i}'s {one}; "
+                raise UsageError(f"the workers' {what} differ: worker 0's has the slots {shown(said[0])}, "
+                                 f"worker {i}'s {shown(one)}; "
                                  "all have to declare the same")
 
     def _told_home(self, name: Any) -> None:
         # The first worker keeps to its own. Of another process a name is taken, never a path.
         if not self.is_first_worker():
             if not isinstance(name, str) or re.fullmatch(re.escape(HOME) + r"\w+", name, re.ASCII) is None:
-                raise DataError(f"worker 0 says that its saves are in {name!r}, which is no name of such a directory")
+                raise DataError(f"worker 0 says that its saves are in '{shown(name)}', which is no name of such a "
+                                "directory")
             self._home_path = os.path.join(tempfile.gettempdir(), name)
 
     def saves(self, generation: int) -> str:

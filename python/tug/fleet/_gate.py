@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequenc
 import numpy as np
 
 from tug._errors import DataError, Timeout
-from tug.fleet._exchange import said_of, value_of
+from tug.fleet._exchange import said_of, shown, value_of
 from tug.fleet._program import TABLES
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _begins(table: "Table", size: float) -> Optional[Begins]:
     if not (isinstance(said, list) and len(said) == 2 and isinstance(said[0], str) and os.path.isabs(said[0])):
         raise DataError("server 0 says that the run begins with what is no path")
     if said[1] is not None and not (isinstance(said[1], str) and set(said[1].split(",")) <= set(TABLES.values())):
-        raise DataError(f"server 0 says that the run begins with tables that a net does not have: {said[1]!r}")
+        raise DataError(f"server 0 says that the run begins with tables that a net does not have: {shown(said[1])}")
     return Begins(said[0], said[1])
 
 

@@ -12,6 +12,7 @@ from tug import _disk
 from tug._arrays import Path, whole
 from tug._errors import DataError, UsageError
 from tug._library import lib
+from tug.fleet._exchange import shown
 
 if TYPE_CHECKING:
     from tug._client import Client
@@ -69,9 +70,12 @@ class Others:
         said = self.exchange.gather([None if failed is None else str(failed), done])
         if failed is not None:
             raise failed
-        if said[0][0] is not None:
-            raise DataError(f"worker 0 could not {what}: {said[0][0]}")
-        return said[0][1]
+        first = said[0]
+        if not isinstance(first, list) or len(first) != 2 or not (first[0] is None or isinstance(first[0], str)):
+            raise DataError(f"worker 0 does not say whether it could {what}: {shown(first)}")
+        if first[0] is not None:
+            raise DataError(f"worker 0 could not {what}: {shown(first[0])}")
+        return first[1]
 
     def shrink(self, threshold: Optional[float] = None) -> int:
         """Decays shows and clicks of the program's own tables (fleet.client.table) and removes rows that have faded;

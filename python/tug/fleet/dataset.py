@@ -20,6 +20,7 @@ from tug import _disk
 from tug._arrays import whole, word
 from tug._errors import DataError, UsageError
 from tug.fleet._deal import deal
+from tug.fleet._exchange import texts_of
 from tug.fleet._origins import Lines, read_lines, tagged, untagged, write_origins
 from tug.fleet._program import DeclaredNet, Variable
 
@@ -240,7 +241,7 @@ class InMemoryDataset(DatasetBase):
         self.paths()
         if fleet is not None and fleet.worker_num() > 1:
             own = read_lines(self.paths())
-            said = [[str(name) for name in one] for one in fleet.util.all_gather(own.files)]
+            said = [texts_of(one, f"worker {i}") for i, one in enumerate(fleet.util.all_gather(own.files))]
             first = sum(map(len, said[:fleet.worker_index()]))
             dealt = deal(fleet, tagged(own, first), self._random.getrandbits(63))
             self._random.shuffle(dealt)

@@ -14,6 +14,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence
 from tug._errors import ArgumentTypeError, DataError, Error, UsageError
 from tug._model import Model, Progress, load
 from tug.fleet import _program
+from tug.fleet._exchange import paths_of
 from tug.fleet._fleet import fleet
 from tug.fleet._program import DeclaredNet, Program, Variable
 from tug.fleet.dataset import DatasetBase
@@ -140,7 +141,8 @@ class _Pass:
             fleet.agree("datasets", self.dataset.text(self.net))
         model, paths = self._made(), self.dataset.paths()
         if fleet.in_run() and fleet.strategy.mode == "sync":
-            paths = sorted({one for said in fleet.util.all_gather(paths) for one in said})
+            paths = sorted({one for i, said in enumerate(fleet.util.all_gather(paths))
+                            for one in paths_of(said, f"worker {i}")})
         elif not paths and not fleet.in_run():
             raise DataError("the dataset is empty: set_filelist names no examples")
         self.net.hears = self.say
