@@ -46,7 +46,7 @@ SetEnv HOME=$dir/home
 END
     "$tug" launch --supervise -- "$sshd" -D -f "$here/sshd.conf" -E "$here/log" <leash 9>&- &
     server=$!
-    for wait in 1 2 3 4 5 6 7 8 9 10; do
+    for wait in $(seq 300); do
         ssh -oBatchMode=yes -p "$port" 127.0.0.1 true 2>"$here/try" && return 0
         kill -0 $server 2>/dev/null || return 1
         sleep 0.1
@@ -71,7 +71,7 @@ gone() { # no process has this in its command line
     i=0
     while pgrep -f -- "$1" >/dev/null; do
         i=$((i + 1))
-        [ $i -lt 500 ] || fail "there is still: $(pgrep -af -- "$1")"
+        [ $i -lt 3000 ] || fail "there is still: $(pgrep -af -- "$1")"
         sleep 0.02
     done
 }

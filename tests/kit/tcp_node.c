@@ -82,7 +82,7 @@ void tcp_node_hello(struct tcp_node *n, uint64_t request)
 
 void tcp_node_until(struct tcp_node *a, struct tcp_node *b, const int *counter, int value)
 {
-    uint64_t deadline = clock_ns() + 20 * SECOND_NS;
+    uint64_t deadline = clock_ns() + 60 * SECOND_NS;
     while (*counter < value) {
         if (clock_ns() > deadline)
             fail_msg("waited in vain: %d of %d", *counter, value);
