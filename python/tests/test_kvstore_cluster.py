@@ -241,7 +241,7 @@ def test_ctrl_c(tmp_path):
             try:
                 kv.pull("w", out=np.zeros(3, "f4"))
             except KeyboardInterrupt:
-                print("ended in time", time.monotonic() - begin < 5)
+                print("ended in time", time.monotonic() - begin < 30)
             try:
                 kv.push("w", np.ones(3, "f4"))
             except tug.Error as error:

@@ -82,8 +82,8 @@ def test_closing_ends_waits_of_other_threads():
     begin = time.monotonic()
     with pytest.raises(tug.UsageError, match="was not started"):
         client.close()  # what could not be sent is told
-    thread.join(20)
-    assert time.monotonic() - begin < 10 and isinstance(heard[-1], tug.ClosedError)
+    thread.join(60)
+    assert time.monotonic() - begin < 40 and isinstance(heard[-1], tug.ClosedError)
 
 
 def test_threads_share_a_client():

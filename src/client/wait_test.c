@@ -308,7 +308,7 @@ static void test_no_scheduler(void **state)
     open_client();
     uint64_t began = clock_ns();
     assert_int_equal(client_wait_ready(c.client, 200 * MS, &err), TUG_EIO);
-    assert_true(clock_ns() - began < 10 * SECOND);
+    assert_true(clock_ns() - began < 60 * SECOND);
     assert_non_null(strstr(err.text, "inproc://nobody"));
     van_free(c.client_van);
     client_close(c.client);

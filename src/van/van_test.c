@@ -285,7 +285,7 @@ static void released_once(struct vans *w)
     assert_int_equal(released, 1);
     assert_int_equal(van_send(a->v, 12345, MSG_PUSH, 1, &m, &release), TUG_EIO);
     assert_int_equal(released, 2);
-    van_link early = van_connect(a->v, b->address, SECOND);
+    van_link early = van_connect(a->v, b->address, PATIENCE);
     assert_int_equal(van_send(a->v, early, MSG_PUSH, 1, &m, &release), TUG_EIO);
     assert_int_equal(released, 3);
     PUMP(w, a->opened == 2 && b->opened == 2);

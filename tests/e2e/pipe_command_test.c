@@ -138,7 +138,8 @@ static void ends_with(int signal)
     assert_int_equal(kill(pid, signal), 0);
     int code = tug_finish(pid);
     assert_int_not_equal(code, 0);
-    assert_true(clock_seconds() - start < 10);
+    assert_true(clock_seconds() - start < 60);
+    until = clock_seconds() + 60;
     while ((runs("slow.pid") || runs("shell.pid")) && clock_seconds() < until)
         sched_yield(); // until init has seen them
     assert_false(runs("slow.pid"));
