@@ -8,6 +8,8 @@
 
 static int put_quoted(const char *text, size_t len, char separator, struct buf *to)
 {
+    if (len == 0) // which may be no text at all
+        return 0;
     bool plain = memchr(text, separator, len) == NULL && memchr(text, '"', len) == NULL &&
                  memchr(text, '\n', len) == NULL && memchr(text, '\r', len) == NULL;
     if (plain)

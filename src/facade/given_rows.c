@@ -7,6 +7,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/alloc.h"
+
 bool given_rows_are(const struct tug_data *d)
 {
     return d->rows != NULL || d->matrix != NULL || d->columns != NULL;
@@ -75,7 +77,10 @@ static int take_columns(struct given_rows *to, const struct tug_columns *c,
     r->columns = to->columns;
     r->n = to->columns->rows;
     r->labels = c->labels;
-    r->label_name = label_of(as);
+    to->label_name = mem_strdup(label_of(as));
+    if (to->label_name == NULL)
+        return err_nomem(e, "the rows");
+    r->label_name = to->label_name;
     r->separator = as->schema != NULL && as->schema->separator != 0
                        ? as->schema->separator
                        : ',';
@@ -125,6 +130,8 @@ void given_rows_close(struct given_rows *r)
     rows_withdraw(r->address);
     columns_close(r->columns);
     r->columns = NULL;
+    mem_free(r->label_name);
+    r->label_name = NULL;
     r->address[0] = '\0';
 }
 

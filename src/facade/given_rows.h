@@ -15,6 +15,8 @@ struct given_rows {
     struct sparse_rows sparse;
     struct dense_rows dense;
     struct columns *columns;
+    char *
+        label_name; // of columns; a copy, for the model's schema may end before a run does
     char address[ROWS_ADDRESS_MAX]; // stands for a path; "": they are not open
 };
 

@@ -99,6 +99,80 @@ static void test_same_model_as_the_command(void **state)
     tug_model_close(m);
 }
 
+// One column of whole numbers, as the Arrow C data interface has it.
+struct frame {
+    struct ArrowSchema column, schema, *columns[1];
+    struct ArrowArray values, array, *arrays[1];
+    const void *buffers[2], *none[1];
+    struct tug_columns given;
+};
+static void release_schema(struct ArrowSchema *s)
+{
+    s->release = NULL;
+}
+static void release_array(struct ArrowArray *a)
+{
+    a->release = NULL;
+}
+
+static const struct tug_data *frame_of(struct frame *f, const int64_t *values,
+                                       const float *labels, size_t n)
+{
+    *f = (struct frame){
+        .column = {.format = "l", .name = "shop", .release = release_schema},
+        .schema = {.format = "+s",
+                   .name = "",
+                   .n_children = 1,
+                   .release = release_schema},
+        .values = {.length = (int64_t)n, .n_buffers = 2, .release = release_array},
+        .array = {.length = (int64_t)n,
+                  .n_buffers = 1,
+                  .n_children = 1,
+                  .release = release_array},
+        .buffers = {NULL, values},
+    };
+    f->columns[0] = &f->column;
+    f->arrays[0] = &f->values;
+    f->schema.children = f->columns;
+    f->values.buffers = f->buffers;
+    f->array.buffers = f->none;
+    f->array.children = f->arrays;
+    static const char *const words[] = {"shop"};
+    f->given = (struct tug_columns){.schema = &f->schema,
+                                    .array = &f->array,
+                                    .labels = labels,
+                                    .n_labels = n,
+                                    .categorical = words,
+                                    .n_categorical = 1};
+    static struct tug_data data;
+    data = (struct tug_data){.columns = &f->given};
+    return &data;
+}
+
+// The name of the labels is the model's own, which was looked at in between: the run reads it
+// when the model that is open for looking has gone.
+static void test_trained_again_on_columns(void **state)
+{
+    (void)state;
+    enum { N = 200 };
+    static int64_t values[N];
+    static float labels[N];
+    for (size_t i = 0; i < N; i++) {
+        values[i] = (int64_t)(i % 7);
+        labels[i] = i % 7 < 3;
+    }
+    struct frame f;
+    struct tug_model *m = OPEN("format=csv", "epochs=2");
+    for (int i = 0; i < 3; i++) {
+        check(tug_model_train(m, frame_of(&f, values, labels, N), NULL));
+        assert_int_equal(tug_model_labels(m), 1); // opens it
+        assert_string_equal(tug_model_label(m, 0), "label");
+    }
+    check(tug_model_evaluate(m, frame_of(&f, values, labels, N), NULL, 0));
+    assert_true(result(m, "auc") > 0.9);
+    tug_model_close(m);
+}
+
 // What stands behind --out is saved there, and nowhere else.
 static void test_out(void **state)
 {
@@ -494,6 +568,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_model_as_the_command),
+        cmocka_unit_test(test_trained_again_on_columns),
         cmocka_unit_test(test_out),
         cmocka_unit_test(test_passes_one_by_one),
         cmocka_unit_test(test_every_pass_is_told),
