@@ -6,6 +6,8 @@ PREFIX ?= /usr/local
 T ?= 60
 # How many simulated clusters `make sim` runs, and from which on.
 SEEDS ?= 100000
+# How often `make stress` runs each test with threads, in each build.
+R ?= 20
 FROM ?= 1
 JOBS := $(shell nproc)
 
@@ -31,7 +33,7 @@ space := $(subst ,, )
 CTEST := ctest --output-on-failure --no-tests=error -j $(JOBS)
 SUITE := tools/suite --jobs $(JOBS) $(if $(STRICT),--strict)
 
-.PHONY: build help deps demo test check tidy asan asan-tests tsan msan valgrind bench fuzz sim format install clean
+.PHONY: build help deps demo test check tidy asan asan-tests tsan msan valgrind stress bench fuzz sim format install clean
 .DEFAULT_GOAL := build
 
 build: ## build/tug, build/libtug.so, build/libtug.a, Python's package (the default)
@@ -85,6 +87,12 @@ valgrind: ## the unit tests under valgrind's memcheck (tools/deps --dev); takes 
 	@cmake -G Ninja -S . -B build-valgrind --log-level=WARNING $(PLAIN) -DTUG_UNDER="$(MEMCHECK)"
 	@cmake --build build-valgrind --target unit_tests
 	@$(CTEST) --test-dir build-valgrind --label-regex unit
+
+stress: asan-tests ## R=20 runs of each test with threads, begun in another order each time, in both builds
+	@cmake -G Ninja -S . -B build --log-level=WARNING
+	@cmake --build build --target unit_tests
+	@tools/stress build-asan $(R)
+	@tools/stress build $(R)
 
 bench: build ## the measurements that the docs quote
 	@cmake --build build --target benches
