@@ -48,13 +48,17 @@ SCRIPT = f"""
     import json, sys
     import tug
     mode, model = sys.argv[1:]
+    passes = []
     m = tug.train("train", format="multislot", slots="{SLOTS}", model=model, epochs=1, mode=mode, seed=3,
-                  progress=False, **(dict(hidden="8") if model != "fm" else {{}}))
+                  progress=False, on_pass=passes.append, **(dict(hidden="8") if model != "fm" else {{}}))
     seen = [m.results["examples"]]
     assert m.results["epochs"] == 1
     m.train(["train"])
     seen.append(m.results["examples"])
     assert m.results["epochs"] == 2
+    assert [p.pass_ for p in passes] == [1, 2]  # of every worker, also of those without a save
+    assert [p[:4] for p in m.history] == [p[:4] for p in passes]
+    assert mode == "sync" or [p.examples for p in passes] == seen
     positive, negative = m.spread()
     assert mode == "sync" or positive.sum() + negative.sum() == seen[1]
     said = {{"seen": seen}}
