@@ -24,7 +24,8 @@ static int take_sparse(const struct sparse_rows *s, uint64_t i, uint32_t bound,
     uint64_t first = s->offsets[i];
     size_t n = (size_t)(s->offsets[i + 1] - first), to = x->nnz;
     TRY(examples_reserve(x, n, e));
-    memcpy(x->key + to, s->keys + first, n * sizeof *x->key);
+    if (n > 0) // else there may be neither keys nor room for them
+        memcpy(x->key + to, s->keys + first, n * sizeof *x->key);
     for (size_t j = 0; j < n; j++) {
         float value = s->values != NULL ? s->values[first + j] : 1;
         uint32_t field = s->fields != NULL ? s->fields[first + j] : 0;

@@ -173,6 +173,27 @@ static void test_same_as_text(void **state)
     }
 }
 
+// Rows without a feature: there are neither keys nor, in what they are read into, room.
+static void test_without_features(void **state)
+{
+    (void)state;
+    static const uint64_t none[N + 1];
+    static const float label[N];
+    const struct sparse_rows sparse = {none, NULL, NULL, NULL};
+    const struct rows rows = {
+        .name = "data", .format = "libsvm", .n = N, label, .sparse = &sparse};
+    char address[ROWS_ADDRESS_MAX];
+    struct opened memory;
+    struct dataset *d;
+    OK(rows_publish(&rows, address, &ok_e));
+    open_path(&memory, rows.format, address, 0);
+    OK(dataset_load(&d, &memory.o, &ok_e));
+    assert_int_equal(dataset_size(d), N);
+    dataset_close(d);
+    close_path(&memory);
+    rows_withdraw(address);
+}
+
 static void test_pieces(void **state)
 {
     (void)state;
@@ -272,6 +293,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_as_text),
+        cmocka_unit_test(test_without_features),
         cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_refused),
     };

@@ -136,8 +136,10 @@ void exchange_catch_up(struct exchange *x)
                                    x->width);
         x->model.kernels->axpy(x->dense, 1, before->dense_gradient, x->dense_floats);
     }
-    memcpy(x->gradients, x->values, x->n * x->width * sizeof(float));
-    memcpy(x->dense_gradient, x->dense, x->dense_floats * sizeof(float));
+    if (x->n > 0) // a batch may have no keys, and a model no dense weights
+        memcpy(x->gradients, x->values, x->n * x->width * sizeof(float));
+    if (x->dense_floats > 0)
+        memcpy(x->dense_gradient, x->dense, x->dense_floats * sizeof(float));
     if (x->local != NULL)
         take_local(x);
 }
