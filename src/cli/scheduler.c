@@ -21,7 +21,7 @@
 
 static const uint64_t poll_ns = 200000000; // signals are looked at as often
 
-enum { LEAVE_SECONDS = 10 };
+enum { LEAVE_SECONDS = 30 }; // longer than it takes to replace a silent link
 
 #define AT(field) .offset = offsetof(struct scheduler_values, field)
 

@@ -167,9 +167,9 @@ static void peer_list_is_in_order(const struct peer *p, struct counted *all)
 static void peer_link_fits_the_state(const struct peer *p)
 {
     session_check(&p->s, van_now(p->client->van));
-    session_check(&p->another, van_now(p->client->van));
-    assert(p->another.link == 0 ||
-           (p->s.state == SESSION_OPEN && p->another.link != p->s.link));
+    session_check(&p->silence.another, van_now(p->client->van));
+    assert(p->silence.another.link == 0 ||
+           (p->s.state == SESSION_OPEN && p->silence.another.link != p->s.link));
 }
 
 // What the van says of a link is told to one peer, and a loop is one peer.
@@ -182,7 +182,7 @@ static void peer_is_the_only_one(const struct client *c, size_t one)
             continue;
         assert(other->node != p->node);
         assert(p->s.link == 0 ||
-               (other->s.link != p->s.link && other->another.link != p->s.link));
+               (other->s.link != p->s.link && other->silence.another.link != p->s.link));
     }
 }
 

@@ -97,7 +97,7 @@ static void break_peer_list(void)
 
 static void break_peer(void)
 {
-    c->peers[0]->another = c->peers[0]->s;
+    c->peers[0]->silence.another = c->peers[0]->s;
 }
 
 static void break_node(void)

@@ -37,7 +37,7 @@ struct peer *peer_of(struct client *c, uint32_t node)
         return NULL;
     p->client = c;
     p->node = node;
-    p->s = p->another = (struct session){.side = &c->side, .role = WIRE_SERVER};
+    p->s = (struct session){.side = &c->side, .role = WIRE_SERVER};
     empty_lists(p);
     c->peers[c->n_peers++] = p;
     return p;
@@ -51,7 +51,7 @@ const char *peer_name(const struct peer *p, char to[ROSTER_NAME_MAX])
 // The link is no more: its slices have not been sent.
 static void lost(struct peer *p)
 {
-    session_end(&p->another);
+    silence_end(&p->silence);
     p->client->next_due = min_u64(p->client->next_due, p->s.due);
     empty_lists(p);
     for (struct slice *s = p->first; s != NULL; s = s->behind) {
@@ -75,11 +75,7 @@ void peer_break(struct peer *p, const struct err *why, uint64_t now)
 // Goes on over the other link, which has been greeted; the silent one is closed.
 static void adopt(struct peer *p, uint64_t now)
 {
-    struct session silent = p->s;
-    p->s = p->another;
-    p->another = silent;
-    err_set(&p->s.why, TUG_EIO, "the link was silent for %.1f s",
-            (double)(now - silent.heard_at) * 1e-9);
+    silence_adopt(&p->silence, &p->s, now);
     p->client->stats.silent++;
     lost(p);
 }
@@ -89,7 +85,7 @@ void peers_opened(struct client *c, van_link link, uint64_t now)
     bool known = false;
     for (size_t i = 0; i < c->n_peers && !known; i++)
         known = session_opened(&c->peers[i]->s, link, now) ||
-                session_opened(&c->peers[i]->another, link, now);
+                session_opened(&c->peers[i]->silence.another, link, now);
     if (!known)
         van_close_link(c->van, link);
     c->next_due = now;
@@ -101,7 +97,7 @@ void peers_closed(struct client *c, van_link link, const struct err *why, uint64
         if (session_closed(&c->peers[i]->s, link, why, now))
             lost(c->peers[i]);
         else // the next one is tried in time
-            (void)session_closed(&c->peers[i]->another, link, why, now);
+            (void)session_closed(&c->peers[i]->silence.another, link, why, now);
     }
 }
 
@@ -113,7 +109,7 @@ void peers_message(struct client *c, van_link link, const struct van_message *m,
         enum session_news news = session_message(&p->s, link, m, now);
         if (news == SESSION_REFUSED)
             lost(p);
-        else if (session_message(&p->another, link, m, now) == SESSION_GREETED)
+        else if (session_message(&p->silence.another, link, m, now) == SESSION_GREETED)
             adopt(p, now);
         else if (news != SESSION_GREETED)
             continue;
@@ -131,6 +127,14 @@ static void open_link(struct peer *p, uint64_t now)
     p->s.due = now + c->side.retry_max_ns;
 }
 
+// The loop owes answers.
+static uint64_t watch(struct peer *p, uint64_t now)
+{
+    const struct roster_node *n = roster_find(member_roster(p->client->member), p->node);
+    return silence_watch(&p->silence, &p->s, n != NULL && n->alive ? n->address : NULL,
+                         now);
+}
+
 static uint64_t tick_slices(struct peer *p, uint64_t now)
 {
     uint64_t next = VAN_NEVER;
@@ -144,11 +148,11 @@ static uint64_t tick_slices(struct peer *p, uint64_t now)
         behind = s->behind;
         next = min_u64(next, s->due);
     }
-    return p->first != NULL ? min_u64(next, silence_watch(p, now)) : next;
+    return p->first != NULL ? min_u64(next, watch(p, now)) : next;
 }
 
 // Since when requests wait for a loop that is not reached, or does not answer a PING (see
-// silence.c); `now` when they do not.
+// cluster/silence.h); `now` when they do not.
 static uint64_t away_since(struct peer *p, uint64_t now)
 {
     if (p->s.state == SESSION_OPEN || p->first == NULL)
@@ -156,7 +160,7 @@ static uint64_t away_since(struct peer *p, uint64_t now)
     else if (p->away_since == 0)
         p->away_since = now;
     if (p->first != NULL && session_is_asked(&p->s))
-        return p->s.heard_at + PEER_SILENCE;
+        return p->s.heard_at + SILENCE_NS;
     return p->away_since != 0 ? p->away_since : now;
 }
 

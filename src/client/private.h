@@ -19,6 +19,7 @@
 
 #include "client/client.h"
 #include "cluster/session.h"
+#include "cluster/silence.h"
 #include "protocol/keys.h"
 #include "protocol/limits.h"
 
@@ -194,20 +195,13 @@ struct sending {
     van_link link;
 };
 
-// A loop that is silent for so long is asked for a sign of life, and for twice that is
-// tried over another link (silence.c).
-#define PEER_SILENCE (5000 * MS)
-
 // A server loop.
 struct peer {
     struct client *client;
     uint32_t node;
     struct session s;
-    uint64_t away_since; // since when requests wait for the link; 0: they do not
-    // Of silence.c.
-    uint64_t queued;        // as last seen
-    struct session another; // that is tried beside a silent one
-    uint64_t tried_at;
+    uint64_t away_since;    // since when requests wait for the link; 0: they do not
+    struct silence silence; // of `s`: another link is tried
     struct slice *first, *last;
     // Lists of keys that it remembers, the last one sent first, and for how many bytes of
     // them it has room, as far as is known.
@@ -373,12 +367,6 @@ void peer_forgets(struct peer *p, uint64_t list);
 void peers_free(struct client *c);
 // "server 0 (host:pid)": for messages.
 const char *peer_name(const struct peer *p, char to[ROSTER_NAME_MAX]);
-
-// silence.c
-
-void silence_begin(struct peer *p); // there is something to wait for
-// Of a peer that is ready and owes answers; returns when to look again.
-uint64_t silence_watch(struct peer *p, uint64_t now);
 
 // encode.c
 

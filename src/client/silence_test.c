@@ -133,9 +133,9 @@ static void test_replaced_again(void **state)
     struct peer *p = c->client->peers[0];
     silence(c, 0);
     client_ts ts = push_ones(c);
-    while (p->another.link == 0)
+    while (p->silence.another.link == 0)
         step_soon(c);
-    sim_silence(c->sim, c->van, p->another.link);
+    sim_silence(c->sim, c->van, p->silence.another.link);
     assert_int_equal(fake_wait(c, ts, &e), 0);
     assert_int_equal(client_stats(c->client).silent, 1);
     assert_rows(c, 2);
@@ -221,7 +221,7 @@ static void test_held(void **state)
     run(c, 50000 * MS);
     assert_false(client_done(c->client, ts, &rc, &e));
     assert_int_equal(client_stats(c->client).silent, 0);
-    assert_int_equal(c->client->peers[0]->another.link, 0);
+    assert_int_equal(c->client->peers[0]->silence.another.link, 0);
     client_cancel(c->client, ts);
     fake_close(c);
 }

@@ -143,7 +143,8 @@ static void queue(struct slice *s)
     struct peer *p = s->peer;
     struct slice *at = p->last;
     if (p->first == NULL)
-        silence_begin(p);
+        p->client->next_due = min_u64(p->client->next_due,
+                                      silence_begin(&p->s, van_now(p->client->van)));
     while (at != NULL && at->request->ts > s->request->ts)
         at = at->before;
     s->before = at;

@@ -46,6 +46,7 @@ int member_open(struct member **ret, const struct member_options *o, struct err 
         .silence_ns = o->without_redial ? 0 : MEMBER_SILENCE_NS,
         .retry_ns = m->o.resend_ns / 4,
         .retry_max_ns = m->o.resend_ns / 4,
+        .any_sign = o->without_answers,
     };
     m->s = (struct session){.side = &m->side, .role = WIRE_SCHEDULER};
     int rc = keep_text(m->scheduler, sizeof(m->scheduler), "the scheduler's address",

@@ -34,6 +34,7 @@ struct member_options {
     uint64_t scheduler_timeout_ns; // to reach it at first, and when the link broke
     bool without_identity; // tests: any id and session will do when it joins again
     bool without_redial;   // tests: its link to the scheduler is kept while it is silent
+    bool without_answers;  // tests: whatever comes on that link shows that it is alive
     uint64_t resend_ns;    // requests to the scheduler are sent again after this; 0: 2 s
     // A new roster has come (its epoch may be the same). May be NULL.
     void (*changed)(void *ctx, const struct roster *r, uint64_t now);

@@ -8,6 +8,9 @@
 #include "base/clock.h"
 #include "cluster/proof.h"
 
+// The request number of PING; no user of a session gives it.
+#define PING_REQUEST UINT64_MAX
+
 // Members tell their clocks with heartbeats.
 void session_greet(struct van *v, van_link link, const struct session_who *who)
 {
@@ -78,7 +81,8 @@ static void ask(struct session *s, uint64_t now)
     if (s->state == SESSION_GREETING)
         session_greet(s->side->van, s->link, s->side->who);
     else
-        (void)van_send(s->side->van, s->link, MSG_PING, 0, &(struct msg_ping){}, NULL);
+        (void)van_send(s->side->van, s->link, MSG_PING, PING_REQUEST,
+                       &(struct msg_ping){}, NULL);
 }
 
 bool session_opened(struct session *s, van_link link, uint64_t now)
@@ -120,6 +124,12 @@ void session_end(struct session *s)
     s->due = VAN_NEVER;
 }
 
+// The other end's own questions and news carry no number of this end's.
+static bool is_answer(const struct van_message *m)
+{
+    return m->request != 0 && m->type != MSG_PING;
+}
+
 // Who has not been believed yet may refuse the link, and nothing else that it says
 // counts: whoever took a port would just never greet.
 enum session_news session_message(struct session *s, van_link link,
@@ -144,7 +154,7 @@ enum session_news session_message(struct session *s, van_link link,
         s->wait = 0;
     }
     bool open = s->state == SESSION_OPEN;
-    if (open)
+    if (greets || (open && (is_answer(m) || s->side->any_sign)))
         s->heard_at = now;
     session_check(s, now);
     return greets                           ? SESSION_GREETED

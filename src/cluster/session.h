@@ -3,6 +3,10 @@
 // of life where nothing is heard, and when it is closed a sentence says why. Members,
 // clients, heartbeats, tools and kvapp have theirs with schedulers and servers.
 //
+// A sign of life is an answer to what was sent. A link may be dead in one direction only:
+// what the other end sends unasked, and repeats as long as it is not acknowledged, does not
+// show that anything arrives there.
+//
 // A state machine that calls nobody: the user passes on what the van says of links, is
 // told what became of it, and decides when it dials, and for how long in vain.
 //
@@ -34,6 +38,7 @@ struct session_side {
     uint64_t greet_ns;            // until it has to be greeted; 0: any time
     uint64_t ping_ns, silence_ns; // of silence: until PING, until it is closed; 0: never
     uint64_t retry_ns, retry_max_ns; // between attempts: doubled until it is greeted
+    bool any_sign; // tests: whatever comes counts as a sign of life, not only answers
 };
 
 enum session_state { SESSION_CLOSED, SESSION_DIALLING, SESSION_GREETING, SESSION_OPEN };
@@ -45,7 +50,7 @@ struct session {
     van_link link;     // 0: closed
     uint64_t due;      // closed: when to dial
     uint64_t wait;     // how long it waited for that
-    uint64_t heard_at; // the last sign of life
+    uint64_t heard_at; // the last sign of life: an answer
     uint64_t asked_at; // HELLO or PING
     struct err why;    // it was closed the last time
 };

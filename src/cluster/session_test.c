@@ -22,7 +22,7 @@ static struct {
 static struct {
     enum wire_role says; // WIRE_NOBODY: it does not greet back
     unsigned welcomes;   // that many times
-    bool refuses, answers_pings, babbles;
+    bool refuses, answers_pings, babbles, repeats;
     unsigned hellos, pings, said;
     uint64_t cluster, unix_ns;
 } far;
@@ -48,6 +48,10 @@ static void far_message(struct node *n, van_link link, struct van_message *m)
         far.pings++;
         if (far.answers_pings)
             (void)van_send(n->v, link, MSG_OK, m->request, &(struct msg_ok){0}, NULL);
+        if (far.repeats) { // what is no answer
+            (void)van_send(n->v, link, MSG_PING, 1, &(struct msg_ping){}, NULL);
+            (void)van_send(n->v, link, MSG_STOP, 0, &(struct msg_stop){0}, NULL);
+        }
     }
     if (m->type != MSG_HELLO)
         return;
@@ -218,6 +222,14 @@ static void test_silent(struct vans *w)
     assert_int_equal(far.hellos, 1);
 }
 
+// The other end repeats its own questions and news: nothing that was sent has arrived.
+static void test_deaf(struct vans *w)
+{
+    far.repeats = true;
+    test_silent(w);
+    assert_true(near.news[SESSION_MESSAGE] > 1);
+}
+
 // Without a time for it PING is sent once. Who answers is heard.
 static void test_asked(struct vans *w)
 {
@@ -290,6 +302,7 @@ TEST(whoever_it_is)
 TEST(heard_before_it_greets)
 TEST(nobody_greets)
 TEST(silent)
+TEST(deaf)
 TEST(asked)
 TEST(broken)
 
@@ -342,6 +355,7 @@ int main(void)
         cmocka_unit_test(test_heard_before_it_greets_everywhere),
         cmocka_unit_test(test_nobody_greets_everywhere),
         cmocka_unit_test(test_silent_everywhere),
+        cmocka_unit_test(test_deaf_everywhere),
         cmocka_unit_test(test_asked_everywhere),
         cmocka_unit_test(test_broken_everywhere),
         cmocka_unit_test(test_every_invariant_can_fail),

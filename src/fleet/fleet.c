@@ -15,6 +15,7 @@
 #include "base/route.h"
 #include "facade/tug_client.h"
 #include "fleet/fleet_internal.h"
+#include "kvapp/above.h"
 
 #define ALL_MEET (WIRE_GROUP_SERVERS | WIRE_GROUP_WORKERS)
 
@@ -385,6 +386,8 @@ static int serve(struct tug_fleet *f, const struct tug_node_options *o)
     int rc = load_first(f);
     if (rc == 0 && tug_fleet_is_server(f))
         rc = tug_node_barrier(n, ALL_MEET);
+    if (rc != 0 && kv_has_ended_well(n))
+        rc = 0;
     if (rc != 0)
         e = *last_error();
     int ended = tug_node_finalize(n, false);

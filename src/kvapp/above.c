@@ -28,6 +28,15 @@ bool kv_is_over(struct tug_node *n)
     return over;
 }
 
+bool kv_has_ended_well(struct tug_node *n)
+{
+    struct err why;
+    pump_enter(n->pump);
+    bool well = member_ended(n->member, &why) && why.code == 0;
+    pump_leave(n->pump);
+    return well;
+}
+
 uint32_t kv_worker_rank(struct tug_node *n, uint32_t id)
 {
     pump_enter(n->pump);

@@ -19,6 +19,9 @@ bool kv_is_under_way(struct tug_app *a, uint32_t timestamp);
 void kv_give_up(struct tug_app *a);
 
 bool kv_is_over(struct tug_node *n); // the cluster has ended, or this node's part in it
+// The cluster has ended, and all was well: the last worker left when it had finished. A
+// node whose link broke just then hears of the end before the barrier in front of it.
+bool kv_has_ended_well(struct tug_node *n);
 
 // The rank of a worker that lives; UINT32_MAX: the node is none, or not any more.
 uint32_t kv_worker_rank(struct tug_node *n, uint32_t id);

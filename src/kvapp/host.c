@@ -12,7 +12,7 @@
 #include "cluster/scheduler.h"
 #include "kvapp/node.h"
 
-#define LEAVE_NS (10 * SECOND)
+#define LEAVE_NS (30 * SECOND) // longer than it takes to replace a silent link
 
 struct host {
     struct tug_node *node;

@@ -144,7 +144,7 @@ static void look_at_roster(struct tug_node *n)
         return; // in the next round
     n->version = r->version;
     kv_numbers_forget(n, false);
-    kv_peers_gone(n);
+    kv_peers_roster(n);
     for (uint32_t i = 0; n->role == WIRE_WORKER && i < n->n_servers; i++)
         kv_peer_reach(n, n->servers[i]);
 }
@@ -169,8 +169,7 @@ static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
     struct tug_node *n = ctx;
     struct kv_peer *p = accepted ? NULL : kv_peer_find(n, link);
     if (p != NULL) {
-        p->reached = true; // before: it may break at once
-        (void)session_opened(&p->s, link, now);
+        kv_peer_opened(p, link, now);
     } else if (n->shard != NULL) {
         n->beneath.opened(n->beneath.ctx, link, accepted, now);
     } else if (!member_opened(n->member, link, accepted, now) && accepted) {
@@ -209,18 +208,6 @@ static void answered(struct tug_node *n, struct kv_peer *p, struct van_message *
     }
 }
 
-static void from_peer(struct tug_node *n, struct kv_peer *p, struct van_message *m,
-                      uint64_t now)
-{
-    enum session_news news = session_message(&p->s, p->s.link, m, now);
-    if (news == SESSION_GREETED)
-        kv_peer_ready(n, p);
-    else if (news == SESSION_REFUSED)
-        kv_peer_failed(n, p);
-    else if (news == SESSION_MESSAGE && (m->type == MSG_ERROR || m->type == MSG_APP))
-        answered(n, p, m);
-}
-
 static struct guest **guest_at(struct tug_node *n, van_link link)
 {
     struct guest **at = &n->guests;
@@ -245,6 +232,8 @@ static void from_guest(struct tug_node *n, struct guest *g, struct van_message *
         forget_guest(n, g->link); // it was told why, and the link is closed
     else if (!g->greeted)
         g->greeted = true;
+    else if (m->type == MSG_PING)
+        (void)van_send(n->van, g->link, MSG_OK, m->request, &(struct msg_ok){0}, NULL);
     else if (m->type == MSG_APP && wire_may(m->type, van_trust(n->van, g->link).role))
         kv_received_app(n, g->link, g->node, m);
 }
@@ -254,7 +243,8 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
     struct tug_node *n = ctx;
     struct kv_peer *p = kv_peer_find(n, link);
     if (p != NULL) {
-        from_peer(n, p, m, now);
+        if (kv_peer_message(n, p, link, m, now))
+            answered(n, p, m);
     } else if (n->shard != NULL) {
         n->beneath.message(n->beneath.ctx, link, m, now);
     } else if (!member_message(n->member, link, m, now)) {
@@ -268,8 +258,8 @@ static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t 
 {
     struct tug_node *n = ctx;
     struct kv_peer *p = kv_peer_find(n, link);
-    if (p != NULL && session_closed(&p->s, link, why, now))
-        kv_peer_lost(n, p);
+    if (p != NULL)
+        kv_peer_closed(n, p, link, why, now);
     else if (n->shard != NULL)
         n->beneath.closed(n->beneath.ctx, link, why, now);
     else if (!member_closed(n->member, link, why, now))

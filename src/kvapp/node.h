@@ -28,6 +28,7 @@
 
 #include "cluster/node.h"
 #include "cluster/session.h"
+#include "cluster/silence.h"
 #include "facade/last_error.h"
 #include "facade/pump.h"
 #include "facade/role.h"
@@ -55,10 +56,12 @@ struct kv_peer {
     struct kv_peer *next;
     uint32_t node;
     struct session s;
-    bool reached;                      // since it was dialled last
-    uint64_t lost_at;                  // a link that it was reached on
-    uint32_t redials;                  // since the last answer
+    struct silence silence;            // of `s`, while requests wait
+    uint64_t look;                     // when it is to be looked at
+    bool greeted;                      // since it was dialled last
+    uint32_t breaks;                   // of greeted links, since the last answer
     uint64_t gone_at;                  // the cluster goes on without the node since then
+    uint64_t waiting;                  // parts without an answer
     struct kv_line line;               // of parts to be sent
     uint64_t in_van;                   // bytes that the van still holds
     uint64_t last_number;              // that was given to a part
@@ -208,7 +211,6 @@ struct tug_node {
 
     struct session_side side; // of peers
     struct kv_peer *peers;
-    uint64_t gone_look; // at links to nodes that are gone; 0: there is none
     struct guest *guests;
     struct tug_app *apps;
     struct tug_app *barriers;  // see barrier.c
@@ -281,21 +283,23 @@ void kv_numbers_answered(struct received *q, int code, const void *what, size_t 
 void kv_numbers_forget(struct tug_node *n, bool all); // of those who are gone
 
 // peers.c
+struct session_side kv_peers_side(const struct tug_node *n); // the van is there
 struct kv_peer *kv_peer_find(struct tug_node *n, van_link link);
 void kv_peer_send(struct tug_node *n, struct kv_part *p); // now, or when there is room
 void kv_peers_flush(struct tug_node *n);                  // what there is room for now
-void kv_peer_answered(struct kv_part *p);
+void kv_peer_answered(struct kv_part *p);                 // of one that was to be sent
 // Its window is: more is sent to it only when the first without an answer has one.
 bool kv_peer_is_full(const struct kv_peer *p);
 void kv_peer_reach(struct tug_node *n, uint32_t node); // opens the link, if it is not
-void kv_peer_ready(struct tug_node *n, struct kv_peer *p);
-// Its link is closed: it is dialled again, or what it was asked for fails.
-void kv_peer_lost(struct tug_node *n, struct kv_peer *p);
-void kv_peer_failed(struct tug_node *n, struct kv_peer *p); // what it was asked for fails
+void kv_peer_opened(struct kv_peer *p, van_link link, uint64_t now);
+// True: the message is an answer, for whoever asked.
+bool kv_peer_message(struct tug_node *n, struct kv_peer *p, van_link link,
+                     const struct van_message *m, uint64_t now);
+void kv_peer_closed(struct tug_node *n, struct kv_peer *p, van_link link,
+                    const struct err *why, uint64_t now);
 // Breaks its link: what it was asked for fails, and the van lets go of the memory.
 void kv_peer_break(struct tug_node *n, uint32_t node, const struct err *why);
-// Of a new roster: links to nodes that the cluster goes on without are not kept for long.
-void kv_peers_gone(struct tug_node *n);
+void kv_peers_roster(struct tug_node *n);                 // there is a new one
 uint64_t kv_peers_look(struct tug_node *n, uint64_t now); // returns when to look again
 void kv_peers_free(struct tug_node *n);
 

@@ -1,6 +1,7 @@
 // Links to other nodes, one to each that was ever asked for something; opened when they
-// are wanted, and again when one broke. What is asked meanwhile waits behind the link, and
-// what was asked before is asked again.
+// are wanted, and again when one broke or is silent, for as long as the roster has the node
+// alive: whether a node is dead the scheduler knows better than who cannot reach it. What
+// is asked meanwhile waits behind the link, and what was asked before is asked again.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -9,11 +10,28 @@
 #include "base/clock.h"
 #include "kvapp/node.h"
 
-#define CONNECT_NS (10 * SECOND)
-#define REDIAL_NS SECOND // of a link that was there: a process that is gone has no more
+#define TRY_NS (10 * SECOND) // to connect, and then to be greeted
+#define RETRY_NS (SECOND / 500)
+#define RETRY_MAX_NS SECOND
+#define RESEND_NS (2 * SECOND)
 #define GONE_NS (2 * SECOND) // longer than a van sends what is queued on a closed link
 
-enum { REDIALS_MAX = 100 }; // without an answer in between
+// Links that a node greets on and then breaks, without an answer in between: something
+// that it was sent kills them.
+enum { BREAKS_MAX = 100 };
+
+struct session_side kv_peers_side(const struct tug_node *n)
+{
+    return (struct session_side){
+        .van = n->van,
+        .who = member_who(n->member),
+        .resend_ns = RESEND_NS,
+        .greet_ns = TRY_NS,
+        .ping_ns = SILENCE_NS,
+        .retry_ns = RETRY_NS,
+        .retry_max_ns = RETRY_MAX_NS,
+    };
+}
 
 static struct kv_peer *peer_of(struct tug_node *n, uint32_t node)
 {
@@ -32,14 +50,14 @@ static struct kv_peer *peer_of(struct tug_node *n, uint32_t node)
 
 struct kv_peer *kv_peer_find(struct tug_node *n, van_link link)
 {
-    struct kv_peer *p = n->peers;
-    while (p != NULL && (p->s.link != link || link == 0))
+    struct kv_peer *p = link != 0 ? n->peers : NULL;
+    while (p != NULL && p->s.link != link && p->silence.another.link != link)
         p = p->next;
     return p;
 }
 
-static int open_link(struct tug_node *n, struct kv_peer *p, uint64_t timeout_ns,
-                     struct err *e)
+static int find_address(struct tug_node *n, struct kv_peer *p, const char **ret,
+                        struct err *e)
 {
     char name[ROSTER_NAME_MAX];
     const struct roster_node *r = roster_find(member_roster(n->member), p->node);
@@ -50,17 +68,27 @@ static int open_link(struct tug_node *n, struct kv_peer *p, uint64_t timeout_ns,
         return err_set(e, TUG_EUSAGE, "%s does not listen",
                        kv_node_name(n, p->node, name));
     p->s.role = r->role;
-    if (!session_dial(&p->s, r->address, timeout_ns, van_now(n->van)))
-        return err_nomem(e, "a link");
+    *ret = r->address;
     return 0;
+}
+
+// An attempt that cannot be made is made again in a moment.
+static void dial(struct kv_peer *p, const char *address, uint64_t now)
+{
+    p->greeted = false;
+    (void)session_dial(&p->s, address, TRY_NS, now);
+    p->look = now;
 }
 
 void kv_peer_reach(struct tug_node *n, uint32_t node)
 {
     struct err e;
+    const char *address;
+    uint64_t now = van_now(n->van);
     struct kv_peer *p = peer_of(n, node);
-    if (p != NULL && p->s.state == SESSION_CLOSED)
-        (void)open_link(n, p, CONNECT_NS, &e); // whoever sends gets to know
+    if (p != NULL && p->s.state == SESSION_CLOSED && now >= p->s.due &&
+        find_address(n, p, &address, &e) == 0)
+        dial(p, address, now); // whoever sends gets to know
 }
 
 // What waits to be sent.
@@ -112,26 +140,37 @@ void kv_peers_flush(struct tug_node *n)
         flush(n, p);
 }
 
+static void reach_for(struct tug_node *n, struct kv_peer *p, struct err *e)
+{
+    const char *address;
+    uint64_t now = van_now(n->van);
+    if (p->s.state != SESSION_CLOSED || find_address(n, p, &address, e) != 0)
+        return;
+    p->look = now;
+    if (now >= p->s.due)
+        dial(p, address, now);
+    else
+        van_wake(n->van); // it is dialled in time
+}
+
 void kv_peer_send(struct tug_node *n, struct kv_part *part)
 {
-    struct err e = {0};
+    struct err e;
     struct kv_peer *p = peer_of(n, part->node);
+    e.code = 0;
     if (p == NULL)
         err_nomem(&e, "a link");
-    else if (p->s.state == SESSION_CLOSED)
-        (void)open_link(n, p, CONNECT_NS, &e);
+    else
+        reach_for(n, p, &e);
     if (e.code != 0) {
         kv_part_answered(part, &e);
         return;
     }
+    if (p->waiting++ == 0 && p->s.state == SESSION_OPEN)
+        p->look = silence_begin(&p->s, van_now(n->van));
     part->peer = p;
     part->sent = true;
     line_up(p, part);
-    flush(n, p);
-}
-
-void kv_peer_ready(struct tug_node *n, struct kv_peer *p)
-{
     flush(n, p);
 }
 
@@ -140,13 +179,17 @@ static uint64_t bit_of(uint64_t number)
     return (uint64_t)1 << (number % 64);
 }
 
-// Of all that was numbered, once.
+// Once each.
 void kv_peer_answered(struct kv_part *part)
 {
     struct kv_peer *p = part->peer;
     uint64_t *words = p->answered;
+    assert(p->waiting > 0);
+    p->waiting--;
+    p->breaks = 0;
+    if (part->number == 0)
+        return;
     assert(part->number >= p->acked && part->number <= p->last_number);
-    p->redials = 0;
     words[part->number % KV_WINDOW / 64] |= bit_of(part->number);
     while (p->acked <= p->last_number &&
            (words[p->acked % KV_WINDOW / 64] & bit_of(p->acked))) {
@@ -157,16 +200,21 @@ void kv_peer_answered(struct kv_part *part)
 
 // Links that break.
 
-void kv_peer_failed(struct tug_node *n, struct kv_peer *p)
+static void fail(struct tug_node *n, struct kv_peer *p, const struct err *why)
+{
+    silence_end(&p->silence);
+    kv_line_clear(&p->line);
+    kv_requests_of_node_fail(n, p->node, why);
+}
+
+// What it was asked for fails, and it is not dialled again for that.
+static void failed(struct tug_node *n, struct kv_peer *p)
 {
     char name[ROSTER_NAME_MAX];
     struct err e;
     err_set(&e, TUG_EIO, "%s does not answer: %s", kv_node_name(n, p->node, name),
             p->s.why.text[0] != 0 ? p->s.why.text : "it has closed the link");
-    p->reached = false;
-    p->lost_at = 0;
-    kv_line_clear(&p->line);
-    kv_requests_of_node_fail(n, p->node, &e);
+    fail(n, p, &e);
 }
 
 // What was sent and has no answer goes again, with its number: the node knows what it has
@@ -181,28 +229,68 @@ static void send_again(struct tug_node *n, struct kv_peer *p)
         }
 }
 
-// A node that is gone, or that talks nonsense, is not asked again. One that breaks links
-// before they are open may be in trouble for a moment.
-static bool dial_again(struct tug_node *n, struct kv_peer *p)
+// A node that talks nonsense, or that breaks every link, is not asked again.
+static bool may_dial_again(struct kv_peer *p, uint64_t now)
 {
-    struct err e;
-    uint64_t now = van_now(n->van);
-    if (p->reached)
-        p->lost_at = now;
-    p->reached = false;
-    if (p->lost_at == 0 || now - p->lost_at >= REDIAL_NS || p->redials >= REDIALS_MAX ||
-        p->s.why.code == TUG_EDATA || n->over)
-        return false;
-    p->redials++;
-    return open_link(n, p, REDIAL_NS, &e) == 0;
+    if (p->greeted) {
+        uint64_t wait = RETRY_NS << (p->breaks < 9 ? p->breaks : 9);
+        p->breaks++;
+        p->s.due = now + clock_earlier(wait, RETRY_MAX_NS);
+    }
+    p->greeted = false;
+    return p->s.why.code != TUG_EDATA && p->breaks < BREAKS_MAX;
 }
 
-void kv_peer_lost(struct tug_node *n, struct kv_peer *p)
+// Its link is closed: it is dialled again, or what it was asked for fails.
+static void lost(struct tug_node *n, struct kv_peer *p, uint64_t now)
 {
-    if (dial_again(n, p))
+    silence_end(&p->silence);
+    p->look = now;
+    if (!n->over && may_dial_again(p, now))
         send_again(n, p);
     else
-        kv_peer_failed(n, p);
+        failed(n, p);
+}
+
+void kv_peer_opened(struct kv_peer *p, van_link link, uint64_t now)
+{
+    if (!session_opened(&p->s, link, now))
+        (void)session_opened(&p->silence.another, link, now);
+    p->look = now;
+}
+
+void kv_peer_closed(struct tug_node *n, struct kv_peer *p, van_link link,
+                    const struct err *why, uint64_t now)
+{
+    if (session_closed(&p->s, link, why, now))
+        lost(n, p, now);
+    else // the next one is tried in time
+        (void)session_closed(&p->silence.another, link, why, now);
+}
+
+static void greeted(struct tug_node *n, struct kv_peer *p, uint64_t now)
+{
+    p->greeted = true;
+    p->look = now;
+    flush(n, p);
+}
+
+bool kv_peer_message(struct tug_node *n, struct kv_peer *p, van_link link,
+                     const struct van_message *m, uint64_t now)
+{
+    enum session_news news = session_message(&p->s, link, m, now);
+    if (news == SESSION_GREETED) {
+        greeted(n, p, now);
+    } else if (news == SESSION_REFUSED) {
+        p->greeted = false;
+        failed(n, p);
+    } else if (news == SESSION_NOT_ITS &&
+               session_message(&p->silence.another, link, m, now) == SESSION_GREETED) {
+        silence_adopt(&p->silence, &p->s, now);
+        send_again(n, p);
+        greeted(n, p, now);
+    }
+    return news == SESSION_MESSAGE && (m->type == MSG_ERROR || m->type == MSG_APP);
 }
 
 void kv_peer_break(struct tug_node *n, uint32_t node, const struct err *why)
@@ -215,45 +303,76 @@ void kv_peer_break(struct tug_node *n, uint32_t node, const struct err *why)
         return;
     }
     session_break(&p->s, why, van_now(n->van));
-    kv_peer_failed(n, p);
+    p->greeted = false;
+    failed(n, p);
 }
 
-// Nodes that the cluster goes on without. One that has died closes its link, but one that is
-// stopped, or that nothing comes from any more, does not; one that has left may still be
-// sending what it was asked for.
-
-static bool is_gone(const struct tug_node *n, const struct kv_peer *p)
-{
-    const struct roster_node *r = roster_find(member_roster(n->member), p->node);
-    return p->s.state != SESSION_CLOSED && r != NULL && !r->alive;
-}
-
-void kv_peers_gone(struct tug_node *n)
+void kv_peers_roster(struct tug_node *n)
 {
     uint64_t now = van_now(n->van);
     for (struct kv_peer *p = n->peers; p != NULL; p = p->next)
-        if (p->gone_at == 0 && is_gone(n, p))
-            p->gone_at = n->gone_look = now;
+        p->look = now;
+}
+
+// Of a node that the cluster goes on without. One that has died closes its link, but one
+// that is stopped, or that nothing comes from any more, does not; one that has left may
+// still be sending what it was asked for.
+static uint64_t look_at_gone(struct tug_node *n, struct kv_peer *p, uint64_t now)
+{
+    struct err why;
+    const char *address;
+    bool open = p->s.state == SESSION_OPEN;
+    p->gone_at = p->gone_at == 0 ? now : p->gone_at;
+    if (open && now < p->gone_at + GONE_NS)
+        return p->gone_at + GONE_NS;
+    if (open)
+        err_set(&why, TUG_EIO, "the cluster goes on without it");
+    else
+        (void)find_address(n, p, &address, &why);
+    session_break(&p->s, &why, now);
+    if (open)
+        failed(n, p);
+    else
+        fail(n, p, &why);
+    return VAN_NEVER;
+}
+
+static uint64_t look_at(struct tug_node *n, struct kv_peer *p, uint64_t now)
+{
+    struct err why;
+    const char *address = NULL;
+    const struct roster_node *r = roster_find(member_roster(n->member), p->node);
+    if (r != NULL && !r->alive)
+        return look_at_gone(n, p, now);
+    if (p->s.state == SESSION_OPEN && p->waiting > 0)
+        return silence_watch(&p->silence, &p->s, r != NULL ? r->address : NULL, now);
+    if (p->s.state == SESSION_OPEN) {
+        silence_end(&p->silence);
+        return now + SILENCE_NS; // then something may wait
+    }
+    if (p->s.state == SESSION_CLOSED && p->waiting == 0)
+        return VAN_NEVER;
+    if (p->s.state == SESSION_CLOSED && find_address(n, p, &address, &why) != 0) {
+        fail(n, p, &why);
+        return VAN_NEVER;
+    }
+    if (p->s.state == SESSION_CLOSED && now >= p->s.due)
+        dial(p, address, now);
+    bool greets = p->s.state == SESSION_GREETING;
+    uint64_t next = session_tick(&p->s, now);
+    if (greets && p->s.state == SESSION_CLOSED)
+        lost(n, p, now);
+    return next;
 }
 
 uint64_t kv_peers_look(struct tug_node *n, uint64_t now)
 {
-    struct err why;
     uint64_t next = VAN_NEVER;
-    if (n->gone_look == 0 || now < n->gone_look)
-        return n->gone_look == 0 ? VAN_NEVER : n->gone_look;
-    err_set(&why, TUG_EIO, "the cluster goes on without it");
-    for (struct kv_peer *p = n->peers; p != NULL; p = p->next) {
-        if (p->gone_at == 0 || !is_gone(n, p))
-            continue;
-        if (now < p->gone_at + GONE_NS) {
-            next = clock_earlier(next, p->gone_at + GONE_NS);
-            continue;
-        }
-        session_break(&p->s, &why, now);
-        kv_peer_failed(n, p);
+    for (struct kv_peer *p = n->peers; p != NULL && !n->over; p = p->next) {
+        if (now >= p->look)
+            p->look = look_at(n, p, now);
+        next = clock_earlier(next, p->look);
     }
-    n->gone_look = next == VAN_NEVER ? 0 : next;
     return next;
 }
 

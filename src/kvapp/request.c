@@ -273,7 +273,7 @@ void kv_part_answered(struct kv_part *p, const struct err *why)
     if (p->answered)
         return;
     p->answered = true;
-    if (p->number != 0)
+    if (p->peer != NULL)
         kv_peer_answered(p);
     if (why != NULL && r->why.code == 0)
         r->why = *why;

@@ -12,9 +12,13 @@
 #include "base/route.h"
 #include "facade/environment.h"
 #include "facade/interrupt.h"
+#include "kvapp/above.h"
 #include "kvapp/node.h"
 
-#define LEAVE_NS (5 * SECOND)
+// To be heard when it leaves. A link to the scheduler that is silent is replaced meanwhile:
+// who is not heard has died, and the whole run fails.
+#define LEAVE_NS (25 * SECOND)
+#define BREAK_OFF_NS (5 * SECOND) // when it fails anyway
 
 enum { RETRY_MS = 200 };
 
@@ -92,7 +96,7 @@ static int open_van(struct tug_node *n, struct err *e)
     char address[VAN_ADDRESS_MAX];
     struct van_handler h = kv_node_handler(n);
     TRY(node_van(&n->process, &n->van, &h, false, e));
-    n->side = (struct session_side){.van = n->van, .who = member_who(n->member)};
+    n->side = kv_peers_side(n);
     TRY(listen_anywhere(n, address, e));
     TRY(member_set_address(n->member, address, e));
     if (n->shard != NULL)
@@ -170,7 +174,7 @@ static void give_back_place(struct tug_node *n, const struct err *why)
     pump_enter(n->pump);
     member_leave(n->member, n->one_too_many ? 0 : why->code, why->text);
     pump_leave(n->pump);
-    (void)pump_wait(n->pump, has_left, n, van_now(n->van) + LEAVE_NS);
+    (void)pump_wait(n->pump, has_left, n, van_now(n->van) + BREAK_OFF_NS);
 }
 
 // Of one worker too many *ret_patience is how long the death that makes room may still be
@@ -254,7 +258,8 @@ static int leave(struct tug_node *n)
     pump_leave(n->pump);
     if (breaks_off && n->host != NULL)
         kv_host_end(n->host, &why);
-    (void)pump_wait(n->pump, has_left, n, van_now(n->van) + LEAVE_NS);
+    (void)pump_wait(n->pump, has_left, n,
+                    van_now(n->van) + (why.code != 0 ? BREAK_OFF_NS : LEAVE_NS));
     return why.code;
 }
 
@@ -267,7 +272,7 @@ int tug_node_finalize(struct tug_node *n, bool barrier)
         return err_set(last_error(), TUG_EUSAGE,
                        "a callback or handler must not end the node");
     int rc = barrier ? tug_node_barrier(n, TUG_GROUP_ALL) : 0;
-    if (rc != 0)
+    if (rc != 0 && !kv_has_ended_well(n))
         e = *last_error();
     if (leave(n) != 0 && e.code == 0)
         e = *last_error();

@@ -50,7 +50,7 @@ void lone_node_open(struct lone_node *l)
     struct van_handler h = kv_node_handler(n);
     require(sim_van_open(&n->van, w->sim, "shard", &h, NULL) == 0);
     require(van_listen(n->van, "sim://shard", address, NULL) == 0);
-    n->side = (struct session_side){.van = n->van, .who = member_who(n->member)};
+    n->side = kv_peers_side(n);
     shard_serve(n->shard, n->van, sim_now(w->sim));
 }
 

@@ -1,0 +1,74 @@
+// See silence.h.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/silence.h"
+
+#include <assert.h>
+
+uint64_t silence_begin(struct session *s, uint64_t now)
+{
+    s->heard_at = now;
+    return now + SILENCE_NS;
+}
+
+static void look_for_signs(struct silence *x, struct session *s, uint64_t now)
+{
+    const struct van *v = s->side->van;
+    uint64_t heard = van_heard(v, s->link), queued = van_queued(v, s->link);
+    if (queued < x->queued)
+        s->heard_at = now;
+    if (heard > s->heard_at)
+        s->heard_at = heard;
+    x->queued = queued;
+}
+
+// When bytes left is known as exactly as it is looked for.
+static uint64_t look_again(const struct silence *x, uint64_t next, uint64_t now)
+{
+    return x->queued > 0 ? clock_earlier(next, now + SILENCE_NS / 10) : next;
+}
+
+static void try_another(struct silence *x, const struct session *s, const char *address,
+                        uint64_t now)
+{
+    session_end(&x->another); // one that has not got through
+    x->tried_at = now;
+    x->another.side = s->side;
+    x->another.role = s->role;
+    if (address != NULL)
+        (void)session_dial(&x->another, address, SILENCE_NS, now);
+}
+
+uint64_t silence_watch(struct silence *x, struct session *s, const char *address,
+                       uint64_t now)
+{
+    assert(s->state == SESSION_OPEN);
+    look_for_signs(x, s, now);
+    uint64_t next = look_again(x, session_tick(s, now), now);
+    uint64_t try_at = s->heard_at + 2 * SILENCE_NS;
+    if (!session_is_asked(s)) {
+        silence_end(x);
+        return next;
+    }
+    if (now < try_at)
+        return clock_earlier(next, try_at);
+    if (x->tried_at < try_at || now >= x->tried_at + SILENCE_NS)
+        try_another(x, s, address, now);
+    return clock_earlier(next, x->tried_at + SILENCE_NS);
+}
+
+void silence_adopt(struct silence *x, struct session *s, uint64_t now)
+{
+    struct session silent = *s;
+    *s = x->another;
+    x->another = silent;
+    x->queued = 0;
+    err_set(&s->why, TUG_EIO, "the link was silent for %.1f s",
+            (double)(now - silent.heard_at) * 1e-9);
+    silence_end(x);
+}
+
+void silence_end(struct silence *x)
+{
+    session_end(&x->another);
+}

@@ -1,0 +1,155 @@
+// Links of programs on tug/kvapp.h that break, fall silent, or lead to a node that is not
+// there for a while: a request goes on until the roster has its node dead. The network is
+// simulated, and the test is the scheduler and the worker that is asked.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "base/alloc.h"
+#include "kit/lone_pump.inc.h"
+#include "kit/test.h"
+#include "kvapp/above.h"
+
+enum { APP = 1 };
+
+static struct lone_node lone;
+static struct tug_app *app;
+static uint32_t ts;
+static size_t live;
+
+static struct peer *worker(void)
+{
+    return &lone.w.peers[LONE_DEAD]; // of a van that has nothing else to do
+}
+
+static void run_for(uint64_t ns)
+{
+    peers_run(&lone.w, ns);
+    lone_node_work();
+    peers_run(&lone.w, MILLIS);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    live = mem_live();
+    lone.newcomer = false;
+    peers_open(&lone.w, NULL, 0);
+    lone_node_open(&lone);
+    assert_int_equal(0, tug_app_open(&app, &lone.n, APP, APP, NULL));
+    lone_node_join(&lone);
+    assert_int_equal(0, tug_app_request(app, 7, "x", 1, LONE_WORKER, &ts));
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    lone_node_close(&lone);
+    peers_close(&lone.w);
+    return mem_live() == live ? 0 : -1;
+}
+
+static void listens(void)
+{
+    char address[VAN_ADDRESS_MAX];
+    assert_int_equal(0, van_listen(worker()->van, "sim://x", address, NULL));
+}
+
+// The newest link to it is greeted: what has no answer comes. Once.
+static void greets(void)
+{
+    struct msg_welcome w = {.role = WIRE_WORKER, .node = LONE_WORKER};
+    uint64_t asked = lone.w.heard[MSG_APP];
+    peer_send(worker(), MSG_WELCOME, 0, &w);
+    run_for(10 * MILLIS);
+    assert_int_equal(asked + 1, lone.w.heard[MSG_APP]);
+    assert_int_equal(MSG_APP, worker()->asked_type);
+}
+
+static void answers(void)
+{
+    struct msg_app m = {.app = APP, .customer = APP, .head = 7, .flags = WIRE_APP_SIMPLE};
+    peer_send(worker(), MSG_APP, worker()->asked, &m);
+    run_for(10 * MILLIS);
+    assert_false(kv_is_under_way(app, ts));
+    assert_int_equal(0, tug_app_wait(app, ts));
+}
+
+// It is not there for a long time, and then its link breaks again and again.
+static void dialled_again(void **state)
+{
+    (void)state;
+    run_for(200 * SECOND_NS);
+    assert_true(kv_is_under_way(app, ts));
+    listens();
+    for (int i = 0; i < 20; i++) {
+        run_for(11 * SECOND_NS); // an attempt to connect is under way
+        greets();
+        van_close_link(worker()->van, worker()->link);
+    }
+    run_for(11 * SECOND_NS);
+    greets();
+    answers();
+}
+
+// A link that carries nothing any more is replaced, and the worker is asked once more; one
+// whose other end answers PING is not.
+static void silent(void **state)
+{
+    (void)state;
+    listens();
+    run_for(11 * SECOND_NS);
+    greets();
+    van_link first = worker()->link;
+    for (int i = 0; i < 10; i++) { // it takes its time with the answer
+        run_for(6 * SECOND_NS);
+        assert_int_equal(MSG_PING, worker()->asked_type);
+        peer_send(worker(), MSG_OK, worker()->asked, &(struct msg_ok){0});
+    }
+    run_for(100 * MILLIS);
+    assert_int_equal(first, worker()->link);
+    sim_silence(lone.w.sim, worker()->van, first);
+    run_for(15 * SECOND_NS);
+    assert_int_not_equal(first, worker()->link);
+    greets();
+    answers();
+}
+
+// One that takes links and greets nobody is tried again and again.
+static void never_greets(void **state)
+{
+    (void)state;
+    listens();
+    for (int i = 0; i < 5; i++) {
+        van_link link = worker()->link;
+        run_for(13 * SECOND_NS);
+        assert_int_not_equal(link, worker()->link);
+    }
+    greets();
+    answers();
+}
+
+// The roster says that it has died: nobody waits for it any more.
+static void dead(void **state)
+{
+    (void)state;
+    run_for(5 * SECOND_NS); // the scheduler has a link
+    assert_true(kv_is_under_way(app, ts));
+    lone_node_roster(&lone, false, true);
+    run_for(10 * MILLIS);
+    assert_int_equal(TUG_EIO, tug_app_wait(app, ts));
+    assert_non_null(strstr(tug_last_error(), "worker 0"));
+    assert_non_null(strstr(tug_last_error(), "is not there any more"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(dialled_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(silent, setup, teardown),
+        cmocka_unit_test_setup_teardown(never_greets, setup, teardown),
+        cmocka_unit_test_setup_teardown(dead, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
