@@ -224,11 +224,11 @@ static int take_operand(struct options *o, const char *word,
                        "there is no option '%.200s'; options begin with two dashes",
                        word);
     if (!o->table->operands && strstr(o->table->usage, " -- ") != NULL)
-        return err_set(
-            e, TUG_EUSAGE,
-            "'%.200s' is no option: a program and its arguments go behind '--'; 'tug %s "
-            "--help' shows the usage",
-            word, o->table->command);
+        return err_set(e, TUG_EUSAGE,
+                       "'%.200s' is not an option: a program and its arguments go behind "
+                       "'--'; 'tug %s "
+                       "--help' shows the usage",
+                       word, o->table->command);
     if (!o->table->operands && option_find(o->table, "data", 4) < o->table->n_options)
         return err_set(e, TUG_EUSAGE,
                        "unexpected argument '%.200s'; did you mean --data %.200s?", word,

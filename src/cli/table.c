@@ -50,7 +50,7 @@ static const struct option options[] = {
     {"zstd", U64_AT(zstd, "LEVEL", "0", 0, 19), "compress; 0: not"},
     {"keep", U64_AT(keep, "N", "0", 0, 1 << 20),
      "bases and checkpoints that stay in the directory, with their deltas, once this "
-     "save is there and is no delta; 0: all"},
+     "save is there and is not a delta; 0: all"},
     {"out", .group = "Files", STRING_AT(out, "PATH"),
      "export, dump: file, there when complete; by default export writes to standard "
      "output. save, import: directory of saves; for saved tables by default that of "
@@ -246,7 +246,7 @@ static int table_command(const void *values, const struct options *o, struct err
     TRY(check(v, &a, e));
     for (size_t i = 0; i < 2 && strcmp(a->name, "top") != 0; i++)
         if (options_given(o, i == 0 ? "by" : "top"))
-            return err_set(e, TUG_EUSAGE, "--%s is of use to 'tug table top' only",
+            return err_set(e, TUG_EUSAGE, "--%s only works with 'tug table top'",
                            i == 0 ? "by" : "top");
     if (strcmp(a->name, "settings") == 0)
         return table_print_settings(e);

@@ -82,7 +82,7 @@ static int take_type(const struct ArrowSchema *s, bool scalar, struct column_typ
     ret->name = s->name != NULL ? s->name : "";
     ret->format = s->format;
     if (s->dictionary != NULL && ret->kind != COLUMN_WHOLE)
-        return malformed(s, "a dictionary's indices are no whole numbers", e);
+        return malformed(s, "a dictionary's indices are not whole numbers", e);
     if (s->dictionary != NULL && !scalar) {
         ret->kind = COLUMN_DICTIONARY;
         return take_inner(s->dictionary, true, ret, e);

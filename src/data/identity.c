@@ -121,7 +121,7 @@ void identity_from_json(struct identity *ret, const json_t *o, struct json_field
     for (size_t i = 0; f->rc == 0 && i < json_array_size(list); i++) {
         const char *line = json_string_value(json_array_get(list, i));
         if (line == NULL)
-            json_complain(f, "list", "holds what is no file");
+            json_complain(f, "list", "has an entry that is not a file");
         else
             append(ret, line);
     }

@@ -50,8 +50,7 @@ static int bad_cross(const char *cross, const char *why, struct err *e)
 static int bad_part(const char *cross, const char *name, size_t len, struct err *e)
 {
     char why[160];
-    snprintf(why, sizeof why,
-             "is made of '%s', which is no column of words that is a feature",
+    snprintf(why, sizeof why, "is made of '%s', which is not a feature column of words",
              show(name, len).text);
     return bad_cross(cross, why, e);
 }

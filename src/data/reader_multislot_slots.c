@@ -267,7 +267,7 @@ int reader_slots_text(const char *given, struct buf *to, struct err *e)
 
 static int broken(const char *column, struct err *e)
 {
-    return err_set(e, TUG_EDATA, "the schema has a column that is no slot, '%s'",
+    return err_set(e, TUG_EDATA, "the schema has a column that is not a slot, '%s'",
                    show(column, strlen(column)).text);
 }
 
@@ -351,7 +351,7 @@ static int check_names(const struct slots *s, const struct slot **sorted, struct
         if (other == NULL || other->use != SCHEMA_IDS || other->seed != x->seed)
             return err_set(
                 e, TUG_EUSAGE,
-                "--slots: '%s' shares the ids of '%s', which is no slot of ids "
+                "--slots: '%s' shares the ids of '%s', which is not a slot of ids "
                 "of its own",
                 show(x->name, x->name_len).text, show(group, strlen(group)).text);
     }

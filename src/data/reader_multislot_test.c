@@ -256,7 +256,7 @@ static void test_bad_slots(void **state)
         {"y1..y9:label, a:ids", "more than 8 slots are labels"},
         {"y:label, v:weight, w:weight, a:ids", "'w', are the weight"},
         {"y:label, a:ids, a:skip", "there are two slots 'a'"},
-        {"y:label, a:ids@b", "'a' shares the ids of 'b', which is no slot of ids"},
+        {"y:label, a:ids@b", "'a' shares the ids of 'b', which is not a slot of ids"},
         {"y:label, a:ids@b, b:keys", "'a' shares the ids of 'b'"},
         {"y:label, a:ids@b, b:ids@c, c:ids", "'a' shares the ids of 'b'"},
         {"y:label, a:ids@", "there is no type 'ids@'"},

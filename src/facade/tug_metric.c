@@ -216,7 +216,7 @@ static int find(const struct tug_metric *m, const char *state, enum state *ret)
             return 0;
         }
     return err_set(last_error(), TUG_EUSAGE,
-                   "'%.200s' is no state of metric '%s'; its states are %s.stat_neg, "
+                   "'%.200s' is not a state of metric '%s'; its states are %s.stat_neg, "
                    "stat_pos, batch_stat_neg, batch_stat_pos, abserr, sqrerr, prob, "
                    "pos_num and ins_num, each with '%s.' before it",
                    state, m->name, m->name, m->name);

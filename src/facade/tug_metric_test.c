@@ -187,7 +187,7 @@ static void test_refused(void **state)
     struct tug_metric_values after = read_all(m);
     assert_memory_equal(&before, &after, sizeof(before));
     fails(tug_metric_reset(m, "auc.stat_pos"), "its states are auc_0.stat_neg");
-    fails(tug_metric_reset(m, "auc_0.stat"), "is no state of metric 'auc_0'");
+    fails(tug_metric_reset(m, "auc_0.stat"), "is not a state of metric 'auc_0'");
     size_t n = 0;
     fails(tug_metric_state(m, "auc_0.stat_pos", &one, 1, &n), "has 4096 numbers");
     assert_int_equal(4096, n);

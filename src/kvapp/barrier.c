@@ -188,7 +188,7 @@ void kv_barrier_reached(struct tug_node *n, struct received *q)
     q->next = n->reached;
     n->reached = q;
     if (!good) {
-        done_with(n, q, "this is no barrier");
+        done_with(n, q, "this is not a barrier");
         return;
     }
     q->give_up = van_now(n->van) + (uint64_t)r.wait_ms * (SECOND / 1000);

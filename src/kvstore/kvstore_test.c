@@ -510,8 +510,8 @@ static void wrong_optimizers(void **state)
     struct tug_array w = {TUG_INT32, false, ROWS, WIDTH, whole, NULL, 0}, a = dense(g);
     (void)state;
     refused(tug_kvstore_set_optimizer(s, "lamb"), "lamb");
-    refused(tug_kvstore_set_optimizer(s, ""), "no optimizer");
-    refused(tug_kvstore_set_optimizer(s, NULL), "no optimizer");
+    refused(tug_kvstore_set_optimizer(s, ""), "not an optimizer");
+    refused(tug_kvstore_set_optimizer(s, NULL), "not an optimizer");
     refused(tug_kvstore_set_optimizer(s, "lamb"),
             "there is no optimizer 'lamb'; there are sgd, nag, adam, adagrad, adadelta, "
             "rmsprop, ftrl, signum and test");

@@ -108,9 +108,9 @@ static int copy_word(char to[NAME_MAX_BYTES], const char *from, size_t n,
                      const char *text, struct err *e)
 {
     if (n == 0 || n >= NAME_MAX_BYTES)
-        return err_set(e, TUG_EUSAGE,
-                       "'%.100s' is no optimizer: it is NAME, or NAME:FIELD=NUMBER,...",
-                       text);
+        return err_set(
+            e, TUG_EUSAGE,
+            "'%.100s' is not an optimizer; write NAME, or NAME:FIELD=NUMBER,...", text);
     memcpy(to, from, n);
     to[n] = 0;
     return 0;

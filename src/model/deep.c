@@ -33,7 +33,7 @@ int deep_check(const struct model_options *o, struct err *e)
                            MODEL_MAX_UNITS);
     if (o->tower[0] != 0 && o->tasks == 1)
         return err_set(e, TUG_EUSAGE,
-                       "--tower is of no use with one label: each of several has a tower "
+                       "--tower needs several labels: each of several has a tower "
                        "of its own on the layers of --hidden");
     if (!(o->dropout >= 0 && o->dropout < 1))
         return err_set(e, TUG_EUSAGE,

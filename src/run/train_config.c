@@ -171,12 +171,12 @@ static int check_looks(const struct train_config *c, const struct options *o,
         bool fields = c->dump_fields != NULL;
         return !fields && !options_given(o, "fetch-every")
                    ? 0
-                   : err_set(e, TUG_EUSAGE, "--%s is of no use without --%s",
+                   : err_set(e, TUG_EUSAGE, "--%s needs --%s",
                              fields ? "dump-fields" : "fetch-every",
                              fields ? "dump" : "fetch or --dump");
     }
     if (c->dump_fields != NULL && c->dump == NULL)
-        return err_set(e, TUG_EUSAGE, "--dump-fields is of no use without --dump");
+        return err_set(e, TUG_EUSAGE, "--dump-fields needs --dump");
     if (c->table != NULL || c->publish != NULL)
         return err_set(e, TUG_EUSAGE,
                        "--%s cannot be used with --table, whose rows come and go, or "
@@ -294,8 +294,7 @@ int train_configure(struct train_setup *setup, const struct train_options *t,
     if (t->refit)
         TRY(train_check_refit(c, e));
     if (t->keep_names > 0 && t->out == NULL)
-        return err_set(e, TUG_EUSAGE,
-                       "--keep-names is of no use without --out, where words are saved");
+        return err_set(e, TUG_EUSAGE, "--keep-names needs --out, where words are saved");
     if (node == NULL)
         TRY(check_data(c, t->refit ? "refit" : t->cv > 0 ? "cv" : NULL, e));
     else if (t->refit)

@@ -188,7 +188,7 @@ static int set_scoring(struct train_cluster *k, const struct train_options *t,
                        s->valid_part.share);
     if (k->workers_score && t->test.n == 0 && t->valid == NULL)
         return err_set(e, TUG_EUSAGE,
-                       "--score-by is of no use without --valid or --test: it says who "
+                       "--score-by needs --valid or --test: it says who "
                        "scores them");
     return 0;
 }
@@ -212,12 +212,12 @@ static int check_use(const struct train_config *c, const struct options *o, stru
     const char *of_clusters = options_given_of_group(o, TRAIN_OF_CLUSTERS);
     if (c->cluster == NULL && of_clusters != NULL)
         return err_set(e, TUG_EUSAGE,
-                       "--%s is of no use on one machine: it is about workers and "
+                       "--%s only works on a cluster: it is about workers and "
                        "servers, as 'tug launch' starts them",
                        of_clusters);
     if (c->reduce_mean && !c->deterministic)
         return err_set(e, TUG_EUSAGE,
-                       "--reduce mean is of no use without --deterministic or --mode "
+                       "--reduce mean needs --deterministic or --mode "
                        "sync: else no batch is applied as a whole, or its gradients are "
                        "added; a smaller --lr does the same");
     return 0;

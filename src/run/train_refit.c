@@ -14,7 +14,7 @@ int train_check_refit(const struct train_config *c, struct err *e)
 {
     if (c->valid.n == 0 && c->valid_part.share == 0)
         return err_set(e, TUG_EUSAGE,
-                       "--refit is of no use without --valid, which finds the number of "
+                       "--refit needs --valid, which finds the number of "
                        "passes");
     if (c->publish != NULL)
         return err_set(

@@ -24,7 +24,7 @@ static int check_init(const struct table_options *o, const struct table_init *x,
                        "first values of columns %u to %u do not fit a row of %u",
                        x->begin, x->begin + x->count, o->width);
     if (!isfinite(x->low) || !isfinite(x->high - x->low) || x->low > x->high)
-        return err_set(e, TUG_EUSAGE, "first values from %g to %g are no range",
+        return err_set(e, TUG_EUSAGE, "first values from %g to %g are not a range",
                        (double)x->low, (double)x->high);
     return 0;
 }

@@ -229,10 +229,10 @@ static void get_tasks(struct json_fields *f, const json_t *o, struct model_optio
 {
     const char *tower = json_read_text(f, o, "tower");
     if (tower[0] != '\0' && model_hidden_parse(tower, ret->tower, NULL) != 0)
-        json_complain(f, "tower", "is no list of layers");
+        json_complain(f, "tower", "is not a list of layers");
     if (model_weights_parse(json_read_text(f, o, "task-weights"), ret->task_weight,
                             NULL) != 0)
-        json_complain(f, "task-weights", "is no list of weights");
+        json_complain(f, "task-weights", "is not a list of weights");
 }
 
 static void get_layers(struct json_fields *f, json_t *o, struct model_options *ret)
@@ -245,7 +245,7 @@ static void get_layers(struct json_fields *f, json_t *o, struct model_options *r
         f, o,
         json_pack("{s:b, s:b, s:s}", "batch-norm", 0, "data-norm", 0, "pooling", "sum"));
     if (model_hidden_parse(json_read_text(f, o, "hidden"), ret->hidden, NULL) != 0)
-        json_complain(f, "hidden", "is no list of layers");
+        json_complain(f, "hidden", "is not a list of layers");
     ret->cross = (uint32_t)json_read_int(f, o, "cross", MODEL_MAX_CROSS);
     ret->dropout = (float)get_real(f, o, "dropout");
     ret->batch_norm = get_bool(f, o, "batch-norm");
@@ -336,7 +336,7 @@ static void get_readers(struct json_fields *f, const json_t *o, struct saved_run
     if (o == NULL || json_is_null(o))
         return;
     if (!json_is_object(o))
-        json_complain(f, "readers", "is no position in the data");
+        json_complain(f, "readers", "is not a position in the data");
     ret->readers = f->rc == 0 ? json_dumps(o, JSON_COMPACT) : NULL;
     if (f->rc == 0 && ret->readers == NULL)
         f->rc = err_nomem(f->e, f->path);

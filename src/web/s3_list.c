@@ -22,7 +22,7 @@ struct scan {
 
 static int bad(struct err *e)
 {
-    return err_set(e, TUG_EDATA, "the server answered with what is no list of S3");
+    return err_set(e, TUG_EDATA, "the server's answer is not a list of S3");
 }
 
 static bool looking_at(const struct scan *s, const char *text)

@@ -53,7 +53,7 @@ static int webhdfs_request(const struct address *a, uint64_t from, uint64_t to,
 
 static int bad(struct err *e)
 {
-    return err_set(e, TUG_EDATA, "the server answered with what is no list of WebHDFS");
+    return err_set(e, TUG_EDATA, "the server's answer is not a list of WebHDFS");
 }
 
 static bool read_entry(const json_t *o, struct webhdfs_entry *ret)

@@ -215,13 +215,13 @@ static void refused(void **state)
 {
     (void)state;
     tug_ends(2, TRAIN FILES BY_WORKERS);
-    e2e_says("--score-by is of no use on one machine");
+    e2e_says("--score-by only works on a cluster");
     tug_ends(2, "launch --workers 1 -- train --data train.csv --format csv --label y "
                 "--mode sync --valid 0.1 --score-by workers");
     e2e_says("workers score files; give a file");
     tug_ends(2, "launch --workers 1 -- train --data train.csv --format csv --label y "
                 "--score-by workers");
-    e2e_says("--score-by is of no use without --valid or --test");
+    e2e_says("--score-by needs --valid or --test");
     files_write("bad.csv", "y,user,item,w,pad\n1,2,3,1,0\n7,2,3,1,0\n");
     tug_ends(3, "launch --workers 2 -- " TRAIN BY_WORKERS "--epochs 1 --test bad.csv");
     e2e_says("bad.csv:3: ");

@@ -242,7 +242,7 @@ static void bad_words(void **state)
     fails(2, files_path("launch -- %s", words("--mode sync --in-flight 2")),
           "--in-flight", "in sync mode");
     fails(2, files_path("launch -- %s", words("--mode half-async --reduce mean")),
-          "--reduce mean", "of no use without --deterministic");
+          "--reduce mean", "needs --deterministic");
     fails(2, files_path("launch -- %s", words("--dense-staleness 0")),
           "--dense-staleness", "a model with layers");
     fails(2, files_path("launch --workers 17 -- %s", words("--mode sync")),

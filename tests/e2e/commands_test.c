@@ -558,7 +558,7 @@ static void table_top(void **state)
     tug_ends(2, "table top --from one --table dense --by vector");
     e2e_says("--by vector: the rows of this table have no vectors");
     tug_ends(2, "table stat --from one --top 3");
-    e2e_says("--top is of use to 'tug table top' only");
+    e2e_says("--top only works with 'tug table top'");
 }
 
 int main(void)

@@ -300,7 +300,7 @@ static void refused(void **state)
         {"--model fm --label click,buy",
          "the examples have 2 labels, and the model fm learns one"},
         {"--model mlp --label click --drop buy --tower 8",
-         "--tower is of no use with one label"},
+         "--tower needs several labels"},
         {"--model mlp --label click --drop buy --task-weights 2",
          "there is 1 weight, and 1 label, whose loss needs none"},
         {"--model mlp --label click,buy --task-weights 1,2,3",

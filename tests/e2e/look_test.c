@@ -193,8 +193,8 @@ static void refused(void **state)
         {"--fetch losses",
          "--fetch: there is no 'losses'; there are loss, auc, 'the bias'"},
         {"--fetch usr=u7", "did you mean 'user'?"},
-        {"--fetch-every 3", "--fetch-every is of no use without --fetch or --dump"},
-        {"--fetch loss --dump-fields user", "--dump-fields is of no use without --dump"},
+        {"--fetch-every 3", "--fetch-every needs --fetch or --dump"},
+        {"--fetch loss --dump-fields user", "--dump-fields needs --dump"},
         {"--fetch loss --table embedx-threshold=2", "cannot be used with --table"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {

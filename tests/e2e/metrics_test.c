@@ -227,7 +227,7 @@ static void table_as_text(void **state)
         lines += *head == '\n';
     assert_int_equal(lines, 5);
     tug_ends(2, "eval --from model --data test.csv --top 3");
-    e2e_says("--top is of no use without --by");
+    e2e_says("--top needs --by");
     tug_ends(3, "eval --from model --data test.csv --by phone --group user");
     e2e_says("the data has no column 'phone', which --group or --by names");
 }
@@ -256,7 +256,7 @@ static void importance(void **state)
     tug_ends(2, "eval --from model --data test.csv --importance --only ad+user");
     e2e_says("--only: there is no feature column 'user'");
     tug_ends(2, "eval --from model --data test.csv --only ad");
-    e2e_says("--only is of no use without --importance");
+    e2e_says("--only needs --importance");
     tug_ends(2, "eval --from model --data test.csv --importance --by ad");
     e2e_says("--importance goes without --group and --by");
 }

@@ -69,11 +69,11 @@ static void of_no_use(void **state)
                                         "dense-staleness 1", "shuffle pieces"};
     for (size_t i = 0; i < sizeof(given) / sizeof(*given); i++) {
         tug_ends(2, "train --data x.csv --format csv --%s", given[i]);
-        e2e_says(files_path("--%.*s is of no use on one machine",
-                            (int)strcspn(given[i], " "), given[i]));
+        e2e_says(files_path("--%.*s only works on a cluster", (int)strcspn(given[i], " "),
+                            given[i]));
     }
     tug_ends(2, "train --data x.csv --format csv --reduce mean");
-    e2e_says("--reduce mean is of no use without --deterministic");
+    e2e_says("--reduce mean needs --deterministic");
 }
 
 // Numbers of a rule behind its name: they reach the rows, and the wrong ones are named.

@@ -132,7 +132,7 @@ static void predictions_are_explained(void **state)
     tug_ends(2, "predict --from model --data two.csv --explain --keep age");
     e2e_says("--keep is for lines of predictions");
     tug_ends(2, "predict --from model --data two.csv --top 3");
-    e2e_says("--top is of no use without --explain");
+    e2e_says("--top needs --explain");
 }
 
 // Whatever comes out of values near the largest: JSON, with null for what is no number.
@@ -190,7 +190,7 @@ static void names_are_kept(void **state)
     tug_ends(3, "table top --from named");
     e2e_says("named/save-000002/names.words: is damaged");
     tug_ends(2, "train --data train.csv --format csv --label click --keep-names 5");
-    e2e_says("--keep-names is of no use without --out");
+    e2e_says("--keep-names needs --out");
     tug_ends(2, "train --data data.svm --format libsvm --keep-names 5 --out unnamed");
     e2e_says("keys of libsvm data are the indices themselves");
     // On a cluster they are those of one process.

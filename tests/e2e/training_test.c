@@ -125,12 +125,12 @@ static void refit(void **state)
     tug_ends(2, "train --data data.svm --format libsvm --valid - --refit");
     e2e_says("--refit reads the data several times, and (standard input) is a pipe");
     tug_ends(2, "train %s --refit", svm);
-    e2e_says("--refit is of no use without --valid");
+    e2e_says("--refit needs --valid");
     tug_ends(2, "scheduler --servers 1 --workers 1 -- train %s --valid valid.svm --refit",
              svm);
     e2e_says("--refit on a cluster is for tug launch");
     tug_ends(2, "launch --servers 1 --workers 1 -- train %s --refit", svm);
-    e2e_says("--refit is of no use without --valid");
+    e2e_says("--refit needs --valid");
 }
 
 static bool is_held_out(size_t row)
