@@ -9,27 +9,36 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/disk.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/route.h"
 #include "base/runtime_dir.h"
+#include "base/wish.h"
 #include "launch/secrets.h"
 
 atomic_bool node_interrupted;
 
-// The first signal asks for an end in order; a second one ends the process as usual.
+static struct wish wish;
+
+// The first signal asks for an end in order; one that comes later ends the process as usual.
 static void on_signal(int number)
 {
     atomic_store(&node_interrupted, true);
-    signal(number, SIG_DFL);
+    if (wish_take(&wish, clock_ns()) == WISH_AT_ONCE) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
 }
 
 void node_catch_signals(void)
 {
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
+    if (signal(SIGHUP, on_signal) == SIG_IGN) // nohup
+        signal(SIGHUP, SIG_IGN);
 }
 
 static const char *get_variable(void *ctx, const char *name)

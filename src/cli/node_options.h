@@ -134,7 +134,7 @@ int node_values_open(struct opened_node *ret, const struct node_values *v,
                      enum wire_role role, struct err *e);
 void opened_node_close(struct opened_node *n);
 
-// SIGINT and SIGTERM set it; the second time they end the process.
+// SIGINT, SIGTERM and SIGHUP set it; one that comes later than base/wish.h says ends the process.
 extern atomic_bool node_interrupted;
 void node_catch_signals(void);
 

@@ -23,8 +23,8 @@
 #include "launch/processes.h"
 
 // How long the others are waited for before they are told to end, and then before they
-// are killed. An interrupted run has a pass to finish and a model to save; a second
-// signal ends it at once.
+// are killed. An interrupted run has a pass to finish and a model to save; a
+// signal that comes later than base/wish.h says ends it at once.
 // Supervisors end their programs themselves, before they are killed.
 enum {
     TOLD_SECONDS = 2,
@@ -89,10 +89,10 @@ static void on_timer(void *ctx)
         go_to(r, STAGE_KILL, 0);
 }
 
-static void on_interrupted(void *ctx)
+static void on_interrupted(void *ctx, bool at_once)
 {
     struct run *r = ctx;
-    if (r->interrupted) { // a second time: at once
+    if (at_once) {
         go_to(r, STAGE_KILL, 0);
         return;
     }

@@ -12,7 +12,9 @@
 #include <uv.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
+#include "base/wish.h"
 #include "launch/lines.h"
 
 enum { OUT, ERR, ANNOUNCE, IN, PIPES };
@@ -39,6 +41,7 @@ struct processes {
     uv_loop_t loop;
     uv_timer_t timer;
     uv_signal_t signals[3];
+    struct wish wish;
     struct member **members;
     uint32_t n, alive;
     char chunk[64 << 10];
@@ -54,7 +57,18 @@ static void on_signal(uv_signal_t *s, int number)
 {
     struct processes *c = s->data;
     (void)number;
-    c->handler.interrupted(c->handler.ctx);
+    enum wish_said said = wish_take(&c->wish, clock_ns());
+    if (said != WISH_SAME)
+        c->handler.interrupted(c->handler.ctx, said == WISH_AT_ONCE);
+}
+
+// By nohup: the run outlives the terminal. SIGINT is ignored in what a shell without job control
+// starts with `&`, and yet asks for the end.
+static bool is_ignored(int number)
+{
+    struct sigaction now;
+    return number == SIGHUP && sigaction(number, NULL, &now) == 0 &&
+           now.sa_handler == SIG_IGN;
 }
 
 int processes_open(struct processes **ret, const struct processes_handler *h,
@@ -78,7 +92,8 @@ int processes_open(struct processes **ret, const struct processes_handler *h,
     for (size_t i = 0; i < 3; i++) {
         uv_signal_init(&c->loop, &c->signals[i]);
         c->signals[i].data = c;
-        uv_signal_start(&c->signals[i], on_signal, numbers[i]);
+        if (!is_ignored(numbers[i]))
+            uv_signal_start(&c->signals[i], on_signal, numbers[i]);
         uv_unref((uv_handle_t *)&c->signals[i]);
     }
     signal(SIGPIPE, SIG_IGN); // a process that reads no input

@@ -23,8 +23,9 @@ struct processes_handler {
                   const char *said);
     // It has written this to its descriptor PROCESSES_ANNOUNCE_FD, and closed it.
     void (*announced)(void *ctx, uint32_t member, const char *text);
-    // SIGINT, SIGTERM or SIGHUP came to the launcher.
-    void (*interrupted)(void *ctx);
+    // SIGINT, SIGTERM or SIGHUP came to the launcher: once for those that are one wish
+    // (base/wish.h), and for each that comes later.
+    void (*interrupted)(void *ctx, bool at_once);
     void (*timer)(void *ctx); // of processes_timer
 };
 

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/wish.h"
 #include "launch/launch.h"
 
 static int cannot_run(const char *program, struct err *e)
@@ -37,6 +38,7 @@ struct supervised {
     pid_t pid; // of the child, which leads a group of its own
     int to;    // its standard input; -1: closed
     int signals;
+    struct wish wish;  // that it ends
     bool leash;        // standard input of this process is still open
     uint64_t kill_at;  // 0: not to be killed yet
     char bytes[4096];  // read from standard input and not yet passed on
@@ -167,9 +169,11 @@ static int start(struct supervised *s, char *const *argv, struct err *e)
 
 // ---------------------------------------------------------------- watching it
 
+// What comes together is passed on once: a program may take a second one for another wish.
 static void end_gently(struct supervised *s)
 {
-    kill(-s->pid, SIGTERM);
+    if (wish_take(&s->wish, clock_ns()) != WISH_SAME)
+        kill(-s->pid, SIGTERM);
     if (s->kill_at == 0)
         s->kill_at = clock_ns() + (uint64_t)LAUNCH_GENTLE_SECONDS * 1000000000;
 }

@@ -295,6 +295,10 @@ static void interrupted_runs_save(void **state)
     pid_t pids[ROLES + 1];
     pid_t run = start_run("in", pids, "--epochs 100000 --out saved");
     kill(run, SIGINT);
+    kill(run, SIGTERM);         // as to a group: the same wish
+    kill(pids[ROLES], SIGTERM); // and so is what the launcher passes on to the scheduler
+    kill(pids[ROLES], SIGTERM);
+    kill(run, SIGTERM);
     assert_int_equal(tug_finish(run), 130);
     all_are_gone(pids);
     assert_true(files_exists(e2e_newest("saved")));
