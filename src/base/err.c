@@ -100,6 +100,10 @@ int err_wrap(struct err *e, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(context, sizeof(context), fmt, args);
     va_end(args);
+    if (e == NULL)
+        return TUG_EINTERNAL; // who gave no place for the sentence looks at no code
+    if (e->code == 0)
+        (void)err_set(e, TUG_EINTERNAL, "%s", err_text(TUG_EINTERNAL));
 
     // The reason matters more than the way to it, so a long context is what gets cut.
     size_t reason = strlen(e->text);

@@ -42,7 +42,8 @@ int err_set(struct err *e, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 // EPERM stay `code`.
 int err_sys(struct err *e, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-// Puts "context: " in front of what *e holds; returns e->code.
+// Puts "context: " in front of what *e holds; returns e->code. Never 0: without e, or where
+// nobody has filled it, it is TUG_EINTERNAL.
 int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 // Behind an error number of the system (libuv's are the same, negative): names the limit that

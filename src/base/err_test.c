@@ -48,6 +48,17 @@ static void test_wrap(void **state)
     assert_string_equal(e.text, "save 'm': part 3: disk full");
 }
 
+// A wrapped error is a failure, even if nobody asked for its sentence or filled it.
+static void test_wrap_of_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(err_wrap(NULL, "part %d", 3), TUG_EINTERNAL);
+    struct err e = {0};
+    assert_int_equal(err_wrap(&e, "part %d", 3), TUG_EINTERNAL);
+    assert_int_equal(e.code, TUG_EINTERNAL);
+    assert_memory_equal(e.text, "part 3: ", 8);
+}
+
 static void test_long_text_is_cut(void **state)
 {
     (void)state;
@@ -181,6 +192,7 @@ int main(void)
         cmocka_unit_test(test_nomem),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_wrap),
+        cmocka_unit_test(test_wrap_of_nothing),
         cmocka_unit_test(test_long_text_is_cut),
         cmocka_unit_test(test_wrap_keeps_the_reason),
         cmocka_unit_test(test_names),

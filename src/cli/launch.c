@@ -186,16 +186,17 @@ static void roots_of_training(struct launch_roots *r, int argc, char *const *arg
     struct train_options t = {0};
     struct options *parsed = NULL;
     struct table_config config = table_config_defaults();
+    struct err ignored = {0}; // the roles say what is wrong
     *r = (struct launch_roots){0};
-    if (training_words(argc, argv, &t, &parsed, NULL) != 0)
-        return; // the roles say what is wrong
+    if (training_words(argc, argv, &t, &parsed, &ignored) != 0)
+        return;
     // The words of options that are read from a file live no longer than `parsed`:
     // copies.
     const char *save = t.out != NULL ? t.out : t.publish;
     r->save = save != NULL ? mem_strdup(save) : NULL;
     r->refit = t.refit;
     r->load[0] = t.init_from != NULL ? mem_strdup(t.init_from) : NULL;
-    if (t.table != NULL && train_read_table(&config, t.table, NULL) == 0 &&
+    if (t.table != NULL && train_read_table(&config, t.table, &ignored) == 0 &&
         config.cold[0] != '\0') {
         snprintf(r->cold_dir, sizeof(r->cold_dir), "%s",
                  config.cold[0] == '/' ? config.cold : ".");

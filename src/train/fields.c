@@ -145,7 +145,7 @@ static int read_dim(const struct schema *s, const char *text, size_t len, uint32
                        (int)(len < 100 ? len : 100), text, MODEL_MAX_DIM);
     ret->dim = (uint32_t)n;
     int rc = reader_schema_find_slot(s, text, at - 1, fields, &ret->field, e);
-    return rc != 0 && e != NULL ? err_wrap(e, "--dims") : rc; // NULL: of a saved run
+    return rc != 0 ? err_wrap(e, "--dims") : 0;
 }
 
 static int by_field(const void *a, const void *b)

@@ -231,6 +231,11 @@ static void bad_input(void **state)
                  settings[i]);
         e2e_says("follows from the run");
     }
+    // Settings that are refused: launch reads them, too.
+    static const char *const refused[] = {"rate=exponential:x=5", "nonsense=1",  "dim=x",
+                                          "accessor=none-such",   "entry=7:7:7", ";;=;"};
+    for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++)
+        tug_ends(2, "launch -- " TRAIN " --table %s", refused[i]);
     tug_ends(2, "launch -- " TRAIN " --mode geo:0");
     e2e_says("is 1 or more");
     tug_ends(2, "launch -- train --data day.svm --format libsvm --model deepfm "
