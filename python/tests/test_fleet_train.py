@@ -77,6 +77,9 @@ def test_alone(program, tmp_path, model, capsys):
         train.local_shuffle()
         exe.train_from_dataset(dataset=train, thread=2, fetch_list=[loss, auc], fetch_info=["l", "a"], print_period=10)
     assert re.search(r"batch 47  l: \d\.\d+  a: \d\.\d+", capsys.readouterr().out)
+    history = fluid.default_main_program().history
+    assert [p.pass_ for p in history] == list(range(1, len(history) + 1)) and len({p.examples for p in history}) == 1
+    assert len(history) > 0
     test = dataset_of("QueueDataset", [tmp_path / "test"], use)
     zero()
     exe.infer_from_dataset(dataset=test)
