@@ -29,6 +29,7 @@ target_compile_options(
   tug_flags
   INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wvla -Wno-sign-conversion
             $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes$<SEMICOLON>-Wstrict-prototypes>
+            "$<$<COMPILE_LANGUAGE:C>:SHELL:-include base/bytes.h>"
             -ffp-contract=off -fno-math-errno -fno-trapping-math
             $<$<BOOL:${TUG_WERROR}>:-Werror> $<$<CONFIG:Release>:-O3>)
 if(TUG_SANITIZE)

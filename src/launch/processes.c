@@ -156,7 +156,7 @@ static void on_process_closed(uv_handle_t *h)
     one_done(h->data);
 }
 
-static void on_exit(uv_process_t *p, int64_t code, int signal_number)
+static void on_ended(uv_process_t *p, int64_t code, int signal_number)
 {
     struct member *m = p->data;
     m->code = (int)code;
@@ -306,7 +306,7 @@ int processes_start(struct processes *c, const struct processes_process *p, stru
     uv_stdio_container_t io[4] = {{0}};
     set_stdio(m, p, io);
     uv_process_options_t o = {
-        .exit_cb = on_exit,
+        .exit_cb = on_ended,
         .file = p->argv[0],
         .args = (char **)(uintptr_t)p->argv,
         .env = (char **)(uintptr_t)p->env,
