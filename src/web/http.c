@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "web/http_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -16,9 +17,11 @@
 
 enum { LOOK_MS = 100, READ_BYTES = 64 << 10, REDIRECTS = 5 };
 
-// For a connection, and for the next byte of an answer.
+// For a connection, and for the next byte of an answer; TUG_WEB_SECONDS is the latter.
 static const long connect_seconds = 10;
 static const double silent_seconds = 30;
+
+enum { IP_MAX = 64 };
 
 struct http {
     const struct curl *c;
@@ -32,8 +35,14 @@ struct http {
     bool no_memory, may_pass;
     CURLcode result;
     char error[CURL_ERROR_SIZE];
-    double silent; // seconds spent waiting since something came
-    char *body;    // body[at .. len) has come and was not read
+    double patience; // seconds
+    double silent;   // seconds spent waiting since something came
+    double waited;   // seconds spent waiting for `came` bytes of the body
+    size_t came;
+    bool slow;             // so it was the last time, too
+    char first_ip[IP_MAX]; // of the server that was asked; "" before
+    char wrong_ip[IP_MAX]; // where that one points, which is refused
+    char *body;            // body[at .. len) has come and was not read
     size_t at, len, cap;
 };
 
@@ -42,7 +51,7 @@ struct http {
 static size_t on_header(char *line, size_t size, size_t n, void *arg)
 {
     struct http *h = arg;
-    h->silent = 0;
+    h->silent = h->waited = 0;
     http_take_header(&h->answer, h->wanted, line, size * n);
     return size * n;
 }
@@ -52,6 +61,7 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
     struct http *h = arg;
     size_t more = size * n;
     h->silent = 0;
+    h->came += more;
     if (h->len + more > h->cap) {
         size_t cap = h->len + more < 2 * h->cap ? 2 * h->cap : h->len + more;
         char *grown = mem_realloc(h->body, cap);
@@ -65,6 +75,49 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
     memcpy(h->body + h->len, bytes, more);
     h->len += more;
     return more;
+}
+
+// ---------------------------------------------------------------- where it points
+
+// Addresses of this machine, and of what is reachable from it alone: a cloud's instances
+// ask 169.254.169.254 for their keys.
+static bool is_near(const char *ip)
+{
+    static const char *const near[] = {"127.", "169.254.",    "0.",
+                                       "fe8",  "fe9",         "fea",
+                                       "feb",  "::ffff:127.", "::ffff:169.254."};
+    for (size_t i = 0; i < sizeof(near) / sizeof(*near); i++)
+        if (strncasecmp(ip, near[i], strlen(near[i])) == 0)
+            return true;
+    return strcmp(ip, "::1") == 0 || strcmp(ip, "::") == 0;
+}
+
+// A name of this machine may stand for both.
+static bool is_usual_loopback(const char *ip)
+{
+    return strcmp(ip, "127.0.0.1") == 0 || strcmp(ip, "::1") == 0;
+}
+
+static bool may_point_anywhere(void)
+{
+    const char *any = getenv("TUG_WEB_ANY_HOST");
+    return any != NULL && strcmp(any, "1") == 0;
+}
+
+// A server elsewhere must not make this machine ask its own services for it.
+static int before_request(void *arg, char *ip, char *own_ip, int port, int own_port)
+{
+    struct http *h = arg;
+    (void)own_ip, (void)port, (void)own_port;
+    if (h->first_ip[0] == '\0') {
+        snprintf(h->first_ip, IP_MAX, "%s", ip);
+        return CURL_PREREQFUNC_OK;
+    }
+    if (!is_near(ip) || strcmp(ip, h->first_ip) == 0 || may_point_anywhere() ||
+        (is_usual_loopback(ip) && is_usual_loopback(h->first_ip)))
+        return CURL_PREREQFUNC_OK;
+    snprintf(h->wrong_ip, IP_MAX, "%s", ip);
+    return CURL_PREREQFUNC_ABORT;
 }
 
 // ---------------------------------------------------------------- the transfer
@@ -89,6 +142,7 @@ static bool may_pass(CURLcode code)
     case CURLE_NOT_BUILT_IN:
     case CURLE_OUT_OF_MEMORY:
     case CURLE_WRITE_ERROR:
+    case CURLE_ABORTED_BY_CALLBACK:
         return false;
     default:
         return true;
@@ -105,6 +159,12 @@ static int failed(struct http *h, struct err *e)
             e, TUG_EIO,
             "the server points elsewhere, again and again (more than %d times)",
             REDIRECTS);
+    if (h->wrong_ip[0] != '\0')
+        return err_set(
+            e, TUG_EIO,
+            "the server at %s redirects to %s, an address of this machine or of "
+            "its network link; set TUG_WEB_ANY_HOST=1 if it may",
+            h->first_ip, h->wrong_ip);
     if (h->error[0] == '\0')
         return err_set(e, TUG_EIO, "%s", h->c->curl_easy_strerror(h->result));
     printable_make(h->error);
@@ -123,6 +183,29 @@ static void see_end(struct http *h)
         }
 }
 
+// A server that sends a byte now and then would keep the reader for ever. Only waiting
+// counts: a reader that is busy keeps the server waiting. Once it is asked anew.
+static int check_rate(struct http *h, struct err *e)
+{
+    double waited = h->waited;
+    size_t came = h->came;
+    if (waited <= h->patience)
+        return 0;
+    h->waited = 0;
+    h->came = 0;
+    if (came >= HTTP_ENOUGH_BYTES) {
+        h->slow = false;
+        return 0;
+    }
+    h->may_pass = !h->slow;
+    h->slow = true;
+    return err_set(
+        e, TUG_EIO,
+        "only %zu bytes came from the server in %.3g s (TUG_WEB_SECONDS is how long "
+        "%d may take)",
+        came, waited, HTTP_ENOUGH_BYTES);
+}
+
 // Waits for a moment.
 static int look(struct http *h, struct err *e)
 {
@@ -130,13 +213,15 @@ static int look(struct http *h, struct err *e)
     unsigned n = h->interrupt.wake_fd >= 0;
     double start = clock_seconds();
     h->c->curl_multi_poll(h->multi, &wake, n, LOOK_MS, NULL);
-    h->silent += clock_seconds() - start;
+    double waited = clock_seconds() - start;
+    h->silent += waited;
+    h->waited += waited;
     if (interrupt_comes(&h->interrupt, 0))
         return err_set(e, TUG_EINTERRUPTED, "interrupted while data was read");
-    if (h->silent <= silent_seconds)
-        return 0;
+    if (h->silent <= h->patience)
+        return check_rate(h, e);
     h->may_pass = true;
-    return err_set(e, TUG_EIO, "nothing came from the server for %.0f s", h->silent);
+    return err_set(e, TUG_EIO, "nothing came from the server for %.3g s", h->silent);
 }
 
 // Until some of the body is there, or the end.
@@ -200,6 +285,8 @@ static CURLcode set_options(struct http *h, const struct http_request *q, const 
     SET(CURLOPT_HEADERDATA, h);
     SET(CURLOPT_WRITEFUNCTION, on_body);
     SET(CURLOPT_WRITEDATA, h);
+    SET(CURLOPT_PREREQFUNCTION, before_request);
+    SET(CURLOPT_PREREQDATA, h);
     SET(CURLOPT_ERRORBUFFER, h->error);
     if (own_certificates() != NULL)
         SET(CURLOPT_CAINFO, own_certificates());
@@ -214,8 +301,9 @@ static int start(struct http *h, const struct http_request *q, struct err *e)
     h->answer = (struct http_answer){0};
     h->wanted = q->wanted;
     h->result = CURLE_OK;
-    h->silent = 0;
-    h->error[0] = '\0';
+    h->silent = h->waited = 0;
+    h->came = 0;
+    h->error[0] = h->first_ip[0] = h->wrong_ip[0] = '\0';
     h->no_memory = h->may_pass = false;
     h->c->curl_easy_reset(h->easy);
     const char *text = buf_add(&url, q->url.data, q->url.len) == 0 ? buf_str(&url) : NULL;
@@ -265,6 +353,13 @@ bool http_may_pass(const struct http *h)
 
 // ---------------------------------------------------------------- opening
 
+static double patience(void)
+{
+    const char *text = getenv("TUG_WEB_SECONDS");
+    double seconds = text != NULL ? strtod(text, NULL) : 0;
+    return seconds > 0 ? seconds : silent_seconds;
+}
+
 static int make(struct http **ret, const struct curl *c, const struct interrupt *i)
 {
     struct http *h = mem_zalloc(sizeof *h);
@@ -272,6 +367,7 @@ static int make(struct http **ret, const struct curl *c, const struct interrupt 
         return TUG_ENOMEM;
     h->c = c;
     h->interrupt = *i;
+    h->patience = patience();
     *ret = h;
     h->multi = c->curl_multi_init();
     h->easy = c->curl_easy_init();

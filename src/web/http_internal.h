@@ -1,6 +1,6 @@
 // One HTTP request after the other, each answer read as it comes. Nothing is tried twice
 // here (web.c does that), and no wait is without an end: for a connection ten seconds,
-// for a byte thirty.
+// for a byte thirty, and as many for each 4 KiB.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_WEB_HTTP_INTERNAL_H
@@ -16,7 +16,11 @@
 
 struct http;
 
-enum { HTTP_URL_MAX = 16 << 10, HTTP_TEXT_MAX = 128 };
+enum {
+    HTTP_URL_MAX = 16 << 10,
+    HTTP_TEXT_MAX = 128,
+    HTTP_ENOUGH_BYTES = 4 << 10 // of an answer that was worth asking for
+};
 
 struct http_request {
     struct buf url;

@@ -13,8 +13,7 @@
 #include "base/log.h"
 #include "web/scheme_internal.h"
 
-// An answer with so many bytes was worth asking for, though it broke off.
-enum { LIST_READ_BYTES = 64 << 10, ENOUGH_BYTES = 4 << 10 };
+enum { LIST_READ_BYTES = 64 << 10 };
 
 static const double wait_most = 8; // between two tries
 
@@ -50,7 +49,7 @@ static int try_again(struct web *r, int rc, struct err *e)
     if (!r->mentioned && e != NULL)
         log_warn("'%s': %s; trying again", r->a.name, e->text);
     r->mentioned = true;
-    if (r->given >= ENOUGH_BYTES)
+    if (r->given >= HTTP_ENOUGH_BYTES)
         return 0; // no wait: the server answers, only the transfer broke off
     double wait = web_patience.wait * (double)(1u << (r->tries - 1));
     return wait_a_while(r, wait < wait_most ? wait : wait_most, e);
@@ -276,7 +275,7 @@ static int read_some(struct web *r, char *out, size_t cap, size_t *ret_n, struct
     r->next += *ret_n;
     r->from = r->next;
     r->given += *ret_n;
-    if (r->given >= ENOUGH_BYTES || r->from == r->to)
+    if (r->given >= HTTP_ENOUGH_BYTES || r->from == r->to)
         r->tries = 0;
     if (*ret_n > 0)
         return 0;

@@ -124,6 +124,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(status, body[:60], headers, len(body))
             self.close_connection = True
             return None
+        if fault == "trickle" and not small:
+            try:
+                self.answer(status, body[:1], headers, len(body))
+                for k in range(1, len(body)):
+                    time.sleep(0.05)
+                    self.wfile.write(body[k:k + 1])
+            except OSError:  # the reader has given up
+                self.close_connection = True
+            return None
         if fault == "short" and len(body) > 70000:
             body = body[:70000]
             first = int(headers[0][1].split()[1].split("-")[0])
@@ -228,6 +237,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.redirect(self.path)
         if first == "elsewhere":
             return self.redirect("/none/../fine/" + rest)
+        if first == "near":
+            return self.redirect(f"http://127.0.0.2:{server.server_port}/fine/{rest}")
         if first == "forbidden":
             return self.answer(403, b"no")
         data = self.find(rest)
@@ -237,7 +248,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-threading.Thread(target=server.serve_forever, daemon=True).start()
+near = http.server.ThreadingHTTPServer(("127.0.0.2", server.server_port), Handler)
+for s in server, near:
+    threading.Thread(target=s.serve_forever, daemon=True).start()
 with open(port_file + ".new", "w") as f:
     f.write(str(server.server_port))
 os.rename(port_file + ".new", port_file)

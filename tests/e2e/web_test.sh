@@ -96,6 +96,17 @@ grep -q '^50[03] /flaky/' log || fail "the server was never busy"
 train stream "http://$at/cut/all.csv" --data-in stream --window 1
 grep -c '^206 /cut/all.csv bytes=[1-9]' log >/dev/null || fail "reading did not go on where it was"
 
+# A server that sends a byte now and then is given up, too, when it was asked once more.
+TUG_WEB_SECONDS=0.5 refused 4 'came from the server' "http://$at/trickle/all.csv"
+
+# Nobody elsewhere points to addresses of this machine, unless he may.
+refused 4 'redirects to 127.0.0.2' "http://$at/near/all.csv"
+(
+    export TUG_WEB_ANY_HOST=1
+    train near "http://$at/near/all.csv"
+)
+same whole near
+
 # S3: pages of two keys, names that need quoting, a prefix, a pattern, one object.
 train s3 s3://bucket/t
 same table s3
