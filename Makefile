@@ -33,7 +33,7 @@ space := $(subst ,, )
 CTEST := ctest --output-on-failure --no-tests=error -j $(JOBS)
 SUITE := tools/suite --jobs $(JOBS) $(if $(STRICT),--strict)
 
-.PHONY: build help deps demo test check tidy asan asan-tests tsan msan valgrind stress bench fuzz sim format install clean
+.PHONY: build help deps demo test check tidy asan asan-tests asan-python tsan msan valgrind stress bench fuzz sim format install clean
 .DEFAULT_GOAL := build
 
 build: ## build/tug, build/libtug.so, build/libtug.a, Python's package (the default)
@@ -72,6 +72,16 @@ asan: asan-tests ## the unit and fuzz tests under AddressSanitizer and Undefined
 asan-tests:
 	@cmake -G Ninja -S . -B build-asan --log-level=WARNING $(ASAN)
 	@cmake --build build-asan --target unit_tests fuzz_tests
+
+# Of an ordinary Python, whose leaks are its own. Not those that limit memory or build wheels.
+ASAN_PYTHON := arrays disk fleet fleet_others frames interrupt kvstore kvstore_cluster life model model_cluster same_bits \
+	scorer sklearn table torch wrapper
+asan-python: ## Python's tests with libtug under ASan and UBSan
+	@cmake -G Ninja -S . -B build-asan --log-level=WARNING $(ASAN)
+	@cmake --build build-asan --target tug tug_shared tug_python
+	@cd build-asan/python && LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libubsan.so)" \
+		ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 TUG_BINARY=$(CURDIR)/build-asan/tug PATH="$(CURDIR)/build-asan:$$PATH" \
+		PYTHONPATH=. $${PYTHON:-/usr/bin/python3} -m pytest -q -s -p no:cacheprovider $(ASAN_PYTHON:%=$(CURDIR)/python/tests/test_%.py)
 
 tsan: ## the unit tests under ThreadSanitizer
 	@cmake -G Ninja -S . -B build-tsan --log-level=WARNING $(TSAN)
