@@ -101,7 +101,7 @@ struct options;
 // The tables of all commands of this program, NULL at the end, which it sets when it begins;
 // NULL: there is one. Names of other commands' options in the environment and sections of
 // other commands in the YAML file are left alone.
-extern const struct option_table *const *options_family;
+extern const struct option_table *const *_Atomic options_family;
 
 // Flags of options_parse: required options may be missing.
 enum { OPTIONS_INCOMPLETE = 1 };

@@ -37,7 +37,7 @@ size_t option_find(const struct option_table *t, const char *name, size_t len)
     return OPTION_NONE;
 }
 
-const struct option_table *const *options_family;
+const struct option_table *const *_Atomic options_family;
 
 const struct option_table *option_family_find(const struct option_table *t,
                                               const char *command)

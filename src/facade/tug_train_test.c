@@ -486,6 +486,76 @@ static void test_every_pass_is_told(void **state)
     tug_model_close(h.model);
 }
 
+// What one of two threads trains, and what it found in each pass.
+enum { THREAD_PASSES = 12 };
+struct one_of_two {
+    const char *seed;
+    pthread_barrier_t *begin; // NULL: alone
+    double auc[THREAD_PASSES], loss[THREAD_PASSES], trained, test;
+};
+
+static void hear_nothing(void *ctx, const struct tug_progress *p)
+{
+    (void)ctx, (void)p;
+}
+
+static void *train_one(void *ctx)
+{
+    struct one_of_two *o = ctx;
+    const char *const words[] = {
+        "model=lr",  o->seed,     "deterministic", "batch=32",       "log-every=1",
+        "threads=1", "epochs=12", "format=libsvm", "data-in=memory", "test=test.txt"};
+    struct tug_model *m;
+    struct tug_model_options options = {.options = words,
+                                        .n_options = sizeof(words) / sizeof(*words),
+                                        .progress = hear_nothing};
+    int rc = tug_model_open(&m, &options);
+    if (o->begin != NULL)
+        pthread_barrier_wait(o->begin);
+    if (rc != 0 || tug_model_train(m, FILES("train.txt"), NULL) != 0)
+        return (void *)"failed";
+    for (uint32_t i = 0; i < THREAD_PASSES; i++) {
+        struct tug_pass p = {0};
+        if (!tug_model_pass(m, i, 0, &p))
+            return (void *)"a pass is missing";
+        o->auc[i] = p.auc;
+        o->loss[i] = p.loss;
+    }
+    o->trained = result(m, "train.auc");
+    o->test = result(m, "test.auc");
+    tug_model_close(m);
+    return NULL;
+}
+
+static void test_two_threads_train(void **state)
+{
+    (void)state;
+    enum { TWO = 2 };
+    struct one_of_two one[TWO] = {{.seed = "seed=1"}, {.seed = "seed=2"}}, both[TWO];
+    pthread_barrier_t begin_together;
+    pthread_t threads[TWO];
+    void *failed;
+    assert_int_equal(pthread_barrier_init(&begin_together, NULL, TWO), 0);
+    for (int i = 0; i < TWO; i++) {
+        assert_null(train_one(&one[i]));
+        both[i] = (struct one_of_two){.seed = one[i].seed, .begin = &begin_together};
+    }
+    for (int i = 0; i < TWO; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, train_one, &both[i]), 0);
+    for (int i = 0; i < TWO; i++) {
+        assert_int_equal(pthread_join(threads[i], &failed), 0);
+        assert_null(failed);
+    }
+    pthread_barrier_destroy(&begin_together);
+    for (int i = 0; i < TWO; i++) {
+        for (int k = 0; k < THREAD_PASSES; k++)
+            assert_true(both[i].auc[k] == one[i].auc[k] &&
+                        both[i].loss[k] == one[i].loss[k]);
+        assert_true(both[i].trained == one[i].trained && both[i].test == one[i].test &&
+                    one[i].trained > 0.5);
+    }
+}
+
 static bool interrupts(void *ctx)
 {
     return ctx != NULL;
@@ -574,6 +644,7 @@ int main(void)
         cmocka_unit_test(test_every_pass_is_told),
         cmocka_unit_test(test_rows_in_memory),
         cmocka_unit_test(test_predictions),
+        cmocka_unit_test(test_two_threads_train),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_progress_and_interrupt),
         cmocka_unit_test(test_options_are_listed),

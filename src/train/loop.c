@@ -44,7 +44,8 @@ size_t run_pick(struct worker *w, uint64_t first, size_t n, uint64_t *ret_order)
 static int begin(struct run *r, struct err *e)
 {
     size_t n = (size_t)team_size(r->team);
-    r->workers = mem_aligned(64, n * sizeof(*r->workers));
+    r->seen = metrics_streams(r->model->options.tasks);
+    r->workers = r->seen != NULL ? mem_aligned(64, n * sizeof(*r->workers)) : NULL;
     if (r->workers == NULL)
         return err_nomem(e, "the workers");
     memset(r->workers, 0, n * sizeof(*r->workers));
@@ -75,6 +76,7 @@ static void close_workers(struct run *r)
         mem_free(r->workers[i].stream);
     }
     mem_free(r->workers);
+    mem_free(r->seen);
 }
 
 static void set_rates(struct run *r, double factor)
@@ -89,13 +91,12 @@ static void set_rates(struct run *r, double factor)
 
 static struct metrics_stream *streams(struct run *r)
 {
-    static struct metrics_stream all[LABELS_MAX]; // large; one run a process prints
     uint32_t tasks = r->model->options.tasks;
-    metrics_streams_clear(all, tasks);
+    metrics_streams_clear(r->seen, tasks);
     for (int i = 0; i < team_size(r->team); i++)
         for (uint32_t k = 0; k < tasks; k++)
-            metrics_stream_merge(&all[k], &r->workers[i].stream[k]);
-    return all;
+            metrics_stream_merge(&r->seen[k], &r->workers[i].stream[k]);
+    return r->seen;
 }
 
 // Data windows.
