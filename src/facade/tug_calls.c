@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "facade/interrupt.h"
 #include "facade/tug_client.h"
 #include "tug/table.h"
@@ -35,17 +36,53 @@ static void call_give(struct call *k)
     k->client->unused = k;
 }
 
-static struct call **find(struct tug_client *c, uint64_t ts)
+static struct call **bucket_of(const struct tug_client *c, uint64_t ts)
 {
-    struct call **at = &c->calls;
-    while (*at != NULL && (*at)->ts != ts)
-        at = &(*at)->next;
-    return at;
+    return &c->buckets[mix64(ts) & (c->n_buckets - 1)];
+}
+
+static struct call *find(const struct tug_client *c, uint64_t ts)
+{
+    struct call *k = c->n_buckets > 0 ? *bucket_of(c, ts) : NULL;
+    while (k != NULL && k->ts != ts)
+        k = k->next;
+    return k;
+}
+
+static void put(struct call *k)
+{
+    struct call **at = bucket_of(k->client, k->ts);
+    k->next = *at;
+    *at = k;
+}
+
+// Room for one call more; where there is no memory for it, buckets become longer.
+static int reserve_bucket(struct tug_client *c)
+{
+    if (c->n_calls < c->n_buckets)
+        return 0;
+    size_t n = c->n_buckets, more = n > 0 ? n * 2 : 64;
+    struct call **old = c->buckets, **buckets = mem_zalloc(more * sizeof(struct call *));
+    if (buckets == NULL)
+        return n > 0 ? 0 : TUG_ENOMEM;
+    c->buckets = buckets;
+    c->n_buckets = more;
+    for (size_t i = 0; i < n; i++)
+        for (struct call *k = old[i], *next; k != NULL; k = next) {
+            next = k->next;
+            put(k);
+        }
+    mem_free(old);
+    return 0;
 }
 
 static void forget(struct call *k)
 {
-    *find(k->client, k->ts) = k->next;
+    struct call **at = bucket_of(k->client, k->ts);
+    while (*at != k)
+        at = &(*at)->next;
+    *at = k->next;
+    k->client->n_calls--;
     call_give(k);
 }
 
@@ -61,7 +98,9 @@ static void free_list(struct call *k)
 
 void calls_free(struct tug_client *c)
 {
-    free_list(c->calls);
+    for (size_t i = 0; i < c->n_buckets; i++)
+        free_list(c->buckets[i]);
+    mem_free(c->buckets);
     free_list(c->unused);
 }
 
@@ -73,35 +112,32 @@ static void tell(struct pump_work *w)
         last_error_is(&k->why);
     k->done(k->ctx, k->ts, k->rc);
     pump_enter(p);
+    k->client->unfinished--;
     forget(k);
     pump_leave(p);
 }
 
-static void end(struct call *k)
+// The client's callback.
+static void end(void *ctx, client_ts ts, int rc)
 {
+    struct call *k = ctx;
+    (void)rc;
+    (void)client_done(k->client->client, ts, &k->rc, &k->why);
     k->ended = true;
     if (k->rc == 0 && k->merged && k->target != NULL)
         client_merge_scatter(k->merge, k->pulled, k->width, k->target);
     if (k->done != NULL) {
         k->work.run = tell;
         pump_queue(k->client->pump, &k->work);
+    } else {
+        k->client->unfinished--;
     }
-}
-
-void calls_settle(struct tug_client *c)
-{
-    for (struct call *k = c->calls; k != NULL; k = k->next)
-        if (!k->ended && client_done(c->client, k->ts, &k->rc, &k->why))
-            end(k);
 }
 
 // Who waits for a call has ended it; that nobody has waited is no matter.
 bool calls_over(const struct tug_client *c)
 {
-    for (const struct call *k = c->calls; k != NULL; k = k->next)
-        if (!k->ended || k->done != NULL)
-            return false;
-    return true;
+    return c->unfinished == 0;
 }
 
 // Requests.
@@ -170,8 +206,9 @@ static int make_distinct(struct call *k, struct wanted *w, struct err *e)
     return 0;
 }
 
-static client_ts start(struct tug_client *c, const struct wanted *w, struct err *e)
+static client_ts start(struct call *k, const struct wanted *w, struct err *e)
 {
+    struct tug_client *c = k->client;
     const struct call_terms *terms = &c->terms[w->table];
     if (w->values == NULL) {
         struct client_pull p = {
@@ -180,6 +217,8 @@ static client_ts start(struct tug_client *c, const struct wanted *w, struct err 
             .n = w->n,
             .values = w->pulled,
             .clock = terms->clock,
+            .done = end,
+            .ctx = k,
         };
         return client_pull(c->client, &p, e);
     }
@@ -197,6 +236,8 @@ static client_ts start(struct tug_client *c, const struct wanted *w, struct err 
         .micro = terms->micro,
         .micros = terms->micros,
         .examples = terms->micros > 0, // a part is what reduce = mean divides by
+        .done = end,
+        .ctx = k,
     };
     return client_push(c->client, &p, e);
 }
@@ -220,16 +261,19 @@ static int call(struct tug_client *c, struct wanted w, tug_done_fn done, void *c
     k->push_width = spec->accessor.push_width;
     k->target = w.pulled;
     int rc = make_distinct(k, &w, e);
+    if (rc == 0 && reserve_bucket(c) != 0)
+        rc = err_nomem(e, "a request");
     if (rc == 0) {
-        k->ts = start(c, &w, e);
+        k->ts = start(k, &w, e);
         rc = k->ts == 0 ? e->code : 0;
     }
     if (rc != 0) {
         call_give(k);
         return rc;
     }
-    k->next = c->calls;
-    c->calls = k;
+    put(k);
+    c->n_calls++;
+    c->unfinished++;
     if (ret_timestamp != NULL)
         *ret_timestamp = k->ts;
     return 0;
@@ -308,13 +352,13 @@ struct waiting {
 static bool call_over(void *ctx)
 {
     const struct waiting *w = ctx;
-    const struct call *k = *find(w->client, w->ts);
+    const struct call *k = find(w->client, w->ts);
     return k == NULL || k->ended || k->done != NULL;
 }
 
 static int result(struct tug_client *c, uint64_t ts, double seconds, struct err *e)
 {
-    struct call *k = *find(c, ts);
+    struct call *k = find(c, ts);
     if (k == NULL || k->done != NULL)
         return err_set(e, TUG_EUSAGE,
                        "there is no request %llu to wait for: it never existed, was "
@@ -356,7 +400,7 @@ int tug_wait(struct tug_client *c, uint64_t timestamp, double seconds)
 bool tug_is_done(struct tug_client *c, uint64_t timestamp)
 {
     pump_enter(c->pump);
-    const struct call *k = *find(c, timestamp);
+    const struct call *k = find(c, timestamp);
     bool done = k == NULL || k->ended;
     pump_leave(c->pump);
     return done;
@@ -367,10 +411,12 @@ int tug_cancel(struct tug_client *c, uint64_t timestamp)
     if (pump_working(c->pump))
         return err_set(last_error(), TUG_EUSAGE, "a callback must not give a request up");
     pump_enter(c->pump);
-    struct call *k = *find(c, timestamp);
+    struct call *k = find(c, timestamp);
     if (k != NULL && k->done == NULL) {
-        if (!k->ended)
+        if (!k->ended) {
             client_cancel(c->client, timestamp);
+            c->unfinished--;
+        }
         forget(k);
     }
     pump_leave(c->pump);

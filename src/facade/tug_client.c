@@ -46,10 +46,8 @@ static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t 
 
 static uint64_t on_tick(void *ctx, uint64_t now)
 {
-    struct tug_client *c = ctx;
-    uint64_t next = c->beneath.tick(c->beneath.ctx, now);
-    calls_settle(c);
-    return next;
+    const struct van_handler *h = &((struct tug_client *)ctx)->beneath;
+    return h->tick(h->ctx, now);
 }
 
 static const struct van_handler handler = {

@@ -30,7 +30,7 @@
 // A request of a caller's, from tug_push or tug_pull until it was waited for.
 struct call {
     struct pump_work work;
-    struct call *next; // of the client's, or of unused ones
+    struct call *next; // of the same bucket, or of unused ones
     struct tug_client *client;
     client_ts ts;
     bool ended;
@@ -66,15 +66,17 @@ struct tug_client {
     struct client *client;
     struct van_handler beneath; // the client's
     uint32_t workers, servers;
-    struct call *calls, *unused;
+    // Calls by their number, so that it costs the same however many are open.
+    struct call **buckets; // a power of two
+    size_t n_buckets, n_calls;
+    size_t unfinished; // under way, or their callback has not returned
+    struct call *unused;
     uint64_t saves;     // begun
     uint32_t trainings; // calls of tug_model_train that went through it
     bool again;         // pushes are of a later pass
     struct call_terms terms[SPEC_MAX_TABLES];
 };
 
-// The calls that have ended by now: after each round.
-void calls_settle(struct tug_client *c);
 // Whether none is under way, and no callback is to run any more.
 bool calls_over(const struct tug_client *c);
 void calls_free(struct tug_client *c);

@@ -638,12 +638,50 @@ static void test_given_up(void **state)
         (void)tug_save(c, &o, NULL);
         (void)tug_shrink(c, 3, NAN, NULL);
         assert_int_equal(in_flight(c), 0);
-        assert_null(c->calls);
+        assert_int_equal(c->n_calls, 0);
         c->o.wait_seconds = 60;
     }
     check(tug_dense_pull(d, values));
     assert_true(values[9] == 0);
     tug_dense_close(d);
+    check(tug_client_close(c));
+}
+
+// Many requests open at once, waited for in another order, some given up, some with callbacks.
+static void test_many_open(void **state)
+{
+    (void)state;
+    enum { MANY = 3000 };
+    static uint64_t request[MANY];
+    static float pulled[MANY];
+    struct tug_client *c = open_client();
+    const float one = 1;
+    check(tug_table_create(c, 4, "dim=1; rule=sum"));
+    for (uint64_t i = 0; i < MANY; i++) {
+        uint64_t key = i % 7;
+        check(i % 3 == 0 ? tug_pull(c, 4, &key, 1, &pulled[i], NULL, NULL, &request[i])
+                         : tug_push(c, 4, &key, 1, &one, NULL, NULL, &request[i]));
+    }
+    assert_int_equal(c->n_calls, MANY);
+    for (uint64_t i = 0; i < MANY; i++) {
+        uint64_t at = i * 1009 % MANY; // each once
+        if (at % 3 == 0 && at % 5 == 0)
+            check(tug_cancel(c, request[at]));
+        else
+            check(tug_wait(c, request[at], 60));
+        assert_int_equal(tug_wait(c, request[at], 60), TUG_EUSAGE);
+        assert_true(tug_is_done(c, request[at]));
+    }
+    assert_int_equal(c->n_calls, 0);
+    assert_int_equal(c->unfinished, 0);
+    float sum = 0;
+    for (uint64_t key = 0; key < 7; key++) {
+        float row;
+        check(tug_pull(c, 4, &key, 1, &row, NULL, NULL, &request[0]));
+        check(tug_wait(c, request[0], 60));
+        sum += row;
+    }
+    assert_true(sum == MANY / 3 * 2);
     check(tug_client_close(c));
 }
 
@@ -767,6 +805,7 @@ int main(void)
         cmocka_unit_test(test_own),
         cmocka_unit_test(test_given_up),
         cmocka_unit_test(test_rate),
+        cmocka_unit_test(test_many_open),
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_batches_refused),
     };
