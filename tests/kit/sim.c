@@ -181,7 +181,7 @@ static void tell(struct sim *s, struct sim_end *end, struct sim_van *from,
 void sim_hang_up(struct sim *s, struct sim_end *end, enum sim_why why)
 {
     struct sim_end *other = other_end(end);
-    if (other->van != NULL && !end->conn->broken && !end->conn->silent)
+    if (other->van != NULL && !end->conn->broken && !end->mute)
         tell(s, other, end->van, why);
     end->conn->broken = true;
     close_end(s, end);
@@ -208,11 +208,15 @@ static void put_message(struct sim *s, struct sim_end *from, struct parcel *p,
                                                 .parcel = p});
 }
 
-static void fall_silent(struct sim *s, struct sim_end *end)
+static void fall_silent(struct sim *s, struct sim_end *end, bool both)
 {
-    struct sim_conn *c = end->conn;
-    c->silent = true;
-    trace(s, "the link of %s to %s falls silent", c->from, c->address);
+    const struct sim_conn *c = end->conn;
+    end->mute = true;
+    other_end(end)->mute |= both;
+    trace(s, "the link of %s to %s falls silent%s", c->from, c->address,
+          both                 ? ""
+          : end == &c->ends[0] ? " in this direction"
+                               : " in the other direction");
 }
 
 int sim_transmit(struct sim *s, struct sim_end *end, struct parcel *p)
@@ -228,9 +232,9 @@ int sim_transmit(struct sim *s, struct sim_end *end, struct parcel *p)
         return 0;
     }
     double silences = s->o.silences + end->van->silences + to->van->silences;
-    if (!end->conn->silent && silences > 0 && happens(s, silences))
-        fall_silent(s, end);
-    if (end->conn->silent) {
+    if (!end->mute && silences > 0 && happens(s, silences))
+        fall_silent(s, end, happens(s, 0.5));
+    if (end->mute) {
         end->in_flight += parcel_bytes(p); // it is never taken off the sender's hands
         parcel_free(p);
         return 0;
@@ -330,7 +334,7 @@ static struct sim_van *do_attempt(struct sim *s, struct sim_end *end)
     struct sim_conn *c = end->conn;
     struct sim_end *peer = &c->ends[1];
     struct sim_van *v = find_listener(s, c->address);
-    if (v != NULL && !sim_are_apart(v, end->van) && !c->silent)
+    if (v != NULL && !sim_are_apart(v, end->van) && !end->mute && !peer->mute)
         peer->number = links_add(&v->links, peer);
     if (peer->number != 0) {
         peer->van = v;
@@ -481,7 +485,14 @@ void sim_silence(struct sim *s, struct van *v, van_link link)
 {
     struct sim_end *end = links_find(&((struct sim_van *)v)->links, link);
     if (end != NULL)
-        fall_silent(s, end);
+        fall_silent(s, end, true);
+}
+
+void sim_mute(struct sim *s, struct van *v, van_link link)
+{
+    struct sim_end *end = links_find(&((struct sim_van *)v)->links, link);
+    if (end != NULL)
+        fall_silent(s, end, false);
 }
 
 // What was held between the two comes now, in its order and before what is sent later.

@@ -20,7 +20,7 @@ struct sim_options {
     uint64_t delay_min, delay_max;   // of a message, ns
     double loss, duplicate, reorder; // probabilities, of a message
     double breaks;   // probability, of a message, that its link breaks instead
-    double silences; // likewise, that its link falls silent: see sim_silence
+    double silences; // likewise, that its link falls silent: see sim_silence and sim_mute
 };
 
 struct sim;
@@ -69,6 +69,8 @@ void sim_partition(struct sim *s, struct van *a, struct van *b, bool apart);
 // even when the other closes it or crashes. Other links between the two live on. What was
 // on its way still arrives. For good. One that is not open yet never opens.
 void sim_silence(struct sim *s, struct van *v, van_link link);
+// Likewise, but only what the van sends is lost: what comes from the other end comes.
+void sim_mute(struct sim *s, struct van *v, van_link link);
 
 // Called with each event when set, to print a trace of a failing seed.
 void sim_trace(struct sim *s, void (*line)(void *ctx, const char *text), void *ctx);

@@ -45,6 +45,7 @@ struct sim_end {
     van_link number;
     enum wire_role role; // of the van; of one that has closed, too
     bool open;
+    bool mute;          // what it sends does not arrive, and nobody is told
     uint64_t opened;    // nothing arrives at this end before
     uint64_t heard;     // the last message to this end came
     uint64_t arrival;   // of the last message to this end, so far
@@ -55,7 +56,6 @@ struct sim_conn {
     struct sim_end ends[2]; // who connected; who accepted
     struct sim_conn *next;  // of those that can be freed
     bool broken;            // both ends will hear of it
-    bool silent;            // nothing passes, and nobody is told
     uint64_t began, deadline, backoff;
     char address[VAN_ADDRESS_MAX], from[VAN_ADDRESS_MAX];
 };

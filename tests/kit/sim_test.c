@@ -323,6 +323,28 @@ static void test_silence(void **state)
     close_pair(&p);
 }
 
+// What the one end sends is lost, what the other one sends comes, and of the ends only the
+// mute one hears that its link was closed.
+static void test_mute(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, &quiet);
+    sim_mute(p.s, p.a.v, p.a.link);
+    send_n(&p.a, MESSAGES);
+    run(p.s);
+    assert_int_equal(p.b.messages, 0);
+    van_link to_a = p.b.link;
+    assert_int_equal(van_send(p.b.v, to_a, MSG_STATUS, 1, &(struct msg_status){}, NULL),
+                     0);
+    run(p.s);
+    assert_int_equal(p.a.messages, 1);
+    van_close_link(p.b.v, to_a);
+    run(p.s);
+    assert_int_equal(p.a.closed, 1);
+    close_pair(&p);
+}
+
 static void test_links_fall_silent(void **state)
 {
     (void)state;
@@ -476,6 +498,7 @@ int main(void)
         cmocka_unit_test(test_crash_in_a_handler),
         cmocka_unit_test(test_partition),
         cmocka_unit_test(test_silence),
+        cmocka_unit_test(test_mute),
         cmocka_unit_test(test_links_fall_silent),
         cmocka_unit_test(test_links_of_a_van_fall_silent),
         cmocka_unit_test(test_links_that_lose_none),

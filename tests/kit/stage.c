@@ -114,9 +114,11 @@ static void take_place(struct member_options *o, enum wire_role role, uint32_t i
                        const char *address)
 {
     bool without_identity = o->without_identity, without_redial = o->without_redial;
+    bool without_answers = o->without_answers;
     *o = sim_member(role, i, address);
     o->without_identity = without_identity;
     o->without_redial = without_redial;
+    o->without_answers = without_answers;
 }
 
 int stage_open_server(struct stage *s, struct shard_options *o, stage_wrap wrap,

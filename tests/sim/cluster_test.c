@@ -46,6 +46,7 @@ enum {
     WITHOUT_REDIAL,        // members keep their link to the scheduler while it is silent
     WITHOUT_SILENCE_WATCH, // clients keep theirs to servers
     WITHOUT_SESSION_CHECK, // servers listen to whom has no session, or had one
+    WITHOUT_ANSWERS,       // whatever a scheduler sends shows members that it hears them
 };
 enum {
     PUSHES,
@@ -201,6 +202,7 @@ static struct member_options wrong_member(const struct world *w)
     return (struct member_options){
         .without_identity = w->stage.o->bug == WITHOUT_IDENTITY,
         .without_redial = w->stage.o->bug == WITHOUT_REDIAL,
+        .without_answers = w->stage.o->bug == WITHOUT_ANSWERS,
     };
 }
 
@@ -806,7 +808,7 @@ int main(int argc, char **argv)
         .bugs = {"none", "without-repeat-check", "without-epoch-check",
                  "acknowledge-before-apply", "without-late-workers", "without-identity",
                  "without-signs", "without-redial", "without-silence-watch",
-                 "without-session-check"},
+                 "without-session-check", "without-answers"},
         .counted = {"pushes", "pulls", "moves", "deaths", "pushes repeated for the dead",
                     "messages sent again", "refused", "late workers",
                     "schedulers started again", "frames of strangers", "events"},
