@@ -40,7 +40,7 @@ def free_ports(n):
     return ports
 
 
-def by_hand(words, servers, workers, env=()):
+def by_hand(words, servers, workers, env=(), cwd=None):
     """One process a role, with Paddle's variables and nothing else; what the workers say."""
     ends = ",".join(f"127.0.0.1:{p}" for p in free_ports(servers))
     base = {**without_roles(), "PADDLE_PSERVERS_IP_PORT_LIST": ends, "PADDLE_TRAINERS_NUM": str(workers),
@@ -48,8 +48,8 @@ def by_hand(words, servers, workers, env=()):
     envs = [{**base, "TRAINING_ROLE": "PSERVER", "POD_IP": "127.0.0.1", "PADDLE_PORT": e.rpartition(":")[2]}
             for e in ends.split(",")]
     envs += [{**base, "TRAINING_ROLE": "TRAINER", "PADDLE_TRAINER_ID": str(i)} for i in range(workers)]
-    started = [subprocess.Popen(words, env=e, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-               for e in envs]
+    started = [subprocess.Popen(words, env=e, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                cwd=cwd) for e in envs]
     try:
         said = [p.communicate(timeout=PATIENCE)[0] for p in started]
     finally:

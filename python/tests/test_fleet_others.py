@@ -347,7 +347,7 @@ def test_first_worker_keeps_to_its_home(monkeypatch):
     fleet.init(UserDefinedRoleMaker(0, Role.WORKER, 1))
     fleet.init_worker()
     try:
-        assert fleet.options(0)["out"].startswith(fleet._home.name)
+        assert fleet.options(0)["out"].startswith(fleet._home)
     finally:
         fleet.stop_worker()
 

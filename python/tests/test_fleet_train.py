@@ -248,8 +248,7 @@ def test_datasets(program, tmp_path):
     assert loss_of(exe, memory) == loss_of(exe, queue) == piped
     memory.global_shuffle()
     assert memory.get_shuffle_data_size() == 600 and loss_of(exe, memory) == piped
-    with pytest.raises(tug.UsageError, match="need the same slots, batch size and pipe command"):
-        exe.train_from_dataset(dataset=queue)
+    exe.train_from_dataset(dataset=queue)  # another pipe command than that of the first pass
     memory.release_memory()
     with pytest.raises(tug.UsageError, match="load_into_memory comes first"):
         memory.local_shuffle()
@@ -513,3 +512,111 @@ def test_names():
             unique_name global_scope io DatasetFactory InMemoryDataset QueueDataset MultiSlotDataGenerator fleet
             DistributedStrategy StrategyFactory DistributeTranspilerConfig metrics layers data net""").split():
         assert hasattr(importlib.import_module("tug.fleet"), name), name
+
+
+ENDS = """
+    import sys, time
+    import numpy as np
+    import tug.fleet as fluid
+    from tug.fleet import fleet
+    fleet.init(fluid.PaddleCloudRoleMaker())
+    slots = [fluid.data("a", [1], "int64", lod_level=1), fluid.data("b", [1], "int64", lod_level=1),
+             fluid.data("x", [2]), fluid.data("label", [1], "int64")]
+    loss, auc, batch_auc = fluid.net(slots, {"model": "lr"})
+    fleet.distributed_optimizer(fluid.optimizer.Adam(0.01), fluid.DistributedStrategy()).minimize(loss)
+    if fleet.is_server():
+        fleet.init_server()
+        fleet.run_server()
+        sys.exit()
+    exe, me = fluid.Executor(), fleet.worker_index()
+    fleet.init_worker()
+    exe.run(fleet.startup_program)
+
+    def data(files, batch=64, pipe="cat"):
+        made = fluid.DatasetFactory().create_dataset("QueueDataset")
+        made.set_use_var(slots)
+        made.set_batch_size(batch)
+        made.set_pipe_command(pipe)
+        made.set_filelist(files)
+        return made
+"""
+
+
+def fleet_of_two(tmp_path, script):
+    for i in range(2):
+        (tmp_path / f"part-{i}").write_text("".join(lines_of(400, i)))
+    (tmp_path / "run.py").write_text(textwrap.dedent(ENDS) + textwrap.dedent(script))
+    return by_hand([sys.executable, str(tmp_path / "run.py")], 1, 2, {"TUG_SAVE_ROOT": str(tmp_path)}, tmp_path)
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_others_measure_when_the_first_worker_has_left(tmp_path, stops):
+    """Its saves are there until all have left, and nothing of them is there then; also without stop_worker."""
+    said = fleet_of_two(tmp_path, f"""
+        exe.train_from_dataset(dataset=data([f"part-{{me}}"]))
+        if me == 1:
+            for _ in range(20):  # passes of its own, while the first one leaves
+                exe.infer_from_dataset(dataset=data(["part-0", "part-1"]))
+                time.sleep(0.05)
+            print("batch", float(fluid.global_scope().find_var(batch_auc.name).get_tensor()))
+        if {stops}:
+            fleet.stop_worker()
+    """)
+    assert re.search(r"batch 0\.[5-9]", "".join(said)), said
+
+
+def test_workers_without_files(tmp_path):
+    """They take part with nothing, in every call."""
+    said = fleet_of_two(tmp_path, """
+        files = ["part-0"][me:]
+        for kind in ("QueueDataset", "InMemoryDataset"):
+            one = fluid.DatasetFactory().create_dataset(kind)
+            one.set_use_var(slots)
+            one.set_batch_size(64)
+            one.set_filelist(files)
+            if kind == "InMemoryDataset":
+                one.load_into_memory()
+                assert one.get_memory_data_size(fleet) == 400
+                one.set_fea_eval(10, True)
+                one.slots_shuffle(["a"])
+            exe.train_from_dataset(dataset=one)
+            exe.infer_from_dataset(dataset=one, debug=True)
+            value = float(fluid.global_scope().find_var(batch_auc.name).get_tensor())
+            assert (value > 0.5) if me == 0 else np.isnan(value), value
+            if kind == "InMemoryDataset":
+                one.global_shuffle(fleet)
+                exe.train_from_dataset(dataset=one)
+        print("all", me)
+        fleet.barrier_worker()
+        fleet.stop_worker()
+    """)
+    assert "all 0" in "".join(said) and "all 1" in "".join(said), said
+
+
+def test_other_batches_and_pipes_in_a_fleet(tmp_path):
+    """The net goes on with what it has learnt."""
+    said = fleet_of_two(tmp_path, """
+        for batch, pipe in ((64, "cat"), (64, "cat"), (32, "cat"), (64, "head -n 300")):
+            exe.train_from_dataset(dataset=data([f"part-{me}"], batch, pipe))
+            exe.infer_from_dataset(dataset=data(["part-0", "part-1"]))
+            print("pass", me, float(fluid.global_scope().find_var(batch_auc.name).get_tensor()))
+        fleet.stop_worker()
+    """)
+    said = re.findall(r"pass 0 (\S+)", "".join(said))
+    assert len(said) == 4 and float(said[0]) < float(said[1]) < float(said[2]), said
+
+
+def test_other_batches_and_pipes_alone(program, tmp_path):
+    """The net goes on with what it has learnt; and a tensor is printed as its value."""
+    (tmp_path / "data").write_text("".join(lines_of(300)))
+    use, losses = slots(), []
+    fluid.optimizer.SGD(0.1).minimize(fluid.net(use, {"model": "lr"})[0])
+    exe = fluid.Executor()
+    exe.run()
+    for size, pipe in ((50, "cat"), (25, "cat"), (100, "cat"), (100, "head -n 250")):
+        one = dataset_of("QueueDataset", [tmp_path / "data"], use, size)
+        one.set_pipe_command(pipe)
+        exe.train_from_dataset(dataset=one)
+        losses.append(loss_of(exe, dataset_of("QueueDataset", [tmp_path / "data"], use)))
+    assert losses == sorted(losses, reverse=True) and losses[0] - losses[2] > 0.03
+    assert "object at" not in str(fluid.global_scope().find_var("auc").get_tensor())

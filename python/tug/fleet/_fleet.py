@@ -6,6 +6,7 @@ row of the table `fleet_gate` (_gate.py); workers wait for it, so that none trai
 SPDX-License-Identifier: Apache-2.0
 """
 
+import contextlib
 import os
 import re
 import stat
@@ -13,6 +14,7 @@ import sys
 import tempfile
 from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
+from tug import _disk
 from tug._arrays import Path
 from tug._client import Client, connect, local
 from tug._errors import DataError, Error, ForkedError, SystemFailure, UsageError
@@ -22,7 +24,7 @@ from tug._roles import serve
 from tug.fleet import _program
 from tug.fleet._asked import Asked
 from tug.fleet._exchange import Exchange, shown
-from tug.fleet._gate import Begins, open_gate, wait_at_gate
+from tug.fleet._gate import Begins, open_gate, wait_at_gate, wait_for_end
 from tug.fleet._others import MODES, Others
 from tug.fleet.role_maker import COLLECTIVE, PaddleCloudRoleMaker, RoleMaker
 from tug.fleet.strategy import DistributedStrategy, strategy_of
@@ -82,7 +84,8 @@ class Fleet(Others):
         self._strategy = DistributedStrategy()
         self._client: Optional[Client] = None
         self._exchange: Optional[Exchange] = None
-        self._home: Optional[tempfile.TemporaryDirectory[str]] = None
+        self._home: Optional[str] = None  # of the first worker, and whose process that is
+        self._home_of = 0
         self._begins: Optional[Begins] = None
         self._home_path = ""  # where the first worker has its saves
         self._asked = Asked()
@@ -261,8 +264,8 @@ class Fleet(Others):
             net.begin_with(*begins)
         self._exchange = Exchange(client, self.roles)
         if self.is_first_worker():
-            self._home = tempfile.TemporaryDirectory(prefix=HOME)
-            self._home_path = self._home.name
+            self._home, self._home_of = _disk.temporary(HOME), os.getpid()
+            self._home_path = self._home
         self._told_home(self._exchange.gather(os.path.basename(self._home_path))[0])
         # Rows of features are found by the names of slots: other names are other rows, which a save knows nothing of.
         self.agree("nets", [] if net is None else sorted(f"{one.name} ({one.kind})" for one in [*net.slots, net.label]))
@@ -295,6 +298,10 @@ class Fleet(Others):
                                 f"{error.strerror}; the first worker infers, or all have one $TMPDIR") from error
             if not stat.S_ISDIR(s.st_mode) or s.st_uid != os.getuid() or s.st_mode & 0o077:
                 raise DataError(f"{self._home_path}: is not a directory of this user's own")
+        return self.own_save(generation)
+
+    def own_save(self, generation: int) -> str:
+        """The same, for what only the first worker reads."""
         return os.path.join(self._home_path, f"model-{generation}")
 
     def options(self, generation: int) -> Dict[str, Any]:
@@ -373,8 +380,9 @@ class Fleet(Others):
                 raise
 
     def stop_worker(self) -> None:
-        """Leaves the run. Servers end when the last worker has left. UsageError, when it has left: a save that only
-        others than the first worker asked for is not there."""
+        """Leaves the run. Servers end when the last worker has left; the first worker, which keeps what others measure
+        by, returns then. UsageError, when it has left: a save that only others than the first worker asked for is not
+        there."""
         missed: Optional[Error] = None
         try:
             self.settle_saves()
@@ -392,10 +400,22 @@ class Fleet(Others):
         if net is not None:
             net.forget()
         exchange.close()
-        client.close()
-        if self._home is not None:
-            self._home.cleanup()
-        self._home = None
+        try:
+            guest: Optional[Client] = None
+            if self._home is not None and client.workers > 1 and os.listdir(self._home):
+                with contextlib.suppress(Error):  # the run has ended
+                    guest = connect(guest=True)
+            client.close()
+            if guest is not None:
+                wait_for_end(guest)
+        finally:
+            self.drop_home()
+
+    def drop_home(self) -> None:
+        """Removes the first worker's saves; not in a process that was forked off it."""
+        home, self._home = self._home, None
+        if home is not None and self._home_of == os.getpid():
+            _disk.remove_tree(home)
 
 
 def _check_mode(mode: int) -> None:
@@ -420,13 +440,19 @@ def _scheduler(roles: RoleMaker) -> str:
 fleet = Fleet()
 
 
+@at_exit  # behind the next one
+def _drop_home() -> Optional[str]:
+    fleet.drop_home()
+    return None
+
+
 @at_exit
 def _without_stop_worker() -> Optional[str]:
     """A script may end without stop_worker. One that has failed has said so."""
     if not fleet.in_run() or hasattr(sys, "last_type"):
         return None
     try:
-        fleet.settle_saves()
+        fleet.stop_worker()
     except ForkedError:  # the process that this one was forked off is the worker
         return None
     except Error as error:

@@ -7,13 +7,14 @@ the rows behind it, two a float.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import contextlib
 import os
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from tug._errors import DataError, Timeout
+from tug._errors import DataError, Error, Timeout
 from tug.fleet._exchange import said_of, shown, value_of
 from tug.fleet._program import TABLES
 
@@ -95,6 +96,18 @@ def notes_left(client: "Client", workers: Sequence[int]) -> Dict[int, Any]:
     heads = table.pull(np.array([WORKERS_NOTES * (one + 1) for one in workers], np.uint64))
     return {one: _read(table, WORKERS_NOTES * (one + 1), float(head[1]), LEFT_MAX, f"worker {one}")
             for one, head in zip(workers, heads) if head[0] != 0}
+
+
+def wait_for_end(guest: "Client") -> None:
+    """Until the last worker has left, at most wait_seconds; closes the client."""
+    end = time.monotonic() + guest.wait_seconds
+    with contextlib.suppress(Error):  # there is no cluster any more
+        table = _table(guest)
+        while time.monotonic() < end:
+            table.pull([0])
+            time.sleep(LOOK_SECONDS)
+    with contextlib.suppress(Error):
+        guest.close()
 
 
 def wait_at_gate(client: "Client") -> Optional[Begins]:

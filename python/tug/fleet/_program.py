@@ -7,12 +7,15 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import contextlib
+import os
 import threading
+import weakref
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from tug import _disk
 from tug._arrays import whole
 from tug._errors import ArgumentTypeError, UsageError
 from tug._model import Model, Pass, Progress, load
@@ -149,6 +152,8 @@ class DeclaredNet:
         self.model: Optional[Model] = None  # of the passes so far
         self.begins_with: Optional[str] = None  # a save
         self.tables: Optional[str] = None  # of it, "sparse,dense"; None: all
+        self.anew = False  # it goes on in another model, whose options may differ
+        self._start: Optional[str] = None  # the directory of its save
         self.made_for: Dict[str, Any] = {}
         self.hears: Optional[Callable[[Progress], None]] = None
         self.trained = False
@@ -194,8 +199,29 @@ class DeclaredNet:
     def begin_with(self, save: str, tables: Optional[str] = None) -> None:
         """From here on it is that save's, or begins with some of its tables."""
         self.forget()
-        self.begins_with, self.tables = save, tables
+        self.begins_with, self.tables, self.anew = save, tables, False
         self.generation += 1
+
+    def begin_anew(self, save: str) -> None:
+        """From here on it is another model that begins with this save of it."""
+        self.begin_with(save)
+        self.anew = True
+
+    def save_start(self) -> str:
+        """A save of its model, there until drop_start."""
+        assert self.model is not None
+        self.drop_start()
+        self._start = _disk.temporary("tug-net-")
+        weakref.finalize(self, _disk.remove_tree, self._start)
+        save = os.path.join(self._start, "model")
+        self.model.save(save)
+        return save
+
+    def drop_start(self) -> None:
+        """It has learnt since, and does not begin with that save any more."""
+        if self._start is not None:
+            _disk.remove_tree(self._start)
+        self._start = None
 
 
 def net(inputs: Sequence[Variable], params: Optional[Mapping[str, Any]] = None) -> List[Variable]:
@@ -282,6 +308,12 @@ class Tensor:
         else:
             found = np.array([value_of(self._program, self._name)])
         return found if dtype is None else found.astype(dtype)
+
+    def __repr__(self) -> str:
+        return str(np.asarray(self))
+
+    def __float__(self) -> float:
+        return float(np.asarray(self).reshape(()))
 
     def _get_dims(self) -> List[int]:
         return list(np.asarray(self).shape)

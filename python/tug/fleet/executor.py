@@ -11,6 +11,8 @@ import re
 import time
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
+import numpy as np
+
 from tug._errors import ArgumentTypeError, DataError, Error, UsageError
 from tug._model import Model, Progress, load
 from tug.fleet import _program
@@ -96,25 +98,38 @@ class _Pass:
             options["pipe_command"] = self.dataset.pipe_command
         return options
 
+    def _begin_anew(self) -> None:
+        """The net goes on, with all state, in a model whose data is read in another way."""
+        if fleet.in_run():  # from the save of the pass before; all workers do so
+            self.net.begin_anew(fleet.own_save(self.net.generation))
+        else:
+            self.net.begin_anew(self.net.save_start())
+
     def _made(self) -> Model:
-        """The model, as it was or begun now. What its data is read by does not change from then on."""
+        """The model, as it was or begun now. Passes may differ in batch size and pipe command, and not in slots."""
         net, options = self.net, self._options()
+        asked = {name: options.get(name) for name in ("slots", "batch", "pipe_command")}
         if net.model is not None:
-            asked = {name: options[name] for name in ("slots", "batch")} | {"pipe": options.get("pipe_command")}
-            if asked != net.made_for:
-                raise UsageError("dataset: the passes of a net need the same slots, batch size and pipe command as the "
-                                 f"first one; they were {net.made_for}")
+            if asked["slots"] != net.made_for["slots"]:
+                raise UsageError("dataset: the passes of a net need the same slots as the first one; they were "
+                                 f"{net.made_for['slots']}")
+            changed = [asked != net.made_for]
+            if any(fleet.exchange.gather(changed[0]) if fleet.in_run() else changed):
+                self._begin_anew()
+                options = self._options()
+        net.made_for = asked
+        if net.model is not None:
             return net.model
-        net.made_for = {name: options[name] for name in ("slots", "batch")} | {"pipe": options.get("pipe_command")}
         where: Dict[str, Any] = {"alone": True} if not fleet.in_run() else {
             "client": fleet.client, "own_files": options["mode"] != "sync"}
         begins = net.begins_with if not fleet.in_run() or fleet.is_first_worker() else None
         if begins is None:
             net.model = Model(progress=self._hear, **where, **options)
-        elif net.tables is None:
+        elif net.tables is None and not net.anew:
             net.model = load(begins, progress=self._hear, **where, **options)
         else:
-            net.model = Model(progress=self._hear, init_from=begins, init_tables=net.tables, **where, **options)
+            tables: Dict[str, Any] = {} if net.tables is None else {"init_tables": net.tables}
+            net.model = Model(progress=self._hear, init_from=begins, **tables, **where, **options)
         net.hears = self.say
         return net.model
 
@@ -149,6 +164,7 @@ class _Pass:
         model.train(paths)
         self._count(model, model.results.get("train.logloss", float("nan")))
         self.net.trained = True
+        self.net.drop_start()
         return model.results
 
     def _scorer(self) -> Model:
@@ -168,8 +184,19 @@ class _Pass:
         with _in_words_of_fleet():
             return self._infer()
 
+    def _nothing(self) -> Dict[str, float]:
+        """What a worker of a fleet finds that has no files."""
+        for metric in self.program.metrics.values():
+            metric.add(np.zeros(0), np.zeros(0))
+        self.program.values["loss"] = float("nan")
+        return {"examples": 0.0}
+
     def _infer(self) -> Dict[str, float]:
-        model, paths = self._scorer(), self.dataset.paths()
+        paths = self.dataset.paths()
+        if not paths and fleet.in_run():
+            self.dataset.text(self._ready())
+            return self._nothing()
+        model = self._scorer()
         options: Dict[str, Any] = {"slots": self.dataset.text(self.net), "threads": self.threads}
         if self.dataset.pipes:
             options["pipe_command"] = self.dataset.pipe_command
