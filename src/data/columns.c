@@ -39,13 +39,17 @@ static int64_t buffers_of(const struct column_type *t)
     return -1;
 }
 
+// Sums of a few of these, and numbers of bits and bytes, are no overflow.
+static bool is_extent(const struct ArrowArray *a)
+{
+    return a->length >= 0 && a->offset >= 0 && a->length <= INT64_MAX / 64 &&
+           a->offset <= INT64_MAX / 64;
+}
+
 static int check_shape(const struct column_type *t, const struct ArrowArray *a,
                        struct err *e)
 {
     int64_t buffers = buffers_of(t), children = t->kind == COLUMN_LIST;
-    if (a->length < 0 || a->offset < 0 || a->length > INT64_MAX / 64 ||
-        a->offset > INT64_MAX / 64)
-        return malformed(t, "its length or offset is negative, or too large", e);
     if (a->null_count < -1 || a->null_count > a->length)
         return malformed(t, "it has more nulls than values", e);
     if ((buffers >= 0 ? a->n_buffers != buffers : a->n_buffers < 3) ||
@@ -148,8 +152,10 @@ static int take_span(const struct column_type *t, const struct ArrowArray *a,
                      struct column_span *ret, struct err *e)
 {
     *ret = (struct column_span){.type = t, .offset = a->offset, .length = a->length};
+    if (!is_extent(a))
+        return malformed(t, "its length or offset is negative, or too large", e);
     if (t->kind == COLUMN_OTHER)
-        return a->length >= 0 && a->offset >= 0 ? 0 : check_shape(t, a, e);
+        return 0;
     TRY(check_shape(t, a, e));
     if (a->n_buffers > 0 && a->null_count != 0)
         ret->valid = a->buffers[0];
@@ -177,9 +183,8 @@ void columns_free_spans(struct column_span *span, size_t n)
 
 static int check_rows(const struct columns *c, const struct ArrowArray *a, struct err *e)
 {
-    if (a->length < 0 || a->offset < 0 || a->length > INT64_MAX / 64 ||
-        a->offset > INT64_MAX / 64 || a->null_count < -1 || a->n_buffers != 1 ||
-        a->buffers == NULL || a->children == NULL)
+    if (!is_extent(a) || c->rows > INT64_MAX / 64 || a->null_count < -1 ||
+        a->n_buffers != 1 || a->buffers == NULL || a->children == NULL)
         return err_set(e, TUG_EDATA, "the Arrow array of the rows is malformed");
     if (a->n_children != (int64_t)c->n)
         return err_set(e, TUG_EDATA,
@@ -275,6 +280,10 @@ int columns_open_stream(struct columns **ret, struct ArrowArrayStream *s, struct
 {
     if (s->release == NULL)
         return err_set(e, TUG_EUSAGE, "the Arrow stream was read already");
+    if (s->get_schema == NULL || s->get_next == NULL) {
+        s->release(s);
+        return err_set(e, TUG_EDATA, "the Arrow stream is malformed: it lacks a function");
+    }
     struct columns *c = mem_zalloc(sizeof(*c));
     if (c == NULL) {
         s->release(s);

@@ -55,25 +55,28 @@ static bool find_plain(const char *format, struct column_type *ret)
     return end > format + 3 && *end == '\0' && ret->each >= 0 && ret->each < INT32_MAX;
 }
 
-static int take_type(const struct ArrowSchema *s, bool scalar, struct column_type *ret,
-                     struct err *e);
+// Where a type stands. Below a column lie items of its lists, and below both the values of a
+// dictionary; what would nest deeper is not walked, so that no schema is too deep.
+enum place { OF_COLUMN, OF_ITEM, OF_DICTIONARY };
 
-static int take_inner(const struct ArrowSchema *s, bool scalar, struct column_type *ret,
-                      struct err *e)
+static int take_type(const struct ArrowSchema *s, enum place place,
+                     struct column_type *ret, struct err *e);
+
+static int take_inner(const struct ArrowSchema *s, enum place place,
+                      struct column_type *ret, struct err *e)
 {
     ret->of = mem_zalloc(sizeof(*ret->of));
     if (ret->of == NULL)
         return err_nomem(e, "columns");
-    TRY(take_type(s, scalar, ret->of, e));
+    TRY(take_type(s, place, ret->of, e));
     ret->of->name = ret->name;
-    if (ret->of->kind == COLUMN_OTHER || ret->of->kind == COLUMN_LIST ||
-        (scalar && ret->of->kind == COLUMN_DICTIONARY))
-        ret->kind = COLUMN_OTHER; // lists of lists, and the like
+    if (ret->of->kind == COLUMN_OTHER)
+        ret->kind = COLUMN_OTHER;
     return 0;
 }
 
-static int take_type(const struct ArrowSchema *s, bool scalar, struct column_type *ret,
-                     struct err *e)
+static int take_type(const struct ArrowSchema *s, enum place place,
+                     struct column_type *ret, struct err *e)
 {
     if (s->format == NULL)
         return malformed(s, "it has no format", e);
@@ -83,19 +86,20 @@ static int take_type(const struct ArrowSchema *s, bool scalar, struct column_typ
     ret->format = s->format;
     if (s->dictionary != NULL && ret->kind != COLUMN_WHOLE)
         return malformed(s, "a dictionary's indices are not whole numbers", e);
-    if (s->dictionary != NULL && !scalar) {
-        ret->kind = COLUMN_DICTIONARY;
-        return take_inner(s->dictionary, true, ret, e);
-    }
-    if (s->dictionary != NULL)
+    bool too_deep = place == OF_DICTIONARY && s->dictionary != NULL;
+    if (too_deep || (place != OF_COLUMN && ret->kind == COLUMN_LIST)) {
         ret->kind = COLUMN_OTHER;
+        return 0;
+    }
+    if (s->dictionary != NULL) {
+        ret->kind = COLUMN_DICTIONARY;
+        return take_inner(s->dictionary, OF_DICTIONARY, ret, e);
+    }
     if (ret->kind != COLUMN_LIST)
         return 0;
     if (s->n_children != 1 || s->children == NULL || s->children[0] == NULL)
         return malformed(s, "a list has one child", e);
-    if (!scalar)
-        return take_inner(s->children[0], false, ret, e);
-    return 0;
+    return take_inner(s->children[0], OF_ITEM, ret, e);
 }
 
 int columns_take_schema(struct columns *c, struct err *e)
@@ -116,7 +120,7 @@ int columns_take_schema(struct columns *c, struct err *e)
     for (size_t i = 0; i < c->n; i++) {
         if (s->children[i] == NULL)
             return err_set(e, TUG_EDATA, "the Arrow schema's column %zu is missing", i);
-        TRY(take_type(s->children[i], false, &c->type[i], e));
+        TRY(take_type(s->children[i], OF_COLUMN, &c->type[i], e));
     }
     return 0;
 }
