@@ -44,10 +44,21 @@ def _allocated(make: Callable[[], npt.NDArray[Any]], name: str) -> npt.NDArray[A
 
 def array_of(given: Any, name: str) -> npt.NDArray[Any]:
     """Anything that is an array, or lists of one, as numpy sees it."""
+    if isinstance(given, np.ma.MaskedArray) and np.any(given.mask):
+        raise UsageError(f"{name}: is a masked array with masked values, which have no number: fill them, or leave out "
+                         "their rows")
     if isinstance(given, np.ndarray):
         return given
     try:
-        return np.asarray(given)
+        array = np.asarray(given)
+        # Of integers below and above 2^63 numpy makes floats, which are others.
+        if array.dtype.kind == "f" and isinstance(given, (list, tuple)) and array.size > 0 and \
+                float(array.max()) >= 2.0 ** 63:
+            exact = np.array(given, object)
+            if all(isinstance(v, (int, np.integer)) for v in exact.flat) and min(exact.flat) >= 0 and \
+                    max(exact.flat) < 2 ** 64:
+                return exact.astype(np.uint64)
+        return array
     except MemoryError as error:
         raise OutOfMemory(f"{name}: there is no memory for an array of it") from error
     except (ValueError, TypeError, RuntimeError, OverflowError) as error:

@@ -3,15 +3,15 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from tug._abi import ffi
-from tug._arrays import Floats, Keys, floats_of, keys_of, of_floats, of_keys, word
+from tug._arrays import Floats, Keys, array_of, floats_of, keys_of, of_floats, of_keys, word
 from tug._errors import ArgumentTypeError, UsageError
-from tug._frames import fill, is_frame
+from tug._frames import fill, is_frame, names_of
 
 
 class Rows:
@@ -50,6 +50,7 @@ class Rows:
 
 def _dense(matrix: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A matrix as C reads it where it lies: of floats or doubles, with any strides."""
+    array_of(matrix, "data")  # refuses what is masked
     if matrix.ndim != 2:
         raise UsageError(f"data: a matrix has two dimensions, not {matrix.ndim}")
     if matrix.dtype.kind not in "fiub":
@@ -96,11 +97,21 @@ def paths_of(data: Any) -> Optional[List[bytes]]:
     return None
 
 
+def _numbers(given: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+    """Numbers among objects, as nullable columns of pandas give them; what is missing is named."""
+    for i, value in enumerate(given.flat):
+        if value is None or type(value).__name__ in ("NAType", "NaTType"):
+            raise UsageError(f"{name}: number {i} is missing ({value}): leave out such rows")
+        if not isinstance(value, (bool, int, float, np.number, np.bool_)):
+            raise ArgumentTypeError(f"{name}: number {i} is {value!r:.60}, which is not a number")
+    return given.astype(np.float64)
+
+
 class Examples:
     """A `struct tug_data`, with what it points to."""
 
     def __init__(self, data: Any, label: Optional[npt.ArrayLike], name: str = "label",
-                 categorical: Optional[Sequence[str]] = None, weight: Optional[npt.ArrayLike] = None) -> None:
+                 categorical: Union[None, str, Sequence[str]] = None, weight: Optional[npt.ArrayLike] = None) -> None:
         self.c = ffi.new("struct tug_data *")
         self.n: Optional[int] = None  # rows; None: nobody knows yet
         self.width: Optional[int] = None  # columns of a dense matrix
@@ -154,14 +165,18 @@ class Examples:
         return c
 
     def _of_columns(self, data: Any, label: Optional[npt.ArrayLike], name: str,
-                    categorical: Optional[Sequence[str]]) -> Any:
+                    categorical: Union[None, str, Sequence[str]]) -> Any:
         c = self._keep(ffi.new("struct tug_columns *"))
         if label is not None:
-            labels = np.asarray(label)
+            labels = array_of(label, name)
             c.n_labels = len(labels) if labels.ndim == 1 else 0
             c.labels = self._labels(label, int(c.n_labels), name)
-        if isinstance(categorical, str):
-            raise UsageError("categorical: a list of columns' names")
+        if isinstance(categorical, str) and categorical == "all":
+            categorical = names_of(data)  # what the options say of a column goes first
+        if categorical is not None and not isinstance(categorical, (list, tuple, np.ndarray)) and \
+                not hasattr(categorical, "tolist"):
+            raise ArgumentTypeError("categorical: 'all', or a list of columns' names, not "
+                                    f"{type(categorical).__name__} {categorical!r}")
         if categorical is not None:
             words = self._keep(words_of([str(x) for x in categorical]))
             c.categorical, c.n_categorical = words[0], len(words[1])
@@ -180,7 +195,9 @@ class Examples:
     def _labels(self, label: Optional[npt.ArrayLike], n: int, name: str) -> Any:
         if label is None:
             return ffi.NULL
-        labels = np.asarray(label)
+        labels = array_of(label, name)
+        if labels.dtype.kind == "O":
+            labels = _numbers(labels, name)
         if labels.dtype.kind == "b":
             labels = labels.astype(np.float32)
         return self._keep(of_floats(floats_of(labels, (n,), name)))

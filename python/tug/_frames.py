@@ -4,7 +4,13 @@ pandas and dictionaries of arrays.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import csv
 import ctypes
+import datetime
+import decimal
+import io
+import numbers
+import uuid
 from typing import Any, Dict, List, Optional, Set, Tuple
 
 import numpy as np
@@ -26,15 +32,27 @@ _release_schema: Any = ffi.callback("void (*)(struct ArrowSchema *)", _release)
 _release_array: Any = ffi.callback("void (*)(struct ArrowArray *)", _release)
 
 
+def _metadata(of: Dict[str, str]) -> Any:
+    """As Arrow has it: how many pairs, and each text with its length before it."""
+    if not of:
+        return ffi.NULL
+    texts = [text.encode() for pair in of.items() for text in pair]
+    packed = b"".join(np.int32(len(text)).tobytes() + text for text in texts)
+    return ffi.new("char[]", np.int32(len(of)).tobytes() + packed)
+
+
 class _Column:
     """An array with its schema; `kept` lives as long as it is used."""
 
     def __init__(self, name: str, form: str, n: int, buffers: List[Optional[npt.NDArray[Any]]],
-                 children: Optional[List["_Column"]] = None, dictionary: Optional["_Column"] = None) -> None:
+                 children: Optional[List["_Column"]] = None, dictionary: Optional["_Column"] = None,
+                 metadata: Optional[Dict[str, str]] = None) -> None:
         children = children or []
         self.n = n
-        text = [ffi.new("char[]", name.encode("utf-8", "surrogateescape")), ffi.new("char[]", form.encode())]
+        text = [ffi.new("char[]", _utf8(name)), ffi.new("char[]", form.encode()),
+                _metadata({f"tug.{key}": value for key, value in (metadata or {}).items()})]
         self.schema = ffi.new("struct ArrowSchema *", {"name": text[0], "format": text[1], "flags": 2,
+                                                       "metadata": text[2],
                                                        "n_children": len(children), "release": _release_schema})
         self.array = ffi.new("struct ArrowArray *", {"length": n, "null_count": -1, "n_buffers": len(buffers),
                                                      "n_children": len(children), "release": _release_array})
@@ -57,22 +75,44 @@ def _missing(value: Any) -> bool:
         (isinstance(value, (float, np.floating)) and value != value)
 
 
-def _of_texts(name: str, values: List[Any]) -> _Column:
+def _utf8(text: str) -> bytes:
+    """Lone surrogates, which have no UTF-8, are the bytes that they escape, or their own three."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+_WRITTEN = (str, numbers.Number, decimal.Decimal, datetime.date, datetime.time, datetime.timedelta, uuid.UUID,
+            np.generic)  # objects whose str() is what a csv writer writes
+
+
+def _word(name: str, row: int, value: Any) -> str:
+    if not isinstance(value, _WRITTEN) or isinstance(value, (bytes, np.void)):
+        kind = type(value).__name__
+        raise ArgumentTypeError(f"data: column '{name}' has objects, and row {row} is {_a(kind)}: convert the column "
+                                "to text or numbers, or leave it out")
+    return str(value)
+
+
+def _a(kind: str) -> str:
+    return ("an " if kind[:1].lower() in "aeiou" else "a ") + kind
+
+
+def _of_texts(name: str, values: List[Any], stated: Optional[str] = None) -> _Column:
     """By calls that go over all values at once: a column has millions."""
     valid = None
     if set(map(type, values)) != {str}:
-        valid = _bits(np.array([isinstance(v, str) for v in values], bool))
-        for i, value in enumerate(values):
-            if not isinstance(value, str) and not _missing(value):
-                raise ArgumentTypeError(f"data: column '{name}' has objects, and row {i} is {kind_of(value)}, "
-                                        "not a str: convert the column, or leave it out")
-        values = [v if isinstance(v, str) else "" for v in values]
+        valid = _bits(np.array([not _missing(v) for v in values], bool))
+        values = [v if type(v) is str else "" if _missing(v) else _word(name, i, v)
+                  for i, v in enumerate(values)]
     whole = "".join(values)
-    words = values if whole.isascii() else [v.encode("utf-8", "surrogateescape") for v in values]
+    words = values if whole.isascii() else [_utf8(v) for v in values]
     text = whole.encode() if whole.isascii() else b"".join(words)
     offsets = np.zeros(len(values) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, words), np.int64, len(values)), out=offsets[1:])
-    return _Column(name, "U", len(values), [valid, offsets, np.frombuffer(text or b"\0", np.uint8)])
+    return _Column(name, "U", len(values), [valid, offsets, np.frombuffer(text or b"\0", np.uint8)],
+                   metadata=None if stated is None else {"type": stated})
 
 
 def _of_lists(name: str, values: List[Any]) -> _Column:
@@ -100,39 +140,100 @@ def _of_objects(name: str, array: npt.NDArray[Any]) -> _Column:
     if first is not None and all(_missing(v) or isinstance(v, (bool, np.bool_)) for v in values):
         return _Column(name, "b", len(values), [_bits(np.array([not _missing(v) for v in values], bool)),
                                                 _bits(np.array([v is True or v is np.True_ for v in values], bool))])
-    return _of_texts(name, values)
+    kinds = {type(v) for v in values if not _missing(v)}
+    if kinds and all(issubclass(k, (numbers.Real, decimal.Decimal, np.bool_)) for k in kinds):
+        return _of_texts(name, values, "number")
+    return _of_texts(name, values, "date" if kinds == {datetime.date} else None)
+
+
+def _of_times(name: str, array: npt.NDArray[Any]) -> _Column:
+    """As pandas writes them: dates alone where no time is another than midnight, else as many digits as needed."""
+    valid = ~np.isnat(array)
+    there: Any = array[valid]
+    unit: Any
+    if np.array_equal(there, there.astype("datetime64[D]")):
+        unit, kind = "D", "date"
+    else:
+        unit, kind = next((u, k) for u, k in (("s", "time"), ("ms", "time3"), ("us", "time6"), ("ns", "time9"))
+                          if u == "ns" or np.array_equal(there, there.astype(f"datetime64[{u}]")))
+    texts = np.full(len(array), None, object)
+    texts[valid] = [t.replace("T", " ") for t in np.datetime_as_string(there, unit=unit)]
+    return _of_texts(name, texts.tolist(), kind)
 
 
 def _of_array(name: str, array: npt.NDArray[Any], valid: Optional[npt.NDArray[Any]] = None) -> _Column:
     if array.ndim != 1:
-        raise UsageError(f"data: column '{name}' has {array.ndim} dimensions, not one")
+        raise UsageError(f"data: column '{name}' has {array.ndim} dimension{'' if array.ndim == 1 else 's'}, not one")
+    if isinstance(array, np.ma.MaskedArray):
+        present = ~np.ma.getmaskarray(array)  # type: ignore[no-untyped-call]
+        array, valid = array.data, present if valid is None else present & valid
     kind, bits = array.dtype.kind, None if valid is None else _bits(valid)
-    if kind == "O":
-        return _of_objects(name, array)
-    if kind == "U":
-        return _of_texts(name, array.tolist())
+    if kind in "OUM" and valid is not None:
+        array = array.astype("O" if kind != "M" else array.dtype, copy=True)
+        array[~valid] = np.datetime64("NaT") if kind == "M" else None
+    if kind in "OU":
+        return _of_objects(name, array) if array.dtype.kind == "O" else _of_texts(name, array.tolist())
     if kind == "b":
         return _Column(name, "b", len(array), [bits, _bits(array)])
-    if kind not in "iuf":  # the library says so, if it is wanted
-        return _Column(name, "tsn:", len(array), [None, None])
-    size = {2: 4, 16: 8}.get(array.dtype.itemsize, array.dtype.itemsize) if kind == "f" else array.dtype.itemsize
+    if kind == "M":
+        return _of_times(name, array)
+    if kind not in "iuf":
+        return _of_others(name, array)
+    if array.dtype.itemsize == 2 and kind == "f":  # its shortest text is another number
+        array = array.astype(str).astype(np.float64)
+    size = {16: 8}.get(array.dtype.itemsize, array.dtype.itemsize) if kind == "f" else array.dtype.itemsize
     plain = np.ascontiguousarray(array, np.dtype(f"{kind}{size}"))
     return _Column(name, _FORMATS[f"{kind}{size}"], len(array), [bits, plain])
+
+
+class _Refused(_Column):
+    """A column that cannot be read: the library says so, with the format, if it is wanted."""
+
+    def __init__(self, name: str, n: int, form: str) -> None:
+        super().__init__(name, form, n, [None, None])
+
+
+def _of_others(name: str, array: npt.NDArray[Any]) -> _Column:
+    names = {"m": "timedelta64", "c": "complex", "S": "bytes", "V": "void"}
+    return _Refused(name, len(array), f"numpy's {names.get(array.dtype.kind, str(array.dtype))}")
+
+
+def _written(name: str, series: Any) -> _Column:
+    """A column of a type that only pandas knows how to write: each value once, by its own csv writer."""
+    codes, uniques = series.factorize()
+    file = io.StringIO()
+    type(series)(uniques).to_csv(file, index=False, header=False)
+    file.seek(0)
+    texts = [row[0] if row else "" for row in csv.reader(file)]
+    plain = np.ascontiguousarray(codes, np.int64)
+    return _Column(name, "l", len(plain), [_bits(plain >= 0), plain], dictionary=_of_texts(name, texts))
 
 
 def _of_series(name: str, series: Any) -> _Column:
     """A column of pandas."""
     if hasattr(series, "cat"):
         codes = np.asarray(series.cat.codes.to_numpy())
-        values = _of_array(name, np.asarray(series.cat.categories.to_numpy()))
+        values = _of_series(name, series.cat.categories.to_series())
         plain = np.ascontiguousarray(codes)
         return _Column(name, _FORMATS[f"i{codes.dtype.itemsize}"], len(codes), [_bits(codes >= 0), plain],
                        dictionary=values)
+    kind = getattr(series.dtype, "kind", "O")
+    if hasattr(series, "sparse"):
+        return _of_series(name, series.sparse.to_dense())
+    if kind in "mc" or hasattr(series.dtype, "tz") or \
+            type(series.dtype).__name__ in ("PeriodDtype", "IntervalDtype"):
+        return _written(name, series)
     if isinstance(series.dtype, np.dtype) or getattr(series.dtype, "kind", "O") not in "iufb":
         return _of_array(name, np.asarray(series.to_numpy()))
     missing = np.asarray(series.isna().to_numpy())  # Int64 and its kin
     values_of = np.asarray(series.fillna(False if series.dtype.kind == "b" else 0).to_numpy(series.dtype.numpy_dtype))
     return _of_array(name, values_of, ~missing)
+
+
+def _array_of_column(values: Any) -> npt.NDArray[Any]:
+    if isinstance(values, (list, tuple)):
+        return _of_list(values)
+    return values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
 
 
 def _name(name: Any) -> str:
@@ -141,18 +242,40 @@ def _name(name: Any) -> str:
 
 def _columns_of(data: Any) -> List[_Column]:
     if isinstance(data, dict):
-        return [_of_array(_name(k), np.asarray(v) if not isinstance(v, (list, tuple)) else _of_list(v))
+        return [_of_array(_name(k), _array_of_column(v))
                 for k, v in data.items()]
     return [_of_series(_name(k), data.iloc[:, i]) for i, k in enumerate(data.columns)]
 
 
 def _of_list(values: Any) -> npt.NDArray[Any]:
-    """Numbers stay numbers; all else are objects, which are looked at one by one."""
-    if all(isinstance(v, (int, float, np.number, np.bool_)) for v in values):
+    """Numbers of one kind stay what they are, integers also above 2^63; all else are objects, which are looked at
+    one by one."""
+    kinds = {type(v) for v in values}
+    if kinds and all(issubclass(k, (int, np.integer)) and k is not bool for k in kinds):
+        low, high = int(min(values)), int(max(values))
+        if -2 ** 63 <= low and high < 2 ** 63:
+            return np.array(values, np.int64)
+        if low >= 0 and high < 2 ** 64:
+            return np.array([int(v) for v in values], np.uint64)
+    elif kinds and (all(issubclass(k, (float, np.floating)) for k in kinds) or kinds <= {bool, np.bool_}):
         return np.array(values)
     ret = np.empty(len(values), object)
     ret[:] = values
     return ret
+
+
+def _of_records(data: Any) -> Any:
+    """A structured array, a dictionary of single values and a list of dictionaries as a dictionary of columns."""
+    if isinstance(data, np.ndarray):
+        if data.ndim != 1:
+            raise UsageError(f"data: a structured array has one dimension, not {data.ndim}")
+        return {name: data[name] for name in data.dtype.names or ()}
+    if isinstance(data, (list, tuple)):
+        names = list(dict.fromkeys(name for record in data for name in record))
+        return {name: [record.get(name) for record in data] for name in names}
+    if isinstance(data, dict) and data and all(isinstance(v, _WRITTEN) or _missing(v) for v in data.values()):
+        return {name: [value] for name, value in data.items()}
+    return data
 
 
 FAR = 100.0  # from 0, in the mean: what is stepped on by such numbers hardly learns
@@ -160,8 +283,9 @@ FAR = 100.0  # from 0, in the mean: what is stepped on by such numbers hardly le
 
 def far_numbers(data: Any, known: Set[str]) -> List[str]:
     """Columns of pandas and dictionaries, other than those known, with large numbers: mostly these are ids."""
-    if hasattr(data, "__arrow_c_stream__") and not hasattr(data, "iloc"):
+    if not hasattr(data, "iloc") and (hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")):
         return []
+    data = _of_records(data) if not hasattr(data, "iloc") else data
     columns = data.items() if isinstance(data, dict) else ((k, data.iloc[:, i]) for i, k in enumerate(data.columns))
     found = []
     for name, column in columns:
@@ -176,6 +300,12 @@ def far_numbers(data: Any, known: Set[str]) -> List[str]:
 
 def is_frame(data: Any) -> bool:
     """Whether it is a table with named columns."""
+    if hasattr(data, "tocsr"):  # a sparse matrix of scipy; one kind of these is a dictionary
+        return False
+    if isinstance(data, np.ndarray):
+        return data.dtype.names is not None
+    if isinstance(data, (list, tuple)):
+        return len(data) > 0 and all(isinstance(record, dict) for record in data)
     arrow = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
     return arrow or isinstance(data, dict) or (hasattr(data, "iloc") and hasattr(data, "columns"))
 
@@ -191,13 +321,38 @@ def _pointer(capsule: Any, kind: str) -> Any:
         raise ArgumentTypeError(f"data: what it exports is no {kind}: {error}") from None
 
 
+def length(data: Any) -> int:
+    """How many rows a frame has."""
+    if hasattr(data, "iloc") or isinstance(data, np.ndarray):
+        return len(data)
+    if isinstance(data, (dict, list, tuple)):
+        columns = _of_records(data)
+        return max((len(v) for v in columns.values()), default=0)
+    if not hasattr(data, "__len__"):
+        raise ArgumentTypeError("data: a stream has no length; read all of it, as a table")
+    return len(data)
+
+
+def names_of(data: Any) -> List[str]:
+    """What the columns of a frame are called; those of Arrow data only where it says so."""
+    if isinstance(data, (dict, list, tuple, np.ndarray)):
+        return [_name(k) for k in _of_records(data)]
+    found = getattr(data, "column_names", getattr(data, "columns", None))  # of pyarrow, of pandas and polars
+    if found is None:
+        raise UsageError("categorical: 'all' needs data that says what its columns are called: name them")
+    return [_name(k) for k in found]
+
+
 def fill(data: Any, c: Any) -> Tuple[Any, ...]:
     """Fills a `struct tug_columns`; returns what has to live until it was read."""
-    if hasattr(data, "__arrow_c_stream__"):
+    pandas = hasattr(data, "iloc") and hasattr(data, "columns")  # which is read without its Arrow library
+    data = data if pandas or hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__") else \
+        _of_records(data)
+    if not pandas and hasattr(data, "__arrow_c_stream__"):
         stream = data.__arrow_c_stream__()
         c.stream = _pointer(stream, "ArrowArrayStream")
         return (stream,)
-    if hasattr(data, "__arrow_c_array__"):
+    if not pandas and hasattr(data, "__arrow_c_array__"):
         schema, array = data.__arrow_c_array__()
         c.schema, c.array = _pointer(schema, "ArrowSchema"), _pointer(array, "ArrowArray")
         return schema, array
@@ -208,6 +363,6 @@ def fill(data: Any, c: Any) -> Tuple[Any, ...]:
         raise UsageError(f"data: the columns are ragged: column {a[1]} has {a[0]} rows, and column {b[1]} {b[0]}")
     if not columns:
         raise UsageError("data: there are no columns")
-    table = _Column("", "+s", columns[0].n, [None], columns)
+    table = _Column("", "+s", columns[0].n, [None], columns, metadata={"python": "1"})
     c.schema, c.array = table.schema, table.array
     return (table,)

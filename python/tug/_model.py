@@ -259,7 +259,9 @@ class Model(OwnedHandle):
                              "trained: its features are columns, by their place")
         return examples
 
-    def _warn_of_far_numbers(self, data: Any, categorical: List[str]) -> None:
+    def _warn_of_far_numbers(self, data: Any, categorical: Union[str, List[str]]) -> None:
+        if isinstance(categorical, str):  # all
+            return
         known = {str(name) for name in categorical}
         for option in self._opened_by[2] or []:
             name, _, value = option.partition("=")
@@ -272,7 +274,7 @@ class Model(OwnedHandle):
                           f"numeric='{far[0]}:log' or '{far[0]}:bins:32', and in drop= what says nothing", stacklevel=4)
 
     def train(self, data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = None, valid: Any = None,
-              categorical: Optional[List[str]] = None) -> "Model":
+              categorical: Union[None, str, List[str]] = None) -> "Model":
         """So many passes as the option epochs says, on from where the model stands. `data`: a path or a list
         of paths, a numpy matrix, a sparse one of scipy, or Rows; these with `label`, a number for each row, and
         perhaps `weight`, not negative, which its loss is multiplied by; or a data frame. `valid`: a path, (data, label)
@@ -468,7 +470,7 @@ _PART = re.compile(r"[0-9]+/[0-9]+")  # of the data
 
 def train(data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = None, valid: Any = None,
           progress: Hears = None, on_pass: OnPass = None, alone: bool = False, client: Optional[Client] = None,
-          own_files: bool = False, categorical: Optional[List[str]] = None, **options: Option) -> Model:
+          own_files: bool = False, categorical: Union[None, str, List[str]] = None, **options: Option) -> Model:
     """A model trained on `data`: a path or a list of paths (with format=...; `label` names the column of csv), a
     numpy matrix, a sparse matrix of scipy, or Rows, with `label`, a number for each row; or a data frame: of pandas,
     a dictionary of arrays, or whatever hands over Arrow data (pyarrow, polars, duckdb), whose label is a column's name

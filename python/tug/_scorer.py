@@ -11,7 +11,7 @@ from tug._abi import ffi
 from tug._arrays import Floats, Path, of_floats, seconds, whole, word
 from tug._errors import ArgumentTypeError, UsageError
 from tug._examples import Examples, Rows, paths_of, rows_of
-from tug._frames import is_frame
+from tug._frames import is_frame, length
 from tug._library import OwnedHandle, lib, opened, text_of
 
 THREADS_MAX = 1023
@@ -94,10 +94,7 @@ class Scorer(OwnedHandle):
         return ret[:n[0]]
 
     def _predict_frame(self, data: Any, raw: bool, save: Any) -> Floats:
-        if not hasattr(data, "__len__"):
-            raise ArgumentTypeError("data: a stream has no length; read all of it, as a table")
-        n = len(next(iter(data.values()), ())) if isinstance(data, dict) else len(data)
-        ret: Floats = np.empty(n * len(self.labels), np.float32)
+        ret: Floats = np.empty(length(data) * len(self.labels), np.float32)
         examples, found = Examples(data, None), ffi.new("size_t *")
         self._run(lib.tug_scorer_predict_columns, examples.c.columns, raw, of_floats(ret, written=True), ret.size,
                   found, save)

@@ -31,6 +31,10 @@ static int64_t buffers_of(const struct column_type *t)
     case COLUMN_WHOLE:
     case COLUMN_REAL:
     case COLUMN_DICTIONARY:
+    case COLUMN_DATE:
+    case COLUMN_CLOCK:
+    case COLUMN_TIME:
+    case COLUMN_DECIMAL:
         return 2;
     case COLUMN_VIEW:
     case COLUMN_OTHER:
@@ -282,7 +286,8 @@ int columns_open_stream(struct columns **ret, struct ArrowArrayStream *s, struct
         return err_set(e, TUG_EUSAGE, "the Arrow stream was read already");
     if (s->get_schema == NULL || s->get_next == NULL) {
         s->release(s);
-        return err_set(e, TUG_EDATA, "the Arrow stream is malformed: it lacks a function");
+        return err_set(e, TUG_EDATA,
+                       "the Arrow stream is malformed: it lacks a function");
     }
     struct columns *c = mem_zalloc(sizeof(*c));
     if (c == NULL) {

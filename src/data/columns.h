@@ -1,5 +1,7 @@
 // Columns that a program has in memory, as the Arrow C data interface hands them over: whole
-// numbers, floats, bool, text, dictionaries of these, and lists of them; any of them null. All
+// numbers, floats, bool, text, dates, times, decimals, dictionaries of these, and lists of them;
+// any of them null. A cell's text is what the frame's own csv writer writes: polars' for Arrow
+// data, pandas' and Python's where the metadata of the table's schema has the key tug.python. All
 // that would lead out of a buffer is checked when they are opened, so that cells are read
 // without a doubt. A column of another kind may be there, as long as nobody reads it.
 //
@@ -24,14 +26,32 @@ enum column_kind {
     COLUMN_VIEW,  // text, by views
     COLUMN_LIST,  // its offsets have `bytes`; 0: each has `each` items
     COLUMN_DICTIONARY,
+    COLUMN_DATE,    // days (4 bytes) or milliseconds (8) since 1970
+    COLUMN_CLOCK,   // time of a day, in units of 10^-digits seconds, of `bytes`
+    COLUMN_TIME,    // such units since 1970
+    COLUMN_DECIMAL, // of `bytes`, with `digits` behind the point
     COLUMN_OTHER,
 };
+
+// Who writes the text of cells.
+enum cell_style {
+    CELL_ARROW,  // true, 1e16: as polars does
+    CELL_PYTHON, // True, 1e+16
+    CELL_OLD,    // true, 19 for 19.0: tug before it wrote what others do
+};
+
+enum { COLUMN_STATED = 16 };
 
 // What the schema says of a column, or of what is in its lists or its dictionary.
 struct column_type {
     enum column_kind kind;
     uint8_t bytes;
     bool is_signed;
+    uint8_t digits;
+    bool has_zone; // of COLUMN_TIME; `zone` is added to it
+    int32_t zone;  // seconds
+    enum cell_style style;
+    char stated[COLUMN_STATED]; // what the metadata (tug.type) says that texts are; or ""
     int64_t each;
     const char *name, *format; // in the schema
     struct column_type *of;    // of a list's items, of a dictionary's values
@@ -78,22 +98,26 @@ void columns_free_types(struct column_type *type, size_t n);
 int columns_take_array(struct columns *c, struct ArrowArray *a, struct err *e);
 void columns_free_spans(struct column_span *span, size_t n);
 
-static inline bool column_is_number(const struct column_type *t)
-{
-    return t->kind == COLUMN_WHOLE || t->kind == COLUMN_REAL;
-}
+// Also texts that are stated to be numbers.
+bool column_is_number(const struct column_type *t);
+// What the schema of a model keeps of the column's type ("bool", "whole", "float64", ...), by
+// which csv's spellings of its words are folded (reader_csv_fold.c); NULL: texts are words.
+const char *column_cells(const struct column_type *t);
 
 // What stands in a cell. Lists are items of `list`, which are cells themselves.
 enum cell_kind { CELL_MISSING, CELL_TEXT, CELL_NUMBER, CELL_LIST };
 
-enum { CELL_OWN = 32 };
+enum { CELL_OWN = 64 };
 
 struct cell {
     enum cell_kind kind;
     const char *text; // of CELL_TEXT; of a number when cell_write was called
     size_t len;
     double number; // the nearest to it
-    bool single;   // `number` is a float's
+    enum cell_style style;
+    bool is_bool; // of CELL_TEXT
+    bool single;  // `number` is a float's
+    bool is_real; // of a column of floats
     bool is_whole, negative;
     uint64_t whole; // without its sign
     const struct column_span *list;
@@ -106,9 +130,16 @@ const struct columns_batch *columns_find(const struct columns *c, uint64_t row);
 // TUG_EDATA: an index is behind the end of its dictionary, text has a byte 0, or the column
 // is of another kind.
 int column_cell(const struct column_span *s, int64_t i, struct cell *ret, struct err *e);
-// Gives a number its text: that of a whole number has no point, others have as few digits
+// Gives a number its text: that of an integer has no point, floats have one and as few digits
 // as tell them apart.
 void cell_write(struct cell *cell);
+// From here on the cell is as CELL_OLD has it.
+void cell_make_old(struct cell *cell);
+// A float's text as cell_write makes it; `ret` has CELL_OWN bytes.
+size_t cell_write_float(double x, bool single, enum cell_style style, char *ret);
+// Texts of dates, times and decimals (columns_time.c).
+void cell_take_time(const struct column_span *s, int64_t i, struct cell *ret);
+void cell_take_decimal(const struct column_span *s, int64_t i, struct cell *ret);
 // A cell as one text, in place of what is in *to: items with `between` between them.
 int cell_join(struct cell *cell, char between, struct buf *to);
 

@@ -2,8 +2,6 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "data/columns.h"
@@ -56,6 +54,7 @@ static void take_whole(const struct column_span *s, int64_t i, struct cell *ret)
 
 static void take_real(const struct column_span *s, int64_t i, struct cell *ret)
 {
+    ret->is_real = true;
     ret->single = s->type->bytes == 4;
     ret->number = ret->single ? (double)((const float *)s->values)[i]
                               : ((const double *)s->values)[i];
@@ -64,6 +63,15 @@ static void take_real(const struct column_span *s, int64_t i, struct cell *ret)
     ret->negative = signbit(ret->number);
     if (ret->is_whole)
         ret->whole = (uint64_t)fabs(ret->number);
+}
+
+static void take_bool(bool is, struct cell *ret)
+{
+    static const char *const words[2][2] = {{"false", "true"}, {"False", "True"}};
+    ret->kind = CELL_TEXT;
+    ret->is_bool = true;
+    ret->text = words[ret->style == CELL_PYTHON][is];
+    ret->len = strlen(ret->text);
 }
 
 static void take_text(const struct column_span *s, int64_t i, struct cell *ret)
@@ -117,8 +125,9 @@ static int other(const struct column_span *s, struct err *e)
 {
     return err_set(
         e, TUG_EDATA,
-        "column '%s' is of Arrow's format '%s', and numbers, bool, text, "
-        "dictionaries and lists of these can be read: convert it, or --drop it",
+        "column '%s' is of Arrow's format '%s', and numbers, bool, text, dates, "
+        "times, decimals, dictionaries and lists of these can be read: convert it, or "
+        "--drop it",
         show(s->type->name, strlen(s->type->name)).text,
         show(s->type->format, strlen(s->type->format)).text);
 }
@@ -135,7 +144,8 @@ static int take_entry(const struct column_span *s, int64_t i, struct cell *ret,
 int column_cell(const struct column_span *s, int64_t i, struct cell *ret, struct err *e)
 {
     ret->kind = CELL_MISSING;
-    ret->single = ret->is_whole = false;
+    ret->style = s->type->style;
+    ret->single = ret->is_whole = ret->is_real = ret->is_bool = false;
     i += s->offset;
     if (s->type->kind == COLUMN_OTHER)
         return other(s, e);
@@ -143,9 +153,7 @@ int column_cell(const struct column_span *s, int64_t i, struct cell *ret, struct
         return 0;
     switch (s->type->kind) {
     case COLUMN_BOOL:
-        ret->kind = CELL_TEXT;
-        ret->text = bit(s->values, i) ? "true" : "false";
-        ret->len = strlen(ret->text);
+        take_bool(bit(s->values, i), ret);
         break;
     case COLUMN_WHOLE:
         take_whole(s, i, ret);
@@ -164,6 +172,14 @@ int column_cell(const struct column_span *s, int64_t i, struct cell *ret, struct
         break;
     case COLUMN_DICTIONARY:
         return take_entry(s, i, ret, e);
+    case COLUMN_DATE:
+    case COLUMN_CLOCK:
+    case COLUMN_TIME:
+        cell_take_time(s, i, ret);
+        break;
+    case COLUMN_DECIMAL:
+        cell_take_decimal(s, i, ret);
+        break;
     case COLUMN_NULL:
     case COLUMN_OTHER:
         break;
@@ -171,40 +187,4 @@ int column_cell(const struct column_span *s, int64_t i, struct cell *ret, struct
     if (ret->kind == CELL_TEXT && memchr(ret->text, '\0', ret->len) != NULL)
         return bad(s, "has a byte 0 in a text, which no text has", e);
     return 0;
-}
-
-static bool reads_back(const struct cell *cell, const char *text)
-{
-    return cell->single ? (double)strtof(text, NULL) == cell->number
-                        : strtod(text, NULL) == cell->number;
-}
-
-// From its last digit on.
-static void write_whole(struct cell *cell)
-{
-    enum { MOST = 20 + 1 }; // digits of 2^64, and the sign
-    char *end = cell->own + MOST, *p = end;
-    uint64_t x = cell->whole;
-    do
-        *--p = (char)('0' + x % 10);
-    while ((x /= 10) > 0);
-    if (cell->negative)
-        *--p = '-';
-    cell->text = p;
-    cell->len = (size_t)(end - p);
-}
-
-void cell_write(struct cell *cell)
-{
-    if (cell->is_whole) {
-        write_whole(cell);
-        return;
-    }
-    cell->text = cell->own;
-    cell->len = 0;
-    for (int digits = cell->single ? 6 : 15; cell->len == 0 && digits <= 17; digits++) {
-        int len = snprintf(cell->own, CELL_OWN, "%.*g", digits, cell->number);
-        if (reads_back(cell, cell->own))
-            cell->len = (size_t)len;
-    }
 }

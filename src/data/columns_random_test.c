@@ -21,9 +21,19 @@ static uint64_t draw(uint64_t n)
 
 static int64_t odd(int64_t usual)
 {
-    static const int64_t absurd[] = {
-        0, 1, -1, 2, 3, 9, INT64_MAX, INT64_MIN, INT64_MAX / 64, INT64_MAX / 64 + 1,
-        1ll << 31, 1ll << 32, -2};
+    static const int64_t absurd[] = {0,
+                                     1,
+                                     -1,
+                                     2,
+                                     3,
+                                     9,
+                                     INT64_MAX,
+                                     INT64_MIN,
+                                     INT64_MAX / 64,
+                                     INT64_MAX / 64 + 1,
+                                     1ll << 31,
+                                     1ll << 32,
+                                     -2};
     return draw(8) != 0 ? usual : absurd[draw(sizeof absurd / sizeof *absurd)];
 }
 
@@ -69,12 +79,51 @@ static void draw_buffers(struct drawn *d)
     d->sizes[0] = ROWS;
 }
 
-static const char *const formats[] = {
-    "n",   "b",   "c",    "C",    "s",       "S",   "i",   "I",   "l",    "L",
-    "f",   "g",   "e",    "u",    "U",       "vu",  "z",   "+l",  "+L",   "+w:2",
-    "+w:-1", "+w:0", "tdD", "tdm", "tts", "ttm", "ttu", "ttn", "tss:", "tsm:",
-    "tsu:UTC", "tsn:+02:00", "tsn:Mars/Base", "tDs", "tDm", "tDu", "tDn", "d:9,2", "d:38,-3", "d:9,2,256",
-    "d:99999999999,1", "d:", "+s", "", "w:3"};
+static const char *const formats[] = {"n",
+                                      "b",
+                                      "c",
+                                      "C",
+                                      "s",
+                                      "S",
+                                      "i",
+                                      "I",
+                                      "l",
+                                      "L",
+                                      "f",
+                                      "g",
+                                      "e",
+                                      "u",
+                                      "U",
+                                      "vu",
+                                      "z",
+                                      "+l",
+                                      "+L",
+                                      "+w:2",
+                                      "+w:-1",
+                                      "+w:0",
+                                      "tdD",
+                                      "tdm",
+                                      "tts",
+                                      "ttm",
+                                      "ttu",
+                                      "ttn",
+                                      "tss:",
+                                      "tsm:",
+                                      "tsu:UTC",
+                                      "tsn:+02:00",
+                                      "tsn:Mars/Base",
+                                      "tDs",
+                                      "tDm",
+                                      "tDu",
+                                      "tDn",
+                                      "d:9,2",
+                                      "d:38,-3",
+                                      "d:9,2,256",
+                                      "d:99999999999,1",
+                                      "d:",
+                                      "+s",
+                                      "",
+                                      "w:3"};
 
 static int64_t buffers_of(const char *f)
 {
@@ -99,12 +148,11 @@ static void draw_part(struct part *p, struct part *inner)
     draw_buffers(d);
     p->child_schema[0] = inner != NULL ? &inner->schema : NULL;
     p->child[0] = inner != NULL && draw(20) != 0 ? &inner->array : NULL;
-    p->schema = (struct ArrowSchema){
-        .format = draw(50) != 0 ? f : NULL,
-        .name = draw(10) != 0 ? "x\033[31m" : NULL,
-        .n_children = list && inner != NULL && odd(1) == 1,
-        .children = draw(20) != 0 ? p->child_schema : NULL,
-        .dictionary = dictionary ? &inner->schema : NULL};
+    p->schema = (struct ArrowSchema){.format = draw(50) != 0 ? f : NULL,
+                                     .name = draw(10) != 0 ? "x\033[31m" : NULL,
+                                     .n_children = list && inner != NULL && odd(1) == 1,
+                                     .children = draw(20) != 0 ? p->child_schema : NULL,
+                                     .dictionary = dictionary ? &inner->schema : NULL};
     bool long_offsets = f[0] == 'U' || strcmp(f, "+L") == 0;
     bool offsets = long_offsets || f[0] == 'u' || f[0] == 'z' || strcmp(f, "+l") == 0;
     const void *values = f[0] == 'v'    ? (const void *)d->views
@@ -156,10 +204,11 @@ static void test_random(void **state)
         draw_part(&p[1], draw(2) != 0 ? &p[2] : NULL);
         draw_part(&p[0], &p[1]);
         const void *top[1] = {NULL};
-        struct ArrowSchema *schemas[] = {&p[0].schema}, root = {.format = "+s",
-                                                                .n_children = odd(1) == 1,
-                                                                .children = schemas,
-                                                                .release = release_schema};
+        struct ArrowSchema *schemas[] = {&p[0].schema},
+                           root = {.format = "+s",
+                                   .n_children = odd(1) == 1,
+                                   .children = schemas,
+                                   .release = release_schema};
         int64_t rows = p[0].array.length;
         struct ArrowArray *arrays[] = {draw(50) != 0 ? &p[0].array : NULL},
                           table = {.length = rows >= 0 && rows <= ROWS ? rows : odd(1),
@@ -189,8 +238,10 @@ static void test_random(void **state)
 static void test_deep(void **state)
 {
     (void)state;
-    struct ArrowSchema *s = mem_zalloc(DEEP * sizeof *s), **child = mem_zalloc(DEEP * sizeof *child);
-    struct ArrowArray *a = mem_zalloc(DEEP * sizeof *a), **part = mem_zalloc(DEEP * sizeof *part);
+    struct ArrowSchema *s = mem_zalloc(DEEP * sizeof *s),
+                       **child = mem_zalloc(DEEP * sizeof *child);
+    struct ArrowArray *a = mem_zalloc(DEEP * sizeof *a),
+                      **part = mem_zalloc(DEEP * sizeof *part);
     static const int32_t values[] = {0, 1, 2, 3};
     static const void *buffers[] = {NULL, values};
     assert_true(s != NULL && child != NULL && a != NULL && part != NULL);
@@ -199,7 +250,9 @@ static void test_deep(void **state)
             bool last = i + 1 == DEEP;
             child[i] = last ? NULL : &s[i + 1];
             part[i] = last ? NULL : &a[i + 1];
-            s[i] = (struct ArrowSchema){.format = i == 0 ? "+s" : dictionaries ? "i" : "+l",
+            s[i] = (struct ArrowSchema){.format = i == 0         ? "+s"
+                                                  : dictionaries ? "i"
+                                                                 : "+l",
                                         .name = "deep"};
             a[i] = (struct ArrowArray){
                 .length = 2, .n_buffers = i == 0 ? 1 : 2, .buffers = buffers};

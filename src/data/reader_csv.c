@@ -176,16 +176,20 @@ static int bad_columns(const struct csv *c, const struct reader_layout *l,
                    PLURAL_S(found), l->columns);
 }
 
-static int text_key(const struct field *f, uint64_t seed, uint64_t *ret, struct err *e)
+static int text_key(const struct field *f, const struct column *column, uint64_t *ret,
+                    struct err *e)
 {
     if (!f->doubled) {
-        *ret = hash_bytes(f->text, f->len, seed);
+        char own[CELL_OWN];
+        size_t len = f->len;
+        const char *text = csv_fold(column, f->text, &len, own);
+        *ret = hash_bytes(text, len, column->seed);
         return 0;
     }
     char *text = mem_alloc(f->len);
     if (text == NULL)
         return err_nomem(e, "a csv field");
-    *ret = hash_bytes(text, csv_unquote(f, text), seed);
+    *ret = hash_bytes(text, csv_unquote(f, text), column->seed);
     mem_free(text);
     return 0;
 }
@@ -253,7 +257,7 @@ static int take_feature(const struct column *column, const struct field *f,
         return 0;
     }
     x->value[k] = 1;
-    TRY(text_key(f, column->seed, &x->key[k], e));
+    TRY(text_key(f, column, &x->key[k], e));
     x->slot[k] = (uint16_t)column->slot;
     new->nnz++;
     return 0;
@@ -352,6 +356,9 @@ int csv_take_field(const struct csv *c, const struct column *column,
     case SCHEMA_HEADER:
     case SCHEMA_QUOTE:
     case SCHEMA_EDGES:
+    case SCHEMA_WRITTEN:
+    case SCHEMA_TYPE:
+    case SCHEMA_INDICES:
     case SCHEMA_USES:
         break;
     }

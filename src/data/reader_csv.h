@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "data/columns.h"
 #include "data/reader_ops.h"
 
 // Into which numbers of a column go: bin i holds those from edge[i - 1] on that
@@ -26,6 +27,7 @@ struct column {
     const char *name; // of the schema
     bool absent;      // some header lacks this feature, which was allowed
     const struct bins *bins;
+    uint32_t cells; // of SCHEMA_TYPE: what its spellings are folded by; 0: by nothing
 };
 
 struct reader_layout {
@@ -64,6 +66,7 @@ struct csv {
     size_t empties;
     const struct reader_layout *only; // of all files without a header
     bool given;                       // the schema: by a model
+    bool old_cells;                   // it has no SCHEMA_WRITTEN
     struct column *column;            // of the schema; NULL: not decided yet
     size_t columns;
     struct bins *bin; // of the schema's columns that have some
@@ -162,6 +165,21 @@ void csv_forget_schema(struct csv *c);
 struct column *csv_schema_column(const struct csv *c, const char *name, size_t len);
 
 const char *csv_separator_name(char c, char ret[8]); // "tab", "';'"
+// Of a column that was learnt from a frame: the word that the frame's writer makes of the same
+// value as this text, another spelling of it. Returns `text` where there is nothing to fold, or
+// `own`, which has CELL_OWN bytes. Inside: how, by the name in the schema; 0: it is not known.
+const char *csv_fold_cells(uint32_t cells, const char *text, size_t *len, char *own);
+uint32_t csv_find_cells(const char *name, size_t len);
+// Types of columns go into the schema, as rows in memory have them, and out of it.
+int csv_add_type(struct csv *c, size_t column, enum schema_use use, const char *name,
+                 struct err *e);
+int csv_take_types(struct csv *c, struct err *e);
+
+static inline const char *csv_fold(const struct column *column, const char *text,
+                                   size_t *len, char *own)
+{
+    return column->cells == 0 ? text : csv_fold_cells(column->cells, text, len, own);
+}
 
 // Whether a comma-separated list of names has this one; a list that is NULL has none.
 bool csv_is_listed(const char *list, const char *name);

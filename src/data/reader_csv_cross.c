@@ -199,6 +199,7 @@ bool csv_cross_word(const struct csv *c, const struct column *column, const char
                     size_t len, uint64_t *ret)
 {
     const struct cross *k = c->cross;
+    char own[CELL_OWN];
     uint64_t keys[CSV_CROSS_PARTS];
     const char *word;
     size_t n = 0, word_len;
@@ -208,6 +209,7 @@ bool csv_cross_word(const struct csv *c, const struct column *column, const char
          n++) {
         if (n == k->parts || csv_is_empty(c, word, word_len))
             return false;
+        word = csv_fold(k->part[n], word, &word_len, own);
         keys[n] = hash_bytes(word, word_len, k->part[n]->seed);
     }
     *ret = n == k->parts ? cross_key(k, keys) : 0;
@@ -216,12 +218,12 @@ bool csv_cross_word(const struct csv *c, const struct column *column, const char
 
 // The words of a part's cell. Those that would not be found again in the cross's text are
 // left out.
-struct cell {
+struct words {
     struct buf text; // each word with a NUL behind it
     size_t n;
 };
 
-static int add_word(const struct csv *c, struct cell *to, const char *word, size_t len)
+static int add_word(const struct csv *c, struct words *to, const char *word, size_t len)
 {
     if (csv_is_empty(c, word, len) || memchr(word, '*', len) != NULL ||
         memchr(word, c->base.between, len) != NULL)
@@ -232,7 +234,7 @@ static int add_word(const struct csv *c, struct cell *to, const char *word, size
 }
 
 static int fill_cell(const struct csv *c, enum schema_use use, const struct field *f,
-                     struct cell *to)
+                     struct words *to)
 {
     char *text = mem_alloc(f->len + 1);
     if (text == NULL)
@@ -251,7 +253,7 @@ static int fill_cell(const struct csv *c, enum schema_use use, const struct fiel
     return rc;
 }
 
-static const char *nth_word(const struct cell *cell, size_t n)
+static const char *nth_word(const struct words *cell, size_t n)
 {
     const char *word = cell->text.data;
     while (n-- > 0)
@@ -259,7 +261,7 @@ static const char *nth_word(const struct cell *cell, size_t n)
     return word;
 }
 
-static int print_all(const struct csv *c, const struct cell *cells,
+static int print_all(const struct csv *c, const struct words *cells,
                      const struct combinations *k, struct buf *to)
 {
     size_t at[CSV_CROSS_PARTS], n = count_all(k);
@@ -278,10 +280,10 @@ int csv_cross_text(const struct csv *c, const struct reader_layout *l, size_t cr
 {
     const struct cross *k = &c->cross[cross];
     struct combinations all = {.parts = k->parts};
-    struct cell cells[CSV_CROSS_PARTS];
+    struct words cells[CSV_CROSS_PARTS];
     int rc = 0;
     for (size_t p = 0; p < CSV_CROSS_PARTS; p++)
-        cells[p] = (struct cell){.text = BUF_INIT(1 << 30)};
+        cells[p] = (struct words){.text = BUF_INIT(1 << 30)};
     for (size_t i = 0; rc == 0 && i < l->columns && line != NULL && line <= end; i++) {
         struct field f;
         line = csv_next_field(line, end, c->separator, csv_quote(c), &f, NULL);

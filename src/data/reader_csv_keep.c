@@ -59,7 +59,10 @@ static bool word_key(const struct csv *c, const struct column *column, const cha
 {
     if (column->use == SCHEMA_CROSSES)
         return csv_cross_word(c, column, text, len, ret);
-    *ret = hash_bytes(text, len, column->seed);
+    char own[CELL_OWN];
+    size_t folded_len = len;
+    const char *folded = csv_fold(column, text, &folded_len, own);
+    *ret = hash_bytes(folded, folded_len, column->seed);
     return !csv_is_empty(c, text, len) &&
            (column->use != SCHEMA_LISTS || memchr(text, c->base.between, len) == NULL);
 }

@@ -17,6 +17,15 @@ static float float_of(const struct cell *cell)
     return cell->single ? (float)cell->number : rows_float(cell->number);
 }
 
+static int read_cell(const struct csv *c, const struct column_span *s, int64_t i,
+                     struct cell *ret, struct err *e)
+{
+    TRY(column_cell(s, i, ret, e));
+    if (c->old_cells)
+        cell_make_old(ret);
+    return 0;
+}
+
 // What needs no text. False: it does.
 static bool take_number(const struct csv *c, const struct column *column,
                         const struct cell *cell, struct examples *x, struct example *new)
@@ -71,7 +80,7 @@ static int take_items(const struct csv *c, const struct column *column,
 {
     for (int64_t i = cell->from; i < cell->to; i++) {
         struct cell item;
-        TRY(column_cell(cell->list, i, &item, e));
+        TRY(read_cell(c, cell->list, i, &item, e));
         if (item.kind == CELL_NUMBER)
             cell_write(&item);
         TRY(take_text(c, column, &item, x, new, e));
@@ -124,7 +133,7 @@ int csv_row(const struct reader *r, const struct reader_layout *l,
         if (l->column[k].use == SCHEMA_DROPPED)
             continue;
         if (k >= labels)
-            TRY(column_cell(&b->span[k - labels], (int64_t)(i - b->first), &cell, e));
+            TRY(read_cell(c, &b->span[k - labels], (int64_t)(i - b->first), &cell, e));
         else
             cell = (struct cell){
                 .kind = CELL_NUMBER, .number = (double)rows->labels[i], .single = true};

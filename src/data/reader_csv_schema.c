@@ -83,6 +83,7 @@ int csv_take_schema(struct csv *c, struct err *e)
         return err_set(e, TUG_EUSAGE, "--label names %u columns; the limit is %d", labels,
                        LABELS_MAX);
     c->base.n_labels = labels > 0 ? labels : 1;
+    TRY(csv_take_types(c, e));
     TRY(csv_take_crosses(c, e));
     TRY(csv_take_bins(c, e));
     atomic_store(&c->slots, slots);
@@ -363,6 +364,7 @@ int csv_decide_schema(struct csv *c, const struct schema *names, struct err *e)
             TRY(schema_add(c->base.schema, use, n.name, strlen(n.name), e));
         else if (!labels)
             TRY(add_labels(c, e));
+        TRY(csv_add_type(c, columns, use, n.name, e));
         labels |= use == SCHEMA_LABEL;
         features += schema_is_feature(use);
     }

@@ -23,6 +23,7 @@ int csv_add_settings(struct csv *c, struct err *e)
     const char separator = c->list_separator != 0 ? c->list_separator : '|';
     struct schema *s = c->base.schema;
     size_t len;
+    TRY(schema_add(s, SCHEMA_WRITTEN, "1", 1, e));
     while (reader_next_name(&list, &word, &len))
         TRY(schema_add(s, SCHEMA_MISSING, word, len, e));
     if (c->lists != NULL || has_list_columns(c->base.rows))

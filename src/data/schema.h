@@ -40,6 +40,12 @@ enum schema_use {
     SCHEMA_QUOTE,          // "none": quotes are text as any other
     SCHEMA_EDGES, // of the bins of a column, one entry for each of SCHEMA_BINS, in
                   // their order: how many were asked for, and where they begin
+    SCHEMA_WRITTEN, // there in all schemas that were decided since the words of a frame's cells
+    // are what csv writers write; without it as CELL_OLD has them (columns.h)
+    SCHEMA_TYPE, // "bool NAME": of what type a frame's column of words was, whose spellings
+                 // are folded (reader_csv_fold.c)
+    SCHEMA_INDICES, // libsvm, libffm: "1 30", the least and the greatest index that were learnt
+                    // from; "0 29 30": those of a matrix with so many columns
     SCHEMA_USES
 };
 
@@ -87,7 +93,8 @@ bool schema_same_keys(const char *format, const char *other);
 static inline bool schema_is_setting(enum schema_use use)
 {
     return use == SCHEMA_MISSING || use == SCHEMA_LIST_SEPARATOR ||
-           use == SCHEMA_HEADER || use == SCHEMA_EDGES || use == SCHEMA_QUOTE;
+           use == SCHEMA_HEADER || use == SCHEMA_EDGES || use == SCHEMA_QUOTE ||
+           use == SCHEMA_WRITTEN || use == SCHEMA_TYPE || use == SCHEMA_INDICES;
 }
 
 // For files. NULL: no memory, or (schema_has_text false) names that are no UTF-8.
