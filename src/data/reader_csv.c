@@ -358,7 +358,6 @@ int csv_take_field(const struct csv *c, const struct column *column,
     case SCHEMA_EDGES:
     case SCHEMA_WRITTEN:
     case SCHEMA_TYPE:
-    case SCHEMA_INDICES:
     case SCHEMA_USES:
         break;
     }

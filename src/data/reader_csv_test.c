@@ -744,7 +744,7 @@ static void test_crosses(void **state)
         {"a*b,a*b", "'a*b' is named twice"},
         {"a*a", "'a*a' names a column twice"},
         {"a*b*c*d", "'a*b*c*d' is more than three columns"},
-        {"a*n", "'a*n' is made of 'n', which is no column of words"},
+        {"a*n", "'a*n' is made of 'n', which is not a feature column of words"},
         {"y*a", "is made of 'y', which"},
         {"a*i", "is made of 'i', which"},
         {"a*z,a*", "no column 'z', which --cross-columns names; the header has no column "

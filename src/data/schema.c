@@ -7,12 +7,11 @@
 #include <string.h>
 
 // Of the columns' uses, in the order of the enum.
-static const char letters[] = "tnlwdikmgbx0|hqeyTI";
-static const char *const words[] = {"words",          "numbers", "label",   "weight",
-                                    "dropped",        "ids",     "keys",    "lists",
-                                    "logs",           "bins",    "crosses", "missing",
-                                    "list-separator", "header",  "quote",   "edges",
-                                    "written",        "type",    "indices"};
+static const char letters[] = "tnlwdikmgbx0|hqeyT";
+static const char *const words[] = {
+    "words",          "numbers", "label", "weight", "dropped", "ids",
+    "keys",           "lists",   "logs",  "bins",   "crosses", "missing",
+    "list-separator", "header",  "quote", "edges",  "written", "type"};
 
 // Of columns and settings.
 static bool next_entry(const struct schema *s, size_t *at, struct schema_column *ret)

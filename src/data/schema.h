@@ -44,8 +44,6 @@ enum schema_use {
     // are what csv writers write; without it as CELL_OLD has them (columns.h)
     SCHEMA_TYPE, // "bool NAME": of what type a frame's column of words was, whose spellings
                  // are folded (reader_csv_fold.c)
-    SCHEMA_INDICES, // libsvm, libffm: "1 30", the least and the greatest index that were learnt
-                    // from; "0 29 30": those of a matrix with so many columns
     SCHEMA_USES
 };
 
@@ -94,7 +92,7 @@ static inline bool schema_is_setting(enum schema_use use)
 {
     return use == SCHEMA_MISSING || use == SCHEMA_LIST_SEPARATOR ||
            use == SCHEMA_HEADER || use == SCHEMA_EDGES || use == SCHEMA_QUOTE ||
-           use == SCHEMA_WRITTEN || use == SCHEMA_TYPE || use == SCHEMA_INDICES;
+           use == SCHEMA_WRITTEN || use == SCHEMA_TYPE;
 }
 
 // For files. NULL: no memory, or (schema_has_text false) names that are no UTF-8.
