@@ -60,7 +60,7 @@ awk -v a="$(auc far pairs.csv)" 'BEGIN { exit !(a > .99) }' || fail "crosses on 
 refused 2 "--cross-columns 'a*c'" train --resume --model lr --deterministic --epochs 5 --out crossed \
     --cross-columns 'a*c' --data pairs.csv
 refused 2 '--cross-columns works only' train --format libsvm --data pairs.csv --cross-columns 'a*b'
-refused 2 'which is no column of words' train $lr --numeric c --cross-columns 'a*c'
+refused 2 'which is not a feature column of words' train $lr --numeric c --cross-columns 'a*c'
 refused 3 'which --cross-columns names' train $lr --cross-columns 'a*d'
 
 run train --resume --deterministic --epochs 4 --data bare.csv --out bare
