@@ -219,13 +219,22 @@ def test_importance_of_columns(clicks, tmp_path):
         model.evaluate(frame, by="ad", importance=True)
 
 
-def test_importance_of_a_matrix(data):
+def test_importance_of_a_matrix(data, capfd):
     matrix, labels = data
     with tug.train(matrix, labels, model="fm", epochs=5, progress=False) as model:
         found = model.importance(matrix, labels, only=[0, 5])
         kept = matrix.copy()
         assert {one["column"] for one in found} == {0, 5} and np.array_equal(kept, matrix)
         assert found[0]["auc_drop"] >= found[1]["auc_drop"] and found[0]["auc_drop"] > 0.005
+        capfd.readouterr()
+        shuffled = matrix.copy()
+        shuffled[:, 0] = matrix[np.random.default_rng(0).permutation(len(matrix)), 0]
+        first = next(one for one in found if one["column"] == 0)
+        said = model.evaluate(shuffled, labels)
+        assert np.allclose([first["auc"], first["logloss"]], [said["auc"], said["logloss"]], atol=1e-6)
+        capfd.readouterr()
+        model.importance(matrix, labels, only=[0])
+        assert "worse than a guess" not in capfd.readouterr().err
         with pytest.raises(tug.UsageError, match="only: 30 is not from 0 to 29"):
             model.importance(matrix, labels, only=[30])
 

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 import contextlib
 import functools
 import json
+import math
 import re
 import sys
 import threading
@@ -324,18 +325,33 @@ class Model(OwnedHandle):
         only = options.pop("only", None)
         columns = range(matrix.shape[1]) if only is None else [
             whole(c, "only", 0, matrix.shape[1] - 1) for c in (only if isinstance(only, (list, tuple)) else [only])]
-        all_of_it = self.evaluate(matrix, label, weight=weight, **options)
+        first = self.evaluate(matrix, label, weight=weight, **options)
+        squared = bool(np.isnan(first["auc"]) and np.isclose(first["rmse"] ** 2, first["logloss"]))
+        whole_loss, whole_auc = first["logloss"], first["auc"]
         changed, partners = matrix.copy(), np.random.default_rng(0).permutation(len(matrix))
         found: List[Dict[str, Any]] = []
         for column in columns:
             changed[:, column] = matrix[partners, column]
-            got = self.evaluate(changed, label, weight=weight, **options)
+            loss, auc = self._scored(changed, label, weight, squared)
             changed[:, column] = matrix[:, column]
-            found.append({"column": int(column), "auc_drop": all_of_it["auc"] - got["auc"],
-                          "logloss_rise": got["logloss"] - all_of_it["logloss"], "auc": got["auc"],
-                          "logloss": got["logloss"]})
-        by = "logloss_rise" if np.isnan(all_of_it["auc"]) else "auc_drop"
+            found.append({"column": int(column), "auc_drop": whole_auc - auc, "logloss_rise": loss - whole_loss,
+                          "auc": auc, "logloss": loss})
+        by = "logloss_rise" if np.isnan(whole_auc) else "auc_drop"
         return sorted(found, key=lambda one: float(-one[by]))
+
+    def _scored(self, matrix: npt.NDArray[Any], label: Any, weight: Any, squared: bool) -> Tuple[float, float]:
+        """The loss and the AUC of predictions, without the warnings of evaluate: shuffled columns are to be worse."""
+        y = np.asarray(label, np.float64)
+        w = np.ones(len(y)) if weight is None else np.asarray(weight, np.float64)
+        scores = self.predict(matrix, raw=True).astype(np.float64)
+        if squared:
+            return float(np.average((scores - y) ** 2, weights=w)), math.nan
+        loss = np.average(np.logaddexp(0, scores) - np.where(y > 0, scores, 0), weights=w)
+        _, tie = np.unique(scores, return_inverse=True)
+        positive, negative = np.bincount(tie, w * (y > 0)), np.bincount(tie, w * (y <= 0))
+        below = np.cumsum(negative) - negative
+        pairs = positive.sum() * negative.sum()
+        return float(loss), float((positive * (below + negative / 2)).sum() / pairs) if pairs > 0 else math.nan
 
     def calibration(self, data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = None,
                     **options: Option) -> List[Dict[str, Any]]:

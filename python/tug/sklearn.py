@@ -343,7 +343,7 @@ class _Linear(_LR):
             raise AttributeError(f"coef_: this {type(self).__name__} is not fitted yet")
         if self.categorical is not None:
             raise AttributeError("coef_: a column of `categorical` has a weight for each of its values, and not one; "
-                                 "models_[0].importance(...) says what columns are worth")
+                                 "sklearn.inspection.permutation_importance says what columns are worth")
         n = self.n_features_in_
         ones = vstack([identity(n, np.float32, "csr"), csr_matrix((1, n), dtype=np.float32)], "csr")
         rows = self._columns().rows(ones)
