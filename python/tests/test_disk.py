@@ -4,6 +4,8 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -80,3 +82,20 @@ def test_a_file_that_fails_leaves_the_older_one(tmp_path):
     with pytest.raises(ValueError):
         _disk.replace_file(str(tmp_path / "file"), fails)
     assert os.listdir(tmp_path) == ["file"] and (tmp_path / "file").read_text() == "mine"
+
+
+def test_copies_of_processes_that_were_killed(tmp_path, monkeypatch):
+    """A worker of a Pool is ended by a signal, and leaves the copy of the model that it was sent."""
+    program = ("import multiprocessing as mp, numpy as np, os, tug\n"
+               "X = np.eye(20)[np.random.default_rng(0).integers(0, 20, 200)]\n"
+               "m = tug.train(X, X[:, 0], model='lr', epochs=1, threads=1, progress=False)\n"
+               "with mp.get_context('fork').Pool(2) as pool: pool.map(m.predict, [X] * 4)\n"
+               "import copy, pickle\n"
+               "other = pickle.loads(pickle.dumps(m))\n"
+               "names = [n for n in os.listdir(os.environ['TMPDIR']) if n.startswith('tug-copy-')]\n"
+               "assert len(names) == 1 and f'-{os.getpid()}-' in names[0], names\n"
+               "assert np.array_equal(other.predict(X), m.predict(X))\n")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100,
+                          env={**os.environ, "TMPDIR": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    assert [n for n in os.listdir(tmp_path) if n.startswith("tug-")] == []

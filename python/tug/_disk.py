@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import contextlib
+import fcntl
 import os
 import re
 import secrets
@@ -23,6 +24,30 @@ _OF_A_SAVE = re.compile(r"(manifest\.json|run\.json|names\.words|history\.jsonl|
 def temporary(prefix: str, directory: Optional[str] = None) -> str:
     """A new directory that only this account can enter; remove_tree removes it."""
     return tempfile.mkdtemp(prefix=prefix, dir=directory)
+
+
+def lock_directory(path: str) -> int:
+    """A descriptor that locks a directory until it is closed, or its process ends."""
+    lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise
+    return lock
+
+
+def remove_unlocked(directory: str, name: "re.Pattern[str]") -> None:
+    """Removes what is called so in `directory`, is this account's and is not locked any more."""
+    with contextlib.suppress(OSError):
+        for one in os.listdir(directory):
+            path = os.path.join(directory, one)
+            if name.fullmatch(one) is None or os.lstat(path).st_uid != os.geteuid():
+                continue
+            with contextlib.suppress(OSError):
+                lock = lock_directory(path)
+                remove_tree(path)
+                os.close(lock)
 
 
 def new_save(directory: str) -> str:

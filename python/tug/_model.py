@@ -25,7 +25,7 @@ from tug._examples import Examples, words_of
 from tug._frames import far_numbers, is_frame
 from tug._library import OwnedHandle, lib, opened, raise_after_call, text_of
 from tug._roles import serve_and_exit
-from tug._saved import read_save, remove_save, write_save
+from tug._saved import read_save, remove_save, sweep, write_save
 
 Option = Union[None, bool, int, float, str, Path, List[Any], Tuple[Any, ...]]
 Found = TypeVar("Found")
@@ -429,6 +429,8 @@ class Model(OwnedHandle):
         super().close()
         if mine and self._removed is not None:
             self._removed()
+        if mine:
+            sweep()
 
 
 def _results_of(m: Any) -> Dict[str, float]:

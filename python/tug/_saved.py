@@ -3,7 +3,10 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import atexit
 import os
+import re
+import tempfile
 from typing import Callable, Dict, Optional
 
 from tug import _disk
@@ -27,17 +30,23 @@ def read_save(save: Callable[[str], None]) -> Dict[str, bytes]:
 
 def write_save(files: Dict[str, bytes]) -> str:
     """A new directory with these files, which remove_save removes: in this process only, for after a fork both
-    processes have the object whose end it waits for."""
-    directory = _disk.temporary(f"tug-copy-{os.getpid()}-")
+    processes have the object whose end it waits for. It is locked as long as the process lives, so that others can
+    tell what one that was killed has left."""
+    sweep()
+    made = _disk.temporary("tug-new-copy-")
+    directory = made.replace("tug-new-copy-", f"tug-copy-{os.getpid()}-")
+    lock = _disk.lock_directory(made)
     try:
         for name, data in files.items():
-            path = os.path.join(directory, name)
+            path = os.path.join(made, name)
             _disk.make_directory(os.path.dirname(path))
             with _disk.new_file(path) as file:
                 file.write(data)
+        _disk.rename(made, directory)
     except BaseException:
-        remove_save(directory)
+        _disk.remove_tree(made)
         raise
+    _locks[directory] = lock
     return directory
 
 
@@ -45,3 +54,14 @@ def remove_save(directory: Optional[str]) -> None:
     """Removes what write_save made."""
     if directory is not None and os.path.basename(directory).startswith(f"tug-copy-{os.getpid()}-"):
         _disk.remove_tree(directory)
+        os.close(_locks.pop(directory))
+
+
+def sweep() -> None:
+    """Removes copies of processes that are no more, as of workers that a multiprocessing.Pool has ended."""
+    _disk.remove_unlocked(tempfile.gettempdir(), _COPY)
+
+
+_locks: Dict[str, int] = {}
+_COPY = re.compile(r"tug-copy-[0-9]+-[a-z0-9_]+")
+atexit.register(sweep)
