@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -272,6 +273,23 @@ def test_cross_validation(clicks, data, tmp_path):
         tug.cv(frame, label="clicked", folds=1)
     with pytest.raises(tug.ArgumentTypeError, match="cv: has no option 'out'"):
         tug.cv(frame, label="clicked", out="m")
+
+
+def test_a_file_counts_from_one(data, tmp_path):
+    """And a matrix from zero: the same data of both is not the same."""
+    matrix, labels = data
+    shifted = np.hstack([np.zeros((len(matrix), 1), np.float32), matrix])
+    path = write_libsvm(tmp_path / "one.svm", shifted, labels)
+    with tug.train(path, format="libsvm", model="lr", epochs=1, progress=False, threads=1) as model:
+        with pytest.warns(UserWarning, match="numbered from 0 to 29, and the model knows features 1 to 30"):
+            model.predict(matrix)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert np.array_equal(model.predict(shifted), model.predict(path))
+            model.predict(matrix)  # told once
+    with tug.train(matrix, labels, model="lr", epochs=1, progress=False) as model, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.evaluate(matrix, labels)
 
 
 def test_errors(data, tmp_path):

@@ -12,7 +12,7 @@ import sys
 import threading
 import warnings
 import weakref
-from typing import Any, Callable, Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Set, Tuple, TypeVar, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from tug._abi import ffi
 from tug._arrays import Floats, Path, instance, of_floats, whole, word
 from tug._client import Client
 from tug._errors import ArgumentTypeError, Error, UsageError
-from tug._examples import Examples, words_of
+from tug._examples import Examples, Rows, words_of
 from tug._frames import far_numbers, is_frame
 from tug._library import OwnedHandle, lib, opened, raise_after_call, text_of
 from tug._roles import serve_and_exit
@@ -194,6 +194,7 @@ class Model(OwnedHandle):
         self._removed: Optional[Callable[[], Any]] = None  # removes the save that a copy began with
         self.results: Dict[str, float] = {}  # of the last train()
         self._width: Optional[int] = None  # of the dense matrices that it has learnt from
+        self._compared: Set[int] = set()  # widths of matrices, whose numbering of columns was looked at
         kept: List[Any] = []
         c = ffi.NULL if words is None else self._options(progress, on_pass, place, words, kept)
         with _of_keywords():
@@ -260,6 +261,24 @@ class Model(OwnedHandle):
                              "trained: its features are columns, by their place")
         return examples
 
+    def _warn_of_numbering(self, data: Any) -> None:
+        """Files of libsvm number features from 1, as a rule, and the columns of a matrix begin with 0: told where the
+        model knows no column 0, and a column behind the last."""
+        if not (isinstance(data, np.ndarray) or hasattr(data, "tocsr")) or len(data.shape) != 2:
+            return
+        width = int(data.shape[1])
+        if self._width is not None or width in self._compared or is_frame(data):
+            return
+        self._compared.add(width)
+        try:
+            none, first, behind = self._predictions(Rows([0, 0, 1, 2], [0, width]), {"raw": True})
+        except Error:
+            return  # as the call itself says
+        if np.array_equal(first, none) and not np.array_equal(behind, none):
+            warnings.warn(f"data: its columns are numbered from 0 to {width - 1}, and the model knows features 1 to "
+                          f"{width}, as a libsvm file numbers them: put an empty column before the first, as "
+                          "load_svmlight_file(..., zero_based=True) does", stacklevel=4)
+
     def _warn_of_far_numbers(self, data: Any, categorical: Union[str, List[str]]) -> None:
         if isinstance(categorical, str):  # all
             return
@@ -304,6 +323,7 @@ class Model(OwnedHandle):
         importance=True and calibration=True add what importance() and calibration() return."""
         words, kept = words_of(given := _words("evaluate", "eval", options))
         examples = self._examples(data, label, weight=weight)
+        self._warn_of_numbering(data)
         found = self._ask(_evaluation_of, lib.tug_model_evaluate, examples.c, words, len(given))
         del examples, kept
         return found
@@ -366,6 +386,10 @@ class Model(OwnedHandle):
         """A prediction for each example: a new float32 array of shape (n,), of several labels (n, labels);
         probabilities, or numbers of a model with loss="squared"; raw=True: scores. Data as of train; labels in it are
         passed over. Lines that max_bad_lines skips are NaN."""
+        self._warn_of_numbering(data)
+        return self._predictions(data, options)
+
+    def _predictions(self, data: Any, options: Dict[str, Any]) -> Floats:
         words, kept = words_of(given := _words("predict", "predict", options))
         examples = self._examples(data, None)
         self._check_process()
