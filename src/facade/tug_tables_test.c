@@ -652,15 +652,16 @@ static void test_many_open(void **state)
 {
     (void)state;
     enum { MANY = 3000 };
-    static uint64_t request[MANY];
+    static uint64_t request[MANY], keys[MANY];
     static float pulled[MANY];
     struct tug_client *c = open_client();
     const float one = 1;
     check(tug_table_create(c, 4, "dim=1; rule=sum"));
     for (uint64_t i = 0; i < MANY; i++) {
-        uint64_t key = i % 7;
-        check(i % 3 == 0 ? tug_pull(c, 4, &key, 1, &pulled[i], NULL, NULL, &request[i])
-                         : tug_push(c, 4, &key, 1, &one, NULL, NULL, &request[i]));
+        keys[i] = i % 7; // the client's until the request is done
+        check(i % 3 == 0
+                  ? tug_pull(c, 4, &keys[i], 1, &pulled[i], NULL, NULL, &request[i])
+                  : tug_push(c, 4, &keys[i], 1, &one, NULL, NULL, &request[i]));
     }
     assert_int_equal(c->n_calls, MANY);
     for (uint64_t i = 0; i < MANY; i++) {
