@@ -352,6 +352,7 @@ struct strip {
     size_t n;
     float *rows[PADDED];
     float scales[STRIP]; // of gradients
+    float scale;         // of those of rules that are unscaled
     // Where the rows of each group are listed, from this strip on to the batch's end:
     // there are `left`. NULL: there are none; so may be each extra row.
     float *const *at[ACCESSOR_MAX_GROUPS];
@@ -410,6 +411,12 @@ static void bound_column(const struct rule_params *rule, float *const *rows, uin
     }
 }
 
+static inline float scale_of(const struct strip *x, const struct rule_params *rule,
+                             size_t i)
+{
+    return rule->unscaled ? x->scale : x->scales[i];
+}
+
 static void apply_column(const struct accessor_scratch *s, const struct strip *x,
                          uint32_t group, const float *l2)
 {
@@ -417,7 +424,7 @@ static void apply_column(const struct accessor_scratch *s, const struct strip *x
     const struct rule_params *rule = &x->rules[group];
     float column[PADDED];
     for (size_t i = 0; i < x->n; i++)
-        column[i] = *x->gradients[group][i] * x->scales[i];
+        column[i] = *x->gradients[group][i] * scale_of(x, rule, i);
     for (size_t i = x->n; i < x->n + KERNEL_PADDING; i++)
         column[i] = 1;
     clip_column(s, rule, column, x->n);
@@ -443,8 +450,9 @@ static void apply_vectors(const struct accessor_scratch *s, const struct strip *
             prefetch_group(g, rows[i + APPLY_AHEAD]);
         if (rows[i] == NULL)
             continue;
-        if (x->scales[i] != 1) {
-            s->kernels->scale(s->scaled, x->scales[i], gradient, g->n);
+        float scale = scale_of(x, rule, i);
+        if (scale != 1) {
+            s->kernels->scale(s->scaled, scale, gradient, g->n);
             gradient = s->scaled;
         }
         gradient = rule_clip(s->kernels, rule, gradient, g->n, s->scaled);
@@ -479,6 +487,7 @@ static void apply_strip(const struct accessor_scratch *s, struct strip *x)
 static void take_rows(const struct accessor *a, struct strip *x, float *const *rows,
                       float scale, size_t from, size_t all)
 {
+    x->scale = scale;
     x->left = all - from;
     x->n = x->left < STRIP ? x->left : STRIP;
     for (uint32_t g = 0; g < a->n_groups; g++)

@@ -76,14 +76,16 @@ static bool same_name(const char *x, const char *y)
     return true;
 }
 
-static const struct accessor_class *find(const char *name, bool *ret_unscaled)
+static const struct accessor_class *find(const char *name, bool *ret_theirs,
+                                         bool *ret_unscaled)
 {
-    *ret_unscaled = false;
+    *ret_theirs = *ret_unscaled = false;
     for (size_t i = 0; i < MAX_CLASSES && classes[i] != NULL; i++)
         if (same_name(name, classes[i]->name))
             return classes[i];
     for (size_t i = 0; i < N_PADDLE; i++) {
         if (strcmp(name, paddle[i].theirs) == 0) {
+            *ret_theirs = true;
             *ret_unscaled = paddle[i].unscaled;
             return paddle[i].ours;
         }
@@ -110,8 +112,8 @@ static int unknown(const char *name, struct err *e)
 
 const struct accessor_class *accessor_find(const char *name, struct err *e)
 {
-    bool unscaled;
-    const struct accessor_class *c = find(name, &unscaled);
+    bool theirs, unscaled;
+    const struct accessor_class *c = find(name, &theirs, &unscaled);
     if (c == NULL)
         unknown(name, e);
     return c;
@@ -119,19 +121,21 @@ const struct accessor_class *accessor_find(const char *name, struct err *e)
 
 int accessor_choose(struct accessor_options *o, const char *name, struct err *e)
 {
-    bool unscaled;
-    const struct accessor_class *c = find(name, &unscaled);
+    bool theirs, unscaled;
+    const struct accessor_class *c = find(name, &theirs, &unscaled);
     if (c == NULL)
         return unknown(name, e);
     snprintf(o->name, sizeof(o->name), "%s", c->name);
     if (unscaled)
         o->life.show_scale = false;
+    if (theirs)
+        o->life.embedx_late = true;
     return 0;
 }
 
 int accessor_register(const struct accessor_class *c, struct err *e)
 {
-    bool unscaled;
+    bool theirs, unscaled;
     size_t length = c->name == NULL ? 0 : strnlen(c->name, ACCESSOR_NAME_MAX);
     if (length == 0 || length == ACCESSOR_NAME_MAX ||
         strpbrk(c->name, ",;=# \t\n") != NULL)
@@ -141,7 +145,7 @@ int accessor_register(const struct accessor_class *c, struct err *e)
                        ACCESSOR_NAME_MAX - 1);
     if (c->layout == NULL)
         return err_set(e, TUG_EUSAGE, "accessor '%s' lacks 'layout'", c->name);
-    if (find(c->name, &unscaled) != NULL)
+    if (find(c->name, &theirs, &unscaled) != NULL)
         return err_set(e, TUG_EUSAGE, "there is an accessor '%s' already", c->name);
     size_t n = 0;
     while (n < MAX_CLASSES && classes[n] != NULL)

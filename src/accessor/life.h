@@ -27,8 +27,9 @@
 // A push comes again when its examples were pushed before in the run: in its second pass.
 // An example counts once a run, however often it is trained on.
 //
-// The gradient that earns embedx counts for it. Until then embedx is pulled as
-// zeros, and its gradients are dropped.
+// The gradient that earns embedx counts for it, unless embedx_late says that embedx is made
+// after it, and after a row's first push at the earliest. Until then embedx is pulled as zeros,
+// and its gradients are dropped.
 //
 //   score(show, click) = nonclick * (show - click) + click_coefficient * click
 //
@@ -44,9 +45,9 @@
 // delta_keep_days, has a delta_score of delta_threshold at least: deltas have named it as
 // gone, so it is published again as soon as it is worth it.
 //
-// Gradients of all rules are divided by the shows (Paddle: of its adagrad rules only),
-// so that a rate means the same whatever the rule. A show or click that is not a
-// finite number is not added.
+// Gradients of all rules are divided by the shows, so that a rate means the same whatever
+// the rule; but not of those that are unscaled, as Paddle's are that are not adagrads. A
+// show or click that is not a finite number is not added.
 //
 // Defaults (one set; features of the predecessors have three) are life_defaults'.
 //
@@ -81,7 +82,8 @@ struct life {
     float delete_after_days; // 30    rows unseen for longer go
     float cold_after_days; // 1     rows unseen for longer go to disk, if there is a tier
     bool show_scale;       // true  gradients are divided by the shows of the push
-    uint64_t ttl_steps;    // 0     rows without a push for so many steps go; 0: never
+    bool embedx_late;   // false the push that earns embedx is not applied to it (Paddle)
+    uint64_t ttl_steps; // 0     rows without a push for so many steps go; 0: never
 };
 
 struct life life_defaults(void);

@@ -109,6 +109,7 @@ struct rule_params {
     float decay; // summary: what stays at each update; adamw, lamb: of the weights
 
     bool dense; // weights whose gradient is 0 take part as well: blocks of dense layers
+    bool unscaled; // gradients are not divided by the shows of a push (accessor/life.h)
     // Weights stay within low and high. Where an update would make a weight or its state
     // infinite or no number, it leaves both as they were (where the state is the whole
     // vector's: all of it). See rule.h for who does what.

@@ -182,6 +182,30 @@ static bool is_called(const struct rule_info *r, const char *name)
     return false;
 }
 
+// Paddle's rules that do not look at shows; those of adam step all weights of a vector.
+static const struct {
+    const char *name;
+    bool dense;
+} unscaled[] = {
+    {"naive", false},
+    {"SparseNaiveSGDRule", false},
+    {"shared-adam", true},
+    {"SparseSharedAdamSGDRule", true},
+    {"SparseAdamSGDRule", true},
+};
+
+struct rule_params rule_defaults_by_name(enum rule_kind kind, const char *name)
+{
+    struct rule_params p = rule_defaults(kind);
+    for (size_t i = 0; i < sizeof(unscaled) / sizeof(*unscaled); i++) {
+        if (same_name(name, strlen(name), unscaled[i].name)) {
+            p.unscaled = true;
+            p.dense = unscaled[i].dense;
+        }
+    }
+    return p;
+}
+
 static bool find(const char *name, enum rule_kind *ret_kind)
 {
     for (unsigned i = 0; i < RULE_KINDS + n_own; i++) {
@@ -240,10 +264,10 @@ int rule_register(const struct rule_info *info, rule_apply_fn apply, struct err 
         return err_set(e, TUG_EUSAGE, "there is an update rule '%s' already", name);
     if (apply == NULL)
         return err_set(e, TUG_EUSAGE, "update rule '%s' has no function", name);
-    if (info->defaults.dense)
+    if (info->defaults.dense || info->defaults.unscaled)
         return err_set(e, TUG_EUSAGE,
-                       "update rule '%s' is dense by default; who wants it says so",
-                       name);
+                       "update rule '%s' is %s by default; who wants it says so", name,
+                       info->defaults.dense ? "dense" : "unscaled");
     if (n_own == RULE_MAX - RULE_KINDS)
         return err_set(
             e, TUG_EUSAGE,

@@ -63,6 +63,8 @@ static inline bool rule_changes_add_up(enum rule_kind kind)
 
 // The rule with its defaults, kind and block (1) filled in. The rule must exist.
 struct rule_params rule_defaults(enum rule_kind kind);
+// What is said by one of its names: some of Paddle's say more than the kind.
+struct rule_params rule_defaults_by_name(enum rule_kind kind, const char *name);
 
 // The kind of that name, tug's or a predecessor's (Paddle's classes); TUG_EUSAGE naming
 // all rules when there is none.

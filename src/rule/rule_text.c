@@ -120,7 +120,7 @@ bool rule_same(const struct rule_params *a, const struct rule_params *b)
         if (get(a, i) != get(b, i))
             return false;
     return a->kind == b->kind && a->block == b->block && a->dense == b->dense &&
-           a->bounded == b->bounded;
+           a->unscaled == b->unscaled && a->bounded == b->bounded;
 }
 
 // Reading.
@@ -133,7 +133,7 @@ static int unknown(enum rule_kind kind, const char *name, struct err *e)
     for (size_t i = 0; i < NUMBERS; i++)
         if (numbers[i].any || rule_takes(kind, numbers[i].name))
             n += (size_t)snprintf(words + n, sizeof(words) - n, "%s ", numbers[i].name);
-    snprintf(words + n, sizeof(words) - n, "%sdense",
+    snprintf(words + n, sizeof(words) - n, "%sdense unscaled",
              rule_takes(kind, "block") ? "block " : "");
     options_nearest(name, words, near);
     if (*near != 0)
@@ -173,7 +173,7 @@ static int read_number(const char *name, const char *text, struct rule_params *p
     return unknown(p->kind, name, e);
 }
 
-// One "name=number", or "dense". `word` is taken apart.
+// One "name=number", or "dense" or "unscaled". `word` is taken apart.
 static int read_word(char *word, struct rule_params *p, struct err *e)
 {
     char *value = strchr(word, '=');
@@ -181,10 +181,15 @@ static int read_word(char *word, struct rule_params *p, struct err *e)
         p->dense = true;
         return 0;
     }
+    if (value == NULL && strcmp(word, "unscaled") == 0) {
+        p->unscaled = true;
+        return 0;
+    }
     if (value == NULL)
-        return err_set(e, TUG_EUSAGE,
-                       "'%s' of update rule %s is neither name=number nor dense", word,
-                       rule_info(p->kind)->name);
+        return err_set(
+            e, TUG_EUSAGE,
+            "'%s' of update rule %s is neither name=number nor dense or unscaled", word,
+            rule_info(p->kind)->name);
     *value++ = 0;
     if (strcmp(word, "block") == 0 && rule_takes(p->kind, word))
         return read_block(value, p, e);
@@ -228,7 +233,7 @@ int rule_parse(const char *text, struct rule_params *ret, struct err *e)
     if (rest != NULL)
         *rest++ = 0;
     TRY(rule_find(copy, &kind, e));
-    struct rule_params p = rule_defaults(kind);
+    struct rule_params p = rule_defaults_by_name(kind, copy);
     TRY(read_words(rest, &p, e));
     *ret = p;
     return 0;
@@ -282,4 +287,6 @@ void rule_print(const struct rule_params *p, char ret_text[RULE_TEXT_MAX])
     }
     if (p->dense && !usual.dense)
         write_word(&w, "dense", NULL);
+    if (p->unscaled)
+        write_word(&w, "unscaled", NULL);
 }

@@ -71,7 +71,13 @@ static void texts(void **state)
     assert_string_equal(text, "adagrad:lr=0.05,n0=3,low=-10,high=10,clip=10");
     assert_int_equal(rule_parse("SparseAdamSGDRule:dense", &p, NULL), 0);
     rule_print(&p, text);
-    assert_string_equal(text, "adam:dense");
+    assert_string_equal(text, "adam:dense,unscaled");
+    assert_int_equal(rule_parse("SparseNaiveSGDRule:lr=0.5", &p, NULL), 0);
+    rule_print(&p, text);
+    assert_string_equal(text, "sgd:lr=0.5,unscaled");
+    assert_int_equal(rule_parse("shared_adam", &p, NULL), 0);
+    rule_print(&p, text);
+    assert_string_equal(text, "adam-shared:dense,unscaled");
     assert_int_equal(rule_parse("sum:low=0", &p, NULL), 0);
     assert_true(p.bounded && p.low == 0 && p.high == FLT_MAX);
     assert_int_equal(rule_parse("adagrad-row:block=8", &p, NULL), 0);

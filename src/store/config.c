@@ -113,6 +113,10 @@ static const struct table_setting settings[] = {
     {"show-scale", "yes|no", "yes",
      "divide gradients by the shows of the push, so that a step follows their mean",
      .kind = &setting_flag, LIFE(show_scale)},
+    {"embedx-late", "yes|no", "no",
+     "make the embedding after the push that earns it, which then does not count for it, "
+     "as Paddle's accessors do (yes under their names)",
+     .kind = &setting_flag, LIFE(embedx_late)},
     {"ttl-steps", "N", "0",
      "a shrink removes rows without a push for N global steps; 0: never",
      .kind = &setting_whole, LIFE(ttl_steps)},

@@ -94,6 +94,7 @@ static void example(void **state)
     assert_string_equal(c.name, "users");
     assert_string_equal(c.accessor.name, "ctr");
     assert_false(c.accessor.life.show_scale);
+    assert_true(c.accessor.life.embedx_late);
     assert_int_equal(c.accessor.dim, 4);
     assert_int_equal(c.accessor.extra.kind, RULE_ADAM);
     assert_int_equal(c.rate.kind, RATE_EXPONENTIAL);
@@ -201,6 +202,7 @@ static void randomise(struct table_config *c, uint64_t seed)
     c->count_all = RNG(2);
     c->cold_durable = RNG(2);
     l->show_scale = RNG(2);
+    l->embedx_late = RNG(2);
     l->ttl_steps = RNG(1000);
     c->budget_rows = random_u64(seed, 4, 0) >> RNG(64);
     c->hot_rows = random_u64(seed, 4, 1) >> RNG(64);
@@ -234,6 +236,7 @@ static void check_same(const struct table_config *x, const struct table_config *
                 same_bits(a->delete_threshold, b->delete_threshold) &&
                 same_bits(a->delete_after_days, b->delete_after_days) &&
                 same_bits(a->cold_after_days, b->cold_after_days));
+    assert_true(a->embedx_late == b->embedx_late);
     assert_true(a->show_scale == b->show_scale && a->ttl_steps == b->ttl_steps);
     assert_memory_equal(&x->rate, &y->rate, sizeof(x->rate));
     assert_memory_equal(&x->entry, &y->entry, sizeof(x->entry));
@@ -277,7 +280,7 @@ static void all_settings(void **state)
     size_t n;
     const struct table_setting *s = table_settings(&n);
     struct table_config c = table_config_defaults();
-    assert_int_equal(n, 36);
+    assert_int_equal(n, 37);
     for (size_t i = 0; i < n; i++) {
         assert_int_equal(table_config_set(&c, s[i].name, s[i].fallback, NULL), 0);
         assert_true(strlen(s[i].help) > 10 && strlen(s[i].metavar) > 0);

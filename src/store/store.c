@@ -138,7 +138,7 @@ static void set_life(struct store *s)
     memset(s->first, 0, a->width * sizeof(float));
     if (s->life->begin != NULL)
         s->life->begin(a, s->first, (struct life_time){0});
-    s->begins_whole = s->life->earned(a, s->first);
+    s->begins_whole = !a->life.embedx_late && s->life->earned(a, s->first);
 }
 
 static int open_parts(struct store *s, struct err *e)

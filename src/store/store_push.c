@@ -65,8 +65,9 @@ static void see_run(struct store *s, const struct store_run *run, const float *v
                                                  t);
         if (s->batch.extras[i] == NULL && a->extra_width > 0 && s->life->earned != NULL &&
             s->life->earned(a, row)) {
-            s->batch.extras[i] = store_make_extra(s, row);
-            assert(s->batch.extras[i] != NULL); // store_batch_make has reserved it
+            float *extra = store_make_extra(s, row);
+            assert(extra != NULL); // store_batch_make has reserved it
+            s->batch.extras[i] = a->life.embedx_late ? NULL : extra;
         }
     }
 }

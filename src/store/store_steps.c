@@ -246,8 +246,10 @@ static int make_extras(struct store_stepper *t, struct store_arrival *a, size_t 
         struct store_arrival *x = &a[t->which[k]];
         float *row = store_row_at(s, x->handle);
         (void)store_make_extra(s, row);
-        x->extra = accessor_extra(&s->accessor, row);
-        assert(x->extra != TABLE_NONE); // it was reserved
+        uint32_t extra = accessor_extra(&s->accessor, row);
+        assert(extra != TABLE_NONE); // it was reserved
+        if (!s->accessor.life.embedx_late)
+            x->extra = extra;
     }
     pthread_mutex_unlock(&t->steps->making);
     return rc == 0 ? 0 : err_nomem(e, "rows of a table");
