@@ -83,4 +83,4 @@ refused 2 'there can be 2 to 1024 bins' train $how --numeric price:bins:1 --data
 refused 2 'was trained on 16 bins' train --resume --model lr --deterministic --epochs 5 --data data.csv --out plain \
     --numeric price:bins:8
 refused 2 '--numeric works only with' train --format libsvm --data data.csv --numeric a:bins
-refused 2 'which is no column of words' train $how $bins --data data.csv --cross-columns 'price*city'
+refused 2 'which is not a feature column of words' train $how $bins --data data.csv --cross-columns 'price*city'
