@@ -140,12 +140,13 @@ struct tug_matrix {
 
 // Columns in memory (format csv), as the Arrow C data interface hands them over: a stream, or a
 // schema and an array of structs. Numbers are numeric, unless they are named `categorical`; text,
-// bool ("true", "false") and dictionaries are categories, lists several values; nulls and NaN are
-// missing; weights of examples are a column, which the option weight-column names. What the options
-// say of a column goes first. A number that is a category has the text of
-// the whole number that it is, or the shortest text that says it. The column of the label is
-// named by the option "label", or labels stand beside the columns. What is handed over is
-// released by the call, also when that fails.
+// bool, dates, times, decimals and dictionaries are categories, lists several values; nulls and
+// NaN are missing; weights of examples are a column, which the option weight-column names. What
+// the options say of a column goes first. The word of a cell is what polars writes for it into a
+// csv file, or what pandas and Python write, where the schema's metadata has the key tug.python
+// (its value does not matter). The column of the label is named by the option "label",
+// or labels stand beside the columns. What is handed over is released by the call, also when that
+// fails.
 struct tug_columns {
     struct ArrowArrayStream *stream; // NULL: the next two
     struct ArrowSchema *schema;
