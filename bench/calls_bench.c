@@ -1,5 +1,5 @@
-// What a push costs beside others that are open: whether the client's bookkeeping grows with
-// them. One server loop as a thread, one float a push; N pushes are begun, then waited for.
+// Measures whether the cost of a push grows with the number of requests that are open.
+// One server loop as a thread, one float a push; N pushes are begun, then waited for.
 //
 //   build/bench/bench_calls [MOST]    N = 1, 16, 256, ... up to MOST (1,000,000)
 //

@@ -339,8 +339,8 @@ TUG_API int tug_kv_answer(struct tug_app *a, uint64_t ticket, const struct tug_k
 // The default store (ps::KVServerDefaultHandle): pushed values are added to a table of
 // this process, keys that were never pushed have zeros. The number of values of each key
 // is what it was pushed with first. Values that are not finite are refused, as they are
-// before they are sent; so is a push by which a sum would become infinite: nothing of the part
-// that this server has is taken then. A store belongs to the callbacks of one
+// before they are sent. A push by which a sum would become infinite is refused, too, and this
+// server takes nothing of its part. A store belongs to the callbacks of one
 // node: tug_kv_default_keys, how many keys it has, is for one of them, or for when none runs.
 struct tug_kv_default;
 TUG_API int tug_kv_default_open(struct tug_kv_default **ret);

@@ -16,8 +16,8 @@
 //
 // Threads: any thread may call. Calls on one model wait for each other, as long as they take, but
 // for tug_model_interrupt. What a call leaves in its model to be read (tug_model_result,
-// _predictions, _spread, _label, _tables, the text of _explain) is the last call's, whoever made
-// it: threads that share a model hold a lock of their own around a call and what they read of it.
+// _predictions, _spread, _label, _tables, the text of _explain) is the last call's:
+// threads that share a model hold a lock of their own around a call and what they read of it.
 // Each call works with as many threads as the option "threads" says. Warnings go to standard error;
 // "log-level" says which, for the whole process while a call trains, of several calls at the same
 // time the quietest one's.
@@ -181,10 +181,10 @@ TUG_API int tug_model_train(struct tug_model *m, const struct tug_data *data,
 // eval`, without from, data and json.
 TUG_API int tug_model_evaluate(struct tug_model *m, const struct tug_data *data,
                                const char *const *options, size_t n_options);
-// What the options by, importance and calibration of the last tug_model_evaluate asked for: a JSON
-// object with members of these names, as those in the last line of `tug eval --json`; "{}" where
-// nothing was. Valid until the next call on the model. NULL: the last call was another one, or
-// failed.
+// Returns the tables of the last tug_model_evaluate: a JSON object with the members by, importance
+// and calibration, as far as the options of these names were given ("{}": none was), as in the last
+// line of `tug eval --json`. The text is valid until the next call on the model. Returns NULL if
+// the last call was another one, or failed.
 TUG_API const char *tug_model_tables(const struct tug_model *m);
 
 // Predictions: probabilities, or numbers of a model with loss=squared; of a model with several

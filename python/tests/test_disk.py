@@ -1,4 +1,4 @@
-"""What the package removes and replaces: its own, and of links the links alone.
+"""The package removes and replaces its own files only, and links instead of their targets.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,7 +14,7 @@ from tug.fleet.io import save_over
 
 
 class Saves:
-    """What save_over asks of a model."""
+    """A model, as far as save_over needs one."""
 
     def save(self, directory):
         os.makedirs(os.path.join(directory, "save-000001"))

@@ -1,5 +1,5 @@
-"""What the package makes, replaces and removes on a disk: nothing else in it does (tools/check). No link is followed at
-the end of a path that the package has named; a link is removed itself, and what it leads to stays.
+"""Makes, replaces and removes files and directories for the package: no other module does (tools/check). Links at the
+end of a path that the package has named are not followed; a link is removed itself, and its target stays.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -61,7 +61,7 @@ def is_new_save(name: str) -> bool:
 
 
 def remove_tree(path: str) -> None:
-    """Removes a directory that `temporary` has made, with all that is in it; what is left stays."""
+    """Removes a directory that `temporary` has made, with all that is in it; errors are ignored."""
     if os.path.islink(path):
         with contextlib.suppress(OSError):
             os.unlink(path)
@@ -93,7 +93,7 @@ def rename(path: str, to: str) -> None:
 
 
 def sync_directory(path: str) -> None:
-    """What was renamed in it is there after a power cut."""
+    """Makes sure that renamed files are still there after a power cut."""
     directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(directory)

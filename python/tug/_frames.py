@@ -89,14 +89,9 @@ _WRITTEN = (str, numbers.Number, decimal.Decimal, datetime.date, datetime.time, 
 
 def _word(name: str, row: int, value: Any) -> str:
     if not isinstance(value, _WRITTEN) or isinstance(value, (bytes, np.void)):
-        kind = type(value).__name__
-        raise ArgumentTypeError(f"data: column '{name}' has objects, and row {row} is {_a(kind)}: convert the column "
-                                "to text or numbers, or leave it out")
+        raise ArgumentTypeError(f"data: column '{name}' has objects, and row {row} is {kind_of(value)}: convert the "
+                                "column to text or numbers, or leave it out")
     return str(value)
-
-
-def _a(kind: str) -> str:
-    return ("an " if kind[:1].lower() in "aeiou" else "a ") + kind
 
 
 def _of_texts(name: str, values: List[Any], stated: Optional[str] = None) -> _Column:
@@ -322,7 +317,7 @@ def _pointer(capsule: Any, kind: str) -> Any:
 
 
 def length(data: Any) -> int:
-    """How many rows a frame has."""
+    """Returns the number of rows of a frame."""
     if hasattr(data, "iloc") or isinstance(data, np.ndarray):
         return len(data)
     if isinstance(data, (dict, list, tuple)):

@@ -330,7 +330,7 @@ class Model(OwnedHandle):
 
     def importance(self, data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = None,
                    **options: Option) -> List[Dict[str, Any]]:
-        """What each column is worth on data with labels: a dictionary for each, with "column", "auc_drop" (the AUC
+        """Says what each column is worth on data with labels: a dictionary for each, with "column", "auc_drop" (the AUC
         lost when every example has that column's features of another, random example) and "logloss_rise", the greatest
         loss first. only=["user", "user+ad"]: of these columns, and of several together. Data and keywords as of
         evaluate. The columns of a numpy matrix are their numbers, of which `only` is a list."""

@@ -68,7 +68,7 @@ class _Rows(torch.autograd.Function):
 
 
 def _lengths(batch: Any, offsets: Keys) -> Floats:
-    """How many entries each bag has, padding apart: a column, at least 1."""
+    """Returns the number of entries of each bag without padding, at least 1, as a column."""
     before = np.zeros(batch.which.size + 1, np.int64)
     np.cumsum(batch.which >= batch.padded, out=before[1:])
     return np.maximum(np.diff(before[offsets]), 1).astype(np.float32)[:, None]

@@ -355,7 +355,7 @@ template <typename Val> class KVServer : public SimpleApp
     ReqHandle handle_;
 };
 
-// The same in the library's terms, of a request that a handle was given.
+// Returns the library's description of the request that a handle was given.
 inline tug_kv_meta meta_to_tug(const KVMeta &m)
 {
     tug_kv_meta meta = tug_kv_meta();
@@ -369,8 +369,8 @@ inline tug_kv_meta meta_to_tug(const KVMeta &m)
     return meta;
 }
 
-// Adds what is pushed, one value a key; pulls of keys that were never pushed get zeros. Of
-// floats the store is the library's.
+// Adds what is pushed, one value a key; pulls of keys that were never pushed get zeros. The
+// store of floats is the library's.
 template <typename Val> struct KVServerDefaultHandle {
     void operator()(const KVMeta &m, const KVPairs<Val> &d, KVServer<Val> *server)
     {

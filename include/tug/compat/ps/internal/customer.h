@@ -26,8 +26,8 @@
 namespace ps
 {
 
-// Refuses a request whose handler threw. If the handler had answered before, no other node
-// hears of the exception: then standard error has it.
+// Refuses a request whose handler threw. If the handler had answered before, the
+// exception is printed to standard error only.
 inline void refuse_thrown(tug_app *app, uint64_t ticket, const char *what) noexcept
 {
     if (tug_app_refuse(app, ticket, TUG_EUSAGE, what) != TUG_OK)
