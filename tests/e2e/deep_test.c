@@ -47,9 +47,10 @@ static void sync_has_the_same_bytes(void **state)
     }
 }
 
-// A net of layers stays as good as a linear model (AUC .82) for some passes before it finds
-// the pairs; which pass that is depends on the order of updates. 12 passes leave room: after
-// 8, two of 300 runs on two threads were still at .82, after 12 none.
+// A net of layers may stay as good as a linear model (AUC .82) for some passes before it
+// finds the pairs, and which pass that is depends on the order of updates. From values as
+// large as these it finds them in its third pass: the worst of 600 runs on two threads was
+// .004 below --deterministic.
 static void others_are_as_good(void **state)
 {
     (void)state;
@@ -57,7 +58,7 @@ static void others_are_as_good(void **state)
     static const char *const modes[] = {"--mode async", "--mode ssp:2",
                                         "--mode async --table accessor=ctr"};
     const char *all =
-        "--epochs 12 --batch 64 --optimizer adagrad --latent-lr 0.3 --init 0.05";
+        "--epochs 9 --batch 64 --optimizer adagrad --latent-lr 0.1 --init 0.4";
     for (size_t i = 0; i < N_MODELS; i++) {
         tug_ends(0, "%s --deterministic", words_of(models[i], "one", all));
         double sync = e2e_number("auc");
