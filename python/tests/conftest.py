@@ -13,6 +13,13 @@ import tug
 faulthandler.enable()
 
 
+def pytest_sessionfinish(session, exitstatus):
+    """A file that skips itself as a whole has said why: for pytest that is an error, "no tests collected"."""
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and session.config.pluginmanager.get_plugin(
+            "terminalreporter").stats.get("skipped"):
+        session.exitstatus = pytest.ExitCode.OK
+
+
 @pytest.fixture(autouse=True)
 def deadline():
     """A test that hangs says where; ctest ends what is left."""

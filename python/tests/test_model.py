@@ -466,7 +466,10 @@ def test_terminal(data, tmp_path):
     import pty
     path = write_libsvm(tmp_path / "a.txt", *data)
     program = f"import tug; tug.train({path!r}, format='libsvm', epochs=2).close()"
-    master, slave = pty.openpty()
+    try:
+        master, slave = pty.openpty()
+    except OSError:
+        pytest.skip("no pseudo terminals: /dev/pts is not mounted")
     done = subprocess.run([sys.executable, "-c", program], stderr=slave, stdout=subprocess.PIPE, timeout=60)
     os.close(slave)
     said = os.read(master, 1 << 16).decode()

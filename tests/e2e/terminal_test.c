@@ -21,6 +21,8 @@ static size_t n_seen;
 static pid_t start_at_terminal(int *ret_fd, const char *const *argv)
 {
     struct winsize size = {.ws_row = 24, .ws_col = WIDTH};
+    if (!pseudo_terminals_are_there())
+        skip_because(NO_PSEUDO_TERMINALS);
     pid_t pid = forkpty(ret_fd, NULL, NULL, &size);
     assert_true(pid >= 0);
     if (pid == 0) {

@@ -3,8 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/test.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 struct err test_err;
 
@@ -18,4 +20,14 @@ void skip_because(const char *format, ...)
     print_message("skipped: %s\n", text);
     skip();
     abort(); // cmocka does not return
+}
+
+bool pseudo_terminals_are_there(void)
+{
+    int fd = posix_openpt(O_RDWR | O_NOCTTY);
+    const char *name = fd >= 0 && grantpt(fd) == 0 ? ptsname(fd) : NULL;
+    bool there = name != NULL && access(name, R_OK | W_OK) == 0;
+    if (fd >= 0)
+        close(fd);
+    return there;
 }

@@ -76,4 +76,8 @@ extern struct err test_err; // what the last failing call said
 _Noreturn void skip_because(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
 
+// A chroot whose /dev/pts is not mounted has none.
+bool pseudo_terminals_are_there(void);
+#define NO_PSEUDO_TERMINALS "no pseudo terminals: /dev/pts is not mounted"
+
 #endif
