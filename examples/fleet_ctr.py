@@ -1,6 +1,6 @@
 """A script as people write them for Paddle's fleet: roles, a net, servers, workers, passes, a save.
 
-    tug launch --servers 2 --workers 2 -- python3 fleet_ctr.py --train part-* --test test.tsv --model model
+    tug launch --servers 2 --workers 2 -- python3 examples/fleet_ctr.py --train part-* --test test.tsv --model model
 
 or one process a role, by hand, with Paddle's variables (docs/from-paddle.md). Lines are ratings of films: like (0 or
 1), user, movie, sex, age, job, postcode, year, genres (with | between), with tabs between.

@@ -1,7 +1,7 @@
 // A server with a handler of its own: it keeps the greatest value of each of ten keys, and
 // says how many pushes it has had.
 //
-//     cc handler.c $(pkg-config --cflags --libs tug) -o handler
+//     cc examples/handler.c $(pkg-config --cflags --libs tug) -o handler
 //     examples/run 1 2 ./handler
 //
 // SPDX-License-Identifier: Apache-2.0

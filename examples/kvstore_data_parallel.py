@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Data-parallel logistic regression with tug.kvstore, as a program written for MXNet's has it.
 
-    tug launch --servers 2 --workers 2 -- python3 kvstore_data_parallel.py
+    tug launch --servers 2 --workers 2 -- python3 examples/kvstore_data_parallel.py
 
 Every worker has its part of the examples, pushes the sum of its batch's gradients, and pulls the
 weights that the servers have made of all workers' sums. Worker 0 says how good they are. Without

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A torch model trained by several workers over tug.kvstore: layers, and an embedding of which a batch has some rows.
 
-    tug launch --servers 2 --workers 2 -- python3 kvstore_torch.py
+    tug launch --servers 2 --workers 2 -- python3 examples/kvstore_torch.py
 
 Every worker has its part of the clicks. Before a batch it pulls the layers and the batch's rows of the embedding;
 behind it, it pushes their gradients, the embedding's as torch's sparse tensor; the servers add up those of all workers

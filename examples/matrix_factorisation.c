@@ -1,9 +1,9 @@
 // Matrix factorisation: ratings of users and items, as MovieLens has them, become a vector of
 // each user and of each item, whose product is the rating. The program makes its ratings.
 //
-//     cc matrix_factorisation.c $(pkg-config --cflags --libs tug) -lm -o matrix_factorisation
-//     ./matrix_factorisation                                        # one process
-//     tug launch --servers 2 --workers 2 -- ./matrix_factorisation  # a cluster
+//     cc examples/matrix_factorisation.c $(pkg-config --cflags --libs tug) -lm -o factors
+//     ./factors                                        # one process
+//     tug launch --servers 2 --workers 2 -- ./factors  # a cluster
 //
 // The root mean squared error of ratings that it has not seen is .99 by a guess of 3.4 stars.
 // It must fall below BOUND.

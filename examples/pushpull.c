@@ -1,6 +1,6 @@
 // Push and pull: each worker pushes a one for each of three keys, and pulls the sums.
 //
-//     cc pushpull.c $(pkg-config --cflags --libs tug) -o pushpull
+//     cc examples/pushpull.c $(pkg-config --cflags --libs tug) -o pushpull
 //     examples/run 2 2 ./pushpull        # two servers, two workers, a scheduler
 //
 // SPDX-License-Identifier: Apache-2.0

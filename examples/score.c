@@ -1,7 +1,9 @@
 // A model that scores: lines of `key key key ...` come in, predictions go out, and every save
 // that is published meanwhile is taken.
 //
-//     cc -o score score.c $(pkg-config --cflags --libs tug)
+//     cc examples/score.c $(pkg-config --cflags --libs tug) -o score
+//     tug synth --rows 2000 --format libsvm --out day.txt
+//     tug train --data day.txt --format libsvm --model fm --epochs 1 --out model
 //     echo 3 17 4 | ./score model
 //
 // SPDX-License-Identifier: Apache-2.0

@@ -2,6 +2,7 @@
 """DeepFM in PyTorch: its vectors are rows of a tug table, its layers are PyTorch's.
 
     python3 examples/torch_deepfm.py                                     # data of its own, in this process
+    tug synth --rows 2000 --format libffm --out train.ffm --test-rows 1000 --test-out test.ffm
     python3 examples/torch_deepfm.py --train train.ffm --test test.ffm   # libffm's text; .zst and .gz, too
     tug launch --servers 2 --workers 2 -- python3 examples/torch_deepfm.py --train train.ffm --test test.ffm
 
