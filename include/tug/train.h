@@ -138,15 +138,16 @@ struct tug_matrix {
     const float *weights;              // of the examples, as above; NULL: all are 1
 };
 
-// Columns in memory (format csv), as the Arrow C data interface hands them over: a stream, or a
-// schema and an array of structs. Numbers are numeric, unless they are named `categorical`; text,
-// bool, dates, times, decimals and dictionaries are categories, lists several values; nulls and
-// NaN are missing; weights of examples are a column, which the option weight-column names. What
-// the options say of a column goes first. The word of a cell is what polars writes for it into a
-// csv file, or what pandas and Python write, where the schema's metadata has the key tug.python
-// (its value does not matter). The column of the label is named by the option "label",
-// or labels stand beside the columns. What is handed over is released by the call, also when that
-// fails.
+// Columns in memory (format csv), as the Arrow C data interface hands them over: a
+// stream, or a schema and an array of structs. Numbers are numeric, unless they are named
+// `categorical`; text, bool, dates, times, decimals and dictionaries are categories,
+// lists several values; nulls and NaN are missing; weights of examples are a column,
+// which the option weight-column names, or stand beside the columns. What the options say
+// of a column goes first. The word of a cell is what polars writes for it into a csv
+// file, or what pandas and Python write, where the schema's metadata has the key
+// tug.python (its value does not matter). The column of the label is named by the option
+// "label", or labels stand beside the columns. What is handed over is released by the
+// call, also when that fails.
 struct tug_columns {
     struct ArrowArrayStream *stream; // NULL: the next two
     struct ArrowSchema *schema;
@@ -155,6 +156,12 @@ struct tug_columns {
     size_t n_labels;
     const char *const *categorical;
     size_t n_categorical;
+    // Of the examples, beside the columns: one a row, finite, not negative and not all 0; or the
+    // name of the column that has them, which then is no feature. NULL: all are 1, or the option
+    // weight-column names their column. Predictions do not look at them.
+    const float *weights;
+    size_t n_weights;
+    const char *weight;
 };
 
 // Files, as --data takes them, or rows in memory: one of these. Rows are the same examples as
@@ -172,8 +179,8 @@ struct tug_data {
 // So many passes as the option "epochs" says, over all of the data. The next call goes on from
 // there, with optimizer, schedules, shuffles, and the best pass where there is validation: on
 // the same data two calls of one pass are one call of two. Data of one run has one format and
-// the same columns. `valid` (may be NULL): rows, or one path, instead of the option of
-// that name. TUG_EINTERRUPTED: tug_model_interrupt, or the function of tug_interrupt_by.
+// the same columns. `valid` (may be NULL): rows of that format, or one path, instead of the option
+// of that name. TUG_EINTERRUPTED: tug_model_interrupt, or the function of tug_interrupt_by.
 TUG_API int tug_model_train(struct tug_model *m, const struct tug_data *data,
                             const struct tug_data *valid);
 

@@ -215,3 +215,36 @@ def test_errors():
     with pytest.raises(tug.DataError, match="column 'when' is of Arrow's format 'numpy's timedelta64'"):
         tug.train(when, "y", **FIXED)
     tug.train(when, "y", drop="when", **FIXED).close()
+
+
+def test_validated_by_the_other_kind(tmp_path):
+    """A file validates a frame as the frame that it is written of does, and the other way round."""
+    data, held = table(), {k: v[:400] for k, v in table().items()}
+    path, other = write_csv(tmp_path / "a.csv", data), write_csv(tmp_path / "b.csv", held)
+    options = {"label": "clicked", "format": "csv", "numeric": "age,price", "lists": "tags", "drop": "user", **FIXED}
+    for more in ({}, {"data_in": "stream"}):
+        found = [[p[:-2] for p in tug.train(a, valid=b, **options, **more).history]
+                 for a in (data, path) for b in (held, other, (held, "clicked"))]
+        assert all(repr(one) == repr(found[0]) for one in found)
+    with pytest.raises(tug.UsageError, match="the validation data is rows in memory of format libsvm, and the data is"):
+        tug.train(data, valid=(np.ones((2, 2)), [0, 1]), **options)
+    with pytest.raises(tug.UsageError, match="has to be one path, or rows in memory"):
+        tug.train(data, valid=[path, other], **options)
+
+
+def test_labels_by_name():
+    data = {"y": [0, 1] * 50, "x": [1.0, 2.0] * 50}
+    with pytest.raises(tug.UsageError, match="label: the column of the label is an option of the model, and this model "
+                                             "has none: say tug.train.data, label='y'., or tug.Model.label='y'."):
+        tug.Model(**FIXED).train(data, label="y")
+    with tug.train(data, label="y", valid=(data, "y"), **FIXED) as model:
+        assert model.evaluate(data, label="y")["examples"] == model.train(data, label=["y"]).results["examples"] == 100
+        with pytest.raises(tug.UsageError, match="and that of this model is 'y': say tug.train.data, label='x'."):
+            model.evaluate(data, label="x")
+        with pytest.raises(tug.UsageError, match="data: labels are missing: there are none beside the columns, and no "
+                                                 "column 'y'"):
+            model.evaluate({"x": data["x"]})
+    with tug.train({"label": data["x"], "label2": ["a", "b"] * 50}, data["y"], **FIXED) as model:
+        assert model.labels == ["label3"]
+        assert model.evaluate({"label": data["x"], "label2": ["a", "b"] * 50}, data["y"])["auc"] > 0.9
+        assert len(model.explain({"label": [1.5], "label2": ["a"]})[0]["features"]) == 2

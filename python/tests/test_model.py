@@ -125,7 +125,7 @@ def test_weights(data, tmp_path):
         tug.train(matrix, labels, weight=np.where(weight == 2, -2, weight), epochs=1, **FIXED)
     with pytest.raises(tug.UsageError, match="weight: has the shape"):
         tug.train(matrix, labels, weight=weight[1:], epochs=1, **FIXED)
-    with pytest.raises(tug.UsageError, match="weight_column names a column"):
+    with pytest.raises(tug.UsageError, match="weight_column names their column"):
         tug.train(write_libsvm(tmp_path / "a", matrix, labels), format="libsvm", weight=weight)
 
 
@@ -273,6 +273,8 @@ def test_cross_validation(clicks, data, tmp_path):
         tug.cv(frame, label="clicked", folds=1)
     with pytest.raises(tug.ArgumentTypeError, match="cv: has no option 'out'"):
         tug.cv(frame, label="clicked", out="m")
+    with pytest.raises(tug.DataError, match="folds=5: one of the parts leaves none of the 3 examples to validate on"):
+        tug.cv(frame.__class__({k: v[:3] for k, v in frame.items()}), label="clicked", model="lr", threads=1)
 
 
 def test_a_file_counts_from_one(data, tmp_path):

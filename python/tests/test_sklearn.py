@@ -26,8 +26,9 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import check_estimator
 
 import tug.sklearn
+from tug._examples import rows_of
 from tug.sklearn import (DeepClassifier, DeepRegressor, FFMClassifier, FFMRegressor, FMClassifier, FMRegressor,
-                         LRClassifier, LRRegressor)
+                         LRClassifier, LRRegressor, _ordered)
 
 DEEP = [DeepClassifier(model=model, hidden=[16]) for model in ("deepfm", "wide_deep", "dcn", "mlp")]
 CLASSIFIERS = [LRClassifier(), FMClassifier(), FFMClassifier(), *DEEP]
@@ -58,8 +59,7 @@ def codes():
 
 @pytest.mark.parametrize("estimator", ALL, ids=name_of)
 def test_check_estimator(estimator):
-    """All checks of scikit-learn's, but for the one that docs/sklearn.md names (test_sample_weight has what holds), and
-    what it skips by itself where there is no pandas."""
+    """All checks of scikit-learn's, but for what it skips by itself where there is no pandas."""
     names, skipped = [], []
     for one, check in check_estimator(estimator, generate_only=True):
         names.append(getattr(check, "func", check).__name__)
@@ -72,8 +72,8 @@ def test_check_estimator(estimator):
                     raise AssertionError(f"{names[-1]}: {error}") from error
                 skipped.append(str(error))
     assert len(names) >= 40 and "check_estimators_pickle" in names and "check_fit_idempotent" in names
-    assert len([reason for reason in skipped if "pandas" not in reason]) == 2  # weights of ones, and of zeros
-    assert all("pandas" in reason or "depends on their order" in reason for reason in skipped)
+    assert names.count("check_sample_weights_invariance") == 2  # weights of ones, and of zeros
+    assert all("pandas" in reason for reason in skipped)
 
 
 @pytest.mark.parametrize("estimator", CLASSIFIERS, ids=name_of)
@@ -231,12 +231,16 @@ def test_sample_weight(data):
         wanted = without.fit(X[100:], target[100:]).predict(X)
         assert np.array_equal(ones.fit(X, target, sample_weight=np.arange(len(X)) >= 100).predict(X), wanted)
     # As a model by tug.train has it.
-    rows = scipy.sparse.csr_matrix(X.astype(np.float32))
-    with tug.train(rows, y == "yes", weight=weight, seed=whole._seed, model="lr", epochs=2, threads=1,
+    order = np.random.default_rng(0).permutation(len(X))
+    dealt = clone(parts).fit(X[order], y[order], sample_weight=weight[order])
+    assert np.array_equal(dealt.decision_function(X), whole.decision_function(X))
+    rows, (target,), sorted_weight = _ordered(rows_of(scipy.sparse.csr_matrix(X.astype(np.float32))),
+                                              [(y == "yes").astype(np.float32)], weight)
+    with tug.train(rows, target, weight=sorted_weight, seed=whole._seed, model="lr", epochs=2, threads=1,
                    progress=False) as model:
-        assert np.array_equal(model.predict(rows, raw=True).astype(float), whole.decision_function(X))
-        metrics = model.evaluate(rows, y == "yes", weight=weight)
-        assert abs(metrics["logloss"] - log_loss(y, model.predict(rows), sample_weight=weight)) < 1e-6
+        assert np.array_equal(model.predict(X, raw=True).astype(float), whole.decision_function(X))
+        metrics = model.evaluate(rows, target, weight=sorted_weight)
+        assert abs(metrics["logloss"] - log_loss(target, model.predict(rows), sample_weight=sorted_weight)) < 1e-6
     high = FMRegressor(**SEEDED).fit(X, number, sample_weight=np.where(number > np.median(number), 9, 1))
     assert high.predict(X).mean() > FMRegressor(**SEEDED).fit(X, number).predict(X).mean()
     for wrong, why in ((-weight, "negative"), (0 * weight, "all weights are 0"), (weight[1:], "shape")):

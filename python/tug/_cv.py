@@ -3,16 +3,21 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import re
 from typing import Any, List, NamedTuple, Optional
 
 import numpy as np
-import numpy.typing as npt
 
 from tug._arrays import whole
-from tug._errors import ArgumentTypeError
-from tug._model import Hears, Pass, train
+from tug._errors import ArgumentTypeError, Error
+from tug._model import Hears, Pass, Weight, train
 
-_ELSEWHERE = ("valid", "out", "patience", "refit", "resume", "test")
+_ELSEWHERE = ("valid", "out", "patience", "refit", "resume", "table", "test", "publish", "history",
+              "init_from")
+_OF_VALID = (  # what errors say of the option that each run is validated by, and what was asked for
+    (re.compile(r"\bvalid \S+ leaves none of the (\d+) examples to (\w+ on):.*", re.DOTALL),
+     r"folds={folds}: one of the parts leaves none of the \1 examples to \2; use fewer folds"),
+    (re.compile(r"\bvalid(?: [0-9./]+(?=:)|(?=:| and ))"), "folds={folds}"))
 
 
 class CvPass(NamedTuple):
@@ -38,7 +43,22 @@ def _mean_of(runs: List[Pass]) -> CvPass:
     return CvPass(runs[0].pass_, float(loss.mean()), float(loss.std()), float(auc.mean()), float(auc.std()))
 
 
-def cv(data: Any, label: Any = None, *, folds: int = 5, weight: Optional[npt.ArrayLike] = None,
+def _runs(folds: int, data: Any, label: Any, **options: Any) -> List[List[Pass]]:
+    found = []
+    try:
+        for part in range(1, folds + 1):
+            with train(data, label, valid=f"{part}/{folds}", alone=True, patience=0, **options) as model:
+                found.append(model.history)
+    except Error as error:
+        text = str(error)
+        for pattern, instead in _OF_VALID:
+            text = pattern.sub(instead.format(folds=folds), text)
+        error.args = (text,)
+        raise
+    return found
+
+
+def cv(data: Any, label: Any = None, *, folds: int = 5, weight: Weight = None,
        categorical: Optional[List[str]] = None, progress: Hears = False, **options: Any) -> CrossValidation:
     """Cross-validation: `folds` models, each trained as by tug.train and validated after each pass on another of so
     many parts of the data, which it is not trained on. Keywords are the options of tug.train; the parts follow from
@@ -51,10 +71,7 @@ def cv(data: Any, label: Any = None, *, folds: int = 5, weight: Optional[npt.Arr
         if options.get(name) is not None:
             raise ArgumentTypeError(f"cv: has no option '{name}': each model is validated on a part of the data after "
                                     "all passes, and none is kept")
-    runs = []
-    for part in range(1, whole(folds, "folds", 2, 1000) + 1):
-        with train(data, label, weight=weight, valid=f"{part}/{folds}", categorical=categorical, progress=progress,
-                   alone=True, patience=0, **options) as model:
-            runs.append(model.history)
-    passes = [_mean_of(list(of_pass)) for of_pass in zip(*runs)]
-    return CrossValidation(passes, min(passes, key=lambda p: p.loss), runs)
+    found = _runs(whole(folds, "folds", 2, 1000), data, label, weight=weight, categorical=categorical,
+                  progress=progress, **options)
+    passes = [_mean_of(list(of_pass)) for of_pass in zip(*found)]
+    return CrossValidation(passes, min(passes, key=lambda p: p.loss), found)

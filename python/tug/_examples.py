@@ -3,6 +3,7 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import decimal
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -30,7 +31,9 @@ class Rows:
         self._check()
         self.values: Optional[Floats] = None
         if values is not None:
-            self.values = floats_of(values, self.keys.shape, "values")
+            given = array_of(values, "values")
+            self.values = floats_of(given.astype(np.float32) if given.dtype.kind == "b" else given, self.keys.shape,
+                                    "values")
         self.fields: Optional[npt.NDArray[np.uint32]] = None
         if fields is not None:
             whole = keys_of(fields, "fields")
@@ -75,6 +78,12 @@ def _of_csr(matrix: Any) -> Rows:
     return Rows(matrix.indptr, matrix.indices, matrix.data)
 
 
+def is_names(given: Any) -> bool:
+    """Whether it is the name of a column, or several."""
+    return isinstance(given, str) or (isinstance(given, (list, tuple)) and len(given) > 0 and
+                                      all(isinstance(name, str) for name in given))
+
+
 def rows_of(data: Any) -> Rows:
     """Rows of a matrix, or as they are."""
     if isinstance(data, Rows):
@@ -107,11 +116,30 @@ def _numbers(given: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
     return given.astype(np.float64)
 
 
+_TIE = np.uint64(0x10000000)  # of the bits of a double that a float lacks: it lies between two
+
+
+def _as_their_text(given: npt.NDArray[Any], floats: Floats) -> Floats:
+    """The floats that the texts of doubles are read as: a double in the middle of two floats is rounded to the even
+    one, and its text may be nearer to the other."""
+    if given.dtype != np.float64 or given.shape != floats.shape:
+        return floats
+    ties = np.flatnonzero((np.ascontiguousarray(given).view(np.uint64) & np.uint64(0x1fffffff)) == _TIE)
+    for i in ties[np.isfinite(floats[ties])]:
+        value = float(given[i])
+        beyond = decimal.Decimal(repr(value)).compare(decimal.Decimal(value))
+        wide = float(floats[i])
+        if beyond != 0 and (wide > value) != (beyond > 0):
+            floats[i] = np.nextafter(floats[i], np.float32(np.inf if beyond > 0 else -np.inf))
+    return floats
+
+
 class Examples:
     """A `struct tug_data`, with what it points to."""
 
     def __init__(self, data: Any, label: Optional[npt.ArrayLike], name: str = "label",
-                 categorical: Union[None, str, Sequence[str]] = None, weight: Optional[npt.ArrayLike] = None) -> None:
+                 categorical: Union[None, str, Sequence[str]] = None,
+                 weight: Union[None, str, npt.ArrayLike] = None) -> None:
         self.c = ffi.new("struct tug_data *")
         self.n: Optional[int] = None  # rows; None: nobody knows yet
         self.width: Optional[int] = None  # columns of a dense matrix
@@ -126,6 +154,7 @@ class Examples:
             self.c.n_paths = len(paths)
         elif frame:
             self.c.columns = self._of_columns(data, label, name, categorical)
+            self._weigh(self.c.columns, weight)
         elif isinstance(data, np.ndarray):
             matrix = self._keep(_dense(data))
             self.n, self.width = matrix.shape
@@ -143,9 +172,12 @@ class Examples:
                              "model")
         if categorical is not None and not frame:
             raise UsageError("categorical: names columns of a data frame, and the data is none")
-        if weight is not None and (self.files or frame):
-            raise UsageError("weight: is an array beside a matrix or Rows; in files and data frames the option "
-                             "weight_column names a column")
+        if weight is not None and self.files:
+            raise UsageError("weight: is an array beside a matrix, Rows or a data frame; in files the option "
+                             "weight_column names their column when the model is trained")
+        if is_names(weight) and not (frame and isinstance(weight, str)):
+            raise UsageError("weight: names one column of a data frame; beside a matrix or Rows it is an array of "
+                             "numbers")
 
     def _keep(self, thing: Any) -> Any:
         self._kept.append(thing)
@@ -183,6 +215,15 @@ class Examples:
         self._keep(fill(data, c))
         return c
 
+    def _weigh(self, c: Any, weight: Union[None, str, npt.ArrayLike]) -> None:
+        """Weights beside the columns, or the name of theirs."""
+        if isinstance(weight, str):
+            c.weight = self._keep(ffi.new("char[]", word(weight, "weight")))
+        elif weight is not None:
+            weights = array_of(weight, "weight")
+            c.n_weights = len(weights) if weights.ndim == 1 else 0
+            c.weights = self._labels(weight, int(c.n_weights), "weight")
+
     def _of_matrix(self, matrix: npt.NDArray[Any], label: Optional[npt.ArrayLike], name: str) -> Any:
         c = self._keep(ffi.new("struct tug_matrix *"))
         c.n, c.columns = matrix.shape
@@ -200,7 +241,7 @@ class Examples:
             labels = _numbers(labels, name)
         if labels.dtype.kind == "b":
             labels = labels.astype(np.float32)
-        return self._keep(of_floats(floats_of(labels, (n,), name)))
+        return self._keep(of_floats(_as_their_text(labels, floats_of(labels, (n,), name))))
 
 
 def words_of(options: Sequence[str]) -> Tuple[Any, List[Any]]:

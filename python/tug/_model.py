@@ -21,7 +21,7 @@ from tug._abi import ffi
 from tug._arrays import Floats, Path, instance, of_floats, whole, word
 from tug._client import Client
 from tug._errors import ArgumentTypeError, Error, UsageError
-from tug._examples import Examples, Rows, words_of
+from tug._examples import Examples, Rows, is_names, paths_of, words_of
 from tug._frames import far_numbers, is_frame
 from tug._library import OwnedHandle, lib, opened, raise_after_call, text_of
 from tug._roles import serve_and_exit
@@ -29,6 +29,7 @@ from tug._saved import read_save, remove_save, sweep, write_save
 
 Option = Union[None, bool, int, float, str, Path, List[Any], Tuple[Any, ...]]
 Found = TypeVar("Found")
+Weight = Union[None, int, str, npt.ArrayLike]
 Hears = Union[None, bool, Callable[["Progress"], None]]
 OnPass = Optional[Callable[["Pass"], None]]
 
@@ -255,11 +256,25 @@ class Model(OwnedHandle):
         return self._ask(read, lambda _model: 0)
 
     def _examples(self, data: Any, label: Any, name: str = "data", **further: Any) -> Examples:
+        if is_names(label):
+            self._check_label(label, name)
+            label = None
         examples = Examples(data, label, "label" if name == "data" else name, **further)
         if None not in (self._width, examples.width) and examples.width != self._width:
             raise UsageError(f"{name}: the matrix has {examples.width} columns, and {self._width} where the model was "
                              "trained: its features are columns, by their place")
         return examples
+
+    def _check_label(self, label: Any, name: str) -> None:
+        """The column of the label is an option: what a call says has to be the same."""
+        mine = [label] if isinstance(label, str) else list(label)
+        known = next((option.partition("=")[2].split(",") for option in self._opened_by[2] or []
+                      if option.startswith("label=")), None) or self.labels
+        if mine != known:
+            said = repr(label) if isinstance(label, str) else repr(mine)
+            is_known = f"that of this model is {', '.join(map(repr, known))}" if known else "this model has none"
+            raise UsageError(f"{'label' if name == 'data' else name}: the column of the label is an option of the model"
+                             f", and {is_known}: say tug.train(data, label={said}), or tug.Model(label={said})")
 
     def _warn_of_numbering(self, data: Any) -> None:
         """Files of libsvm number features from 1, as a rule, and the columns of a matrix begin with 0: told where the
@@ -293,7 +308,7 @@ class Model(OwnedHandle):
                           "name those that are ids or codes in categorical=, those that are numbers in numeric=, as "
                           f"numeric='{far[0]}:log' or '{far[0]}:bins:32', and in drop= what says nothing", stacklevel=4)
 
-    def train(self, data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = None, valid: Any = None,
+    def train(self, data: Any, label: Any = None, *, weight: Weight = None, valid: Any = None,
               categorical: Union[None, str, List[str]] = None) -> "Model":
         """So many passes as the option epochs says, on from where the model stands. `data`: a path or a list
         of paths, a numpy matrix, a sparse one of scipy, or Rows; these with `label`, a number for each row, and
@@ -306,7 +321,7 @@ class Model(OwnedHandle):
             self._warn_of_far_numbers(data, categorical or [])
         held = None
         if valid is not None:
-            several = isinstance(valid, tuple) and len(valid) in (2, 3) and not examples.files
+            several = isinstance(valid, tuple) and len(valid) in (2, 3) and paths_of(valid) is None
             beside = valid if several else (valid, None)
             held = self._examples(beside[0], beside[1], "valid", weight=beside[2] if len(beside) == 3 else None)
             if None not in (examples.width, held.width) and examples.width != held.width:
@@ -315,7 +330,7 @@ class Model(OwnedHandle):
         self._width = examples.width if self._width is None else self._width
         return self
 
-    def evaluate(self, data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = None,
+    def evaluate(self, data: Any, label: Any = None, *, weight: Weight = None,
                  **options: Option) -> Dict[str, Any]:
         """Metrics by name: examples, auc, logloss, copc and what else `tug eval --json` has; NaN where there is
         none, of several labels the first one's, and others as "label:auc". Data as of train; keywords are the options
@@ -328,7 +343,7 @@ class Model(OwnedHandle):
         del examples, kept
         return found
 
-    def importance(self, data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = None,
+    def importance(self, data: Any, label: Any = None, *, weight: Weight = None,
                    **options: Option) -> List[Dict[str, Any]]:
         """Says what each column is worth on data with labels: a dictionary for each, with "column", "auc_drop" (the AUC
         lost when every example has that column's features of another, random example) and "logloss_rise", the greatest
@@ -373,7 +388,7 @@ class Model(OwnedHandle):
         pairs = positive.sum() * negative.sum()
         return float(loss), float((positive * (below + negative / 2)).sum() / pairs) if pairs > 0 else math.nan
 
-    def calibration(self, data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = None,
+    def calibration(self, data: Any, label: Any = None, *, weight: Weight = None,
                     **options: Option) -> List[Dict[str, Any]]:
         """Whether what is predicted happens as often: ten bins of as many examples each, from the lowest predictions to
         the highest, as dictionaries with "predicted" (their mean), "observed" (the share of positives), "examples",
@@ -510,7 +525,7 @@ def _copy_of(saved: Optional[Dict[str, bytes]], progress: Hears, place: Place, w
 _PART = re.compile(r"[0-9]+/[0-9]+")  # of the data
 
 
-def train(data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = None, valid: Any = None,
+def train(data: Any, label: Any = None, *, weight: Weight = None, valid: Any = None,
           progress: Hears = None, on_pass: OnPass = None, alone: bool = False, client: Optional[Client] = None,
           own_files: bool = False, categorical: Union[None, str, List[str]] = None, **options: Option) -> Model:
     """A model trained on `data`: a path or a list of paths (with format=...; `label` names the column of csv), a
@@ -530,11 +545,16 @@ def train(data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = Non
     In a script that `tug launch --servers S --workers W -- python3 script.py` starts in all roles this is where
     servers and the scheduler serve and exit; workers train together, as Model says."""
     serve_and_exit(alone or client is not None)
-    named = isinstance(label, str) or (isinstance(label, (list, tuple)) and bool(label) and
-                                       all(isinstance(x, str) for x in label))
-    if named or (np.isscalar(label) and is_frame(data)):  # columns of a frame may be called 0, 1, ...
-        options["label"] = label if named else str(label)
+    named = False  # a column of weights
+    if is_names(label) or (np.isscalar(label) and is_frame(data)):  # columns of a frame may be called 0, 1, ...
+        options["label"] = label if is_names(label) else str(label)
         label = None
+    if isinstance(weight, str) or (np.isscalar(weight) and is_frame(data)):
+        if options.get("weight_column") is not None:
+            raise UsageError("weight: is given, and so is weight_column: give only one of them")
+        options["weight_column"] = str(weight)
+        weight = None
+        named = True
     if isinstance(valid, (int, float, np.floating)) and not isinstance(valid, bool):
         options["valid"] = float(valid)
         valid = None
@@ -544,8 +564,10 @@ def train(data: Any, label: Any = None, *, weight: Optional[npt.ArrayLike] = Non
     model = Model(progress=progress, on_pass=on_pass, alone=alone, client=client, own_files=own_files, **options)
     try:
         return model.train(data, label, weight=weight, valid=valid, categorical=categorical)
-    except BaseException:
+    except BaseException as error:
         model.close()
+        if named and isinstance(error, Error):
+            error.args = (str(error).replace("weight_column", "weight"),)
         raise
 
 

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from tug._columns import Columns
 from tug._errors import UsageError
+from tug._examples import Rows
 from tug._model import Model
 
 try:
@@ -60,6 +61,32 @@ def _names_of(X: Any) -> Optional[npt.NDArray[Any]]:
     return np.array(columns, object) if columns and all(isinstance(c, str) for c in columns) else None
 
 
+def _ordered(rows: Rows, targets: Targets, weight: Any) -> Tuple[Rows, Targets, Any]:
+    """The examples in an order that follows from what they are (hashes of them), so that the same ones dealt in another
+    order give the same model."""
+    values = np.ones(len(rows.keys), np.float32) if rows.values is None else rows.values
+    sums = np.zeros(len(rows.keys) + 1, np.uint64)
+    np.cumsum(_mixed(_mixed(rows.keys) ^ values.view(np.uint32)), out=sums[1:])
+    hashes = sums[rows.offsets[1:]] - sums[rows.offsets[:-1]]
+    for beside in (*targets, np.ones(len(rows)) if weight is None else weight):  # no weights are ones
+        hashes = _mixed(hashes ^ np.ascontiguousarray(beside, np.float32).view(np.uint32))
+    order = np.argsort(_mixed(hashes), kind="stable")
+    lengths = (rows.offsets[1:] - rows.offsets[:-1])[order]
+    offsets = np.zeros(len(order) + 1, np.uint64)
+    np.cumsum(lengths, out=offsets[1:])
+    moves = np.repeat(rows.offsets[:-1][order] - offsets[:-1], lengths.astype(np.int64))
+    at = moves + np.arange(int(offsets[-1]), dtype=np.uint64)
+    moved = Rows(offsets, rows.keys[at], values[at], None if rows.fields is None else rows.fields[at])
+    return moved, [target[order] for target in targets], None if weight is None else weight[order]
+
+
+def _mixed(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """A bijection of 64 bits in which each bit depends on all (the finalizer of splitmix64)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xbf58476d1ce4e5b9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94d049bb133111eb)
+    return x ^ (x >> np.uint64(31))
+
+
 class _Estimator(BaseEstimator):
     """What classifiers and regressors share: data, and the models that are trained."""
 
@@ -72,9 +99,7 @@ class _Estimator(BaseEstimator):
     models_: List[Model]
 
     def _more_tags(self) -> Dict[str, Any]:
-        return {"requires_y": True,
-                "_xfail_checks": {"check_sample_weights_invariance": "the check removes examples of weight 0 and deals "
-                                  "the others anew: what steps example by example depends on their order"}}
+        return {"requires_y": True}
 
     def _kind(self) -> str:
         raise NotImplementedError
@@ -153,6 +178,11 @@ class _Estimator(BaseEstimator):
             raise ValueError("sample_weight: all weights are 0")
         return (X, targets, weight) if keep.all() else (X[keep], [t[keep] for t in targets], weight[keep])
 
+    def _examples(self, X: Any, targets: Targets, weight: Any) -> Tuple[Rows, Targets, Any]:
+        """What is trained on, in an order that does not depend on how it is dealt."""
+        X, targets, weight = self._weighted(X, targets, weight)
+        return _ordered(self._columns().rows(X), targets, weight)
+
     def _held(self, eval_set: Any) -> Any:
         """The one (X, y) of eval_set as it is checked; None: there is none."""
         if isinstance(eval_set, list):
@@ -167,8 +197,7 @@ class _Estimator(BaseEstimator):
         return self._checked_both(eval_set[0], eval_set[1], False)
 
     def _fit(self, X: Any, targets: Targets, weight: Any, held: Any = None, held_targets: Targets = ()) -> None:
-        X, targets, weight = self._weighted(X, targets, weight)
-        rows = self._columns().rows(X)
+        rows, targets, weight = self._examples(X, targets, weight)
         held_rows = None if held is None else self._columns().rows(held[0])
         models = self._new_models(len(targets))
         for i, (model, target) in enumerate(zip(models, targets)):
@@ -178,8 +207,7 @@ class _Estimator(BaseEstimator):
         self.n_iter_ = int(models[0].results["epochs"])
 
     def _partial_fit(self, X: Any, targets: Targets, weight: Any) -> None:
-        X, targets, weight = self._weighted(X, targets, weight)
-        rows = self._columns().rows(X)
+        rows, targets, weight = self._examples(X, targets, weight)
         if not hasattr(self, "models_"):
             models = self._new_models(len(targets), epochs=1)
         elif getattr(self, "_one_pass", None) is self.models_:

@@ -91,6 +91,10 @@ int columns_open_stream(struct columns **ret, struct ArrowArrayStream *s, struct
 int columns_open_array(struct columns **ret, struct ArrowSchema *s, struct ArrowArray *a,
                        struct err *e);
 void columns_close(struct columns *c); // NULL is fine
+// Takes a column of numbers out: *ret has its numbers, a float for each row, which the caller
+// frees, and the column is no longer there. TUG_EUSAGE: there is no such column; TUG_EDATA names
+// the row that has no number.
+int columns_take_out(struct columns *c, const char *name, float **ret, struct err *e);
 
 // Inside: the types of a schema, and the spans of an array of them.
 int columns_take_schema(struct columns *c, struct err *e);
@@ -133,6 +137,8 @@ int column_cell(const struct column_span *s, int64_t i, struct cell *ret, struct
 // Gives a number its text: that of an integer has no point, floats have one and as few digits
 // as tell them apart.
 void cell_write(struct cell *cell);
+// The float that the number's text is read as.
+float cell_float(const struct cell *cell);
 // From here on the cell is as CELL_OLD has it.
 void cell_make_old(struct cell *cell);
 // A float's text as cell_write makes it; `ret` has CELL_OWN bytes.

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "data/columns.h"
+#include "data/rows.h"
 
 enum { DIGITS_MOST = 17 };
 
@@ -141,4 +142,11 @@ void cell_make_old(struct cell *cell)
     cell->style = CELL_OLD;
     if (cell->is_bool)
         cell->text = cell->len == strlen("true") ? "true" : "false";
+}
+
+float cell_float(const struct cell *cell)
+{
+    if (cell->is_whole)
+        return cell->negative ? -(float)cell->whole : (float)cell->whole;
+    return cell->single ? (float)cell->number : rows_float(cell->number);
 }

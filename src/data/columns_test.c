@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "base/alloc.h"
+
 #include "kit/test.h"
 
 enum { MOST = 8, CHILDREN = 4 };
@@ -368,12 +370,52 @@ static void test_old_cells(void **state)
     columns_close(c);
 }
 
+// The column behind the one that is taken out has its place, and a cell that is no number is
+// named with its row.
+static void test_a_column_taken_out(void **state)
+{
+    (void)state;
+    static const uint8_t bits[] = {0x0a};
+    static const double reals[] = {18, 1 + 0x1p-24, 0.5, 2};
+    static const int64_t counts[] = {1, -2, 3, 4};
+    struct made m = {0};
+    struct columns *c;
+    struct cell cell;
+    struct err e;
+    float *ret = NULL;
+    add(&m, "b", "b", 4, 2, NULL, bits, NULL);
+    add(&m, "w", "g", 4, 2, NULL, reals, NULL);
+    add(&m, "n", "l", 4, 2, bits, counts, NULL);
+    close_table(&m, 4, 3);
+    OK(columns_open_array(&c, &m.schema, &m.array, &ok_e));
+    assert_int_equal(columns_take_out(c, "x", &ret, &e), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "no column 'x'"));
+    assert_int_equal(columns_take_out(c, "n", &ret, &e), TUG_EDATA);
+    assert_non_null(strstr(e.text, "row 0: column 'n': it is missing"));
+    assert_int_equal(c->n, 3);
+    OK(columns_take_out(c, "w", &ret, &ok_e));
+    assert_true(ret[0] == 18 && ret[1] == 1 + 0x1p-23F && ret[2] == 0.5F); // as its text
+    mem_free(ret);
+    assert_int_equal(c->n, 2);
+    assert_string_equal(c->type[1].name, "n");
+    OK(column_cell(&c->batch[0].span[1], 1, &cell, &ok_e));
+    assert_true(cell.is_whole && cell.negative && cell.whole == 2);
+    OK(columns_take_out(c, "b", &ret, &ok_e));
+    assert_true(ret[0] == 0 && ret[1] == 1 && ret[3] == 1);
+    mem_free(ret);
+    columns_close(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cells),         cmocka_unit_test(test_slices),
-        cmocka_unit_test(test_streams),       cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_cells_refused), cmocka_unit_test(test_old_cells),
+        cmocka_unit_test(test_cells),
+        cmocka_unit_test(test_slices),
+        cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_cells_refused),
+        cmocka_unit_test(test_old_cells),
+        cmocka_unit_test(test_a_column_taken_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

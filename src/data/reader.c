@@ -453,5 +453,6 @@ int reader_row(const struct reader *r, const struct reader_layout *layout,
 
 void reader_see_rows(struct reader *r, const struct rows *rows)
 {
-    r->rows = rows;
+    if (r->rows != rows) // others read it meanwhile
+        r->rows = rows;
 }

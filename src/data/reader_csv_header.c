@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/plural.h"
 #include "data/reader_csv.h"
+#include "data/rows.h"
 
 // Blanks around a name are not part of it: people write them behind commas.
 static int add_name(struct schema *to, const char *name, size_t len, struct err *e)
@@ -97,7 +98,8 @@ static void find_missing(struct csv *c, const bool *seen, struct reader_layout *
             csv_name_column(&bad->missing, column->name);
         else if (column->use == SCHEMA_LABEL && c->base.labels)
             bad->no_label = column->name;
-        else if (column->use == SCHEMA_WEIGHT && c->base.labels)
+        else if (column->use == SCHEMA_WEIGHT && c->base.labels &&
+                 (c->base.rows == NULL || c->base.rows->weights == NULL))
             bad->no_weight = column->name;
     }
 }

@@ -9,14 +9,6 @@
 #include "data/reader_csv.h"
 #include "data/rows.h"
 
-// The float that the number's text is read as.
-static float float_of(const struct cell *cell)
-{
-    if (cell->is_whole)
-        return cell->negative ? -(float)cell->whole : (float)cell->whole;
-    return cell->single ? (float)cell->number : rows_float(cell->number);
-}
-
 static int read_cell(const struct csv *c, const struct column_span *s, int64_t i,
                      struct cell *ret, struct err *e)
 {
@@ -32,7 +24,7 @@ static bool take_number(const struct csv *c, const struct column *column,
 {
     if (column->use == SCHEMA_WORDS) // its digits are
         return false;
-    float v = float_of(cell);
+    float v = cell_float(cell);
     if (c->empties > 0 || !isfinite(v)) // a number may stand for an empty cell
         return false;
     switch (column->use) {
@@ -139,6 +131,8 @@ int csv_row(const struct reader *r, const struct reader_layout *l,
                 .kind = CELL_NUMBER, .number = (double)rows->labels[i], .single = true};
         TRY(take_cell(c, &l->column[k], &cell, x, &new, e));
     }
+    if (rows->weights != NULL && c->base.labels)
+        TRY(rows_weight(rows, i, &new.weight, e));
     return csv_end(c, l, x, &new, e);
 }
 

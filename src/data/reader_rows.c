@@ -63,19 +63,6 @@ static int take_dense(const struct dense_rows *d, uint64_t i, struct examples *x
     return 0;
 }
 
-static int take_weight(const struct rows *rows, uint64_t i, struct example *new,
-                       struct err *e)
-{
-    float weight = rows->weights[i];
-    new->weight = weight;
-    return weight >= 0 && isfinite(weight)
-               ? 0
-               : err_set(e, TUG_EDATA,
-                         "the weight is %g, and weights have to be finite and not "
-                         "negative",
-                         (double)weight);
-}
-
 int sparse_row(const struct reader *r, const struct rows *rows, uint64_t i,
                uint32_t bound, struct examples *x, struct err *e)
 {
@@ -87,7 +74,7 @@ int sparse_row(const struct reader *r, const struct rows *rows, uint64_t i,
     else if (r->labels)
         return err_set(e, TUG_EDATA, "the label is missing");
     if (rows->weights != NULL && r->labels)
-        TRY(take_weight(rows, i, &new, e));
+        TRY(rows_weight(rows, i, &new.weight, e));
     examples_commit(x, &new);
     return 0;
 }

@@ -4,6 +4,7 @@
 #include "data/rows.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,4 +111,16 @@ int rows_hash(const struct rows *r, uint64_t *ret, struct err *e)
     *ret = hash_bytes(text.data, text.len, r->n);
     buf_free(&text);
     return rc;
+}
+
+int rows_weight(const struct rows *r, uint64_t i, float *ret, struct err *e)
+{
+    float weight = r->weights != NULL ? r->weights[i] : 1;
+    *ret = weight;
+    return weight >= 0 && isfinite(weight)
+               ? 0
+               : err_set(e, TUG_EDATA,
+                         "the weight is %g, and weights have to be finite and not "
+                         "negative",
+                         (double)weight);
 }

@@ -42,7 +42,7 @@ struct rows {
     const char *format; // whose reader takes them: libsvm, libffm, csv
     uint64_t n;
     const float *labels;  // one a row; NULL: there are none
-    const float *weights; // likewise, of a matrix; NULL: all are 1. Not in its text
+    const float *weights; // likewise; NULL: all are 1. Not in their text
     // One of these.
     const struct sparse_rows *sparse;
     const struct dense_rows *dense;
@@ -76,6 +76,10 @@ int rows_text(const struct rows *r, uint64_t i, struct buf *to, struct err *e);
 // without the last one's newline.
 int rows_first_lines(const struct rows *r, size_t lines, size_t most, struct buf *to,
                      struct err *e);
+
+// Gives *ret the weight of row i, 1 where there are no weights. TUG_EDATA: it is negative, or
+// not finite.
+int rows_weight(const struct rows *r, uint64_t i, float *ret, struct err *e);
 
 // Of columns: a row, and the header with their names.
 int columns_text(const struct rows *r, uint64_t i, struct buf *to);

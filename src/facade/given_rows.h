@@ -17,6 +17,7 @@ struct given_rows {
     struct columns *columns;
     char *
         label_name; // of columns; a copy, for the model's schema may end before a run does
+    float *weights; // of a column of the frame; NULL: there are none, or the program's
     char address[ROWS_ADDRESS_MAX]; // stands for a path; "": they are not open
 };
 
@@ -26,9 +27,10 @@ const char *given_rows_format(const struct tug_data *d);
 
 // What is known of the data beside itself.
 struct given_as {
-    const char *name;  // in messages
-    bool labels;       // each row has to have one
-    const char *label; // what the column of the labels is called; NULL: not said
+    const char *name;   // in messages
+    bool labels;        // each row has to have one
+    const char *label;  // what the column of the labels is called; NULL: not said
+    const char *weight; // likewise of the weights
     const struct schema *schema; // of the model that learnt before; NULL: none
 };
 

@@ -230,7 +230,10 @@ static int open_rows(struct training *t, struct given_rows *to, const struct tug
                      const char *name, struct err *e)
 {
     struct tug_model *m = t->m;
-    struct given_as as = {.name = name, .labels = true, .label = t->values.label};
+    struct given_as as = {.name = name,
+                          .labels = true,
+                          .label = t->values.label,
+                          .weight = t->values.weight_column};
     if (m->from[0] != '\0' && d->columns != NULL) {
         TRY(model_opened(m, e));
         as.schema = &m->opened->run.schema;
@@ -270,10 +273,17 @@ static int set_valid(struct training *t, struct err *e)
         return err_set(e, TUG_EUSAGE,
                        "--valid is given as an option and as data: give "
                        "only one of them");
-    bool rows = given_rows_are(t->data);
-    if (rows != given_rows_are(d) || (!rows && d->n_paths != 1))
-        return err_set(e, TUG_EUSAGE, "the validation data has to be %s, as the data is",
-                       rows ? "rows in memory" : "one path");
+    bool rows = given_rows_are(d);
+    char format[OPTION_NAME_MAX];
+    options_word(TRAIN_FORMATS, t->values.format, format);
+    if (!rows && d->n_paths != 1)
+        return err_set(e, TUG_EUSAGE,
+                       "the validation data has to be one path, or rows in memory");
+    if (rows && strcmp(given_rows_format(d), format) != 0)
+        return err_set(e, TUG_EUSAGE,
+                       "the validation data is rows in memory of format %s, and the data "
+                       "is of format %s",
+                       given_rows_format(d), format);
     t->values.valid = t->valid_path;
     if (!rows)
         return d->paths[0][0] == '/' || strncmp(d->paths[0], "./", 2) == 0 ||

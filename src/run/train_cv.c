@@ -86,6 +86,7 @@ static int run_part(struct train_setup *s, uint32_t part, struct train_result *r
 {
     log_info("--cv: part %u of %u is held out", part + 1, c->folds);
     s->config.valid_part = held_out_part(part, c->folds);
+    s->config.valid_part.folds = c->folds;
     s->config.patience = 0; // all runs have all passes
     history_free(&s->history);
     TRY(train_setup_run(s, result, e));

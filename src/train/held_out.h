@@ -12,13 +12,14 @@
 
 struct held_out {
     double from, share; // share 0: none
+    uint32_t folds;     // of --cv, one of which it is; 0: --valid asks for it
 };
 
 // Part i (from 0) of n. The parts' ends meet: (i + 1) / n - i / n is exact where i > 0.
 static inline struct held_out held_out_part(uint32_t i, uint32_t n)
 {
     double from = (double)i / n;
-    return (struct held_out){from, (double)(i + 1) / n - from};
+    return (struct held_out){.from = from, .share = (double)(i + 1) / n - from};
 }
 
 // Whether it has the example at this position of the text.

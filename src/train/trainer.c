@@ -165,6 +165,20 @@ static bool elsewhere(const struct train_config *c)
     return c->cluster != NULL && c->cluster->workers_score;
 }
 
+static int nothing_left(const struct held_out *h, uint64_t examples, const char *to,
+                        struct err *e)
+{
+    if (h->folds > 0)
+        return err_set(e, TUG_EDATA,
+                       "--cv %u leaves none of the %llu examples to %s in one of its "
+                       "parts: use fewer parts",
+                       (unsigned)h->folds, (unsigned long long)examples, to);
+    return err_set(e, TUG_EDATA,
+                   "--valid %g leaves none of the %llu examples to %s: give another "
+                   "fraction or a file",
+                   h->share, (unsigned long long)examples, to);
+}
+
 // `examples`: of the pass, held-out ones included.
 static int validate(struct run *r, uint64_t examples, struct metrics *ret, struct err *e)
 {
@@ -192,11 +206,8 @@ static int validate(struct run *r, uint64_t examples, struct metrics *ret, struc
     TRY(evaluate_source(r, &o, false, ret, e));
     if (o.held_out.share == 0 || (ret->examples > 0 && ret->examples < examples))
         return 0;
-    return err_set(e, TUG_EDATA,
-                   "--valid %g leaves none of the %llu examples to %s: give another "
-                   "fraction or a file",
-                   o.held_out.share, (unsigned long long)examples,
-                   ret->examples == 0 ? "validate on" : "train on");
+    return nothing_left(&o.held_out, examples,
+                        ret->examples == 0 ? "validate on" : "train on", e);
 }
 
 // Keeps the pass if it is the best so far, by the first label.

@@ -1,0 +1,148 @@
+"""Weights beside data frames: an array, a series or a column's name give the bits of the csv file that has them, in all
+calls that take weights; what cannot be a weight is refused by its row.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import numpy as np
+import pytest
+
+import tug
+
+FIXED = {"epochs": 2, "threads": 2, "deterministic": True, "progress": False, "model": "fm", "dim": 4}
+N = 600
+
+
+def table():
+    random = np.random.default_rng(3)
+    data = {"y": random.integers(0, 2, N), "city": random.choice(["Oslo", "Bonn", "Rome"], N),
+            "x": random.normal(size=N)}
+    weight = random.random(N) * 3
+    weight[3] = 1 + 2.0 ** -24  # between two floats, and its text is not
+    weight[7] = 0
+    return data, weight
+
+
+@pytest.fixture
+def written(tmp_path):
+    """The csv file of the frame and its weights; what is learnt of it, and how well it fits."""
+    data, weight = table()
+    path = str(tmp_path / "a.csv")
+    with open(path, "w", encoding="utf-8") as file:
+        print("y,city,x,w", file=file)
+        for y, city, x, w in zip(*data.values(), weight):
+            print(y, city, repr(float(x)), repr(float(w)), sep=",", file=file)
+    with tug.train(path, label="y", weight="w", format="csv", numeric="x", **FIXED) as model:
+        yield path, model.predict(path), model.evaluate(path)
+
+
+def kinds(data):
+    yield data
+    try:
+        import pandas
+        yield pandas.DataFrame(data)
+    except ImportError:
+        pass
+
+
+def test_beside_the_columns(written):
+    _, wanted, metrics = written
+    data, weight = table()
+    for frame in kinds(data):
+        for kind in (weight, list(weight), weight.astype(object)):
+            with tug.train(frame, label="y", weight=kind, **FIXED) as model:
+                assert np.array_equal(model.predict(frame), wanted)
+                assert repr(model.evaluate(frame, weight=kind)) == repr(metrics)
+                assert model.evaluate(frame)["logloss"] != metrics["logloss"]
+                assert model.calibration(frame, weight=kind) != model.calibration(frame)
+        series = frame["y"] * 0 + weight
+        with tug.train(frame, label="y", weight=series, valid=(frame, "y", series), **FIXED) as model:
+            assert model.history[-1].valid_loss == model.evaluate(frame, weight=series)["logloss"]
+
+
+def test_a_column(written):
+    path, wanted, metrics = written
+    data, weight = table()
+    for frame in kinds(dict(data, w=weight)):
+        with tug.train(frame, label="y", weight="w", **FIXED) as model:
+            assert np.array_equal(model.predict(frame), wanted) and np.array_equal(model.predict(path), wanted)
+            for found in (model.evaluate(frame), model.evaluate(frame, weight="w"), model.evaluate(path),
+                          model.evaluate(data, weight=weight)):
+                assert repr(found) == repr(metrics)
+            with pytest.raises(tug.UsageError, match="the weights are missing: the model was trained with those in the "
+                                                     "column 'w'"):
+                model.evaluate(data)
+            with pytest.raises(tug.UsageError, match="weights beside the columns, and the column 'w' has weights, too"):
+                model.evaluate(frame, weight=weight)
+        with tug.train(data, label="y", weight=weight, **FIXED) as model:  # which knows of no such column
+            assert repr(model.evaluate(frame, weight="w")) == repr(metrics)
+        with tug.Model(label="y", **FIXED) as model:
+            assert np.array_equal(model.train(frame, weight="w").predict(data), wanted)
+            assert repr(model.train(frame, weight="w").evaluate(frame, weight="w", label="y")) == \
+                repr(model.evaluate(data, weight=weight))
+        with tug.train(frame, label="y", weight="w", valid=(frame, "y", "w"), **FIXED) as model:
+            best = min(model.history, key=lambda p: p.valid_loss)
+            assert best.valid_loss == model.evaluate(frame)["logloss"]
+
+
+def test_cv(written):
+    path, _, _ = written
+    data, weight = table()
+    options = {"label": "y", "folds": 3, "threads": 1, "deterministic": True, "model": "lr"}
+    wanted = tug.cv(path, weight="w", format="csv", numeric="x", **options).passes
+    assert tug.cv(data, weight=weight, **options).passes == wanted
+    assert tug.cv(dict(data, w=weight), weight="w", **options).passes == wanted
+    assert tug.cv(data, **options).passes != wanted
+
+
+def test_columns_called_by_numbers():
+    pandas = pytest.importorskip("pandas", reason="pandas is not there: python3-pandas")
+    frame = pandas.DataFrame({0: [0, 1] * 50, 1: [1.0, 2.0] * 50, 2: [1, 3] * 50})
+    with tug.train(frame, label=0, weight=2, model="lr", epochs=1, progress=False) as model:
+        assert model.evaluate(frame)["copc"] > 0 and model.explain(frame[:1])[0]["features"][0]["column"] == "1"
+        assert len(model.explain(frame[:1])[0]["features"]) == 1
+
+
+@pytest.mark.parametrize("bad, beside, column", [
+    (-1, "the weight is -1", "weight '-1.0' is negative"),
+    (np.nan, "the weight is nan", "weight of column 'w' is missing"),
+    (np.inf, "the weight is inf", "weight 'inf' of column 'w' is not finite")])
+def test_bad_weights(bad, beside, column):
+    data, weight = table()
+    with tug.train(data, label="y", weight=weight, **FIXED) as model:
+        weight[5] = bad
+        frame = dict(data, w=weight)
+        for call in (lambda: tug.train(data, label="y", weight=weight, **FIXED),
+                     lambda: tug.cv(data, label="y", weight=weight, **FIXED),
+                     lambda: model.evaluate(data, weight=weight)):
+            with pytest.raises(tug.DataError, match=f"data: row 5: {beside}"):
+                call()
+        with pytest.raises(tug.DataError, match=f"data: row 5: {column}"):
+            tug.train(frame, label="y", weight="w", **FIXED)
+        with pytest.raises(tug.DataError, match="row 5: "):
+            model.evaluate(frame, weight="w")
+        with pytest.raises(tug.DataError, match=f"valid: row 5: {beside}"):
+            tug.train(data, label="y", valid=(data, "y", weight), **FIXED)
+
+
+def test_refused():
+    data, weight = table()
+    frame, matrix = dict(data, w=weight), data["x"].reshape(-1, 1)
+    for wrong, why in ((weight[1:], "there are 599 weights, and 600 rows"), (0 * weight, "data: all weights are 0"),
+                       (matrix, "weight: has the shape"), ("w", "no column 'w', which weight names"),
+                       (["w", "x"], "weight: names one column")):
+        with pytest.raises(tug.Error, match=why):
+            tug.train(data, label="y", weight=wrong, **FIXED)
+    with pytest.raises(tug.UsageError, match="data: all weights are 0"):
+        tug.train(matrix, data["y"], weight=0 * weight, epochs=1, progress=False)
+    with tug.train(data, label="y", **FIXED) as model:
+        with pytest.raises(tug.UsageError, match="weight: there is no column 'v'"):
+            model.evaluate(frame, weight="v")
+        with pytest.raises(tug.DataError, match="weight: row 0: column 'city': '(Bonn|Oslo|Rome)' is not a number"):
+            model.evaluate(frame, weight="city")
+    with pytest.raises(tug.UsageError, match="weights beside the columns, and the column 'w' has weights, too"):
+        tug.train(frame, label="y", weight=weight, weight_column="w", **FIXED)
+    with pytest.raises(tug.UsageError, match="weight: is given, and so is weight_column"):
+        tug.train(frame, label="y", weight="w", weight_column="w", **FIXED)
+    with pytest.raises(tug.UsageError, match="weight: names one column of a data frame; beside a matrix"):
+        tug.Model(progress=False).train(matrix, data["y"], weight="w")
