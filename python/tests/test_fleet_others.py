@@ -274,14 +274,6 @@ def saved_mlp(tmp_path_factory):
     return root / "data", root / "save"
 
 
-def test_refused():
-    for name, sentence in (("save_cache_model", "base"), ("set_date", "Table.day"), ("save_cache_table", "cold"),
-                           ("init_coordinator", "federated"), ("make_fl_strategy", "federated"),
-                           ("get_fl_client", "federated")):
-        with pytest.raises(tug.UsageError, match=f"fleet.{name}: .*{sentence}"):
-            getattr(Fleet(), name)(None, 1, mode=2)
-
-
 def test_data_feeder():
     program = fluid.Program()
     with fluid.program_guard(program):

@@ -16,46 +16,65 @@ docs/from-paddle.md has Paddle's names beside tug's, and what differs.
 SPDX-License-Identifier: Apache-2.0
 """
 
-from types import SimpleNamespace
-from typing import NoReturn
+import sys
+from typing import Any
 
-from tug.fleet import dataset, io, metrics, optimizer, role_maker
+from tug.fleet import data_generator, dataset, io, metrics, optimizer, role_maker
 from tug.fleet._fleet import Fleet, Util, fleet
+from tug.fleet._names import Named, no_such
+from tug.fleet._namespaces import make
 from tug.fleet._program import (Program, Variable, auc, data, default_main_program, default_startup_program,
                                 global_scope, guard, net, program_guard)
+from tug.fleet._trainers import (DistMultiTrainer, DownpourSGD, DownpourWorker, Hogwild, HogwildWorker, MultiTrainer,
+                                 TrainerFactory)
 from tug.fleet.data_feeder import DataFeeder
 from tug.fleet.data_generator import MultiSlotDataGenerator, MultiSlotStringDataGenerator
-from tug.fleet.dataset import DatasetFactory, InMemoryDataset, QueueDataset
-from tug.fleet.executor import CPUPlace, Executor
-from tug.fleet.role_maker import PaddleCloudRoleMaker, Role, UserDefinedRoleMaker
+from tug.fleet.dataset import DatasetBase, DatasetFactory, InMemoryDataset, QueueDataset
+from tug.fleet.executor import CPUPlace, Executor, cpu_places, is_compiled_with_cuda
+from tug.fleet.role_maker import PaddleCloudRoleMaker, Role, RoleMaker, UserDefinedRoleMaker
 from tug.fleet.strategy import DistributedStrategy, DistributeTranspilerConfig, StrategyFactory
 from tug.fleet.wrapper import Communicator, FleetTable, FleetWrapper
 
-_OTHERS = "docs/from-paddle.md lists the replacements"
-_LAYERS = ("a net is one of tug's own, net(inputs, params), whose layers params names (docs/from-paddle.md); "
-           "another is a loop of one's own over tables (docs/python.md)")
-_NETS = ("embedding", "nets", "ParamAttr", "initializer", "regularizer", "clip")
 
-
-class _Layers:
+class _Layers(Named):
     """layers.data and layers.auc."""
 
+    holders = ("layers",)
     data, auc = staticmethod(data), staticmethod(auc)
 
-    def __getattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"layers has no '{name}': {_LAYERS}")
+
+class _UniqueName(Named):
+    """unique_name.guard."""
+
+    holders = ("unique_name",)
+    guard = staticmethod(guard)
 
 
-def __getattr__(name: str) -> NoReturn:
-    raise AttributeError(f"tug.fleet has no '{name}'; {_LAYERS if name in _NETS else _OTHERS}")
+def enable_static() -> None:
+    """Nothing: programs are declared before they run anyway."""
 
 
-layers = _Layers()
-unique_name = SimpleNamespace(guard=guard)
+def __getattr__(name: str) -> Any:
+    """A function of `fleet`, as `import tug.fleet as fleet; fleet.init()` asks for; or what to use instead."""
+    if not name.startswith("_") and hasattr(Fleet, name):
+        return getattr(fleet, name)
+    if name == "util":
+        return fleet.util
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise no_such(["tug.fleet", "fleet"], name, [*globals(), *dir(Fleet)])
 
-__all__ = ["CPUPlace", "Communicator", "DataFeeder", "DatasetFactory", "DistributeTranspilerConfig",
-           "DistributedStrategy", "Executor", "Fleet", "FleetTable", "FleetWrapper", "InMemoryDataset",
-           "MultiSlotDataGenerator", "MultiSlotStringDataGenerator", "PaddleCloudRoleMaker", "Program", "QueueDataset",
-           "Role", "StrategyFactory", "UserDefinedRoleMaker", "Util", "Variable", "data", "dataset",
-           "default_main_program", "default_startup_program", "fleet", "global_scope", "io", "layers", "metrics", "net",
-           "optimizer", "program_guard", "role_maker", "unique_name"]
+
+layers, unique_name = _Layers(), _UniqueName()
+DistFleetWrapper, DistCommunicator, UtilBase = FleetWrapper, Communicator, Util
+base = fluid = sys.modules[__name__]  # paddle.base, paddle.fluid
+make(fluid)
+
+__all__ = ["CPUPlace", "Communicator", "DataFeeder", "DatasetBase", "DatasetFactory", "DistFleetWrapper",
+           "DistMultiTrainer", "DistributeTranspilerConfig", "DistributedStrategy", "DownpourSGD", "DownpourWorker",
+           "Executor", "Fleet", "FleetTable", "FleetWrapper", "Hogwild", "HogwildWorker", "InMemoryDataset",
+           "MultiSlotDataGenerator", "MultiSlotStringDataGenerator", "MultiTrainer", "PaddleCloudRoleMaker", "Program",
+           "QueueDataset", "Role", "RoleMaker", "StrategyFactory", "TrainerFactory", "UserDefinedRoleMaker", "Util",
+           "UtilBase", "Variable", "cpu_places", "data", "data_generator", "dataset", "default_main_program",
+           "default_startup_program", "enable_static", "fleet", "fluid", "global_scope", "io", "is_compiled_with_cuda",
+           "layers", "metrics", "net", "optimizer", "program_guard", "role_maker", "unique_name"]

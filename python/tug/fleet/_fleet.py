@@ -25,6 +25,7 @@ from tug.fleet import _program
 from tug.fleet._asked import Asked
 from tug.fleet._exchange import Exchange, shown
 from tug.fleet._gate import Begins, open_gate, wait_at_gate, wait_for_end
+from tug.fleet._names import Named
 from tug.fleet._others import MODES, Others
 from tug.fleet.role_maker import COLLECTIVE, PaddleCloudRoleMaker, RoleMaker
 from tug.fleet.strategy import DistributedStrategy, strategy_of
@@ -32,8 +33,10 @@ from tug.fleet.strategy import DistributedStrategy, strategy_of
 HOME = "tug-fleet-"  # what the name of the first worker's directory begins with
 
 
-class Util:
+class Util(Named):
     """fleet.util: what workers do together."""
+
+    holders = ("fleet.util",)
 
     def __init__(self, fleet: "Fleet") -> None:
         self._fleet = fleet
@@ -74,8 +77,10 @@ class Util:
             print(message, flush=True)
 
 
-class Fleet(Others):
+class Fleet(Named, Others):
     """What a script calls `fleet`. There is one a process."""
+
+    holders = ("fleet",)
 
     def __init__(self) -> None:
         self.util = Util(self)
@@ -89,6 +94,14 @@ class Fleet(Others):
         self._begins: Optional[Begins] = None
         self._home_path = ""  # where the first worker has its saves
         self._asked = Asked()
+        self._optimizer: Any = None  # of distributed_optimizer
+
+    def __getattr__(self, name: str) -> Any:
+        """Paddle 2's fleet is a module: fleet.DistributedStrategy() and its like."""
+        from tug import fleet as module
+        if name in module.__all__:
+            return getattr(module, name)
+        return super().__getattr__(name)
 
     # Who.
 
@@ -157,6 +170,10 @@ class Fleet(Others):
         found = self.roles.get_pserver_endpoints()
         return ",".join(found) if to_string else found
 
+    def node_num(self) -> int:
+        """How many machines the endpoints name."""
+        return self.roles.node_num()
+
     def is_coordinator(self) -> bool:
         """There is none."""
         return False
@@ -178,8 +195,21 @@ class Fleet(Others):
         """What minimizes a loss on the servers. A strategy given here counts, not init's."""
         from tug.fleet.optimizer import DistributedOptimizer
         made = DistributedOptimizer(optimizer, strategy or self._strategy)
-        self._strategy = made.strategy
+        self._strategy, self._optimizer = made.strategy, made
         return made
+
+    def minimize(self, loss: Any, startup_program: Any = None, parameter_list: Any = None,
+                 no_grad_set: Any = None) -> None:
+        """That of the last distributed_optimizer."""
+        if self._optimizer is None:
+            raise UsageError("fleet.minimize: fleet.distributed_optimizer(optimizer) comes first")
+        self._optimizer.minimize(loss, None, startup_program, parameter_list, no_grad_set)
+
+    @property
+    def metrics(self) -> Any:
+        """tug.fleet.metrics."""
+        from tug.fleet import metrics
+        return metrics
 
     @property
     def main_program(self) -> "_program.Program":
@@ -337,6 +367,14 @@ class Fleet(Others):
     def all_reduce(self, input: Any, mode: str = "sum") -> Any:  # noqa: A002
         """fleet.util.all_reduce."""
         return self.util.all_reduce(input, mode)
+
+    def all_reduce_worker(self, input: Any, output: Any) -> None:  # noqa: A002
+        """The sum of all workers' arrays, into an array."""
+        output[...] = self.util.all_reduce(input)
+
+    def split_files(self, files: Sequence[str]) -> List[str]:
+        """fleet.util.get_file_shard."""
+        return self.util.get_file_shard(files)
 
     # The model. Worker 0 does it, the others return at once.
 

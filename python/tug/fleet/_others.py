@@ -1,10 +1,10 @@
-"""What else Paddle's fleet has about rows: dense parameters as files, shrinks, and what is refused, with the reason.
+"""What else Paddle's fleet has about rows: dense parameters as files, shrinks, and names of other versions.
 
 SPDX-License-Identifier: Apache-2.0
 """
 
 import os
-from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from tug import _disk
 from tug._arrays import Path, whole
 from tug._errors import DataError, UsageError
 from tug._library import lib
+from tug._table import TableStats
 from tug.fleet._exchange import shown
 
 if TYPE_CHECKING:
@@ -26,14 +27,9 @@ DENSE_FILE = "dense.npy"
 MODES = {0: "checkpoint", 1: "delta", 2: "base", 3: "day"}
 
 
-def _refused(name: str, reason: str) -> Callable[..., NoReturn]:
-    def refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
-        del self, args, kwargs
-        raise UsageError(f"fleet.{name}: {reason}")
-
-    refuse.__name__ = name
-    refuse.__doc__ = f"Refused: {reason}."
-    return refuse
+def shown_stats(stats: TableStats) -> str:
+    """What the servers say of a table, on a line."""
+    return ", ".join(f"{name} {value}" for name, value in stats._asdict().items())
 
 
 class Others:
@@ -142,25 +138,47 @@ class Others:
         the net, all of which it is fed with."""
         del target_vars, export_for_deployment
         net = self._net()
-        slots = [one.name for one in net.slots]
-        unknown = [name for name in feeded_var_names or () if name not in (*slots, net.label.name)]
-        if unknown:
-            raise UsageError(f"feeded_var_names: there is no {', '.join(unknown)}; the net has {', '.join(slots)}")
+        net.check_feeds(feeded_var_names)
         return self.save_persistables(executor, dirname, main_program, mode)
 
     def load_inference_model(self, dirname: Path, mode: int = 0) -> None:
         """load_model: a save is one of the whole net."""
         self.load_model(dirname, mode)
 
-    save_cache_model = _refused(
-        "save_cache_model", "there is no cache of a serving system to be warmed; client.save(mode='base') or 'delta' "
-        "writes what is worth publishing of tables of the program's own")
-    save_cache_table = _refused(
-        "save_cache_table", "there is no cache table; rows that are rarely used lie on disk by the setting 'cold' of a "
-        "table")
-    set_date = _refused(
-        "set_date", "days are not numbered from outside: Table.day() of a table of the program's own ends a day, "
-        "and rows are unseen for one day more")
-    init_coordinator = _refused("init_coordinator", "there is no federated learning")
-    make_fl_strategy = _refused("make_fl_strategy", "there is no federated learning")
-    get_fl_client = _refused("get_fl_client", "there is no federated learning")
+    def save(self, dirname: Path, feed: Optional[Sequence[str]] = None, fetch: Any = None,
+             **configs: Any) -> Optional[str]:
+        """Paddle 2: with feed and fetch save_inference_model, without them save_persistables."""
+        mode = configs.pop("mode", 0)
+        if configs:
+            raise UsageError(f"fleet.save: there is no {', '.join(configs)}; there are dirname, feed, fetch, mode")
+        return self.save_inference_model(None, dirname, feed, fetch, mode=mode)
+
+    def shrink_sparse_table(self) -> int:
+        """shrink(), by its older name."""
+        return self.shrink()
+
+    def _own_numbers(self) -> List[int]:
+        numbers = [number for number in sorted(self.client.table_names()) if FIRST_OWN <= number < lib.TUG_FLEET_TABLE]
+        if not numbers:
+            raise UsageError("the run has no tables of the program's own (fleet.client.table(name, ...)); a net's rows "
+                             "stay: to begin again start the run again")
+        return numbers
+
+    def clear_one_table(self, table_id: int) -> None:
+        """Empties a table of the program's own. All workers call it."""
+        table = self._own(table_id)
+        self._first_does("clear", table.clear)
+
+    def clear_model(self) -> None:
+        """Empties all tables of the program's own. All workers call it."""
+        tables = [self._own(number) for number in self._own_numbers()]
+
+        def clear() -> None:
+            for table in tables:
+                table.clear()
+
+        self._first_does("clear", clear)
+
+    def print_table_stat(self, table_id: int) -> None:
+        """Prints what the servers say of a table of the program's own."""
+        print(f"table {table_id}: {shown_stats(self._own(table_id).stat())}", flush=True)

@@ -20,10 +20,12 @@ from tug._arrays import whole
 from tug._errors import ArgumentTypeError, UsageError
 from tug._model import Model, Pass, Progress, load
 from tug.fleet._metric import STATES, Metric
+from tug.fleet._names import Named
 
 DTYPES = {"int64": "int64", "int32": "int64", "uint64": "int64", "float32": "float32", "float64": "float32"}
 PARAMS = ("model", "dim", "hidden", "init", "seed")
 MAX_THRESHOLDS = (1 << 20) - 1
+GENERATED = "_generated_var_"
 
 
 class Variable:
@@ -51,8 +53,10 @@ class Variable:
         return "ids" if self.dtype == "int64" else f"dense[{self.width}]"
 
 
-class Program:
+class Program(Named):
     """What a script builds."""
+
+    holders = ("Program",)
 
     def __init__(self) -> None:
         self.random_seed = 1
@@ -78,12 +82,21 @@ class Program:
         """All variables."""
         return list(self.variables.values())
 
+    def state(self, name: str) -> str:
+        """The name of a metric's state: Paddle calls those of the first one _generated_var_0 to _generated_var_3."""
+        number = name[len(GENERATED):] if name.startswith(GENERATED) else ""
+        if number.isdigit() and self.metrics and name not in self.variables:
+            of = list(self.metrics)[int(number) // len(STATES):][:1]
+            return f"{of[0]}.{STATES[int(number) % len(STATES)]}" if of else name
+        return name
+
     def global_block(self) -> "Program":
         """The program: it has one."""
         return self
 
     def var(self, name: str) -> Variable:
         """A variable by its name."""
+        name = self.state(name)
         if name not in self.variables:
             raise UsageError(f"there is no variable '{name}'; there are {', '.join(self.variables) or 'none'}")
         return self.variables[name]
@@ -154,6 +167,7 @@ class DeclaredNet:
         self.tables: Optional[str] = None  # of it, "sparse,dense"; None: all
         self.anew = False  # it goes on in another model, whose options may differ
         self._start: Optional[str] = None  # the directory of its save
+        self._begun_with: Optional[Model] = None  # the save that it begins with, opened to measure it
         self.made_for: Dict[str, Any] = {}
         self.hears: Optional[Callable[[Progress], None]] = None
         self.trained = False
@@ -164,6 +178,13 @@ class DeclaredNet:
     @staticmethod
     def _check(options: Mapping[str, Any]) -> None:
         Model(alone=True, progress=False, format="multislot", slots="label:label, a:ids", **options).close()
+
+    def check_feeds(self, names: Optional[Sequence[str]]) -> None:
+        """UsageError: they are not all slots of the net."""
+        slots = [one.name for one in self.slots]
+        unknown = [name for name in names or () if name not in (*slots, self.label.name)]
+        if unknown:
+            raise UsageError(f"feeded_var_names: there is no {', '.join(unknown)}; the net has {', '.join(slots)}")
 
     def open_save(self, save: str) -> Model:
         """A saved model, to measure or copy it. UsageError naming both: it is of another net."""
@@ -182,8 +203,23 @@ class DeclaredNet:
         self._check({**self.options, **found})
         self.rule = found
 
+    def beginning(self) -> Model:
+        """What it begins with, as long as it has learnt nothing since. The net closes it."""
+        assert self.begins_with is not None
+        if self._begun_with is None:
+            self._begun_with = self.open_save(self.begins_with)
+        return self._begun_with
+
+    def close_unless_own(self, model: Model) -> None:
+        """Closes what was opened to measure by, but not what the net keeps."""
+        if model is not self.model and model is not self._begun_with:
+            model.close()
+
     def forget(self) -> None:
         """The model is another one from here on."""
+        if self._begun_with is not None:
+            self._begun_with.close()
+            self._begun_with = None
         if self.model is not None:
             self.model.close()
         self.model, self.trained = None, False
@@ -334,16 +370,20 @@ class Tensor:
         metric.reset(self._name)
 
 
-class Scope:
+class Scope(Named):
     """global_scope(): variables of the default main program by their names."""
 
-    def find_var(self, name: str) -> Tensor:
-        """One of them."""
-        program = default_main_program()
-        program.var(name)
-        return Tensor(program, name)
+    holders = ("global_scope()",)
 
-    var = find_var
+    def find_var(self, name: str) -> Optional[Tensor]:
+        """One of them; None: there is none of this name."""
+        known = default_main_program()
+        return self.var(name) if known.state(name) in known.variables else None
+
+    def var(self, name: str) -> Tensor:
+        """One of them. Paddle makes one that is not there; here that is an error."""
+        program = default_main_program()
+        return Tensor(program, program.var(name).name)
 
 
 _scope = Scope()

@@ -3,12 +3,13 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from tug._errors import ArgumentTypeError, UsageError
+from tug.fleet._names import Named
 from tug.fleet._program import Program, Variable, default_main_program
 
 
@@ -19,12 +20,14 @@ class LoDTensor(NamedTuple):
     lod: npt.NDArray[np.uint32]
 
 
-class DataFeeder:
+class DataFeeder(Named):
     """Makes arrays of examples for a loop of one's own (docs/python.md).
 
     feed_list: slots made by data(), or their names in `program`. feed() takes examples, each with a value, or a list
     of values, for each slot, and returns {name: array}: of a slot with lod_level=0 an array of the examples' shapes, of
-    one with lod_level=1 a LoDTensor. Ids are int64, numbers float32."""
+    one with lod_level=1 a LoDTensor. Ids are int64, numbers float32. exe.run(program, feed=...) takes it."""
+
+    holders = ("DataFeeder",)
 
     def __init__(self, feed_list: Sequence[Union[Variable, str]], place: Any = None,
                  program: Optional[Program] = None) -> None:
@@ -68,3 +71,38 @@ class DataFeeder:
         if wrong:
             raise ArgumentTypeError(f"example {i}: slot '{slot.name}' has {slot.dtype}, and was given {given.dtype}")
         return ret
+
+
+def _lists_of(slot: Variable, given: Any) -> List[npt.NDArray[Any]]:
+    """The values of each example."""
+    if isinstance(given, LoDTensor):
+        return [given.values[a:b] for a, b in zip(given.lod[:-1], given.lod[1:])]
+    array = np.asarray(given)
+    if array.dtype.kind not in ("iu" if slot.dtype == "int64" else "iufb"):
+        raise ArgumentTypeError(f"feed: slot '{slot.name}' has {slot.dtype}, and was given {array.dtype}")
+    found = list(array.reshape(len(array) if array.ndim else 1, -1))
+    if slot.lod_level == 0 and found and len(found[0]) != slot.width:
+        raise UsageError(f"feed: slot '{slot.name}' has {slot.width} values an example, and was given {len(found[0])}")
+    return found
+
+
+def text_of_feed(slots: Sequence[Variable], feed: Mapping[str, Any]) -> Tuple[str, int]:
+    """Lines of MultiSlot text of what feed() has made, or of arrays by the names of slots; and how many."""
+    if not isinstance(feed, Mapping):
+        raise ArgumentTypeError(f"feed: must be a dict, {{slot: array}}, not {type(feed).__name__}")
+    missing = [slot.name for slot in slots if slot.name not in feed]
+    if missing:
+        raise UsageError(f"feed: lacks {', '.join(missing)}; the net has {', '.join(slot.name for slot in slots)}")
+    columns = [_lists_of(slot, feed[slot.name]) for slot in slots]
+    sizes = {len(column) for column in columns}
+    if len(sizes) != 1 or sizes == {0}:
+        said = ", ".join(f"{slot.name} has {len(column)}" for slot, column in zip(slots, columns))
+        raise UsageError(f"feed: slots have as many examples, and at least one; {said}")
+
+    def words(value: npt.NDArray[Any], slot: Variable) -> str:
+        if slot.dtype == "int64":
+            return " ".join([str(len(value)), *(str(int(one) % 2 ** 64) for one in value)])
+        return " ".join([str(len(value)), *(repr(float(np.float32(one))) for one in value)])
+
+    lines = [" ".join(words(value, slot) for value, slot in zip(row, slots)) for row in zip(*columns)]
+    return "\n".join(lines) + "\n", len(lines)

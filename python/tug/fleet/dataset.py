@@ -6,13 +6,14 @@ they are, and a pipe command that fails is an error: Paddle drops the ones and o
 SPDX-License-Identifier: Apache-2.0
 """
 
+import difflib
 import os
 import random
 import subprocess
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -21,12 +22,30 @@ from tug._arrays import whole, word
 from tug._errors import DataError, UsageError
 from tug.fleet._deal import deal
 from tug.fleet._exchange import texts_of
+from tug.fleet._names import Named, answer_for, no_such
 from tug.fleet._origins import Lines, read_lines, tagged, untagged, write_origins
 from tug.fleet._program import DeclaredNet, Variable
 
 
-class DatasetBase:
+# What Paddle's settings are where nothing is asked for: taken, since it is so here.
+_SO_HERE: Dict[str, Sequence[Any]] = {
+    "input_type": (0,), "merge_size": (-1,), "parse_ins_id": (False,), "parse_content": (False,),
+    "parse_logkey": (False,), "enable_pv_merge": (False,), "merge_by_sid": (True,), "merge_by_lineid": (False,),
+    "fs_name": ("", None), "fs_ugi": ("", None), "download_cmd": ("cat", "", None), "fleet_send_batch_size": (None,),
+    "shuffle_by_uid": (False,), "data_feed_type": (None,)}
+# The functions that would do what others of their values ask for.
+_ASKED = {"merge_size": "set_merge_by_lineid", "parse_ins_id": "set_merge_by_lineid",
+          "parse_content": "set_parse_content", "parse_logkey": "set_parse_logkey",
+          "enable_pv_merge": "set_enable_pv_merge", "merge_by_sid": "set_merge_by_sid",
+          "merge_by_lineid": "set_merge_by_lineid", "fs_name": "set_hdfs_config", "fs_ugi": "set_hdfs_config",
+          "shuffle_by_uid": "set_shuffle_by_uid"}
+_FEEDS = ("MultiSlotDataFeed", "MultiSlotInMemoryDataFeed", "SlotRecordInMemoryDataFeed")
+
+
+class DatasetBase(Named):
     """What both kinds have."""
+
+    holders: Tuple[str, ...] = ("a dataset",)
 
     def __init__(self) -> None:
         self.batch_size, self.thread_num = 1, 1
@@ -34,17 +53,71 @@ class DatasetBase:
         self.slots: List[Variable] = []
         self.pipe_command = "cat"
 
-    def init(self, **settings: Any) -> None:
-        """Paddle 2.x: the setters' values by name."""
-        known: Dict[str, Callable[[Any], None]] = {
-            "batch_size": self.set_batch_size, "thread_num": self.set_thread, "use_var": self.set_use_var,
-            "pipe_command": self.set_pipe_command}
+    def _setters(self) -> Dict[str, Callable[[Any], None]]:
+        return {"batch_size": self.set_batch_size, "thread_num": self.set_thread, "use_var": self.set_use_var,
+                "pipe_command": self.set_pipe_command, "queue_num": self.set_queue_num,
+                "fleet_send_batch_size": self.set_fleet_send_batch_size,
+                "fleet_send_sleep_seconds": self.set_fleet_send_sleep_seconds, "feed_type": self.set_feed_type,
+                "data_feed_type": self.set_feed_type, "download_cmd": self.set_download_cmd,
+                "input_type": self.set_input_type}
+
+    def _set(self, function: str, settings: Dict[str, Any]) -> None:
+        setters = self._setters()
         for name, value in settings.items():
-            if name == "input_type" and value == 0:
+            if any(value is one or value == one for one in _SO_HERE.get(name, ())):
                 continue
-            if name not in known:
-                raise UsageError(f"dataset.init: '{name}' is not there; there are {', '.join(known)}")
-            known[name](value)
+            if name in _ASKED:
+                raise UsageError(f"dataset.{function}: {name}={value!r}: {answer_for(self.holders, _ASKED[name])}")
+            if name not in setters:
+                near = difflib.get_close_matches(name, setters, 1)
+                raise UsageError(f"dataset.{function} has no '{name}'; " + (
+                    f"did you mean '{near[0]}'?" if near else f"there are {', '.join(setters)}"))
+            setters[name](value)
+
+    def init(self, **settings: Any) -> None:
+        """Paddle 2.x: the setters' values by name. What is as it is here anyway (input_type=0, parse_ins_id=False, ...)
+        is taken."""
+        self._set("init", settings)
+
+    def update_settings(self, **settings: Any) -> None:
+        """Some of them again."""
+        self._set("update_settings", settings)
+
+    def _init_distributed_settings(self, **settings: Any) -> None:
+        self._set("_init_distributed_settings", settings)
+
+    def desc(self) -> str:
+        """What a line is, as text: the option `slots` of `tug train`, but for which slot is the label."""
+        return ", ".join(f"{one.name}:{one.kind}" for one in self.slots)
+
+    def set_queue_num(self, queue_num: int) -> None:
+        """Has no effect: threads of a pass share one queue of pieces of text."""
+        whole(queue_num, "queue_num", 1, 1 << 20)
+
+    def set_fleet_send_batch_size(self, fleet_send_batch_size: int = 1024) -> None:
+        """Has no effect: global_shuffle bounds its messages by itself."""
+        whole(fleet_send_batch_size, "fleet_send_batch_size", 1, 1 << 30)
+
+    def set_fleet_send_sleep_seconds(self, fleet_send_sleep_seconds: int = 0) -> None:
+        """Has no effect: servers take as much as they can of global_shuffle."""
+        whole(fleet_send_sleep_seconds, "fleet_send_sleep_seconds", 0, 1 << 30)
+
+    def set_feed_type(self, data_feed_type: str) -> None:
+        """Lines are MultiSlot text, whatever reads them."""
+        if data_feed_type not in _FEEDS:
+            raise UsageError(f"set_feed_type: '{data_feed_type}' is none of {', '.join(_FEEDS)}: lines are MultiSlot "
+                             "text")
+
+    def set_download_cmd(self, download_cmd: str) -> None:
+        """Only what leaves files as they are: a pipe command fetches others."""
+        if download_cmd not in ("cat", ""):
+            raise UsageError(f"set_download_cmd: '{download_cmd}': files are read by this machine; a pipe command can "
+                             "fetch them: set_pipe_command('hadoop fs -cat ...')")
+
+    def set_input_type(self, input_type: int) -> None:
+        """0: a line is an example."""
+        if input_type != 0:
+            raise UsageError(f"set_input_type: {input_type} is not 0: a line is an example")
 
     def set_batch_size(self, batch_size: int) -> None:
         """Examples of a worker's batch."""
@@ -74,11 +147,6 @@ class DatasetBase:
         """What makes the lines of a file: `sh -c` reads the file, decompressed if its name ends in .gz."""
         word(pipe_command, "pipe_command")
         self.pipe_command = pipe_command
-
-    def set_hdfs_config(self, fs_name: str, fs_ugi: str) -> None:
-        """Refused."""
-        raise UsageError("set_hdfs_config: files are read by this machine; a pipe command can fetch them: "
-                         "set_pipe_command('hadoop fs -cat ...')")
 
     def _ready(self) -> None:
         if not self.slots:
@@ -113,9 +181,7 @@ class DatasetBase:
 class QueueDataset(DatasetBase):
     """Files are read as they are trained on."""
 
-
-_MERGE = ("lines have no id before their slots. Lines of one id are put together before training, by what makes them, "
-          "or by `tug train --merge-ids COLUMN:N` (docs/data.md), where the id is a slot or a column")
+    holders = ("a QueueDataset", "a dataset")
 
 
 def _taken_apart(line: bytes, n: int, where: str) -> List[bytes]:
@@ -136,6 +202,8 @@ def _taken_apart(line: bytes, n: int, where: str) -> List[bytes]:
 class InMemoryDataset(DatasetBase):
     """What a pipe command makes of the files is made once, and kept in files of its own ($TMPDIR); passes read those,
     piece by piece, in another order each time."""
+
+    holders = ("an InMemoryDataset", "a dataset")
 
     def __init__(self) -> None:
         super().__init__()
@@ -277,14 +345,20 @@ class InMemoryDataset(DatasetBase):
                 line[place] = value
         self._hold("slots.txt", before._replace(text=[b" ".join(line) + b"\n" for line in lines]))
 
-    def set_merge_by_lineid(self, merge_size: int = 2) -> None:
-        """Refused."""
-        raise UsageError(_MERGE)
-
     def set_parse_ins_id(self, parse_ins_id: bool) -> None:
         """Refused, if it is True: lines have slots only."""
-        if parse_ins_id:
-            raise UsageError(_MERGE)
+        self._set("set_parse_ins_id", {"parse_ins_id": parse_ins_id})
+
+    def _setters(self) -> Dict[str, Callable[[Any], None]]:
+        return {**super()._setters(), "fea_eval": self._switch_fea_eval,
+                "candidate_size": lambda n: self.set_fea_eval(n, self._fea_eval)}
+
+    def _switch_fea_eval(self, fea_eval: bool) -> None:
+        self._fea_eval = bool(fea_eval)
+
+    def set_preload_thread_num(self, thread_num: int) -> None:
+        """As preload_into_memory's argument has, no effect: files are read by as many threads as set_thread says."""
+        whole(thread_num, "thread_num", 1, 256)
 
     def release_memory(self) -> None:
         """Forgets the examples."""
@@ -312,6 +386,6 @@ class DatasetFactory:
         """QueueDataset or InMemoryDataset."""
         kinds = {"QueueDataset": QueueDataset, "InMemoryDataset": InMemoryDataset}
         if datafeed_class not in kinds:
-            raise UsageError(f"datafeed_class: '{datafeed_class}' is none of {', '.join(kinds)}")
+            raise no_such(["create_dataset", "tug.fleet"], datafeed_class, kinds)
         made: DatasetBase = kinds[datafeed_class]()
         return made

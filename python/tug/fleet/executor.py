@@ -7,23 +7,40 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import contextlib
+import os
 import re
 import time
-from typing import Any, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence
 
 import numpy as np
 
+from tug import _disk
 from tug._errors import ArgumentTypeError, DataError, Error, UsageError
 from tug._model import Model, Progress, load
 from tug.fleet import _program
 from tug.fleet._exchange import paths_of
 from tug.fleet._fleet import fleet
+from tug.fleet._names import Named
 from tug.fleet._program import DeclaredNet, Program, Variable
-from tug.fleet.dataset import DatasetBase
+from tug.fleet.data_feeder import text_of_feed
+from tug.fleet.dataset import DatasetBase, QueueDataset
 
 
-class CPUPlace:
+class CPUPlace(Named):
     """Where programs run."""
+
+    holders = ("CPUPlace",)
+
+
+def cpu_places(device_count: Optional[int] = None) -> List[CPUPlace]:
+    """[CPUPlace()]: threads are train_from_dataset's."""
+    del device_count
+    return [CPUPlace()]
+
+
+def is_compiled_with_cuda() -> bool:
+    """False."""
+    return False
 
 
 class _Say:
@@ -177,12 +194,27 @@ class _Pass:
         if not net.trained and net.tables is not None:
             raise UsageError(f"the net begins with a part of {net.begins_with} ({net.tables}), and is no model before "
                              "it has learnt: train it first")
-        return net.open_save(fleet.saves(net.generation) if net.trained else str(net.begins_with))
+        return net.open_save(fleet.saves(net.generation)) if net.trained else net.beginning()
 
     def infer(self) -> Dict[str, float]:
         """Measures; what it found."""
         with _in_words_of_fleet():
             return self._infer()
+
+    def predict(self, path: str) -> Any:
+        """A probability for each example of a file of its slots."""
+        with _in_words_of_fleet():
+            model = self._scorer()
+            try:
+                return model.predict(path, **self._read_options())
+            finally:
+                self.net.close_unless_own(model)
+
+    def _read_options(self) -> Dict[str, Any]:
+        options: Dict[str, Any] = {"slots": self.dataset.text(self.net), "threads": self.threads}
+        if self.dataset.pipes:
+            options["pipe_command"] = self.dataset.pipe_command
+        return options
 
     def _nothing(self) -> Dict[str, float]:
         """What a worker of a fleet finds that has no files."""
@@ -197,33 +229,96 @@ class _Pass:
             self.dataset.text(self._ready())
             return self._nothing()
         model = self._scorer()
-        options: Dict[str, Any] = {"slots": self.dataset.text(self.net), "threads": self.threads}
-        if self.dataset.pipes:
-            options["pipe_command"] = self.dataset.pipe_command
         try:
             if not paths:
                 raise DataError("the dataset is empty: set_filelist names no examples")
-            found = model.evaluate(paths, **options)
+            found = model.evaluate(paths, **self._read_options())
             self._count(model, found["logloss"])
         finally:
-            if model is not self.net.model:
-                model.close()
+            self.net.close_unless_own(model)
         return found
 
 
-class Executor:
+_OTHER = {"fetch_handler": "fetch_list and print_period say what is printed",
+          "trainer_desc": "the dataset and `thread` say how a pass goes"}
+
+
+def _check_other(function: str, given: Mapping[str, Any]) -> None:
+    for name, value in given.items():
+        if name not in _OTHER:
+            raise ArgumentTypeError(f"{function}: there is no argument '{name}'")
+        if value is not None:
+            raise UsageError(f"{function}: {name} is not supported: {_OTHER[name]}")
+
+
+class _Batch:
+    """A batch that a program feeds: a pass over a file of its lines."""
+
+    def __init__(self, program: Program, feed: Mapping[str, Any], fetch_list: Sequence[Any]) -> None:
+        if program.net is None:
+            raise UsageError("the program has no net: net(inputs, params) makes one")
+        self.program, self.net = program, program.net
+        self.slots = [*self.net.slots, self.net.label]
+        self.text, self.examples = text_of_feed(self.slots, feed)
+        self.names = [one.name if isinstance(one, Variable) else str(one) for one in fetch_list]
+        for name in self.names:
+            if name != "predict" and "." not in program.state(name):
+                _program.value_of(program, name)
+
+    def _value(self, name: str, predicted: Callable[[], Any]) -> Any:
+        name = self.program.state(name)
+        if name == "predict":
+            return predicted().reshape(-1, 1)
+        if "." in name:
+            return _program.state_of(self.program, name).state(name)
+        return np.array([_program.value_of(self.program, name)], np.float32)
+
+    def run(self) -> List[Any]:
+        """It learns or measures; what was fetched."""
+        learns = self.net.rule is not None
+        if learns and "predict" in self.names:
+            raise UsageError("fetch_list: predict is fetched of a program that measures, and this one learns: its "
+                             "optimizer minimizes the loss")
+        if learns and fleet.in_run():
+            raise UsageError("exe.run: workers of a fleet learn from datasets, all in the same passes: "
+                             "use train_from_dataset()")
+        home = _disk.temporary("tug-dataset-")
+        try:
+            path = os.path.join(home, "batch")
+            with _disk.new_file(path) as file:
+                file.write(self.text.encode("ascii"))
+            dataset = QueueDataset()
+            dataset.set_use_var(self.slots)
+            dataset.set_batch_size(self.examples)
+            dataset.set_filelist([path])
+            one = _Pass(self.program, dataset, 1, _Say(self.program, None, None, 1, self.examples))
+            one.train() if learns else one.infer()
+            return [self._value(name, lambda: one.predict(path)) for name in self.names]
+        finally:
+            _disk.remove_tree(home)
+
+
+class Executor(Named):
     """What runs programs."""
+
+    holders = ("Executor",)
 
     def __init__(self, place: Any = None) -> None:
         if place is not None and not isinstance(place, CPUPlace):
             raise ArgumentTypeError(f"place: programs run on CPUPlace(), not {type(place).__name__}")
 
-    def run(self, program: Optional[Program] = None, feed: Any = None, fetch_list: Any = None) -> List[Any]:
-        """The startup program. In a fleet init_worker is what begins, before or after it; alone, this is, and a second
-        time it begins again."""
+    def run(self, program: Optional[Program] = None, feed: Optional[Mapping[str, Any]] = None,
+            fetch_list: Optional[Sequence[Any]] = None, return_numpy: bool = True) -> List[Any]:
+        """The startup program: in a fleet init_worker is what begins, before or after it; alone, this is, and a second
+        time it begins again. Or a batch of a net, whose slots `feed` has (DataFeeder.feed makes it): a program whose
+        optimizer minimizes learns from it, another one measures it. What fetch_list names, as arrays: loss and the
+        metrics, and 'predict', a probability an example (of a program that measures)."""
+        del return_numpy
+        if feed is not None and (program is None or program is not _program.default_startup_program()):
+            return _Batch(program or _program.default_main_program(), feed, fetch_list or ()).run()
         if program is not None and program is not _program.default_startup_program():
-            raise UsageError("exe.run() only accepts the startup program; use train_from_dataset() or "
-                             "infer_from_dataset() for a net")
+            raise UsageError("exe.run() of a net needs feed={slot: array}, as DataFeeder.feed() makes it; a pass over "
+                             "files is train_from_dataset() or infer_from_dataset()")
         if feed or fetch_list:
             raise UsageError("exe.run: a startup program has nothing to feed or to fetch")
         net = _program.default_main_program().net
@@ -247,19 +342,21 @@ class Executor:
     def train_from_dataset(self, program: Optional[Program] = None, dataset: Optional[DatasetBase] = None,
                            scope: Any = None, thread: int = 0, debug: bool = False,
                            fetch_list: Optional[Sequence[Any]] = None, fetch_info: Optional[Sequence[str]] = None,
-                           print_period: int = 100) -> None:
+                           print_period: int = 100, **other: Any) -> None:
         """One pass over this worker's part of the data. In a fleet all workers call it, and it is over when all have
         done theirs. The threads of the first call count."""
         del scope
+        _check_other("train_from_dataset", other)
         self._pass(program, dataset, thread, debug, fetch_list, fetch_info, print_period, True)
 
     def infer_from_dataset(self, program: Optional[Program] = None, dataset: Optional[DatasetBase] = None,
                            scope: Any = None, thread: int = 0, debug: bool = False,
                            fetch_list: Optional[Sequence[Any]] = None, fetch_info: Optional[Sequence[str]] = None,
-                           print_period: int = 100) -> None:
+                           print_period: int = 100, **other: Any) -> None:
         """The same without learning: loss and metrics of the data, by the model as it was after the last pass. Any
         worker calls it, for itself; those that are not the first have to see its $TMPDIR."""
         del scope
+        _check_other("infer_from_dataset", other)
         self._pass(program, dataset, thread, debug, fetch_list, fetch_info, print_period, False)
 
     @staticmethod

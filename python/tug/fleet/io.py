@@ -4,7 +4,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import os
-from typing import Any, List, Optional
+from typing import Any, List, Optional, Sequence, Tuple
 
 from tug import _disk
 from tug._arrays import Path
@@ -78,3 +78,26 @@ def load_persistables(executor: Any, dirname: Path, main_program: Optional[Progr
     program.net.open_save(save).close()  # says that it is none, or of another net
     program.net.begin_with(save)
     program.net.begun = True
+
+
+def save_inference_model(dirname: Path, feeded_var_names: Optional[Sequence[str]] = None, target_vars: Any = None,
+                         executor: Any = None, main_program: Optional[Program] = None, **unused: Any) -> List[str]:
+    """save_persistables: a save holds slots, layers and rows, and tug.Scorer, tug.load, `tug predict` and tug/score.h
+    predict by it without the script. The names of what was fetched, as Paddle returns them."""
+    del unused
+    net = (main_program or _program.default_main_program()).net
+    if net is not None:
+        net.check_feeds(feeded_var_names)
+    save_persistables(executor, dirname, main_program)
+    targets = target_vars if isinstance(target_vars, (list, tuple)) else [target_vars]
+    return [one.name for one in targets if isinstance(one, _program.Variable)]
+
+
+def load_inference_model(dirname: Path, executor: Any = None, **unused: Any) -> Tuple[Program, List[str], List[Any]]:
+    """[program, names of its slots, what it can fetch]: load_persistables into the default main program, which has the
+    net. exe.run(program, feed=..., fetch_list=...) and infer_from_dataset take it."""
+    del unused
+    load_persistables(executor, dirname)
+    program = _program.default_main_program()
+    assert program.net is not None
+    return program, [one.name for one in program.net.slots], [program.var("predict")]

@@ -5,19 +5,51 @@ SPDX-License-Identifier: Apache-2.0
 
 from typing import TYPE_CHECKING, Any, Dict, Optional
 
+from tug._arrays import real
 from tug._errors import ArgumentTypeError, UsageError
 from tug.fleet import _program
+from tug.fleet._names import Named
 from tug.fleet.strategy import DistributedStrategy, strategy_of
 
 if TYPE_CHECKING:
     from tug.fleet._program import Variable
 
 
-class Optimizer:
+class L2Decay:
+    """Paddle's regularization=L2Decay(c): c w is added to each gradient, as the option l2 does."""
+
+    def __init__(self, regularization_coeff: float = 0.0) -> None:
+        self.coefficient = real(regularization_coeff, "regularization_coeff", 0, 1e30)
+
+
+_DEFAULTS = ("parameter_list", "parameters", "grad_clip", "name", "regularization", "weight_decay")
+
+
+def _penalty(optimizer: str, settings: Dict[str, Any]) -> Dict[str, float]:
+    """What Paddle's optimizers all take, where it is its default; and a weight decay."""
+    found: Dict[str, float] = {}
+    for name, value in settings.items():
+        if name not in _DEFAULTS:
+            raise ArgumentTypeError(f"{optimizer}: there is no argument '{name}'")
+        if value is None:
+            continue
+        if name not in ("regularization", "weight_decay"):
+            raise UsageError(f"{optimizer}: {name} can only be None: " + (
+                "all parameters of a net are trained" if name.startswith("parameter") else
+                "gradients are not clipped" if name == "grad_clip" else "optimizers have no names"))
+        if not isinstance(value, (L2Decay, float)):
+            raise UsageError(f"{optimizer}: {name} must be L2Decay(c), or c")
+        found["l2"] = value.coefficient if isinstance(value, L2Decay) else real(value, name, 0, 1e30)
+    return found
+
+
+class Optimizer(Named):
     """A rule and its numbers, as `tug train --optimizer` takes them."""
 
+    holders = ("an optimizer",)
+
     def __init__(self, rule: str, learning_rate: Any, penalties: Optional[Dict[str, float]] = None,
-                 **numbers: float) -> None:
+                 settings: Optional[Dict[str, Any]] = None, **numbers: float) -> None:
         if isinstance(learning_rate, bool) or not isinstance(learning_rate, (int, float)):
             raise ArgumentTypeError("learning_rate: must be a number; rates that change with the step are `rate` of a "
                                     "table (docs/tables.md)")
@@ -25,7 +57,7 @@ class Optimizer:
             raise UsageError(f"learning_rate: {learning_rate} learns nothing")
         said = ",".join(f"{name}={float(value)!r}" for name, value in numbers.items())
         self.rule: Dict[str, Any] = {"optimizer": f"{rule}:{said}" if said else rule, "lr": float(learning_rate),
-                                     **(penalties or {})}
+                                     **(penalties or {}), **_penalty(type(self).__name__, settings or {})}
 
     def minimize(self, loss: "Variable", *, startup_program: Any = None, parameter_list: Any = None,
                  no_grad_set: Any = None) -> None:
@@ -39,59 +71,64 @@ class Optimizer:
 class SGD(Optimizer):
     """w -= lr g"""
 
-    def __init__(self, learning_rate: Any = 0.001) -> None:
-        super().__init__("sgd", learning_rate)
+    def __init__(self, learning_rate: Any = 0.001, **settings: Any) -> None:
+        super().__init__("sgd", learning_rate, settings=settings)
 
 
 class Momentum(Optimizer):
     """m = momentum m + g; w -= lr m"""
 
-    def __init__(self, learning_rate: Any = 0.001, momentum: float = 0.9, use_nesterov: bool = False) -> None:
+    def __init__(self, learning_rate: Any = 0.001, momentum: float = 0.9, use_nesterov: bool = False,
+                 **settings: Any) -> None:
         if use_nesterov:
             raise UsageError("use_nesterov=True: momentum here looks at the gradient where the weights are")
-        super().__init__("momentum", learning_rate, beta1=momentum)
+        super().__init__("momentum", learning_rate, settings=settings, beta1=momentum)
 
 
 class Adagrad(Optimizer):
     """n += g^2; w -= lr g / (sqrt n + epsilon), with n from initial_accumulator_value on: a rate per weight."""
 
-    def __init__(self, learning_rate: Any, epsilon: float = 1e-6, initial_accumulator_value: float = 0.0) -> None:
-        super().__init__("adagrad", learning_rate, n0=initial_accumulator_value, beta=epsilon)
+    def __init__(self, learning_rate: Any, epsilon: float = 1e-6, initial_accumulator_value: float = 0.0,
+                 **settings: Any) -> None:
+        super().__init__("adagrad", learning_rate, settings=settings, n0=initial_accumulator_value, beta=epsilon)
 
 
 class DecayedAdagrad(Optimizer):
     """n = decay n + (1 - decay) g^2; w -= lr g / (sqrt n + epsilon)"""
 
-    def __init__(self, learning_rate: Any, decay: float = 0.95, epsilon: float = 1e-6) -> None:
-        super().__init__("rmsprop", learning_rate, beta2=decay, beta=epsilon)
+    def __init__(self, learning_rate: Any, decay: float = 0.95, epsilon: float = 1e-6, **settings: Any) -> None:
+        super().__init__("rmsprop", learning_rate, settings=settings, beta2=decay, beta=epsilon)
 
 
 class Adam(Optimizer):
     """Rows that a batch lacks stay as they are, which Paddle calls lazy_mode=True."""
 
     def __init__(self, learning_rate: Any = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8,
-                 lazy_mode: bool = True) -> None:
+                 lazy_mode: bool = True, **settings: Any) -> None:
         if not lazy_mode:
             raise UsageError("lazy_mode=False: rows that a batch lacks are on servers, and are not touched")
-        super().__init__("adam", learning_rate, beta1=beta1, beta2=beta2, beta=epsilon)
+        super().__init__("adam", learning_rate, settings=settings, beta1=beta1, beta2=beta2, beta=epsilon)
 
 
 class Ftrl(Optimizer):
     """FTRL-proximal; with l1 it makes sparse models. As in Paddle l2 counts twice, and no 1 is added to the root of
     the sum of squares."""
 
-    def __init__(self, learning_rate: Any, l1: float = 0.0, l2: float = 0.0, lr_power: float = -0.5) -> None:
+    def __init__(self, learning_rate: Any, l1: float = 0.0, l2: float = 0.0, lr_power: float = -0.5,
+                 **settings: Any) -> None:
         if lr_power != -0.5:
             raise UsageError(f"lr_power={lr_power}: is -0.5")
-        super().__init__("ftrl", learning_rate, {"l1": l1, "l2": 2 * l2}, beta=0)
+        super().__init__("ftrl", learning_rate, {"l1": l1, "l2": 2 * l2}, settings, beta=0)
 
 
 SGDOptimizer, MomentumOptimizer, AdagradOptimizer = SGD, Momentum, Adagrad
 DecayedAdagradOptimizer, AdamOptimizer, FtrlOptimizer = DecayedAdagrad, Adam, Ftrl
 
 
-class DistributedOptimizer:
+class DistributedOptimizer(Named):
     """What fleet.distributed_optimizer returns."""
+
+    holders = ("an optimizer",)
 
     def __init__(self, optimizer: Optimizer, strategy: Any) -> None:
         if not isinstance(optimizer, Optimizer):

@@ -10,6 +10,7 @@ from tug._abi import ffi
 from tug._arrays import whole, word
 from tug._errors import UsageError
 from tug._library import check, lib, text_of
+from tug.fleet._names import Named
 
 PROCESSES_MAX = 4096  # of a kind
 _NAMES = {1: "worker", 2: "server", 6: "scheduler"}  # enum tug_fleet_role
@@ -61,8 +62,11 @@ def read_environment(env: Mapping[str, str]) -> Place:
     return _place_of(_of_environment(env))
 
 
-class RoleMaker:
-    """What fleet.init takes. Questions are answered once generate_role has been called, as fleet.init does."""
+class RoleMaker(Named):
+    """What fleet.init takes. Questions are answered once generate_role has been called, as fleet.init does. Each has
+    Paddle 2's name, too, which begins with an underscore."""
+
+    holders = ("a role maker",)
 
     def __init__(self) -> None:
         self._c: Any = None
@@ -135,9 +139,42 @@ class RoleMaker:
         """HOST:PORT of the servers."""
         return list(self.place.server_endpoints)
 
+    def get_local_endpoint(self) -> str:
+        """HOST:PORT of this process; "" where nothing names it."""
+        ends = self.get_pserver_endpoints() if self.is_server() else self.get_trainer_endpoints()
+        return ends[self.place.rank] if self.place.rank < len(ends) else ""
+
+    def node_num(self) -> int:
+        """How many machines the endpoints name; 1 where there are none."""
+        ends = [*self.get_pserver_endpoints(), *self.get_trainer_endpoints()]
+        return len({end.rpartition(":")[0] for end in ends}) or 1
+
+    def is_non_distributed(self) -> bool:
+        """Whether the run is this process."""
+        return self.place.alone
+
+    def to_string(self) -> str:
+        """All of it, on a line."""
+        p = self.place
+        return (f"role: {p.role}, index: {p.rank}, workers: {p.workers}, servers: {p.servers}, server endpoints: "
+                f"{','.join(p.server_endpoints)}, worker endpoints: {','.join(p.worker_endpoints)}")
+
+    _generate_role, _is_worker, _is_server, _is_first_worker = generate_role, is_worker, is_server, is_first_worker
+    _worker_index, _server_index, _role_id = worker_index, server_index, role_id
+    _worker_num, _server_num, _node_num = worker_num, server_num, node_num
+    _get_trainer_endpoints, _get_pserver_endpoints = get_trainer_endpoints, get_pserver_endpoints
+    _is_non_distributed, _get_local_endpoint = is_non_distributed, get_local_endpoint
+
     def environment(self) -> Dict[str, str]:
         """What the library, which reads roles from the environment, has to find there beside what is."""
         return {}
+
+
+def _check_kind(is_collective: bool, init_gloo: bool) -> None:
+    if is_collective:
+        raise UsageError(COLLECTIVE)
+    if init_gloo:
+        raise UsageError("init_gloo: workers meet through the servers; there is no Gloo to begin")
 
 
 class PaddleCloudRoleMaker(RoleMaker):
@@ -146,10 +183,9 @@ class PaddleCloudRoleMaker(RoleMaker):
     and tug launch set them, or DMLC_*. All that is missing is named in one error: no process goes on alone
     because a variable was forgotten."""
 
-    def __init__(self, is_collective: bool = False, **unknown: Any) -> None:
+    def __init__(self, is_collective: bool = False, init_gloo: bool = False, **unknown: Any) -> None:
         super().__init__()
-        if is_collective:
-            raise UsageError(COLLECTIVE)
+        _check_kind(is_collective, init_gloo)
         if unknown:
             raise UsageError(f"PaddleCloudRoleMaker: there is no argument {', '.join(sorted(unknown))}")
 
@@ -179,10 +215,7 @@ class UserDefinedRoleMaker(RoleMaker):
                  server_endpoints: Optional[Sequence[str]] = None, worker_endpoints: Optional[Sequence[str]] = None,
                  is_collective: bool = False, init_gloo: bool = False) -> None:
         super().__init__()
-        if is_collective:
-            raise UsageError(COLLECTIVE)
-        if init_gloo:
-            raise UsageError("init_gloo: workers meet through the servers; there is no Gloo to begin")
+        _check_kind(is_collective, init_gloo)
         # Of trainers that have endpoints there are as many; else how many there are has to be said.
         workers = 0 if worker_endpoints and worker_num in (0, 1) else whole(worker_num, "worker_num", 1, PROCESSES_MAX)
         self._c = _of_program(role, current_id, workers, server_endpoints or (), worker_endpoints or ())

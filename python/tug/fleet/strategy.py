@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Mapping, Tuple
 
 from tug._arrays import whole
 from tug._errors import ArgumentTypeError, UsageError
+from tug.fleet._names import answer_for
 
 _IGNORED_THERE = "Paddle accepts it and ignores it"
 _REFUSED_CONFIGS = {
@@ -27,6 +28,12 @@ _REFUSED_CONFIGS = {
     "use_gpu_graph": "there are no tables on GPUs",
     "heter_worker_device_guard": "there are no heterogeneous workers",
 }
+# Paddle's own; what is not named is False there. Said or not, they mean what is done here.
+_DEFAULTS_OF_CONFIGS = {"max_merge_var_num": 1, "send_queue_size": 16, "min_send_grad_num_before_recv": 1,
+                        "thread_pool_size": 1, "send_wait_times": 1, "lr_decay_steps": 10,
+                        "independent_recv_thread": False, "launch_barrier": True, "use_ps_gpu": 0, "use_gpu_graph": 0,
+                        "heter_worker_device_guard": "cpu"}
+_COLLECTIVE = "there are no collectives here"
 _OF_NET = ("the table of features follows from net()'s params and the optimizer; rows that come and go are tables "
            "of the program's own (docs/tables.md)")
 _REFUSED = {
@@ -40,7 +47,19 @@ _REFUSED = {
     "sparse_table_configs": _OF_NET,
     "geo_sgd_mode": "a_sync_configs={'k_steps': K} asks for GEO",
     "auto": "nothing is guessed: say a_sync",
+    "use_ps_gpu": "there are no tables on GPUs",
+    "amp": "floats have 32 bits",
+    "recompute": _COLLECTIVE,
+    "localsgd": "a_sync_configs={'k_steps': K} asks for GEO",
+    "dgc": _COLLECTIVE,
+    "lamb": "give an optimizer of fluid.optimizer",
+    "lars": "give an optimizer of fluid.optimizer",
+    "pipeline": _COLLECTIVE,
+    "sharding": _COLLECTIVE,
+    "heter_ccl_mode": _COLLECTIVE,
 }
+# What says that nothing of it is asked for: Paddle's own defaults.
+_NOTHING: Tuple[Any, ...] = (False, None, 0, "", {}, [])
 
 
 class DistributedStrategy:
@@ -61,13 +80,15 @@ class DistributedStrategy:
             object.__setattr__(self, name, value)
             return
         check = {"a_sync": _switch, "a_sync_configs": _configs}.get(name)
-        if check is None:
+        if check is not None:
+            self._fields[name] = check(name, value)
+        elif name not in _REFUSED or value not in _NOTHING:
             raise UsageError(self._unknown(name))
-        self._fields[name] = check(name, value)
 
     def _unknown(self, name: str) -> str:
-        if name in _REFUSED:
-            return f"strategy.{name}: {_REFUSED[name]}"
+        answer = _REFUSED.get(name) or answer_for(["strategy"], name)
+        if answer is not None:
+            return f"strategy.{name}: {answer}"
         return f"strategy.{name}: there is no such field; there are {', '.join(self._fields)}"
 
     @property
@@ -111,12 +132,14 @@ def _mapping(name: str, value: Any) -> Mapping[str, Any]:
 def _configs(name: str, value: Any) -> Mapping[str, Any]:
     for field, given in _mapping(name, value).items():
         if field in _REFUSED_CONFIGS:
+            if given == _DEFAULTS_OF_CONFIGS.get(field, False):
+                continue
             raise UsageError(f"strategy.{name}['{field}']: {_IGNORED_THERE}; here it is refused: "
                              f"{_REFUSED_CONFIGS[field]}")
         if field != "k_steps":
             raise UsageError(f"strategy.{name}: there is no field '{field}'; there is k_steps")
         whole(given, f"strategy.{name}['k_steps']", 0, 2 ** 31)
-    return MappingProxyType(dict(value))  # setting one of its items would pass by these checks
+    return MappingProxyType({"k_steps": value.get("k_steps", 0)})  # setting one of its items would pass by these checks
 
 
 class DistributeTranspilerConfig:

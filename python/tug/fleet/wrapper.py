@@ -22,6 +22,8 @@ from tug._dense import Variables
 from tug._errors import ArgumentTypeError, UsageError
 from tug._library import Handle, lib, text_of
 from tug._table import Table, TableStats
+from tug.fleet._names import Named
+from tug.fleet._others import shown_stats
 from tug.fleet.role_maker import JoiningRoleMaker, Role, RoleMaker, UserDefinedRoleMaker
 
 Scope = MutableMapping[str, Any]
@@ -35,6 +37,9 @@ class FleetTable(NamedTuple):
     name: str
     settings: str = ""
     variables: Optional[Mapping[str, Any]] = None
+
+
+_instance: Optional["FleetWrapper"] = None
 
 
 class _Lent(Client):
@@ -76,13 +81,15 @@ def _tables_of(dist_desc: Any) -> List[FleetTable]:
     return tables
 
 
-class FleetWrapper(Handle):
+class FleetWrapper(Named, Handle):
     """A server's or a worker's part in a run, with the calls of Paddle's FleetWrapper; requests are done when they
     return. One thread at a time uses it; its `client` is anybody's.
 
     wait_seconds: the longest wait for anything; 0: TUG_WAIT_SECONDS, or 600. local_loops: of a worker that is alone,
     server threads. UsageError: a call in the wrong role or at the wrong time, or no such table; SystemFailure: a server
     has died, or what was waited for has not come in time."""
+
+    holders = ("FleetWrapper",)
 
     def __init__(self, wait_seconds: float = 0, local_loops: int = 1) -> None:
         self.wait_seconds = seconds(wait_seconds, "wait_seconds")
@@ -91,6 +98,14 @@ class FleetWrapper(Handle):
         self._tables: Dict[int, Table] = {}  # of a worker
         self._variables: Dict[int, Variables] = {}
         super().__init__("FleetWrapper", ffi.NULL)
+
+    @classmethod
+    def GetInstance(cls) -> "FleetWrapper":  # noqa: N802
+        """The process's own, made by the first call."""
+        global _instance
+        if _instance is None or _instance.closed:
+            _instance = cls()
+        return _instance
 
     def _init(self, dist_desc: Any, roles: RoleMaker) -> List[FleetTable]:
         if self._c != ffi.NULL:
@@ -134,9 +149,10 @@ class FleetWrapper(Handle):
         self._init(dist_desc, role_maker or UserDefinedRoleMaker(index, Role.SERVER, trainers, hosts))
 
     def load_sparse(self, path: Path, meta: str = "", table_id: int = 0) -> None:
-        """What server 0 loads into a table before the run begins. All servers call it."""
-        if meta:
-            raise UsageError("meta: a save of tug says itself what is in it")
+        """What server 0 loads into a table before the run begins. All servers call it. meta: "", or a mode as Paddle
+        writes it, "0" to "3"; what a save has in it, it says itself."""
+        if meta and (not isinstance(meta, str) or meta not in "0123" or len(meta) != 1):
+            raise UsageError(f"meta: '{meta}' is none of 0, 1, 2, 3; what a save has in it, it says itself")
         self._ask(lib.tug_wrapper_load_sparse, _table_id(table_id), word(path, "path"))
 
     def run_server(self, ip: Optional[str] = None, port: int = 0) -> None:
@@ -188,8 +204,11 @@ class FleetWrapper(Handle):
         """Ends the run at all processes."""
         self._ask(lib.tug_wrapper_stop_server)
 
-    def barrier(self) -> None:
-        """Waits until all workers are here."""
+    def barrier(self, barrier_table_id: int = 0, trainer_id: Optional[int] = None) -> None:
+        """Waits until all workers are here. Barriers need no table; trainer_id can only be this worker's."""
+        whole(barrier_table_id, "barrier_table_id", 0, 2 ** 31)
+        if trainer_id is not None and trainer_id != self.worker_index():
+            raise UsageError(f"trainer_id: {trainer_id} is another worker's; this is worker {self.worker_index()}")
         self._ask(lib.tug_fleet_barrier_worker)
 
     # Dense parameters.
@@ -274,6 +293,33 @@ class FleetWrapper(Handle):
                   math.nan if threshold is None else real(threshold, "threshold", -math.inf, math.inf), removed)
         return int(removed[0])
 
+    def print_table_stat(self, table_id: int) -> None:
+        """Prints what sparse_table_stat returns."""
+        print(f"table {table_id}: {shown_stats(self.sparse_table_stat(table_id))}", flush=True)
+
+    def clear_one_table(self, table_id: int) -> None:
+        """Removes all rows of a table. One worker calls it."""
+        self.table(table_id).clear()
+
+    def clear_all_table(self) -> None:
+        """Removes all rows of all tables. One worker calls it."""
+        for table in self._tables.values():
+            table.clear()
+
+    # The run.
+
+    def push_global_step(self, steps: int = 1) -> int:
+        """This worker has done so many more steps; those of all workers (Client.step)."""
+        return self.client.step(steps)
+
+    def start_profiler(self) -> None:
+        """Begins to take the times of requests on all servers (Client.profile_start)."""
+        self.client.profile_start()
+
+    def stop_profiler(self, file: Path = "profile.json") -> None:
+        """Writes them as a trace that Chrome and Perfetto open."""
+        self.client.profile_stop(file)
+
     # Clients: workers have no links to each other, and what they exchange goes through the servers.
 
     def get_client_info(self) -> List[str]:
@@ -313,11 +359,13 @@ MODES = {"SYNC": "a_sync=False of fleet's strategy, or tables of mode sync", "GE
          "HALF_ASYNC": "tug train --mode half-async"}
 
 
-class Communicator:
+class Communicator(Named):
     """What merges and sends a worker's pushes in the background (tug.Communicator), by Paddle's names.
 
     envs: communicator_send_queue_size (pushes that wait, at most; 16), communicator_max_merge_var_num (pushes put
     into one; as many as wait)."""
+
+    holders = ("Communicator",)
 
     def __init__(self, mode: str = "ASYNC", kwargs: Optional[Mapping[str, Any]] = None,
                  envs: Optional[Mapping[str, Any]] = None) -> None:

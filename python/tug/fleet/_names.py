@@ -1,0 +1,177 @@
+"""Names of Paddle's that are spelt otherwise here, or that are not here: one table, (holder, names, answer).
+
+Each class and module of tug.fleet answers by it when it is asked for what it does not have; docs/from-paddle.md ends
+with it. A name that is in no row gets the nearest that is there.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import difflib
+import sys
+from typing import Any, Callable, Iterable, Optional, Sequence, Tuple
+
+from tug._errors import UsageError
+
+_LAYERS = ("a net is one of tug's own, net(inputs, params), whose layers params names (docs/from-paddle.md); "
+           "another is a loop of one's own over tables (docs/python.md)")
+_GPU = "models train on CPUs: programs run on CPUPlace()"
+_THREADS = "give train_from_dataset(thread=N): a pass has as many threads as it says"
+_COLLECTIVE = "there are no collectives here: parameters are rows on servers (docs/from-paddle.md)"
+_SIDES = "there are servers and workers only, on CPUs"
+_LOOP = "a loop that computes its own gradients pushes them into tables (docs/python.md), or is one of tug.torch's"
+_GLOO = "workers meet through the servers: use fleet.barrier_worker(), fleet.util.all_gather() and all_reduce()"
+_FEDERATED = "there is no federated learning"
+_ATTRIBUTES = "net's params have init and seed, and an optimizer l1 and l2 (docs/from-paddle.md)"
+_PAGES = ("lines have slots only, no line id, log key or page view; the program that makes the lines can put them "
+          "together")
+_NICHE = "trees, phases and graphs of examples are not here: lines of slots are"
+
+REFUSED: Tuple[Tuple[str, str, str], ...] = (
+    ("tug.fleet", "CUDAPlace CUDAPinnedPlace cuda_places cuda_pinned_places NPUPlace XPUPlace", _GPU),
+    ("tug.fleet", "embedding nets nn", _LAYERS),
+    ("tug.fleet", "ParamAttr WeightNormParamAttr initializer regularizer clip", _ATTRIBUTES),
+    ("tug.fleet", "Scope scope_guard", "there is one scope, global_scope(); a Program of its own holds another net"),
+    ("tug.fleet", "DistributeTranspiler memory_optimize release_memory",
+     "fleet.init() and fleet.distributed_optimizer(...) do what transpile() did"),
+    ("tug.fleet", "CompiledProgram ParallelExecutor BuildStrategy ExecutionStrategy compiler", _THREADS),
+    ("tug.fleet", "LoDTensor LoDTensorArray create_lod_tensor create_random_int_lodtensor",
+     "DataFeeder.feed() gives arrays, and of slots with lod_level=1 values and lod"),
+    ("tug.fleet", "profiler", "use `tug profile`, or exe.train_from_dataset(debug=True)"),
+    ("tug.fleet", "require_version set_flags get_flags", "drop the line: nothing here is set by flags"),
+    ("tug.fleet", "SyncStrategy AsyncStrategy HalfAsyncStrategy GeoStrategy TrainerRuntimeConfig",
+     "use StrategyFactory.create_..._strategy(), or DistributedStrategy"),
+    ("tug.fleet", "FileInstantDataset BoxPSDataset PaddleBoxDataset TreeIndex",
+     "use QueueDataset or InMemoryDataset; what other datasets do a pipe command does"),
+    ("tug.fleet", "UserDefinedCollectiveRoleMaker MPISymetricRoleMaker GeneralRoleMaker HeterRoleMaker",
+     "use PaddleCloudRoleMaker, whose variables `tug launch` and Paddle's launchers set"),
+    ("tug.fleet", "BoxWrapper PSGPUTrainer PSGPU HeterClient HeterServer", _SIDES),
+    ("tug.fleet", "GraphPyService GraphDataGenerator", "there are no graph tables"),
+    ("tug.fleet", "Coordinator FLClient FLStrategy", _FEDERATED),
+    ("layers", "*", _LAYERS),
+    ("unique_name", "generate switch", "names are the script's own"),
+
+    ("io", "DataLoader PyReader", "use a dataset with a pipe command; or DataFeeder, for exe.run(feed=...) and tables"),
+    ("io", "save_params save_vars save load_params load_vars load set_program_state load_program_state",
+     "save_persistables saves all of a net, load_persistables and fleet.load_model load it"),
+    ("optimizer", "Adamax AdamaxOptimizer AdamW Lamb LambOptimizer RMSProp RMSPropOptimizer Adadelta AdadeltaOptimizer "
+     "LarsMomentum LarsMomentumOptimizer Dpsgd DpsgdOptimizer", "there are SGD, Momentum, Adagrad, DecayedAdagrad, "
+     "Adam and Ftrl; DecayedAdagrad is RMSProp without centring"),
+    ("optimizer", "ExponentialMovingAverage ModelAverage", "use `tug train --average N`"),
+    ("optimizer", "RecomputeOptimizer PipelineOptimizer LookaheadOptimizer DGCMomentumOptimizer", _COLLECTIVE),
+    ("optimizer", "lr", "rates of a run that change are `tug train --schedule`; here learning_rate is a number"),
+    ("metrics", "Auc Accuracy ChunkEvaluator CompositeMetric DetectionMAP EditDistance MetricBase Precision Recall",
+     "layers.auc, metrics.auc(stat_pos, stat_neg), acc, mae, mse and rmse measure; `tug eval` has more metrics"),
+    ("an optimizer", "step clear_grad clear_gradients state_dict set_state_dict", _LOOP),
+    ("an optimizer", "backward apply_gradients apply_optimize", "minimize(loss) is both"),
+    ("an optimizer", "set_lr get_lr set_lr_scheduler current_step_lr",
+     "a rate stays what it was made with; `tug train --schedule` has rates that change"),
+
+    ("Program", "clone", "exe.infer_from_dataset measures the same program, without learning"),
+    ("Program", "all_parameters parameters_numel", "rows are on the servers: fleet.client has their tables"),
+    ("Program", "_fleet_opt", "values of a pass are dumped by `tug train --dump-fields`"),
+    ("Program", "current_block create_block block blocks create_var append_op", _LAYERS),
+
+    ("fleet", "save_cache_model", "there is no cache of a serving system to be warmed; client.save(mode='base') or "
+     "'delta' writes what is worth publishing of tables of the program's own"),
+    ("fleet", "save_cache_table get_cache_threshold", "there is no cache table; rows that are rarely used lie on disk "
+     "by the setting 'cold' of a table"),
+    ("fleet", "check_save_pre_patch_done save_multi_table_one_path save_pre_patch save_model_with_whitelist",
+     "a save is whole when the call returns; client.save(mode='delta') writes what has changed since the last base"),
+    ("fleet", "set_date", "days are not numbered from outside: Table.day() of a table of the program's own ends a day, "
+     "and rows are unseen for one day more"),
+    ("fleet", "init_coordinator make_fl_strategy get_fl_client", _FEDERATED),
+    ("fleet", "local_rank rank nranks world_size local_device_ids world_device_ids",
+     "use worker_index() and worker_num(); servers have server_index() and server_num()"),
+    ("fleet", "set_lr get_lr", "a rate stays what the optimizer was made with; `tug train --schedule` has rates that "
+     "change"),
+    ("fleet", "step clear_grad state_dict set_state_dict", _LOOP),
+    ("fleet", "distributed_model distributed_scaler amp_init get_hybrid_communicate_group get_loss_scaling "
+     "collective_perf qat_init", _COLLECTIVE),
+    ("fleet", "_set_opt_info _opt_info", "net's params and the optimizer say how rows and layers are"),
+    ("fleet.util", "get_heter_file_shard", _SIDES),
+    ("fleet.util", "save_program load_program draw_from_program_file parse_program_proto params_check proto_check",
+     "a program has one net, which no file describes; saves say what they hold: `tug eval --from SAVE`"),
+    ("fleet.util", "set_file_system", "files are read by this machine; a pipe command can fetch them"),
+
+    ("a role maker", "_barrier _all_gather _all_reduce barrier_worker barrier_all all_gather all_reduce", _GLOO),
+    ("a role maker", "get_heter_trainer_endpoints get_next_trainers get_previous_trainers _get_next_trainers "
+     "_get_previous_trainers _heter_worker_num _is_heter_worker", _SIDES),
+
+    ("a dataset", "set_hdfs_config", "files are read by this machine; a pipe command can fetch them: "
+     "set_pipe_command('hadoop fs -cat ...')"),
+    ("a dataset", "set_parse_content set_parse_logkey set_merge_by_sid set_enable_pv_merge enable_pv_merge "
+     "preprocess_instance postprocess_instance set_current_phase get_pv_data_size", _PAGES),
+    ("a dataset", "set_merge_by_lineid", "lines have no id before their slots. Lines of one id are put together before "
+     "training, by what makes them, or by `tug train --merge-ids COLUMN:N` (docs/data.md), where the id is a slot or a "
+     "column"),
+    ("a dataset", "set_date", "lines have no day; days of rows end by Table.day(), or mode=3 of a save"),
+    ("a dataset", "set_shuffle_by_uid", "an example may come to any worker; lines of one user that have to stay "
+     "together are one file"),
+    ("a dataset", "tdm_sample generate_local_tables_unlock set_graph_config set_generate_unique_feasigns "
+     "set_gpu_graph_mode get_epoch_finish dump_walk_path dump_sample_neighbors", _NICHE),
+    ("a QueueDataset", "local_shuffle global_shuffle load_into_memory release_memory set_fea_eval slots_shuffle "
+     "preload_into_memory wait_preload_done get_memory_data_size get_shuffle_data_size",
+     "files are streamed; use InMemoryDataset"),
+
+    ("a trainer", "*", "a pass is exe.train_from_dataset(program, dataset, thread=N): the dataset and `thread` say "
+     "how it goes"),
+    ("strategy", "get_program_config get_trainer_runtime_config get_server_runtime_config get_execute_strategy "
+     "get_build_strategy save_to_prototxt load_from_prototxt", "the fields say it: a_sync, a_sync_configs; "
+     "print(strategy) shows them"),
+    ("FleetWrapper", "set_graph_config graph_load graph_sample_neighbors load_edge_file load_node_file",
+     "there are no graph tables"),
+    ("Communicator", "is_recovery", "a worker that comes back makes its communicator again"),
+)
+
+
+class NoSuchName(UsageError, AttributeError):
+    """What was asked for has no attribute of this name; the message says what to use."""
+
+
+def answer_for(holders: Iterable[str], name: str) -> Optional[str]:
+    """What to use instead of a name that one of these holders has not; None: the table does not know it."""
+    for holder in holders:
+        for where, names, answer in REFUSED:
+            if where == holder and (name in names.split() or names == "*"):
+                return answer
+    return None
+
+
+def no_such(holders: Sequence[str], name: str, there: Iterable[str]) -> NoSuchName:
+    """The error for a name that none of these holders has: the first is what it is called."""
+    answer = answer_for(holders, name)
+    if answer is not None:
+        return NoSuchName(f"{holders[0]} has no '{name}': {answer}")
+    near = difflib.get_close_matches(name, [one for one in there if not one.startswith("_")], 1)
+    return NoSuchName(f"{holders[0]} has no '{name}'; " +
+                      (f"did you mean '{near[0]}'?" if near else "docs/from-paddle.md lists the replacements"))
+
+
+class Named:
+    """What answers by the table; `holders`: the names of its rows, its own first."""
+
+    holders: Tuple[str, ...] = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # what copy, pickle and others look for
+            raise AttributeError(name)
+        raise no_such(self.holders or (type(self).__name__,), name, dir(type(self)))
+
+
+def of_module(module: str, holder: str) -> Callable[[str], Any]:
+    """A module's __getattr__."""
+    def find(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise no_such([holder], name, dir(sys.modules[module]))
+
+    return find
+
+
+def markdown() -> str:
+    """The table as the end of docs/from-paddle.md."""
+    rows = []
+    for holder, names, answer in REFUSED:
+        shown = "anything else" if names == "*" else ", ".join(f"`{name}`" for name in names.split())
+        rows.append(f"| {holder} | {shown} | {answer} |\n")
+    return "| of | names of Paddle's | use |\n|---|---|---|\n" + "".join(rows)
