@@ -269,7 +269,7 @@ static int load_window(struct evaluation *ev, struct err *e)
         ev->data = o.data;
         return 0;
     }
-    if (ev->keep.len > 0) {
+    if (o.group != NULL || o.by != NULL) { // '' is the column whose name is empty
         o.keep = buf_str(&ev->keep);
         o.keep_option = o.by == NULL      ? "--group"
                         : o.group == NULL ? "--by"

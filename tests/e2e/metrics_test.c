@@ -230,6 +230,33 @@ static void table_as_text(void **state)
     e2e_says("--top needs --by");
     tug_ends(3, "eval --from model --data test.csv --by phone --group user");
     e2e_says("the data has no column 'phone', which --group or --by names");
+    tug_ends(3, "eval --from model --data test.csv --by=");
+    e2e_says("the data has no column '', which --by names");
+    tug_ends(3, "eval --from model --data test.csv --group=");
+    e2e_says("the data has no column '', which --group names");
+}
+
+// pandas writes such a header for the index of a frame.
+static void column_with_an_empty_name(void **state)
+{
+    (void)state;
+    FILE *f = fopen("unnamed.csv", "w");
+    assert_non_null(f);
+    fputs(",clicked,ad\n", f);
+    for (int i = 0; i < 120; i++)
+        fprintf(f, "%d,%d,a%d\n", i % 3, (i / 3) % 2, i % 5);
+    assert_int_equal(fclose(f), 0);
+    tug_ends(
+        0,
+        "train --data unnamed.csv --format csv --label clicked --epochs 1 --out unnamed");
+    tug_ends(0, "eval --from unnamed --data unnamed.csv --group= --json");
+    assert_true(e2e_number("gauc") > 0 && e2e_number("gauc") < 1);
+    tug_ends(0, "eval --from unnamed --data unnamed.csv --by= --json");
+    json_t *o = e2e_json();
+    const json_t *lines = json_object_get(json_object_get(o, "by"), "table");
+    assert_int_equal(json_array_size(lines), 3);
+    assert_true(cell(line_of(lines, "2"), "examples") == 40);
+    json_decref(o);
 }
 
 // Clicks depend on the ad and the device; the data is scored once more for each of them.
@@ -362,10 +389,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gauc),          cmocka_unit_test(table),
-        cmocka_unit_test(table_as_text), cmocka_unit_test(importance),
-        cmocka_unit_test(validation),    cmocka_unit_test(on_a_cluster),
-        cmocka_unit_test(mistakes),      cmocka_unit_test(ml1m),
-        cmocka_unit_test(calibration),
+        cmocka_unit_test(table_as_text), cmocka_unit_test(column_with_an_empty_name),
+        cmocka_unit_test(importance),    cmocka_unit_test(validation),
+        cmocka_unit_test(on_a_cluster),  cmocka_unit_test(mistakes),
+        cmocka_unit_test(ml1m),          cmocka_unit_test(calibration),
     };
     return cmocka_run_group_tests(tests, begin, e2e_end);
 }
