@@ -172,8 +172,8 @@ static int bad_columns(const struct csv *c, const struct reader_layout *l,
         if (p == NULL)
             return TUG_EDATA;
     }
-    return err_set(e, TUG_EDATA, "found %zu column%s, the header has %zu", found,
-                   PLURAL_S(found), l->columns);
+    return err_set(e, TUG_EDATA, "found %zu column%s, %s %zu", found, PLURAL_S(found),
+                   l == c->only ? "and --columns names" : "the header has", l->columns);
 }
 
 static int text_key(const struct field *f, const struct column *column, uint64_t *ret,
@@ -446,11 +446,8 @@ static int csv_line(const struct reader *r, const struct reader_layout *l,
     l = l != NULL ? l : c->only;
     if (l == NULL)
         return err_set(e, TUG_EDATA, "the header, a line of column names, was not read");
-    if (c->only != NULL && csv_is_header(c, line, len))
-        return err_set(e, TUG_EDATA,
-                       "the line is a header, the names of the columns, but the data was "
-                       "said to have none (--columns): remove the line, or read the data "
-                       "with its header");
+    if (c->only != NULL)
+        TRY(csv_refuse_header(c, line, len, e));
     struct example new;
     TRY(csv_begin(c, l, len, x, &new, e));
     const char *p = line, *end = line + len;

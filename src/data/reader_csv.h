@@ -65,6 +65,7 @@ struct csv {
     struct empty_word *empty; // words that stand for an empty cell
     size_t empties;
     const struct reader_layout *only; // of all files without a header
+    uint64_t name_bits[4];            // of its names: by first letter and length
     bool given;                       // the schema: by a model
     bool old_cells;                   // it has no SCHEMA_WRITTEN
     struct column *column;            // of the schema; NULL: not decided yet
@@ -112,12 +113,13 @@ static inline const char *csv_next_field(const char *p, const char *end, char se
     return stop;
 }
 
-// A name without the blanks around it, which no name of a column has.
+// A name without the blanks around it, which no name of a column has. The first line of a
+// file, given as an option, may end with a carriage return.
 static inline void csv_trim(const char **name, size_t *len)
 {
     while (*len > 0 && is_blank(**name))
         ++*name, --*len;
-    while (*len > 0 && is_blank((*name)[*len - 1]))
+    while (*len > 0 && (is_blank((*name)[*len - 1]) || (*name)[*len - 1] == '\r'))
         --*len;
 }
 
@@ -251,8 +253,11 @@ static inline bool csv_is_empty(const struct csv *c, const char *text, size_t le
     return empty;
 }
 
-// Whether a line of files without a header is the names of their columns.
-bool csv_is_header(const struct csv *c, const char *line, size_t len);
+// 0, or TUG_EDATA where a line of files without a header is one: the names of their columns,
+// perhaps in another order.
+int csv_refuse_header(const struct csv *c, const char *line, size_t len, struct err *e);
+// The names of c->only are known: makes ready for csv_refuse_header.
+void csv_note_names(struct csv *c);
 int csv_header(struct reader *r, const char *line, size_t len,
                const struct reader_layout **ret, struct err *e);
 void csv_layout_free(struct reader_layout *l);

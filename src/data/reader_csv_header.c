@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
+#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/plural.h"
@@ -249,21 +250,91 @@ static int new_layout(struct csv *c, const char *line, size_t len,
     return 0;
 }
 
-// One column alone may have its own name among its words.
-bool csv_is_header(const struct csv *c, const char *line, size_t len)
+// Most words of a line are told from names by this alone.
+static unsigned name_bit(const char *name, size_t len)
 {
-    const char *p = line, *end = line + len;
-    const char *n = c->only->header, *stop = n + c->only->header_len;
-    for (;; p++, n++) {
-        struct field f, name;
+    return (((unsigned char)*name | ' ') + 37 * (unsigned)len) % 256;
+}
+
+void csv_note_names(struct csv *c)
+{
+    const char *p = c->only->header, *end = p + c->only->header_len;
+    for (;; p++) {
+        struct field f;
         p = csv_next_field(p, end, c->separator, csv_quote(c), &f, NULL);
-        n = csv_next_field(n, stop, c->separator, csv_quote(c), &name, NULL);
-        if (p == NULL || n == NULL || f.len != name.len ||
-            memcmp(f.text, name.text, f.len) != 0)
-            return false;
-        if (p == end || n == stop)
-            return p == end && n == stop && c->only->columns > 1;
+        csv_trim(&f.text, &f.len);
+        if (f.len > 0)
+            c->name_bits[name_bit(f.text, f.len) / 64] |= 1ULL
+                                                          << name_bit(f.text, f.len) % 64;
+        if (p == end)
+            return;
     }
+}
+
+static bool is_named(const struct csv *c, struct field f)
+{
+    csv_trim(&f.text, &f.len);
+    unsigned bit = f.len > 0 ? name_bit(f.text, f.len) : 0;
+    if (f.len == 0 || (c->name_bits[bit / 64] >> bit % 64 & 1) == 0)
+        return false;
+    const char *p = c->only->header, *end = p + c->only->header_len;
+    for (;; p++) {
+        struct field name;
+        p = csv_next_field(p, end, c->separator, csv_quote(c), &name, NULL);
+        csv_trim(&name.text, &name.len);
+        if (name.len == f.len && strncasecmp(name.text, f.text, f.len) == 0)
+            return true;
+        if (p == end)
+            return false;
+    }
+}
+
+static bool is_number(const struct field *f)
+{
+    float ignored;
+    return number_parse(f->text, f->len, &ignored) == NUMBER_OK;
+}
+
+// A header's cells are names, all of them or, where its labels are words, half of them. Other
+// lines are passed over by their first two cells, as a rule. (One column alone may have its
+// own name among its words.) *same: the names stand in the order of --columns.
+static bool is_header(const struct csv *c, const char *line, size_t len, bool *same)
+{
+    const struct reader_layout *l = c->only;
+    const char *p = line, *end = line + len, *n = l->header, *stop = n + l->header_len;
+    size_t cells = 0, names = 0, labels = 0;
+    for (*same = true;; p++) {
+        struct field f, name = {.text = ""};
+        p = csv_next_field(p, end, c->separator, csv_quote(c), &f, NULL);
+        if (p == NULL)
+            return false;
+        bool label = cells < l->columns && l->column[cells].use == SCHEMA_LABEL;
+        if (label && is_number(&f))
+            return false;
+        labels += label && f.len > 0;
+        names += is_named(c, f);
+        if (++cells == 2 && names + labels == 0)
+            return false;
+        if (n <= stop)
+            n = csv_next_field(n, stop, c->separator, csv_quote(c), &name, NULL) + 1;
+        *same &= csv_same_name(f.text, f.len, name.text, name.len);
+        if (p == end)
+            return names >= 2 && (names == cells || (labels > 0 && names * 2 >= cells));
+    }
+}
+
+int csv_refuse_header(const struct csv *c, const char *line, size_t len, struct err *e)
+{
+    bool same;
+    if (!is_header(c, line, len, &same))
+        return 0;
+    return err_set(
+        e, TUG_EDATA,
+        "the line is a header, the names of the columns, but the data was said "
+        "to have none (--columns): remove the line%s",
+        !same      ? ", and give --columns the names in the order of this file"
+        : c->given ? ""
+                   : ", or leave --columns out");
 }
 
 int csv_header(struct reader *r, const char *line, size_t len,

@@ -76,6 +76,8 @@ int csv_take_names(struct csv *c, struct err *e)
     }
     if (rc == 0)
         rc = csv_header(&c->base, line.data, line.len, &c->only, e);
+    if (rc == 0)
+        csv_note_names(c);
     buf_free(&line);
     if (rc != TUG_EDATA && rc != TUG_EUSAGE)
         return rc;

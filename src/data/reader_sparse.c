@@ -6,6 +6,18 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+// Where labels are not read, any word may stand in their place. Alone in its line and with
+// a separator inside, it is a line of csv.
+static bool is_cells(const char *token, const char *stop, const char *end)
+{
+    if (sparse_next(stop, end) != end)
+        return false;
+    for (const char *p = token; p < stop; p++)
+        if (*p == ',' || *p == ';' || *p == '|')
+            return true;
+    return false;
+}
+
 int sparse_label(const struct reader *r, const char **p, const char *end, float *ret,
                  struct err *e)
 {
@@ -20,6 +32,7 @@ int sparse_label(const struct reader *r, const char **p, const char *end, float 
         return err_set(e, TUG_EDATA,
                        "the label is missing: the line begins with feature '%s'",
                        show(token, len).text);
+    feature |= !r->labels && is_cells(token, stop, end); // the reader says what is wrong
     *p = feature ? token : stop;
     return feature ? 0 : reader_label(r, token, len, ret, e);
 }

@@ -247,6 +247,27 @@ static void test_labels(void **state)
     reader_close(r);
 }
 
+// Nobody reads labels of data to predict, but a line of csv is none.
+static void test_lines_of_csv(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"id,click,hour", "7,0,u3", " 0;a;b \r", "1|x # y"};
+    static const char *const good[] = {"", "?", "abcd-1234", "a,b 3:1", "1,5 1:1:1"};
+    for (int fields = 0; fields < 2; fields++) {
+        struct reader *r = open_reader(fields ? "libffm" : "libsvm", LOSS_LOGISTIC, false,
+                                       0);
+        struct examples x = {0};
+        for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+            line_refused(r, bad[i], "is not a feature of the form");
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(line_parse(r, good[i], &x, NULL), 0);
+        assert_int_equal(line_parse(r, good[3 + fields], &x, NULL), 0);
+        assert_true(x.n == 3 && x.nnz == 1);
+        examples_free(&x);
+        reader_close(r);
+    }
+}
+
 static void test_nothing_in_line(void **state)
 {
     (void)state;
@@ -385,6 +406,7 @@ int main(void)
         cmocka_unit_test(test_libsvm_refused),
         cmocka_unit_test(test_libffm_refused),
         cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_lines_of_csv),
         cmocka_unit_test(test_nothing_in_line),
         cmocka_unit_test(test_long_line),
         cmocka_unit_test(test_failure_keeps_examples),

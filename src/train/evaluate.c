@@ -388,7 +388,8 @@ static int metrics_of(const struct evaluation_options *o, struct evaluated *all,
 {
     TRY(evaluated_metrics(all, o->loss, o->loss == LOSS_LOGISTIC && !o->predict, ret, e));
     if (o->predict) // no more of it than what is known
-        *ret = (struct metrics){.features = ret->features, .known = ret->known};
+        *ret = (struct metrics){
+            .examples = ret->examples, .features = ret->features, .known = ret->known};
     return 0;
 }
 

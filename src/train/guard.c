@@ -59,7 +59,7 @@ void guard_files(const struct data_files *f, size_t trained)
 // than that. Of the squared loss (which has no AUC) nothing is known.
 static bool began_only(const struct metrics *m)
 {
-    return !isnan(m->auc) && m->logloss <= log(2);
+    return !isnan(m->auc) && m->logloss <= log(2) * 1.0001;
 }
 
 bool guard_training(const struct metrics *last, uint32_t passes, double lr, bool loaded)
@@ -97,6 +97,10 @@ bool guard_training(const struct metrics *last, uint32_t passes, double lr, bool
 static void say_known(const struct metrics *m, const char *what)
 {
     double known = guard_known(m);
+    if (isnan(known) && m->examples > 1)
+        log_warn("no example of %s has a feature, so all predictions are equal. Is this "
+                 "data of the kind that the model was trained on, in the same format?",
+                 what);
     if (isnan(known))
         return;
     if (known >= few_known)

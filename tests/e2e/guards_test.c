@@ -106,6 +106,17 @@ static void unknown_features(void **state)
     tug_ends(0, "predict --from model --data strange.svm data.svm");
     e2e_says("the model knows 90.9 % of the features in this data");
     silent("warning");
+    // Words alone could all be labels, which nobody reads there; lines of csv could not.
+    files_write("words.txt", "one\ntwo\n");
+    tug_ends(0, "predict --from model --data words.txt");
+    e2e_says(
+        "warning: no example of this data has a feature, so all predictions are equal");
+    files_write("rows.csv", "1,17,c5\n0,18,c6\n");
+    tug_ends(3, "predict --from model --data rows.csv");
+    e2e_says("rows.csv:1: '1,17,c5' is not a feature of the form index:value");
+    files_write("rows.csv", "label,age,site\n1,17,c5\n");
+    tug_ends(3, "predict --from model --data rows.csv");
+    e2e_says("this line looks like a header, and the model was trained on libsvm data");
 }
 
 static void headers(void **state)

@@ -1,0 +1,98 @@
+// Headers of csv data that should have none: known by the names in them.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "kit/lines.h"
+#include "kit/test.h"
+
+static struct reader *open_headless(const char *columns, bool labels)
+{
+    struct reader_options o = {.format = "csv",
+                               .columns = columns,
+                               .label_column = "y",
+                               .numeric = "b",
+                               .labels = labels};
+    struct reader *r = NULL;
+    struct err e;
+    if (reader_open(&r, &o, &e) != 0)
+        fail_msg("%s", e.text);
+    assert_false(reader_has_header(r));
+    line_layout = NULL;
+    return r;
+}
+
+static void assert_header(struct reader *r, const char *line, const char *advice)
+{
+    struct examples x = {0};
+    struct err e;
+    if (line_parse(r, line, &x, &e) != TUG_EDATA ||
+        strstr(e.text, "the line is a header, the names of the columns") == NULL ||
+        strstr(e.text, advice) == NULL)
+        fail_msg("'%s': %s", line, e.text);
+    examples_free(&x);
+}
+
+static const char other_order[] =
+    "and give --columns the names in the order of this file";
+
+// In another order, in other letters, with other names among them.
+static void test_headers(void **state)
+{
+    (void)state;
+    static const char *const same[] = {"y,a,b,c", "\"y\",\"a\",b,c\r", " y ,a\t,b,c",
+                                       "\xef\xbb\xbfy,a,b,c"};
+    static const char *const others[] = {"c,b,a,y",     "Y,A,B,C", "click,a,b,d",
+                                         "click,A,b,C", "y,a,d,e", "click,site,b,c"};
+    for (int labels = 0; labels < 2; labels++) {
+        struct reader *r = open_headless("y,a,b,c", labels);
+        for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)
+            assert_header(r, same[i], "or leave --columns out");
+        for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+            assert_header(r, others[i], other_order);
+        reader_close(r);
+    }
+}
+
+// Names are words like others where they are not a line's most part, or where its label is
+// a number.
+static void test_data(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"1,a,3,c", "0,c,,a", ",a,7,d", "?,x,1,c", "1,,,"};
+    struct reader *r = open_headless("y,a,b,c", false);
+    struct examples x = {0};
+    struct err e;
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
+        if (line_parse(r, lines[i], &x, &e) != 0)
+            fail_msg("'%s': %s", lines[i], e.text);
+    assert_int_equal(x.n, sizeof lines / sizeof lines[0]);
+    assert_int_equal(line_parse(r, "1,a", &x, &e), TUG_EDATA);
+    assert_non_null(strstr(e.text, "found 2 columns, and --columns names 4"));
+    examples_free(&x);
+    reader_close(r);
+}
+
+// What $(head -1 FILE) leaves of a file whose lines end with CR LF.
+static void test_names_of_windows(void **state)
+{
+    (void)state;
+    struct reader *r = open_headless("y,a,b\r", false);
+    struct examples x = {0};
+    assert_int_equal(line_parse(r, "1,a,3\r", &x, NULL), 0);
+    assert_true(x.nnz == 2);
+    assert_header(r, "y,a,b\r", "or leave --columns out");
+    assert_header(r, "b,a,y", other_order);
+    examples_free(&x);
+    reader_close(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_headers),
+        cmocka_unit_test(test_data),
+        cmocka_unit_test(test_names_of_windows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
