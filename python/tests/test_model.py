@@ -478,3 +478,44 @@ def test_terminal(data, tmp_path):
     os.close(master)
     assert done.returncode == 0 and done.stdout == b""
     assert "pass 2/2  loss 0." in said
+
+
+def test_with_options_keeps_the_others(data, tmp_path):
+    """What is not said again stays: rate and seed here, without which the copy is refused."""
+    matrix, labels = data
+    heard, passes = [], []
+    options = {"model": "fm", "dim": 4, "lr": 0.3, "seed": 9, "l2": 0.01, "threads": 1}
+    with tug.train(matrix, labels, epochs=2, progress=heard.append, on_pass=passes.append, out=tmp_path / "out",
+                   **options) as model:
+        with model.with_options(epochs=1, progress=False) as copied:
+            wanted = copied.train(matrix, labels).predict(matrix)
+            assert copied.results["epochs"] == 3 and [p.pass_ for p in passes] == [1, 2, 3]
+        whole = model.with_options(epochs=1, progress=False, on_pass=None, **options).train(matrix, labels)
+        assert np.array_equal(whole.predict(matrix), wanted) and len(passes) == 3
+        with pytest.raises(tug.UsageError, match="had lr 0.3, this one has 0.1"):  # tug's own rate
+            model.with_options(epochs=1, lr=None).train(matrix, labels)
+        before = os.listdir(tmp_path / "out")
+        model.with_options(epochs=1).train(matrix, labels).close()
+        assert any(p.pass_ == 3 for p in heard) and len(passes) == 4
+        assert os.listdir(tmp_path / "out") == before  # which is the first model's place
+
+
+def test_what_was_not_measured_is_none(data, tmp_path):
+    """NaN is not equal to itself, so that histories could not be compared."""
+    matrix, labels = data
+    with tug.train(matrix, labels, model="lr", epochs=2, loss="squared", progress=False) as model:
+        model.save(tmp_path / "saved")
+        assert model.history[0].auc is model.history[0].valid_loss is model.history[0].valid_auc is None
+        with tug.load(tmp_path / "saved") as loaded:
+            assert loaded.history == model.history
+    found = tug.cv(matrix, labels, model="lr", epochs=2, loss="squared", folds=2)
+    assert found.best.auc is found.best.auc_deviation is None and found.best.loss > 0
+
+
+def test_seconds_add_up(data, tmp_path):
+    matrix, labels = data
+    path = write_libsvm(tmp_path / "a", matrix, labels)
+    with tug.train(path, format="libsvm", model="lr", valid=0.2, test=path, out=tmp_path / "out", **FIXED) as model:
+        found = model.results
+        parts = [found[f"{name}_seconds"] for name in ("read", "train", "valid", "save", "test", "other")]
+        assert np.isclose(sum(parts), found["total_seconds"]) and min(parts) >= 0

@@ -3,8 +3,9 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import math
 import re
-from typing import Any, List, NamedTuple, Optional
+from typing import Any, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -21,13 +22,13 @@ _OF_VALID = (  # what errors say of the option that each run is validated by, an
 
 
 class CvPass(NamedTuple):
-    """A pass of all runs: the mean of their validation, and its standard deviation."""
+    """A pass of all runs: the mean of their validation, and its standard deviation; None: it was not measured."""
 
     pass_: int
-    loss: float
-    loss_deviation: float
-    auc: float
-    auc_deviation: float
+    loss: Optional[float]
+    loss_deviation: Optional[float]
+    auc: Optional[float]
+    auc_deviation: Optional[float]
 
 
 class CrossValidation(NamedTuple):
@@ -38,9 +39,14 @@ class CrossValidation(NamedTuple):
     folds: List[List[Pass]]  # the history of each run
 
 
+def _mean(found: List[Optional[float]]) -> Tuple[Optional[float], Optional[float]]:
+    """And the deviation, where all runs have found something."""
+    there = [x for x in found if x is not None]
+    return (None, None) if len(there) < len(found) else (float(np.mean(there)), float(np.std(there)))
+
+
 def _mean_of(runs: List[Pass]) -> CvPass:
-    loss, auc = np.array([p.valid_loss for p in runs]), np.array([p.valid_auc for p in runs])
-    return CvPass(runs[0].pass_, float(loss.mean()), float(loss.std()), float(auc.mean()), float(auc.std()))
+    return CvPass(runs[0].pass_, *_mean([p.valid_loss for p in runs]), *_mean([p.valid_auc for p in runs]))
 
 
 def _runs(folds: int, data: Any, label: Any, **options: Any) -> List[List[Pass]]:
@@ -74,4 +80,4 @@ def cv(data: Any, label: Any = None, *, folds: int = 5, weight: Weight = None,
     found = _runs(whole(folds, "folds", 2, 1000), data, label, weight=weight, categorical=categorical,
                   progress=progress, **options)
     passes = [_mean_of(list(of_pass)) for of_pass in zip(*found)]
-    return CrossValidation(passes, min(passes, key=lambda p: p.loss), found)
+    return CrossValidation(passes, min(passes, key=lambda p: math.inf if p.loss is None else p.loss), found)

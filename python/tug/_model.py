@@ -32,6 +32,8 @@ Found = TypeVar("Found")
 Weight = Union[None, int, str, npt.ArrayLike]
 Hears = Union[None, bool, Callable[["Progress"], None]]
 OnPass = Optional[Callable[["Pass"], None]]
+_KEPT: Any = object()  # stands for what a model has already
+_OF_ONE = {"init-from", "resume", "out", "publish", "history", "dump"}  # options that no copy takes over
 
 
 class Progress(NamedTuple):
@@ -59,21 +61,23 @@ class Progress(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """The record of a pass that has ended (struct tug_pass); NaN: there is none."""
+    """The record of a pass that has ended (struct tug_pass); None: it was not measured."""
 
     pass_: int  # from 1
     examples: int  # trained on, without those held out for validation
-    loss: float  # of these, each before it was trained on
-    auc: float
+    loss: Optional[float]  # of these, each before it was trained on
+    auc: Optional[float]
     valid_examples: int  # 0: there is no validation
-    valid_loss: float
-    valid_auc: float
+    valid_loss: Optional[float]
+    valid_auc: Optional[float]
     seconds: float  # reading, training and validation, without saves
     best: bool  # validation was better than after all passes before
 
 
 def _pass_of(p: Any) -> Pass:
-    return Pass(getattr(p, "pass"), p.examples, p.loss, p.auc, p.valid_examples, p.valid_loss, p.valid_auc, p.seconds,
+    loss, auc, valid_loss, valid_auc = (None if math.isnan(x) else x for x in (p.loss, p.auc, p.valid_loss,
+                                                                               p.valid_auc))
+    return Pass(getattr(p, "pass"), p.examples, loss, auc, p.valid_examples, valid_loss, valid_auc, p.seconds,
                 bool(p.best))
 
 
@@ -455,12 +459,18 @@ class Model(OwnedHandle):
     def __reduce__(self) -> Tuple[Any, ...]:
         return _copy_of, (read_save(self.save) if self.labels else None, *self._opened_by, self.results, self._width)
 
-    def with_options(self, *, progress: Hears = None, on_pass: OnPass = None, alone: bool = False,
+    def with_options(self, *, progress: Hears = _KEPT, on_pass: OnPass = _KEPT, alone: Optional[bool] = None,
                      **options: Option) -> "Model":
-        """A copy that is trained on by these options, of which those that say what is learnt have to be the same."""
+        """A copy that is trained on by these options, and by this model's where they say nothing: None takes one back.
+        Those that say what is learnt have to be the same. What this model begins with or writes to is not the copy's
+        (init_from, resume, out, publish, history, dump), unless it is said again."""
         words = _words("with_options", "train", options)
-        return _copy_of(read_save(self.save), progress, Place(alone, None, False), words, on_pass, self.results,
-                        self._width)
+        changed = _OF_ONE | {keyword.replace("_", "-") for keyword in options}
+        hears, place, mine, hears_of_passes = self._opened_by
+        words = [word for word in mine or [] if word.partition("=")[0] not in changed] + words
+        return _copy_of(read_save(self.save), hears if progress is _KEPT else progress,
+                        Place(place.alone if alone is None else alone, None, False), words,
+                        hears_of_passes if on_pass is _KEPT else on_pass, self.results, self._width)
 
     def close(self) -> None:
         """Frees it; what was not saved is gone."""

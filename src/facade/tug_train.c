@@ -391,6 +391,9 @@ static void say_results(struct training *t)
     model_add(m, r->valid_seconds, "valid_seconds");
     model_add(m, r->save_seconds, "save_seconds");
     model_add(m, r->test_seconds, "test_seconds");
+    double other = r->total_seconds - r->read_seconds - r->train_seconds -
+                   r->valid_seconds - r->save_seconds - r->test_seconds;
+    model_add(m, other > 0 ? other : 0, "other_seconds");
     model_add(m, r->total_seconds, "total_seconds");
     for (uint32_t k = 0; k < r->labels && t->has_last; k++) {
         const char *name = k > 0 ? r->label[k] : "", *colon = k > 0 ? ":" : "";
