@@ -81,7 +81,7 @@ asan-python: ## Python's tests with libtug under ASan and UBSan
 	@cmake --build build-asan --target tug tug_shared tug_python
 	@cd build-asan/python && LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libubsan.so)" \
 		ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 TUG_BINARY=$(CURDIR)/build-asan/tug PATH="$(CURDIR)/build-asan:$$PATH" \
-		PYTHONPATH=. $${PYTHON:-/usr/bin/python3} -m pytest -q -s -p no:cacheprovider $(ASAN_PYTHON:%=$(CURDIR)/python/tests/test_%.py)
+		PYTHONPATH="$(CURDIR)/build-asan/python" $${PYTHON:-/usr/bin/python3} -m pytest -q -s -p no:cacheprovider $(ASAN_PYTHON:%=$(CURDIR)/python/tests/test_%.py)
 
 tsan: ## the unit tests under ThreadSanitizer
 	@cmake -G Ninja -S . -B build-tsan --log-level=WARNING $(TSAN)

@@ -223,9 +223,9 @@ TUG_API int tug_model_explain(struct tug_model *m, const struct tug_data *data,
 //   after train      examples (trained on in a pass), held_out (others, by the option valid),
 //                    epochs (of all calls), keys, skipped_lines, read_seconds, train_seconds,
 //                    valid_seconds, save_seconds, test_seconds, other_seconds,
-//                    total_seconds (of all); train.auc, train.logloss of the last pass, each example before it was trained on; with
-//                    validation best_epoch and valid.auc, ... of the kept pass; with the option
-//                    test test.auc, ...
+//                    total_seconds (of all); train.auc, train.logloss of the last pass, each
+//                    example before it was trained on; with validation best_epoch and
+//                    valid.auc, ... of the kept pass; with the option test test.auc, ...
 //
 // Of several labels these are the first one's, and further ones "LABEL:auc", "test.LABEL:auc".
 TUG_API bool tug_model_result(const struct tug_model *m, size_t i, const char **ret_name,

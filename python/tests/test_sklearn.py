@@ -356,3 +356,36 @@ def test_without_scikit_learn():
     done = subprocess.run([sys.executable, "-c", "import sys, tug; print('sklearn' in sys.modules)"],
                           capture_output=True, text=True, timeout=60)
     assert done.stdout == "False\n"
+
+
+def test_names_of_others(data):
+    """Parameters and arguments as other libraries call them are errors that say what is meant."""
+    X, _, y = data
+    for call, kind, why in ((lambda: FMClassifier(n_estimators=3), TypeError, "'n_estimators'; did you mean 'epochs'"),
+                            (lambda: LRRegressor(learning_rate=3), TypeError, "did you mean 'lr'"),
+                            (lambda: LRClassifier(batch=3), TypeError, "options={'batch': ...} sets that option"),
+                            (lambda: LRClassifier(strange=3), TypeError, "its parameters are categorical, determin"),
+                            (lambda: LRClassifier().set_params(num_epochs=1), ValueError, "did you mean 'epochs'"),
+                            (lambda: LRClassifier().fit(X, y, verbose=True), TypeError, r"LRClassifier\(verbose=...\)"),
+                            (lambda: LRClassifier().fit(X, y, early_stopping_rounds=1), TypeError, "'patience': ..."),
+                            (lambda: tug.Model(verbose=1), tug.ArgumentTypeError, "progress=False does not")):
+        with pytest.raises(kind, match=why):
+            call()
+    for estimator in (FMClassifier(), DeepRegressor()):
+        for name in ("feature_importances_", "coef_"):
+            with pytest.raises(AttributeError, match=f"{name}: is of linear models.*permutation_importance"):
+                getattr(estimator, name)
+    assert copy.deepcopy(FMClassifier(dim=3)).dim == 3 and not hasattr(FMClassifier(), "strange")
+
+
+@pytest.mark.parametrize("kind", [LRClassifier, LRRegressor], ids=lambda kind: kind.__name__)
+def test_weighted_score(data, kind):
+    X, number, y = data
+    target, weight = (y == "yes") + 0.0 if kind is LRClassifier else number, np.arange(len(X)) % 3
+    fitted = kind(**SEEDED).fit(X, target)
+    assert fitted.score(X, target, weight) == fitted.score(X[weight > 0], target[weight > 0], weight[weight > 0])
+    assert fitted.score(X, target, sample_weight=weight) != fitted.score(X, target)
+    for wrong, why in ((weight - 1, "negative weights, the first in row 0"), (0 * weight, "all weights are 0"),
+                       (weight[1:], "shape|inconsistent"), (weight * np.inf, "NaN|infinity")):
+        with pytest.raises(ValueError, match=why):
+            fitted.score(X, target, wrong)

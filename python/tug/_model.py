@@ -117,6 +117,27 @@ def _text(name: str, value: Any) -> str:
     return word(value, name).decode("utf-8", "surrogateescape")
 
 
+# What other libraries call what is no option here, but an argument.
+_ARGUMENTS = {"verbose": "progress=True prints the passes, and progress=False does not",
+              "verbosity": "progress=True prints the passes, and progress=False does not",
+              "sample_weight": "weight= has the examples' weights", "weights": "weight= has the examples' weights",
+              "callbacks": "progress= and on_pass= are functions that are called",
+              "cat_features": "categorical= names the columns", "categorical_feature": "categorical= names the columns"}
+
+
+def meant(keyword: str, command: str = "train") -> Optional[str]:
+    """The option that was perhaps meant, as a keyword."""
+    near = lib.tug_model_option_meant(command.encode(), word(keyword.replace("_", "-"), "option"))
+    return None if near == ffi.NULL else text_of(near).replace("-", "_")
+
+
+def _meant(keyword: str, command: str) -> str:
+    if command == "train" and keyword in _ARGUMENTS:
+        return _ARGUMENTS[keyword]
+    near = meant(keyword, command)
+    return f"did you mean '{near}'?" if near is not None else f"'tug {command} --help' lists the options"
+
+
 def _words(function: str, command: str, options: Dict[str, Any]) -> List[str]:
     """Keywords as the options of a command; None is as if it were not given."""
     names = _names(command)
@@ -124,10 +145,7 @@ def _words(function: str, command: str, options: Dict[str, Any]) -> List[str]:
     for keyword, value in options.items():
         name = keyword.replace("_", "-")
         if name not in names:
-            near = lib.tug_model_option_meant(command.encode(), word(name, "option"))
-            meant = (f"; did you mean '{text_of(near).replace('-', '_')}'?" if near != ffi.NULL
-                     else f"; 'tug {command} --help' lists the options")
-            raise ArgumentTypeError(f"{function}: there is no option '{keyword}'{meant}")
+            raise ArgumentTypeError(f"{function}: there is no option '{keyword}'; {_meant(keyword, command)}")
         if value is None:
             continue
         if isinstance(value, (list, tuple)):
@@ -141,6 +159,11 @@ def _words(function: str, command: str, options: Dict[str, Any]) -> List[str]:
 @functools.lru_cache(maxsize=None)
 def _all_names() -> FrozenSet[str]:
     return frozenset(name for command in ("train", "eval", "predict") for name in _names(command))
+
+
+def option_names() -> FrozenSet[str]:
+    """The options of `tug train`, as keywords."""
+    return frozenset(name.replace("-", "_") for name in _names("train"))
 
 
 _OPTION = re.compile(r"'tug [^']*'|(?<![\w-])--([a-z][a-z0-9-]*)")  # what is in a command stays

@@ -17,7 +17,7 @@ SPDX-License-Identifier: Apache-2.0
 
 import os
 import warnings
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Type, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ import numpy.typing as npt
 from tug._columns import Columns
 from tug._errors import UsageError
 from tug._examples import Rows
-from tug._model import Model
+from tug._model import Model, meant, option_names
 
 try:
     from scipy.sparse import csr_matrix, identity, vstack
@@ -101,6 +101,51 @@ class _Estimator(BaseEstimator):
     def _more_tags(self) -> Dict[str, Any]:
         return {"requires_y": True}
 
+    def __new__(cls, *args: Any, **given: Any) -> Any:
+        cls._check_names(given, TypeError)
+        return super().__new__(cls)
+
+    @classmethod
+    def _check_names(cls, given: Dict[str, Any], kind: Type[Exception]) -> None:
+        """Raises for what is no parameter, with the one that was perhaps meant."""
+        known = cls._get_param_names()
+        for name in given:
+            if name.split("__")[0] not in known:
+                raise kind(f"{cls.__name__}: there is no parameter '{name}'; {cls._meant(name, known)}")
+
+    @classmethod
+    def _meant(cls, name: str, known: Sequence[str]) -> str:
+        option = name if name in option_names() else meant(name)
+        if option in known:
+            return f"did you mean '{option}'?"
+        if option == "valid":
+            return "fit(X, y, eval_set=(X_held, y_held)) validates"
+        if option is not None and option not in _FOLLOW:
+            return f"options={{'{option}': ...}} sets that option"
+        return f"its parameters are {', '.join(known)}"
+
+    def set_params(self: Any, **params: Any) -> Any:
+        """Sets parameters, as of the constructor. ValueError: there is no such parameter."""
+        self._check_names(params, ValueError)
+        return super().set_params(**params)
+
+    def _refuse(self, others: Dict[str, Any]) -> None:
+        """Arguments that `fit` of other libraries takes."""
+        known = self._get_param_names()
+        for name in others:
+            raise TypeError(f"fit: there is no argument '{name}'; " + (
+                f"it is a parameter: {type(self).__name__}({name}=...)" if name in known else self._meant(name, known)))
+
+    def _check_weight(self, X: Any, weight: Any) -> Any:
+        if weight is None:
+            return None
+        weight = _check_sample_weight(weight, X, dtype=np.float32)
+        if np.any(weight < 0):
+            raise ValueError(f"sample_weight: has negative weights, the first in row {int(np.argmax(weight < 0))}")
+        if not np.any(weight > 0):
+            raise ValueError("sample_weight: all weights are 0")
+        return weight
+
     def _kind(self) -> str:
         raise NotImplementedError
 
@@ -170,12 +215,8 @@ class _Estimator(BaseEstimator):
         """Without examples of weight 0: no example and one that counts for nothing are the same."""
         if weight is None:
             return X, targets, None
-        weight = _check_sample_weight(weight, X, dtype=np.float32)
-        if np.any(weight < 0):
-            raise ValueError("sample_weight: has negative weights")
+        weight = self._check_weight(X, weight)
         keep = weight > 0
-        if not keep.any():
-            raise ValueError("sample_weight: all weights are 0")
         return (X, targets, weight) if keep.all() else (X[keep], [t[keep] for t in targets], weight[keep])
 
     def _examples(self, X: Any, targets: Targets, weight: Any) -> Tuple[Rows, Targets, Any]:
@@ -237,10 +278,12 @@ class _Classifier(ClassifierMixin):
         ones = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         return [(y == one).astype(np.float32) for one in ones]
 
-    def fit(self: Any, X: Any, y: Any, sample_weight: Optional[npt.ArrayLike] = None, *, eval_set: Any = None) -> Any:
+    def fit(self: Any, X: Any, y: Any, sample_weight: Optional[npt.ArrayLike] = None, *, eval_set: Any = None,
+            **others: Any) -> Any:
         """Trains on a matrix of numpy, a sparse one of scipy or a data frame, and a class for each row; its loss
         counts `sample_weight` times. eval_set: (X, y) that is not trained on, and decides which pass is kept and when
         training stops (options={"patience": N})."""
+        self._refuse(others)
         X, y = self._checked_both(X, y, True)
         check_classification_targets(y)
         classes = np.unique(y)
@@ -296,6 +339,10 @@ class _Classifier(ClassifierMixin):
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
 
+    def score(self: Any, X: Any, y: Any, sample_weight: Optional[npt.ArrayLike] = None) -> float:
+        """The share of examples whose class is right, weighted by `sample_weight`."""
+        return float(super().score(X, y, self._check_weight(X, sample_weight)))
+
     def predict(self: Any, X: Any) -> npt.NDArray[Any]:
         """The likeliest class of each example."""
         scores = self._scores(X)
@@ -312,9 +359,11 @@ class _Regressor(RegressorMixin):
         with np.errstate(over="ignore"):
             return np.asarray(check_array(y, ensure_2d=False, dtype=np.float32, estimator=type(self).__name__))
 
-    def fit(self: Any, X: Any, y: Any, sample_weight: Optional[npt.ArrayLike] = None, *, eval_set: Any = None) -> Any:
+    def fit(self: Any, X: Any, y: Any, sample_weight: Optional[npt.ArrayLike] = None, *, eval_set: Any = None,
+            **others: Any) -> Any:
         """Trains on a matrix of numpy, a sparse one of scipy or a data frame, and a number for each row; its loss
         counts `sample_weight` times. eval_set: as of classifiers."""
+        self._refuse(others)
         X, y = self._checked_both(X, y, True)
         held = self._held(eval_set)
         self._fit(X, [self._numbers(y)], sample_weight, held, [self._numbers(held[1])] if held is not None else ())
@@ -325,6 +374,10 @@ class _Regressor(RegressorMixin):
         X, y = self._checked_both(X, y, not hasattr(self, "models_"))
         self._partial_fit(X, [self._numbers(y)], sample_weight)
         return self
+
+    def score(self: Any, X: Any, y: Any, sample_weight: Optional[npt.ArrayLike] = None) -> float:
+        """R^2 of the predictions, weighted by `sample_weight`."""
+        return float(super().score(X, y, self._check_weight(X, sample_weight)))
 
     def predict(self: Any, X: Any) -> Float64:
         """A number for each example, float64 of (n,)."""
@@ -390,7 +443,17 @@ class _Linear(_LR):
         return np.asarray(moved / moved.sum() if moved.sum() > 0 else moved)
 
 
-class _FM(_LR):
+class _Pairs(_LR):
+    """What a model has whose columns count together: no weight of one column."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("coef_", "feature_importances_", "intercept_"):
+            raise AttributeError(f"{name}: is of linear models; columns of {type(self).__name__} count by pairs or "
+                                 "layers, too, and sklearn.inspection.permutation_importance says what each is worth")
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+
+class _FM(_Pairs):
     def __init__(self, *, dim: Optional[int] = None, epochs: int = 10, optimizer: Optional[str] = None,
                  lr: Optional[float] = None, latent_lr: Optional[float] = None, l1: Optional[float] = None,
                  l2: Optional[float] = None, prior: Optional[float] = None, init: Optional[float] = None,
@@ -431,7 +494,7 @@ class _FFM(_FM):
         return "ffm"
 
 
-class _Deep(_LR):
+class _Deep(_Pairs):
     _by_field = True
 
     def __init__(self, *, model: str = "deepfm", dim: Optional[int] = None, hidden: Hidden = None,
