@@ -404,8 +404,9 @@ int entry_load(struct entry *x, const void *bytes, size_t n, struct err *e)
 {
     char name[ENTRY_NAME_MAX + 1] = {0};
     if (n < ENTRY_NAME_MAX)
-        return err_set(e, TUG_EDATA,
-                       "what an entry policy saved is cut short; use another save");
+        return err_set(
+            e, TUG_EDATA,
+            "the saved state of the entry policy is cut short; use another save");
     memcpy(name, bytes, ENTRY_NAME_MAX);
     if (strcmp(name, x->class->name) != 0)
         return err_set(e, TUG_EDATA,

@@ -38,12 +38,13 @@ static const struct option options[] = {
     {"name", .fallback = "node", STRING_AT(name, "NAME"),
      "name of the node, which also names its files: NAME.pem and NAME.key"},
     {"role", CHOICE_AT(role, CERT_ROLES, "any"),
-     "what its holder may do: tools look only, workers also push and read data, servers "
+     "rights of its holder: tools look only, workers also push and read data, servers "
      "also hold tables, operators also stop, save, load and clear, schedulers also are "
      "the scheduler; any: all of it"},
-    {"days", U64_AT(days, "N", "365", 1, 36500), "that it is good for"},
+    {"days", U64_AT(days, "N", "365", 1, 36500),
+     "days for which the certificate is valid"},
     {"cluster", .group = "Tokens", .fallback = "tug", STRING_AT(cluster, "NAME"),
-     "of which cluster"},
+     "name of the cluster"},
     {"port", U64_AT(port, "P", "0", 0, 65535),
      "port at which the cluster's scheduler listens on this machine"},
 };
@@ -56,7 +57,7 @@ const struct option_table cli_cert_options = {
         "`tug cert ca` makes DIR/ca.pem and DIR/ca.key; `tug cert node` makes "
         "DIR/NAME.pem and DIR/NAME.key, signed by them. Each process of the cluster is "
         "given --ca ca.pem --cert NAME.pem --key NAME.key; ca.key is needed only here "
-        "and belongs on no other machine. Whoever holds a certificate of the CA may "
+        "and belongs on no other machine. A process with a certificate of the CA may "
         "connect, with the rights of its --role; the name grants nothing.\n`tug cert "
         "token` prints a token of a running cluster on this machine, limited to what "
         "--role allows: a process that has it in TUG_TOKEN may connect over loopback. "

@@ -140,11 +140,11 @@ static void look_at_the_dead(struct examination *x, const json_t *n, const char 
     pid_t pid = (pid_t)tool_number(n, "pid");
     bool local = is_local(n);
     if (has_gone(n))
-        problem(
-            x,
-            "%s was killed: its process %d ended without a word; if nobody killed it, "
-            "look for 'Out of memory' in what dmesg prints, else into its log",
-            name, (int)pid);
+        problem(x,
+                "%s was killed: its process %d ended without a message; look into its "
+                "log, and "
+                "for 'Out of memory' in the output of dmesg",
+                name, (int)pid);
     else if (local && pid > 0)
         problem(
             x,

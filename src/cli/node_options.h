@@ -52,8 +52,8 @@ struct node_values {
          "certificate of this node, signed by the CA"},                                  \
         {"key", STRING_AT(node.key, "FILE"), "key of that certificate"},                 \
         {"insecure", FLAG_AT(node.insecure),                                             \
-         "without TLS though not on loopback: whoever reaches the ports can read and "   \
-         "change everything"},                                                           \
+         "allow links off loopback without TLS: every process that reaches the ports "   \
+         "can read and change everything"},                                              \
     {                                                                                    \
         NODE_CONNECT_OPTION(seconds)                                                     \
     }
@@ -77,8 +77,9 @@ enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
 
 #define NODE_ADVERTISE_OPTION                                                            \
     "advertise", STRING_AT(node.advertise, "HOST[:PORT]"),                               \
-        "what others are told instead, when they reach this process by another "         \
-        "address: behind NAT, in a container (of further loops the port counts up)"
+        "address that other processes use instead, where they reach this one by "        \
+        "another: "                                                                      \
+        "behind NAT, in a container (further loops have the ports that follow)"
 
 #define NODE_MEMBER_HOST                                                                 \
     "address of this machine; by default loopback, or, when the scheduler is on "        \
@@ -89,13 +90,14 @@ enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
 
 #define NODE_RANK_OPTION(names)                                                          \
     "rank", .env = names, F64_AT(node.rank, "N", "-1", -1, 65535),                       \
-            "the rank that it would like among those of its role, from 0, if nobody "    \
-            "has it; -1: any"
+            "the wanted rank among the processes of its role, from 0, if it is free; "   \
+            "-1: any"
 
 #define NODE_SPIN_OPTION                                                                 \
-    "spin-us", .group = "How it runs", F64_AT(node.spin_us, "X", "0", 0, 1e6),           \
-               "microseconds of looking again before sleeping: saves the time of "       \
-               "waking where cores are idle, costs everybody where they are not"
+    "spin-us",                                                                           \
+        .group = "How it runs", F64_AT(node.spin_us, "X", "0", 0, 1e6),                  \
+        "microseconds that a loop polls before it sleeps: faster answers where cores "   \
+        "are idle, slower ones where they are not"
 
 #define NODE_LOG_LEVEL_OPTION                                                            \
     "log-level", CHOICE_AT(node.log_level, NODE_LOG_LEVELS, "info"),                     \

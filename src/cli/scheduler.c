@@ -197,7 +197,7 @@ static void name_checkpoint(const struct process *p, struct err *e)
     if (e->code != TUG_EIO || !p->drives || out == NULL || save_find(out, dir, NULL) != 0)
         return;
     snprintf(why, sizeof(why), "%s", e->text);
-    err_set(e, TUG_EIO, "%s (the last checkpoint is %s: --resume goes on from it)", why,
+    err_set(e, TUG_EIO, "%s (the last checkpoint is %s: --resume continues from it)", why,
             dir);
 }
 

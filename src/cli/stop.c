@@ -25,9 +25,10 @@ const struct option_table cli_stop_options = {
     .command = "stop",
     .summary = "end a running cluster",
     .usage = "[--scheduler HOST:PORT] [options]",
-    .about = "Asks the scheduler to end the cluster: all nodes are told, leave, and the "
-             "scheduler ends last. Returns when it is gone. What was trained since the "
-             "last save is lost; Ctrl-C in the terminal of `tug launch` saves first.",
+    .about =
+        "Asks the scheduler to end the cluster: all nodes leave, and the "
+        "scheduler ends last. Returns when it has ended. Training since the last save "
+        "is lost; Ctrl-C in the terminal of `tug launch` saves first.",
     .examples = "tug stop\n"
                 "tug stop --scheduler 10.0.0.1:9100 --timeout 10",
     CLI_OPTIONS(options),

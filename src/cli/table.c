@@ -25,7 +25,7 @@ static const struct option options[] = {
          "list stat get settings top create load clear drop shrink day save export "
          "dump import",
      LIST_AT(action, "ACTION"),
-     "what to do, as described above; import takes files and get takes keys after it"},
+     "the action, as described above; import takes files and get takes keys after it"},
     {"from", STRING_AT(from, "DIR"),
      "saved tables: the --out of a training run, a directory of saves (the newest is "
      "taken, with all it builds on), or one save. Without it the command is about the "
@@ -44,8 +44,9 @@ static const struct option options[] = {
     {"threshold", F64_AT(threshold, "SCORE", "-1", -1, 1e30),
      "shrink: rows with a lower score are removed; -1: the table's delete-threshold"},
     {"mode", .group = "Saves", CHOICE_AT(mode, TABLE_MODES, NULL),
-     "checkpoint: every row, to go on from; base: rows worth publishing; delta: those of "
-     "them that have changed since the last base or delta; day: a checkpoint, and then "
+     "checkpoint: every row, to continue from; base: rows worth publishing; delta: those "
+     "of them that have changed since the last base or delta; day: a checkpoint, and "
+     "then "
      "the day ends"},
     {"zstd", U64_AT(zstd, "LEVEL", "0", 0, 19), "compress; 0: not"},
     {"keep", U64_AT(keep, "N", "0", 0, 1 << 20),
@@ -80,8 +81,9 @@ const struct option_table cli_table_options = {
         "A table holds rows of weights under 64-bit keys; rows of click-through models "
         "also count shows and clicks, earn embeddings and are forgotten. docs/tables.md "
         "follows one through its life. Actions are about tables of a running cluster, or "
-        "with --from about saved ones; what changes saved tables writes a new save "
-        "beside the old one.\nlist: the names of the tables. stat: rows, bytes, days, "
+        "with --from about saved ones; actions that change saved tables write a new "
+        "save beside the old one.\nlist: the names of the tables. stat: rows, bytes, "
+        "days, "
         "how many rows were made and removed, and why. get: the rows of the given keys, "
         "as export writes them (of a running table, as a pull sees them: a key without a "
         "row reads as zeros); of a saved model also by word, as 'get site=a': "

@@ -236,9 +236,9 @@ static void print_run(const struct saved_run *r, enum save_mode mode)
     cli_printf(", format %s, seed %" PRIu64 ", %u pass%s over %" PRIu64 " example%s%s\n",
                r->schema.format, o->seed, r->at.epoch, PLURAL_ES(r->at.epoch),
                r->examples, PLURAL_S(r->examples),
-               published     ? ", published for who serves the model"
+               published     ? ", published for serving"
                : r->finished ? ""
-                             : " (not finished: --resume goes on)");
+                             : " (not finished: --resume continues it)");
 }
 
 static int stat(struct saves *s, struct err *e)

@@ -143,8 +143,8 @@ int table_read_settings(const struct table_values *v, struct buf *ret_text,
     *ret_text = BUF_INIT(1 << 16);
     if (v->settings == NULL)
         return err_set(e, TUG_EUSAGE,
-                       "--settings TEXT|FILE is missing: what the table is made of; 'tug "
-                       "table settings' lists the settings");
+                       "--settings TEXT|FILE is missing; 'tug table settings' lists the "
+                       "settings of a table");
     int rc = read_text(v, ret_text, e);
     if (rc == 0)
         rc = parse(buf_str(ret_text), ret, e);

@@ -311,16 +311,14 @@ static void from_node(struct scheduler *s, struct node *n, const struct van_mess
 static bool refused_for_role(struct scheduler *s, const struct link *l,
                              const struct van_message *m)
 {
-    char what[ERR_TEXT_MAX];
-    struct err e;
+    struct err what, e;
     // MSG_OK and MSG_ERROR answer what the scheduler has asked over this link.
     if (m->type == MSG_OK || m->type == MSG_ERROR || wire_may(m->type, l->role))
         return false;
-    snprintf(what, sizeof(what), "%s: a link of the role %s may not ask for that",
-             wire_name(m->type), wire_role_name(l->role));
-    err_set(&e, TUG_EUSAGE, "%s: %s", van_peer(s->van, l->link), what);
+    wire_may_not(m->type, l->role, &what);
+    err_set(&e, TUG_EUSAGE, "%s: %s", van_peer(s->van, l->link), what.text);
     on_refused(s, &e, s->now);
-    scheduler_refuse(s, l->link, m->request, TUG_EUSAGE, what);
+    scheduler_refuse(s, l->link, m->request, TUG_EUSAGE, what.text);
     return true;
 }
 

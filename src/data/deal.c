@@ -137,8 +137,8 @@ static int walk_piece(struct deal *d, struct pieces *p, uint32_t file, uint64_t 
     TRY(piece_read(p, file, index, &d->piece, e));
     if (d->piece.rows != NULL)
         return err_set(e, TUG_EUSAGE,
-                       "%s: rows in memory cannot be dealt to workers, who read files: "
-                       "write them to a file",
+                       "%s: rows in memory cannot be divided among workers, which read "
+                       "files: write them to a file",
                        pieces_file_name(p, file));
     uint64_t stream = mix64(mix64(d->o.seed ^ file) ^ index);
     int rc = walk(d, layout, stream, fn, ctx, e);

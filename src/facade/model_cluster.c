@@ -73,11 +73,10 @@ int model_cluster_check(const struct tug_model *m, const struct train_options *t
             "write them to a file, or train alone");
     if (what == NULL)
         return 0;
-    return err_set(e, TUG_EUSAGE,
-                   "%s: workers of a program's own have nobody who drives them, as 'tug "
-                   "launch -- train' has: leave it out%s",
-                   what,
-                   what[2] == 'v' ? ", and evaluate the model after each call" : "");
+    return err_set(
+        e, TUG_EUSAGE,
+        "%s needs a driver, which only 'tug launch -- train' has: leave it out%s", what,
+        what[2] == 'v' ? ", and evaluate the model after each call" : "");
 }
 
 int model_cluster_join(struct tug_model *m, const struct train_options *t, struct err *e)

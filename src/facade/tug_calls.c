@@ -449,8 +449,8 @@ int calls_wait_for(struct tug_client *c, client_ts ts, double seconds)
         pump_leave(c->pump);
         if (interrupt_came())
             return err_set(last_error(), TUG_EINTERRUPTED,
-                           "interrupted before the servers had answered: what they were "
-                           "asked may be done or not");
+                           "interrupted before the servers had answered: they may have "
+                           "applied the request or not");
         return err_set(last_error(), TUG_EIO, "the servers have not answered for %.0f s",
                        seconds);
     }

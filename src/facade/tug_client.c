@@ -303,7 +303,7 @@ int calls_barrier(struct tug_client *c, uint8_t group)
         return err_set(last_error(), TUG_EUSAGE, "a callback must not wait at a barrier");
     if (c->o.guest)
         return err_set(last_error(), TUG_EUSAGE,
-                       "a guest is not a worker: nobody waits for it at barriers");
+                       "a guest is not a worker: it cannot wait at barriers");
     pump_enter(c->pump);
     member_barrier(m, group);
     pump_leave(c->pump);

@@ -467,7 +467,7 @@ static int wait_until_ended(struct tug_communicator *m, double seconds)
         int rc = 0;
         if (q->ended < all && !m->running)
             return err_set(last_error(), TUG_EUSAGE,
-                           "nobody sends what is queued for table %u: the communicator "
+                           "the queued pushes to table %u are not sent: the communicator "
                            "was not started",
                            q->o.table);
         while (q->ended < all && rc == 0)

@@ -245,8 +245,8 @@ int kv_app_wait(struct tug_app *a, uint32_t timestamp, uint64_t longer_ns)
     struct waiting w = {.app = a, .timestamp = timestamp};
     if (pump_working(n->pump))
         return err_set(last_error(), TUG_EUSAGE,
-                       "a callback or handler must not wait: what it waits for would be "
-                       "handled after it");
+                       "a callback or handler must not wait: the answer would be handled "
+                       "only after it returns");
     bool in_time = pump_wait(n->pump, request_over, &w, kv_node_deadline(n) + longer_ns);
     pump_enter(n->pump);
     int rc = timestamp >= a->next_timestamp

@@ -98,9 +98,10 @@ static int check_counts(const struct tug_node *n, const struct roster *r, struct
         return 0;
     return err_set(
         e, TUG_EUSAGE,
-        "this process was told of %u servers and %u workers, but the scheduler "
-        "at %s of %u and %u: DMLC_NUM_SERVER and DMLC_NUM_WORKER (or what else "
-        "says it) must be the same in all processes",
+        "this process expects %u servers and %u workers, but the scheduler at %s "
+        "expects %u and %u: DMLC_NUM_SERVER and DMLC_NUM_WORKER (or the options for "
+        "them) must "
+        "be the same in all processes",
         n->o.servers, n->o.workers, n->scheduler, r->servers, r->workers);
 }
 
@@ -112,11 +113,10 @@ static int check_rank(struct tug_node *n, const struct roster *r, struct err *e)
         return 0;
     return err_set(
         e, TUG_EUSAGE,
-        "this cluster was started for %u worker%s, and %s: this one is one too "
-        "many (one that comes in a dead one's place is let in %.3g s after the "
-        "death)",
+        "this cluster was started for %u worker%s, and %s: it does not take another "
+        "(the replacement of a dead worker is admitted %.3g s after the death)",
         r->workers, r->workers == 1 ? "" : "s",
-        r->workers == 1 ? "it is there" : "they are there", n->o.dead_seconds);
+        r->workers == 1 ? "it has joined" : "all have joined", n->o.dead_seconds);
 }
 
 // With the cluster as it is this node cannot be in it.

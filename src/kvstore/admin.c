@@ -187,7 +187,7 @@ static int serve(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
         return err_set(e, TUG_EUSAGE, "only the %u workers ask servers for something",
                        s->workers);
     if (j->cmd != KVS_HELLO && !s->known[j->rank])
-        return err_set(e, TUG_EUSAGE, "who has not said hello is not heard");
+        return err_set(e, TUG_EUSAGE, "worker %u has not sent hello yet", j->rank);
     switch (j->cmd) {
     case KVS_HELLO:
         return hello(s, j, e);

@@ -302,7 +302,7 @@ static int through_coding(struct tug_kvstore *s, struct kvs_entry *x, size_t i,
     size_t n = a->rows * a->width;
     float *left = kvs_left(x, i);
     if (left == NULL)
-        return err_nomem(e, "what a compression leaves");
+        return err_nomem(e, "the residuals of a compression");
     TRY(kvs_words(s, kvs_coded_words(s->coding, n), e));
     TRY(kvs_rows_set(&s->coded, TUG_FLOAT32, a, e));
     kvs_encode(s->coding, s->threshold, s->coded.a.data, left, n, s->words);

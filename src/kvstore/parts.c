@@ -244,7 +244,7 @@ static int write_coded(struct tug_kvstore *s, struct kvs_entry *x, struct kvs_pi
     float *left = kvs_left(x, 0);
     char *at;
     if (left == NULL)
-        return err_nomem(e, "what a compression leaves");
+        return err_nomem(e, "the residuals of a compression");
     h.coding = s->coding;
     h.threshold = s->threshold;
     h.n = n;

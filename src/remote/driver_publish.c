@@ -30,8 +30,8 @@ static int check_saves(const char *dir, struct err *e)
     return published
                ? 0
                : err_set(e, TUG_EUSAGE,
-                         "--publish %s holds a run's saves to go on from (%s): give "
-                         "a directory of its own",
+                         "--publish %s holds saves of a run (%s), which --resume needs: "
+                         "give another directory",
                          dir, newest);
 }
 
@@ -44,11 +44,11 @@ static int check_apart(const struct train_config *c, struct err *e)
     TRY(below_absolute(c->publish, dir, e));
     return strcmp(out, dir) != 0
                ? 0
-               : err_set(e, TUG_EUSAGE,
-                         "--publish and --out are the same directory, '%s': the saves to "
-                         "go on from and the published ones need one each, as --publish "
-                         "%s/served",
-                         c->out, c->out);
+               : err_set(
+                     e, TUG_EUSAGE,
+                     "--publish and --out are the same directory, '%s': give --publish "
+                     "another one, as --publish %s/served",
+                     c->out, c->out);
 }
 
 int driver_publish_open(struct run *r, struct err *e)

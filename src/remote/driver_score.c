@@ -31,8 +31,8 @@ static int look(struct driver *d, uint16_t type, const void *m, struct parts *p,
 {
     TRY(client_ask(d->remote.client, type, m, take_parts, p, e));
     return p->rc == TUG_ENOMEM ? err_nomem(e, "the scores of an evaluation")
-           : p->rc != 0        ? err_set(e, TUG_EDATA, "what a worker scored is damaged")
-                               : 0;
+           : p->rc != 0 ? err_set(e, TUG_EDATA, "the scores of a worker are damaged")
+                        : 0;
 }
 
 // Until all pieces are scored. As validation by the driver, it is finished also when a signal

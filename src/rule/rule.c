@@ -266,13 +266,14 @@ int rule_register(const struct rule_info *info, rule_apply_fn apply, struct err 
         return err_set(e, TUG_EUSAGE, "update rule '%s' has no function", name);
     if (info->defaults.dense || info->defaults.unscaled)
         return err_set(e, TUG_EUSAGE,
-                       "update rule '%s' is %s by default; who wants it says so", name,
-                       info->defaults.dense ? "dense" : "unscaled");
+                       "update rule '%s' is %s by default, which only a table's settings "
+                       "may ask for",
+                       name, info->defaults.dense ? "dense" : "unscaled");
     if (n_own == RULE_MAX - RULE_KINDS)
         return err_set(
             e, TUG_EUSAGE,
-            "update rule '%s' is one too many: a program can have %d of its own", name,
-            RULE_MAX - RULE_KINDS);
+            "update rule '%s' cannot be added: a program can have %d rules of its own",
+            name, RULE_MAX - RULE_KINDS);
     own[n_own++] = (struct own_rule){*info, apply};
     return 0;
 }

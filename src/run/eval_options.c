@@ -12,22 +12,22 @@ static const struct option options[] = {
                   "files, directories, globs in quotes, or - for standard input; .gz, "
                   ".zst and .lz4 files are decompressed"),
     {"max-bad-lines", U64_AT(model.max_bad_lines, "N", "0", 0, 0),
-     "how many lines that cannot be read are skipped and counted before the command "
+     "number of unreadable lines that are skipped and counted before the command "
      "gives up"},
     {"group", .group = "Output", STRING_AT(group, "COLUMN,..."),
      "also the AUC by group (gauc), such as by user: the mean of the groups' AUC by "
      "their "
-     "examples, without groups that have labels of one kind. " GROUP_COLUMNS},
+     "examples; groups with a single class are skipped. " GROUP_COLUMNS},
     {"by", STRING_AT(by, "COLUMN,..."),
      "also a table of the metrics for each value of the columns, the values with most "
      "examples first"},
     {"top", U64_AT(top, "N", "20", 1, 1000000000), "how many values --by prints"},
     {"importance", FLAG_AT(importance),
      "also print what each column is worth: the AUC lost and the logloss gained when "
-     "every example has that column's features of another, random example. Holds the "
-     "data in memory"},
+     "every example has that column's features of another, random example. It holds "
+     "the data in memory"},
     {"only", STRING_AT(only, "COLUMN,..."),
-     "with --importance: only of these columns, and of several together, as in a,b+c"},
+     "with --importance: only these columns, or several together, as in a,b+c"},
     {"calibration", FLAG_AT(calibration),
      "also print the mean prediction and the share of positives of each tenth of the "
      "examples, from the lowest predictions to the highest"},

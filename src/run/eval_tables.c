@@ -17,8 +17,10 @@ int eval_tables_check(const struct eval_values *v, const struct options *o, stru
         return err_set(e, TUG_EUSAGE,
                        "--only needs --importance, whose columns it names");
     if (v->importance && (v->group != NULL || v->by != NULL))
-        return err_set(e, TUG_EUSAGE,
-                       "--importance goes without --group and --by: ask for them apart");
+        return err_set(
+            e, TUG_EUSAGE,
+            "--importance cannot be combined with --group or --by: evaluate once "
+            "for each");
     return 0;
 }
 

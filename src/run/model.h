@@ -40,10 +40,10 @@ struct model_values {
          "csv, multislot: feature columns of the model may be missing; they count as "   \
          "empty"},                                                                       \
         {"slots", STRING_AT(model.slots, "TEXT|FILE"),                                   \
-         "multislot: what a line holds, where it is not what the model was trained on "  \
-         "(as of tug train)"},                                                           \
+         "multislot: the slots of a line, where they are not those that the model was "  \
+         "trained on (see tug train)"},                                                  \
         {"pipe-command", STRING_AT(model.pipe_command, "COMMAND"),                       \
-         "'sh -c COMMAND' reads each file, and what it writes is read in its place"},    \
+         "'sh -c COMMAND' reads each file, and tug reads its output in its place"},      \
     {                                                                                    \
         "threads", U64_AT(model.threads, "N", "0", 0, 1024), "0: one per core"           \
     }

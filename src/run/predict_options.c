@@ -9,9 +9,9 @@ static const struct option options[] = {
     MODEL_OPTIONS("What to predict", "files, directories, globs in quotes, or - for "
                                      "standard input; the labels may be absent"),
     {"max-bad-lines", U64_AT(model.max_bad_lines, "N", "0", 0, 0),
-     "how many lines that cannot be read are skipped before the command gives up; each "
+     "number of unreadable lines that are skipped before the command gives up; each "
      "is printed as 'nan', so that predictions stay beside their lines (empty lines are "
-     "passed over and give none)"},
+     "skipped and give none)"},
     {"out", .group = "Output", STRING_AT(out, "FILE"),
      "file for the predictions, which appears when it is complete; by default, and with "
      "-, standard output"},
@@ -39,12 +39,11 @@ const struct option_table cli_predict_options = {
     .command = "predict",
     .summary = "print a saved model's predictions for data",
     .usage = "--from DIR --data PATH... [--out FILE] [options]",
-    .about =
-        "Prints one probability per line, in the order of the input (for a model "
-        "trained with --loss squared, the predicted number). Of a model with several "
-        "labels a line has one for each, in the order of --label, with the data's "
-        "separator between them; with --json \"prediction\" is an object, by their "
-        "names.",
+    .about = "Prints one probability per line, in the order of the input (for a model "
+             "trained with --loss squared, the predicted number). With several "
+             "labels a line has one for each, in the order of --label, with the data's "
+             "separator between them; with --json \"prediction\" is an object, by their "
+             "names.",
     .examples = "tug predict --from model --data new.tsv --out p.txt\n"
                 "tug predict --from model --data new.csv --keep id > scored.csv\n"
                 "zcat new.tsv.gz | tug predict --from model --data - | head\n"

@@ -129,14 +129,15 @@ static int check_cluster(const struct train_config *c, const struct train_option
                        "--save-every: on a cluster saves are made between passes, unless "
                        "there is a --table: give a number of passes");
     if (s->valid_part.share > 0 && k->mode != CONFIG_SYNC)
-        return err_set(e, TUG_EUSAGE,
-                       "--valid %g: a share of the data needs --mode sync on a cluster, "
-                       "and with --publish; give a file instead",
-                       s->valid_part.share);
+        return err_set(
+            e, TUG_EUSAGE,
+            "--valid %g: on a cluster, and with --publish, a share of the data "
+            "needs --mode sync; give a file",
+            s->valid_part.share);
     if (t->average > 0)
         return err_set(e, TUG_EUSAGE,
-                       "--average: a mean is made where one process has all parameters; "
-                       "on a cluster, and with --table or --publish, there is none");
+                       "--average needs a process that has all parameters; on a cluster, "
+                       "and with --table or --publish, no process has them");
     return 0;
 }
 

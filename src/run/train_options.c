@@ -26,7 +26,7 @@ static const char *const recipes[] = {
 
 static const struct option options[] = {
     {"data", .own = true, .group = "Data", .required = true, LIST_AT(data, "PATH..."),
-     "what to train on: files, directories, globs in quotes, or - for standard input; "
+     "data to train on: files, directories, globs in quotes, or - for standard input; "
      ".gz, .zst and .lz4 files are decompressed"},
     {"format", CHOICE_AT(format, TRAIN_FORMATS, NULL),
      "format of all files: criteo (label, 13 integers, 26 words, tabs), libsvm (label "
@@ -35,14 +35,13 @@ static const struct option options[] = {
      "and --init-from it is taken from the saved model, like all options that say how "
      "data is read"},
     {"pipe-command", STRING_AT(pipe_command, "COMMAND"),
-     "what makes the data of each file: 'sh -c COMMAND' reads the file, decompressed, "
-     "and "
-     "what it writes is read in its place; of --data, --test and --valid; it isn't saved "
-     "with the model"},
+     "command that makes the data of each file of --data, --test and --valid: 'sh -c "
+     "COMMAND' reads the file, decompressed, and tug reads its output in the file's "
+     "place; it isn't saved with the model"},
     {"test", .own = true, LIST_AT(test, "PATH..."),
-     "what to evaluate on when training is over; never influences training"},
+     "data to evaluate on when training is over; never influences training"},
     {"valid", STRING_AT(valid, "PATH|FRACTION|I/K"),
-     "what decides when to stop and which pass is kept: a file, or a share of the "
+     "data that decides when to stop and which pass is kept: a file, or a share of the "
      "training data, as 0.1, or the second of five parts of it, as 2/5, that is then not "
      "trained on"},
     {"cv", .own = true, U64_AT(cv, "K", "0", 0, 1000),
@@ -56,7 +55,7 @@ static const struct option options[] = {
      "of all of them; ids with another number of lines, and lines with the same slot, "
      "are left out and counted. Also for --test, --valid and eval. Data in memory only"},
     {"max-bad-lines", U64_AT(max_bad_lines, "N", "0", 0, 0),
-     "how many lines that cannot be read are skipped and counted before training gives "
+     "number of unreadable lines that are skipped and counted before training gives "
      "up"},
     {"data-in", .own = true, CHOICE_AT(data_in, TRAIN_DATA_INS, "auto"),
      "memory: read once, shuffled as a whole every pass; stream: read every pass, "
@@ -70,18 +69,18 @@ static const struct option options[] = {
      "libffm: number of fields; 0: counted in the data"},
     {"label", .group = TRAIN_OF_CSV, STRING_AT(label, "COLUMN,..."),
      "column of the label, by default the first column; several, of which some may be "
-     "empty, are learned together by models with layers, and the first one is what "
-     "validation goes by"},
+     "empty, are learned together by models with layers, and validation goes by the "
+     "first one"},
     {"drop", STRING_AT(drop, "COLUMN,..."),
      "columns to leave out, such as ids that no new example shares; '' is the column "
      "whose name is empty"},
     {"numeric", STRING_AT(numeric, "COLUMN,..."),
      "columns taken as numbers; the others are words. COLUMN:log takes log(1 + number), "
-     "COLUMN:bins:N (32) which of N bins with about as many numbers each it is in"},
+     "COLUMN:bins:N (32) its bin, of N bins with about as many numbers each"},
     {"lists", STRING_AT(lists, "COLUMN,..."),
      "columns with several words in a cell, each of which is a feature"},
     {"list-separator", STRING_AT(list_separator, "C"),
-     "what separates the words of a cell (default: |)"},
+     "separator of the words of a cell (default: |)"},
     {"missing", STRING_AT(missing, "WORD,..."),
      "words that stand for an empty cell, as NA,null"},
     {"cross-columns", STRING_AT(cross_columns, "COLUMN*COLUMN,..."),
@@ -93,12 +92,12 @@ static const struct option options[] = {
     {"allow-missing", FLAG_AT(allow_missing),
      "accept files that lack columns which the first file, or the saved model, has"},
     {"separator", .fallback = ",", STRING_AT(separator, "C"),
-     "what separates columns: one character, or tab"},
+     "separator of columns: one character, or tab"},
     {"quote", STRING_AT(quote, "double|none"),
      "whether cells may stand between double quotes, as csv writers put them, or quotes "
      "are part of the text, as in many logs (default: double)"},
     {"slots", .group = "MultiSlot only", STRING_AT(slots, "TEXT|FILE"),
-     "what a line holds, slot after slot, as \"label:label, user:ids, seen:ids@user, "
+     "the slots of a line, one after another, as \"label:label, user:ids, seen:ids@user, "
      "price:dense[3], c1..c26:ids, junk:skip\"; types: label, ids, ids@SLOT (the same "
      "ids as that slot's), keys (ids that are keys as they stand), dense[N] (numbers), "
      "weight, skip"},
@@ -124,12 +123,12 @@ static const struct option options[] = {
      "with several labels: units of the layers that each has of its own, on those of "
      "--hidden, which they share (default: none, only an output each)"},
     {"task-weights", STRING_AT(task_weights, "X,..."),
-     "with several labels: what each one's loss is multiplied by (default: 1)"},
+     "with several labels: a factor for the loss of each (default: 1)"},
     {"cross", U64_AT(cross, "N", NULL, 1, 8), "dcn: layers of products (default: 3)"},
     {"dropout", F64_AT(dropout, "P", NULL, 0, 0.99),
      "share of the layers' units that each example is trained without (default: 0)"},
     {"pooling", CHOICE_AT(pooling, "sum mean", "sum"),
-     "what becomes of the vectors of several features of a field"},
+     "whether the vectors of several features of a field are added or averaged"},
     {"data-norm", FLAG_AT(data_norm),
      "subtract from each number its mean and divide it by its spread, both over the "
      "examples trained on (csv: --numeric; multislot: dense slots)"},
@@ -138,8 +137,8 @@ static const struct option options[] = {
      "2015)"},
     {"dense-optimizer", .choices = TRAIN_OPTIMIZERS,
      STRING_AT(dense_optimizer, OPTIMIZER),
-     "update rule of the layers, once a batch, by the mean of its gradients, likewise "
-     "(default: adam)"},
+     "update rule of the layers, once a batch, by the mean of its gradients; numbers "
+     "as with --optimizer (default: adam)"},
     {"dense-lr", F64_AT(dense_lr, "X", NULL, 0, 1000),
      "its learning rate (default: the optimizer's, 0.001 for adam)"},
     {"epochs", .group = "Training", U64_AT(epochs, "N", "10", 1, 1000000),
@@ -164,8 +163,8 @@ static const struct option options[] = {
     {"schedule", CHOICE_AT(schedule, SCHEDULE_NAMES, "constant"),
      "factor on the rate after p passes: poly (1 + A p)^-B, exp A^(p / B), discexp "
      "A^floor(p / B), linear max(1 - A p, B)"},
-    {"schedule-a", F64_AT(schedule_a, "A", "1", 0, INFINITY), "of the schedule"},
-    {"schedule-b", F64_AT(schedule_b, "B", "0.5", 0, INFINITY), "of the schedule"},
+    {"schedule-a", F64_AT(schedule_a, "A", "1", 0, INFINITY), "A of --schedule"},
+    {"schedule-b", F64_AT(schedule_b, "B", "0.5", 0, INFINITY), "B of --schedule"},
     {"patience", .own = true, U64_AT(patience, "N", "2", 0, 1000000),
      "with --valid: passes without a better loss before stopping; 0: never stop early"},
     {"refit", .own = true, FLAG_AT(refit),
@@ -222,7 +221,7 @@ static const struct option options[] = {
      "same time; 1: the next one is asked for when this one's push is acknowledged. The "
      "default is 1 for models with layers and 3 for others"},
     {"dense-staleness", U64_AT(dense_staleness, "S", NULL, 0, UINT32_MAX),
-     "async, models with layers: what is pulled of the layers misses at most the last S "
+     "async, models with layers: a pull of the layers misses at most the last S "
      "batches of each worker, as in ssp:S; 0: layers in step, rows of features not"},
     {"pack-keys", .own = true, FLAG_AT(pack_keys),
      "compress the keys of requests: pays for small ids, not for hashed ones"},
@@ -230,9 +229,9 @@ static const struct option options[] = {
      "send a list of keys once, and then its signature: the push of a batch has the same "
      "keys as its pull"},
     {"score-by", CHOICE_AT(score_by, TRAIN_SCORE_BY, "driver"),
-     "who scores --valid and --test, with the same metrics to the last bit: the driver, "
-     "which runs beside the scheduler; or all workers, a part each, who need to see the "
-     "files then, and not the driver"},
+     "process that scores --valid and --test, with the same metrics to the last bit: the "
+     "driver, which runs beside the scheduler; or all workers, a part each: then they "
+     "need the files, and the driver does not"},
     {"out", .own = true, .group = "Saving", STRING_AT(out, "DIR"),
      "directory of the model; each save is a directory of its own below it"},
     {"save-every", .own = true, STRING_AT(save_every, "N|Nbatches"),
@@ -253,7 +252,7 @@ static const struct option options[] = {
      "On "
      "a cluster DIR lies below --out"},
     {"publish-every", .own = true, F64_AT(publish_every, "SECONDS", "60", 0.01, 1e6),
-     "with --publish: from one save to the next"},
+     "with --publish: the time between two saves"},
     {"publish-deltas", .own = true, U64_AT(publish_deltas, "N", "100", 0, 4000),
      "with --publish: deltas that follow a base before the next base"},
     {"resume", .own = true, .bare = "yes", CHOICE_AT(resume, TRAIN_RESUMES, "no"),
@@ -275,17 +274,17 @@ static const struct option options[] = {
      "2', "
      "and rows of features, by COLUMN=WORD or key"},
     {"dump", .own = true, STRING_AT(dump, "FILE"),
-     "write what layers are like, and in one process each example of the next batch "
+     "write norm, mean, min and max of the layers, and in one process each example of "
+     "the next batch "
      "with label and score, every --fetch-every batches, as lines of JSON"},
     {"dump-fields", .own = true, STRING_AT(dump_fields, "COLUMN,..."),
      "with --dump: the texts of these columns with each example. " GROUP_COLUMNS},
     {"fetch-every", .own = true, U64_AT(fetch_every, "N", "100", 1, 1e15),
-     "with --fetch and --dump: batches from one look to the next"},
+     "with --fetch and --dump: the number of batches between two lines"},
     {"history", .own = true, STRING_AT(history, "FILE"),
      "write a line of JSON for each pass as it ends: pass, examples, loss and auc (each "
-     "example before it was trained on), valid, seconds, best; a resumed run goes on "
-     "with "
-     "the record that its save has, --refit has that of the second run"},
+     "example before it was trained on), valid, seconds, best; a resumed run continues "
+     "the record of its save; with --refit it is that of the second run"},
     {"log-dir", .own = true, STRING_AT(log_dir, "DIR"),
      "also write messages to DIR/train.log"},
     {"log-level", .own = true, CHOICE_AT(log_level, TRAIN_LOG_LEVELS, "info"),
@@ -516,7 +515,7 @@ static int check_saves(const struct train_options *t, struct err *e)
         return err_set(
             e, TUG_EUSAGE,
             "--resume continues a run, --init-from begins one; give only one of them (or "
-            "--resume=auto, which begins where there is none to go on with)");
+            "--resume=auto, which begins a new run where there is none)");
     return 0;
 }
 

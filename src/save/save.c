@@ -485,8 +485,7 @@ static int add_parent(struct save_chain *c, struct err *e)
     m = &c->saves[c->n - 1];
     if (m->number == number && m->checksum == checksum)
         return 0;
-    return err_set(e, TUG_EDATA,
-                   "'%s' is a delta of another save, not of the '%s' that is there",
+    return err_set(e, TUG_EDATA, "'%s' is a delta of another save than the present '%s'",
                    child, path);
 }
 

@@ -95,7 +95,7 @@ static void test_roles(void **state)
             if (wire_may(type, roles[r]) || type == MSG_HELLO)
                 continue;
             refused(w, STRANGER + (van_link)r, type,
-                    is_for_servers(type) ? "may not ask" : "does not answer");
+                    is_for_servers(type) ? "role" : "does not answer");
         }
     }
     lone_close(w);
@@ -262,7 +262,8 @@ static void test_orders_are_told(void **state)
     struct parcel *p = lone_expect(w, MSG_ORDERED);
     char text[ERR_TEXT_MAX];
     assert_non_null(strstr(wire_words(p->m.ordered.what, text, sizeof(text)),
-                           "a link of the role tool may not ask for that"));
+                           "needs the role 'operator'; the certificate or token "
+                           "here has 'tool'"));
     assert_int_equal(p->m.ordered.role, WIRE_TOOL);
     parcel_unpin(p);
     lone_forget(w);

@@ -491,8 +491,8 @@ static void say_too_late(const struct shard *s, const struct save_run *r, struct
         err_set(e, TUG_EIO, "save %llu: its files have not grown for %llu s", id,
                 seconds);
     else
-        err_set(e, TUG_EIO, "save %llu is written, but nobody has ended it for %llu s",
-                id, seconds);
+        err_set(e, TUG_EIO, "save %llu is written, but was not committed for %llu s", id,
+                seconds);
 }
 
 uint64_t saves_expire(struct shard *s)

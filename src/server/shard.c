@@ -266,8 +266,7 @@ static bool refused_for_role(struct shard *s, struct peer *p, const struct van_m
     struct request q = {.peer = p, .type = m->type, .id = m->request, .m = m->m};
     if (wire_may(m->type, p->role))
         return false;
-    err_set(&e, TUG_EUSAGE, "%s: a link of the role %s may not ask for that",
-            wire_name(m->type), wire_role_name(p->role));
+    wire_may_not(m->type, p->role, &e);
     shard_refuse(s, &q, &e);
     return true;
 }

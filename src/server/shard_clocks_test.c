@@ -207,7 +207,7 @@ static void test_refusals(void **state)
         {0, 16, 1, 0, "from 16 on"},
         {0, 0, 32, 0, "32 micro-batches"},
         {SHARD_MAX_CLOCKS, 0, 1, 0, "batch 0 is not complete yet"},
-        {0, 0, 1, WIRE_ALSO_PULL, "pull them then"},
+        {0, 0, 1, WIRE_ALSO_PULL, "pull them afterwards"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         struct msg_push m = lone_push_of(w, 0, T, NULL, 0, NULL, WIDTH);

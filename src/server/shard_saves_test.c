@@ -763,7 +763,7 @@ static void test_end_that_does_not_come(void **state)
         lone_pass_time(w, SECOND_NS);
     assert_false(cut_going(loop_table(w)->store));
     saving_end(w, x.id, true);
-    lone_expect_refusal(w, TUG_EIO, "but nobody has ended it for");
+    lone_expect_refusal(w, TUG_EIO, "but was not committed for");
     saving_forget(&x);
     lone_close(w);
 }

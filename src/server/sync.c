@@ -220,8 +220,8 @@ enum outcome sync_push(struct shard *s, struct request *q, struct shard_table *t
     int rc = sync_clock_check(&t->sync, m->clock, m->micro, m->micros, &e);
     if (rc == 0 && (m->flags & WIRE_ALSO_PULL))
         rc = err_set(&e, TUG_EUSAGE,
-                     "it asks for rows, which change when its batch is "
-                     "complete: pull them then");
+                     "a push of a batch cannot pull rows, which change when the "
+                     "batch is complete: pull them afterwards");
     if (rc == 0)
         rc = push_check(s, t, k, v, &e);
     if (rc == 0)

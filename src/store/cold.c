@@ -357,7 +357,7 @@ static int send_out(struct store *s, uint32_t p, uint32_t n, struct err *e)
     struct cold *c = s->cold;
     assert(n <= COLD_GO_ROWS && n <= s->parts[p].live);
     if (s->config.deltas && cold_reserve_out(s, p, n) != 0)
-        return err_nomem(e, "what a table's next delta is to say");
+        return err_nomem(e, "the list of rows for a table's next delta");
     int rc = cold_put_rows(s, p, c->going, n, e);
     for (uint32_t i = 0; i < n; i++) {
         if (rc == 0 && handle_bit(&s->changed, c->going[i]))

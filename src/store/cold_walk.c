@@ -157,7 +157,7 @@ static int shrink_row(void *ctx, uint64_t key, float *row, uint32_t size, struct
         return tier_delete(c->tier, o->p, key, e);
     }
     if (o->fades && note_faded(o, key, (const float *)(void *)c->image, row) != 0)
-        return err_nomem(e, "what a table's next delta is to say");
+        return err_nomem(e, "the list of rows for a table's next delta");
     bool same = memcmp(c->image, row, size) == 0;
     return same ? 0 : tier_put(c->tier, o->p, key, row, size, e);
 }

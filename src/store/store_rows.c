@@ -353,7 +353,7 @@ int store_remove_rows(struct store *s, uint32_t p, const uint32_t *handles, size
     assert(p < s->n_parts);
     if (s->config.deltas && !s->parts[p].gone_lost) {
         if (key_list_reserve(gone, n) != 0)
-            return err_nomem(e, "what a table's next delta is to say");
+            return err_nomem(e, "the list of rows for a table's next delta");
         for (size_t i = 0; i < n; i++)
             gone->at[gone->n++] = store_key_at(s, handles[i]);
     }
@@ -375,7 +375,7 @@ int store_note(struct store *s, uint32_t p, const uint32_t *handles, size_t n,
         return 0;
     if (handle_bits_reserve(&s->changed, table_handles(s->rows)) != 0 ||
         handle_list_reserve(changed, n) != 0)
-        return err_nomem(e, "what a table's next delta is to say");
+        return err_nomem(e, "the list of rows for a table's next delta");
     for (size_t i = 0; i < n; i++) {
         if (handle_bit(&s->changed, handles[i]))
             continue;

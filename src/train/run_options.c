@@ -251,7 +251,7 @@ static int compare_saved(struct differences *d, json_t *then, json_t *now, struc
         compare_values(d, "", then, now);
     json_decref(then);
     json_decref(now);
-    return failed ? err_nomem(e, "what a save says of its run") : 0;
+    return failed ? err_nomem(e, "the options of a saved run") : 0;
 }
 
 int run_options_same(const struct saved_options *then, const struct saved_options *now,

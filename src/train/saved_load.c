@@ -26,8 +26,8 @@ static int check_whole(const struct save_manifest *m, const char *dir, struct er
     if (m->mode != SAVE_BASE && m->mode != SAVE_DELTA)
         return 0;
     return err_set(e, TUG_EUSAGE,
-                   "%s was published for who serves the model (--publish), in the middle "
-                   "of its training: go on from a save of --out",
+                   "%s was published for serving (--publish), in the middle of training: "
+                   "continue from a save of --out",
                    dir);
 }
 

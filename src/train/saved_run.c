@@ -137,7 +137,7 @@ int saved_run_print(const struct saved_run *x, char **ret, struct err *e)
         return 0;
     mem_free(*ret);
     *ret = NULL;
-    return err_nomem(e, "what a save says of its run");
+    return err_nomem(e, "the options of a saved run");
 }
 
 void saved_run_free(struct saved_run *x)

@@ -437,8 +437,8 @@ static int keep_names(struct run *r, struct err *e)
                               .interrupted = r->config->interrupted};
     int rc = open_source(&o.source, r, &r->config->data, e);
     if (rc != 0 && !r->course->reads_data)
-        return err_wrap(e, "--keep-names is the driver's, who runs beside the scheduler "
-                           "and has to see --data for it");
+        return err_wrap(e, "--keep-names needs --data on the machine of the scheduler, "
+                           "where the driver reads it");
     TRY(rc);
     if (!source_can_rewind(o.source))
         rc = err_set(e, TUG_EUSAGE,

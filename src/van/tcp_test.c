@@ -246,7 +246,7 @@ static void test_bad_peers(void **state)
     char hello[256], two[512] = {0};
     size_t n = hello_bytes(hello, 1);
     memset(two, 'x', sizeof(two));
-    expect_closed(two, sizeof(two), false, TUG_EDATA, "not tug's protocol");
+    expect_closed(two, sizeof(two), false, TUG_EDATA, "does not speak tug's protocol");
     expect_closed(two, 10, true, TUG_EIO, "in the middle of a message");
     expect_closed(hello, n - 1, true, TUG_EIO, "in the middle of a message");
     expect_closed(hello, n, true, 0, "closed the link");

@@ -155,10 +155,8 @@ static int failed(struct http *h, struct err *e)
         return err_nomem(e, "what a server sends");
     h->may_pass = may_pass(h->result);
     if (h->result == CURLE_TOO_MANY_REDIRECTS)
-        return err_set(
-            e, TUG_EIO,
-            "the server points elsewhere, again and again (more than %d times)",
-            REDIRECTS);
+        return err_set(e, TUG_EIO, "the server redirects too often (more than %d times)",
+                       REDIRECTS);
     if (h->wrong_ip[0] != '\0')
         return err_set(
             e, TUG_EIO,

@@ -334,61 +334,6 @@ int wire_check_flags(uint16_t type, const union wire_any *m, struct err *e)
                    wire_name(type), flags, flags & ~known);
 }
 
-static enum wire_from from_of(uint16_t type)
-{
-    switch (type) {
-#define MESSAGE(NAME, name, id, since, from, ...)                                        \
-    case id:                                                                             \
-        return WIRE_FROM_##from;
-#include "wire/messages.def"
-    default:
-        return WIRE_FROM_ANSWER;
-    }
-}
-
-enum wire_from wire_right(enum wire_role role)
-{
-    switch (role) {
-    case WIRE_TOOL:
-        return WIRE_FROM_LOOK;
-    case WIRE_WORKER:
-        return WIRE_FROM_WORK;
-    case WIRE_SERVER:
-        return WIRE_FROM_SERVE;
-    case WIRE_SCHEDULER:
-    case WIRE_OPERATOR:
-        return WIRE_FROM_ORDER;
-    default:
-        return WIRE_FROM_KNOCK;
-    }
-}
-
-bool wire_may(uint16_t type, enum wire_role role)
-{
-    enum wire_from from = from_of(type);
-    return from > WIRE_FROM_KNOCK && from <= wire_right(role);
-}
-
-static const char *const role_names[] = {
-    [WIRE_SCHEDULER] = "scheduler", [WIRE_SERVER] = "server",
-    [WIRE_WORKER] = "worker",       [WIRE_DRIVER] = "driver",
-    [WIRE_TOOL] = "tool",           [WIRE_OPERATOR] = "operator",
-};
-enum { ROLES = sizeof(role_names) / sizeof(*role_names) };
-
-const char *wire_role_name(enum wire_role role)
-{
-    return (unsigned)role < ROLES ? role_names[role] : NULL;
-}
-
-enum wire_role wire_role_read(const char *name)
-{
-    for (unsigned i = 1; i < ROLES; i++)
-        if (strcmp(role_names[i], name) == 0 && wire_right(i) != WIRE_FROM_KNOCK)
-            return (enum wire_role)i;
-    return WIRE_NOBODY;
-}
-
 static int take_message(struct in *in, uint16_t type, union wire_any *ret)
 {
     switch (type) {
@@ -478,8 +423,8 @@ int wire_frame_read(const unsigned char header[WIRE_FRAME_BYTES], struct wire_fr
     uint16_t type;
     if (memcmp(header, magic, sizeof(magic)) != 0)
         return err_set(e, TUG_EDATA,
-                       "what arrived is not tug's protocol: is the address that of a tug "
-                       "node, and do both sides use TLS or neither?");
+                       "the peer does not speak tug's protocol: is the address that of a "
+                       "tug node, and do both sides use TLS or neither?");
     if (header[AT_VERSION] != WIRE_VERSION)
         return err_set(e, TUG_EDATA,
                        "the peer speaks version %u of the protocol, but this tug speaks "

@@ -188,6 +188,8 @@ enum wire_from {
 // the cluster, not one of these: it may nothing.
 enum wire_from wire_right(enum wire_role role);
 bool wire_may(uint16_t type, enum wire_role role);
+// The error of a message that the role may not send: it names the least role that may.
+int wire_may_not(uint16_t type, enum wire_role role, struct err *e);
 
 // Of a role: "worker". NULL: there is none of that number.
 const char *wire_role_name(enum wire_role role);

@@ -434,10 +434,14 @@ static void test_headers(void **state)
         unsigned char byte;
         const char *says;
     } wrong[] = {
-        {0, 'G', "not tug's protocol"}, {4, 99, "speaks version 99"},
-        {5, 2, "damaged header"},       {7, 0xff, "unknown type"},
-        {11, 1, "more than the limit"}, {12, 1, "damaged header"},
-        {20, 2, "more than the limit"}, {23, 0x80, "more than the limit"},
+        {0, 'G', "does not speak tug's protocol"},
+        {4, 99, "speaks version 99"},
+        {5, 2, "damaged header"},
+        {7, 0xff, "unknown type"},
+        {11, 1, "more than the limit"},
+        {12, 1, "damaged header"},
+        {20, 2, "more than the limit"},
+        {23, 0x80, "more than the limit"},
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
         struct frame f;

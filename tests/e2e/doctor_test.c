@@ -32,11 +32,11 @@ static void killed_and_stopped(void **state)
     assert_int_equal(waitid(P_PID, (id_t)killed, &ended, WEXITED | WNOWAIT), 0);
     // Seen at once, also while the scheduler waits for it to come back.
     asks_the_doctor(
-        files_path("was killed: its process %d ended without a word", (int)killed));
+        files_path("was killed: its process %d ended without a message", (int)killed));
     assert_null(strstr(e2e_out, "firewall"));
     cluster_await("scheduler", files_path(":%d) is gone", (int)killed));
     asks_the_doctor(
-        files_path("was killed: its process %d ended without a word", (int)killed));
+        files_path("was killed: its process %d ended without a message", (int)killed));
     kill(stopped, SIGSTOP);
     cluster_await("scheduler", files_path(":%d) is gone", (int)stopped));
     asks_the_doctor(files_path("its process %d is still there", (int)stopped));

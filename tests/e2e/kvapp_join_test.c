@@ -29,8 +29,8 @@ static int hear_of_it(int role, const char *scheduler, uint32_t workers)
     if (rc == 0) // it was complete for a moment
         rc = tug_node_finalize(n, true);
     expect(rc == TUG_EUSAGE);
-    expect(said("was told of 2 servers and 3 workers, but the scheduler at "));
-    expect(said(" of 2 and 2: DMLC_NUM_SERVER and DMLC_NUM_WORKER"));
+    expect(said("expects 2 servers and 3 workers, but the scheduler at "));
+    expect(said(" expects 2 and 2: DMLC_NUM_SERVER and DMLC_NUM_WORKER"));
     return 0;
 }
 
@@ -122,7 +122,7 @@ static int come_late(const char *scheduler)
     expect(start_async(&n, scheduler) == 0); // else it would ask again for some seconds
     expect(tug_node_wait(n) == TUG_EUSAGE);
     expect(
-        said("was started for 2 workers, and they are there: this one is one too many"));
+        said("was started for 2 workers, and all have joined: it does not take another"));
     expect(tug_node_barrier(n, TUG_GROUP_WORKERS) == TUG_EUSAGE);
     return tug_node_finalize(n, false);
 }

@@ -285,7 +285,7 @@ static void importance(void **state)
     tug_ends(2, "eval --from model --data test.csv --only ad");
     e2e_says("--only needs --importance");
     tug_ends(2, "eval --from model --data test.csv --importance --by ad");
-    e2e_says("--importance goes without --group and --by");
+    e2e_says("--importance cannot be combined with --group or --by");
 }
 
 // Every example is in one bin, and the bins together predict what copc says.

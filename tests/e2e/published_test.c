@@ -189,20 +189,20 @@ static void refused(void **state)
     (void)state;
     tug_ends(0, "train " DATA PUBLISHED "--model lr --publish-deltas 9 --out model");
     tug_ends(2, "train " DATA "--model lr --resume --epochs 3 --out served");
-    e2e_says("was published for who serves the model");
+    e2e_says("was published for serving");
     tug_ends(2, "train " DATA "--model lr --init-from served --out more");
-    e2e_says("was published for who serves the model");
+    e2e_says("was published for serving");
     tug_ends(0, "table stat --from served");
-    assert_non_null(strstr(e2e_out, "examples, published for who serves the model"));
+    assert_non_null(strstr(e2e_out, "examples, published for serving"));
     assert_null(strstr(e2e_out, "--resume"));
     tug_ends(2, "train " DATA "--model lr --publish both --out both");
     e2e_says("--publish and --out are the same directory");
     tug_ends(2, "train " DATA "--model lr --publish model");
-    e2e_says("--publish model holds a run's saves to go on from");
+    e2e_says("--publish model holds saves of a run");
     tug_ends(2, "train " DATA "--model lr --publish-every 3");
     e2e_says("--publish-every needs --publish DIR");
     tug_ends(2, "train " DATA "--model lr --valid 0.1 --refit --publish served");
-    e2e_says("--valid 0.1: a share of the data needs --mode sync");
+    e2e_says("a share of the data needs --mode sync");
     forget();
 }
 

@@ -85,12 +85,17 @@ static void lesser_tokens(void **state)
     setenv("XDG_RUNTIME_DIR", files_path("%s/none", files_dir), 1);
     setenv("TUG_TOKEN", tool, 1);
     tug_ends(0, "status --scheduler 127.0.0.1:%u", port);
-    is_refused("stop", "stop: a link of the role tool may not ask for that");
+    is_refused(
+        "stop",
+        "stop needs the role 'operator'; the certificate or token here has 'tool'");
     setenv("TUG_TOKEN", worker, 1);
     tug_ends(0, "status --scheduler 127.0.0.1:%u", port);
-    is_refused("stop", "may not ask for that");
-    is_refused("profile start",
-               "profile: a link of the role worker may not ask for that");
+    is_refused(
+        "stop",
+        "stop needs the role 'operator'; the certificate or token here has 'worker'");
+    is_refused(
+        "profile start",
+        "profile needs the role 'operator'; the certificate or token here has 'worker'");
     setenv("TUG_TOKEN", operator, 1);
     setenv("XDG_RUNTIME_DIR", files_dir, 1);
     tug_ends(0, "profile start --scheduler 127.0.0.1:%u", port);
