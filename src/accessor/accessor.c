@@ -381,13 +381,23 @@ static void pad(struct strip *x)
     }
 }
 
-static void set_l2(const struct strip *x, const struct accessor_group *g,
-                   const struct rule_params *rule, float *ret_l2)
+// Of rows that count their updates each gradient has an l2, and both are scaled alike; of
+// others the update has one.
+static void set_l2(const struct strip *x, const struct accessor *a,
+                   const struct accessor_group *g, const struct rule_params *rule,
+                   float *ret_l2)
 {
+    bool once = rule_info(rule->kind)->l2_once;
+    float scale = a->count != ACCESSOR_NO_COUNT ? x->scale : 1;
     for (size_t i = 0; i < x->n + KERNEL_PADDING; i++)
         ret_l2[i] = x->occurrences[i] * rule->l2 + rule->prior * x->share[i];
     for (size_t i = 0; i < x->n && g->decays_by_squares; i++)
         ret_l2[i] *= x->squares[i] / x->occurrences[i];
+    for (size_t i = 0; i < x->n; i++)
+        if (!once)
+            ret_l2[i] *= scale;
+        else if (x->occurrences[i] > 0)
+            ret_l2[i] /= x->occurrences[i];
 }
 
 // As rule_clip, of each of n gradients alone.
@@ -472,7 +482,7 @@ static void apply_strip(const struct accessor_scratch *s, struct strip *x)
         s->kernels->count(x->rows, a->count, x->occurrences, x->pass, x->share, x->n);
     for (uint32_t g = 0; g < a->n_groups; g++) {
         enum rule_kind kind = a->groups[g].rule.kind;
-        set_l2(x, &a->groups[g], &x->rules[g], l2);
+        set_l2(x, a, &a->groups[g], &x->rules[g], l2);
         // adagrad-row and a program's own rules have no kernels for columns.
         if (a->groups[g].n == 1 && !in_extra(a, g) && kind != RULE_ADAGRAD_ROW &&
             kind < RULE_KINDS)

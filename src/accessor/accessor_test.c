@@ -99,6 +99,10 @@ static void naive(const struct accessor *a, float *row, const float *push, float
         float l2 = occurrences * group->rule.l2 + group->rule.prior * share;
         if (group->decays_by_squares)
             l2 *= squares / occurrences;
+        if (group->rule.kind == RULE_FTRL || group->rule.kind == RULE_FTRL_GROUP)
+            l2 /= occurrences; // no part of each gradient
+        else if (counted)
+            l2 *= scale;
         naive_group(k, group, row, push, l2, scale);
         push += group->n;
     }

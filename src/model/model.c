@@ -170,7 +170,8 @@ int model_init(struct model *m, const struct model_options *o, struct err *e)
         TRY(layers_begin(e));
     } else {
         m->options.dense = m->options.linear;
-        m->options.dense.l2 = m->options.dense.prior = 0;
+        // The bias is no feature that could be left out: no penalty moves it.
+        m->options.dense.l1 = m->options.dense.l2 = m->options.dense.prior = 0;
     }
     set_blocks(m);
     if (accessor_make(&m->accessor, &m->layout, e) != 0)

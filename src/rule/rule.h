@@ -48,6 +48,9 @@ struct rule_info {
     bool state_adds_up;
     // Whether weights are computed from the state: then changes of weights cannot be added.
     bool weights_follow;
+    // Whether its l2 stands beside the sum of all gradients, and so is not added with each of
+    // them: an update by many gradients has it once.
+    bool l2_once;
 };
 
 // NULL: there is no rule of that number.

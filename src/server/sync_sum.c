@@ -116,6 +116,7 @@ struct merge {
     const struct sync_batch *batch;
     uint32_t run[SHARD_MICROS]; // of each contribution, the next one
     float scale;                // of gradients that are averaged over examples
+    bool by_rows;               // their rows scale them, and their l2 with them
 };
 
 static const struct contribution *part(const struct merge *m, uint32_t i)
@@ -163,6 +164,16 @@ static float scale_of(const struct shard_table *t, const struct sync_batch *b)
     return t->spec.config.mean && examples > 0 ? 1 / (float)examples : 1;
 }
 
+// Whether all that a push carries are gradients, each with an l2.
+static bool scaled_by_rows(const struct shard_table *t)
+{
+    const struct accessor *a = &t->spec.accessor;
+    bool steps = a->count != ACCESSOR_NO_COUNT && t->spec.config.sums_from == 0;
+    for (uint32_t g = 0; g < a->n_groups; g++)
+        steps &= rule_info(a->groups[g].rule.kind)->reduce == RULE_STEP;
+    return steps;
+}
+
 // A batch is of one pass. Should contributions say otherwise, what one of them counts
 // counts.
 static bool comes_again(const struct merge *m)
@@ -198,7 +209,7 @@ static void reduce(float scale, enum rule_kind kind, const float *last, uint32_t
 static void add_up(const struct merge *m, uint64_t key, const uint32_t *at, uint32_t has,
                    float *ret)
 {
-    float scale = table_config_sums(&m->t->spec.config, key) ? 1 : m->scale;
+    float scale = m->by_rows || table_config_sums(&m->t->spec.config, key) ? 1 : m->scale;
     const struct accessor *a = &m->t->spec.accessor;
     float *values[SHARD_MICROS];
     const float *from[SHARD_MICROS];
@@ -299,7 +310,7 @@ static int flush(struct merge *m)
                            .values = x->values,
                            .rate = part(m, 0)->rate,
                            .pass = part(m, 0)->pass,
-                           .scale = 1,
+                           .scale = m->by_rows ? m->scale : 1,
                            .again = comes_again(m)};
     int rc = store_push(t->store, &p, &done, &t->stuck);
     if (done > 0)
@@ -316,6 +327,7 @@ int sync_apply_batch(struct shard *s, struct shard_table *t)
     struct merge m = {.s = s, .t = t, .batch = sync_clock_next(&t->sync)};
     assert(sync_clock_complete(&t->sync) && x != NULL);
     m.scale = scale_of(t, m.batch);
+    m.by_rows = scaled_by_rows(t);
     t->version++;
     if (t->n_applied == 0)
         previous_begin(&t->before);

@@ -135,7 +135,7 @@ static void refit(void **state)
 
 static bool is_held_out(size_t row)
 {
-    return held_out_has((struct held_out){0, 0.25}, 5, row);
+    return held_out_has((struct held_out){.share = 0.25}, 5, row);
 }
 
 static bool is_trained_on_once(size_t row)
@@ -424,6 +424,69 @@ static void as_good_as_one_thread(void **state)
     assert_true(fabs(auc[0] - auc[1]) < 0.03);
 }
 
+// The weight of the first row that `table export` prints of a saved model's table.
+static double exported(const char *model, const char *table)
+{
+    double key, w;
+    tug_ends(0, "table export --from %s --table %s", model, table);
+    const char *row = strrchr(e2e_out, '#');
+    assert_non_null(row);
+    row = strchr(row, '\n');
+    assert_true(row != NULL && sscanf(row, "%lf %lf", &key, &w) == 2);
+    return w;
+}
+
+// An update by all of a batch's gradients, against the formulas of docs/models.md: 6 examples
+// of key 1 are clicks, 6 of key 2 are none, so that the bias stays 0.
+static void penalties_of_batches(void **state)
+{
+    (void)state;
+    const char *six = "1 1:1\n0 2:1\n1 1:1\n0 2:1\n1 1:1\n0 2:1\n";
+    files_write("even.svm", files_path("%s%s", six, six));
+    static const struct {
+        const char *options;
+        double want;
+    } runs[] = {
+        // z = -3, n = 9: l2 is no part of each of the six gradients.
+        {"--optimizer ftrl --lr .1 --l2 10 --epochs 1", 3 / ((1 + 3) / .1 + 10)},
+        // w = 1 / 4; then half of (1 - p) and of l2 w, as the other half is of other keys
+        {"--optimizer sgd --lr 1 --l2 1 --epochs 2 --reduce mean",
+         .25 + .5 * (1 - 1 / (1 + exp(-.25))) - .5 * .25},
+        {"--optimizer sgd --lr .1 --l2 1 --epochs 2",
+         .3 + .6 * (1 - 1 / (1 + exp(-.3))) - .6 * .3},
+    };
+    static const char *const ways[] = {"", "launch --servers 2 --workers 2 -- "};
+    for (size_t i = 0; i < sizeof(runs) / sizeof(*runs); i++)
+        for (size_t k = 0; k < 2; k++) {
+            files_remove("even");
+            tug_ends(0,
+                     "%strain --data even.svm --format libsvm --model lr --prior 0 "
+                     "--deterministic --batch 100 --out even %s",
+                     ways[k], runs[i].options);
+            double got = exported("even", "sparse");
+            if (fabs(got - runs[i].want) > 1e-5)
+                fail_msg("%s%s: %g is not %g", ways[k], runs[i].options, got,
+                         runs[i].want);
+        }
+}
+
+// --l1 leaves features out; the bias is none.
+static void bias_without_penalty(void **state)
+{
+    (void)state;
+    files_write("clicks.svm", "1 1:1\n1 2:1\n1 3:1\n1 1:1\n0 2:1\n1 3:1\n");
+    static const char *const ways[] = {"--threads 1", "--deterministic --batch 2"};
+    for (size_t i = 0; i < 2; i++) {
+        files_remove("clicks");
+        tug_ends(0,
+                 "train --data clicks.svm --format libsvm --model lr --optimizer sgd "
+                 "--lr .1 --l1 5 --prior 0 --epochs 3 --out clicks %s",
+                 ways[i]);
+        assert_true(exported("clicks", "sparse") == 0);
+        assert_true(exported("clicks", "dense") > .2);
+    }
+}
+
 static int begin(void **state)
 {
     if (e2e_begin(state) != 0)
@@ -453,6 +516,8 @@ int main(void)
         cmocka_unit_test(lines_every_n_batches),
         cmocka_unit_test(threads_share_rows),
         cmocka_unit_test(as_good_as_one_thread),
+        cmocka_unit_test(penalties_of_batches),
+        cmocka_unit_test(bias_without_penalty),
     };
     return cmocka_run_group_tests(tests, begin, e2e_end);
 }
