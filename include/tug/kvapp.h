@@ -341,11 +341,16 @@ TUG_API int tug_kv_answer(struct tug_app *a, uint64_t ticket, const struct tug_k
 // is what it was pushed with first. Values that are not finite are refused, as they are
 // before they are sent. A push by which a sum would become infinite is refused, too, and this
 // server takes nothing of its part. A store belongs to the callbacks of one
-// node: tug_kv_default_keys, how many keys it has, is for one of them, or for when none runs.
+// node: tug_kv_default_keys, how many keys it has, and tug_kv_default_find are for one of them,
+// or for when none runs.
 struct tug_kv_default;
 TUG_API int tug_kv_default_open(struct tug_kv_default **ret);
 TUG_API void tug_kv_default_close(struct tug_kv_default *s); // NULL is fine
 TUG_API size_t tug_kv_default_keys(const struct tug_kv_default *s);
+// The values of a key, and how many in *ret_n; they stay until the store is changed. NULL: it was
+// never pushed.
+TUG_API const float *tug_kv_default_find(const struct tug_kv_default *s, uint64_t key,
+                                         size_t *ret_n);
 // A handler (`kv` of struct tug_app_handlers); ctx is the store.
 TUG_API void tug_kv_default_handle(void *ctx, struct tug_app *a,
                                    const struct tug_kv_meta *m,

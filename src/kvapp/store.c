@@ -171,6 +171,14 @@ static size_t length_of(const struct tug_kv_default *s, uint64_t key)
     return s->width > 0 ? s->width : 1;
 }
 
+const float *tug_kv_default_find(const struct tug_kv_default *s, uint64_t key,
+                                 size_t *ret_n)
+{
+    const struct array *a = array_find(s, key);
+    *ret_n = a != NULL ? a->n : s->width;
+    return a != NULL ? a->values : row_of(s, key);
+}
+
 static bool is_there(const struct tug_kv_default *s, uint64_t key)
 {
     return array_find(s, key) != NULL || row_of(s, key) != NULL;
@@ -212,9 +220,8 @@ static int check_sums(struct tug_kv_default *s, const struct tug_kv_data *d,
         return 0;
     }
     for (size_t i = 0; i < d->n_keys; i++) {
-        const struct array *a = array_find(s, d->keys[i]);
-        const float *row = a != NULL ? a->values : row_of(s, d->keys[i]);
-        size_t n = length_in(d, i);
+        size_t n = length_in(d, i), has;
+        const float *row = tug_kv_default_find(s, d->keys[i], &has);
         for (size_t j = 0; j < n && row != NULL; j++)
             if (!isfinite(row[j] + values[j]))
                 return err_set(
@@ -301,9 +308,8 @@ static int pull_keys(struct tug_kv_default *s, const struct tug_kv_data *d,
     int32_t *lengths = (int32_t *)(values + ret->n_values);
     ret->values = values;
     for (size_t i = 0; i < d->n_keys; i++) {
-        const struct array *a = array_find(s, d->keys[i]);
-        const float *row = a != NULL ? a->values : row_of(s, d->keys[i]);
-        size_t n = length_of(s, d->keys[i]);
+        size_t n = length_of(s, d->keys[i]), has;
+        const float *row = tug_kv_default_find(s, d->keys[i], &has);
         lengths[i] = (int32_t)n;
         same &= n == first;
         if (row != NULL)

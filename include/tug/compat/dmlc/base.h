@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
+#include <vector>
 
 // Whether a failed CHECK throws dmlc::Error, else it ends the process.
 #ifndef DMLC_LOG_FATAL_THROW
@@ -24,5 +26,28 @@
     T(T const &) = delete;                                                               \
     T &operator=(T const &) = delete
 #endif
+
+namespace dmlc
+{
+
+// The first element; nullptr: there is none.
+template <typename T> inline T *BeginPtr(std::vector<T> &v)
+{
+    return v.empty() ? nullptr : &v[0];
+}
+template <typename T> inline const T *BeginPtr(const std::vector<T> &v)
+{
+    return v.empty() ? nullptr : &v[0];
+}
+inline char *BeginPtr(std::string &s)
+{
+    return s.empty() ? nullptr : &s[0];
+}
+inline const char *BeginPtr(const std::string &s)
+{
+    return s.empty() ? nullptr : &s[0];
+}
+
+} // namespace dmlc
 
 #endif

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <exception>
 #include <new>
+#include <typeinfo>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -67,7 +68,7 @@ template <typename Val> class KVWorker : public SimpleApp
     using Slicer = std::function<void(const KVPairs<Val> &, const std::vector<Range> &,
                                       SlicedKVs *)>;
 
-    KVWorker(int app_id, int customer_id)
+    explicit KVWorker(int app_id, int customer_id = 0)
     {
         make_customer(app_id, customer_id, nullptr, true);
     }
@@ -133,6 +134,16 @@ template <typename Val> class KVWorker : public SimpleApp
         slicer_ = slicer;
     }
 
+  protected:
+    // A class of a program's own that overrides it is given each request of its that is done,
+    // with the answers of all servers together (ps-lite: a server's each). What is pulled is
+    // where it belongs then; there is nothing left to do.
+    void Process(const Message &m) override
+    {
+        if (m.meta.simple_app)
+            SimpleApp::Process(m);
+    }
+
   private:
     // Holds what a request needs until it is done.
     template <typename Vals, typename Lens> struct Pending {
@@ -150,9 +161,11 @@ template <typename Val> class KVWorker : public SimpleApp
             pulled_lens = l;
             return *this;
         }
-        int send(bool push, bool pull, int cmd, int priority)
+        int send(bool pushes, bool pull, int command, int priority)
         {
             std::unique_ptr<Pending> hold(this);
+            push = pushes;
+            cmd = command;
             tug_kv_request q = tug_kv_request();
             uint32_t timestamp;
             tug_app *app = worker->obj_->app();
@@ -212,15 +225,36 @@ template <typename Val> class KVWorker : public SimpleApp
             }
             return reinterpret_cast<float *>(p->pulled->data());
         }
+        // The answer to a request that is done, for who overrides Process.
+        Message answer(uint32_t timestamp) const
+        {
+            Message m;
+            m.meta.app_id = worker->obj_->app_id();
+            m.meta.customer_id = worker->obj_->customer_id();
+            m.meta.timestamp = static_cast<int>(timestamp);
+            m.meta.head = cmd;
+            m.meta.push = push;
+            m.meta.pull = pulled != nullptr;
+            if (pulled != nullptr) {
+                m.AddData(all.keys);
+                m.AddData(SArray<Val>(pulled->data(), pulled->size()));
+            }
+            return m;
+        }
         static void done(void *ctx, uint32_t timestamp, int rc) noexcept
         {
             std::unique_ptr<Pending> p(static_cast<Pending *>(ctx));
+            const KVWorker &w = *p->worker;
+            if (rc == TUG_OK && typeid(w) != typeid(KVWorker))
+                p->worker->Process(p->answer(timestamp));
             if (p->callback && rc == TUG_OK)
                 p->callback();
             else if (p->callback) // whoever waits for it hears it, too
                 LOG(ERROR) << "request " << timestamp << " failed: " << tug_last_error();
         }
         KVWorker *worker;
+        bool push = false;
+        int cmd = 0;
         KVPairs<Val> all;
         SlicedKVs sliced;
         std::exception_ptr thrown;
@@ -272,6 +306,7 @@ template <typename Val> class KVServer : public SimpleApp
     }
 
   protected:
+    // A class of a program's own that overrides it is given all requests, and may call it.
     void Process(const Message &m) override
     {
         if (m.meta.simple_app) {
@@ -279,6 +314,7 @@ template <typename Val> class KVServer : public SimpleApp
             return;
         }
         KVMeta meta;
+        meta.ticket = this->ticket_;
         KVPairs<Val> pairs;
         meta.cmd = m.meta.head;
         meta.push = m.meta.push;
@@ -331,7 +367,29 @@ template <typename Val> class KVServer : public SimpleApp
         if (d->lengths != nullptr)
             pairs.lens.share(std::shared_ptr<int>(hold, const_cast<int *>(d->lengths)),
                              d->n_keys);
-        handle_(meta, pairs, this);
+        const KVServer &own = *this;
+        if (typeid(own) == typeid(KVServer))
+            handle_(meta, pairs,
+                    this); // without a message, which would be built for nothing
+        else
+            process(message_of(meta, pairs), meta.ticket);
+    }
+    Message message_of(const KVMeta &meta, const KVPairs<Val> &pairs) const
+    {
+        Message m;
+        m.meta.app_id = obj_->app_id();
+        m.meta.customer_id = meta.customer_id;
+        m.meta.timestamp = meta.timestamp;
+        m.meta.sender = meta.sender;
+        m.meta.head = meta.cmd;
+        m.meta.push = meta.push;
+        m.meta.pull = meta.pull;
+        m.meta.request = true;
+        m.AddData(pairs.keys);
+        m.AddData(pairs.vals);
+        if (!pairs.lens.empty())
+            m.AddData(pairs.lens);
+        return m;
     }
     void answer_by_hand(const KVMeta &request, const KVPairs<Val> &answer)
     {
@@ -401,6 +459,19 @@ template <> struct KVServerDefaultHandle<float> {
         size_t size() const
         {
             return tug_kv_default_keys(p.get());
+        }
+        // The first value of a key; 0: it was never pushed. Pushes change it, assignments do
+        // not.
+        float operator[](Key key) const
+        {
+            size_t n = 0;
+            const float *values = tug_kv_default_find(p.get(), key, &n);
+            return values != nullptr && n > 0 ? values[0] : 0;
+        }
+        size_t count(Key key) const
+        {
+            size_t n = 0;
+            return tug_kv_default_find(p.get(), key, &n) != nullptr;
         }
         static tug_kv_default *make()
         {

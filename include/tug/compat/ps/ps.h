@@ -52,6 +52,21 @@ inline void Finalize(int customer_id, bool barrier = true)
 {
     Postoffice::Get()->Finalize(customer_id, barrier);
 }
+
+// The forms of 2015 to 2017, before there were customers: customer 0's.
+inline void Start(const char *argv0 = nullptr)
+{
+    Start(0, argv0);
+}
+inline void StartAsync(const char *argv0 = nullptr)
+{
+    StartAsync(0, argv0);
+}
+inline void Finalize(bool barrier = true)
+{
+    Finalize(0, barrier);
+}
+
 inline void RegisterExitCallback(const std::function<void()> &f)
 {
     Postoffice::Get()->RegisterExitCallback(f);

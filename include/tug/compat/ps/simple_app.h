@@ -28,7 +28,7 @@ class SimpleApp
     // handle of requests that throws refuses its request.
     using Handle = std::function<void(const SimpleData &, SimpleApp *)>;
 
-    SimpleApp(int app_id, int customer_id) : SimpleApp()
+    explicit SimpleApp(int app_id, int customer_id = 0) : SimpleApp()
     {
         make_customer(app_id, customer_id, nullptr, true);
     }
@@ -79,10 +79,12 @@ class SimpleApp
         on_request_ = [](const SimpleData &d, SimpleApp *app) { app->Response(d); };
         on_response_ = [](const SimpleData &, SimpleApp *) {};
     }
-    // What Customer::Accept is given.
+    // All requests and answers of numbers and bytes come here, and what Customer::Accept is
+    // given. A class of a program's own may override it, and call it.
     virtual void Process(const Message &m)
     {
         SimpleData d;
+        d.ticket = ticket_;
         d.head = m.meta.head;
         d.body = m.meta.body;
         d.sender = m.meta.sender;
@@ -97,11 +99,12 @@ class SimpleApp
         tug_app_handlers h = tug_app_handlers();
         h.request = [](void *ctx, tug_app *asked, const tug_simple *q) noexcept {
             auto *app = static_cast<SimpleApp *>(ctx);
-            run_handler(asked, q->ticket, [&] { app->on_request_(data_of(q), app); });
+            run_handler(asked, q->ticket,
+                        [&] { app->process(message_of(app, q, true), q->ticket); });
         };
         h.response = [](void *ctx, tug_app *, const tug_simple *q) noexcept {
             auto *app = static_cast<SimpleApp *>(ctx);
-            app->on_response_(data_of(q), app);
+            app->process(message_of(app, q, false), 0);
         };
         h.kv = kv;
         h.ctx = this;
@@ -115,19 +118,39 @@ class SimpleApp
             check_rc(rc);
     }
 
+    // Handlers run one at a time: what Process calls owes the answer of this ticket.
+    void process(const Message &m, uint64_t ticket)
+    {
+        struct Owed {
+            Owed(uint64_t *at, uint64_t ticket) : at_(at)
+            {
+                *at_ = ticket;
+            }
+            ~Owed()
+            {
+                *at_ = 0;
+            }
+            uint64_t *at_;
+        } owed(&ticket_, ticket);
+        Process(m);
+    }
+
     Customer *obj_ = nullptr;
+    uint64_t ticket_ = 0; // of the message that Process is given; 0: of none
 
   private:
-    static SimpleData data_of(const tug_simple *q)
+    static Message message_of(const SimpleApp *app, const tug_simple *q, bool request)
     {
-        SimpleData d;
-        d.head = q->head;
-        d.body.assign(static_cast<const char *>(q->body), q->body_bytes);
-        d.sender = static_cast<int>(q->sender);
-        d.timestamp = static_cast<int>(q->timestamp);
-        d.customer_id = static_cast<int>(q->customer);
-        d.ticket = q->ticket;
-        return d;
+        Message m;
+        m.meta.head = q->head;
+        m.meta.body.assign(static_cast<const char *>(q->body), q->body_bytes);
+        m.meta.sender = static_cast<int>(q->sender);
+        m.meta.timestamp = static_cast<int>(q->timestamp);
+        m.meta.app_id = app->obj_->app_id();
+        m.meta.customer_id = static_cast<int>(q->customer);
+        m.meta.request = request;
+        m.meta.simple_app = true;
+        return m;
     }
     int answer_by_hand(const SimpleData &request, const std::string &body)
     {

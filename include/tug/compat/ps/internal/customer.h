@@ -54,6 +54,9 @@ class Customer
 
     // Gets all that comes for these ids as messages, from now on.
     Customer(int app_id, int customer_id, const RecvHandle &handle);
+    Customer(int id, const RecvHandle &handle) : Customer(id, id, handle)
+    {
+    }
     // Of the library's apps, which have handlers of their own. Not `open`: nothing comes
     // until Open is called.
     Customer(int app_id, int customer_id, const RecvHandle &handle,

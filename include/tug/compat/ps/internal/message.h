@@ -39,6 +39,15 @@ inline const char *DataTypeText(DataType t)
     return t >= CHAR && t <= OTHER ? names[t] : "?";
 }
 
+// ps-lite's array of the same names.
+struct DataTypeNames {
+    const char *operator[](int t) const
+    {
+        return DataTypeText(static_cast<DataType>(t));
+    }
+};
+static const DataTypeNames DataTypeName = DataTypeNames();
+
 template <typename V, typename W> inline bool SameType()
 {
     return std::is_same<typename std::remove_cv<V>::type, W>::value;

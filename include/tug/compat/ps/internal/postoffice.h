@@ -33,6 +33,10 @@ class Postoffice
         static Postoffice one;
         return &one;
     }
+    static std::shared_ptr<Postoffice> _GetSharedRef()
+    {
+        return std::shared_ptr<Postoffice>(Get(), [](Postoffice *) {});
+    }
 
     void Start(int customer_id, const char * /*argv0*/, bool do_barrier)
     {
@@ -45,6 +49,11 @@ class Postoffice
         hold.unlock();
         if (do_barrier)
             check_rc(tug_node_wait(n));
+    }
+
+    void Start(const char *argv0, bool do_barrier)
+    {
+        Start(0, argv0, do_barrier);
     }
 
     // With do_barrier until all nodes have come here; Finalize(0) in any case ends this one.
@@ -60,6 +69,11 @@ class Postoffice
             close_node(hold, do_barrier);
         else if (do_barrier)
             wait_for_end(hold, last);
+    }
+
+    void Finalize(bool do_barrier = true)
+    {
+        Finalize(0, do_barrier);
     }
 
     void AddCustomer(Customer *c)
@@ -190,6 +204,10 @@ class Postoffice
             check_rc(tug_node_barrier_of(running(), static_cast<uint32_t>(customer_id),
                                          static_cast<uint32_t>(node_group)));
     }
+    void Barrier(int node_group)
+    {
+        Barrier(0, node_group);
+    }
     const std::vector<Range> &GetServerKeyRanges()
     {
         tug_node *n = complete();
@@ -226,6 +244,16 @@ class Postoffice
     {
         std::lock_guard<std::mutex> hold(lock_);
         exits_.push_back(f);
+    }
+
+    // What a transport of a program's own would call.
+    template <typename M> void Manage(const M &)
+    {
+        static_assert(only_the_library<M>::may, TUG_NO_TRANSPORT);
+    }
+    template <typename Id> void UpdateHeartbeat(Id, time_t)
+    {
+        static_assert(only_the_library<Id>::may, TUG_NO_TRANSPORT);
     }
 
   private:
@@ -265,6 +293,28 @@ class Postoffice
         }
     }
 
+    // What programs and launchers of ps-lite set and nobody reads here: told once, where it
+    // asks for anything.
+    static void tell_of_environment()
+    {
+        static const char *const unread[][2] = {
+            {"DMLC_ENABLE_RDMA", "messages go over TCP or Unix sockets"},
+            {"DMLC_RANK", "the scheduler gives ranks"},
+            {"DMLC_TASK_ID", "the scheduler gives ranks"},
+            {"DMLC_NUM_ATTEMPT", "a process that comes back takes a dead one's place"},
+            {"DMLC_USE_KUBERNETES", "host names are looked up in any case"},
+            {"PS_RESEND",
+             "a request counts once in any case, and is sent again on a new link"},
+            {"PS_DROP_MSG", "no message is dropped"},
+            {"DMLC_LOCAL", "links of one machine are Unix sockets under tug launch"},
+        };
+        for (const auto &one : unread) {
+            const char *text = Environment::Get()->find(one[0]);
+            if (text != nullptr && *text != '\0' && std::string(text) != "0")
+                LOG(WARNING) << one[0] << " is not read: " << one[1];
+        }
+    }
+
     void open_node(std::unique_lock<std::mutex> &hold)
     {
         stage_ = STARTING;
@@ -274,6 +324,7 @@ class Postoffice
         mallopt(M_MMAP_MAX, 0);
         mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
         export_settings();
+        tell_of_environment();
         tug_node_options o = tug_node_options();
         tug_node *n = nullptr;
         o.async = true;

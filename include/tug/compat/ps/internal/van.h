@@ -25,9 +25,41 @@ namespace ps
 
 class Customer;
 
+// Why a program cannot bring a transport, or drive the library's: the compiler says it where
+// one of these functions is called.
+#define TUG_NO_TRANSPORT                                                                 \
+    "the transport is the library's (TCP, Unix sockets, TLS): a program cannot bring "   \
+    "or "                                                                                \
+    "drive one; see from-ps-lite.md. Van::Send sends a message, a Customer gets them"
+template <typename> struct only_the_library {
+    enum { may = false };
+};
+
 class Van
 {
   public:
+    template <typename Type> static Van *Create(const Type &)
+    {
+        static_assert(only_the_library<Type>::may, TUG_NO_TRANSPORT);
+        return nullptr;
+    }
+    template <typename Id> void Start(Id)
+    {
+        static_assert(only_the_library<Id>::may, TUG_NO_TRANSPORT);
+    }
+    template <typename Nothing = void> void Stop()
+    {
+        static_assert(only_the_library<Nothing>::may, TUG_NO_TRANSPORT);
+    }
+    template <typename M> void PackMeta(const M &, char **, int *)
+    {
+        static_assert(only_the_library<M>::may, TUG_NO_TRANSPORT);
+    }
+    template <typename M> void UnpackMeta(const char *, int, M *)
+    {
+        static_assert(only_the_library<M>::may, TUG_NO_TRANSPORT);
+    }
+
     Van()
     {
     }

@@ -1,0 +1,31 @@
+// dmlc::GetEnv: a setting of the environment as a value.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_COMPAT_DMLC_PARAMETER_H
+#define TUG_COMPAT_DMLC_PARAMETER_H
+
+#include <cstdlib>
+#include <sstream>
+#include <string>
+
+#include "dmlc/logging.h"
+
+namespace dmlc
+{
+
+// `otherwise`, where the variable is missing or empty; a value that is none of T throws.
+template <typename T> inline T GetEnv(const char *name, T otherwise)
+{
+    const char *text = std::getenv(name);
+    if (text == nullptr || *text == '\0')
+        return otherwise;
+    T value = T();
+    std::istringstream in(text);
+    if (!(in >> value))
+        throw Error(std::string(name) + " is '" + text + "', which cannot be read");
+    return value;
+}
+
+} // namespace dmlc
+
+#endif

@@ -1,0 +1,46 @@
+// ParallelOrderedMatch: the values of keys that two sorted lists have in common.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_COMPAT_PS_INTERNAL_PARALLEL_KV_MATCH_H
+#define TUG_COMPAT_PS_INTERNAL_PARALLEL_KV_MATCH_H
+
+#include <algorithm>
+
+#include "ps/internal/assign_op.h"
+#include "ps/sarray.h"
+
+namespace ps
+{
+
+// dst_val takes, by `op`, the values of those src_keys that dst_keys has; k values a key. Both
+// lists ascend. An empty dst_val gets zeros first. Returns how many values were taken.
+// num_threads is not looked at: a merge of two lists is as fast as memory.
+template <typename K, typename V, typename C>
+size_t ParallelOrderedMatch(const SArray<K> &src_keys, const SArray<V> &src_vals,
+                            const SArray<K> &dst_keys, C *dst_vals, int k = 1,
+                            AssignOp op = ASSIGN, int /*num_threads*/ = 1)
+{
+    size_t width = static_cast<size_t>(k), taken = 0;
+    CHECK_GT(k, 0);
+    CHECK_EQ(src_keys.size() * width, src_vals.size());
+    if (dst_vals->size() == 0)
+        dst_vals->resize(dst_keys.size() * width, V());
+    CHECK_EQ(dst_keys.size() * width, dst_vals->size());
+    for (size_t s = 0, d = 0; s < src_keys.size() && d < dst_keys.size();) {
+        if (src_keys[s] < dst_keys[d]) {
+            s++;
+        } else if (dst_keys[d] < src_keys[s]) {
+            d++;
+        } else {
+            for (size_t i = 0; i < width; ++i)
+                AssignFunc(src_vals[s * width + i], op, &(*dst_vals)[d * width + i]);
+            taken += width;
+            s++, d++;
+        }
+    }
+    return taken;
+}
+
+} // namespace ps
+
+#endif
