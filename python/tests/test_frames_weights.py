@@ -129,7 +129,8 @@ def test_refused():
     data, weight = table()
     frame, matrix = dict(data, w=weight), data["x"].reshape(-1, 1)
     for wrong, why in ((weight[1:], "there are 599 weights, and 600 rows"), (0 * weight, "data: all weights are 0"),
-                       (matrix, "weight: has the shape"), ("w", "no column 'w', which weight names"),
+                       (np.hstack([matrix, matrix]), "weight: has the shape"),
+                       ("w", "no column 'w', which weight names"),
                        (["w", "x"], "weight: names one column")):
         with pytest.raises(tug.Error, match=why):
             tug.train(data, label="y", weight=wrong, **FIXED)

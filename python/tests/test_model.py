@@ -277,7 +277,7 @@ def test_cross_validation(clicks, data, tmp_path):
         tug.cv(frame.__class__({k: v[:3] for k, v in frame.items()}), label="clicked", model="lr", threads=1)
 
 
-def test_a_file_counts_from_one(data, tmp_path):
+def test_a_file_counts_from_one(data, tmp_path, capfd):
     """And a matrix from zero: the same data of both is not the same."""
     matrix, labels = data
     shifted = np.hstack([np.zeros((len(matrix), 1), np.float32), matrix])
@@ -292,6 +292,12 @@ def test_a_file_counts_from_one(data, tmp_path):
     with tug.train(matrix, labels, model="lr", epochs=1, progress=False) as model, warnings.catch_warnings():
         warnings.simplefilter("error")
         model.evaluate(matrix, labels)
+    zero = write_libsvm(tmp_path / "zero.svm", matrix, labels)
+    for known, label in ((zero, None), (Csr(matrix), labels)):
+        with tug.train(known, label, format="libsvm", model="lr", epochs=1, progress=False) as model:
+            capfd.readouterr()
+            model.predict(matrix)
+            assert capfd.readouterr().err == ""  # looking for column 0 is not worth a warning
 
 
 def test_errors(data, tmp_path):

@@ -8,7 +8,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import os
-from typing import Any, Callable, List, Optional, Sequence, Tuple, Type, TypeVar, Union
+from typing import Any, Callable, KeysView, List, Optional, Sequence, Tuple, Type, TypeVar, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,16 @@ def _allocated(make: Callable[[], npt.NDArray[Any]], name: str) -> npt.NDArray[A
         return make()
     except (MemoryError, ValueError) as error:  # a ValueError: more than an array can have
         raise OutOfMemory(f"{name}: there is no memory for it: {str(error)[:1].lower()}{str(error)[1:]}") from error
+
+
+def listed_in(given: Any) -> Optional[List[Any]]:
+    """The items of a list, a tuple, a dictionary's keys, or an array, Series or Index of one dimension; None: it is
+    none of these."""
+    if isinstance(given, (list, tuple, KeysView)):
+        return list(given)
+    if not isinstance(given, str) and hasattr(given, "tolist") and getattr(given, "ndim", 0) == 1:
+        return list(given.tolist())
+    return None
 
 
 def array_of(given: Any, name: str) -> npt.NDArray[Any]:

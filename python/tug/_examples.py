@@ -4,15 +4,16 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import decimal
+import warnings
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from tug._abi import ffi
-from tug._arrays import Floats, Keys, array_of, floats_of, keys_of, of_floats, of_keys, word
+from tug._arrays import Floats, Keys, array_of, floats_of, keys_of, listed_in, of_floats, of_keys, word
 from tug._errors import ArgumentTypeError, UsageError
-from tug._frames import fill, is_frame, names_of
+from tug._frames import fill, in_another_order, is_frame, names_of
 
 
 class Rows:
@@ -106,12 +107,19 @@ def paths_of(data: Any) -> Optional[List[bytes]]:
     return None
 
 
+def _refuse_text(name: str, i: int, value: str) -> None:
+    raise ArgumentTypeError(f"{name}: number {i} is the text {value!r:.60}, and beside the data there have to be "
+                            "numbers: convert them, as by astype(float), or make them a column of a data frame")
+
+
 def _numbers(given: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
     """Numbers among objects, as nullable columns of pandas give them; what is missing is named."""
     for i, value in enumerate(given.flat):
         if value is None or type(value).__name__ in ("NAType", "NaTType"):
             raise UsageError(f"{name}: number {i} is missing ({value}): leave out such rows")
-        if not isinstance(value, (bool, int, float, np.number, np.bool_)):
+        if isinstance(value, str):
+            _refuse_text(name, i, value)
+        if not isinstance(value, (bool, int, float, decimal.Decimal, np.number, np.bool_)):
             raise ArgumentTypeError(f"{name}: number {i} is {value!r:.60}, which is not a number")
     return given.astype(np.float64)
 
@@ -134,6 +142,17 @@ def _as_their_text(given: npt.NDArray[Any], floats: Floats) -> Floats:
     return floats
 
 
+def _column_of(given: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+    """A number for each row; also a matrix of one column."""
+    if given.ndim == 2 and given.shape[1] == 1:
+        return given[:, 0]
+    if given.ndim != 1:
+        raise UsageError(f"{name}: has the shape {given.shape}, and must have one dimension, with a number for each row"
+                         + ("; several labels are columns of a data frame or a file, named by label" if name != "weight"
+                            and given.ndim == 2 else ""))
+    return given
+
+
 class Examples:
     """A `struct tug_data`, with what it points to."""
 
@@ -154,7 +173,7 @@ class Examples:
             self.c.n_paths = len(paths)
         elif frame:
             self.c.columns = self._of_columns(data, label, name, categorical)
-            self._weigh(self.c.columns, weight)
+            self._weigh(self.c.columns, data, weight)
         elif isinstance(data, np.ndarray):
             matrix = self._keep(_dense(data))
             self.n, self.width = matrix.shape
@@ -200,28 +219,28 @@ class Examples:
                     categorical: Union[None, str, Sequence[str]]) -> Any:
         c = self._keep(ffi.new("struct tug_columns *"))
         if label is not None:
-            labels = array_of(label, name)
-            c.n_labels = len(labels) if labels.ndim == 1 else 0
+            self._warn_of_order(data, label, name)
+            c.n_labels = len(_column_of(array_of(label, name), name))
             c.labels = self._labels(label, int(c.n_labels), name)
-        if isinstance(categorical, str) and categorical == "all":
-            categorical = names_of(data)  # what the options say of a column goes first
-        if categorical is not None and not isinstance(categorical, (list, tuple, np.ndarray)) and \
-                not hasattr(categorical, "tolist"):
-            raise ArgumentTypeError("categorical: 'all', or a list of columns' names, not "
-                                    f"{type(categorical).__name__} {categorical!r}")
         if categorical is not None:
-            words = self._keep(words_of([str(x) for x in categorical]))
+            words = self._keep(words_of(categorical_names(data, categorical)))
             c.categorical, c.n_categorical = words[0], len(words[1])
         self._keep(fill(data, c))
         return c
 
-    def _weigh(self, c: Any, weight: Union[None, str, npt.ArrayLike]) -> None:
+    def _warn_of_order(self, data: Any, beside: Any, name: str) -> None:
+        if in_another_order(data, beside):
+            warnings.warn(f"{name}: its index has the rows of the data frame in another order, and rows are taken by "
+                          f"their place: give {name}.loc[frame.index] if its index says which row is which, "
+                          f"{name}.to_numpy() if not", stacklevel=6)
+
+    def _weigh(self, c: Any, data: Any, weight: Union[None, str, npt.ArrayLike]) -> None:
         """Weights beside the columns, or the name of theirs."""
         if isinstance(weight, str):
             c.weight = self._keep(ffi.new("char[]", word(weight, "weight")))
         elif weight is not None:
-            weights = array_of(weight, "weight")
-            c.n_weights = len(weights) if weights.ndim == 1 else 0
+            self._warn_of_order(data, weight, "weight")
+            c.n_weights = len(_column_of(array_of(weight, "weight"), "weight"))
             c.weights = self._labels(weight, int(c.n_weights), "weight")
 
     def _of_matrix(self, matrix: npt.NDArray[Any], label: Optional[npt.ArrayLike], name: str) -> Any:
@@ -236,12 +255,25 @@ class Examples:
     def _labels(self, label: Optional[npt.ArrayLike], n: int, name: str) -> Any:
         if label is None:
             return ffi.NULL
-        labels = array_of(label, name)
+        labels = _column_of(array_of(label, name), name)
         if labels.dtype.kind == "O":
             labels = _numbers(labels, name)
+        if labels.dtype.kind == "U" and labels.size > 0:
+            _refuse_text(name, 0, str(labels.flat[0]))
         if labels.dtype.kind == "b":
             labels = labels.astype(np.float32)
         return self._keep(of_floats(_as_their_text(labels, floats_of(labels, (n,), name))))
+
+
+def categorical_names(data: Any, categorical: Any) -> List[str]:
+    """The columns that `categorical` names; what the options say of a column goes first."""
+    if isinstance(categorical, str) and categorical == "all":
+        return names_of(data)
+    listed = listed_in(categorical)
+    if listed is None:
+        raise ArgumentTypeError("categorical: 'all', or a list of columns' names, not "
+                                f"{type(categorical).__name__} {categorical!r:.60}")
+    return [str(x) for x in listed]
 
 
 def words_of(options: Sequence[str]) -> Tuple[Any, List[Any]]:

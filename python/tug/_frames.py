@@ -8,6 +8,7 @@ import csv
 import ctypes
 import datetime
 import decimal
+import importlib
 import io
 import numbers
 import uuid
@@ -193,31 +194,44 @@ def _of_others(name: str, array: npt.NDArray[Any]) -> _Column:
     return _Refused(name, len(array), f"numpy's {names.get(array.dtype.kind, str(array.dtype))}")
 
 
-def _written(name: str, series: Any) -> _Column:
-    """A column of a type that only pandas knows how to write: each value once, by its own csv writer."""
-    codes, uniques = series.factorize()
+def _written_texts(series: Any) -> List[str]:
+    """What pandas' csv writer writes of each value."""
     file = io.StringIO()
-    type(series)(uniques).to_csv(file, index=False, header=False)
+    series.to_csv(file, index=False, header=False)
     file.seek(0)
-    texts = [row[0] if row else "" for row in csv.reader(file)]
-    plain = np.ascontiguousarray(codes, np.int64)
-    return _Column(name, "l", len(plain), [_bits(plain >= 0), plain], dictionary=_of_texts(name, texts))
+    return [row[0] if row else "" for row in csv.reader(file)]
+
+
+def _coded(name: str, codes: Any, values: _Column) -> _Column:
+    plain = np.ascontiguousarray(codes)
+    return _Column(name, _FORMATS[f"i{plain.dtype.itemsize}"], len(plain), [_bits(plain >= 0), plain],
+                   dictionary=values)
+
+
+def _only_written(dtype: Any) -> bool:
+    """Whether only pandas knows how to write such values."""
+    return getattr(dtype, "kind", "O") in "mc" or hasattr(dtype, "tz") or \
+        type(dtype).__name__ in ("PeriodDtype", "IntervalDtype")
+
+
+def _of_categories(name: str, series: Any) -> _Column:
+    """Each category once, as it is written in a column of categories."""
+    categories = series.cat.categories
+    if not _only_written(categories.dtype):
+        return _coded(name, series.cat.codes.to_numpy(), _of_series(name, categories.to_series()))
+    each = type(series)(type(series.values).from_codes(np.arange(len(categories)), dtype=series.dtype))
+    return _coded(name, series.cat.codes.to_numpy(), _of_texts(name, _written_texts(each)))
 
 
 def _of_series(name: str, series: Any) -> _Column:
     """A column of pandas."""
     if hasattr(series, "cat"):
-        codes = np.asarray(series.cat.codes.to_numpy())
-        values = _of_series(name, series.cat.categories.to_series())
-        plain = np.ascontiguousarray(codes)
-        return _Column(name, _FORMATS[f"i{codes.dtype.itemsize}"], len(codes), [_bits(codes >= 0), plain],
-                       dictionary=values)
-    kind = getattr(series.dtype, "kind", "O")
+        return _of_categories(name, series)
     if hasattr(series, "sparse"):
         return _of_series(name, series.sparse.to_dense())
-    if kind in "mc" or hasattr(series.dtype, "tz") or \
-            type(series.dtype).__name__ in ("PeriodDtype", "IntervalDtype"):
-        return _written(name, series)
+    if _only_written(series.dtype):
+        codes, uniques = series.factorize()
+        return _coded(name, codes, _of_texts(name, _written_texts(type(series)(uniques))))
     if isinstance(series.dtype, np.dtype) or getattr(series.dtype, "kind", "O") not in "iufb":
         return _of_array(name, np.asarray(series.to_numpy()))
     missing = np.asarray(series.isna().to_numpy())  # Int64 and its kin
@@ -225,10 +239,47 @@ def _of_series(name: str, series: Any) -> _Column:
     return _of_array(name, values_of, ~missing)
 
 
-def _array_of_column(values: Any) -> npt.NDArray[Any]:
+def _series_of(values: Any) -> Any:
+    """What pandas has a type of its own for (a Series, an Index, an array as Categorical) as a Series; else None."""
+    if hasattr(values, "factorize") and hasattr(values, "dtype") and not isinstance(values, np.ndarray):
+        return values if hasattr(values, "iloc") else importlib.import_module("pandas").Series(values)
+    return None
+
+
+def _of_values(name: str, values: Any) -> _Column:
+    """A column of a dictionary, which is what it is in a frame of pandas."""
+    series = _series_of(values)
+    if series is not None:
+        return _of_series(name, series)
     if isinstance(values, (list, tuple)):
-        return _of_list(values)
-    return values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
+        return _of_array(name, _of_list(values))
+    return _of_array(name, values if isinstance(values, np.ma.MaskedArray) else np.asarray(values))
+
+
+def _index_of(values: Any) -> Any:
+    """The index of a Series or a frame of pandas; None: it has none."""
+    return getattr(values, "index", None) if hasattr(values, "iloc") else None
+
+
+def in_another_order(one: Any, other: Any) -> bool:
+    """Whether two of pandas have the same rows by their indexes, and not in the same order."""
+    a, b = _index_of(one), _index_of(other)
+    if a is None or b is None or len(a) != len(b) or a.equals(b):
+        return False
+    try:
+        return bool(a.sort_values().equals(b.sort_values()))
+    except TypeError:  # what has no order
+        return False
+
+
+def _check_indexes(data: Dict[Any, Any]) -> None:
+    """Rows are by their place; pandas puts Series together by their indexes."""
+    series = [(k, v) for k, v in data.items() if _index_of(v) is not None]
+    for k, v in series[1:]:
+        if in_another_order(series[0][1], v):
+            raise UsageError(f"data: the columns '{_name(series[0][0])}' and '{_name(k)}' have the same index in "
+                             "different orders: pandas.DataFrame(data) puts their rows together, to_numpy() takes them "
+                             "as they stand")
 
 
 def _name(name: Any) -> str:
@@ -237,8 +288,8 @@ def _name(name: Any) -> str:
 
 def _columns_of(data: Any) -> List[_Column]:
     if isinstance(data, dict):
-        return [_of_array(_name(k), _array_of_column(v))
-                for k, v in data.items()]
+        _check_indexes(data)
+        return [_of_values(_name(k), v) for k, v in data.items()]
     return [_of_series(_name(k), data.iloc[:, i]) for i, k in enumerate(data.columns)]
 
 

@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tug._abi import ffi
-from tug._arrays import Floats, Path, instance, of_floats, whole, word
+from tug._arrays import Floats, Path, instance, listed_in, of_floats, whole, word
 from tug._client import Client
 from tug._errors import ArgumentTypeError, Error, UsageError
-from tug._examples import Examples, Rows, is_names, paths_of, words_of
+from tug._examples import Examples, Rows, categorical_names, is_names, paths_of, words_of
 from tug._frames import far_numbers, is_frame
 from tug._library import OwnedHandle, lib, opened, raise_after_call, text_of
 from tug._roles import serve_and_exit
@@ -138,6 +138,9 @@ def _meant(keyword: str, command: str) -> str:
     return f"did you mean '{near}'?" if near is not None else f"'tug {command} --help' lists the options"
 
 
+_OF_NAMES = {"by", "cross-columns", "drop", "dump-fields", "group", "keep", "lists", "missing", "numeric", "only"}
+
+
 def _words(function: str, command: str, options: Dict[str, Any]) -> List[str]:
     """Keywords as the options of a command; None is as if it were not given."""
     names = _names(command)
@@ -146,10 +149,11 @@ def _words(function: str, command: str, options: Dict[str, Any]) -> List[str]:
         name = keyword.replace("_", "-")
         if name not in names:
             raise ArgumentTypeError(f"{function}: there is no option '{keyword}'; {_meant(keyword, command)}")
-        if value is None:
+        several = listed_in(value)
+        if value is None or (several == [] and name in _OF_NAMES):
             continue
-        if isinstance(value, (list, tuple)):
-            several = [_text(keyword, v) for v in value]
+        if several is not None:
+            several = [_text(keyword, v) for v in several]
             words += [f"{name}={v}" for v in several] if names[name] else [f"{name}={','.join(several)}"]
         else:
             words.append(f"{name}={_text(keyword, value)}")
@@ -313,25 +317,28 @@ class Model(OwnedHandle):
             return
         self._compared.add(width)
         try:
-            none, first, behind = self._predictions(Rows([0, 0, 1, 2], [0, width]), {"raw": True})
+            known = {int(f["key"]): f["known"] for f in self.explain(Rows([0, 2], [0, width]))[0]["features"]}
         except Error:
             return  # as the call itself says
-        if np.array_equal(first, none) and not np.array_equal(behind, none):
+        if not known.get(0) and known.get(width):
             warnings.warn(f"data: its columns are numbered from 0 to {width - 1}, and the model knows features 1 to "
                           f"{width}, as a libsvm file numbers them: put an empty column before the first, as "
                           "load_svmlight_file(..., zero_based=True) does", stacklevel=4)
 
-    def _warn_of_far_numbers(self, data: Any, categorical: Union[str, List[str]]) -> None:
-        if isinstance(categorical, str):  # all
-            return
-        known = {str(name) for name in categorical}
-        for option in self._opened_by[2] or []:
+    def _warn_of_far_numbers(self, data: Any, categorical: Any) -> None:
+        given = self._opened_by[2] or []
+        if self.labels or any(option.startswith(("init-from=", "resume=")) for option in given):
+            return  # a model that has learnt says what its columns are
+        known = set() if categorical is None else set(categorical_names(data, categorical))
+        for option in given:
             name, _, value = option.partition("=")
             if name in _OF_COLUMNS:
                 known |= {part.split(":")[0] for part in value.split(",")}
         if far := far_numbers(data, known):
-            names = ", ".join(map(repr, far))
-            warnings.warn(f"data: the columns {names} have large numbers, and are taken as numbers: "
+            names, one = ", ".join(map(repr, far)), len(far) == 1
+            columns = f"the column {names} has large numbers, and is" if one else f"the columns {names} have large " \
+                "numbers, and are"
+            warnings.warn(f"data: {columns} taken as numbers: "
                           "name those that are ids or codes in categorical=, those that are numbers in numeric=, as "
                           f"numeric='{far[0]}:log' or '{far[0]}:bins:32', and in drop= what says nothing", stacklevel=4)
 
@@ -344,8 +351,8 @@ class Model(OwnedHandle):
         like. SystemFailure: on a cluster a
         worker has died or left."""
         examples = self._examples(data, label, categorical=categorical, weight=weight)
-        if not self.results and is_frame(data):
-            self._warn_of_far_numbers(data, categorical or [])
+        if is_frame(data):
+            self._warn_of_far_numbers(data, categorical)
         held = None
         if valid is not None:
             several = isinstance(valid, tuple) and len(valid) in (2, 3) and paths_of(valid) is None
