@@ -128,9 +128,13 @@ bool options_given(const struct options *o,
 // The first of those under this heading that is given, likewise; NULL: none is.
 const char *options_given_of_group(const struct options *o, const char *group);
 
-// Manual text from the table: for the terminal, and as scdoc source of a man page.
-int options_help(const struct option_table *t, struct buf *b);
+// Manual text from the table: for a terminal of `width` columns (0, or more than 80: 80), and
+// as scdoc source of a man page.
+int options_help(const struct option_table *t, size_t width, struct buf *b);
 int options_scdoc(const struct option_table *t, struct buf *b);
+// Adds `text` and a line end, for such a terminal: its first word at column `at`, further lines
+// indented by `indent`.
+int options_wrap(struct buf *b, const char *text, size_t at, size_t indent, size_t width);
 
 // The word of `words` (separated by spaces) nearest to `given`, when near enough to be
 // what was meant, into ret_word; else "".

@@ -8,7 +8,9 @@
 
 #include "base/options_internal.h"
 
-enum { WIDTH = 80, COLUMN = 26 }; // of the terminal; where explanations begin
+// Characters in a line, and where explanations begin in it; in a narrow terminal they
+// have most of the line.
+enum { WIDTH = 80, COLUMN = 26, NARROW = 60, COLUMN_OF_NARROW = 8 };
 
 struct page;
 typedef void (*option_fn)(const struct option *opt, struct page *p);
@@ -17,6 +19,7 @@ typedef void (*option_fn)(const struct option *opt, struct page *p);
 struct page {
     struct buf *b;
     int rc;
+    size_t width, column;
 };
 
 static void add(struct page *p, const char *text, size_t len)
@@ -41,7 +44,7 @@ static size_t wrap(struct page *p, const char *text, size_t at, size_t indent)
 {
     while (*text) {
         size_t len = strcspn(text, " ");
-        if (at > indent && at + 1 + len >= WIDTH) {
+        if (at > indent && at + 1 + len >= p->width) {
             put(p, "\n");
             spaces(p, indent);
             at = indent;
@@ -141,7 +144,7 @@ static const struct option common[] = {
 static const char *built(option_fn build, const struct option *opt, struct buf *b,
                          struct page *p)
 {
-    struct page q = {b, 0};
+    struct page q = {.b = b};
     build(opt, &q);
     const char *text = buf_str(b);
     if (!p->rc)
@@ -149,20 +152,41 @@ static const char *built(option_fn build, const struct option *opt, struct buf *
     return text ? text : "";
 }
 
+// The heading; a list of choices may go on in a further line behind a "|". Returns the column.
+static size_t help_heading(const struct option *opt, struct page *p)
+{
+    enum { INDENT = 2, FURTHER = 6 };
+    struct buf text = BUF_INIT(4096);
+    const char *s = built(heading, opt, &text, p);
+    size_t at = INDENT;
+    spaces(p, INDENT);
+    while (*s != '\0') {
+        size_t len = strcspn(s, "|");
+        len += s[len] == '|';
+        if (at > FURTHER && at + len >= p->width) {
+            put(p, "\n");
+            spaces(p, FURTHER);
+            at = FURTHER;
+        }
+        add(p, s, len);
+        at += len;
+        s += len;
+    }
+    buf_free(&text);
+    return at;
+}
+
 static void help_option(const struct option *opt, struct page *p)
 {
-    size_t start = p->b->len;
-    put(p, "  ");
-    heading(opt, p);
-    size_t at = p->b->len - start;
-    if (at + 2 > COLUMN) {
+    size_t at = help_heading(opt, p);
+    if (at + 2 > p->column) {
         put(p, "\n");
         at = 0;
     }
-    spaces(p, COLUMN - at);
-    at = wrap(p, opt->help, COLUMN, COLUMN);
+    spaces(p, p->column - at);
+    at = wrap(p, opt->help, p->column, p->column);
     struct buf rest = BUF_INIT(4096);
-    wrap(p, built(remarks, opt, &rest, p), at, COLUMN);
+    wrap(p, built(remarks, opt, &rest, p), at, p->column);
     buf_free(&rest);
     put(p, "\n");
 }
@@ -218,11 +242,30 @@ static void help_examples(struct page *p, const char *text)
     }
 }
 
-int options_help(const struct option_table *t, struct buf *b)
+static struct page page_of(struct buf *b, size_t width)
 {
-    struct page p = {b, 0};
-    p.rc = buf_printf(b, "tug %s: %s\n\nusage: tug %s %s\n", t->command, t->summary,
+    width = width == 0 || width > WIDTH ? WIDTH : width;
+    return (struct page){
+        .b = b, .width = width, .column = width < NARROW + 1 ? COLUMN_OF_NARROW : COLUMN};
+}
+
+int options_wrap(struct buf *b, const char *text, size_t at, size_t indent, size_t width)
+{
+    struct page p = page_of(b, width);
+    wrap(&p, text, at, indent);
+    put(&p, "\n");
+    return p.rc;
+}
+
+int options_help(const struct option_table *t, size_t width, struct buf *b)
+{
+    struct page p = page_of(b, width);
+    struct buf head = BUF_INIT(4096);
+    p.rc = buf_printf(&head, "tug %s: %s\nusage: tug %s %s", t->command, t->summary,
                       t->command, t->usage ? t->usage : "[options]");
+    if (p.rc == 0 && buf_str(&head) != NULL)
+        help_text(&p, buf_str(&head));
+    buf_free(&head);
     if (t->about) {
         put(&p, "\n");
         help_text(&p, t->about);
@@ -284,7 +327,7 @@ static void page_option(const struct option *opt, struct page *p)
 
 int options_scdoc(const struct option_table *t, struct buf *b)
 {
-    struct page p = {b, 0};
+    struct page p = {.b = b};
     p.rc = buf_printf(b, "tug-%s(1)\n\n# NAME\n\ntug-%s - ", t->command, t->command);
     escaped(&p, t->summary, strlen(t->summary));
     put(&p, "\n\n# SYNOPSIS\n\n*tug ");

@@ -464,7 +464,7 @@ static void test_help(void **state)
 {
     (void)state;
     struct buf b = BUF_INIT(1 << 16);
-    assert_int_equal(options_help(&table, &b), 0);
+    assert_int_equal(options_help(&table, 0, &b), 0);
     const char *s = buf_str(&b);
     assert_non_null(strstr(s, "usage: tug train --data PATH... [options]"));
     assert_non_null(strstr(s, "passes over the data (default 10, 1 to 1000)"));
@@ -473,6 +473,12 @@ static void test_help(void **state)
     assert_non_null(strstr(s, "\nExamples\n  tug train --data a.gz"));
     for (const char *line = s; *line; line += strcspn(line, "\n") + 1)
         assert_true(strcspn(line, "\n") < 80);
+    buf_clear(&b);
+    assert_int_equal(options_help(&table, 48, &b), 0);
+    s = buf_str(&b);
+    const char *examples = strstr(s, "\nExamples\n");
+    for (const char *line = s; line < examples; line += strcspn(line, "\n") + 1)
+        assert_true(strcspn(line, "\n") < 48);
     buf_clear(&b);
     assert_int_equal(options_scdoc(&table, &b), 0);
     assert_non_null(strstr(buf_str(&b), "tug-train(1)\n\n# NAME\n"));
@@ -505,7 +511,7 @@ static void test_no_memory(void **state)
     for (long n = 0;; n++) {
         struct buf b = BUF_INIT(1 << 16);
         mem_fault_after(n);
-        int rc = options_help(&table, &b);
+        int rc = options_help(&table, 0, &b);
         rc = rc ? rc : options_scdoc(&table, &b);
         bool faulted = mem_faulted();
         mem_fault_after(-1);

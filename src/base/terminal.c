@@ -30,6 +30,12 @@ size_t terminal_columns(void)
     return size.ws_col;
 }
 
+size_t terminal_output_columns(void)
+{
+    struct winsize size;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 // What could not be written has nowhere to be complained about.
 static void write_all(const char *text, size_t len)
 {

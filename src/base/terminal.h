@@ -17,6 +17,9 @@ bool terminal_can_draw(void);
 // Characters in a line of it; 80 if it does not say.
 size_t terminal_columns(void);
 
+// Characters in a line of the terminal that is standard output; 0 where it is not one.
+size_t terminal_output_columns(void);
+
 // Draws the line, cut to what fits; one byte is one column. NULL: there is none any more.
 // Any thread.
 void terminal_draw(const char *line);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/terminal.h"
 #include "cli/cli.h"
 #include "run/train_options.h"
 
@@ -128,7 +129,9 @@ static int show(const struct option_table *t, size_t values_size, int argc,
         struct buf b = BUF_INIT(1 << 20);
         bool help = options_help_wanted(o);
         rc = cli_print(
-            &b, help ? options_help(&cli_config_options, &b) : put_all(&b, t, values, o),
+            &b,
+            help ? options_help(&cli_config_options, terminal_output_columns(), &b)
+                 : put_all(&b, t, values, o),
             e);
     }
     options_close(o);

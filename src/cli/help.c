@@ -2,6 +2,7 @@
 // tables.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include "base/terminal.h"
 #include "cli/cli.h"
 
 struct help_values {
@@ -25,14 +26,20 @@ const struct option_table cli_help_options = {
     CLI_OPTIONS(options),
 };
 
+enum { SUMMARIES = 13 }; // where the commands' summaries begin
+
 static int overview(struct buf *b)
 {
-    TRY(buf_printf(
-        b, "tug trains sparse models (click-through, ranking, recommendation) from logs "
-           "of\nexamples.\n\nusage: tug COMMAND [options]\n\nCommands\n"));
-    for (const struct cli_command *const *c = cli_commands; *c; c++)
-        TRY(buf_printf(b, "  %-10s %s\n", (*c)->options->command,
-                       (*c)->options->summary));
+    size_t width = terminal_output_columns();
+    TRY(options_wrap(b,
+                     "tug trains sparse models (click-through, ranking, recommendation) "
+                     "from logs of examples.",
+                     0, 0, width));
+    TRY(buf_printf(b, "\nusage: tug COMMAND [options]\n\nCommands\n"));
+    for (const struct cli_command *const *c = cli_commands; *c; c++) {
+        TRY(buf_printf(b, "  %-10s ", (*c)->options->command));
+        TRY(options_wrap(b, (*c)->options->summary, SUMMARIES, SUMMARIES, width));
+    }
     return buf_printf(
         b,
         "\nFirst steps\n"
@@ -55,7 +62,8 @@ static int help_command(const void *values, const struct options *o, struct err 
             buf_free(&b);
             return cli_unknown_command(v->commands.items[i], e);
         }
-        rc = (v->scdoc ? options_scdoc : options_help)(c->options, &b);
+        rc = v->scdoc ? options_scdoc(c->options, &b)
+                      : options_help(c->options, terminal_output_columns(), &b);
     }
     return cli_print(&b, rc, e);
 }

@@ -115,7 +115,7 @@ static int run_parsed(const struct cli_command *c, int argc, char *const *argv,
     int rc = options_parse(&o, c->options, own, argv, values, 0, e);
     if (rc == 0 && options_help_wanted(o)) {
         struct buf b = BUF_INIT(1 << 20);
-        rc = cli_print(&b, options_help(c->options, &b), e);
+        rc = cli_print(&b, options_help(c->options, terminal_output_columns(), &b), e);
     } else if (rc == 0 && c->run_tail) {
         int skip = own < argc ? own + 1 : argc; // "--" itself
         rc = c->run_tail(values, o, argc - skip, argv + skip, e);

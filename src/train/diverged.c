@@ -11,9 +11,7 @@
 #include "train/run_rows.h"
 #include "train/run_tables.h"
 
-#define ADVICE                                                                           \
-    "training has diverged; use a smaller --lr, a larger --l2, or scale the data's "     \
-    "values"
+#define ADVICE "use a smaller --lr, a larger --l2, or scale the data's values"
 
 enum { FEATURE_TEXT = 200 };
 #define NO_SLOT UINT32_MAX
@@ -125,14 +123,14 @@ int diverged_score(struct run *r, uint64_t example, struct err *e)
     char layer[MODEL_LAYER_NAME_MAX] = "", feature[FEATURE_TEXT];
     if (r->blocks != NULL)
         name_dense(r->model, r->blocks, layer);
-    return err_set(e, TUG_EDATA,
-                   "%s: the score of this example is not finite (largest weight %g, of "
-                   "%s%s%s%s) in pass %u, batch %llu: " ADVICE,
-                   where, worst.weight,
-                   feature_text(r->reader, worst.slot, worst.key, feature),
-                   layer[0] != '\0' ? "; of table " RUN_DENSE ", " : "", layer,
-                   layer[0] != '\0' ? " has weights that are not finite" : "",
-                   r->at.epoch + 1, (unsigned long long)r->at.batch);
+    return err_set(
+        e, TUG_EDATA,
+        "training diverged: the score of %s is not finite (largest weight %g, of "
+        "%s%s%s%s) in pass %u, batch %llu: " ADVICE,
+        where, worst.weight, feature_text(r->reader, worst.slot, worst.key, feature),
+        layer[0] != '\0' ? "; of table " RUN_DENSE ", " : "", layer,
+        layer[0] != '\0' ? " has weights that are not finite" : "", r->at.epoch + 1,
+        (unsigned long long)r->at.batch);
 }
 
 // The first row with a float that is not finite; NULL: none.
@@ -171,7 +169,8 @@ static bool find_example(const struct run *r, const float *row, uint64_t *ret_ex
 int diverged_key(uint64_t key, const struct reader *r, struct err *e)
 {
     char feature[FEATURE_TEXT];
-    return err_set(e, TUG_EDATA, "the weights of %s are not finite: " ADVICE,
+    return err_set(e, TUG_EDATA,
+                   "training diverged: the weights of %s are not finite: " ADVICE,
                    feature_text(r, NO_SLOT, key, feature));
 }
 
@@ -184,7 +183,8 @@ int diverged_dense(const struct model *m, float *const *blocks, struct err *e)
         snprintf(layer, sizeof(layer), "%s",
                  model_has_layers(m) ? "the layers" : "the bias");
     return err_set(e, TUG_EDATA,
-                   "%s, in table " RUN_DENSE ", has weights that are not finite: " ADVICE,
+                   "training diverged: weights of %s, in table " RUN_DENSE
+                   ", are not finite: " ADVICE,
                    layer);
 }
 
@@ -208,8 +208,8 @@ int diverged_check(const struct run *r, struct err *e)
     char where[ORIGIN_TEXT_MAX], feature[FEATURE_TEXT];
     dataset_where(r->data, example, &file, &line);
     origins_text(source_file_name(r->source, file), line, where);
-    return err_set(e, TUG_EDATA,
-                   "%s: the weights of %s, in this example first, are not "
-                   "finite: " ADVICE,
-                   where, feature_text(r->reader, slot, table_row_key(row), feature));
+    return err_set(
+        e, TUG_EDATA,
+        "training diverged: the weights of %s are not finite (first in %s): " ADVICE,
+        feature_text(r->reader, slot, table_row_key(row), feature), where);
 }

@@ -146,6 +146,24 @@ static void quiet(void **state)
     assert_non_null(strstr(seen, "3 passes over"));
 }
 
+// Help is as wide as the terminal; only examples, which are copied, keep their lines.
+static void help(void **state)
+{
+    (void)state;
+    int fd, status;
+    const char *const argv[] = {"tug", "train", "--help", NULL};
+    pid_t pid = start_at_terminal(&fd, argv);
+    while (read_some(fd))
+        ;
+    close(fd);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    char *examples = strstr(seen, "\nExamples");
+    assert_non_null(examples);
+    for (const char *line = seen; line < examples; line += strcspn(line, "\n") + 1)
+        assert_in_range(strcspn(line, "\r\n"), 0, WIDTH - 1);
+}
+
 static int begin(void **state)
 {
     if (e2e_begin(state) != 0)
@@ -159,6 +177,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(progress),
         cmocka_unit_test(quiet),
+        cmocka_unit_test(help),
     };
     return cmocka_run_group_tests(tests, begin, e2e_end);
 }
