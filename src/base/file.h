@@ -65,6 +65,8 @@ int file_lock_dir(const char *path, int *ret_lock, struct err *e);
 void file_unlock_dir(int lock); // -1 is fine
 
 bool file_exists(const char *path);
+// Whether both are one file, by whatever names; one that is not there yet goes by its name.
+bool file_is_same(const char *a, const char *b);
 bool file_dir_is_empty(const char *path); // also when there is nothing at all at `path`
 
 // Opens a directory for removing what lies in it. NULL and errno on failure; a link to a

@@ -69,6 +69,8 @@ int cli_unknown_command(const char *name, struct err *e);
 // To standard output, in lines of text: names in them may be others' (of columns, labels,
 // tables, peers), and control characters in these are shown and not sent.
 void cli_printf(const char *fmt, ...) PRINTF_LIKE(1, 2);
+// A number in a table; "none" where there is none.
+void cli_cell(int width, double x);
 
 // Prints what was collected to standard output and frees it. `rc`: of collecting it.
 int cli_print(struct buf *b, int rc, struct err *e);

@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -90,6 +91,14 @@ void cli_printf(const char *fmt, ...)
         }
     }
     mem_free(more);
+}
+
+void cli_cell(int width, double x)
+{
+    if (isfinite(x))
+        cli_printf("  %*.5f", width, x);
+    else
+        cli_printf("  %*s", width, "none");
 }
 
 static int finish_output(struct err *e)

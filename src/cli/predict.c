@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/plural.h"
 #include "cli/cli.h"
+#include "data/paths.h"
 #include "run/explained.h"
 #include "run/predict_options.h"
 #include "train/guard.h"
@@ -176,8 +177,14 @@ static int predict_opened(struct opened_model *m, const struct predict_values *v
                        "--explain takes one score apart, and this model has %u labels, "
                        "each with its own",
                        p.labels);
-    if (v->out != NULL && strcmp(v->out, "-") != 0)
+    if (v->out != NULL && strcmp(v->out, "-") != 0) {
+        if (data_files_has(source_data_files(m->source), v->out))
+            return err_set(e, TUG_EUSAGE,
+                           "--out: '%s' is the data, and would be overwritten: give "
+                           "another file",
+                           v->out);
         TRY(file_create(&p.file, v->out, e));
+    }
     int rc = (v->explain ? explain_all : print_all)(m, &p, e);
     buf_free(&p.line);
     if (rc == 0 && p.file != NULL)

@@ -131,14 +131,6 @@ static void print_metric(const char *name, double x)
         cli_printf("  %s none", name);
 }
 
-static void print_cell(double x)
-{
-    if (isfinite(x))
-        cli_printf("  %8.5f", x);
-    else
-        cli_printf("  %8s", "none");
-}
-
 // Values last: nobody knows how wide they are.
 static void print_groups(const struct eval_tables *of)
 {
@@ -152,9 +144,9 @@ static void print_groups(const struct eval_tables *of)
         const struct group_metrics *m = &t->line[i].metrics;
         cli_printf("%12llu  %12llu", (unsigned long long)m->examples,
                    (unsigned long long)m->positives);
-        print_cell(m->auc);
-        print_cell(m->logloss);
-        print_cell(m->copc);
+        cli_cell(8, m->auc);
+        cli_cell(8, m->logloss);
+        cli_cell(8, m->copc);
         cli_printf("  %s\n", t->line[i].value[0] != '\0' ? t->line[i].value : "(empty)");
     }
 }
@@ -165,11 +157,11 @@ static void print_importance(const struct importance *m)
                "logloss");
     for (size_t i = 0; i < m->n; i++) {
         const struct importance_line *l = &m->line[i];
-        print_cell(l->auc_drop);
+        cli_cell(8, l->auc_drop);
         cli_printf("    ");
-        print_cell(l->loss_rise);
-        print_cell(l->metrics.auc);
-        print_cell(l->metrics.logloss);
+        cli_cell(8, l->loss_rise);
+        cli_cell(8, l->metrics.auc);
+        cli_cell(8, l->metrics.logloss);
         cli_printf("  %s\n", m->names.data + l->name);
     }
 }
@@ -181,11 +173,11 @@ static void print_calibration(const struct calibration *c)
     for (uint32_t i = 0; i < c->n; i++) {
         const struct calibration_bin *b = &c->bin[i];
         cli_printf("%12llu", (unsigned long long)b->examples);
-        print_cell(b->from);
-        print_cell(b->to);
+        cli_cell(8, b->from);
+        cli_cell(8, b->to);
         cli_printf(" ");
-        print_cell(b->predicted);
-        print_cell(b->observed);
+        cli_cell(8, b->predicted);
+        cli_cell(8, b->observed);
         cli_printf("\n");
     }
 }

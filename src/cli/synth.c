@@ -4,7 +4,9 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "base/plural.h"
 #include "cli/cli.h"
@@ -63,6 +65,9 @@ static int check(const struct synth_values *v, struct err *e)
                        "--test-rows and --test-out must be given together");
     if (!*v->out || (v->test_out && !*v->test_out))
         return err_set(e, TUG_EUSAGE, "--out and --test-out need the path of a file");
+    if (v->test_out && strcmp(v->out, "-") != 0 && file_is_same(v->out, v->test_out))
+        return err_set(e, TUG_EUSAGE, "--out and --test-out are one file, '%s': give two",
+                       v->out);
     return 0;
 }
 
@@ -75,13 +80,17 @@ static void print_text(const struct synth_values *v, const struct synth_summary 
     if (v->test_out)
         cli_printf("%s: %llu row%s\n", v->test_out, (unsigned long long)v->test_rows,
                    PLURAL_S(v->test_rows));
-    cli_printf(
-        "the true model's AUC on the %s rows is %.4f, logloss %.4f: no model can do "
-        "better\n",
-        v->test_out ? "test" : "training", s->auc, s->logloss);
+    const char *which = v->test_out ? "test" : "training";
+    if (isnan(s->auc))
+        cli_printf("all labels of the %s rows are the same: there is no AUC\n", which);
+    else
+        cli_printf("the true model's AUC on the %s rows is %.4f, logloss %.4f: no model "
+                   "can do better\n",
+                   which, s->auc, s->logloss);
     if (v->format == SYNTH_MULTISLOT)
         cli_printf("it is read with --format multislot --slots '%s'\n", synth_slots);
-    cli_printf("the best linear model's AUC is about %.4f\n", s->linear_auc);
+    if (!isnan(s->linear_auc))
+        cli_printf("the best linear model's AUC is about %.4f\n", s->linear_auc);
 }
 
 static int print_json(const struct synth_values *v, const struct synth_summary *s,

@@ -180,8 +180,12 @@ int train_print_cv(const struct train_setup *s, const struct cv *c, struct err *
                "deviation");
     for (size_t i = 0; i < c->n; i++) {
         const struct cv_pass *p = &c->pass[i];
-        cli_printf("%5zu  %8.5f  %9.5f  %8.5f  %9.5f\n", i + 1, p->loss.mean,
-                   p->loss.deviation, p->auc.mean, p->auc.deviation);
+        cli_printf("%5zu", i + 1);
+        cli_cell(8, p->loss.mean);
+        cli_cell(9, p->loss.deviation);
+        cli_cell(8, p->auc.mean);
+        cli_cell(9, p->auc.deviation);
+        cli_printf("\n");
     }
     cli_printf("means over %u parts; the loss is smallest with --epochs %zu\n", c->folds,
                c->best + 1);

@@ -397,6 +397,17 @@ bool data_files_repeated(const struct data_files *f, size_t from, size_t to,
     return found;
 }
 
+bool data_files_has(const struct data_files *f, const char *path)
+{
+    struct stat s;
+    if (stat(path, &s) != 0)
+        return false;
+    for (size_t i = 0; i < f->n; i++)
+        if (f->file[i].inode == s.st_ino && f->file[i].device == s.st_dev)
+            return true;
+    return false;
+}
+
 const struct data_file *data_files_pipe(const struct data_files *f)
 {
     for (size_t i = 0; i < f->n; i++)

@@ -60,6 +60,8 @@ void data_files_free(struct data_files *f);
 // The first that can be read once only, or NULL.
 const struct data_file *data_files_pipe(const struct data_files *f);
 
+// Whether what is written to `path` would overwrite one of them.
+bool data_files_has(const struct data_files *f, const char *path);
 // Whether two of the files [from, to) are one file, by whatever names; which.
 bool data_files_repeated(const struct data_files *f, size_t from, size_t to,
                          size_t ret[2]);

@@ -177,6 +177,10 @@ static int check_looks(const struct train_config *c, const struct options *o,
     }
     if (c->dump_fields != NULL && c->dump == NULL)
         return err_set(e, TUG_EUSAGE, "--dump-fields needs --dump");
+    if (c->dump != NULL && c->history_file != NULL &&
+        file_is_same(c->dump, c->history_file))
+        return err_set(e, TUG_EUSAGE, "--dump and --history are one file, '%s': give two",
+                       c->dump);
     if (c->table != NULL || c->publish != NULL)
         return err_set(e, TUG_EUSAGE,
                        "--%s cannot be used with --table, whose rows come and go, or "

@@ -267,12 +267,11 @@ int history_check_file(const char *path, const struct data_files *read, struct e
     bool ours;
     if (path == NULL || stat(path, &s) != 0)
         return 0; // that it cannot be written is said by who writes it
-    for (size_t i = 0; i < read->n; i++)
-        if (read->file[i].inode == s.st_ino && read->file[i].device == s.st_dev)
-            return err_set(e, TUG_EUSAGE,
-                           "--history: this run reads '%s', and would overwrite it: give "
-                           "another file",
-                           path);
+    if (data_files_has(read, path))
+        return err_set(e, TUG_EUSAGE,
+                       "--history: this run reads '%s', and would overwrite it: give "
+                       "another file",
+                       path);
     TRY(read_begin(path, &s, &ours, e));
     return ours ? 0
                 : err_set(e, TUG_EUSAGE,

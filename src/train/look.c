@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/relaxed.h"
+#include "data/paths.h"
 #include "model/loss.h"
 #include "train/dense.h"
 #include "train/groups.h"
@@ -156,16 +157,12 @@ static int parse(struct look *l, const struct run *r, struct err *e)
 
 int look_check_dump(const char *path, const struct data_files *read, struct err *e)
 {
-    struct stat dump;
-    if (path == NULL || stat(path, &dump) != 0)
+    if (path == NULL || !data_files_has(read, path))
         return 0;
-    for (size_t i = 0; i < read->n; i++)
-        if (read->file[i].inode == dump.st_ino && read->file[i].device == dump.st_dev)
-            return err_set(e, TUG_EUSAGE,
-                           "--dump: '%s' is a file that this run reads, and would be "
-                           "overwritten: give another one",
-                           path);
-    return 0;
+    return err_set(e, TUG_EUSAGE,
+                   "--dump: '%s' is a file that this run reads, and would be "
+                   "overwritten: give another one",
+                   path);
 }
 
 static int open_file(struct look *l, const struct run *r, struct err *e)
@@ -297,8 +294,10 @@ static int fetch_row(struct look *l, const struct run *r, const struct fetched *
 static int fetch_metric(struct look *l, const struct metrics *seen, const char *name,
                         double x)
 {
-    return seen->examples > 0 ? buf_printf(&l->line, "  %s %.5f", name, x)
-                              : buf_printf(&l->line, "  %s not known yet", name);
+    if (seen->examples == 0)
+        return buf_printf(&l->line, "  %s not known yet", name);
+    return isfinite(x) ? buf_printf(&l->line, "  %s %.5f", name, x)
+                       : buf_printf(&l->line, "  %s none", name);
 }
 
 static int fetch(struct look *l, const struct run *r, const struct metrics *seen)

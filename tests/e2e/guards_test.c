@@ -375,6 +375,47 @@ static void unknown_columns(void **state)
     e2e_says("column '3' in this data, as '70', '80', '90'");
 }
 
+// What a command reads, or writes by another option, is not what it overwrites.
+static void outputs_that_are_inputs(void **state)
+{
+    (void)state;
+    tug_ends(0, TRAIN "--epochs 1 --out kept");
+    (void)unlink(files_path("same.svm"));
+    assert_int_equal(symlink("data.svm", files_path("same.svm")), 0);
+    static const char *const names[] = {"data.svm", "./data.svm", "same.svm"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        tug_ends(2, "predict --from kept --data data.svm --out %s", names[i]);
+        e2e_says("is the data, and would be overwritten: give another file");
+        tug_ends(2, TRAIN "--epochs 1 --history %s", names[i]);
+        tug_ends(2, TRAIN "--epochs 1 --dump %s", names[i]);
+    }
+    tug_ends(2, "train --data kept --test data.svm --format libsvm --epochs 1 "
+                "--history look --dump look");
+    e2e_says("--dump and --history are one file, 'look': give two");
+    tug_ends(2, "synth --rows 10 --out made --test-rows 5 --test-out made");
+    e2e_says("--out and --test-out are one file, 'made': give two");
+    tug_ends(0, "eval --from kept --data data.svm --json");
+    assert_true(e2e_number("examples") == 400);
+}
+
+// What does not exist is none, never nan.
+static void metrics_that_are_none(void **state)
+{
+    (void)state;
+    files_write("numbers.csv", "y,a\n1.5,x\n2.5,y\n3,x\n2,y\n1,x\n4,y\n2,x\n3,y\n");
+    tug_ends(0, "train --data numbers.csv --format csv --loss squared --model lr "
+                "--epochs 2 --cv 2 --quiet");
+    assert_non_null(strstr(e2e_out, "none"));
+    assert_null(strstr(e2e_out, "nan"));
+    tug_ends(0, "train --data numbers.csv --format csv --loss squared --model lr "
+                "--epochs 2 --fetch loss,auc --fetch-every 1");
+    e2e_says("auc none");
+    silent("nan");
+    tug_ends(0, "synth --rows 1 --out one.tsv");
+    assert_non_null(strstr(e2e_out, "all labels of the training rows are the same"));
+    assert_null(strstr(e2e_out, "nan"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -391,6 +432,8 @@ int main(void)
         cmocka_unit_test(other_kinds),
         cmocka_unit_test(without_fields),
         cmocka_unit_test(late_files),
+        cmocka_unit_test(outputs_that_are_inputs),
+        cmocka_unit_test(metrics_that_are_none),
         cmocka_unit_test(no_model_on_standard_output),
     };
     return cmocka_run_group_tests(tests, begin, e2e_end);
