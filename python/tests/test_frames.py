@@ -248,3 +248,17 @@ def test_labels_by_name():
         assert model.labels == ["label3"]
         assert model.evaluate({"label": data["x"], "label2": ["a", "b"] * 50}, data["y"])["auc"] > 0.9
         assert len(model.explain({"label": [1.5], "label2": ["a"]})[0]["features"]) == 2
+
+
+def test_a_run_that_begins_or_goes_on(tmp_path):
+    """resume="auto" needs no format, which rows in memory have: the same call begins, and goes on."""
+    data = table()
+    matrix, labels = np.eye(40, 4, dtype=np.float32), np.arange(40) % 2
+    for first, beside in ((data, "clicked"), (matrix, labels)):
+        out = tmp_path / str(len(beside))
+        for epochs in (1, 2):
+            with tug.train(first, beside, categorical="all" if first is data else None, out=out, resume="auto",
+                           **{**FIXED, "model": "lr", "epochs": epochs}) as model:
+                assert len(model.history) == epochs
+    with pytest.raises(tug.DataError, match="the size of 'data' is 39, it was 40"):
+        tug.train(matrix[1:], labels[1:], out=out, resume="auto", **{**FIXED, "model": "lr", "epochs": 3})

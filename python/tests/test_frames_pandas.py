@@ -132,3 +132,23 @@ def test_large_numbers_of_a_model_that_learns_on(tmp_path):
         with tug.load(tmp_path / "m", label="y", **FIXED) as model:
             model.train(frame)
         tug.train(frame, label="y", init_from=tmp_path / "m", **FIXED).close()
+
+
+def test_estimators_and_types_that_numpy_lacks():
+    pytest.importorskip("sklearn", reason="scikit-learn is not there: python3-sklearn")
+    from tug.sklearn import FMClassifier
+    which, labels = drawn()
+    frame = pandas.DataFrame({"a": which, "b": (which * 7 % 5).astype(str), "c": which / 7})
+    model = FMClassifier(epochs=2, random_state=0, categorical=pandas.Index(["a", "b"])).fit(frame, labels)
+    wanted = model.predict_proba(frame)
+    for types in ({"a": "Int64"}, {"a": "UInt8", "b": "string"}, {"c": "Float64"}, {"a": "category", "b": "category"}):
+        assert np.array_equal(model.predict_proba(frame.astype(types)), wanted)
+        assert np.array_equal(model.fit(frame.astype(types), labels).predict_proba(frame), wanted)
+    frame["a"] = frame["a"].astype("Int64").where(frame["a"] > 1)
+    with pytest.raises(ValueError, match="Input contains NaN"):
+        model.fit(frame, labels)
+    days = frame[["b", "c"]].assign(day=pandas.Timestamp("2020-01-01"))
+    with pytest.raises(ValueError, match="X: column 'day' has a Timestamp, '2020-01-01 00:00:00', and is not in categ"):
+        FMClassifier(categorical=["b"]).fit(days, labels)
+    with pytest.raises(ValueError, match="X: has texts, as '[0-4x]*': name their columns in categorical"):
+        FMClassifier().fit(frame[["c"]].assign(b="x"), labels)

@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Optional
 import numpy as np
 import numpy.typing as npt
 
-from tug._arrays import Keys
+from tug._arrays import Keys, kind_of, listed_in
 from tug._errors import ArgumentTypeError, UsageError
 from tug._examples import Rows, rows_of
 
@@ -61,7 +61,8 @@ def _chosen(n: int, categorical: Any, names: Optional[List[str]]) -> npt.NDArray
         return ~ret
     if isinstance(categorical, str):
         raise UsageError(f"categorical: 'all', or a list of columns, not '{categorical}'")
-    listed = np.asarray(categorical)
+    items = listed_in(categorical)  # an Index of pandas has objects
+    listed = np.asarray(categorical if items is None else items)
     if listed.ndim != 1 or listed.dtype.kind not in "biuU" and listed.size > 0:
         raise ArgumentTypeError("categorical: 'all', or a list of columns: their names, their numbers or a mask")
     if listed.dtype.kind == "b":
@@ -99,6 +100,7 @@ class Columns:
     def __init__(self, n: int, categorical: Any, fields: Any, by_field: bool, names: Optional[List[str]]) -> None:
         self.categorical = _chosen(n, categorical, names)
         self.fields = _fields_of(n, fields) if by_field else None
+        self.names = names
 
     def rows(self, matrix: Any) -> Rows:
         """Examples of a numpy matrix, or of a sparse one of scipy."""
@@ -110,6 +112,15 @@ class Columns:
         rows = rows_of(matrix)
         return rows if self.fields is None else Rows(rows.offsets, rows.keys, rows.values, self.fields[rows.keys])
 
+    def _numbers(self, column: npt.NDArray[Any], j: int) -> npt.NDArray[np.float32]:
+        try:
+            return column.astype(np.float32)
+        except (TypeError, ValueError) as error:
+            name = j if self.names is None else f"'{self.names[j]}'"
+            first = next((v for v in column.tolist() if not isinstance(v, (bool, int, float))), None)
+            raise ValueError(f"X: column {name} has {kind_of(first)}, {str(first)!r}, and is not in categorical: name "
+                             "it there, or leave it out") from error
+
     def _of_categories(self, matrix: Any) -> Rows:
         if hasattr(matrix, "tocsr"):
             raise UsageError("X: has categories, so it cannot be a sparse matrix, in which there are no zeros")
@@ -120,7 +131,7 @@ class Columns:
                 if self.categorical[j]:
                     keys[:, j] = _keys_of(j, matrix[:, j])
                 else:
-                    values[:, j] = matrix[:, j].astype(np.float32)
+                    values[:, j] = self._numbers(matrix[:, j], j)
         present = (values != 0) | self.categorical
         offsets = np.zeros(len(matrix) + 1, np.uint64)
         np.cumsum(present.sum(axis=1), out=offsets[1:])

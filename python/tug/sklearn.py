@@ -61,6 +61,16 @@ def _names_of(X: Any) -> Optional[npt.NDArray[Any]]:
     return np.array(columns, object) if columns and all(isinstance(c, str) for c in columns) else None
 
 
+def _plain(X: Any) -> Any:
+    """A frame of pandas that has types which numpy lacks (Int64, string, times) as objects, with NaN for what is
+    missing: of such a frame scikit-learn makes numbers, of all columns."""
+    if not hasattr(X, "iloc") or not hasattr(X, "columns"):
+        return X
+    if all((isinstance(d, np.dtype) and d.kind not in "mM") or hasattr(d, "categories") for d in X.dtypes.tolist()):
+        return X
+    return X.astype(object).where(X.notna(), np.nan)
+
+
 def _ordered(rows: Rows, targets: Targets, weight: Any) -> Tuple[Rows, Targets, Any]:
     """The examples in an order that follows from what they are (hashes of them), so that the same ones dealt in another
     order give the same model."""
@@ -178,7 +188,14 @@ class _Estimator(BaseEstimator):
         """The matrix; the first one says how many columns there are, and what they are called."""
         names, name = _names_of(X), type(self).__name__
         categorical = getattr(self, "categorical", None) is not None
-        X = check_array(X, accept_sparse="csr", dtype=None if categorical else np.float32, estimator=name)
+        try:
+            X = check_array(_plain(X) if categorical else X, accept_sparse="csr",
+                            dtype=None if categorical else np.float32, estimator=name)
+        except ValueError as error:
+            if "could not convert string to float" in str(error):
+                raise ValueError(f"X: has texts, as {str(error).partition(': ')[2]}: name their columns in "
+                                 "categorical, which is 'all' or a list") from None
+            raise
         if first:
             self.n_features_in_ = X.shape[1]
             if names is not None:

@@ -73,7 +73,7 @@ static int differ(const struct part *then, const struct part *now, uint32_t numb
         return err_set(e, TUG_EDATA, "file %u is '%s', it was '%s'", number, now->name,
                        then->name);
     if (then->bytes != now->bytes)
-        return err_set(e, TUG_EDATA, "'%s' has %" PRIu64 " bytes, it had %" PRIu64,
+        return err_set(e, TUG_EDATA, "the size of '%s' is %" PRIu64 ", it was %" PRIu64,
                        now->name, now->bytes, then->bytes);
     return err_set(e, TUG_EDATA, "'%s' is as long as it was, but its contents differ",
                    now->name);

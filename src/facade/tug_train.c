@@ -114,8 +114,8 @@ static enum train_resume resumes_as(const struct training *t)
 static int check(struct training *t, struct err *e)
 {
     TRY(parse(t, NULL, e));
-    bool from_save = t->m->from[0] != '\0' || t->values.resume != TRAIN_NEW ||
-                     t->values.init_from != NULL;
+    bool from_save = t->m->from[0] != '\0' || t->values.resume == TRAIN_RESUME ||
+                     t->values.init_from != NULL; // with auto there may be none
     if (!options_given(t->options, "format") && !from_save) {
         const struct train_options *o = &t->parsed;
         bool names = o->label != NULL || o->drop != NULL || o->numeric != NULL ||
