@@ -20,7 +20,7 @@
 //
 // Errors: functions return 0 or a code of tug/tug.h, and tug_last_error() is the
 // sentence. What all of them have: TUG_EUSAGE: a call in the wrong role or at the wrong
-// time, a table that is none of the fleet's, a mode that is none; TUG_ENOMEM; and of
+// time, a table that is not one of the fleet's, a mode that is none; TUG_ENOMEM; and of
 // those that ask servers or wait TUG_EIO: a server has died or the run has ended, or what
 // was waited for has not come in time, and the sentence says whom; TUG_EINTERRUPTED: see
 // tug_interrupt_by. What is returned (`ret`) is set when the code is 0.

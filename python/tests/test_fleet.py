@@ -168,7 +168,7 @@ def test_alone():
     assert fleet.util.all_reduce(3) == 3 and fleet.util.all_gather("a") == ["a"]
     np.testing.assert_array_equal(fleet.all_reduce(np.array([1.5, 2.0 ** 60])), [1.5, 2.0 ** 60])
     assert fleet.util.get_file_shard(["b", "a"]) == ["a", "b"]
-    with pytest.raises(tug.UsageError, match="'mean' is none of sum, max, min"):
+    with pytest.raises(tug.UsageError, match="'mean' is not one of sum, max, min"):
         fleet.util.all_reduce(1, "mean")
     with pytest.raises(tug.UsageError, match="only workers"):
         fleet.util.all_reduce(1, comm_world="server")

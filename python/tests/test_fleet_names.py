@@ -102,7 +102,7 @@ def test_settings_that_are_so_anyway():
     for settings, sentence in (
             ({"merge_size": 2}, "merge_size=2: lines have no id"), ({"fs_name": "hdfs://x"}, "a pipe command can"),
             ({"input_type": 1}, "a line is an example"), ({"parse_content": True}, "lines have slots only"),
-            ({"data_feed_type": "PaddleBoxDataFeed"}, "none of MultiSlotDataFeed")):
+            ({"data_feed_type": "PaddleBoxDataFeed"}, "not one of MultiSlotDataFeed")):
         with pytest.raises(tug.UsageError, match=sentence):
             data.init(**settings)
     with pytest.raises(tug.UsageError, match="create_dataset has no 'BoxPSDataset': use QueueDataset"):

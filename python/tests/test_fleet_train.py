@@ -449,7 +449,7 @@ def test_model_of_a_fleet(program, tmp_path, startup_first):
             fluid.fleet.save_inference_model(exe, tmp_path / "x", ["c"])
         exe.train_from_dataset(dataset=data)
         assert loss_of(exe, data) == pytest.approx(second, abs=2e-2) and loss_of(exe, data) != first
-        with pytest.raises(tug.UsageError, match="mode: 7 is none of 0 .checkpoint."):
+        with pytest.raises(tug.UsageError, match="mode: 7 is not one of 0 .checkpoint."):
             fluid.fleet.save_persistables(exe, tmp_path / "x", mode=7)
         with pytest.raises(tug.UsageError, match="saved whole, by mode 0"):
             fluid.fleet.save_persistables(exe, tmp_path / "x", mode=1)

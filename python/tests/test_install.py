@@ -80,7 +80,7 @@ def test_the_readme(environment, source):
         run(top / "env" / "bin" / "python", "-c", f"{hidden}\n{program}", env=env, cwd=top / str(i))
     done = subprocess.run([top / "env" / "bin" / "python", "-c", f"{hidden}\nimport tug.sklearn"], env=env, cwd=top,
                           capture_output=True, text=True)
-    assert done.returncode == 1 and "tug.sklearn needs scikit-learn, which is not there" in done.stderr
+    assert done.returncode == 1 and "tug.sklearn needs scikit-learn, which is not installed" in done.stderr
 
 
 def test_the_wheel_says_what_it_needs(environment, source):

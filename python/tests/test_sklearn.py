@@ -265,7 +265,7 @@ def test_options_and_errors(data):
                             (LRClassifier(options={"epochs": 3}), "'epochs' is set by the parameters"),
                             (LRClassifier(options={"seed": 3}), "'seed' is set by the parameters"),
                             (LRClassifier(lr=-1), "^lr: "), (LRClassifier(n_jobs=0), "n_jobs: 0"),
-                            (DeepClassifier(model="fm"), "model: 'fm' is none of")):
+                            (DeepClassifier(model="fm"), "model: 'fm' is not one of")):
         with pytest.raises((ValueError, TypeError), match=said):
             estimator.fit(X, y)
     with pytest.raises(sklearn.exceptions.NotFittedError):

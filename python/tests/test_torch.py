@@ -423,8 +423,8 @@ def test_refused(client):
     bag, one = EmbeddingBag(table), Embedding(table)
     ids = torch.tensor([1, 2, 3])
     for wrong, said in (
-            (lambda: EmbeddingBag(table, mode="min"), "mode: 'min' is none of sum, mean, max"),
-            (lambda: EmbeddingBag(table, mode="max", scale_grad_by_freq=True), "scale_grad_by_freq: goes with mode"),
+            (lambda: EmbeddingBag(table, mode="min"), "mode: 'min' is not one of sum, mean, max"),
+            (lambda: EmbeddingBag(table, mode="max", scale_grad_by_freq=True), "scale_grad_by_freq: needs mode"),
             (lambda: EmbeddingBag(table, mode="max")(ids[None], per_sample_weights=torch.ones(1, 3)), "go with mode"),
             (lambda: Embedding(table, max_norm=-1), "max_norm: -1 is not from 0"),
             (lambda: Embedding(table, max_norm=float("nan")), "max_norm: nan is not from 0"),
@@ -510,7 +510,7 @@ def test_without_torch(tmp_path):
     run = subprocess.run([sys.executable, "-c", "import tug; import tug.torch"], env=env, capture_output=True,
                          text=True)
     assert run.returncode == 1
-    assert run.stderr.splitlines()[-1].startswith("ImportError: tug.torch needs PyTorch, which is not there: install")
+    assert run.stderr.splitlines()[-1].startswith("ImportError: tug.torch needs PyTorch, which is not installed:")
 
 
 # On clusters.

@@ -220,7 +220,7 @@ def choice(given: Any, name: str, choices: Sequence[str]) -> str:
     if not isinstance(given, str):
         raise ArgumentTypeError(f"{name}: must be one of {', '.join(choices)}, not {type(given).__name__}")
     if given not in choices:
-        raise UsageError(f"{name}: '{given}' is none of {', '.join(choices)}")
+        raise UsageError(f"{name}: '{given}' is not one of {', '.join(choices)}")
     return given
 
 

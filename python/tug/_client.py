@@ -156,7 +156,7 @@ class Client(Handle):
     def _unused_number(self, name: str) -> int:
         for number, made in self._tables.items():
             if made[0] == name:
-                raise UsageError(f"this client has a table '{name}' already: go on with that one, or with "
+                raise UsageError(f"this client has a table '{name}' already: use that one, or with "
                                  f"client.find('{name}'), or drop() it before another is made")
         for number in range(TABLES_MAX):
             if number not in self._tables:

@@ -364,7 +364,7 @@ def _pointer(capsule: Any, kind: str) -> Any:
     try:
         return ffi.cast(f"struct {kind} *", get(capsule, names[kind]))
     except (ValueError, ctypes.ArgumentError) as error:
-        raise ArgumentTypeError(f"data: what it exports is no {kind}: {error}") from None
+        raise ArgumentTypeError(f"data: its export is not a {kind}: {error}") from None
 
 
 def length(data: Any) -> int:
@@ -385,7 +385,7 @@ def names_of(data: Any) -> List[str]:
         return [_name(k) for k in _of_records(data)]
     found = getattr(data, "column_names", getattr(data, "columns", None))  # of pyarrow, of pandas and polars
     if found is None:
-        raise UsageError("categorical: 'all' needs data that says what its columns are called: name them")
+        raise UsageError("categorical: 'all' needs data with names of columns: name them")
     return [_name(k) for k in found]
 
 

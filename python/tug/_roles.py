@@ -22,7 +22,7 @@ def role() -> Optional[str]:
     dmlc = os.environ.get("DMLC_ROLE")
     if dmlc:
         if dmlc not in ("scheduler", "server", "worker"):
-            raise UsageError(f"DMLC_ROLE='{dmlc}' is none of scheduler, server, worker")
+            raise UsageError(f"DMLC_ROLE='{dmlc}' is not one of scheduler, server, worker")
         return dmlc
     paddle = os.environ.get("TRAINING_ROLE")
     if paddle:

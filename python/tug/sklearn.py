@@ -35,7 +35,7 @@ try:
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 except ImportError as error:
-    raise ImportError("tug.sklearn needs scikit-learn, which is not there: install Debian's python3-sklearn, or "
+    raise ImportError("tug.sklearn needs scikit-learn, which is not installed: install Debian's python3-sklearn, or "
                       f"'pip install scikit-learn' ({error})") from error
 
 __all__ = ["DeepClassifier", "DeepRegressor", "FFMClassifier", "FFMRegressor", "FMClassifier", "FMRegressor",
@@ -164,7 +164,7 @@ class _Estimator(BaseEstimator):
         if self.n_jobs is None:
             return 1
         if not isinstance(self.n_jobs, (int, np.integer)) or self.n_jobs == 0:
-            raise UsageError(f"n_jobs: {self.n_jobs!r} is no number of threads: None is 1, -1 is one per core")
+            raise UsageError(f"n_jobs: {self.n_jobs!r} is not a number of threads: None is 1, -1 is one per core")
         return int(self.n_jobs) if self.n_jobs > 0 else max(1, len(os.sched_getaffinity(0)) + 1 + int(self.n_jobs))
 
     def _settings(self) -> Dict[str, Any]:
@@ -542,7 +542,7 @@ class _Deep(_Pairs):
 
     def _kind(self) -> str:
         if self.model not in _DEEP:
-            raise UsageError(f"model: {self.model!r} is none of {', '.join(_DEEP)}")
+            raise UsageError(f"model: {self.model!r} is not one of {', '.join(_DEEP)}")
         return self.model
 
 

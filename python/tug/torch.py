@@ -36,7 +36,7 @@ try:
     import torch
     from torch import nn
 except ImportError as reason:
-    raise ImportError("tug.torch needs PyTorch, which is not there: install Debian's python3-torch, or "
+    raise ImportError("tug.torch needs PyTorch, which is not installed: install Debian's python3-torch, or "
                       f"'pip install torch' ({reason})") from reason
 from tug._pools import pooled
 
@@ -298,7 +298,7 @@ def _files_of(state: Any) -> Dict[str, bytes]:
     for name, data in files.items():
         if not (isinstance(name, str) and _SAVED_FILE.fullmatch(name) and ".." not in name and
                 isinstance(data, torch.Tensor) and data.dtype == torch.uint8 and data.dim() == 1):
-            raise DataError(f"the state of an embedding has a file that is no file of a save: {str(name)[:60]!r}")
+            raise DataError(f"the state of an embedding has a file that does not belong to a save: {str(name)[:60]!r}")
     return {name: data.contiguous().numpy().tobytes() for name, data in files.items()}
 
 
@@ -354,7 +354,7 @@ class EmbeddingBag(_Rows):
         self.mode = choice(mode, "mode", ("sum", "mean", "max"))
         self.include_last_offset = include_last_offset
         if self.mode == "max" and self.scale_grad_by_freq:
-            raise UsageError("scale_grad_by_freq: goes with mode 'sum' or 'mean', not with 'max'")
+            raise UsageError("scale_grad_by_freq: needs mode 'sum' or 'mean'")
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, mode='{self.mode}'"

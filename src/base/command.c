@@ -111,7 +111,7 @@ static int spawn(pid_t *ret, char *text, const int fds[3], pid_t group)
     return rc;
 }
 
-// A descriptor that is none of 0 to 2, so that putting it in its place closes no other.
+// A descriptor that is not one of 0 to 2, so that putting it in its place closes no other.
 static int move_up(int fd)
 {
     if (fd < 0 || fd > 2)

@@ -68,8 +68,8 @@ int runtime_dir_check(const char *path, struct err *e)
                        path, (unsigned)s.st_uid, (unsigned)geteuid());
     if ((s.st_mode & RIGHTS & ~(mode_t)S_ISGID) != ONLY_MINE)
         return err_set(e, TUG_EIO,
-                       "cannot use %s: its mode is %04o, but tug trusts what lies there "
-                       "only if nobody else can reach it; run chmod 0700 %s",
+                       "cannot use %s: its mode is %04o, but tug uses it only if no "
+                       "other user can reach it; run chmod 0700 %s",
                        path, (unsigned)(s.st_mode & RIGHTS), path);
     return check_parent(path, e);
 }

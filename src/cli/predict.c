@@ -196,7 +196,8 @@ static int predict_opened(struct opened_model *m, const struct predict_values *v
 static int check(const struct predict_values *v, const struct options *o, struct err *e)
 {
     if (!v->explain && options_given(o, "top"))
-        return err_set(e, TUG_EUSAGE, "--top needs --explain, whose pairs it bounds");
+        return err_set(e, TUG_EUSAGE,
+                       "--top needs --explain: it limits the pairs of --explain");
     if (v->explain && (v->keep != NULL || v->raw))
         return err_set(e, TUG_EUSAGE,
                        "--%s is for lines of predictions; --explain shows scores, and "

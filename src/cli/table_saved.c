@@ -394,7 +394,7 @@ static int load_to_change(struct saves *s, struct err *e)
     if (s->v->out == NULL && is_within_pass(s))
         return err_set(e, TUG_EUSAGE,
                        "%.1000s was saved in the middle of a pass, and holds the place "
-                       "in the data at which training goes on: finish the pass with "
+                       "in the data where training continues: finish the pass with "
                        "--resume first, or give --out DIR to save the rows alone",
                        s->chain.paths[s->chain.n - 1]);
     return load_all(s, e);

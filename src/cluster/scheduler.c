@@ -272,7 +272,7 @@ void scheduler_roster_wanted_serve(struct scheduler *s, struct link *l, uint64_t
         scheduler_send_roster(s, n, l->link, request);
 }
 
-// Messages of who need not have joined. False: it is none of them.
+// Messages of who need not have joined. False: it is not one of them.
 static bool from_anyone(struct scheduler *s, struct link *l, const struct van_message *m)
 {
     switch (m->type) {

@@ -256,8 +256,7 @@ int columns_take_schema(struct columns *c, struct err *e)
     char python[COLUMN_STATED];
     if (s->format == NULL || strcmp(s->format, "+s") != 0)
         return err_set(e, TUG_EDATA,
-                       "the Arrow data is of format '%s', and a table, whose rows are "
-                       "structs (+s), is wanted",
+                       "the Arrow data has format '%s', but a table needs structs (+s)",
                        s->format != NULL ? show(s->format, strlen(s->format)).text : "");
     if (s->n_children < 1 || s->n_children > COLUMNS_MOST || s->children == NULL)
         return err_set(e, TUG_EDATA, "the Arrow schema has %lld columns, not 1 to %d",

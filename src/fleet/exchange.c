@@ -319,7 +319,7 @@ static int reduce(struct tug_fleet *f, char *values, size_t n, enum tug_fleet_re
     TRY(fleet_in_run(f));
     if (how != TUG_FLEET_SUM && how != TUG_FLEET_MAX && how != TUG_FLEET_MIN)
         return err_set(last_error(), TUG_EUSAGE,
-                       "how: %d is none of sum (0), max (1) and min (2)", (int)how);
+                       "how: %d is not one of sum (0), max (1) and min (2)", (int)how);
     size_t piece = n < AT_ONCE ? n : AT_ONCE;
     char *all = mem_array(piece + 1, (size_t)f->roles->role.workers * BYTES);
     char *made = mem_array(n + 1, BYTES);

@@ -84,8 +84,8 @@ int fleet_find(const struct tug_fleet *f, uint32_t number, struct fleet_table **
             *ret = &f->tables[i];
             return 0;
         }
-    return err_set(last_error(), TUG_EUSAGE, "table %u is none of the fleet's %zu tables",
-                   number, f->n_tables);
+    return err_set(last_error(), TUG_EUSAGE,
+                   "table %u is not one of the fleet's %zu tables", number, f->n_tables);
 }
 
 static int make_tables(struct tug_fleet *f, struct tug_client *c)
@@ -371,7 +371,8 @@ static int load_first(struct tug_fleet *f)
     if (rc != 0) {
         char why[ERR_TEXT_MAX];
         snprintf(why, sizeof(why),
-                 "server 0 could not load what the run begins with: %.300s", e.text);
+                 "server 0 could not load the save that the run begins with: %.300s",
+                 e.text);
         (void)tug_stop(c, why);
     }
     (void)tug_client_close(c);
@@ -439,8 +440,8 @@ static int join(struct tug_fleet *f)
     uint32_t workers = tug_client_workers(f->client);
     if (r->workers != 0 && r->workers != workers)
         return err_set(last_error(), TUG_EUSAGE,
-                       "this worker was told of %u workers, and the run has %u",
-                       r->workers, workers);
+                       "this worker expects %u workers, but the run has %u", r->workers,
+                       workers);
     if (r->rank >= workers)
         return err_set(last_error(), TUG_EUSAGE,
                        "this is worker %u, and the run has %u workers", r->rank, workers);

@@ -29,7 +29,7 @@ static int mode_of(enum tug_fleet_mode mode, enum tug_save_mode *ret)
         return 0;
     default:
         return err_set(last_error(), TUG_EUSAGE,
-                       "mode: %d is none of 0 (all), 1 (delta), 2 (base) and 3 (day)",
+                       "mode: %d is not one of 0 (all), 1 (delta), 2 (base) and 3 (day)",
                        (int)mode);
     }
 }

@@ -306,11 +306,9 @@ int kvs_array_finite(const struct tug_array *a, const char *key, struct err *e)
         return 0;
     while (all_finite(a->dtype, (const char *)a->data + i * each, 1))
         i++;
-    return err_set(
-        e, TUG_EUSAGE,
-        "%s: element %llu of what is pushed is not finite, so nothing of it is "
-        "taken",
-        key, (unsigned long long)i);
+    return err_set(e, TUG_EUSAGE,
+                   "%s: element %llu of the push is not finite, so the push is refused",
+                   key, (unsigned long long)i);
 }
 
 bool kvs_copy_finite(enum tug_dtype t, void *to, const void *from, size_t n)
@@ -379,8 +377,8 @@ int kvs_array_fits(const struct tug_array *a, enum tug_dtype into, const char *k
     if (at == n)
         return 0;
     return err_set(e, TUG_EUSAGE,
-                   "%s is of dtype %s, and element %llu of what is pushed, %g, is beyond "
-                   "that: nothing of it is taken",
+                   "%s is of dtype %s, and element %llu of the push, %g, is beyond that: "
+                   "the push is refused",
                    key, kvs_dtype_name(into), (unsigned long long)at, x);
 }
 
@@ -580,7 +578,7 @@ int kvs_rows_add(struct kvs_rows *s, const struct tug_array *a, struct err *e)
 int kvs_sum_beyond(enum tug_dtype t, struct err *e)
 {
     return err_set(e, TUG_EUSAGE,
-                   "the sum of what is pushed is beyond dtype %s: nothing of it is taken",
+                   "the sum of the push is beyond dtype %s: the push is refused",
                    kvs_dtype_name(t));
 }
 

@@ -104,7 +104,7 @@ static void rest_fill(struct rest *r, const struct model_batch *b, uint32_t n,
 }
 
 // Numbers are normalised already, for with a feature left out others would take its place;
-// and one that is left out is none of those that a mean is of.
+// and one that is left out is not one of those that a mean is of.
 static int layers_of(struct model_work *w, struct model_batch b, double *ret)
 {
     float score;

@@ -59,7 +59,7 @@ static int check(const struct run *r, const char *option, const struct parts *p,
 {
     if (p->all[0].places == 0 && p->pass.pieces == 0)
         return err_set(e, TUG_EUSAGE,
-                       "no worker was told of files of %s: give workers the same options "
+                       "no worker has files of %s: give workers the same options "
                        "as the scheduler",
                        option);
     if (p->all[0].places == 0)

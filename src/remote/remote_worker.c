@@ -318,7 +318,7 @@ static int check_lease(const struct remote_worker *w, const struct msg_leased *l
     bool scores = l->what == WIRE_LEASE_SCORE || l->what == WIRE_LEASE_SCORE_BEST;
     if (scores && (!remote_score_has(w, l->file) || l->index >> REMOTE_INDEX_BITS != 0))
         return err_set(e, TUG_EDATA,
-                       "the scheduler leases piece %llu of file %u, which is none of "
+                       "the scheduler leases piece %llu of file %u, which is not one of "
                        "--valid or --test",
                        (unsigned long long)l->index, l->file);
     return l->what == WIRE_LEASE_SHARE ? remote_check_view(&view, e) : 0;

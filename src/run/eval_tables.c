@@ -12,10 +12,10 @@ void eval_tables_free(struct eval_tables *t)
 int eval_tables_check(const struct eval_values *v, const struct options *o, struct err *e)
 {
     if (v->by == NULL && options_given(o, "top"))
-        return err_set(e, TUG_EUSAGE, "--top needs --by COLUMN, whose table it bounds");
-    if (v->only != NULL && !v->importance)
         return err_set(e, TUG_EUSAGE,
-                       "--only needs --importance, whose columns it names");
+                       "--top needs --by COLUMN: it limits the table of --by");
+    if (v->only != NULL && !v->importance)
+        return err_set(e, TUG_EUSAGE, "--only needs --importance: it limits its columns");
     if (v->importance && (v->group != NULL || v->by != NULL))
         return err_set(
             e, TUG_EUSAGE,

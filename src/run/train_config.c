@@ -183,9 +183,8 @@ static int check_looks(const struct train_config *c, const struct options *o,
                        c->dump);
     if (c->table != NULL || c->publish != NULL)
         return err_set(e, TUG_EUSAGE,
-                       "--%s cannot be used with --table, whose rows come and go, or "
-                       "--publish, whose rows a server has: 'tug table get' and 'top' "
-                       "look at those",
+                       "--%s cannot be used with --table or --publish: 'tug table get' "
+                       "and 'top' show their rows",
                        c->fetch != NULL ? "fetch" : "dump");
     if (c->cluster != NULL && c->dump_fields != NULL)
         return err_set(e, TUG_EUSAGE,

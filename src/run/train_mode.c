@@ -189,8 +189,8 @@ static int set_scoring(struct train_cluster *k, const struct train_options *t,
                        s->valid_part.share);
     if (k->workers_score && t->test.n == 0 && t->valid == NULL)
         return err_set(e, TUG_EUSAGE,
-                       "--score-by needs --valid or --test: it says who "
-                       "scores them");
+                       "--score-by needs --valid or --test: it chooses the processes "
+                       "that score them");
     return 0;
 }
 

@@ -253,7 +253,7 @@ int save_check_parent(const struct store *s, const struct save_manifest *m, stru
         return 0;
     return err_set(e, TUG_EUSAGE,
                    "table '%s' was not published by the newest save in that directory: a "
-                   "delta would lack what has changed between the two; save a base there "
+                   "delta would lack the changes between the two; save a base there "
                    "first",
                    store_config(s)->name);
 }

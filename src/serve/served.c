@@ -217,7 +217,7 @@ static void refuse(struct served *s, const char *save, bool again, const struct 
     uint32_t number = s->status.number;
     pthread_mutex_unlock(&s->lock);
     if (!again)
-        log_warn("%s is not served, and save %u goes on being: %s", save, number,
+        log_warn("%s is not served, and save %u stays in use: %s", save, number,
                  why->text);
 }
 

@@ -239,7 +239,7 @@ static int no_room(const struct store *s, struct err *e)
 {
     return err_set(e, TUG_EUSAGE,
                    "table %s: rows cannot change now, because the save in progress has "
-                   "no room left for copies of them; go on with the save first",
+                   "no room left for copies of them; finish the save first",
                    s->config.name);
 }
 

@@ -65,14 +65,14 @@ int store_put_partition(struct store *s, uint32_t partition, const void *bytes, 
                        s->config.name, partition, s->n_parts);
     if (n < sizeof(head))
         return err_set(e, TUG_EDATA,
-                       "what was saved of partition %u of table %s is cut "
+                       "the saved state of partition %u of table %s is cut "
                        "short",
                        partition, s->config.name);
     memcpy(&head, bytes, sizeof(head));
     if (head.version != PARTITION_VERSION || head.day > UINT32_MAX ||
         head.entry_bytes != n - sizeof(head))
         return err_set(e, TUG_EDATA,
-                       "what was saved of partition %u of table %s is damaged, or of a "
+                       "the saved state of partition %u of table %s is damaged, or of a "
                        "later version of tug",
                        partition, s->config.name);
     TRY(store_turn(s, partition, e));

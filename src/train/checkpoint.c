@@ -285,7 +285,7 @@ static int check_new_out(const char *out, const char *publish, struct err *e)
     if (saved_any(out))
         return err_set(
             e, TUG_EUSAGE,
-            "--out %s already holds a saved model: give --resume to go on with it, or "
+            "--out %s already holds a saved model: give --resume to continue it, or "
             "another directory",
             out);
     // Now, and not after hours of training.
@@ -304,10 +304,11 @@ int checkpoint_check_out(const struct train_config *c, int *ret_lock, bool *ret_
     *ret_lock = -1;
     *ret_resumes = false;
     if (c->out == NULL)
-        return c->resume != TRAIN_NEW ? err_set(e, TUG_EUSAGE,
-                                                "--resume needs --out DIR, the directory "
-                                                "of the run to go on with")
-                                      : 0;
+        return c->resume != TRAIN_NEW
+                   ? err_set(
+                         e, TUG_EUSAGE,
+                         "--resume needs --out DIR, the directory of the run to continue")
+                   : 0;
     char dir[FILE_PATH_MAX];
     *ret_resumes = c->resume == TRAIN_RESUME ||
                    (c->resume == TRAIN_RESUME_AUTO && saved_any(c->out));

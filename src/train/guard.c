@@ -47,9 +47,8 @@ void guard_files(const struct data_files *f, size_t trained)
     for (size_t i = trained; i < f->n; i++)
         for (size_t k = 0; k < trained; k++)
             if (is_same(&f->file[i], &f->file[k])) {
-                log_warn("'%s' is in --data, and in --valid or --test too: how good the "
-                         "model is there does not say how good it is on data that it "
-                         "has not seen",
+                log_warn("'%s' is in --data, and in --valid or --test too: the metrics "
+                         "there say nothing of data that the model has not seen",
                          f->file[i].name);
                 return;
             }

@@ -333,8 +333,8 @@ static int resume(struct run *r, const char *dir, const struct saved_run *m,
 {
     if (m->readers != NULL)
         return err_set(e, TUG_EUSAGE,
-                       "%s was saved in the middle of a pass by workers: go on with "
-                       "--save-every BATCHES, as then, or on a cluster",
+                       "%s was saved in the middle of a pass by workers: resume it with "
+                       "--save-every BATCHES, as before, or on a cluster",
                        dir);
     return load(r, dir, m, true, true, e);
 }

@@ -16,7 +16,7 @@ struct look;
 
 enum { LOOK_MAX_NAMES = 256 };
 
-// Whether --dump is none of the files that are `read`, which it would overwrite. TUG_EUSAGE.
+// Whether --dump is not one of the files that are `read`, which it would overwrite. TUG_EUSAGE.
 int look_check_dump(const char *path, const struct data_files *read, struct err *e);
 
 // Before the data is read. NULL in *ret: nobody wants to look. TUG_EUSAGE: a name that there

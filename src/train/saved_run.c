@@ -354,7 +354,7 @@ int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
         return err_nomem(e, path);
     }
     if (!json_is_object(root))
-        json_complain(&f, "about", "is not what a training run says");
+        json_complain(&f, "about", "is not a value that a training run saves");
     schema_from_json(&ret->schema, json_object_get(root, "schema"), &f);
     ret->options.model.tasks = schema_labels(&ret->schema);
     if (ret->options.model.tasks > MODEL_MAX_TASKS) {

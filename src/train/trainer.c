@@ -368,7 +368,7 @@ static int on_interrupt(struct run *r, struct train_result *result, struct err *
     TRY(checkpoint_save(r, false, result, e));
     return err_set(
         e, TUG_EINTERRUPTED,
-        "interrupted %s pass %u; saved to %s: the same command with --resume%s goes on",
+        "interrupted %s pass %u; saved to %s: the same command with --resume%s continues",
         whole ? "after" : "in", whole ? r->at.epoch : pass, result->saved,
         r->config->init_from != NULL ? " instead of --init-from" : "");
 }

@@ -381,7 +381,7 @@ void tcp_link_connected(struct tcp_link *l)
         return;
     }
     if (!is_unix(l) && !look_at_ends(l)) {
-        err_set(&e, TUG_EIO, "connection refused: nobody listens there");
+        err_set(&e, TUG_EIO, "connection refused: no process listens there");
         tcp_dial_failed(l, &e, false);
         return;
     }

@@ -131,7 +131,7 @@ const char *wire_words(struct wire_text t, char *to, size_t cap);
 const char *wire_reason(struct wire_text t, char *to, size_t cap);
 
 // A code that a peer gives: how a node or a run ended (0: well), or why a request failed
-// (never 0). One that is none of tug/tug.h is TUG_EDATA.
+// (never 0). One that is not one of tug/tug.h is TUG_EDATA.
 int wire_code(int32_t code);
 int wire_failure(int32_t code);
 

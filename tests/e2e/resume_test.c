@@ -175,7 +175,7 @@ static void saved_at_the_signal(void **state)
          i++) // as they come to a group that is ended: all of them one wish
         kill(pid, together[i]);
     assert_int_equal(tug_finish(pid), 130);
-    e2e_says("saved to out/save-000001: the same command with --resume goes on");
+    e2e_says("saved to out/save-000001: the same command with --resume continues");
     assert_int_equal(complete_saves("out"), 1);
     tug_ends(0, "train --data data.svm --format libsvm --epochs 1 --out out --resume");
     e2e_says("resuming from out/save-000001");

@@ -19,7 +19,7 @@ ADVICE = "the first worker saves: it makes the call alone (fleet.is_first_worker
 
 def _texts(said: Any, worker: int) -> List[str]:
     if not isinstance(said, list) or not all(isinstance(one, str) for one in said):
-        raise DataError(f"worker {worker} has left as its saves what is no list of texts")
+        raise DataError(f"the saves of worker {worker} are not a list of texts")
     return said
 
 

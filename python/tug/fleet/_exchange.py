@@ -59,7 +59,7 @@ def shown(value: Any) -> str:
 def texts_of(said: Any, who: str) -> List[str]:
     """A list of texts that another process has said."""
     if not isinstance(said, list) or not all(isinstance(one, str) and _is_text(one) for one in said):
-        raise DataError(f"{who} has said what is no list of names: {shown(said)}")
+        raise DataError(f"the answer of {who} is not a list of names: {shown(said)}")
     return said
 
 
@@ -68,7 +68,7 @@ def paths_of(said: Any, who: str) -> List[str]:
     paths = texts_of(said, who)
     for one in paths:
         if not os.path.isabs(one) or "\0" in one:
-            raise DataError(f"{who} names a file by what is no absolute path: {shown(one)}")
+            raise DataError(f"{who} names a file without an absolute path: {shown(one)}")
     return paths
 
 
@@ -88,7 +88,7 @@ def value_of(said: bytes, who: str) -> Any:
                 raise ValueError(f"an array of {shown(value['dtype'])}")
             return np.asarray(value["array"], np.dtype(value["dtype"]))
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
-        raise DataError(f"{who} has said what is no value: {error}") from error
+        raise DataError(f"the answer of {who} is not a value: {error}") from error
     return value
 
 
@@ -144,7 +144,7 @@ class Exchange(OwnedHandle):
     def reduce(self, value: Any, mode: str) -> Any:
         """The sum, maximum or minimum of all workers' numbers, or arrays of one shape. All call it."""
         if mode not in REDUCTIONS:
-            raise UsageError(f"mode: '{mode}' is none of {', '.join(REDUCTIONS)}")
+            raise UsageError(f"mode: '{mode}' is not one of {', '.join(REDUCTIONS)}")
         given = np.asarray(value)
         if given.dtype.kind not in "iufb":
             raise ArgumentTypeError(f"input: must be a number or an array of numbers, not {type(value).__name__}")
@@ -153,6 +153,6 @@ class Exchange(OwnedHandle):
         if len(shapes) > 1:
             raise UsageError(f"input: workers gave arrays of different shapes: {', '.join(map(str, shapes))}")
         if any(one.dtype.kind not in "iufb" for one in said):
-            raise UsageError("input: a worker gave what is no number")
+            raise UsageError("input: a value of a worker is not a number")
         reduced = _reduced(said, mode)
         return reduced if isinstance(value, np.ndarray) else reduced.item() if reduced.ndim == 0 else reduced.tolist()

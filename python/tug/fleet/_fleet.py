@@ -313,7 +313,7 @@ class Fleet(Named, Others):
         # The first worker keeps to its own. Of another process a name is taken, never a path.
         if not self.is_first_worker():
             if not isinstance(name, str) or re.fullmatch(re.escape(HOME) + r"\w+", name, re.ASCII) is None:
-                raise DataError(f"worker 0 says that its saves are in '{shown(name)}', which is no name of such a "
+                raise DataError(f"worker 0 says that its saves are in '{shown(name)}', which is not the name of such a "
                                 "directory")
             self._home_path = os.path.join(tempfile.gettempdir(), name)
 
@@ -458,7 +458,7 @@ class Fleet(Named, Others):
 
 def _check_mode(mode: int) -> None:
     if mode not in MODES:
-        raise UsageError(f"mode: {mode} is none of {', '.join(f'{k} ({v})' for k, v in MODES.items())}")
+        raise UsageError(f"mode: {mode} is not one of {', '.join(f'{k} ({v})' for k, v in MODES.items())}")
     if mode != 0:
         raise UsageError(f"mode: {mode}, {MODES[mode]}: rows of a net do not come and go, and are saved whole, by mode "
                          "0; tables of the program's own are saved by every mode (docs/tables.md)")

@@ -59,7 +59,7 @@ def _read(table: "Table", key: int, size: float, most: int, who: str) -> Any:
     n = int(size)
     rows = table.pull(np.arange(key + 1, key + 1 + -(-n // (2 * ROW)), dtype=np.uint64))
     if not ((rows >= 0) & (rows < 1 << 16)).all():
-        raise DataError(f"{who} has said what is no value")
+        raise DataError(f"the answer of {who} is not a value")
     return value_of(rows.astype("<u2").tobytes()[:n], who)
 
 
@@ -76,7 +76,7 @@ def _begins(table: "Table", size: float) -> Optional[Begins]:
         return None
     said: List[Optional[str]] = _read(table, 0, size, NOTE_MAX, "server 0")
     if not (isinstance(said, list) and len(said) == 2 and isinstance(said[0], str) and os.path.isabs(said[0])):
-        raise DataError("server 0 says that the run begins with what is no path")
+        raise DataError("the save that server 0 names for the run is not a path")
     if said[1] is not None and not (isinstance(said[1], str) and set(said[1].split(",")) <= set(TABLES.values())):
         raise DataError(f"server 0 says that the run begins with tables that a net does not have: {shown(said[1])}")
     return Begins(said[0], said[1])

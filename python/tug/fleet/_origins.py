@@ -99,7 +99,7 @@ def untagged(said: Sequence[bytes], files: Sequence[str]) -> Lines:
             places[i] = int(file), int(line)
             text.append(rest)
     except (ValueError, OverflowError) as error:
-        raise DataError("global_shuffle: a worker has dealt what is no line of a file") from error
+        raise DataError("global_shuffle: a worker has sent text that is not a line of a file") from error
     if len(said) > 0 and not (0 <= places[:, 0].min() and places[:, 0].max() < len(files)):
         raise DataError("global_shuffle: a worker has dealt lines of a file that it does not have")
     return Lines(text, list(files), places[:, 0], places[:, 1])

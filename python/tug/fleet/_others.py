@@ -110,7 +110,7 @@ class Others:
         names = {n: name for n, name in sorted(self.client.table_names().items()) if n >= FIRST_OWN}
         if table_id not in names:
             own = ", ".join(f"{n} '{name}'" for n, name in names.items()) or "none"
-            raise UsageError(f"table_id: {table_id} is no table of the program's own (fleet.client.table(name, "
+            raise UsageError(f"table_id: {table_id} is not a table of the program's own (fleet.client.table(name, "
                              f"number={FIRST_OWN}, ...)); those are {own}. A net's tables are saved together, by "
                              "save_persistables")
         return self.client.find(names[table_id])
@@ -120,7 +120,7 @@ class Others:
         worker asks for it, and it is where the save is; others return at once."""
         table = self._own(table_id)
         if mode not in MODES:
-            raise UsageError(f"mode: {mode} is none of {', '.join(f'{k} ({v})' for k, v in MODES.items())}")
+            raise UsageError(f"mode: {mode} is not one of {', '.join(f'{k} ({v})' for k, v in MODES.items())}")
         return self._first_saves(f"table {table_id} by mode {mode}", path,
                                  lambda: self.client.save(path, mode=MODES[mode], tables=[table]))
 

@@ -145,7 +145,7 @@ def data(name: str, shape: Sequence[Any] = (1,), dtype: str = "float32", lod_lev
     shape says. The label is one, too."""
     del append_batch_size
     if dtype not in DTYPES:
-        raise UsageError(f"data '{name}': dtype '{dtype}' is none of {', '.join(DTYPES)}")
+        raise UsageError(f"data '{name}': dtype '{dtype}' is not one of {', '.join(DTYPES)}")
     if lod_level not in (0, 1):
         raise UsageError(f"data '{name}': lod_level {lod_level} is neither 0 nor 1")
     if DTYPES[dtype] == "float32" and lod_level == 1:

@@ -105,8 +105,8 @@ class DatasetBase(Named):
     def set_feed_type(self, data_feed_type: str) -> None:
         """Lines are MultiSlot text, whatever reads them."""
         if data_feed_type not in _FEEDS:
-            raise UsageError(f"set_feed_type: '{data_feed_type}' is none of {', '.join(_FEEDS)}: lines are MultiSlot "
-                             "text")
+            raise UsageError(f"set_feed_type: '{data_feed_type}' is not one of {', '.join(_FEEDS)}: lines are "
+                             "MultiSlot text")
 
     def set_download_cmd(self, download_cmd: str) -> None:
         """Only what leaves files as they are: a pipe command fetches others."""

@@ -192,8 +192,8 @@ class _Pass:
         if not net.trained and net.begins_with is None:
             raise UsageError("the net has learnt nothing yet: train it, or load a save")
         if not net.trained and net.tables is not None:
-            raise UsageError(f"the net begins with a part of {net.begins_with} ({net.tables}), and is no model before "
-                             "it has learnt: train it first")
+            raise UsageError(f"the net begins with a part of {net.begins_with} ({net.tables}), and is not a model "
+                             "before training: train it first")
         return net.open_save(fleet.saves(net.generation)) if net.trained else net.beginning()
 
     def infer(self) -> Dict[str, float]:

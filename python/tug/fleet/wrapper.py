@@ -152,7 +152,7 @@ class FleetWrapper(Named, Handle):
         """What server 0 loads into a table before the run begins. All servers call it. meta: "", or a mode as Paddle
         writes it, "0" to "3"; what a save has in it, it says itself."""
         if meta and (not isinstance(meta, str) or meta not in "0123" or len(meta) != 1):
-            raise UsageError(f"meta: '{meta}' is none of 0, 1, 2, 3; what a save has in it, it says itself")
+            raise UsageError(f"meta: '{meta}' is not one of 0, 1, 2, 3; a save itself says its mode")
         self._ask(lib.tug_wrapper_load_sparse, _table_id(table_id), word(path, "path"))
 
     def run_server(self, ip: Optional[str] = None, port: int = 0) -> None:
@@ -181,7 +181,7 @@ class FleetWrapper(Named, Handle):
     def table(self, table_id: int) -> Table:
         """One of the tables of dist_desc, for pushes and pulls."""
         if self.client.closed or table_id not in self._tables:
-            raise UsageError(f"table_id: {table_id} is none of {', '.join(map(str, self._tables)) or 'no tables'}")
+            raise UsageError(f"table_id: {table_id} is not one of {', '.join(map(str, self._tables)) or 'no tables'}")
         return self._tables[table_id]
 
     def worker_index(self) -> int:
@@ -216,7 +216,7 @@ class FleetWrapper(Named, Handle):
     def _known(self, table_id: int, var_names: Optional[Sequence[str]]) -> Tuple[Variables, List[str]]:
         known = self._variables.get(table_id)
         if known is None:
-            raise UsageError(f"table_id: {table_id} is no dense table; those are "
+            raise UsageError(f"table_id: {table_id} is not a dense table; dense tables are "
                              f"{', '.join(map(str, self._variables)) or 'none'}")
         names = list(known.at if var_names is None else var_names)
         unknown = [name for name in names if name not in known.at]

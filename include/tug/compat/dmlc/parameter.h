@@ -13,7 +13,7 @@
 namespace dmlc
 {
 
-// `otherwise`, where the variable is missing or empty; a value that is none of T throws.
+// `otherwise`, where the variable is missing or empty; a value that is not one of T throws.
 template <typename T> inline T GetEnv(const char *name, T otherwise)
 {
     const char *text = std::getenv(name);
