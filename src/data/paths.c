@@ -173,9 +173,11 @@ static int add_entry(struct data_files *f, const char *dir, const char *name,
     if (path == NULL)
         return err_nomem(e, "a path");
     snprintf(path, bytes, "%.*s/%s", (int)dir_len, dir, name);
-    struct stat st;
+    struct stat st, link;
     int rc = stat(path, &st);
-    if (rc == 0 && S_ISREG(st.st_mode))
+    if (rc != 0 && errno == ENOENT && lstat(path, &link) == 0)
+        rc = err_set(e, TUG_EDATA, "'%s' is a link to a file that is not there", path);
+    else if (rc == 0 && S_ISREG(st.st_mode))
         rc = add_file(f, path, e);
     else if (rc == 0 && S_ISDIR(st.st_mode))
         rc = walk_dir(f, path, above, e);

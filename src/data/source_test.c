@@ -523,6 +523,10 @@ static void test_many_files(void **state)
     paths[2] = files_in("q[1]");
     // What a pattern matches is named, and so not hidden.
     assert_files(paths, 3, "d/_y d/a d/b d/c.txt d/sub/deep/m d/sub/z d/a q[1] ");
+    assert_int_equal(symlink("nowhere", files_in("d/sub/gone")), 0);
+    assert_not_opened(files_in("d"), TUG_EDATA,
+                      "d/sub/gone' is a link to a file that is not there");
+    assert_int_equal(unlink(files_in("d/sub/gone")), 0);
     assert_int_equal(symlink("../../d", files_in("d/sub/back")), 0);
     assert_not_opened(files_in("d"), TUG_EDATA, "is a link back to a directory");
 }

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "data/paths.h"
 #include "train/guard.h"
 
 int model_threads(uint64_t wanted)
@@ -74,20 +75,46 @@ int model_load(struct opened_model *m, struct err *e)
     return saved_load(m->dir, &m->run, SAVED_MODEL, m->team, &m->parameters, e);
 }
 
-int model_open(struct opened_model *m, const struct model_values *v, bool labels,
-               struct err *e)
-{
-    TRY(model_read(m, v->from, v->threads, e));
-    TRY(model_open_data(m, v, labels, e));
-    return model_load(m, e);
-}
-
 void model_close(struct opened_model *m)
 {
     saved_run_free(&m->run);
     close_data(m);
     parameters_close(&m->parameters);
     team_close(m->team);
+}
+
+static int open_save(struct opened_model *m, const struct model_values *v, bool labels,
+                     struct err *e)
+{
+    TRY(model_read(m, v->from, v->threads, e));
+    TRY(model_open_data(m, v, labels, e));
+    return model_load(m, e);
+}
+
+// Whether the save that could not be read has been replaced meanwhile, as a run with --keep
+// does. Data that can be read once only is not opened again.
+static bool is_replaced(const struct opened_model *m, const char *from)
+{
+    char newest[FILE_PATH_MAX];
+    return m->dir[0] != '\0' && save_find(from, newest, NULL) == 0 &&
+           strcmp(newest, m->dir) != 0 &&
+           (m->source == NULL || data_files_pipe(source_data_files(m->source)) == NULL);
+}
+
+int model_open(struct opened_model *m, const struct model_values *v, bool labels,
+               struct err *e)
+{
+    bool eager = m->eager;
+    const atomic_bool *interrupted = m->interrupted;
+    for (;;) {
+        int rc = open_save(m, v, labels, e);
+        if (rc == 0 || !is_replaced(m, v->from))
+            return rc;
+        model_close(m);
+        memset(m, 0, sizeof(*m));
+        m->eager = eager;
+        m->interrupted = interrupted;
+    }
 }
 
 struct evaluation_options model_evaluation(struct opened_model *m,

@@ -379,10 +379,17 @@ int save_find(const char *from, char ret_path[FILE_PATH_MAX], struct err *e)
         memcpy(ret_path, from, strlen(from) + 1);
         return 0;
     }
-    struct numbers l;
-    TRY(list_numbers(&l, from, e));
-    uint32_t number = newest_complete(&l, from);
-    mem_free(l.at);
+    uint32_t number = 0;
+    // Where the ones that are listed are gone, newer ones have taken their place.
+    for (uint32_t last = 0, before = 1; number == 0 && last != before;) {
+        struct numbers l;
+        TRY(list_numbers(&l, from, e));
+        before = last;
+        for (size_t i = 0; i < l.n; i++)
+            last = l.at[i] > last ? l.at[i] : last;
+        number = newest_complete(&l, from);
+        mem_free(l.at);
+    }
     if (number == 0)
         return err_set(
             e, TUG_EDATA,
