@@ -130,6 +130,51 @@ static void never_greets(void **state)
     answers();
 }
 
+static void refuses(int code)
+{
+    struct msg_error m = {.code = code, .what = wire_text("this node is not ready")};
+    peer_send(worker(), MSG_ERROR, 0, &m);
+    run_for(3 * SECOND_NS);
+}
+
+// A node that has not heard yet that it has joined refuses links for a moment.
+static void refused_for_a_moment(void **state)
+{
+    (void)state;
+    listens();
+    run_for(11 * SECOND_NS);
+    for (int i = 0; i < 20; i++) {
+        van_link link = worker()->link;
+        refuses(TUG_EIO);
+        assert_true(kv_is_under_way(app, ts));
+        assert_int_not_equal(link, worker()->link);
+    }
+    greets();
+    answers();
+}
+
+// Who refuses every link, or for good, is not asked again.
+static void refused_again_and_again(void **state)
+{
+    (void)state;
+    listens();
+    run_for(11 * SECOND_NS);
+    for (int i = 0; i < 110 && kv_is_under_way(app, ts); i++)
+        refuses(TUG_EIO);
+    assert_int_equal(TUG_EIO, tug_app_wait(app, ts));
+    assert_non_null(strstr(tug_last_error(), "this node is not ready"));
+}
+
+static void refused_for_good(void **state)
+{
+    (void)state;
+    listens();
+    run_for(11 * SECOND_NS);
+    refuses(TUG_EUSAGE);
+    assert_int_equal(TUG_EIO, tug_app_wait(app, ts));
+    assert_non_null(strstr(tug_last_error(), "this node is not ready"));
+}
+
 // The roster says that it has died: nobody waits for it any more.
 static void dead(void **state)
 {
@@ -149,6 +194,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(dialled_again, setup, teardown),
         cmocka_unit_test_setup_teardown(silent, setup, teardown),
         cmocka_unit_test_setup_teardown(never_greets, setup, teardown),
+        cmocka_unit_test_setup_teardown(refused_for_a_moment, setup, teardown),
+        cmocka_unit_test_setup_teardown(refused_again_and_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(refused_for_good, setup, teardown),
         cmocka_unit_test_setup_teardown(dead, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,8 +16,8 @@
 #define RESEND_NS (2 * SECOND)
 #define GONE_NS (2 * SECOND) // longer than a van sends what is queued on a closed link
 
-// Links that a node greets on and then breaks, without an answer in between: something
-// that it was sent kills them.
+// Links that a node refuses, or greets on and then breaks, without an answer in between:
+// something that it was sent kills them.
 enum { BREAKS_MAX = 100 };
 
 struct session_side kv_peers_side(const struct tug_node *n)
@@ -229,7 +229,7 @@ static void send_again(struct tug_node *n, struct kv_peer *p)
         }
 }
 
-// A node that talks nonsense, or that breaks every link, is not asked again.
+// A node that talks nonsense, or that breaks or refuses every link, is not asked again.
 static bool may_dial_again(struct kv_peer *p, uint64_t now)
 {
     if (p->greeted) {
@@ -268,6 +268,18 @@ void kv_peer_closed(struct tug_node *n, struct kv_peer *p, van_link link,
         (void)session_closed(&p->silence.another, link, why, now);
 }
 
+// Some refusals hold for a moment only: the scheduler has a server in its roster before the
+// server hears that it has joined, so the server does not take a worker that is quicker.
+static void refused(struct tug_node *n, struct kv_peer *p, uint64_t now)
+{
+    bool for_good = p->s.why.code != TUG_EIO;
+    p->greeted = !for_good; // counts as a break
+    if (for_good)
+        failed(n, p);
+    else
+        lost(n, p, now);
+}
+
 static void greeted(struct tug_node *n, struct kv_peer *p, uint64_t now)
 {
     p->greeted = true;
@@ -282,8 +294,7 @@ bool kv_peer_message(struct tug_node *n, struct kv_peer *p, van_link link,
     if (news == SESSION_GREETED) {
         greeted(n, p, now);
     } else if (news == SESSION_REFUSED) {
-        p->greeted = false;
-        failed(n, p);
+        refused(n, p, now);
     } else if (news == SESSION_NOT_ITS &&
                session_message(&p->silence.another, link, m, now) == SESSION_GREETED) {
         silence_adopt(&p->silence, &p->s, now);
