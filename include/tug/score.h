@@ -1,14 +1,14 @@
 // tug: a saved model that scores, in a program that answers requests.
 //
 // A scorer opens what `tug train --out` writes and predicts as tug_model_predict does,
-// bit for bit, but from any number of threads at the same time: they share the model,
-// wait for nobody, and allocate nothing once their memory is as large as their batches.
-// With `follow` it takes new saves as they are published: bases and checkpoints replace
-// the model, deltas change it. A call sees the rows of one save from its first example to
-// its last. What is renamed into place is read by new calls within a second, unless it
-// takes longer to load; a save that is damaged, incomplete or of another model is refused
-// with a warning, and the last good one goes on being served. A scorer reads files and
-// nothing else: who publishes may stop, die and come again.
+// bit for bit, but from any number of threads at the same time: they share the model, do
+// not wait for each other, and allocate nothing once their memory is as large as their
+// batches. With `follow` it takes new saves as they are published: bases and checkpoints
+// replace the model, deltas change it. A call sees the rows of one save from its first
+// example to its last. New calls read a save within a second after it was renamed into
+// place, unless it takes longer to load; a save that is damaged, incomplete or of another
+// model is refused with a warning, and the last good one goes on being served. A scorer
+// reads files and nothing else: the process that publishes may stop, die and come again.
 //
 //     struct tug_scorer *s;
 //     const struct tug_scorer_options o = {.follow = true};
@@ -21,11 +21,11 @@
 // Memory: a row is its key and its weights, 64 bytes for fm of 8 dimensions. It is held
 // twice where deltas are followed, and while a new save is loaded.
 //
-// Ownership: what is handed over is the caller's and is read during the call only.
+// Ownership: arguments are the caller's and are read during the call only.
 //
 // Threads: any thread may call all functions but tug_scorer_close at any time. At most 512 at once
 // predict; one more is TUG_EUSAGE. Functions return 0 or a code of tug/tug.h, and tug_last_error()
-// is the sentence. Only tug_scorer_open waits, at most wait_seconds and what it takes to load.
+// is the sentence. Only tug_scorer_open waits, at most wait_seconds and the time of loading.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SCORE_H
@@ -50,7 +50,7 @@ struct tug_scorer_options {
 
 // The newest save in the directory `path`, or one save (which cannot be followed). `o`
 // may be NULL. *ret is set only when all is well. TUG_EDATA: there is none, or it is
-// damaged, of another version, or of tables that are no model; TUG_EUSAGE: an option that
+// damaged, of another version, or of tables that are not a model; TUG_EUSAGE: an option that
 // cannot be; TUG_EINTERRUPTED: the function of tug_interrupt_by.
 TUG_API int tug_scorer_open(struct tug_scorer **ret, const char *path,
                             const struct tug_scorer_options *o);

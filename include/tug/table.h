@@ -107,7 +107,7 @@ TUG_API int tug_clear(struct tug_client *c, uint32_t table);
 // opened on it send, also where another table has the number, of other widths.
 TUG_API int tug_table_drop(struct tug_client *c, uint32_t table);
 
-// What a table holds on all servers, and what has happened to it there.
+// The contents of a table on all servers, and the counts of requests to it.
 struct tug_table_stats {
     uint64_t rows, extra_rows, cold_rows, bytes; // extra rows: embedx that were earned
     uint64_t made, refused; // rows; pushes that the entry policy kept out
@@ -157,7 +157,7 @@ struct tug_save_options {
 // `ret_path` (may be NULL): where it is.
 TUG_API int tug_save(struct tug_client *c, const struct tug_save_options *o,
                      char ret_path[TUG_PATH_MAX]);
-// What this worker pushed so far belongs into that save, what comes now does not.
+// Earlier pushes of this worker belong to that save, later ones do not.
 TUG_API int tug_save_mark(struct tug_client *c, uint64_t mark);
 
 // The rows of table `name` of a save (or of the newest in a directory, with all deltas it
@@ -186,9 +186,9 @@ struct tug_variable {
 struct tug_dense;
 // All workers call it, and name the same variables in the same order. The worker of
 // rank 0 sets first values, if the table has no rows; others wait for it. A guest sets
-// none, and waits for nobody. It belongs to the program, and is closed before its
-// client. TUG_EUSAGE: no variables, two of a name, an `init` that cannot be, or the
-// table is not of accessor plain.
+// none, and does not wait. It belongs to the program, and is closed before its client.
+// TUG_EUSAGE: no variables, two of a name, an `init` that cannot be, or the table is
+// not of accessor plain.
 TUG_API int tug_dense_open(struct tug_dense **ret, struct tug_client *c, uint32_t table,
                            const struct tug_variable *variables, size_t n);
 TUG_API void tug_dense_close(struct tug_dense *d); // NULL is fine
@@ -213,11 +213,12 @@ static inline double tug_count(const float pulled[2])
 // The AUC of all workers' predictions together: a histogram of scores in a table of
 // accessor "counter" and dim 2 (negatives and positives), a row for each of 4,096 buckets
 // of probability. The sum of any number of workers' counts is exact, so the AUC is that
-// of one machine, to the bit. (Paddle: the distributed AUC of fleet metrics.) It is a table as
-// others are: tug_clear begins anew, and a save of all tables has it, too. Counts that no save
-// has, and other metrics: tug/metric.h. Labels above 0 are positives. *ret_auc is NAN without both
-// classes; ret_examples may be NULL. TUG_EUSAGE: the table is another one, or a prediction no
-// probability: nothing of a call of up to 2^24 predictions is counted then.
+// of one machine, to the bit. (Paddle: the distributed AUC of fleet metrics.) It is a
+// table as others are: tug_clear begins anew, and a save of all tables has it, too.
+// Counts that no save has, and other metrics: tug/metric.h. Labels above 0 are positives.
+// *ret_auc is NAN without both classes; ret_examples may be NULL. TUG_EUSAGE: the table
+// is another one, or a prediction is not a probability: nothing of a call of up to 2^24
+// predictions is counted then.
 TUG_API int tug_auc_add(struct tug_client *c, uint32_t table, const float *probabilities,
                         const float *labels, size_t n);
 TUG_API int tug_auc(struct tug_client *c, uint32_t table, double *ret_auc,

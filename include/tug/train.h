@@ -1,13 +1,13 @@
 // tug: models trained, evaluated and asked for predictions inside a program.
 //
-// What `tug train`, `tug eval` and `tug predict` do, as functions. Options are those of the
+// `tug train`, `tug eval` and `tug predict` as functions. Options are those of the
 // commands, by their long names, as texts "name=value" (a switch also as "name"): "model=fm",
 // "lr=0.05", "test=day2.tsv" (again for a second file). Lists are in the manual of each command,
 // and in tug_model_option. Values come from TUG_<NAME> in the environment and from a file
 // ("config=run.yaml"), too, as they do there; errors are the same sentences.
 //
 // A model is trained by this process alone, on files or on rows in memory, or with other
-// workers on a cluster (below). What was trained is kept in saves: under the option
+// workers on a cluster (below). A trained model is kept in saves: under the option
 // "out", or in a directory of the model's own in $TMPDIR (/tmp), which tug_model_close
 // removes. The same options and the same text give the same files as the command does.
 //
@@ -82,9 +82,9 @@ struct tug_pass {
 struct tug_model_options {
     const char *const *options; // of `tug train`
     size_t n_options;
-    // Called by the thread that called tug_model_train, while that waits; NULL: nobody is
-    // told, and nothing is printed. It may call tug_model_interrupt for its model, nothing else
-    // of this header.
+    // Called by the thread that called tug_model_train, while that waits; NULL: no
+    // function is called, and nothing is printed. It may call tug_model_interrupt for its
+    // model, nothing else of this header.
     void (*progress)(void *ctx, const struct tug_progress *p);
     void *ctx;
     // Train in this process alone although the environment gives it a role in a cluster
@@ -96,8 +96,8 @@ struct tug_model_options {
     // tug_model_train joins, for as long as there is the model.
     struct tug_client *client;
     bool own_files; // on a cluster: each worker has other files than the others, or none
-    // Hears of each pass that has ended, once and in order; else as `progress`, of which
-    // it does not depend, nor on the option "quiet". NULL: nobody is told.
+    // Called after each pass, once and in order, by the same thread as `progress`, but without
+    // regard to it or to the option "quiet". NULL: no function is called.
     void (*on_pass)(void *ctx, const struct tug_pass *p);
 };
 
@@ -146,8 +146,7 @@ struct tug_matrix {
 // of a column goes first. The word of a cell is what polars writes for it into a csv
 // file, or what pandas and Python write, where the schema's metadata has the key
 // tug.python (its value does not matter). The column of the label is named by the option
-// "label", or labels stand beside the columns. What is handed over is released by the
-// call, also when that fails.
+// "label", or labels stand beside the columns. The call releases its arguments, also when it fails.
 struct tug_columns {
     struct ArrowArrayStream *stream; // NULL: the next two
     struct ArrowSchema *schema;
@@ -157,7 +156,7 @@ struct tug_columns {
     const char *const *categorical;
     size_t n_categorical;
     // Of the examples, beside the columns: one a row, finite, not negative and not all 0; or the
-    // name of the column that has them, which then is no feature. NULL: all are 1, or the option
+    // name of the column that has them, which then is not a feature. NULL: all are 1, or the option
     // weight-column names their column. Predictions do not look at them.
     const float *weights;
     size_t n_weights;
@@ -176,11 +175,12 @@ struct tug_data {
     const struct tug_columns *columns; // or NULL
 };
 
-// So many passes as the option "epochs" says, over all of the data. The next call goes on from
-// there, with optimizer, schedules, shuffles, and the best pass where there is validation: on
-// the same data two calls of one pass are one call of two. Data of one run has one format and
-// the same columns. `valid` (may be NULL): rows of that format, or one path, instead of the option
-// of that name. TUG_EINTERRUPTED: tug_model_interrupt, or the function of tug_interrupt_by.
+// So many passes as the option "epochs" says, over all of the data. The next call
+// continues from there, with optimizer, schedules, shuffles, and the best pass where
+// there is validation: on the same data two calls of one pass are one call of two. Data
+// of one run has one format and the same columns. `valid` (may be NULL): rows of that
+// format, or one path, instead of the option of that name. TUG_EINTERRUPTED:
+// tug_model_interrupt, or the function of tug_interrupt_by.
 TUG_API int tug_model_train(struct tug_model *m, const struct tug_data *data,
                             const struct tug_data *valid);
 
@@ -216,8 +216,9 @@ TUG_API int tug_model_explain(struct tug_model *m, const struct tug_data *data,
                               const char *const *options, size_t n_options,
                               const char **ret);
 
-// What the last tug_model_train or tug_model_evaluate found, by numbers 0 and on; false: there are
-// no more, or it failed. *ret_name is valid until the next one of these.
+// The results of the last tug_model_train or tug_model_evaluate, by numbers from 0
+// on; false: there is no such result, or the call failed. *ret_name is valid until
+// the next one of these.
 //
 //   after evaluate   examples, auc, pr_auc, logloss, ne, copc, mae, rmse, gauc; NAN: there is none
 //   after train      examples (trained on in a pass), held_out (others, by the option valid),

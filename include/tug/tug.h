@@ -22,7 +22,7 @@ extern "C" {
 #define TUG_API
 #endif
 
-// What functions return: TUG_OK or a negative code. The values never change.
+// Functions return TUG_OK or a negative code. The values never change.
 enum tug_status {
     TUG_OK = 0,           // done
     TUG_EUSAGE = -1,      // a wrong argument, or a call at the wrong time
@@ -45,16 +45,17 @@ TUG_API const char *tug_version(void);
 // to be freed.
 TUG_API const char *tug_status_text(int status);
 
-// What the last failed call of this thread failed with: one sentence that says what,
-// where and why. Valid until the thread's next call.
+// The error of this thread's last failed call: one sentence that says what, where and
+// why. Valid until the thread's next call.
 TUG_API const char *tug_last_error(void);
 
 // What ends waits before their time, as Ctrl-C does: ten times a second each thread that
-// waits in the library (for a request, a barrier, servers, a cluster to be complete) calls
-// `interrupted`, and when that says true the thread's call returns TUG_EINTERRUPTED. A
-// request that tug_wait waited for goes on, and can be waited for again; a barrier counts as
-// reached; other requests are given up, and what servers were asked is done or not. The
-// function must not call the library. One for the process; NULL: none, as at first.
+// waits in the library (for a request, a barrier, servers, a cluster to be complete)
+// calls `interrupted`, and when that says true the thread's call returns
+// TUG_EINTERRUPTED. A request that tug_wait waited for goes on, and can be waited for
+// again; a barrier counts as reached; other requests are given up, and servers may have
+// applied them or not. The function must not call the library. One for the process;
+// NULL: none, as at first.
 TUG_API void tug_interrupt_by(bool (*interrupted)(void *ctx), void *ctx);
 
 // A client: this process's part in a cluster (ps-lite: KVWorker; Paddle: a trainer's
@@ -62,7 +63,7 @@ TUG_API void tug_interrupt_by(bool (*interrupted)(void *ctx), void *ctx);
 // for all of them; without one, a thread of the library does.
 struct tug_client;
 
-// What is 0 or NULL has a default, or comes from the environment: TUG_SCHEDULER,
+// A member that is 0 or NULL has a default, or comes from the environment: TUG_SCHEDULER,
 // TUG_CLUSTER, else DMLC_* or Paddle's names (see tug_kvapp(3)); TUG_CA, TUG_CERT,
 // TUG_KEY, TUG_INSECURE, TUG_SPIN_US, TUG_WAIT_SECONDS. Texts are read by tug_client_open
 // only.
@@ -71,8 +72,8 @@ struct tug_client_options {
     const char *cluster;         // its name; NULL: "tug"
     const char *ca, *cert, *key; // PEM files; none: no TLS
     bool insecure;               // off loopback without TLS
-    // A guest is not one of the workers that the cluster was started for: nobody waits
-    // for it at barriers or at the end.
+    // A guest is not one of the workers that the cluster was started for: the others do
+    // not wait for it at barriers or at the end.
     bool guest;
     double wait_seconds; // the longest wait; 0: 600
     double spin_us;      // look for so long before sleeping; 0: chosen
@@ -99,10 +100,10 @@ TUG_API int tug_client_close(struct tug_client *c);
 TUG_API uint32_t tug_client_rank(struct tug_client *c);
 TUG_API uint32_t tug_client_workers(struct tug_client *c);
 TUG_API uint32_t tug_client_servers(struct tug_client *c); // processes
-// Waits until all living workers are here as often (ps-lite: Postoffice::Barrier), at most
-// wait_seconds. Requests in flight are not waited for. TUG_EIO: somebody has not come in this time,
-// and the sentence names whom, or the cluster has ended; TUG_EINTERRUPTED: see tug_interrupt_by;
-// TUG_EUSAGE: in a callback, or of a guest.
+// Waits until all living workers are here as often (ps-lite: Postoffice::Barrier), at
+// most wait_seconds. Requests in flight are not waited for. TUG_EIO: a node has not come
+// in this time, and the sentence names it, or the cluster has ended; TUG_EINTERRUPTED:
+// see tug_interrupt_by; TUG_EUSAGE: in a callback, or of a guest.
 TUG_API int tug_barrier(struct tug_client *c);
 
 // Makes table `number` (below TUG_TABLES_MAX) on all servers, or finds it as another
@@ -125,8 +126,8 @@ TUG_API int tug_barrier(struct tug_client *c);
 // accessor and TableParameter.)
 TUG_API int tug_table_create(struct tug_client *c, uint32_t number, const char *settings);
 
-// What ends a request: rc 0, or why it failed (tug_last_error). Called once, on some
-// thread; it may send requests, and must not wait.
+// Called when a request ends: rc 0, or an error, which tug_last_error explains. Called
+// once, on some thread; it may send requests, and must not wait.
 typedef void (*tug_done_fn)(void *ctx, uint64_t timestamp, int rc);
 
 // Gradients (rule "sum": amounts) of n keys, in any order: n x dim values, row after
@@ -167,7 +168,7 @@ TUG_API int tug_push_pull(struct tug_client *c, uint32_t table, const uint64_t *
 // Tables of mode ssp: this client's pushes of clocks below `clock` are acknowledged, and pulls from
 // now on are of this clock. A client counts from its first tick on: one that is to be
 // waited for from the start says 0 first, one that comes late begins at the others' clock.
-// UINT64_MAX: it has finished and holds nobody up. Waits for the acknowledgements, at most
+// UINT64_MAX: it has finished, and no worker waits for it. Waits for the acknowledgements, at most
 // wait_seconds: TUG_EIO then. TUG_EUSAGE: in a callback, or the table is of another mode.
 TUG_API int tug_tick(struct tug_client *c, uint32_t table, uint64_t clock);
 
@@ -181,7 +182,7 @@ TUG_API int tug_wait(struct tug_client *c, uint64_t timestamp, double seconds);
 // a `done` has ended when that is about to be called.
 TUG_API bool tug_is_done(struct tug_client *c, uint64_t timestamp);
 
-// Gives a request without a `done` up, in whatever state; nobody can wait for it any more.
+// Gives a request without a `done` up, in whatever state; it cannot be waited for any more.
 // When this returns its arrays are the caller's. A push that is given up is in each
 // partition once or not at all. TUG_EUSAGE: in a callback.
 TUG_API int tug_cancel(struct tug_client *c, uint64_t timestamp);
