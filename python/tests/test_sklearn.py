@@ -389,3 +389,18 @@ def test_weighted_score(data, kind):
                        (weight[1:], "shape|inconsistent"), (weight * np.inf, "NaN|infinity")):
         with pytest.raises(ValueError, match=why):
             fitted.score(X, target, wrong)
+
+
+def test_no_better_than_a_guess():
+    """Without verbose the library says nothing, and such a model is of no use."""
+    random = np.random.default_rng(4)
+    X = random.normal(size=(400, 3))
+    y = X @ [1.0, 2.0, -1.0] + random.normal(size=400) / 10
+    with pytest.warns(sklearn.exceptions.ConvergenceWarning, match="LRRegressor: .* near what it began with"):
+        LRRegressor(**SEEDED).fit(X, y + 150)
+    with pytest.warns(sklearn.exceptions.ConvergenceWarning, match="FMClassifier: .*StandardScaler"):
+        FMClassifier(lr=5, normalize=False, **SEEDED).fit(1000 * X, random.random(400) < 0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert LRRegressor(random_state=7, epochs=20).fit(X, y).score(X, y) > 0.9
+        LRClassifier(**SEEDED).fit(X, y > 0)

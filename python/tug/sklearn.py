@@ -30,6 +30,7 @@ from tug._model import Model, meant, option_names
 try:
     from scipy.sparse import csr_matrix, identity, vstack
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.preprocessing import StandardScaler
     from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
     from sklearn.utils.multiclass import check_classification_targets
@@ -261,8 +262,27 @@ class _Estimator(BaseEstimator):
         for i, (model, target) in enumerate(zip(models, targets)):
             valid = None if held is None else (held_rows, held_targets[i])
             model.train(rows, target, weight=weight, valid=valid)
+            if valid is None and not self.verbose:
+                self._warn_of_guess(model, target, weight)
         self.models_ = models
         self.n_iter_ = int(models[0].results["epochs"])
+
+    def _warn_of_guess(self, model: Model, target: Any, weight: Any) -> None:
+        """The library's own warning goes where verbose=True shows it; what is no better than a guess is told anyway."""
+        loss, y = model.results["train.logloss"], np.asarray(target, np.float64)
+        mean = float(np.average(y, weights=weight))
+        if self._loss == "squared":
+            base = float(np.average((y - mean) ** 2, weights=weight)) / 2
+            first = float(np.average(y ** 2, weights=weight)) / 2  # of zeros, with which a model begins
+        else:
+            base = 0.0 if mean in (0, 1) else float(-mean * np.log(mean) - (1 - mean) * np.log(1 - mean))
+            first = float(np.log(2))
+        if base > 0 and loss > base * (1.01 if model.results["epochs"] > 1 else 1.2):
+            warnings.warn(f"{type(self).__name__}: the loss on the training data is {loss:.5g}, while the mean of y "
+                          f"for every example has {base:.5g}: " + (
+                              "the model is still near what it began with; use more epochs, a larger lr, or a y near 0 "
+                              "(TransformedTargetRegressor)" if loss <= first else
+                              "use a smaller lr, or columns near 1 (StandardScaler)"), ConvergenceWarning, stacklevel=4)
 
     def _partial_fit(self, X: Any, targets: Targets, weight: Any) -> None:
         rows, targets, weight = self._examples(X, targets, weight)

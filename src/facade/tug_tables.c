@@ -71,6 +71,8 @@ int tug_table_create(struct tug_client *c, uint32_t number, const char *settings
 
 int tug_table_find(struct tug_client *c, const char *name, uint32_t *ret_number)
 {
+    if (name[0] == '\0') // which would ask for table 0
+        return err_set(last_error(), TUG_EUSAGE, "the name of the table is empty");
     TRY(calls_enter(c));
     client_ts ts = client_info(c->client, name, 0, ret_number, last_error());
     pump_leave(c->pump);

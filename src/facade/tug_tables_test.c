@@ -160,6 +160,7 @@ static void test_in_a_callback(void **state)
     check(tug_dense_pull(x.dense, w));
     assert_true(w[0] == 7 && w[2] == 7);
     assert_int_equal(TUG_EUSAGE, tug_table_find(c, "table-9", &number));
+    assert_int_equal(TUG_EUSAGE, tug_table_find(c, "", &number));
     tug_dense_close(x.dense);
     check(tug_client_close(c));
 }
