@@ -126,6 +126,8 @@ static size_t bucket_of(float score)
 static void add_loss(struct metrics_stream *m, enum loss loss, double prediction,
                      float label, float weight)
 {
+    if (loss == LOSS_SQUARED)
+        m->squares += weight * (double)label * label;
     if (loss == LOSS_SQUARED || weight != 1) {
         m->loss += weight * loss_value(loss, prediction, label);
         return;
@@ -156,6 +158,7 @@ void metrics_stream_merge(struct metrics_stream *into, const struct metrics_stre
     into->loss += from->loss - maths_log(from->likelihood);
     into->predicted += from->predicted;
     into->observed += from->observed;
+    into->squares += from->squares;
     for (int i = 0; i < METRICS_BUCKETS; i++) {
         into->positive[i] += from->positive[i];
         into->negative[i] += from->negative[i];
@@ -173,6 +176,7 @@ void metrics_stream_since(struct metrics_stream *ret, const struct metrics_strea
         .likelihood = 1,
         .predicted = now->predicted - before->predicted,
         .observed = now->observed - before->observed,
+        .squares = now->squares - before->squares,
     };
     for (int i = 0; i < METRICS_BUCKETS; i++) {
         ret->positive[i] = now->positive[i] - before->positive[i];
@@ -186,7 +190,7 @@ double metrics_base(enum loss loss, double weight, double observed, double squar
         return (double)NAN;
     double mean = observed / weight;
     if (loss == LOSS_SQUARED)
-        return (squares / weight - mean * mean) / 2;
+        return fmax(0, squares / weight - mean * mean) / 2;
     return mean > 0 && mean < 1
                ? -(mean * maths_log(mean) + (1 - mean) * maths_log(1 - mean))
                : 0;
@@ -217,7 +221,7 @@ struct metrics metrics_stream_result(const struct metrics_stream *m, enum loss l
         .rmse = (double)NAN,
         .gauc = (double)NAN,
         .copc = m->observed > 0 ? m->predicted / m->observed : (double)NAN,
-        .base = loss == LOSS_LOGISTIC ? metrics_base(loss, m->weight, m->observed, 0)
-                                      : (double)NAN,
+        .base = metrics_base(loss, m->weight, m->observed, m->squares),
+        .mean = m->weight > 0 ? m->observed / m->weight : (double)NAN,
     };
 }

@@ -25,6 +25,7 @@ struct metrics {
     double gauc;    // AUC by group: model/metrics_groups.h
     double rmse;    // root of the mean (prediction - label)^2
     double base;    // the mean loss of predicting the mean label for all
+    double mean;    // of the labels
     uint64_t features, known; // of an evaluation: in all, and those that the model knows
     // Of gauc: groups that count, those with labels of one kind, which do not, and
     // examples of no group.
@@ -122,6 +123,7 @@ enum { METRICS_BUCKETS = 4096 };
 struct metrics_stream {
     uint64_t examples;
     double weight, loss, predicted, observed;
+    double squares;    // of labels; of the squared loss only
     double likelihood; // product of probabilities not yet taken into loss
     double positive[METRICS_BUCKETS], negative[METRICS_BUCKETS];
 };

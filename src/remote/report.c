@@ -11,7 +11,7 @@
 
 struct fixed {
     uint64_t examples, bad_lines, data_bytes;
-    double weight, loss, predicted, observed, read_seconds, wait_seconds;
+    double weight, loss, predicted, observed, squares, read_seconds, wait_seconds;
     uint32_t n_buckets;
     uint32_t label;
 };
@@ -38,6 +38,7 @@ static int write_label(const struct report *r, uint32_t label, struct buf *b)
         .loss = m->loss - maths_log(m->likelihood),
         .predicted = m->predicted,
         .observed = m->observed,
+        .squares = m->squares,
         .read_seconds = first ? r->read_seconds : 0,
         .wait_seconds = first ? r->wait_seconds : 0,
         .label = label,
@@ -92,6 +93,7 @@ int report_next(const char **bytes, size_t *n, struct report *r)
     m->loss += f.loss;
     m->predicted += f.predicted;
     m->observed += f.observed;
+    m->squares += f.squares;
     r->read_seconds = f.read_seconds;
     r->wait_seconds = f.wait_seconds;
     r->bad_lines = f.bad_lines;

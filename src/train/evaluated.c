@@ -88,6 +88,7 @@ static struct metrics metrics_of(const struct evaluated_sums *s, enum loss loss)
     m.copc = ratio(&s->predicted, &s->observed);
     m.mae = ratio(&s->off, &s->weight);
     m.rmse = sqrt(ratio(&s->off_squares, &s->weight));
+    m.mean = ratio(&s->observed, &s->weight);
     m.base = metrics_base(loss, exact_value(&s->weight), exact_value(&s->observed),
                           exact_value(&s->squares));
     if (loss == LOSS_LOGISTIC)

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -54,42 +55,72 @@ void guard_files(const struct data_files *f, size_t trained)
             }
 }
 
-// A model begins with a half for every example, as its probability: what diverges is worse
-// than that. Of the squared loss (which has no AUC) nothing is known.
-static bool began_only(const struct metrics *m)
+// A model begins with a half for every example, as its probability, or with 0, as its number:
+// what diverges is worse than that.
+static bool began_only(const struct metrics *m, enum loss loss)
 {
-    return !isnan(m->auc) && m->logloss <= log(2) * 1.0001;
+    double begins = loss == LOSS_SQUARED ? m->base + m->mean * m->mean / 2 : log(2);
+    return m->logloss <= begins * 1.0001;
 }
 
-bool guard_training(const struct metrics *last, uint32_t passes, double lr, bool loaded)
+// How much worse than the mean of the labels a model may be. In a first pass the loss is also
+// that of learning from nothing: of numbers far from 0 it may be much, but not most of what
+// predicting 0 would cost.
+static double allowed(const struct metrics *m, uint32_t passes, enum loss loss)
 {
-    // In a first pass the loss is also that of learning from nothing.
-    double allowed = passes > 1 ? 1.01 : 1.2;
+    if (passes > 1)
+        return m->base * 1.01;
+    return loss == LOSS_SQUARED
+               ? fmax(m->base * 1.2, (m->base + m->mean * m->mean / 2) / 2)
+               : m->base * 1.2;
+}
+
+// Where labels are so far from 0 that most of what is learned is their mean.
+static bool is_far(const struct metrics *m, enum loss loss)
+{
+    return loss == LOSS_SQUARED && m->mean * m->mean > 9 * 2 * m->base;
+}
+
+static void say_worse(const struct metrics *m, enum loss loss, double lr)
+{
+    bool began = began_only(m, loss);
+    const char *what = loss == LOSS_SQUARED ? "the mean of the labels"
+                                            : "the share of positives";
+    char far[200] = "";
+    if (is_far(m, loss))
+        snprintf(
+            far, sizeof(far),
+            ". Labels are far from 0, where a model begins: subtract their mean, %g, "
+            "and divide by their spread, %.4g, before training",
+            m->mean, sqrt(2 * m->base));
+    log_warn(
+        "the model is worse than a guess: its loss on the training data is %.5f, "
+        "while predicting %s for every example has a loss of %.5f. %s (it is %g)%s%s",
+        m->logloss, what, m->base,
+        began ? "It is still near what it began with: try more --epochs, a smaller "
+                "--batch, or a larger --lr"
+              : "Training has probably diverged: try a smaller --lr",
+        lr,
+        began ? ""
+              : ", a larger --l2, or the logarithm of large columns "
+                "(--numeric COLUMN:log of csv) or, in models with layers, --data-norm",
+        far);
+}
+
+bool guard_training(const struct metrics *last, enum loss loss, uint32_t passes,
+                    double lr, bool loaded)
+{
     if (last->weightless) {
         log_warn("all weights of the training data are 0, so nothing was learned");
         return true;
     }
     if (last->examples > 0 && last->base == 0 && !loaded)
-        log_warn("all labels of the training data are %d: there is nothing to learn, and "
-                 "no AUC",
-                 isnan(last->copc) ? 0 : 1);
+        log_warn("all labels of the training data are %g: there is nothing to learn%s",
+                 last->mean, loss == LOSS_LOGISTIC ? ", and no AUC" : "");
     if (last->examples == 0 || !isfinite(last->base) || last->base == 0 ||
-        last->logloss <= last->base * allowed)
+        last->logloss <= allowed(last, passes, loss))
         return false;
-    log_warn(
-        "the model is worse than a guess: its loss on the training data is %.5f, "
-        "while predicting the share of positives for every example has a loss of "
-        "%.5f. %s (it is %g)%s",
-        last->logloss, last->base,
-        began_only(last)
-            ? "It is still near what it began with: try more --epochs, a smaller "
-              "--batch, or a larger --lr"
-            : "Training has probably diverged: try a smaller --lr",
-        lr,
-        began_only(last)
-            ? ""
-            : ", a larger --l2, or the logarithm of large columns "
-              "(--numeric COLUMN:log of csv) or, in models with layers, --data-norm");
+    say_worse(last, loss, lr);
     return true;
 }
 

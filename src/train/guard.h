@@ -25,7 +25,8 @@ void guard_repeated(const struct data_files *f, size_t from, size_t to,
 // After the last of `passes` passes over the training data, of what was seen in it; `lr`:
 // the rate. `loaded`: who loaded the data has told that its labels are all one. True: it
 // warned.
-bool guard_training(const struct metrics *last, uint32_t passes, double lr, bool loaded);
+bool guard_training(const struct metrics *last, enum loss loss, uint32_t passes,
+                    double lr, bool loaded);
 
 // Scores on other data, which `what` names: says the share of known features, and warns when
 // it is below 5 % or the scores are worse than a guess.

@@ -315,7 +315,8 @@ static int passes(struct run *r, struct train_result *result, struct err *e)
 
 static bool guard(const struct run *r)
 {
-    return guard_training(&r->last_pass, r->at.epoch, (double)r->config->model.linear.lr,
+    return guard_training(&r->last_pass, r->config->reader.loss, r->at.epoch,
+                          (double)r->config->model.linear.lr,
                           r->course->reads_data && !r->streaming);
 }
 

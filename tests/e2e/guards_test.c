@@ -60,6 +60,38 @@ static void worse_than_a_guess(void **state)
     silent("worse than a guess");
 }
 
+// Numbers whose mean is far from 0, where a model begins: in one pass as in several, in one
+// process as on a cluster.
+static void far_from_zero(void **state)
+{
+    (void)state;
+    const char *squared = "train --format csv --label y --loss squared --quiet --lr 0.1";
+    const char *far = "Labels are far from 0, where a model begins: subtract their mean, "
+                      "1000.5, and divide by their spread";
+    static char text[64 * 1000];
+    size_t n = (size_t)snprintf(text, sizeof(text), "y,a\n");
+    for (int i = 0; i < 4000; i++)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%d,w%d\n", 1000 + i % 2,
+                              i % 2);
+    files_write("far.csv", text);
+    for (int epochs = 1; epochs <= 2; epochs++) {
+        tug_ends(0, "%s --model lr --data far.csv --epochs %d", squared, epochs);
+        e2e_says(
+            "while predicting the mean of the labels for every example has a loss of "
+            "0.12500");
+        e2e_says("It is still near what it began with");
+        e2e_says(far);
+    }
+    tug_ends(0, "launch --workers 1 -- %s --model lr --data far.csv --epochs 2", squared);
+    e2e_says(far);
+    // The mean is learned in the first pass: what that costs is no reason to warn.
+    tug_ends(0, "%s --model lr --data far.csv --lr 300 --epochs 1", squared);
+    silent("worse than a guess");
+    files_write("same.csv", "y,a\n7,u\n7,v\n7,u\n");
+    tug_ends(0, "%s --model lr --data same.csv --data-in stream", squared);
+    e2e_says("all labels of the training data are 7: there is nothing to learn\n");
+}
+
 // The same file by any name; not another one with the same bytes.
 static void tested_on_what_it_learned(void **state)
 {
@@ -420,6 +452,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(worse_than_a_guess),
+        cmocka_unit_test(far_from_zero),
         cmocka_unit_test(tested_on_what_it_learned),
         cmocka_unit_test(trained_on_twice),
         cmocka_unit_test(unknown_columns),
