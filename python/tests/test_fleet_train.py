@@ -204,10 +204,10 @@ def test_origins(tmp_path):
     ("Adagrad", {"initial_accumulator_value": 0.75}, 0.05), ("Adagrad", {"epsilon": 0.5}, 0.05),
     ("DecayedAdagrad", {"decay": 0.75}, 0.2), ("Adam", {"beta1": 0.5}, 0.1),
     ("AdamOptimizer", {"epsilon": 1}, 0.1 / (1 + 1000 ** 0.5 * 2)),
-    ("Ftrl", {}, 0.1), ("Ftrl", {"l2": 2.5}, 0.075), ("Ftrl", {"l1": 0.5}, 0.0)])
+    ("Ftrl", {}, 0.1), ("Ftrl", {"l2": 2.5}, 0.075), ("Ftrl", {"l1": 0.5}, 0.05)])
 def test_optimizers(program, tmp_path, name, numbers, step):
     """The first step of Paddle's formulas at a rate of 0.1, for the gradient -1/2 of a weight and of a bias, which has
-    no l2."""
+    no l1 and no l2."""
     (tmp_path / "one").write_text("1 3 1 1\n")
     use = [fluid.data("a", [1], "int64", 1), fluid.data("label", [1], "int64")]
     loss, _, _ = fluid.net(use, {"model": "lr"})

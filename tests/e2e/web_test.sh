@@ -163,7 +163,7 @@ rc=0
 
 refused 3 'the server has none (404)' "http://$at/fine/nothing.csv?hidden=1"
 refused 4 'the server refuses' "http://$at/forbidden/all.csv"
-refused 4 'points elsewhere, again and again' "http://$at/circle/all.csv"
+refused 4 'redirects too often' "http://$at/circle/all.csv"
 refused 3 'changed since the run began' "http://$at/changes/all.csv"
 refused 3 'answers with other bytes' "http://$at/other/all.csv"
 refused 3 'does not say how long it is' "http://$at/unknown/all.csv"
