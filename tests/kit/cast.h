@@ -39,6 +39,8 @@ int sim_process_open(struct sim_process **ret, struct sim *s,
                      const struct member_options *o, struct van *main, uint64_t seed,
                      struct err *e);
 void sim_process_crash(struct sim_process *p, struct sim *s); // with its main van
+// Stands still, with its main van, as long as sim_stop says.
+void sim_process_stop(struct sim_process *p, struct sim *s, uint64_t until, uint64_t lag);
 void sim_process_close(
     struct sim_process *p); // NULL is fine; before its main van is freed
 

@@ -64,6 +64,12 @@ void sim_process_crash(struct sim_process *p, struct sim *s)
     sim_crash(s, p->beats);
 }
 
+void sim_process_stop(struct sim_process *p, struct sim *s, uint64_t until, uint64_t lag)
+{
+    sim_stop(s, p->main, until, lag);
+    sim_stop(s, p->beats, until, lag);
+}
+
 void sim_process_close(struct sim_process *p)
 {
     if (p == NULL)

@@ -334,7 +334,8 @@ static struct sim_van *do_attempt(struct sim *s, struct sim_end *end)
     struct sim_conn *c = end->conn;
     struct sim_end *peer = &c->ends[1];
     struct sim_van *v = find_listener(s, c->address);
-    if (v != NULL && !sim_are_apart(v, end->van) && !end->mute && !peer->mute)
+    if (v != NULL && v->deaf_until <= s->now && !sim_are_apart(v, end->van) &&
+        !end->mute && !peer->mute)
         peer->number = links_add(&v->links, peer);
     if (peer->number != 0) {
         peer->van = v;
@@ -355,6 +356,8 @@ static struct sim_van *do_attempt(struct sim *s, struct sim_end *end)
         return call_closed(s, end, &e);
     }
     uint64_t next = s->now + c->backoff;
+    if (v != NULL && v->deaf_until > next) // it connects, and nobody reads what it says
+        next = v->deaf_until;
     c->backoff = c->backoff * 2 < backoff_most ? c->backoff * 2 : backoff_most;
     sim_queue_put(&s->queue,
                   (struct sim_event){.time = next < c->deadline ? next : c->deadline,
@@ -424,6 +427,11 @@ static bool do_event(struct sim *s)
         sim_queue_hold(&s->queue, &e);
         return false;
     }
+    if (e.to->deaf_until > s->now) { // it is read behind what has come before
+        e.time = e.to->deaf_until;
+        sim_queue_put(&s->queue, e);
+        return false;
+    }
     struct sim_van *called = happen(s, &e);
     parcel_free(e.parcel);
     if (called != NULL && !called->crashed)
@@ -479,6 +487,22 @@ void sim_crash(struct sim *s, struct van *van)
     sim_unlisten(s, v);
     while (v->links.n > 0)
         sim_hang_up(s, v->links.list[v->links.n - 1].link, SIM_CRASHED);
+}
+
+void sim_stop(struct sim *s, struct van *van, uint64_t until, uint64_t lag)
+{
+    struct sim_van *v = (struct sim_van *)van;
+    trace(s, "%s is stopped until %.6f ms", v->name, (double)until * 1e-6);
+    until = later(until, v->deaf_until); // of two that overlap the longer one
+    v->still_until = until;
+    v->deaf_until = until + lag;
+    s->tick_at[v->slot] = until; // a timer that is due when it goes on
+}
+
+bool sim_is_stopped(const struct van *van)
+{
+    const struct sim_van *v = (const struct sim_van *)van;
+    return v->still_until > v->s->now;
 }
 
 void sim_silence(struct sim *s, struct van *v, van_link link)

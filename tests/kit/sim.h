@@ -47,6 +47,12 @@ void sim_set_faults(struct sim *s, double loss, double duplicate, double reorder
 // the other ends after a delay. Its handler is not called again; free the van as usual.
 void sim_crash(struct sim *s, struct van *v);
 
+// The process stands still until then, as by SIGSTOP: what comes waits in its sockets, and
+// its clock goes on. Then it ticks; it hears what has waited `lag` later, in its order. Its
+// world must not use the van meanwhile.
+void sim_stop(struct sim *s, struct van *v, uint64_t until, uint64_t lag);
+bool sim_is_stopped(const struct van *v);
+
 // From now on the van's links are of this kind to others (first: VAN_OWNER):
 // how strangers are made.
 void sim_van_is(struct van *v, enum van_kind kind);

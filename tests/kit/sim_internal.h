@@ -68,10 +68,11 @@ struct sim_van {
     struct links links; // of struct sim_end
     struct wire_out out;
     bool crashed;
-    enum van_kind kind;  // of its links, to others
-    enum wire_role role; // as what others let it in
-    double silences;     // of its links, beside those of the options
-    bool loses_none;     // messages go with their links only
+    uint64_t still_until, deaf_until; // it is stopped, and does not tick, or hear, before
+    enum van_kind kind;               // of its links, to others
+    enum wire_role role;              // as what others let it in
+    double silences;                  // of its links, beside those of the options
+    bool loses_none;                  // messages go with their links only
     uint32_t slot;
     uint8_t apart[SIM_VANS_MAX / 8]; // bits, by slot
     char name[VAN_ADDRESS_MAX];

@@ -485,9 +485,40 @@ static void test_refusals(void **state)
     sim_close(s);
 }
 
+// What comes to a van that is stopped waits, in its order; first it ticks.
+static void test_stop(void **state)
+{
+    (void)state;
+    struct pair p;
+    open_pair(&p, &quiet);
+    uint64_t until = sim_now(p.s) + 1000 * MS;
+    sim_stop(p.s, p.b.v, until, 10 * MS);
+    unsigned ticks = p.b.ticks;
+    send_n(&p.a, MESSAGES);
+    van_wake(p.b.v);
+    while (sim_step(p.s, until - 1)) {
+    }
+    assert_true(sim_is_stopped(p.b.v));
+    assert_int_equal(p.b.messages, 0);
+    assert_int_equal(p.b.ticks, ticks);
+    assert_int_not_equal(van_connect(p.a.v, "sim://b", 2000 * MS), 0);
+    while (sim_step(p.s, until + 10 * MS - 1)) {
+    }
+    assert_false(sim_is_stopped(p.b.v));
+    assert_int_equal(p.b.messages, 0);
+    assert_int_equal(p.b.ticks, ticks + 1);
+    assert_int_equal(p.b.opened, 1);
+    run(p.s);
+    assert_int_equal(p.b.messages, MESSAGES);
+    assert_true(p.b.ordered);
+    assert_int_equal(p.b.opened, 2); // who dialled it meanwhile
+    close_pair(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stop),
         cmocka_unit_test(test_same_seed_same_run),
         cmocka_unit_test(test_quiet_network_keeps_order),
         cmocka_unit_test(test_loss),

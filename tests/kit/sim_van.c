@@ -139,8 +139,10 @@ static int sim_van_poll(struct van *v, uint64_t until, struct err *e)
 
 static void sim_van_wake(struct van *v)
 {
+    struct sim *s = of(v)->s;
     if (!of(v)->crashed)
-        of(v)->s->tick_at[of(v)->slot] = of(v)->s->now;
+        s->tick_at[of(v)->slot] = of(v)->still_until > s->now ? of(v)->still_until
+                                                              : s->now;
 }
 
 static void sim_van_free(struct van *van)

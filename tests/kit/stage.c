@@ -9,6 +9,9 @@
 #include "base/alloc.h"
 #include "base/random.h"
 
+// Streams of random numbers apart from those of the worlds.
+enum { PAUSES = 0x300, GHOSTS };
+
 static int open_network(struct stage *s, struct err *e)
 {
     struct sim_options so = sim_network(s->o->seed + ((uint64_t)s->lives << 40));
@@ -75,6 +78,7 @@ int stage_again(struct stage *s, struct err *e)
     s->sim = NULL;
     s->n_servers = s->n_clients = 0;
     s->deaths = 0;
+    s->next_pause = 0;
     s->lives++;
     memset(s->servers, 0, sizeof(s->servers));
     return open_network(s, e);
@@ -174,6 +178,46 @@ void stage_settle(struct stage *s, uint64_t ns)
         ;
 }
 
+static uint64_t pause_draw(struct stage *s, uint64_t n)
+{
+    return random_below(s->o->seed, PAUSES, s->pauses++, n);
+}
+
+// When it goes on it may hear at once, or send first what it had begun.
+static uint64_t lag(struct stage *s)
+{
+    return pause_draw(s, 2) * pause_draw(s, 200 * MS);
+}
+
+// Longer than the lease of heartbeats, and than the scheduler's questions behind it.
+static void become_ghost(struct stage_client *c)
+{
+    struct stage *s = c->stage;
+    uint64_t until = sim_now(s->sim) + 7 * SECOND + pause_draw(s, 6 * SECOND);
+    c->ghost = true;
+    sim_process_stop(c->process, s->sim, until, lag(s));
+}
+
+bool stage_acts(const struct stage_client *c)
+{
+    return (!c->dead || (c->ghost && !c->fades)) && !sim_is_stopped(c->van);
+}
+
+// Shorter than the lease; but for the scheduler, who keeps the leases and must not hold
+// against others that it did not hear them.
+static void stop_somebody(struct stage *s)
+{
+    uint64_t now = sim_now(s->sim), n = s->n_clients + s->n_servers + 1;
+    uint64_t i = pause_draw(s, n), until = now + pause_draw(s, 1500 * MS);
+    s->next_pause = now + pause_draw(s, 4 * SECOND);
+    if (i < s->n_clients && s->clients[i]->client != NULL && stage_acts(s->clients[i]))
+        sim_process_stop(s->clients[i]->process, s->sim, until, lag(s));
+    else if (i >= s->n_clients && i + 1 < n)
+        sim_process_stop(s->servers[i - s->n_clients].process, s->sim, until, lag(s));
+    else if (i + 1 == n)
+        sim_stop(s->sim, s->scheduler_van, now + pause_draw(s, 12 * SECOND), lag(s));
+}
+
 bool stage_dies(struct stage_client *c)
 {
     struct stage *s = c->stage;
@@ -182,7 +226,10 @@ bool stage_dies(struct stage_client *c)
         return false;
     c->dead = true;
     s->deaths++;
-    sim_process_crash(c->process, s->sim);
+    if (random_below(s->o->seed, GHOSTS, s->deaths, 2) == 0)
+        become_ghost(c);
+    else
+        sim_process_crash(c->process, s->sim);
     return true;
 }
 
@@ -220,6 +267,8 @@ bool stage_step(struct stage *s, uint64_t until)
     sim_step(s->sim, sim_now(s->sim) + 5 * MS); // clients have something to do anyway
     if (sim_now(s->sim) >= until || s->failure.code != 0)
         return false;
+    if (sim_now(s->sim) >= s->next_pause)
+        stop_somebody(s);
     s->world->act(s);
     step_strangers(s);
     stage_check_living(s);
@@ -242,7 +291,8 @@ void stage_failed(struct stage *s, const char *format, ...)
 
 client_ts stage_begun(struct stage_client *c, client_ts ts, const char *what)
 {
-    if (ts == 0)
+    c->fades |= c->dead && ts == 0;
+    if (ts == 0 && !c->dead)
         stage_failed(c->stage, "%s %u, %s: %s", role_of(c), c->number, what,
                      c->stage->said.text);
     return ts;
@@ -255,9 +305,10 @@ bool stage_is_over(struct stage_client *c, client_ts *ts, const char *what)
     if (*ts == 0 || !client_done(c->client, *ts, &rc, e))
         return false;
     *ts = 0;
-    if (rc != 0)
+    c->fades |= c->dead && rc != 0;
+    if (rc != 0 && !c->dead)
         stage_failed(c->stage, "%s %u, %s: %s", role_of(c), c->number, what, e->text);
-    return true;
+    return !c->fades;
 }
 
 uint64_t stage_resent(const struct stage *s)

@@ -32,6 +32,8 @@ struct stage_client {
     struct van *van;
     struct sim_process *process;
     bool dead;
+    bool ghost;       // it is not: it was stopped for longer than its lease
+    bool fades;       // what a ghost asked for has failed
     uint64_t dies_at; // VAN_NEVER: it does not
 };
 
@@ -60,6 +62,7 @@ struct stage {
     struct stage_client *clients[STAGE_CLIENTS]; // in the order in which they came
     struct sim_strangers *strangers;
     uint64_t events, deaths;
+    uint64_t pauses, next_pause;
     struct err said;    // by the call that failed last
     struct err failure; // what did not hold, first
 };
@@ -90,7 +93,11 @@ bool stage_step(struct stage *s, uint64_t until);
 // Until what is on its way has arrived.
 void stage_settle(struct stage *s, uint64_t ns);
 // Dies if its time has come; not before the scheduler could tell the dead from the living.
+// Some of the dead are ghosts: they were stopped until others have given them up, and go on
+// with what they had begun.
 bool stage_dies(struct stage_client *c);
+// Whether the client acts now: it lives, or is a ghost, and is not stopped.
+bool stage_acts(const struct stage_client *c);
 void stage_check_living(struct stage *s);
 
 // What does not hold: only the first is kept.
@@ -99,7 +106,7 @@ void stage_failed(struct stage *s, const char *format, ...)
 
 // Requests, which must go well, with s->said as their errors. Gives ts: it has begun.
 client_ts stage_begun(struct stage_client *c, client_ts ts, const char *what);
-// True once: when it is over. *ts is 0 then.
+// True once: when it is over. *ts is 0 then. Those of a ghost may fail.
 bool stage_is_over(struct stage_client *c, client_ts *ts, const char *what);
 
 uint64_t stage_resent(const struct stage *s); // messages of workers that were sent again

@@ -19,6 +19,8 @@
 //     error, and until then what is said above holds
 //   - who lives is not taken for dead, though links of its heartbeats, or
 //     its others, fall silent
+//   - so it is while processes are stopped for a while, the scheduler too; who is stopped
+//     until it counts as dead and then goes on changes nothing that others do
 //   - frames of strangers and of a session that has ended change nothing
 //   - nobody alive hangs or fails, and everybody leaves at the end
 //
@@ -340,6 +342,16 @@ static void add(int64_t to[KEYS][WIDTH], const struct op *op)
             to[op->which[i]][j] += (int64_t)op->values[i * WIDTH + j];
 }
 
+// Requests may fail when there is no scheduler any more that knows who is there, and those
+// of a ghost.
+static bool went_wrong(struct worker *k, int rc, const char *what, const struct err *e)
+{
+    k->c.fades |= k->c.dead && rc != 0;
+    if (rc != 0 && !k->c.dead && !k->world->stage.restarted)
+        failed(k->world, "worker %u, %s: %s", k->c.number, what, e->text);
+    return rc != 0;
+}
+
 // `owner`: whose push it was first.
 static void begin_op(struct worker *k, struct op *op, uint32_t owner, bool again)
 {
@@ -388,8 +400,9 @@ static void begin_op(struct worker *k, struct op *op, uint32_t owner, bool again
         w->stage.o->counts[PULLS]++;
     }
     if (op->ts == 0)
-        failed(w, "worker %u: %s", k->c.number, e.text);
-    k->open++;
+        went_wrong(k, TUG_EIO, "to begin a request", &e);
+    else
+        k->open++;
 }
 
 // ssp: nobody alive is more than the staleness behind who pulls.
@@ -441,14 +454,6 @@ static void check_pulled(struct worker *k, const struct op *op)
                        k->c.number, (long long)got, j, op->which[i], (long long)least,
                        (long long)most);
         }
-}
-
-// Requests may fail when there is no scheduler any more that knows who is there.
-static bool went_wrong(struct worker *k, int rc, const char *what, const struct err *e)
-{
-    if (rc != 0 && !k->world->stage.restarted)
-        failed(k->world, "worker %u, %s: %s", k->c.number, what, e->text);
-    return rc != 0;
 }
 
 static void end_op(struct worker *k, struct op *op, int rc, const struct err *e)
@@ -520,7 +525,7 @@ static bool let_tick(struct worker *k)
     k->clock++;
     k->ticking = client_tick(k->c.client, TABLE, end ? UINT64_MAX : k->clock, &e);
     if (k->ticking == 0)
-        failed(w, "worker %u, at a tick: %s", k->c.number, e.text);
+        went_wrong(k, TUG_EIO, "at a tick", &e);
     return true;
 }
 
@@ -529,7 +534,7 @@ static void let_work(struct worker *k)
     struct world *w = k->world;
     struct err e = {0};
     int rc = 0;
-    if (k->c.dead || k->finished)
+    if (!stage_acts(&k->c) || k->finished)
         return;
     if (!k->made && w->stage.restarted && member_ended(client_member(k->c.client), NULL))
         k->finished = true;
@@ -733,8 +738,8 @@ static void leave(struct world *w)
 {
     struct err why = {0};
     uint64_t until = now_in(w) + 120 * SECOND;
-    for (uint32_t i = 0; i < w->n_workers; i++)
-        if (!w->workers[i].c.dead) {
+    for (uint32_t i = 0; i < w->n_workers; i++) // also a ghost that nobody has given up
+        if (!w->workers[i].c.dead || w->workers[i].c.ghost) {
             member_leave(client_member(w->workers[i].c.client), 0, "");
             van_wake(w->workers[i].c.van);
         }

@@ -9,7 +9,8 @@
 //   - at the end every row is the sum of all pieces, each once, and so is the count of examples
 //   - nobody alive hangs or fails
 //
-// Worker 0 does not die.
+// Some of the dead are ghosts: they were stopped for longer than their leases, and go on with
+// their pieces while others do these again. Worker 0 does not die.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -244,7 +245,10 @@ static bool is_over(struct worker *k)
 static void ask(struct worker *k, uint16_t type, const void *msg, member_answer_fn answer)
 {
     k->asking = true;
-    if (member_ask(client_member(k->c.client), type, msg, answer, k) != 0)
+    if (member_ask(client_member(k->c.client), type, msg, answer, k) == 0)
+        return;
+    k->c.fades = true;
+    if (!k->c.dead)
         failed(k->world, "worker %u cannot ask for %s", k->c.number, wire_name(type));
 }
 
@@ -609,8 +613,8 @@ static void let_drive(struct world *w)
 {
     struct worker *k = &w->driver;
     bool pays = w->saver == SAVING && !w->known; // both go on at once
-    if (k->asking || now_in(w) < k->not_before || (!pays && !is_over(k)) ||
-        !member_ready(client_member(k->c.client)))
+    if (!stage_acts(&k->c) || k->asking || now_in(w) < k->not_before ||
+        (!pays && !is_over(k)) || !member_ready(client_member(k->c.client)))
         return;
     if (!w->opened) {
         if (!prepares(w))
@@ -656,7 +660,7 @@ static void let_live(struct world *w, uint32_t i)
     struct worker *k = &w->workers[i];
     if (k->c.client == NULL)
         let_join(w, i, now_in(w));
-    else if (!k->c.dead && !(k->doing != MAKES_TABLE && stage_dies(&k->c)))
+    else if (stage_acts(&k->c) && !(k->doing != MAKES_TABLE && stage_dies(&k->c)))
         let_work(k);
 }
 

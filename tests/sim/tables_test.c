@@ -4,6 +4,7 @@
 //
 //   - a marked save has, of each living worker, the pushes before its mark and none that
 //     are behind it; of one that died without a mark, all that were acknowledged
+//   - so it is with ghosts, who were stopped until others have taken them for dead
 //   - at the end every row is the sum of what was acknowledged, and of some that the dead
 //     had in flight
 //   - shrinks and days happen as often as they were asked for, on every loop
@@ -297,7 +298,9 @@ static void save_holds(void *ctx, uint32_t key, int64_t *least, int64_t *most)
             *least += marked && before < acknowledged ? before : acknowledged;
         else
             *least += marked ? before : 0;
-        *most += marked ? before : k->c.dead ? k->made[key] : 0;
+        // A mark that a server has refused to a ghost is none: others may have got what
+        // the ghost sent behind it.
+        *most += marked && !k->c.fades ? before : k->c.dead ? k->made[key] : 0;
     }
 }
 
@@ -370,7 +373,7 @@ static bool has_finished(const struct worker *k)
 static void let_work(struct worker *k)
 {
     struct world *w = k->world;
-    if (k->c.dead)
+    if (!stage_acts(&k->c))
         return;
     if (!k->ready)
         get_ready(k);
