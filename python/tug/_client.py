@@ -115,12 +115,12 @@ class Client(Handle):
 
     @property
     def workers(self) -> int:
-        """How many worker processes the cluster was started for."""
+        """The number of worker processes that the cluster was started for."""
         return self._status_of(lib.tug_client_workers)
 
     @property
     def servers(self) -> int:
-        """How many server processes the cluster was started for."""
+        """The number of server processes that the cluster was started for."""
         return self._status_of(lib.tug_client_servers)
 
     def barrier(self) -> None:

@@ -19,7 +19,7 @@ REDUCE = {"sum": "TUG_GRAD_SUM", "mean": "TUG_GRAD_MEAN"}
 
 
 class CommunicatorStats(NamedTuple):
-    """What has happened to a table's pushes (struct tug_communicator_stats)."""
+    """The counts of a table's pushes (struct tug_communicator_stats)."""
 
     taken: int  # pushes that were handed over
     sent: int  # pushes that were made of them, and have ended
@@ -77,11 +77,11 @@ class Communicator(Handle):
         self._run(lib.tug_communicator_flush, timeout_of(timeout))
 
     def stop(self, timeout: Optional[float] = None) -> None:
-        """Flushes, and ends the thread; start() begins again. What could not be sent in time stays queued."""
+        """Flushes, and ends the thread; start() begins again. Pushes that could not be sent in time stay queued."""
         self._run(lib.tug_communicator_stop, timeout_of(timeout))
 
     def stat(self, table: Table) -> CommunicatorStats:
-        """What has happened to a table's pushes since the communicator was opened."""
+        """The counts of a table's pushes since the communicator was opened."""
         s = ffi.new("struct tug_communicator_stats *")
         self.client._check_own(instance(table, Table, "table"))
         self._run(lib.tug_communicator_stat, table.number, s)

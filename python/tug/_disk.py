@@ -118,7 +118,7 @@ def own_file(path: str) -> BinaryIO:
 
 
 def replace_file(path: str, write: Callable[[BinaryIO], None]) -> None:
-    """Makes a file under a name that nobody can guess and gives it its own when it is complete."""
+    """Makes a file under a name that cannot be guessed and gives it its own when it is complete."""
     made = f"{path}.{secrets.token_hex(8)}.tmp"
     try:
         with new_file(made) as file:

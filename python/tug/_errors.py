@@ -20,7 +20,7 @@ from typing import Dict, Type
 
 
 class Error(Exception):
-    """What every failure of the package is; str() is one sentence: what, where, why."""
+    """The class of every failure of the package; str() is one sentence: what, where, why."""
 
 
 class UsageError(Error, ValueError):
@@ -32,7 +32,7 @@ class ClosedError(UsageError):
 
 
 class ForkedError(UsageError):
-    """What was used belongs to the process that this one was forked off."""
+    """The object belongs to the process that this one was forked off."""
 
 
 class ArgumentTypeError(Error, TypeError):
@@ -52,7 +52,7 @@ class Timeout(SystemFailure, TimeoutError):
 
 
 class OutOfMemory(Error, MemoryError):
-    """There is no memory left; what was there before is as it was."""
+    """There is no memory left; everything is as it was before the call."""
 
 
 class Interrupted(Error):

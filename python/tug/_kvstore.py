@@ -193,7 +193,7 @@ class KVStore:
 
     @property
     def num_workers(self) -> int:
-        """How many workers there are."""
+        """The number of workers."""
         return self._workers
 
     @property
@@ -311,7 +311,7 @@ class KVStore:
         self._pull(lib.tug_kvstore_pull_rows, outs, priority)
 
     def rounds(self, key: Key) -> int:
-        """How many pushes to the key were applied; in a synchronous store, rounds of all workers."""
+        """The number of pushes to the key that were applied; in a synchronous store, rounds of all workers."""
         self._check_open()
         self._known_key(key)
         n = ffi.new("uint64_t *")

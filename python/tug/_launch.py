@@ -64,7 +64,7 @@ class Process:
         return self._popen.poll()
 
     def output(self) -> str:
-        """What it has written so far to its two outputs."""
+        """The text that it has written so far to its two outputs."""
         if self.log is None or not os.path.exists(self.log):
             return self._said
         with open(self.log, encoding="utf-8", errors="replace") as file:

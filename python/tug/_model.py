@@ -478,7 +478,7 @@ class Model(OwnedHandle):
 
     @property
     def labels(self) -> List[str]:
-        """What the labels of an example are called; "" where one has no name. Empty: nothing was trained here."""
+        """The names of the labels of an example; "" where one has no name. Empty: nothing was trained here."""
         return self._read(lambda m: [text_of(lib.tug_model_label(m, i)) for i in range(lib.tug_model_labels(m))])
 
     def save(self, directory: Path) -> None:
@@ -503,7 +503,7 @@ class Model(OwnedHandle):
                         hears_of_passes if on_pass is _KEPT else on_pass, self.results, self._width)
 
     def close(self) -> None:
-        """Frees it; what was not saved is gone."""
+        """Frees it; training that was not saved is lost."""
         mine = not self.closed
         super().close()
         if mine and self._removed is not None:

@@ -19,7 +19,7 @@ NUMBERED = ("libsvm", "libffm")  # formats whose features are numbers, and not w
 
 
 class ScorerStatus(NamedTuple):
-    """What a scorer serves (struct tug_scorer_status)."""
+    """The save that a scorer serves (struct tug_scorer_status)."""
 
     save: int  # number of the save
     is_delta: bool
@@ -117,7 +117,7 @@ class Scorer(OwnedHandle):
 
     @property
     def status(self) -> ScorerStatus:
-        """Which save is served, and what was refused."""
+        """The save that is served, and the one that was refused."""
         c = ffi.new("struct tug_scorer_status *")
         self._status_of(lambda s: (lib.tug_scorer_status(s, c), 0)[1])
         return ScorerStatus(c.save, bool(c.is_delta), c.step, c.rows, c.taken, c.refused, text_of(c.refusal))

@@ -25,7 +25,7 @@ LAST_KEY = 2 ** 64 - 1
 
 
 class TableStats(NamedTuple):
-    """What all servers together say of a table (struct tug_table_stats)."""
+    """The figures of a table over all servers (struct tug_table_stats)."""
 
     rows: int
     extra_rows: int  # embedx that were earned
@@ -215,11 +215,11 @@ class Table:
         return TableLearning(float(how.rate), bool(how.sync))
 
     def rate_factor(self, factor: float) -> None:
-        """From now on this worker's pushes learn at so many times the rules' rates; 1 at first."""
+        """A factor on the rules' rates for this worker's later pushes; 1 at first."""
         self._ask(lib.tug_rate_factor, real(factor, "factor", 0, 3e38))
 
     def finish(self) -> None:
-        """mode=ssp: this worker has finished, and holds nobody up."""
+        """mode=ssp: this worker has finished, and no worker waits for it."""
         self._ask(lib.tug_tick, LAST_KEY)
 
     def shrink(self, threshold: Optional[float] = None) -> int:

@@ -31,7 +31,7 @@ LOOK_SECONDS = 0.2  # between two looks at signals
 
 
 class _Raised(List[BaseException]):
-    """What a function of the program raised; the worker that caused it hears of it, and run goes on."""
+    """The error of a function of the program; the worker that caused it gets it, and run goes on."""
 
 
 def _guarded(raised: _Raised, call: Callable[[], Any]) -> int:

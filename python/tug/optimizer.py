@@ -71,7 +71,7 @@ class Optimizer:
         self.learning_rate = learning_rate
 
     def text(self) -> str:
-        """As tug_kvstore_set_optimizer takes it."""
+        """The text that tug_kvstore_set_optimizer takes."""
         numbers = ",".join(f"{field}={value!r}" for field, value in self._numbers.items())
         return f"{self.name}:{numbers}" if numbers else self.name
 

@@ -51,7 +51,7 @@ _DEEP = ("deepfm", "wide_deep", "dcn", "mlp")
 
 
 def _probability(scores: Float64) -> Float64:
-    """Of the logistic loss; scores far out do not overflow."""
+    """The logistic function; large scores do not overflow."""
     small = np.exp(-np.abs(scores))
     return np.asarray(np.where(scores >= 0, 1, small) / (1 + small))
 
@@ -118,7 +118,7 @@ class _Estimator(BaseEstimator):
 
     @classmethod
     def _check_names(cls, given: Dict[str, Any], kind: Type[Exception]) -> None:
-        """Raises for what is no parameter, with the one that was perhaps meant."""
+        """Raises for a name that is not a parameter, with the one that was perhaps meant."""
         known = cls._get_param_names()
         for name in given:
             if name.split("__")[0] not in known:

@@ -34,7 +34,7 @@ HOME = "tug-fleet-"  # what the name of the first worker's directory begins with
 
 
 class Util(Named):
-    """fleet.util: what workers do together."""
+    """fleet.util: functions that all workers call together."""
 
     holders = ("fleet.util",)
 
@@ -153,11 +153,11 @@ class Fleet(Named, Others):
         return self.roles.server_index()
 
     def worker_num(self) -> int:
-        """How many workers there are."""
+        """The number of workers."""
         return self.roles.worker_num()
 
     def server_num(self) -> int:
-        """How many servers there are."""
+        """The number of servers."""
         return self.roles.server_num()
 
     def worker_endpoints(self, to_string: bool = False) -> Union[str, List[str]]:
@@ -180,7 +180,7 @@ class Fleet(Named, Others):
 
     @property
     def strategy(self) -> DistributedStrategy:
-        """What distributed_optimizer, or init, was given."""
+        """The strategy that distributed_optimizer, or init, was given."""
         return self._strategy
 
     def is_begun(self) -> bool:
@@ -259,7 +259,7 @@ class Fleet(Named, Others):
 
     @staticmethod
     def _look_at(begins: Begins) -> None:
-        """An error: it is no save, or one of another net than this program's."""
+        """An error: it is not a save, or is one of another net than this program's."""
         net = _program.default_main_program().net
         if net is not None and begins.tables is None:
             net.open_save(begins.directory).close()

@@ -117,7 +117,7 @@ def default_main_program() -> Program:
 
 
 def default_startup_program() -> Program:
-    """What exe.run is given first: it sets first values."""
+    """The program that exe.run is given first: it sets first values."""
     return _now.startup
 
 

@@ -134,7 +134,7 @@ class DatasetBase(Named):
         self.files = [os.fspath(one) for one in filelist]
 
     def get_filelist(self) -> List[str]:
-        """What set_filelist was given."""
+        """The files that set_filelist was given."""
         return list(self.files)
 
     def set_use_var(self, var_list: Sequence[Variable]) -> None:

@@ -124,11 +124,11 @@ class RoleMaker(Named):
         return self.place.rank
 
     def worker_num(self) -> int:
-        """How many workers the run has."""
+        """The number of workers of the run."""
         return self.place.workers
 
     def server_num(self) -> int:
-        """How many servers the run has."""
+        """The number of servers of the run."""
         return self.place.servers
 
     def get_trainer_endpoints(self) -> List[str]:

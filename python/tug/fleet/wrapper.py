@@ -190,7 +190,7 @@ class FleetWrapper(Named, Handle):
         return self._status_of(lib.tug_fleet_worker_index)
 
     def worker_num(self) -> int:
-        """How many workers there are."""
+        """The number of workers."""
         self._ready()
         return self._status_of(lib.tug_fleet_worker_num)
 
@@ -281,7 +281,7 @@ class FleetWrapper(Named, Handle):
         self._ask(lib.tug_wrapper_recv_and_save_model, _table_id(table_id), word(path, "path"))
 
     def sparse_table_stat(self, table_id: int) -> TableStats:
-        """What the servers say of a table. Paddle prints its feasigns (rows) and mf (extra_rows)."""
+        """The figures of a table over all servers. Paddle prints its feasigns (rows) and mf (extra_rows)."""
         s = ffi.new("struct tug_table_stats *")
         self._ask(lib.tug_wrapper_sparse_table_stat, _table_id(table_id), s)
         return TableStats(*(getattr(s, name) for name in TableStats._fields))
