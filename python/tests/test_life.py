@@ -3,8 +3,10 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import copy
 import gc
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -48,6 +50,13 @@ def test_use_after_close():
             call()
     del dense, request, communicator, table
     gc.collect()
+
+
+def test_what_belongs_to_a_process_is_not_copied():
+    with tug.local() as client:
+        for way in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="^a client cannot be copied or pickled: open one in the process"):
+                way(client)
 
 
 def test_context_manager_keeps_the_first_error():

@@ -302,6 +302,14 @@ def test_a_file_counts_from_one(data, tmp_path, capfd):
 
 def test_errors(data, tmp_path):
     matrix, labels = data
+    with pytest.raises(TypeError, match="^valid: must be a share of the data.*not True"):
+        tug.train(matrix, labels, valid=True)
+    for given, why in (({"offsets": [0, -1]}, "^offsets: number 1 is -1, and must not be negative"),
+                       ({"fields": [-3]}, "^fields: number 0 is -3, and must not be negative")):
+        with pytest.raises(tug.UsageError, match=why):
+            tug.Rows(**{"offsets": [0, 1], "keys": [5], **given})
+    with pytest.raises(tug.UsageError, match="^data: there are no rows"):
+        tug.train(Csr(matrix[:0]), labels[:0])
     with pytest.raises(TypeError, match="no option 'epoch'; did you mean 'epochs'?"):
         tug.train(matrix, labels, epoch=2)
     with pytest.raises(tug.UsageError, match="^lr: "):

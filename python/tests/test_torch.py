@@ -437,7 +437,7 @@ def test_refused(client):
             (lambda: one(ids.float()), "input: must be integers, not torch.float32"),
             (lambda: one([1, 2]), "input: must be a torch.Tensor"),
             (lambda: one(torch.empty(2, dtype=torch.int64, device="meta")), "are on meta"),
-            (lambda: bag(ids), "input: has 1 dimensions"),
+            (lambda: bag(ids), "input: has 1 dimension, and must"),
             (lambda: bag(ids, torch.tensor([1, 2])), "begin with 0"),
             (lambda: bag(ids, torch.tensor([0, 2, 1])), "ascend"),
             (lambda: bag(ids, torch.tensor([0, 4])), "the 3 ids"),

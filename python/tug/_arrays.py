@@ -135,6 +135,8 @@ def keys_of(given: Any, name: str = "keys") -> Keys:
             raise ArgumentTypeError(f"{name}: keys are integers from 0 to 2^64 - 1, not {_culprit(array)}")
         if array.dtype.kind == "i" and array.size > 0 and int(array.min()) < 0:
             at = int(np.argmax(array.reshape(-1) < 0))
+            if name != "keys":
+                raise UsageError(f"{name}: number {at} is {array.reshape(-1)[at]}, and must not be negative")
             raise UsageError(f"{name}: a key cannot be negative, but number {at} is {array.reshape(-1)[at]}; "
                              "if these are 64 bits of a hash, give keys.view(numpy.uint64)")
     return _allocated(lambda: np.require(array, _KEY, ["C", "A"]), name)

@@ -73,6 +73,8 @@ def _of_dense(matrix: npt.NDArray[Any]) -> Rows:
 
 
 def _of_csr(matrix: Any) -> Rows:
+    if matrix.shape[0] == 0:
+        raise UsageError("data: there are no rows")
     if not matrix.has_canonical_format:  # the same column twice in a row is one value
         matrix = matrix.copy()
         matrix.sum_duplicates()

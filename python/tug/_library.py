@@ -14,11 +14,11 @@ import os
 import threading
 import time
 from types import TracebackType
-from typing import Any, Callable, Dict, Iterator, List, Optional, Type, TypeVar
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Type, TypeVar
 
 from tug._abi import ffi
 from tug._build import VERSION
-from tug._errors import ClosedError, Error, ForkedError, UsageError, error_of
+from tug._errors import ArgumentTypeError, ClosedError, Error, ForkedError, UsageError, error_of
 
 PATH = os.environ.get("TUG_LIBRARY") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "libtug.so")
 
@@ -223,6 +223,9 @@ class Handle:
     def close(self) -> None:
         """Ends it. A second call does nothing."""
         raise NotImplementedError
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        raise ArgumentTypeError(f"a {self._what} cannot be copied or pickled: open one in the process that uses it")
 
     def __enter__(self: Opened) -> Opened:
         return self

@@ -595,7 +595,9 @@ def train(data: Any, label: Any = None, *, weight: Weight = None, valid: Any = N
         options["weight_column"] = str(weight)
         weight = None
         named = True
-    if isinstance(valid, (int, float, np.floating)) and not isinstance(valid, bool):
+    if isinstance(valid, (bool, np.bool_)):
+        raise ArgumentTypeError(f"valid: must be a share of the data as 0.1, a part as '2/5', or data, not {valid}")
+    if isinstance(valid, (int, float, np.floating)):
         options["valid"] = float(valid)
         valid = None
     elif isinstance(valid, str) and _PART.fullmatch(valid):

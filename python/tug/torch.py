@@ -365,7 +365,8 @@ class EmbeddingBag(_Rows):
                 raise UsageError("offsets: must not be given with input of two dimensions, whose rows are the bags")
             return np.arange(input.shape[0] + 1, dtype=np.uint64) * np.uint64(input.shape[1])
         if input.dim() != 1 or offsets is None:
-            raise UsageError(f"input: has {input.dim()} dimensions; it has two, or one and offsets")
+            raise UsageError(f"input: has {input.dim()} dimension{'' if input.dim() == 1 else 's'}, and "
+                             "must have two, or one and offsets")
         given = _ids_of(offsets, "offsets").view(np.int64)
         if not self.include_last_offset:
             given = np.append(given, input.numel())

@@ -47,7 +47,7 @@ int model_open_data(struct opened_model *m, const struct model_values *v, bool l
     // Others read libffm's keys without its fields.
     if (ops->needs_fields && r.format != NULL && strcmp(r.format, "libsvm") == 0)
         return err_set(e, TUG_EUSAGE,
-                       "--format libsvm, but an %s model needs the fields of the "
+                       "--format libsvm, but the model %s needs the fields of the "
                        "features, and libsvm data has none: give it data in %s format",
                        ops->name, m->run.schema.format);
     TRY(reader_open(&m->reader, &r, e));

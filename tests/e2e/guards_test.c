@@ -229,7 +229,7 @@ static void without_fields(void **state)
     tug_ends(0, "eval --from fields --data data.ffm");
     tug_ends(2, "eval --from fields --data fields.svm --format libsvm");
     e2e_says(
-        "--format libsvm, but an ffm model needs the fields of the features, and libsvm "
+        "--format libsvm, but the model ffm needs the fields of the features, and libsvm "
         "data has none");
     tug_ends(2, "predict --from fields --data fields.svm --format libsvm");
     tug_ends(0, "train --data data.ffm --format libffm --model fm --out keys");

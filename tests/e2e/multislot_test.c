@@ -83,7 +83,7 @@ static void saved_slots(void **state)
     e2e_says("'c5' and 21 more, which the model was trained with, are missing; "
              "--allow-missing");
     tug_ends(2, "eval --from m --data t.txt --format libsvm");
-    e2e_says("--format libsvm, but an ffm model needs the fields of the features");
+    e2e_says("--format libsvm, but the model ffm needs the fields of the features");
 }
 
 // Places of dense slots have names, which no word of the data says.
