@@ -2,6 +2,7 @@
 //
 //     epochs: 10                 # an option of the command that reads the file
 //     data: [a.gz, b.gz]         # a list
+//     drop: [id, day]            # as "id,day" is
 //     train: {threads: 2}        # of `tug train` only; other commands skip it
 //
 // One level of nesting: below the name of a command its options, below any other word
@@ -98,6 +99,57 @@ static int assign_sequence(struct file *f, size_t i, struct err *e)
     }
 }
 
+// Options whose value is a list with commas ("COLUMN,...").
+static bool takes_commas(const struct option *o)
+{
+    size_t n = o->metavar != NULL ? strlen(o->metavar) : 0;
+    return o->kind == OPTION_STRING && n > 4 && strcmp(o->metavar + n - 4, ",...") == 0;
+}
+
+static int join_sequence(struct file *f, size_t i, struct buf *to, struct err *e)
+{
+    for (bool first = true;; first = false) {
+        TRY(next(f, e));
+        if (f->event.type == YAML_SEQUENCE_END_EVENT)
+            return 0;
+        if (f->event.type != YAML_SCALAR_EVENT)
+            return shape(f, "the items of a list must be plain values", e);
+        const char *text = (const char *)f->event.data.scalar.value;
+        size_t len = f->event.data.scalar.length;
+        if (strlen(text) != len)
+            return shape(f, "a zero byte in a value", e);
+        if (memchr(text, ',', len) != NULL)
+            return err_set(e, TUG_EUSAGE,
+                           "%s:%zu: %s: the item '%.100s' has a comma, which separates "
+                           "items",
+                           f->path, line_of(f), f->o->table->options[i].name, text);
+        if ((!first && buf_add(to, ",", 1) != 0) || buf_add(to, text, len) != 0)
+            return buf_error(to, "a list", e);
+    }
+}
+
+// The sequence that begins with the current event, as one value with commas.
+static int assign_joined(struct file *f, size_t i, struct err *e)
+{
+    struct buf text = BUF_INIT(FILE_MAX_BYTES);
+    struct option_giver by = {OPTION_FILE, NULL, f->o->loads};
+    char place[FILE_PATH_MAX + 32];
+    snprintf(place, sizeof(place), "%s:%zu", f->path, line_of(f));
+    int rc = join_sequence(f, i, &text, e);
+    if (rc == 0 && text.len == 0)
+        rc = err_set(e, TUG_EUSAGE, "%s: %s has no value", place,
+                     f->o->table->options[i].name);
+    by.place = rc == 0 ? option_keep(f->o, place, strlen(place)) : NULL;
+    if (rc == 0 && by.place == NULL)
+        rc = err_nomem(e, "options");
+    const char *joined = rc == 0 ? buf_str(&text) : NULL;
+    if (rc == 0)
+        rc = joined != NULL ? option_assign(f->o, i, joined, &by, e)
+                            : err_nomem(e, "options");
+    buf_free(&text);
+    return rc;
+}
+
 // Skips the value that begins with the current event.
 static int skip(struct file *f, struct err *e)
 {
@@ -163,6 +215,8 @@ static int read_value(struct file *f, const struct section *s, const char *key, 
         return option_note(f->o, assign(f, i, e), e);
     if (f->o->table->options[i].kind == OPTION_LIST)
         return assign_sequence(f, i, e);
+    if (takes_commas(&f->o->table->options[i]))
+        return assign_joined(f, i, e);
     err_set(e, TUG_EUSAGE, "%s:%zu: %s takes one value, not a list", f->path, line_of(f),
             f->o->table->options[i].name);
     TRY(option_note(f->o, TUG_EUSAGE, e));

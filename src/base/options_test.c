@@ -18,6 +18,7 @@ struct values {
     double lr;
     int model;
     uint64_t seed;
+    const char *drop;
 };
 
 #define AT(field) .offset = offsetof(struct values, field)
@@ -72,6 +73,11 @@ static const struct option list[] = {
      AT(seed),
      .metavar = "N",
      .help = "a dotted name"},
+    {.name = "drop",
+     .kind = OPTION_STRING,
+     AT(drop),
+     .metavar = "COLUMN,...",
+     .help = "columns to leave out"},
 };
 
 static const struct option other_list[] = {
@@ -393,6 +399,12 @@ static void test_file(void **state)
     assert_true(v.lr == 2);        // the command line over both
     assert_int_equal(v.model, 0);
     unsetenv("TUG_EPOCHS");
+    static const char *const lists[] = {"drop: [id, day]\n", "drop:\n- id\n- day\n",
+                                        "drop: id,day\n"};
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(parse_file(lists[i]), 0);
+        assert_string_equal(v.drop, "id,day");
+    }
     assert_int_equal(parse_file(""), 0);
     assert_int_equal(parse_file("# nothing\n"), 0);
     assert_int_equal(parse_file("data: one\n"), 0);
@@ -419,6 +431,12 @@ static void test_bad_file(void **state)
     file_refused("epochs: 3\nepochs: 4\n", TUG_EUSAGE, "2: epochs is given twice");
     file_refused("epochs: [1, 2]\n", TUG_EUSAGE, "1: epochs takes one value, not a list");
     file_refused("epochs:\n", TUG_EUSAGE, "1: epochs has no value");
+    file_refused("drop: []\n", TUG_EUSAGE, "1: drop has no value");
+    file_refused("drop: [[a]]\n", TUG_EUSAGE,
+                 "1: the items of a list must be plain values; a configuration consists "
+                 "of lines 'name: value'");
+    file_refused("lr: 1\ndrop: [id, 'a,b']\n", TUG_EUSAGE,
+                 "2: drop: the item 'a,b' has a comma, which separates items");
     file_refused(
         "[1, 2]\n", TUG_EUSAGE,
         "1: this is not a mapping; a configuration consists of lines 'name: value'");

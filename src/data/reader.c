@@ -127,6 +127,23 @@ void reader_add_clause(char text[ERR_TEXT_MAX], const char *fmt, ...)
     va_end(args);
 }
 
+// What spreadsheets write for numbers, and what to do about it.
+static const char *spelt_otherwise(const char *text, size_t len)
+{
+    char plain[64];
+    float ignored;
+    size_t n = 0, commas = 0;
+    for (size_t i = 0; i < len && n < sizeof plain; i++) {
+        commas += text[i] == ',';
+        if (!is_blank(text[i]))
+            plain[n++] = text[i] == ',' ? '.' : text[i];
+    }
+    if (n == 0 || n == sizeof plain || number_parse(plain, n, &ignored) != NUMBER_OK)
+        return "";
+    return commas > 0 ? ": numbers have a decimal point, and no commas"
+                      : ": remove the blanks";
+}
+
 int reader_bad_number(enum number_status status, const char *what, const char *text,
                       size_t len, const char *where, struct err *e)
 {
@@ -140,8 +157,8 @@ int reader_bad_number(enum number_status status, const char *what, const char *t
                        show(text, len).text, where);
     if (len == 0)
         return err_set(e, TUG_EDATA, "%s%s is missing", what, where);
-    return err_set(e, TUG_EDATA, "%s '%s'%s is not a number", what, show(text, len).text,
-                   where);
+    return err_set(e, TUG_EDATA, "%s '%s'%s is not a number%s", what,
+                   show(text, len).text, where, spelt_otherwise(text, len));
 }
 
 // ---------------------------------------------------------------- labels

@@ -255,13 +255,22 @@ bool csv_numeric(const struct csv *c, const char *name, struct reader_numeric *r
     return false;
 }
 
-// Whether the options want the column's numbers.
-static bool is_numeric(const struct csv *c, const char *name, enum schema_use *ret)
+// Whether the options want the column's numbers, which they may want in one way.
+static int take_numeric(const struct csv *c, const char *name, bool *ret_wanted,
+                        enum schema_use *ret, struct err *e)
 {
-    struct reader_numeric n;
-    bool found = csv_numeric(c, name, &n);
+    struct reader_numeric n, other;
+    const char *list = c->numeric;
+    *ret_wanted = csv_numeric(c, name, &n);
     *ret = n.use;
-    return found;
+    while (*ret_wanted && reader_next_numeric(&list, &other))
+        if (csv_same_name(name, strlen(name), other.name, other.len) &&
+            (other.use != n.use || (n.use == SCHEMA_BINS && other.bins != n.bins)))
+            return err_set(e, TUG_EUSAGE,
+                           "--numeric names '%s' in two ways: a column is its numbers, "
+                           "their logarithms (:log) or their bins (:bins:N)",
+                           show(name, strlen(name)).text);
+    return 0;
 }
 
 // The use of a column by the options, which may name it once.
@@ -273,7 +282,8 @@ static int decide_use(const struct csv *c, const char *name, size_t column,
     static const char *const roles[] = {"the label", "the weight", "dropped", "numeric",
                                         "a list"};
     enum schema_use numbers = SCHEMA_NUMBERS;
-    bool numeric = is_numeric(c, name, &numbers);
+    bool numeric;
+    TRY(take_numeric(c, name, &numeric, &numbers, e));
     const enum schema_use uses[] = {SCHEMA_LABEL, SCHEMA_WEIGHT, SCHEMA_DROPPED, numbers,
                                     SCHEMA_LISTS};
     const bool named[] = {

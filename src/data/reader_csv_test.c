@@ -165,6 +165,11 @@ static void test_headers(void **state)
     assert_header_refused(o, "y,\"x", "is not closed");
     o.drop = "y";
     assert_header_refused(o, "y,x,n", "cannot also be");
+    static const char *const twice[] = {"n:bins:2,n:log", "n,n:log", "n:bins:2,n:bins:3"};
+    for (size_t i = 0; i < sizeof twice / sizeof twice[0]; i++)
+        assert_header_refused(
+            (struct reader_options){.labels = true, .numeric = twice[i]}, "y,x,n",
+            "--numeric names 'n' in two ways");
     assert_header_refused((struct reader_options){.labels = true}, "y;a;b",
                           "could be a feature; its names look separated by semicolons");
 
