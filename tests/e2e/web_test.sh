@@ -159,7 +159,7 @@ same whole filtered
 echo 'more' >>files/t/day=1/a.csv
 rc=0
 "$tug" train --resume --deterministic --epochs 4 --out s3 --data s3://bucket/t >text 2>&1 || rc=$?
-[ $rc = 3 ] && grep -q "a.csv' has" text || fail "other data was not noticed: $rc $(cat text)"
+[ $rc = 3 ] && grep -q "size of 'a.csv' is" text || fail "other data was not noticed: $rc $(cat text)"
 
 refused 3 'the server has none (404)' "http://$at/fine/nothing.csv?hidden=1"
 refused 4 'the server refuses' "http://$at/forbidden/all.csv"
