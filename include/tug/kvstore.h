@@ -97,7 +97,7 @@ TUG_API int tug_kvstore_close(struct tug_kvstore *s);
 TUG_API void tug_kvstore_barrier_before_exit(struct tug_kvstore *s, bool barrier);
 
 // What it is (mxnet.kvstore: type, rank, num_workers).
-TUG_API const char *tug_kvstore_type(const struct tug_kvstore *s); // as it was given
+TUG_API const char *tug_kvstore_type(const struct tug_kvstore *s); // in lower case
 TUG_API bool tug_kvstore_is_dist(const struct tug_kvstore *s);
 TUG_API uint32_t tug_kvstore_rank(const struct tug_kvstore *s); // of a process alone: 0
 TUG_API uint32_t tug_kvstore_workers(const struct tug_kvstore *s); // then 1

@@ -28,7 +28,7 @@ def kv():
                                   "local_allreduce_device", "LOCAL"])
 def test_types(name):
     with kvstore.create(name) as store:
-        assert store.type == name
+        assert store.type == name.lower()
         assert (store.rank, store.num_workers, store.is_recovery) == (0, 1, False)
 
 
@@ -36,6 +36,42 @@ def test_types(name):
 def test_wrong_types(name):
     with pytest.raises(tug.Error):
         kvstore.create(name)
+
+
+class MyStore(kvstore.KVStoreBase):
+    def broadcast(self, key, value, out, priority=0):
+        out[:] = value
+
+    @staticmethod
+    def is_capable(capability):
+        return False
+
+
+def test_own_store(monkeypatch):
+    monkeypatch.setattr(kvstore.KVStoreBase, "kv_registry", {})
+    assert kvstore.KVStoreBase.register(MyStore) is MyStore
+    store, out = kvstore.create("MyStore"), np.zeros(3)
+    store.broadcast(1, np.ones(3), out)
+    assert np.all(out == 1) and store.type == "mystore"
+    assert not store.is_capable(store.OPTIMIZER) and not type(store).is_capable("optimizer")
+    for missing in (lambda: store.set_optimizer("sgd"), lambda: store.pushpull(1, out), lambda: store.rank,
+                    lambda: store.num_workers, lambda: store.save_optimizer_states("f"),
+                    lambda: store.load_optimizer_states("f")):
+        with pytest.raises(NotImplementedError, match="MyStore does not define"):
+            missing()
+    with pytest.warns(UserWarning, match="mystore"):
+        kvstore.KVStoreBase.register(MyStore)
+    with pytest.raises(tug.Error, match="takes a class"):
+        kvstore.KVStoreBase.register("mystore")
+    with kvstore.create() as other:
+        assert isinstance(other, kvstore.KVStoreBase)
+
+
+def test_mxnets_calls_on_local_stores(kv):
+    assert [kv.get_num_dead_node(node) for node in (0, 1, 7, 9, 12)] == [0] * 5
+    for pickled in (b"\x80\x03cmxnet", bytearray(b"x"), memoryview(b"x")):
+        with pytest.raises(tug.Error, match="pickled optimizer is refused"):
+            kv.set_optimizer(pickled)
 
 
 def test_forms(kv):

@@ -16,6 +16,7 @@ from tug._arrays import Shape, check_whole, whole, word
 from tug._errors import ArgumentTypeError, ClosedError, Error, UsageError
 from tug._exit import at_exit
 from tug._kvarrays import CArray, Out, RowSparse, array_of, is_array, of_c, to_push, wrapper_of, written_back
+from tug._kvbase import KVStoreBase
 from tug._library import Handle, callback_of_program, check, lib, opened, text_of
 from tug.optimizer import Optimizer
 
@@ -119,7 +120,7 @@ def call_updater(updater: Updater, c_key: Any, merged: Any, stored: Any, shape: 
     written_back(wrapped, array)
 
 
-class KVStore:
+class KVStore(KVStoreBase):
     """Arrays under keys, as mxnet.kvstore.KVStore has them, by its names. Made by create().
 
     A key is an int or a str; a list of keys goes with as many arrays, or lists of them. Arrays are numpy's, torch's,
@@ -143,7 +144,7 @@ class KVStore:
         self._updating: Optional[int] = None  # the thread in which an updater runs
         self._views: List[Any] = []  # weak references to arrays around the store's memory that updaters keep
         self._at_exit = True
-        self._type = name
+        self._type: str = text_of(lib.tug_kvstore_type(found))
         self._dist: bool = bool(lib.tug_kvstore_is_dist(found))
         self._rank = int(lib.tug_kvstore_rank(found))
         self._workers = int(lib.tug_kvstore_workers(found))
@@ -183,7 +184,7 @@ class KVStore:
 
     @property
     def type(self) -> str:
-        """The name that it was made with: "dist_sync"."""
+        """The name that it was made with, in lower case: "dist_sync"."""
         return self._type
 
     @property
@@ -351,6 +352,9 @@ class KVStore:
             text = optimizer
         elif isinstance(optimizer, Optimizer):
             text = optimizer.text()
+        elif isinstance(optimizer, (bytes, bytearray, memoryview)):
+            raise ArgumentTypeError("a pickled optimizer is refused, since unpickling it would run a worker's code on "
+                                    "the servers: give set_optimizer the optimizer that tug.optimizer.create makes")
         else:
             raise ArgumentTypeError("an optimizer is made by tug.optimizer.create, for only its name and numbers are "
                                     f"sent; this is {type(optimizer).__name__}")
@@ -414,9 +418,11 @@ class KVStore:
     def get_num_dead_node(self, node_id: int, timeout: int = 60) -> int:
         """Of a group (1: the scheduler, 2: servers, 4: workers, or a sum of these) how many have died, or left without
         the last barrier, and have no successor. What the scheduler knows, whatever the timeout: TUG_DEAD_SECONDS
-        says when one is dead."""
+        says when one is dead. Of a store without servers: 0."""
         self._check_open()
         whole(timeout, "timeout", 0, 2 ** 31)
+        if not self._dist:
+            return 0
         n = ffi.new("uint32_t *")
         self._run(lib.tug_kvstore_dead, whole(node_id, "node_id", 1, 7), n)
         return int(n[0])
@@ -515,10 +521,13 @@ def _row_ids(given: Any, groups: List[Tuple[Key, List[Any]]]) -> List[Any]:
 
 def create(name: str = "local") -> KVStore:
     """A store: "local", "device", "dist_sync", "dist_async" or "dist_sync_device", and the names that mxnet.kvstore
-    takes for these. A cluster's comes from DMLC_* in the environment, as `tug launch` sets it."""
+    takes for these; or an object of the class that KVStoreBase.register knows by this name. A cluster's comes from
+    DMLC_* in the environment, as `tug launch` sets it."""
     if not isinstance(name, str):
         raise ArgumentTypeError(f"the name of a type of store is a str, not {type(name).__name__}")
-    return KVStore(name)
+    own = KVStoreBase.kv_registry.get(name.lower())
+    store: KVStore = KVStore(name) if own is None else own()
+    return store
 
 
 # A program that ends by an exception is a worker that has failed: it does not wait for the others at their last

@@ -25,7 +25,7 @@ from tug._kvarrays import default_wrapper
 from tug._kvstore import Updater, call_updater
 from tug._library import check, lib
 
-__all__ = ["run"]
+__all__ = ["KVStoreServer", "run"]
 
 LOOK_SECONDS = 0.2  # between two looks at signals
 
@@ -85,3 +85,15 @@ def _serve(o: Any, raised: _Raised) -> None:
         lib.tug_kvstore_server_close(server[0])
         raise
     check(lib.tug_kvstore_server_close(server[0]))
+
+
+class KVStoreServer:
+    """mxnet.kvstore_server.KVStoreServer: KVStoreServer(kv).run() is run(). A server has no store of its own, so that
+    kv may be None."""
+
+    def __init__(self, kvstore: Any = None) -> None:
+        self.kvstore = kvstore
+
+    def run(self, updater: Optional[Updater] = None, controller: Optional[Callable[[int, bytes], Any]] = None) -> None:
+        """As the function run of this module."""
+        run(updater, controller)

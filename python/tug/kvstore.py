@@ -21,9 +21,10 @@ import sys
 from tug import optimizer
 from tug._errors import Error
 from tug._kvarrays import RowSparse, register_array_type
+from tug._kvbase import KVStoreBase
 from tug._kvstore import KVStore, create
 
-__all__ = ["Error", "KVStore", "RowSparse", "create", "optimizer", "register_array_type"]
+__all__ = ["Error", "KVStore", "KVStoreBase", "RowSparse", "create", "optimizer", "register_array_type"]
 
 
 def _serve() -> None:

@@ -128,7 +128,9 @@ static int command(struct tug_kvstore_server *s, struct kvs_job *j, struct err *
     memcpy(&head, j->bytes, sizeof(head));
     if (s->o.controller == NULL)
         return err_set(e, TUG_EUSAGE,
-                       "command %d: the servers' program has no controller", head);
+                       "command %d: the servers have no controller; their program "
+                       "gives one to tug.kvserver.run (C: tug_kvstore_server_open)",
+                       head);
     last_error()->text[0] = 0;
     int rc = s->o.controller(s->o.ctx, head, j->bytes + sizeof(head),
                              j->n_bytes - sizeof(head));

@@ -50,14 +50,14 @@ static int check_type(const char *small, const char *given, struct err *e)
 
 static int read_type(struct tug_kvstore *s, const char *type, struct err *e)
 {
-    char small[sizeof(s->type)];
-    int n = snprintf(s->type, sizeof(s->type), "%s", type != NULL ? type : "local");
+    char *small = s->type;
+    int n = snprintf(small, sizeof(s->type), "%s", type != NULL ? type : "local");
     if (n < 0 || (size_t)n >= sizeof(s->type))
         return err_set(e, TUG_EUSAGE, "the type of a store has at most %zu characters",
                        sizeof(s->type) - 1);
-    for (size_t i = 0; i < sizeof(small); i++)
-        small[i] = (char)tolower((unsigned char)s->type[i]);
-    TRY(check_type(small, s->type, e));
+    for (int i = 0; i < n; i++)
+        small[i] = (char)tolower((unsigned char)small[i]);
+    TRY(check_type(small, type != NULL ? type : small, e));
     s->dist = strstr(small, "dist") != NULL;
     s->async = strstr(small, "async") != NULL;
     s->device = strstr(small, "device") != NULL;

@@ -1,0 +1,80 @@
+"""Stores that a program writes itself and creates by name: mxnet.kvstore.KVStoreBase.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import warnings
+from typing import Any, ClassVar, Dict, Type, TypeVar
+
+from tug._errors import ArgumentTypeError
+
+C = TypeVar("C", bound="Type[KVStoreBase]")
+
+
+class KVStoreBase:
+    """What a store has. A program's own class derives from it, is registered, and kvstore.create finds it by its name:
+
+        @kvstore.KVStoreBase.register
+        class MyStore(kvstore.KVStoreBase):
+            ...
+        kv = kvstore.create("mystore")
+
+    A method that the class does not define raises NotImplementedError."""
+
+    OPTIMIZER = "optimizer"
+    kv_registry: ClassVar[Dict[str, Any]] = {}
+
+    @staticmethod
+    def register(klass: C) -> C:
+        """Makes kvstore.create return an object of the class for the class's name, in any case of letters. The last
+        class of a name counts."""
+        if not isinstance(klass, type):
+            raise ArgumentTypeError(f"register takes a class, not {type(klass).__name__}")
+        name = klass.__name__.lower()
+        if name in KVStoreBase.kv_registry:
+            warnings.warn(f"the store {name} was registered before; the new class replaces it", stacklevel=2)
+        KVStoreBase.kv_registry[name] = klass
+        return klass
+
+    def _lacks(self, what: str) -> NotImplementedError:
+        return NotImplementedError(f"{type(self).__name__} does not define {what}")
+
+    def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
+        """init with `value`, then a pull into `out`."""
+        raise self._lacks("broadcast")
+
+    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+        """A push, then a pull into `out`, or else into `value`."""
+        raise self._lacks("pushpull")
+
+    def set_optimizer(self, optimizer: Any) -> None:
+        """Lets the store apply the optimizer."""
+        raise self._lacks("set_optimizer")
+
+    @staticmethod
+    def is_capable(capability: str) -> bool:
+        """Whether the store has a capability, as "optimizer"."""
+        raise NotImplementedError("this class of stores does not define is_capable")
+
+    def save_optimizer_states(self, fname: Any, dump_optimizer: bool = False) -> None:
+        """Writes the optimizer's states."""
+        raise self._lacks("save_optimizer_states")
+
+    def load_optimizer_states(self, fname: Any) -> None:
+        """Reads the optimizer's states."""
+        raise self._lacks("load_optimizer_states")
+
+    @property
+    def type(self) -> str:
+        """The name that create found the class by."""
+        return type(self).__name__.lower()
+
+    @property
+    def rank(self) -> int:
+        """Of this worker, from 0."""
+        raise self._lacks("rank")
+
+    @property
+    def num_workers(self) -> int:
+        """How many workers there are."""
+        raise self._lacks("num_workers")
