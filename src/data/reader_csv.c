@@ -448,6 +448,10 @@ static int csv_line(const struct reader *r, const struct reader_layout *l,
         return err_set(e, TUG_EDATA, "the header, a line of column names, was not read");
     if (c->only != NULL)
         TRY(csv_refuse_header(c, line, len, e));
+    else if (csv_repeats_header(l, line, len))
+        return err_set(e, TUG_EDATA,
+                       "the line repeats the header, as where csv files were joined into "
+                       "one: give the files themselves, or remove the line");
     struct example new;
     TRY(csv_begin(c, l, len, x, &new, e));
     const char *p = line, *end = line + len;

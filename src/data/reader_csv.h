@@ -38,7 +38,15 @@ struct reader_layout {
     size_t columns;
     size_t absent; // behind these: columns of bins that the file lacks
     bool in_order; // slots ascend
+    bool named;    // no line of data looks like this header
 };
+
+// Whether a line behind the header is that header once more.
+static inline bool csv_repeats_header(const struct reader_layout *l, const char *line,
+                                      size_t len)
+{
+    return l->named && len == l->header_len && memcmp(line, l->header, len) == 0;
+}
 
 struct empty_word {
     const char *text; // in the schema

@@ -186,6 +186,17 @@ static int fill_layout(struct csv *c, const struct schema *names, struct reader_
     return rc;
 }
 
+// One column alone may have its own name among its words, and a line may consist of the numbers
+// that are names.
+static bool has_names(const struct schema *names)
+{
+    struct schema_column n;
+    bool word = false;
+    for (size_t at = 0; schema_next(names, &at, &n);)
+        word |= n.name[strspn(n.name, "0123456789+-.eE")] != '\0';
+    return word && names->columns > 1;
+}
+
 static int make_layout(struct csv *c, struct reader_layout *l, struct schema *names,
                        struct err *e)
 {
@@ -200,6 +211,7 @@ static int make_layout(struct csv *c, struct reader_layout *l, struct schema *na
             return rc;
         }
     }
+    l->named = has_names(names);
     return fill_layout(c, names, l, e);
 }
 

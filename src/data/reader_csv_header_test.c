@@ -1,4 +1,4 @@
-// Headers of csv data that should have none: known by the names in them.
+// Headers of csv data where no line should be one: known by the names in them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -87,10 +87,48 @@ static void test_names_of_windows(void **state)
     reader_close(r);
 }
 
+static struct reader *open_with_header(const char *line, struct reader_options o)
+{
+    struct reader *r = NULL;
+    struct err e;
+    o.format = "csv";
+    if (reader_open(&r, &o, &e) != 0 ||
+        reader_header(r, line, strlen(line), &line_layout, &e) != 0)
+        fail_msg("'%s': %s", line, e.text);
+    return r;
+}
+
+// Without labels, as in data to predict, nothing else would tell that it is no example.
+static void test_repeated_header(void **state)
+{
+    (void)state;
+    static const char *const again[] = {"y,a,b", "y,a,b\r", "\xef\xbb\xbfy,a,b"};
+    for (int labels = 0; labels < 2; labels++) {
+        struct reader_options o = {.labels = labels == 1, .label_column = "y"};
+        struct reader *r = open_with_header("y,a,b", o);
+        struct examples x = {0};
+        assert_int_equal(line_parse(r, "1,y,a", &x, NULL), 0);
+        for (size_t i = 0; i < sizeof again / sizeof again[0]; i++) {
+            struct err e;
+            assert_int_equal(line_parse(r, again[i], &x, &e), TUG_EDATA);
+            assert_non_null(strstr(e.text, "the line repeats the header"));
+        }
+        examples_free(&x);
+        reader_close(r);
+    }
+    // Numbers may be a line, too.
+    struct reader *r = open_with_header("1,2,3", (struct reader_options){.labels = true});
+    struct examples x = {0};
+    assert_int_equal(line_parse(r, "1,2,3", &x, NULL), 0);
+    examples_free(&x);
+    reader_close(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_headers),
+        cmocka_unit_test(test_repeated_header),
         cmocka_unit_test(test_data),
         cmocka_unit_test(test_names_of_windows),
     };
