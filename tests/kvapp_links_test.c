@@ -10,7 +10,7 @@
 #include "kit/test.h"
 #include "kvapp/above.h"
 
-enum { APP = 1 };
+enum { APP = 1, OTHER = 2 };
 
 static struct lone_node lone;
 static struct tug_app *app;
@@ -57,19 +57,25 @@ static void listens(void)
 }
 
 // The newest link to it is greeted: what has no answer comes. Once.
-static void greets(void)
+static void greets_for(uint64_t requests)
 {
     struct msg_welcome w = {.role = WIRE_WORKER, .node = LONE_WORKER};
     uint64_t asked = lone.w.heard[MSG_APP];
     peer_send(worker(), MSG_WELCOME, 0, &w);
     run_for(10 * MILLIS);
-    assert_int_equal(asked + 1, lone.w.heard[MSG_APP]);
+    assert_int_equal(asked + requests, lone.w.heard[MSG_APP]);
     assert_int_equal(MSG_APP, worker()->asked_type);
+}
+
+static void greets(void)
+{
+    greets_for(1);
 }
 
 static void answers(void)
 {
-    struct msg_app m = {.app = APP, .customer = APP, .head = 7, .flags = WIRE_APP_SIMPLE};
+    struct msg_app m = {
+        .app = app->app, .customer = app->app, .head = 7, .flags = WIRE_APP_SIMPLE};
     peer_send(worker(), MSG_APP, worker()->asked, &m);
     run_for(10 * MILLIS);
     assert_false(kv_is_under_way(app, ts));
@@ -188,6 +194,50 @@ static void dead(void **state)
     assert_non_null(strstr(tug_last_error(), "is not there any more"));
 }
 
+// A customer is closed before there is an answer: nothing of it is sent any more, and what
+// another customer has asked the same node goes on.
+static void closed(bool link_is_down)
+{
+    struct tug_app *other;
+    uint32_t first, unsent;
+    listens();
+    run_for(11 * SECOND_NS);
+    greets();
+    assert_int_equal(0, tug_app_open(&other, &lone.n, OTHER, OTHER, NULL));
+    assert_int_equal(0, tug_app_request(other, 7, "y", 1, LONE_WORKER, &first));
+    assert_int_equal(0, tug_app_new_request(app, LONE_WORKER, &unsent));
+    van_link link = worker()->link;
+    if (link_is_down)
+        van_close_link(worker()->van, link);
+    while (link_is_down && lone.n.peers->s.state != SESSION_CLOSED)
+        peers_run(&lone.w, MILLIS / 10);
+    kv_requests_give_up(app);
+    run_for(10 * MILLIS); // the van lets go
+    for (const struct kv_request *r = lone.n.first; r != NULL; r = r->behind)
+        assert_ptr_equal(r->app, other);
+    assert_int_equal(0, tug_app_close(app));
+    app = other;
+    assert_int_equal(0, tug_app_request(app, 7, "z", 1, LONE_WORKER, &ts));
+    run_for(3 * SECOND_NS);
+    assert_int_not_equal(link, worker()->link);
+    greets_for(2);
+    answers(); // the later one
+    ts = first;
+    assert_true(kv_is_under_way(app, ts));
+}
+
+static void closed_while_open(void **state)
+{
+    (void)state;
+    closed(false);
+}
+
+static void closed_while_down(void **state)
+{
+    (void)state;
+    closed(true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +247,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(refused_for_a_moment, setup, teardown),
         cmocka_unit_test_setup_teardown(refused_again_and_again, setup, teardown),
         cmocka_unit_test_setup_teardown(refused_for_good, setup, teardown),
+        cmocka_unit_test_setup_teardown(closed_while_down, setup, teardown),
+        cmocka_unit_test_setup_teardown(closed_while_open, setup, teardown),
         cmocka_unit_test_setup_teardown(dead, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

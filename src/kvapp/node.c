@@ -151,6 +151,15 @@ static void look_at_roster(struct tug_node *n)
 
 // The van's calls.
 
+// Which part of a request an answer is for. One that waits to be sent has none yet.
+static struct kv_part *asked_of(struct tug_node *n, const struct kv_peer *p,
+                                uint64_t request)
+{
+    struct kv_request *r = kv_request_by_id(n, request);
+    struct kv_part *part = r != NULL ? kv_request_part(r, p->node) : NULL;
+    return part != NULL && part->peer == p && !part->queued ? part : NULL;
+}
+
 static void *on_place(void *ctx, van_link link, uint16_t type, uint64_t request,
                       const union wire_any *head, uint64_t body_bytes)
 {
@@ -158,10 +167,8 @@ static void *on_place(void *ctx, van_link link, uint16_t type, uint64_t request,
     const struct kv_peer *p = kv_peer_find(n, link);
     if (p == NULL && n->beneath.place != NULL)
         return n->beneath.place(n->beneath.ctx, link, type, request, head, body_bytes);
-    struct kv_request *r = p != NULL && type == MSG_APP ? kv_request_by_id(n, request)
-                                                        : NULL;
-    const struct kv_part *part = r != NULL ? kv_request_part(r, p->node) : NULL;
-    return part != NULL ? kv_place(r, part, &head->app, body_bytes) : NULL;
+    struct kv_part *part = p != NULL && type == MSG_APP ? asked_of(n, p, request) : NULL;
+    return part != NULL ? kv_place(part->request, part, &head->app, body_bytes) : NULL;
 }
 
 static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
@@ -186,12 +193,12 @@ static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 
 static void answered(struct tug_node *n, struct kv_peer *p, struct van_message *m)
 {
-    struct kv_request *r = kv_request_by_id(n, m->request);
-    struct kv_part *part = r != NULL ? kv_request_part(r, p->node) : NULL;
+    struct kv_part *part = asked_of(n, p, m->request);
     struct err why;
     char name[ROSTER_NAME_MAX];
     if (part == NULL)
         return; // given up
+    struct kv_request *r = part->request;
     if (wire_check_flags(m->type, m->m, &why) != 0) {
         kv_part_answered(part, &why);
     } else if (m->type == MSG_ERROR) {

@@ -297,8 +297,9 @@ bool kv_peer_message(struct tug_node *n, struct kv_peer *p, van_link link,
                      const struct van_message *m, uint64_t now);
 void kv_peer_closed(struct tug_node *n, struct kv_peer *p, van_link link,
                     const struct err *why, uint64_t now);
-// Breaks its link: what it was asked for fails, and the van lets go of the memory.
-void kv_peer_break(struct tug_node *n, uint32_t node, const struct err *why);
+// What a customer waits for fails, and its links break, so that the van lets go of the memory.
+// They are dialled again for what others have asked.
+void kv_peers_give_up(struct tug_node *n, const struct tug_app *a, const struct err *why);
 void kv_peers_roster(struct tug_node *n);                 // there is a new one
 uint64_t kv_peers_look(struct tug_node *n, uint64_t now); // returns when to look again
 void kv_peers_free(struct tug_node *n);
@@ -317,6 +318,8 @@ void kv_part_transmit(struct tug_node *n, struct kv_peer *to, struct kv_part *p)
 const char *kv_unsent(int rc); // why the van did not take a message
 void kv_request_free(struct kv_request *r);
 void kv_requests_of_node_fail(struct tug_node *n, uint32_t node, const struct err *why);
+// Whether the node owes the customer an answer.
+bool kv_request_waits(const struct tug_app *a, const struct kv_peer *p);
 // Those of a customer that have no answer: links that hold their memory break.
 void kv_requests_give_up(struct tug_app *a);
 

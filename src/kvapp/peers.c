@@ -304,18 +304,43 @@ bool kv_peer_message(struct tug_node *n, struct kv_peer *p, van_link link,
     return news == SESSION_MESSAGE && (m->type == MSG_ERROR || m->type == MSG_APP);
 }
 
-void kv_peer_break(struct tug_node *n, uint32_t node, const struct err *why)
+// Of a customer; NULL: what was sent to no peer.
+static void give_up_parts(struct tug_node *n, const struct kv_peer *p,
+                          const struct tug_app *a, const struct err *why)
 {
-    struct kv_peer *p = n->peers;
-    while (p != NULL && p->node != node)
-        p = p->next;
-    if (p == NULL || p->s.state == SESSION_CLOSED) {
-        kv_requests_of_node_fail(n, node, why);
-        return;
+    for (struct kv_request *r = n->first, *behind; r != NULL; r = behind) {
+        behind = r->behind;
+        for (uint32_t i = 0; i < r->n_parts && r->state == KV_OPEN && r->app == a; i++)
+            if (r->parts[i].peer == p)
+                kv_part_answered(&r->parts[i], why);
     }
-    session_break(&p->s, why, van_now(n->van));
-    p->greeted = false;
-    failed(n, p);
+}
+
+// What others have asked the node goes again.
+static void line_up_all(struct tug_node *n, struct kv_peer *p)
+{
+    for (struct kv_request *r = n->first; r != NULL; r = r->behind)
+        for (uint32_t i = 0; i < r->n_parts && r->state == KV_OPEN; i++)
+            if (r->parts[i].peer == p && !r->parts[i].answered)
+                line_up(p, &r->parts[i]);
+}
+
+void kv_peers_give_up(struct tug_node *n, const struct tug_app *a, const struct err *why)
+{
+    uint64_t now = van_now(n->van);
+    for (struct kv_peer *p = n->peers; p != NULL; p = p->next) {
+        if (!kv_request_waits(a, p))
+            continue;
+        session_break(&p->s, why, now);
+        silence_end(&p->silence);
+        kv_line_clear(&p->line);
+        p->greeted = false;
+        p->look = now;
+        give_up_parts(n, p, a, why);
+        line_up_all(n, p);
+    }
+    give_up_parts(n, NULL, a, why); // what the program has not sent
+    van_wake(n->van);
 }
 
 void kv_peers_roster(struct tug_node *n)

@@ -300,23 +300,20 @@ void kv_requests_of_node_fail(struct tug_node *n, uint32_t node, const struct er
     }
 }
 
-// The first request of a customer that waits for somebody, and whom for.
-static const struct kv_part *part_without_answer(const struct tug_app *a)
+bool kv_request_waits(const struct tug_app *a, const struct kv_peer *p)
 {
     for (const struct kv_request *r = a->node->first; r != NULL; r = r->behind)
         for (uint32_t i = 0; i < r->n_parts && r->app == a && r->state == KV_OPEN; i++)
-            if (!r->parts[i].answered)
-                return &r->parts[i];
-    return NULL;
+            if (r->parts[i].peer == p && !r->parts[i].answered)
+                return true;
+    return false;
 }
 
 void kv_requests_give_up(struct tug_app *a)
 {
     struct err why;
-    const struct kv_part *p;
     err_set(&why, TUG_EIO, "the customer was closed before there was an answer");
-    while ((p = part_without_answer(a)) != NULL)
-        kv_peer_break(a->node, p->node, &why);
+    kv_peers_give_up(a->node, a, &why);
 }
 
 // Sending.
