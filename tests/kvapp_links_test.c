@@ -238,6 +238,33 @@ static void closed_while_down(void **state)
     closed(true);
 }
 
+static void on_done(void *ctx, uint32_t timestamp, int rc)
+{
+    (void)timestamp;
+    assert_int_equal(TUG_EIO, rc);
+    ++*(int *)ctx;
+}
+
+// A callback has not run yet, as where another thread of the program holds it up: the customer
+// is there for it.
+static void closed_before_a_callback(void **state)
+{
+    const uint64_t key = 1;
+    const float value = 1;
+    int calls = 0;
+    struct tug_kv_request q = {.push = true,
+                               .data = {&key, 1, &value, 1, NULL, 0},
+                               .done = on_done,
+                               .ctx = &calls};
+    (void)state;
+    assert_int_equal(0, tug_kv_send(app, &q, &ts));
+    assert_int_equal(TUG_EIO, tug_app_close(app));
+    assert_non_null(strstr(tug_last_error(), "a callback of its requests"));
+    run_for(10 * MILLIS);
+    assert_int_equal(1, calls);
+    assert_int_equal(0, tug_app_close(app));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +276,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(refused_for_good, setup, teardown),
         cmocka_unit_test_setup_teardown(closed_while_down, setup, teardown),
         cmocka_unit_test_setup_teardown(closed_while_open, setup, teardown),
+        cmocka_unit_test_setup_teardown(closed_before_a_callback, setup, teardown),
         cmocka_unit_test_setup_teardown(dead, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

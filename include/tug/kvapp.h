@@ -231,8 +231,8 @@ TUG_API int tug_app_open(struct tug_app **ret, struct tug_node *n, uint32_t app,
 // Waits for its requests, at most wait_seconds; those without an answer are given up then,
 // and their memory is the caller's again. Requests of others that it has not answered are
 // refused. NULL is fine. tug_node_finalize does it for customers that are still open.
-// TUG_EUSAGE: in a callback or handler. TUG_EIO: a handler of its has not returned for
-// wait_seconds. It is not closed then.
+// TUG_EUSAGE: in a callback or handler. TUG_EIO: a callback or handler of its has not returned
+// for wait_seconds. It is not closed then.
 TUG_API int tug_app_close(struct tug_app *a);
 TUG_API struct tug_node *tug_app_node(const struct tug_app *a);
 // The customer of these ids; waits up to so many seconds for it to be opened, but not in a

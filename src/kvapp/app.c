@@ -125,7 +125,11 @@ int tug_app_close(struct tug_app *a)
         pump_enter(n->pump);
         kv_requests_give_up(a);
         pump_leave(n->pump);
-        (void)pump_wait(n->pump, none_open, a, van_now(n->van) + LET_GO_NS);
+        if (!pump_wait(n->pump, none_open, a, van_now(n->van) + LET_GO_NS))
+            return err_set(last_error(), TUG_EIO,
+                           "customer %u of app %u is not closed: a callback of its "
+                           "requests has not returned for %.3g s",
+                           a->customer, a->app, n->o.wait_seconds);
     }
     TRY(end_handling(a, last_error()));
     pump_enter(n->pump);
