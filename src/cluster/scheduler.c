@@ -387,7 +387,8 @@ static uint64_t close_idle(struct scheduler *s)
 // nothing about them.
 static void forgive_silence(struct scheduler *s)
 {
-    if (s->due >= s->now || s->now - s->due < s->o.dead_timeout_ns / 4)
+    if (s->o.without_forgiving || s->due >= s->now ||
+        s->now - s->due < s->o.dead_timeout_ns / 4)
         return;
     for (uint32_t i = 0; i < s->n_processes; i++)
         s->processes[i].sign_at = s->now;

@@ -40,6 +40,7 @@ struct scheduler_options {
     const char *host;
     bool without_late_marks; // tests: see leases_forget_late_marks
     bool without_signs; // tests: who sends no heartbeats is not asked before it is dead
+    bool without_forgiving; // tests: while it was stopped the others were silent
     void (*log)(void *ctx, const char *line); // joins, deaths, the end; may be NULL
     void *log_ctx;
 };

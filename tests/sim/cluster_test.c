@@ -48,6 +48,7 @@ enum {
     WITHOUT_REDIAL,        // members keep their link to the scheduler while it is silent
     WITHOUT_SILENCE_WATCH, // clients keep theirs to servers
     WITHOUT_SESSION_CHECK, // servers listen to whom has no session, or had one
+    WITHOUT_FORGIVING,     // a scheduler that was stopped takes others for silent
     WITHOUT_ANSWERS,       // whatever a scheduler sends shows members that it hears them
 };
 enum {
@@ -180,6 +181,7 @@ static int open_scheduler(struct world *w, struct err *e)
 {
     struct scheduler_options o = sim_scheduler(w->n_servers, w->n_workers, BITS);
     o.without_signs = w->stage.o->bug == WITHOUT_SIGNS;
+    o.without_forgiving = w->stage.o->bug == WITHOUT_FORGIVING;
     if (w->stage.restarted && one_in(w, 2)) // else its clock was set back
         o.session_base += SECOND;
     return stage_open_scheduler(&w->stage, &o, e);
@@ -813,7 +815,7 @@ int main(int argc, char **argv)
         .bugs = {"none", "without-repeat-check", "without-epoch-check",
                  "acknowledge-before-apply", "without-late-workers", "without-identity",
                  "without-signs", "without-redial", "without-silence-watch",
-                 "without-session-check", "without-answers"},
+                 "without-session-check", "without-forgiving", "without-answers"},
         .counted = {"pushes", "pulls", "moves", "deaths", "pushes repeated for the dead",
                     "messages sent again", "refused", "late workers",
                     "schedulers started again", "frames of strangers", "events"},
