@@ -190,9 +190,130 @@ static void test_same(void **state)
     }
 }
 
+// A model: rows of one weight that pushes are added to, partition by partition. One that would
+// not stay finite ends the push before its partition.
+enum { MANY = 20000 };
+
+struct sums {
+    float sign; // what a gradient is multiplied by
+    float row[MANY];
+};
+
+static size_t model_push(struct sums *m, struct store *s, const uint64_t *keys, size_t n,
+                         const float *values)
+{
+    for (size_t i = 0, end; i < n; i = end) {
+        bool finite = true;
+        for (end = i;
+             end < n && store_partition(s, keys[end]) == store_partition(s, keys[i]);
+             end++)
+            finite &= isfinite(m->row[keys[end]] + m->sign * values[end]) != 0;
+        if (!finite)
+            return i;
+        for (size_t k = i; k < end; k++)
+            m->row[keys[k]] += m->sign * values[k];
+    }
+    return n;
+}
+
+static void compare(struct store *s, const struct sums *m, const uint64_t *keys, size_t n)
+{
+    static float got[MANY];
+    assert_int_equal(0, store_pull(s, keys, n, got, NULL, &e));
+    for (size_t i = 0; i < n; i++)
+        assert_true(got[i] == m->row[keys[i]]);
+}
+
+// A refused push comes again with what was refused made smaller, as somebody does who clips.
+static unsigned against_model(const char *settings, float sign, size_t n_keys,
+                              unsigned rounds)
+{
+    static uint64_t all[MANY], keys[MANY];
+    static float values[MANY];
+    static struct sums m;
+    struct store *s = stores_open(settings, 2);
+    struct rng d = {.seed = n_keys};
+    unsigned refused = 0;
+    m = (struct sums){.sign = sign};
+    for (size_t k = 0; k < n_keys; k++)
+        all[k] = k;
+    for (size_t k = 0, p = 0; p < 4; p++) // in the order of partitions
+        for (size_t i = 0; i < n_keys; i++)
+            if (store_partition(s, i) == p)
+                all[k++] = i;
+    for (unsigned round = 0; round < rounds; round++) {
+        size_t n = 0, done, rest = 0;
+        for (size_t k = 0; k < n_keys; k++)
+            if (rng_below(&d, 3) > 0) {
+                keys[n] = all[k];
+                values[n++] = rng_below(&d, 100) == 0 ? FLT_MAX * 0.75f
+                                                      : (float)rng_below(&d, 2001) - 1000;
+            }
+        while (rest < n) {
+            size_t should = model_push(&m, s, keys + rest, n - rest, values + rest);
+            int rc = push(s, STORE_GRADIENT, keys + rest, n - rest, values + rest, &done);
+            assert_int_equal(done, should);
+            assert_int_equal(rc, done == n - rest ? 0 : TUG_EUSAGE);
+            refused += rc != 0;
+            rest += done;
+            for (size_t k = rest; k < n && rc != 0; k++)
+                values[k] = fabsf(values[k]) > 1000 ? 1000 : values[k];
+        }
+        compare(s, &m, all, n_keys);
+    }
+    store_close(s);
+    return refused;
+}
+
+static void test_model(void **state)
+{
+    (void)state;
+    assert_true(against_model("accessor=plain; dim=1; rule=sum", 1, 40, 300) > 20);
+    assert_true(against_model("accessor=plain; dim=1; rule=sgd:lr=1", -1, 40, 300) > 20);
+    assert_true(against_model("accessor=plain; dim=1; rule=sum", 1, MANY, 20) > 3);
+}
+
+// An update that would make a rule's state infinite is left out of its row, and of no other:
+// the table is that of somebody who never pushed it.
+static void test_left_out(void **state)
+{
+    static const char *const rules[] = {"adagrad", "adam", "rmsprop"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++) {
+        char settings[96];
+        snprintf(settings, sizeof(settings), "accessor=plain; dim=1; rule=%s", rules[i]);
+        struct store *s = stores_open(settings, 2), *never = stores_open(settings, 2);
+        uint64_t keys[KEYS], few[KEYS];
+        float values[KEYS], some[KEYS];
+        struct rng d = {.seed = i + 1};
+        for (size_t k = 0; k < KEYS; k++)
+            keys[k] = k;
+        sorted(s, keys, KEYS);
+        for (int round = 0; round < 60; round++) {
+            size_t n = 0;
+            for (size_t k = 0; k < KEYS; k++) {
+                values[k] = (float)rng_below(&d, 2001) / 1000 - 1;
+                if (rng_below(&d, 20) == 0) {
+                    values[k] = 1e21f;
+                } else {
+                    few[n] = keys[k];
+                    some[n++] = values[k];
+                }
+            }
+            assert_int_equal(0, push(s, STORE_GRADIENT, keys, KEYS, values, NULL));
+            assert_int_equal(0, push(never, STORE_GRADIENT, few, n, some, NULL));
+            for (size_t k = 0; k < KEYS; k++)
+                assert_true(pulled(s, keys[k], NULL) == pulled(never, keys[k], NULL));
+        }
+        store_close(s);
+        store_close(never);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_model),   cmocka_unit_test(test_left_out),
         cmocka_unit_test(test_weights), cmocka_unit_test(test_new_rows),
         cmocka_unit_test(test_states),  cmocka_unit_test(test_whole_rows),
         cmocka_unit_test(test_same),
