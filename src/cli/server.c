@@ -30,7 +30,8 @@ static const struct option options[] = {
      "all loops hold both"},
     {"memory", SIZE_AT(memory, "SIZE", "0", 0, 0),
      "memory for rows and buffers together, as 8G: a quarter (64M to 4G) is for buffers, "
-     "the rest for rows; what would exceed it waits or is refused; 0: no limit for rows, "
+     "the rest for rows; requests that need more wait or are refused; 0: no limit for "
+     "rows, "
      "and buffers get a quarter of the memory that is free at the start, 4G at most"},
     {"save-root", .group = "Files", STRING_AT(save_root, "DIR"),
      "directory below which saves are written and read; it is made if it is missing. "

@@ -41,7 +41,7 @@ static const struct table_setting settings[] = {
      "features: an update of embedx decays by the mean square of the row's values",
      .of = SETTING_OF_FEATURES, .kind = &setting_flag, AT(accessor.by_squares)},
     {"embedx-random", "N", "0",
-     "features: so many floats of embedx begin at random, those behind them at 0; 0: all "
+     "features: number of floats of embedx that begin at random, the others at 0; 0: all "
      "at random",
      .of = SETTING_OF_FEATURES, .kind = &setting_whole32, AT(accessor.random)},
     {"rate", "SCHEDULE", "constant",
@@ -70,7 +70,8 @@ static const struct table_setting settings[] = {
      "arrays",
      .kind = &setting_place, AT(place)},
     {"mode", "async|ssp:S|sync", "async",
-     "what a pull sees: whatever is there; at most S clocks behind; all earlier clocks",
+     "pushes that a pull sees: those applied so far; all that are more than S clocks "
+     "old; all of earlier clocks",
      .kind = &setting_mode, AT(mode)},
     {"reduce", "sum|mean", "sum",
      "whether workers' gradients of a clock (sync) are added or averaged",
@@ -83,9 +84,9 @@ static const struct table_setting settings[] = {
      "note which rows change, for delta saves; yes by default for sparse, ctr and "
      "ctr_double",
      .kind = &setting_flag, AT(deltas)},
-    {"nonclick", "X", "0.1", "what a show without a click adds to the score",
+    {"nonclick", "X", "0.1", "amount that a show without a click adds to the score",
      .kind = &setting_number, LIFE(nonclick)},
-    {"click", "X", "1", "what a click adds to the score", .kind = &setting_number,
+    {"click", "X", "1", "amount that a click adds to the score", .kind = &setting_number,
      LIFE(click)},
     {"embedx-threshold", "SCORE", "10",
      "score at which embedx is made, since rare features cannot train one; 0: with the "
