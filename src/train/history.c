@@ -4,7 +4,10 @@
 #include "train/history.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,6 +26,8 @@ enum { HISTORY_BYTES = 1 << 30 }; // of a file that is read, at most
 void history_free(struct history *h)
 {
     mem_free(h->pass);
+    if (h->stream > 0)
+        close(h->stream);
     *h = (struct history){0};
 }
 
@@ -245,6 +250,11 @@ int history_load(struct history *ret, const char *dir, struct err *e)
 
 // --history FILE.
 
+static bool is_stream(const struct stat *s)
+{
+    return S_ISFIFO(s->st_mode) || S_ISCHR(s->st_mode);
+}
+
 static int read_begin(const char *path, const struct stat *s, bool *ret_ours,
                       struct err *e)
 {
@@ -267,6 +277,11 @@ int history_check_file(const char *path, const struct data_files *read, struct e
     bool ours;
     if (path == NULL || stat(path, &s) != 0)
         return 0; // that it cannot be written is said by who writes it
+    if (!S_ISREG(s.st_mode) && !is_stream(&s))
+        return err_set(e, TUG_EUSAGE,
+                       "--history: '%s' is neither a file, nor a pipe, "
+                       "nor a terminal: give another one",
+                       path);
     if (data_files_has(read, path))
         return err_set(e, TUG_EUSAGE,
                        "--history: this run reads '%s', and would overwrite it: give "
@@ -280,25 +295,58 @@ int history_check_file(const char *path, const struct data_files *read, struct e
                           path);
 }
 
-int history_begin_file(const struct history *h, const char *path, struct err *e)
+// A pipe that nobody reads is an error at once, and not a wait.
+static int open_stream(struct history *h, const char *path, struct err *e)
 {
-    return path != NULL ? write_file(h, path, e) : 0;
+    int fd = open(path, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0 && errno == ENXIO)
+        return err_set(e, TUG_EIO, "--history: no process reads the pipe '%s'", path);
+    if (fd < 0 || fcntl(fd, F_SETFL, O_WRONLY | O_APPEND) != 0) {
+        int rc = err_sys(e, TUG_EIO, "--history: cannot write '%s'", path);
+        if (fd >= 0)
+            close(fd);
+        return rc;
+    }
+    h->stream = fd;
+    return 0;
+}
+
+static int write_lines(const struct history *h, size_t from, int fd, const char *path,
+                       struct err *e)
+{
+    struct buf b = BUF_INIT(HISTORY_BYTES);
+    int rc = put_lines(h, from, &b, e);
+    struct iovec line = {b.data, b.len};
+    ssize_t done = 0;
+    if (rc == 0 && b.len > 0)
+        done = h->stream > 0 ? disk_write_pipe(fd, &line, 1) : disk_write(fd, &line, 1);
+    if (rc == 0 && done != (ssize_t)b.len)
+        rc = err_sys(e, TUG_EIO, "--history: cannot write '%s'", path);
+    buf_free(&b);
+    return rc;
+}
+
+int history_begin_file(struct history *h, const char *path, struct err *e)
+{
+    struct stat s;
+    if (path == NULL)
+        return 0;
+    if (stat(path, &s) != 0 || !is_stream(&s))
+        return write_file(h, path, e);
+    TRY(open_stream(h, path, e));
+    return write_lines(h, 0, h->stream, path, e);
 }
 
 int history_append(const struct history *h, const char *path, struct err *e)
 {
-    struct buf b = BUF_INIT(HISTORY_BYTES);
+    char target[PATH_MAX]; // of a link, which the user has named
     if (path == NULL || h->n == 0)
         return 0;
-    int rc = put_lines(h, h->n - 1, &b, e);
-    int fd = -1;
-    if (rc == 0)
-        rc = file_open_log(path, false, &fd, e);
-    struct iovec line = {b.data, b.len};
-    if (rc == 0 && disk_write(fd, &line, 1) != (ssize_t)b.len)
-        rc = err_sys(e, TUG_EIO, "--history: cannot write '%s'", path);
-    if (fd >= 0)
-        close(fd);
-    buf_free(&b);
+    if (h->stream > 0)
+        return write_lines(h, h->n - 1, h->stream, path, e);
+    int fd;
+    TRY(file_open_log(realpath(path, target) != NULL ? target : path, false, &fd, e));
+    int rc = write_lines(h, h->n - 1, fd, path, e);
+    close(fd);
     return rc;
 }

@@ -37,6 +37,7 @@ struct history {
     char label[LABELS_MAX][TRAIN_LABEL_MAX]; // "" where they have no name
     struct history_pass *pass;
     size_t n, cap;
+    int stream; // where --history is a pipe or a device, its descriptor; else 0
 };
 
 void history_free(struct history *h); // a zeroed one is fine, and is what is left
@@ -55,10 +56,11 @@ int history_write(const struct history *h, const char *dir, struct err *e);
 int history_load(struct history *ret, const char *dir, struct err *e);
 
 // --history FILE: what there is so far, in place of an older record; and the newest pass behind it.
-// TUG_EUSAGE: the file is something else, or one that the run reads.
+// A pipe or a device (a terminal) is opened once, and gets line by line. TUG_EUSAGE: the file is
+// something else, or one that the run reads.
 struct data_files;
 int history_check_file(const char *path, const struct data_files *read, struct err *e);
-int history_begin_file(const struct history *h, const char *path, struct err *e);
+int history_begin_file(struct history *h, const char *path, struct err *e);
 int history_append(const struct history *h, const char *path, struct err *e);
 
 #endif

@@ -96,6 +96,7 @@ struct run {
     struct worker *workers;
     struct metrics_stream *seen; // by all workers, of each label; of course_local
     uint64_t bad_lines;          // skipped in the pass
+    struct err unrecorded;       // why a pass is not in --history; "": all are
     struct metrics last_pass; // of the examples before they were trained on, first label
     // Of a pass, by the save that the run goes on from; 0: not known.
     uint64_t resumed_examples;

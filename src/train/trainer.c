@@ -235,7 +235,8 @@ static bool validates(const struct run *r)
     return r->config->valid.n > 0 || r->config->valid_part.share > 0;
 }
 
-// Behind the passes before. That the file cannot be written is no reason to end a run.
+// Behind the passes before. A file that cannot be written does not end a run: what it lacks is
+// said at the end, when the model is saved.
 static int record_pass(struct run *r, const struct metrics *seen,
                        const struct metrics *valid, const struct train_result *result,
                        double seconds, struct err *e)
@@ -253,8 +254,9 @@ static int record_pass(struct run *r, const struct metrics *seen,
             p.valid[k] = history_score(&valid[k]);
     }
     TRY(history_add(r->history, &p, e));
-    if (history_append(r->history, r->config->history_file, &why) != 0)
-        log_warn("%s", why.text);
+    if (r->unrecorded.text[0] == '\0' &&
+        history_append(r->history, r->config->history_file, &why) != 0)
+        r->unrecorded = why;
     return 0;
 }
 
@@ -539,7 +541,12 @@ static int finish(struct run *r, struct train_result *result, struct err *e)
     else
         (void)guard(r);
     guard_columns(r->reader);
-    return 0;
+    if (r->unrecorded.text[0] == '\0')
+        return 0;
+    return err_set(e, TUG_EIO, "%s. Training is over, %s%s; the record lacks passes",
+                   r->unrecorded.text,
+                   result->saved[0] != 0 ? "the model is in " : "without --out DIR",
+                   result->saved);
 }
 
 int train_run(const struct train_config *c, struct train_result *ret, struct err *e)

@@ -4,9 +4,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/command.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 // Runs that differ in what has to be saved.
 static const struct way {
@@ -342,6 +345,42 @@ static void history_goes_on(void **state)
     e2e_says("--history: this run reads 'data.svm'");
 }
 
+// What cannot be written is said by the name of the option: before training where it is known,
+// else at the end, with an exit code. Pipes, devices and links are written to.
+static void history_of_other_kinds(void **state)
+{
+    (void)state;
+    const char *run = "train --data data.svm --format libsvm --model lr --valid 0.2 "
+                      "--epochs 3 --out kinds";
+    files_remove("kinds");
+    tug_ends(2, "%s --history .", run);
+    e2e_says("--history: '.' is neither a file, nor a pipe, nor a terminal");
+    assert_int_equal(mkfifo(files_path("pipe"), S_IRUSR | S_IWUSR), 0);
+    tug_ends(4, "%s --history pipe", run);
+    e2e_says("--history: no process reads the pipe 'pipe'");
+    files_remove("kinds");
+    tug_ends(4, "%s --history /dev/full", run);
+    e2e_says("--history: cannot write '/dev/full'");
+    e2e_says("the record lacks passes");
+    tug_ends(0, "eval --from kinds --data data.svm");
+    files_remove("kinds");
+    int reader = open(files_path("pipe"), O_RDONLY | O_NONBLOCK);
+    char lines[4096];
+    tug_ends(0, "%s --history pipe", run);
+    ssize_t n = read(reader, lines, sizeof(lines) - 1);
+    assert_true(n > 0);
+    lines[n] = '\0';
+    close(reader);
+    files_write("lines", lines);
+    passes_in("lines", 3);
+    assert_int_equal(symlink("target", files_path("link")), 0);
+    for (int i = 0; i < 2; i++) {
+        files_remove("kinds");
+        tug_ends(0, "%s --history link", run);
+        passes_in("target", 3);
+    }
+}
+
 static void nothing_to_resume(void **state)
 {
     (void)state;
@@ -364,7 +403,7 @@ static void other_data(void **state)
     d.rows = 100;
     e2e_write_data(&d);
     tug_ends(3, "%s --resume --epochs 4", command(&w, "out"));
-    e2e_says("'other.svm' has ");
+    e2e_says("the size of 'other.svm' is ");
     e2e_says("--init-from out");
 }
 
@@ -393,13 +432,14 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(after_kill),          cmocka_unit_test(after_two_kills),
-        cmocka_unit_test(after_signals),       cmocka_unit_test(without_out),
-        cmocka_unit_test(other_options),       cmocka_unit_test(more_epochs),
-        cmocka_unit_test(stopped_early),       cmocka_unit_test(nothing_to_resume),
-        cmocka_unit_test(history_goes_on),     cmocka_unit_test(other_data),
-        cmocka_unit_test(saved_at_the_signal), cmocka_unit_test(after_half_a_save),
-        cmocka_unit_test(as_it_was_read),      cmocka_unit_test(other_pipe),
+        cmocka_unit_test(after_kill),        cmocka_unit_test(after_two_kills),
+        cmocka_unit_test(after_signals),     cmocka_unit_test(without_out),
+        cmocka_unit_test(other_options),     cmocka_unit_test(more_epochs),
+        cmocka_unit_test(stopped_early),     cmocka_unit_test(nothing_to_resume),
+        cmocka_unit_test(history_goes_on),   cmocka_unit_test(history_of_other_kinds),
+        cmocka_unit_test(other_data),        cmocka_unit_test(saved_at_the_signal),
+        cmocka_unit_test(after_half_a_save), cmocka_unit_test(as_it_was_read),
+        cmocka_unit_test(other_pipe),
     };
     return cmocka_run_group_tests(tests, begin, e2e_end);
 }
