@@ -84,6 +84,59 @@ def test_a_file_that_fails_leaves_the_older_one(tmp_path):
     assert os.listdir(tmp_path) == ["file"] and (tmp_path / "file").read_text() == "mine"
 
 
+KILLED = """
+import os, signal, sys
+import numpy as np
+import tug
+from tug import _disk
+X = np.eye(4)[np.arange(40) % 4]
+models = [tug.train(X, X[:, 0], model="lr", epochs=1, threads=1, progress=False)]
+import copy
+models.append(copy.deepcopy(models[0]))
+for kind in ("dataset", "fleet", "net", "launch"):
+    path = _disk.of_process(kind)
+    os.mkdir(os.path.join(path, "model"))
+    os.symlink(sys.argv[1], os.path.join(path, "model", "link"))
+print("made", flush=True)
+sys.stdin.readline()
+"""
+
+
+def kinds_in(directory):
+    return sorted(name.split("-")[1] for name in os.listdir(directory) if name.startswith("tug-"))
+
+
+def test_directories_of_killed_processes(tmp_path):
+    """kill -9 leaves all of them; the next process of the user removes them, but not those of one that lives, nor what
+    only looks like them."""
+    write(tmp_path / "far" / "mine")
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    dead, alive = (subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path / "far")], env=env, text=True,
+                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(2))
+    try:
+        assert dead.stdout.readline() == alive.stdout.readline() == "made\n"
+        dead.kill()
+        dead.wait()
+        assert kinds_in(tmp_path) == sorted(2 * ["copy", "dataset", "fleet", "launch", "model", "net"])
+        for name, mode in (("tug-model-2024-latest", 0o755), ("tug-net-1-abcdefgh", 0o700),
+                           ("tug-mine-1-abcdefgh", 0o1700)):
+            (tmp_path / name).mkdir()
+            (tmp_path / name).chmod(mode)
+        (tmp_path / "tug-net-2-abcdefgh").symlink_to(tmp_path / "tug-mine-1-abcdefgh")
+        subprocess.run([sys.executable, "-c", "import tug"], env=env, check=True, timeout=100)
+        left = {name for name in os.listdir(tmp_path) if f"-{alive.pid}-" not in name}
+        assert left == {"far", "tug-model-2024-latest", "tug-net-1-abcdefgh", "tug-mine-1-abcdefgh",
+                        "tug-net-2-abcdefgh"}
+        assert len([name for name in os.listdir(tmp_path) if f"-{alive.pid}-" in name]) == 6
+    finally:
+        for one in (dead, alive):
+            one.kill()
+            one.communicate()
+    subprocess.run([sys.executable, "-c", "import tug"], env=env, check=True, timeout=100)
+    assert not [name for name in os.listdir(tmp_path) if f"-{alive.pid}-" in name]
+    assert (tmp_path / "far" / "mine").read_text() == "mine"
+
+
 def test_copies_of_processes_that_were_killed(tmp_path, monkeypatch):
     """A worker of a Pool is ended by a signal, and leaves the copy of the model that it was sent."""
     program = ("import multiprocessing as mp, numpy as np, os, tug\n"

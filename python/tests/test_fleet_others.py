@@ -318,16 +318,16 @@ def test_home_is_a_name(second, said):
 
 def test_home_is_this_users(second, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    second._told_home("tug-fleet-abc")
+    second._told_home("tug-fleet-7-abcdefgh")
     with pytest.raises(tug.DataError, match="worker 0 has the model there"):
         second.saves(0)
-    (tmp_path / "tug-fleet-abc").mkdir(mode=0o755)
+    (tmp_path / "tug-fleet-7-abcdefgh").mkdir(mode=0o755)
     with pytest.raises(tug.DataError, match="is not a directory of this user's own"):
         second.saves(0)
-    (tmp_path / "tug-fleet-abc").chmod(0o700)
-    assert second.saves(3) == str(tmp_path / "tug-fleet-abc" / "model-3")
-    (tmp_path / "tug-fleet-abc").rename(tmp_path / "other")
-    (tmp_path / "tug-fleet-abc").symlink_to(tmp_path / "other")
+    (tmp_path / "tug-fleet-7-abcdefgh").chmod(0o700)
+    assert second.saves(3) == str(tmp_path / "tug-fleet-7-abcdefgh" / "model-3")
+    (tmp_path / "tug-fleet-7-abcdefgh").rename(tmp_path / "other")
+    (tmp_path / "tug-fleet-7-abcdefgh").symlink_to(tmp_path / "other")
     with pytest.raises(tug.DataError, match="is not a directory of this user's own"):
         second.saves(0)
 

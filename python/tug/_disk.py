@@ -10,8 +10,10 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import tempfile
-from typing import BinaryIO, Callable, Optional
+import time
+from typing import BinaryIO, Callable, Dict, Optional
 
 # A save is one of these directories; save_over makes the other beside it. Any other name is somebody else's.
 SAVE = re.compile(r"save-([0-9]{6}|[1-9][0-9]{6,8})", re.ASCII)
@@ -37,17 +39,68 @@ def lock_directory(path: str) -> int:
     return lock
 
 
-def remove_unlocked(directory: str, name: "re.Pattern[str]") -> None:
-    """Removes what is called so in `directory`, is this account's and is not locked any more."""
+_MODE = 0o1700  # of a directory of a process: nothing else has it (src/base/temp_home.h)
+_OF_PROCESS = re.compile(r"tug-(copy|dataset|fleet|launch|model|net)-[0-9]+-(\w{6}|\w{8})", re.ASCII)
+_MAKING = "tug-new-"
+_IS_MAKING = re.compile(_MAKING + r"(\w{6}|\w{8})", re.ASCII)
+_MAKING_SECONDS = 3600
+_locks: Dict[str, int] = {}
+
+
+def of_process(kind: str) -> str:
+    """A new directory in the temporary one, for this process: remove_of_process removes it, or, where the process is
+    killed, another one that makes one. It is locked as long as the process lives, and has its name, tug-KIND-PID-...,
+    when it is."""
+    sweep()
+    made = temporary(_MAKING)
+    path = os.path.join(os.path.dirname(made), f"tug-{kind}-{os.getpid()}-{os.path.basename(made)[len(_MAKING):]}")
+    try:
+        with contextlib.suppress(OSError):  # without a lock nobody sweeps it
+            _locks[path] = lock_directory(made)
+            os.fchmod(_locks[path], _MODE)
+        os.rename(made, path)
+    except BaseException:
+        _unlock(path)
+        remove_tree(made)
+        raise
+    return path
+
+
+def remove_of_process(path: Optional[str]) -> None:
+    """Removes what of_process has made in this process, and not in the one that this was forked off: both have the
+    objects whose end it waits for."""
+    if path is not None and f"-{os.getpid()}-" in os.path.basename(path):
+        remove_tree(path)
+        _unlock(path)
+
+
+def _unlock(path: str) -> None:
+    lock = _locks.pop(path, None)
+    if lock is not None:
+        os.close(lock)
+
+
+def sweep() -> None:
+    """Removes the directories of processes that are no more."""
+    directory = tempfile.gettempdir()
     with contextlib.suppress(OSError):
-        for one in os.listdir(directory):
-            path = os.path.join(directory, one)
-            if name.fullmatch(one) is None or os.lstat(path).st_uid != os.geteuid():
-                continue
-            with contextlib.suppress(OSError):
-                lock = lock_directory(path)
-                remove_tree(path)
-                os.close(lock)
+        for name in os.listdir(directory):
+            if _OF_PROCESS.fullmatch(name) or _IS_MAKING.fullmatch(name):
+                with contextlib.suppress(OSError):
+                    _sweep_one(os.path.join(directory, name), name.startswith(_MAKING))
+
+
+def _sweep_one(path: str, making: bool) -> None:
+    found = os.lstat(path)
+    modes = (_MODE, 0o700) if making else (_MODE,)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) not in modes or \
+            (making and time.time() - found.st_mtime < _MAKING_SECONDS):
+        return
+    lock = lock_directory(path)
+    try:
+        remove_tree(path)
+    finally:
+        os.close(lock)
 
 
 def new_save(directory: str) -> str:

@@ -120,7 +120,7 @@ class Cluster:
         self.name = f"launch-{os.getpid()}-{time.monotonic_ns()}"
         self.scheduler = f"127.0.0.1:{_free_port()}"
         self.processes: List[Process] = []
-        self._directory = _disk.temporary("tug-launch.")
+        self._directory = _disk.of_process("launch")
         self._echo = echo
         self._clients: List[Client] = []
         self._over = False
@@ -229,7 +229,7 @@ class Cluster:
                 pass  # the cluster has ended, and the caller knows why
         for p in self.processes:
             p.close()
-        _disk.remove_tree(self._directory)
+        _disk.remove_of_process(self._directory)
 
     def __enter__(self) -> "Cluster":
         return self

@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, FrozenSet, Iterator, List, NamedTuple, O
 import numpy as np
 import numpy.typing as npt
 
+from tug import _disk
 from tug._abi import ffi
 from tug._arrays import Floats, Path, instance, listed_in, of_floats, whole, word
 from tug._client import Client
@@ -25,7 +26,7 @@ from tug._examples import Examples, Rows, categorical_names, is_names, paths_of,
 from tug._frames import far_numbers, is_frame
 from tug._library import OwnedHandle, lib, opened, raise_after_call, text_of
 from tug._roles import serve_and_exit
-from tug._saved import read_save, remove_save, sweep, write_save
+from tug._saved import read_save, write_save
 
 Option = Union[None, bool, int, float, str, Path, List[Any], Tuple[Any, ...]]
 Found = TypeVar("Found")
@@ -509,7 +510,7 @@ class Model(OwnedHandle):
         if mine and self._removed is not None:
             self._removed()
         if mine:
-            sweep()
+            _disk.sweep()
 
 
 def _results_of(m: Any) -> Dict[str, float]:
@@ -555,9 +556,9 @@ def _copy_of(saved: Optional[Dict[str, bytes]], progress: Hears, place: Place, w
     try:
         model._open(directory, progress, place, words, on_pass)
     except BaseException:
-        remove_save(directory)
+        _disk.remove_of_process(directory)
         raise
-    model._removed = weakref.finalize(model, remove_save, directory)
+    model._removed = weakref.finalize(model, _disk.remove_of_process, directory)
     model.results, model._width = dict(results), width
     return model
 

@@ -5,9 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 
 import atexit
 import os
-import re
-import tempfile
-from typing import Callable, Dict, Optional
+from typing import Callable, Dict
 
 from tug import _disk
 
@@ -15,7 +13,8 @@ from tug import _disk
 def read_save(save: Callable[[str], None]) -> Dict[str, bytes]:
     """What save(directory) writes."""
     found: Dict[str, bytes] = {}
-    directory = _disk.temporary("tug-copy-")
+    home = _disk.of_process("copy")
+    directory = os.path.join(home, "save")  # which a save may lock, too
     try:
         save(directory)
         for folder, _, names in os.walk(directory):
@@ -24,44 +23,23 @@ def read_save(save: Callable[[str], None]) -> Dict[str, bytes]:
                 with open(path, "rb") as file:
                     found[os.path.relpath(path, directory)] = file.read()
     finally:
-        _disk.remove_tree(directory)
+        _disk.remove_of_process(home)
     return found
 
 
 def write_save(files: Dict[str, bytes]) -> str:
-    """A new directory with these files, which remove_save removes: in this process only, for after a fork both
-    processes have the object whose end it waits for. It is locked as long as the process lives, so that others can
-    tell what one that was killed has left."""
-    sweep()
-    made = _disk.temporary("tug-new-copy-")
-    directory = made.replace("tug-new-copy-", f"tug-copy-{os.getpid()}-")
-    lock = _disk.lock_directory(made)
+    """A new directory with these files, which _disk.remove_of_process removes."""
+    directory = _disk.of_process("copy")
     try:
         for name, data in files.items():
-            path = os.path.join(made, name)
+            path = os.path.join(directory, name)
             _disk.make_directory(os.path.dirname(path))
             with _disk.new_file(path) as file:
                 file.write(data)
-        _disk.rename(made, directory)
     except BaseException:
-        _disk.remove_tree(made)
+        _disk.remove_of_process(directory)
         raise
-    _locks[directory] = lock
     return directory
 
 
-def remove_save(directory: Optional[str]) -> None:
-    """Removes what write_save made."""
-    if directory is not None and os.path.basename(directory).startswith(f"tug-copy-{os.getpid()}-"):
-        _disk.remove_tree(directory)
-        os.close(_locks.pop(directory))
-
-
-def sweep() -> None:
-    """Removes copies of processes that are no more, as of workers that a multiprocessing.Pool has ended."""
-    _disk.remove_unlocked(tempfile.gettempdir(), _COPY)
-
-
-_locks: Dict[str, int] = {}
-_COPY = re.compile(r"tug-copy-[0-9]+-[a-z0-9_]+")
-atexit.register(sweep)
+atexit.register(_disk.sweep)

@@ -24,12 +24,13 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 import numpy as np
 import numpy.typing as npt
 
+from tug import _disk
 from tug._arrays import Floats, Keys, choice, empty, instance, real, truth, whole
 from tug._bags import Bags, Places, distinct
 from tug._client import Client
 from tug._errors import ArgumentTypeError, DataError, Error, SystemFailure, UsageError
 from tug._request import Request
-from tug._saved import read_save, remove_save, write_save
+from tug._saved import read_save, write_save
 from tug._table import Table
 
 try:
@@ -283,7 +284,7 @@ class _Rows(nn.Module):
         try:
             self.table.load(directory, state["table"])
         finally:
-            remove_save(directory)
+            _disk.remove_of_process(directory)
         self.gradients.clear()
         self._batch = None
         with self._lock:

@@ -108,6 +108,11 @@ int disk_make_temp_dir(char *path)
     return refused() || mkdtemp(path) == NULL ? -1 : 0;
 }
 
+int disk_set_mode(int fd, mode_t mode)
+{
+    return refused() ? -1 : fchmod(fd, mode);
+}
+
 int disk_remove(const char *path)
 {
     return refused() ? -1 : remove(path);

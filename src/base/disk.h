@@ -27,7 +27,8 @@ int disk_make_dir(const char *path);
 int disk_make_dir_at(int dir, const char *name);
 int disk_make_own_dir(const char *path); // that only this account can enter
 int disk_make_temp_dir(char *path); // the same; ends in XXXXXX, which become its name
-int disk_remove(const char *path);  // a file, an empty directory, or a link itself
+int disk_set_mode(int fd, mode_t mode);
+int disk_remove(const char *path); // a file, an empty directory, or a link itself
 int disk_remove_at(int dir, const char *name);     // a file, or a link itself
 int disk_remove_dir_at(int dir, const char *name); // an empty directory
 

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/options.h"
+#include "base/temp_home.h"
 #include "facade/given_rows.h"
 #include "run/model.h"
 #include "train/history.h"
@@ -40,7 +41,7 @@ struct tug_model {
     bool elsewhere;              // it was trained, and the first worker has the saves
     uint32_t passes;             // done there
     double *positive, *negative; // tug_model_spread; NULL: there is none
-    char home[FILE_PATH_MAX];    // of saves; "": not made yet
+    struct temp_home home;       // of saves
     char from[FILE_PATH_MAX];    // the newest save; "": nothing was trained
     bool own;                    // it was made by this model: training goes on beside it
     struct opened_model *opened; // of `from`; NULL: not yet

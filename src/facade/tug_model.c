@@ -42,16 +42,7 @@ int model_end(struct tug_model *m, int rc)
 
 int model_make_home(struct tug_model *m, struct err *e)
 {
-    if (m->home[0] != '\0')
-        return 0;
-    const char *tmp = getenv("TMPDIR");
-    char path[FILE_PATH_MAX];
-    TRY(file_join(path, tmp != NULL && *tmp != '\0' ? tmp : "/tmp", "tug-model-XXXXXX",
-                  e));
-    if (disk_make_temp_dir(path) != 0)
-        return err_sys(e, TUG_EIO, "cannot make %s", path);
-    memcpy(m->home, path, sizeof(path));
-    return 0;
+    return m->home.path[0] != '\0' ? 0 : temp_home_make(&m->home, "model", e);
 }
 
 void model_words_free(char **words, size_t n)
@@ -382,8 +373,7 @@ void tug_model_close(struct tug_model *m)
         return;
     model_forget_opened(m);
     model_cluster_leave(m);
-    if (m->home[0] != '\0')
-        (void)file_remove_deep(m->home, 2, NULL); // home/model/save-000001
+    temp_home_remove(&m->home, 2); // home/model/save-000001
     model_words_free(m->words, m->n_words);
     history_free(&m->history);
     mem_free(m->value);

@@ -339,7 +339,7 @@ static int set_out(struct training *t, struct err *e)
     t->setup.config.all_or_nothing = t->values.out == NULL;
     if (t->values.out == NULL) {
         TRY(model_make_home(m, e));
-        TRY(file_join(t->out, m->home, "model", e));
+        TRY(file_join(t->out, m->home.path, "model", e));
         t->values.out = t->out;
         t->values.keep = 1;
     }

@@ -30,7 +30,7 @@ from tug.fleet._others import MODES, Others
 from tug.fleet.role_maker import COLLECTIVE, PaddleCloudRoleMaker, RoleMaker
 from tug.fleet.strategy import DistributedStrategy, strategy_of
 
-HOME = "tug-fleet-"  # what the name of the first worker's directory begins with
+HOME = re.compile(r"tug-fleet-[0-9]+-\w{8}", re.ASCII)  # what the first worker's directory is called
 
 
 class Util(Named):
@@ -294,7 +294,7 @@ class Fleet(Named, Others):
             net.begin_with(*begins)
         self._exchange = Exchange(client, self.roles)
         if self.is_first_worker():
-            self._home, self._home_of = _disk.temporary(HOME), os.getpid()
+            self._home, self._home_of = _disk.of_process("fleet"), os.getpid()
             self._home_path = self._home
         self._told_home(self._exchange.gather(os.path.basename(self._home_path))[0])
         # Rows of features are found by the names of slots: other names are other rows, which a save knows nothing of.
@@ -312,7 +312,7 @@ class Fleet(Named, Others):
     def _told_home(self, name: Any) -> None:
         # The first worker keeps to its own. Of another process a name is taken, never a path.
         if not self.is_first_worker():
-            if not isinstance(name, str) or re.fullmatch(re.escape(HOME) + r"\w+", name, re.ASCII) is None:
+            if not isinstance(name, str) or HOME.fullmatch(name) is None:
                 raise DataError(f"worker 0 says that its saves are in '{shown(name)}', which is not the name of such a "
                                 "directory")
             self._home_path = os.path.join(tempfile.gettempdir(), name)
@@ -453,7 +453,7 @@ class Fleet(Named, Others):
         """Removes the first worker's saves; not in a process that was forked off it."""
         home, self._home = self._home, None
         if home is not None and self._home_of == os.getpid():
-            _disk.remove_tree(home)
+            _disk.remove_of_process(home)
 
 
 def _check_mode(mode: int) -> None:

@@ -247,8 +247,8 @@ class DeclaredNet:
         """A save of its model, there until drop_start."""
         assert self.model is not None
         self.drop_start()
-        self._start = _disk.temporary("tug-net-")
-        weakref.finalize(self, _disk.remove_tree, self._start)
+        self._start = _disk.of_process("net")
+        weakref.finalize(self, _disk.remove_of_process, self._start)
         save = os.path.join(self._start, "model")
         self.model.save(save)
         return save
@@ -256,7 +256,7 @@ class DeclaredNet:
     def drop_start(self) -> None:
         """It has learnt since, and does not begin with that save any more."""
         if self._start is not None:
-            _disk.remove_tree(self._start)
+            _disk.remove_of_process(self._start)
         self._start = None
 
 

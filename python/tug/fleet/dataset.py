@@ -222,8 +222,8 @@ class InMemoryDataset(DatasetBase):
 
     def _file(self, name: str) -> str:
         if self._home is None:
-            self._home = _disk.temporary("tug-dataset-")
-            weakref.finalize(self, _disk.remove_tree, self._home)
+            self._home = _disk.of_process("dataset")
+            weakref.finalize(self, _disk.remove_of_process, self._home)
         return os.path.join(self._home, name)
 
     def _made(self, number: int) -> str:

@@ -282,7 +282,7 @@ class _Batch:
         if learns and fleet.in_run():
             raise UsageError("exe.run: workers of a fleet learn from datasets, all in the same passes: "
                              "use train_from_dataset()")
-        home = _disk.temporary("tug-dataset-")
+        home = _disk.of_process("dataset")
         try:
             path = os.path.join(home, "batch")
             with _disk.new_file(path) as file:
@@ -295,7 +295,7 @@ class _Batch:
             one.train() if learns else one.infer()
             return [self._value(name, lambda: one.predict(path)) for name in self.names]
         finally:
-            _disk.remove_tree(home)
+            _disk.remove_of_process(home)
 
 
 class Executor(Named):
