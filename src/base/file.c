@@ -278,6 +278,21 @@ int file_open_log(const char *path, bool fresh, int *ret_fd, struct err *e)
     return rc;
 }
 
+int file_open_stream(const char *path, const char *option, int *ret_fd, struct err *e)
+{
+    int fd = open(path, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0 && errno == ENXIO)
+        return err_set(e, TUG_EIO, "%s: no process reads the pipe '%s'", option, path);
+    if (fd < 0 || fcntl(fd, F_SETFL, O_WRONLY | O_APPEND) != 0) {
+        int rc = err_sys(e, TUG_EIO, "%s: cannot write '%s'", option, path);
+        if (fd >= 0)
+            close(fd);
+        return rc;
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
 FILE *file_open_text(const char *path, bool fresh)
 {
     return fopen(path, fresh ? "we" : "ae");

@@ -45,6 +45,9 @@ void file_abort(struct file_writer *w);                // frees w; NULL is fine
 // A log: written as it comes, behind what is there or (`fresh`) from its beginning on.
 // Made as file_create's files are; a link, a pipe or another account's file is refused.
 int file_open_log(const char *path, bool fresh, int *ret_fd, struct err *e);
+// A pipe or a device, which `option` names, to be written to. A pipe that no process reads is an
+// error at once, and not a wait.
+int file_open_stream(const char *path, const char *option, int *ret_fd, struct err *e);
 
 // A file that its user has named, as text that grows: behind what is there, or from its
 // beginning on. NULL and errno on failure.

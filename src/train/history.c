@@ -4,7 +4,6 @@
 #include "train/history.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -295,22 +294,6 @@ int history_check_file(const char *path, const struct data_files *read, struct e
                           path);
 }
 
-// A pipe that nobody reads is an error at once, and not a wait.
-static int open_stream(struct history *h, const char *path, struct err *e)
-{
-    int fd = open(path, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (fd < 0 && errno == ENXIO)
-        return err_set(e, TUG_EIO, "--history: no process reads the pipe '%s'", path);
-    if (fd < 0 || fcntl(fd, F_SETFL, O_WRONLY | O_APPEND) != 0) {
-        int rc = err_sys(e, TUG_EIO, "--history: cannot write '%s'", path);
-        if (fd >= 0)
-            close(fd);
-        return rc;
-    }
-    h->stream = fd;
-    return 0;
-}
-
 static int write_lines(const struct history *h, size_t from, int fd, const char *path,
                        struct err *e)
 {
@@ -333,7 +316,7 @@ int history_begin_file(struct history *h, const char *path, struct err *e)
         return 0;
     if (stat(path, &s) != 0 || !is_stream(&s))
         return write_file(h, path, e);
-    TRY(open_stream(h, path, e));
+    TRY(file_open_stream(path, "--history", &h->stream, e));
     return write_lines(h, 0, h->stream, path, e);
 }
 
