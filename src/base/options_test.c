@@ -226,6 +226,8 @@ static void test_suggestions(void **state)
             "--num-epochs=3");
     REFUSED("there is no option '--n_estimators'; did you mean '--epochs'?",
             "--n_estimators=3");
+    REFUSED("there is no option '--num_passes'; did you mean '--epochs'?",
+            "--num_passes=10");
     REFUSED("there is no option '--banana'; 'tug train --help' lists them all",
             "--banana");
     REFUSED("--set: there is no option 'epoch'; did you mean 'epochs'?", "--set",
@@ -456,6 +458,8 @@ static void test_bad_file(void **state)
     assert_int_equal(parse_file("epocs: 3\nlr: [1]\nepochs: 5\n"), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "1: there is no option 'epocs'"));
     assert_non_null(strstr(e.text, "2: lr takes one value, not a list"));
+    assert_int_equal(PARSE("--config", "trainer_config.py"), TUG_EUSAGE);
+    assert_non_null(strstr(e.text, "'trainer_config.py' is a Python file"));
     assert_int_equal(parse_file("data: [1\n"), TUG_EDATA);
     assert_int_equal(parse_file("epochs: \xff\n"), TUG_EDATA);
     assert_int_equal(PARSE("--config", "/nonexistent/x.yaml"), TUG_EDATA);
