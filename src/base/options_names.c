@@ -123,7 +123,7 @@ static void nearest_option(const struct option_table *t, const char *given, size
     option_words("config set help", nearest_see, &n);
 }
 
-// What other programs call it: libraries of Python, and `paddle train` and `paddle pserver`.
+// Other programs have other names: libraries of Python, `paddle train`, `paddle pserver`.
 static const char *const synonyms[][2] = {
     {"alpha", "l1"},
     {"average-window", "average"},

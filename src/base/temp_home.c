@@ -28,7 +28,7 @@ static bool is_random(const char *text)
     return i == n && (n == RANDOM || n == RANDOM_PYTHON);
 }
 
-// tug-KIND-PID-XXXXXX, or what its maker was ended before it had the name.
+// tug-KIND-PID-XXXXXX, or a name whose maker ended before it gave the directory that one.
 static bool is_named(const char *name, const char *kind)
 {
     size_t n = strlen(kind);
@@ -103,7 +103,7 @@ int temp_home_make(struct temp_home *h, const char *kind, struct err *e)
     if (disk_make_temp_dir(path) != 0)
         return err_sys(e, TUG_EIO, "cannot make %s", path);
     h->lock = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    // Without a lock it does not get the mode, and nobody sweeps it.
+    // Without a lock it does not get the mode, and no process sweeps it.
     if (h->lock >= 0 && flock(h->lock, LOCK_EX | LOCK_NB) == 0)
         (void)disk_set_mode(h->lock, MODE);
     int rc = name_home(h, path, kind, e);

@@ -1,6 +1,6 @@
-// Directories in $TMPDIR (/tmp) that live as long as their process: what one leaves that was
-// killed, the next one removes. Whose owner lives is told by a lock and not by its number, which
-// another process may have by now, or which counts in another container.
+// Directories in $TMPDIR (/tmp) that live as long as their process: the next process removes
+// those of a process that was killed. A lock tells whether the owner lives, and not its number,
+// which another process may have by now, or which counts in another container.
 //
 // Such a directory is called tug-KIND-PID-XXXXXX, is this account's, and has the mode 01700, which
 // nothing else has: only what has all of these is removed. Python's package makes the same ones

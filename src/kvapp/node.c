@@ -151,7 +151,7 @@ static void look_at_roster(struct tug_node *n)
 
 // The van's calls.
 
-// Which part of a request an answer is for. One that waits to be sent has none yet.
+// Finds the part of a request that an answer is for. One that waits to be sent has none yet.
 static struct kv_part *asked_of(struct tug_node *n, const struct kv_peer *p,
                                 uint64_t request)
 {

@@ -304,7 +304,7 @@ bool kv_peer_message(struct tug_node *n, struct kv_peer *p, van_link link,
     return news == SESSION_MESSAGE && (m->type == MSG_ERROR || m->type == MSG_APP);
 }
 
-// Of a customer; NULL: what was sent to no peer.
+// Ends the parts of a customer at a peer; NULL: the parts that were sent to no peer.
 static void give_up_parts(struct tug_node *n, const struct kv_peer *p,
                           const struct tug_app *a, const struct err *why)
 {
@@ -316,7 +316,7 @@ static void give_up_parts(struct tug_node *n, const struct kv_peer *p,
     }
 }
 
-// What others have asked the node goes again.
+// The requests of other customers to the node go again.
 static void line_up_all(struct tug_node *n, struct kv_peer *p)
 {
     for (struct kv_request *r = n->first; r != NULL; r = r->behind)

@@ -56,16 +56,16 @@ void guard_files(const struct data_files *f, size_t trained)
 }
 
 // A model begins with a half for every example, as its probability, or with 0, as its number:
-// what diverges is worse than that.
+// one that diverges is worse than that.
 static bool began_only(const struct metrics *m, enum loss loss)
 {
     double begins = loss == LOSS_SQUARED ? m->base + m->mean * m->mean / 2 : log(2);
     return m->logloss <= begins * 1.0001;
 }
 
-// How much worse than the mean of the labels a model may be. In a first pass the loss is also
-// that of learning from nothing: of numbers far from 0 it may be much, but not most of what
-// predicting 0 would cost.
+// The largest loss that is not told as worse than the mean of the labels. In a first pass
+// the loss is also that of learning from nothing: of numbers far from 0 it may be much,
+// but not most of what predicting 0 would cost.
 static double allowed(const struct metrics *m, uint32_t passes, enum loss loss)
 {
     if (passes > 1)
@@ -75,7 +75,7 @@ static double allowed(const struct metrics *m, uint32_t passes, enum loss loss)
                : m->base * 1.2;
 }
 
-// Where labels are so far from 0 that most of what is learned is their mean.
+// Whether labels are so far from 0 that their mean is most of what a model learns.
 static bool is_far(const struct metrics *m, enum loss loss)
 {
     return loss == LOSS_SQUARED && m->mean * m->mean > 9 * 2 * m->base;

@@ -235,8 +235,8 @@ static bool validates(const struct run *r)
     return r->config->valid.n > 0 || r->config->valid_part.share > 0;
 }
 
-// Behind the passes before. A file that cannot be written does not end a run: what it lacks is
-// said at the end, when the model is saved.
+// Adds the pass to the record. A file that cannot be written does not end a run: the error comes
+// at the end, when the model is saved.
 static int record_pass(struct run *r, const struct metrics *seen,
                        const struct metrics *valid, const struct train_result *result,
                        double seconds, struct err *e)

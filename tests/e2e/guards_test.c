@@ -84,7 +84,7 @@ static void far_from_zero(void **state)
     }
     tug_ends(0, "launch --workers 1 -- %s --model lr --data far.csv --epochs 2", squared);
     e2e_says(far);
-    // The mean is learned in the first pass: what that costs is no reason to warn.
+    // The mean is learned in the first pass: that cost is not a reason to warn.
     tug_ends(0, "%s --model lr --data far.csv --lr 300 --epochs 1", squared);
     silent("worse than a guess");
     files_write("same.csv", "y,a\n7,u\n7,v\n7,u\n");

@@ -345,8 +345,8 @@ static void history_goes_on(void **state)
     e2e_says("--history: this run reads 'data.svm'");
 }
 
-// What cannot be written is said by the name of the option: before training where it is known,
-// else at the end, with an exit code. Pipes, devices and links are written to.
+// A record that cannot be written is refused by the name of the option, before training where
+// that is known, else at the end, with an exit code. Pipes, devices and links are written to.
 static void history_of_other_kinds(void **state)
 {
     (void)state;
