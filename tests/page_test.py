@@ -14,9 +14,11 @@ clusters run on the machine.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import contextlib
 import fnmatch
 import importlib.util
 import os
+import random
 import re
 import shlex
 import shutil
@@ -79,11 +81,15 @@ def rules_of(root, page):
 
 
 def free_ports(numbers):
-    taken = [socket.create_server(("127.0.0.1", 0)) for _ in numbers]
-    ports = {number: str(s.getsockname()[1]) for number, s in zip(numbers, taken)}
-    for s in taken:
+    """Below those that the system gives to connections of others meanwhile."""
+    taken = {}
+    while len(taken) < len(numbers):
+        port = random.randrange(10000, 32000)
+        with contextlib.suppress(OSError):
+            taken[port] = socket.create_server(("127.0.0.1", port))
+    for s in taken.values():
         s.close()
-    return ports
+    return dict(zip(numbers, map(str, taken)))
 
 
 def environment(root, build, work, cc, cxx):

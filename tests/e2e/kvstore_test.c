@@ -402,6 +402,7 @@ static void refuse_after_coding(struct tug_kvstore *s)
     expect(tug_kvstore_pull(s, &item, 1, 0) == 0);
     for (int i = 0; i < N; i++)
         expect(w[i] == 0);
+    expect(tug_kvstore_barrier(s) == 0); // all have seen it: the next push is not 0
     expect(tug_kvstore_set_compression(s, "none", 0) == 0);
 }
 

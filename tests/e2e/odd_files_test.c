@@ -157,7 +157,7 @@ static void test_advice(void **state)
     tug_ends(3,
              "train --data grows.csv --format csv --numeric id --model lr --loss squared "
              "--optimizer sgd --lr 100 --epochs 1 --threads 1 --out grows");
-    e2e_says("grows.csv:2: ");
+    e2e_says("(first in grows.csv:2)");
     e2e_says("column 'id'");
 }
 
