@@ -12,7 +12,7 @@ C = TypeVar("C", bound="Type[KVStoreBase]")
 
 
 class KVStoreBase:
-    """What a store has. A program's own class derives from it, is registered, and kvstore.create finds it by its name:
+    """The calls of a store. A program's class derives from it, is registered, and kvstore.create finds it by its name:
 
         @kvstore.KVStoreBase.register
         class MyStore(kvstore.KVStoreBase):
@@ -76,5 +76,5 @@ class KVStoreBase:
 
     @property
     def num_workers(self) -> int:
-        """How many workers there are."""
+        """The number of workers."""
         raise self._lacks("num_workers")

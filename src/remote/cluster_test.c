@@ -460,12 +460,12 @@ static void geo_learns(float elastic, enum rule_kind rule)
         c.deterministic = false;
         c.threads = 3;
         c.batch = 32;
+        c.epochs = 6; // after three of them, in an unlucky order, a deepfm had .75
         more = (struct train_cluster){.geo = 4, .elastic = elastic, .together = true};
         train_there(&c, 2, 2, CONFIG_ASYNC, NULL, &r);
         more = (struct train_cluster){0};
-        assert_int_equal(r.trained_examples, 9000);
-        // Three passes of three threads a worker, in any order: one of ten had .75.
-        if (!(r.test.auc > 0.65))
+        assert_int_equal(r.trained_examples, 18000);
+        if (!(r.test.auc > 0.8))
             fail_msg("%s: AUC %.9f", names[i], r.test.auc);
     }
 }

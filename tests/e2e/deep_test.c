@@ -54,7 +54,7 @@ static void sync_has_the_same_bytes(void **state)
 static void others_are_as_good(void **state)
 {
     (void)state;
-    const double APART = 0.02;
+    const double APART = 0.01;
     static const char *const modes[] = {"--mode async", "--mode ssp:2",
                                         "--mode async --table accessor=ctr"};
     const char *all =

@@ -171,7 +171,7 @@ class Fleet(Named, Others):
         return ",".join(found) if to_string else found
 
     def node_num(self) -> int:
-        """How many machines the endpoints name."""
+        """The number of machines that the endpoints name."""
         return self.roles.node_num()
 
     def is_coordinator(self) -> bool:
@@ -200,7 +200,7 @@ class Fleet(Named, Others):
 
     def minimize(self, loss: Any, startup_program: Any = None, parameter_list: Any = None,
                  no_grad_set: Any = None) -> None:
-        """That of the last distributed_optimizer."""
+        """Minimizes the loss by the last distributed_optimizer."""
         if self._optimizer is None:
             raise UsageError("fleet.minimize: fleet.distributed_optimizer(optimizer) comes first")
         self._optimizer.minimize(loss, None, startup_program, parameter_list, no_grad_set)

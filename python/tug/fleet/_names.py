@@ -1,7 +1,7 @@
 """Names of Paddle's that are spelt otherwise here, or that are not here: one table, (holder, names, answer).
 
 Each class and module of tug.fleet answers by it when it is asked for what it does not have; docs/from-paddle.md ends
-with it. A name that is in no row gets the nearest that is there.
+with it. A name without a row gets the nearest known name.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -125,11 +125,11 @@ REFUSED: Tuple[Tuple[str, str, str], ...] = (
 
 
 class NoSuchName(UsageError, AttributeError):
-    """What was asked for has no attribute of this name; the message says what to use."""
+    """An object has no attribute of this name; the message says what to use."""
 
 
 def answer_for(holders: Iterable[str], name: str) -> Optional[str]:
-    """What to use instead of a name that one of these holders has not; None: the table does not know it."""
+    """Returns the sentence for a name that these holders lack; None if the table does not know it."""
     for holder in holders:
         for where, names, answer in REFUSED:
             if where == holder and (name in names.split() or names == "*"):
@@ -148,7 +148,7 @@ def no_such(holders: Sequence[str], name: str, there: Iterable[str]) -> NoSuchNa
 
 
 class Named:
-    """What answers by the table; `holders`: the names of its rows, its own first."""
+    """A class that answers by the table; `holders`: the names of its rows, its own first."""
 
     holders: Tuple[str, ...] = ()
 

@@ -1,4 +1,4 @@
-// What ParallelOrderedMatch does with two values that have the same key.
+// Operations of ParallelOrderedMatch on two values that have the same key.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_COMPAT_PS_INTERNAL_ASSIGN_OP_H

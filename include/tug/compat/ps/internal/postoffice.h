@@ -246,7 +246,7 @@ class Postoffice
         exits_.push_back(f);
     }
 
-    // What a transport of a program's own would call.
+    // A transport of a program's own would call these.
     template <typename M> void Manage(const M &)
     {
         static_assert(only_the_library<M>::may, TUG_NO_TRANSPORT);
@@ -293,8 +293,8 @@ class Postoffice
         }
     }
 
-    // What programs and launchers of ps-lite set and nobody reads here: told once, where it
-    // asks for anything.
+    // Programs and launchers of ps-lite set variables that this library does not read: a
+    // process says so once, for each that asks for anything.
     static void tell_of_environment()
     {
         static const char *const unread[][2] = {
