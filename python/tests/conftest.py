@@ -38,3 +38,11 @@ def client():
 def source():
     """The root of the repository."""
     return os.environ.get("TUG_SOURCE") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+
+
+@pytest.fixture
+def program():
+    from tug import fleet as fluid
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        yield
+        fluid.Executor().close()

@@ -26,9 +26,10 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import check_estimator
 
 import tug.sklearn
+from tug._estimators import _ordered
 from tug._examples import rows_of
 from tug.sklearn import (DeepClassifier, DeepRegressor, FFMClassifier, FFMRegressor, FMClassifier, FMRegressor,
-                         LRClassifier, LRRegressor, _ordered)
+                         LRClassifier, LRRegressor)
 
 DEEP = [DeepClassifier(model=model, hidden=[16]) for model in ("deepfm", "wide_deep", "dcn", "mlp")]
 CLASSIFIERS = [LRClassifier(), FMClassifier(), FFMClassifier(), *DEEP]

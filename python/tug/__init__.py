@@ -23,7 +23,8 @@ from tug._errors import (ArgumentTypeError, ClosedError, DataError, Error, Forke
                          LaunchError, OutOfMemory, SystemFailure, Timeout, UsageError)
 from tug._examples import Rows
 from tug._launch import Cluster, Process, launch
-from tug._model import Model, Pass, Progress, load, train
+from tug._model import Model, load, train
+from tug._passes import Pass, Progress
 from tug._request import Request
 from tug._roles import role, serve
 from tug._scorer import Scorer, ScorerStatus

@@ -11,7 +11,8 @@ import numpy as np
 
 from tug._arrays import whole
 from tug._errors import ArgumentTypeError, Error
-from tug._model import Hears, Pass, Weight, train
+from tug._model import Weight, train
+from tug._passes import Hears, Pass
 
 _ELSEWHERE = ("valid", "out", "patience", "refit", "resume", "table", "test", "publish", "history",
               "init_from")

@@ -3,192 +3,34 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
-import contextlib
-import functools
 import json
 import math
 import re
-import sys
 import threading
 import warnings
 import weakref
-from typing import Any, Callable, Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Set, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple, TypeVar, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from tug import _disk
 from tug._abi import ffi
-from tug._arrays import Floats, Path, instance, listed_in, of_floats, whole, word
+from tug._arrays import Floats, Path, instance, of_floats, whole, word
 from tug._client import Client
 from tug._errors import ArgumentTypeError, Error, UsageError
 from tug._examples import Examples, Rows, categorical_names, is_names, paths_of, words_of
 from tug._frames import far_numbers, is_frame
 from tug._library import OwnedHandle, lib, opened, raise_after_call, text_of
+from tug._options import Option, of_keywords, option_words
+from tug._passes import Hears, OnPass, Pass, Printer, Progress, pass_of
 from tug._roles import serve_and_exit
 from tug._saved import read_save, write_save
 
-Option = Union[None, bool, int, float, str, Path, List[Any], Tuple[Any, ...]]
 Found = TypeVar("Found")
 Weight = Union[None, int, str, npt.ArrayLike]
-Hears = Union[None, bool, Callable[["Progress"], None]]
-OnPass = Optional[Callable[["Pass"], None]]
 _KEPT: Any = object()  # stands for what a model has already
 _OF_ONE = {"init-from", "resume", "out", "publish", "history", "dump"}  # options that no copy takes over
-
-
-class Progress(NamedTuple):
-    """How a pass goes (struct tug_progress); NaN: there is none."""
-
-    pass_: int
-    passes: int
-    share: float  # of the pass; negative: not known
-    done: bool
-    examples: int
-    loss: float
-    auc: float
-    valid_loss: float
-    valid_auc: float
-
-    def __str__(self) -> str:
-        text = f"pass {self.pass_}/{self.passes}"
-        if not self.done and self.share >= 0:
-            text += f" {100 * self.share:3.0f} %"
-        for name in ("loss", "auc", "valid_loss", "valid_auc"):
-            value = getattr(self, name)
-            if value == value:
-                text += f"  {name.replace('_', ' ')} {value:.5f}"
-        return text
-
-
-class Pass(NamedTuple):
-    """The record of a pass that has ended (struct tug_pass); None: it was not measured."""
-
-    pass_: int  # from 1
-    examples: int  # trained on, without those held out for validation
-    loss: Optional[float]  # of these, each before it was trained on
-    auc: Optional[float]
-    valid_examples: int  # 0: there is no validation
-    valid_loss: Optional[float]
-    valid_auc: Optional[float]
-    seconds: float  # reading, training and validation, without saves
-    best: bool  # validation was better than after all passes before
-
-
-def _pass_of(p: Any) -> Pass:
-    loss, auc, valid_loss, valid_auc = (None if math.isnan(x) else x for x in (p.loss, p.auc, p.valid_loss,
-                                                                               p.valid_auc))
-    return Pass(getattr(p, "pass"), p.examples, loss, auc, p.valid_examples, valid_loss, valid_auc, p.seconds,
-                bool(p.best))
-
-
-class _Printer:
-    """Progress in a terminal, on one line; in a notebook a line for each pass."""
-
-    def __init__(self) -> None:
-        self.draws = sys.stderr is not None and sys.stderr.isatty()
-        self.says = self.draws or "ipykernel" in sys.modules
-
-    def __call__(self, progress: Progress) -> None:
-        if self.draws:
-            sys.stderr.write(f"\r{progress}\033[K" + ("\n" if progress.done else ""))
-            sys.stderr.flush()
-        elif self.says and progress.done:
-            print(progress, file=sys.stderr)
-
-
-def _names(command: str) -> Dict[str, bool]:
-    """The options of a command, and whether each may be given several times."""
-    c = ffi.new("struct tug_option *")
-    names: Dict[str, bool] = {"config": True}
-    i = 0
-    while lib.tug_model_option(command.encode(), i, c):
-        names[text_of(c.name)] = bool(c.is_list)
-        i += 1
-    return names
-
-
-def _text(name: str, value: Any) -> str:
-    if isinstance(value, (bool, np.bool_)):
-        return "true" if value else "false"
-    if isinstance(value, (int, np.integer)):
-        return str(int(value))
-    if isinstance(value, (float, np.floating)):
-        return repr(float(value))
-    return word(value, name).decode("utf-8", "surrogateescape")
-
-
-# What other libraries call what is no option here, but an argument.
-_ARGUMENTS = {"verbose": "progress=True prints the passes, and progress=False does not",
-              "verbosity": "progress=True prints the passes, and progress=False does not",
-              "sample_weight": "weight= has the examples' weights", "weights": "weight= has the examples' weights",
-              "callbacks": "progress= and on_pass= are functions that are called",
-              "cat_features": "categorical= names the columns", "categorical_feature": "categorical= names the columns"}
-
-
-def meant(keyword: str, command: str = "train") -> Optional[str]:
-    """The option that was perhaps meant, as a keyword."""
-    near = lib.tug_model_option_meant(command.encode(), word(keyword.replace("_", "-"), "option"))
-    return None if near == ffi.NULL else text_of(near).replace("-", "_")
-
-
-def _meant(keyword: str, command: str) -> str:
-    if command == "train" and keyword in _ARGUMENTS:
-        return _ARGUMENTS[keyword]
-    near = meant(keyword, command)
-    return f"did you mean '{near}'?" if near is not None else f"'tug {command} --help' lists the options"
-
-
-_OF_NAMES = {"by", "cross-columns", "drop", "dump-fields", "group", "keep", "lists", "missing", "numeric", "only"}
-
-
-def _words(function: str, command: str, options: Dict[str, Any]) -> List[str]:
-    """Keywords as the options of a command; None is as if it were not given."""
-    names = _names(command)
-    words: List[str] = []
-    for keyword, value in options.items():
-        name = keyword.replace("_", "-")
-        if name not in names:
-            raise ArgumentTypeError(f"{function}: there is no option '{keyword}'; {_meant(keyword, command)}")
-        several = listed_in(value)
-        if value is None or (several == [] and name in _OF_NAMES):
-            continue
-        if several is not None:
-            several = [_text(keyword, v) for v in several]
-            words += [f"{name}={v}" for v in several] if names[name] else [f"{name}={','.join(several)}"]
-        else:
-            words.append(f"{name}={_text(keyword, value)}")
-    return words
-
-
-@functools.lru_cache(maxsize=None)
-def _all_names() -> FrozenSet[str]:
-    return frozenset(name for command in ("train", "eval", "predict") for name in _names(command))
-
-
-def option_names() -> FrozenSet[str]:
-    """The options of `tug train`, as keywords."""
-    return frozenset(name.replace("-", "_") for name in _names("train"))
-
-
-_OPTION = re.compile(r"'tug [^']*'|(?<![\w-])--([a-z][a-z0-9-]*)")  # what is in a command stays
-
-
-def _keyword(option: "re.Match[str]") -> str:
-    name = option.group(1)
-    return name.replace("-", "_") if name in _all_names() else option.group()
-
-
-@contextlib.contextmanager
-def _of_keywords() -> Iterator[None]:
-    """In it the library's errors name options as a program of Python writes them."""
-    try:
-        yield
-    except Error as error:
-        error.args = (_OPTION.sub(_keyword, str(error)),)
-        raise
-
-
 _OF_COLUMNS = {"drop", "label", "lists", "numeric", "weight-column"}  # options that say what columns are
 
 
@@ -218,7 +60,7 @@ class Model(OwnedHandle):
 
     def __init__(self, *, progress: Hears = None, on_pass: OnPass = None, alone: bool = False,
                  client: Optional[Client] = None, own_files: bool = False, **options: Option) -> None:
-        self._open(None, progress, Place(alone, client, own_files), _words("Model", "train", options), on_pass)
+        self._open(None, progress, Place(alone, client, own_files), option_words("Model", "train", options), on_pass)
 
     def _open(self, saved: Optional[Path], progress: Hears, place: Place, words: Optional[List[str]],
               on_pass: OnPass = None) -> None:
@@ -230,7 +72,7 @@ class Model(OwnedHandle):
         self._compared: Set[int] = set()  # widths of matrices, whose numbering of columns was looked at
         kept: List[Any] = []
         c = ffi.NULL if words is None else self._options(progress, on_pass, place, words, kept)
-        with _of_keywords():
+        with of_keywords():
             m = (opened(lib.tug_model_open, lib.tug_model_close, c) if saved is None
                  else opened(lib.tug_model_load, lib.tug_model_close, word(saved, "path"), c))
         super().__init__("model", m, lib.tug_model_close)
@@ -244,7 +86,7 @@ class Model(OwnedHandle):
         if place.client is not None:
             self._client = instance(place.client, Client, "client")
             c.client = self._client._opened
-        printer = _Printer() if progress is None or progress is True else progress or None
+        printer = Printer() if progress is None or progress is True else progress or None
         if printer is not None:
             if not callable(printer):
                 raise ArgumentTypeError(f"progress: must be a function or a bool, not {type(progress).__name__}")
@@ -256,7 +98,7 @@ class Model(OwnedHandle):
             if not callable(on_pass):
                 raise ArgumentTypeError(f"on_pass: must be a function, not {type(on_pass).__name__}")
             hears_pass: Callable[[Pass], None] = on_pass
-            c.on_pass = self._hears_of_passes = self._callback("tug_pass", lambda p: hears_pass(_pass_of(p)))
+            c.on_pass = self._hears_of_passes = self._callback("tug_pass", lambda p: hears_pass(pass_of(p)))
         return c
 
     def _callback(self, struct: str, hear: Callable[[Any], None]) -> Any:
@@ -280,7 +122,7 @@ class Model(OwnedHandle):
             return status
 
         self._check_process()
-        with self._turn, _of_keywords():
+        with self._turn, of_keywords():
             self._run(ask)
         return found[0]
 
@@ -371,7 +213,7 @@ class Model(OwnedHandle):
         none, of several labels the first one's, and others as "label:auc". Data as of train; keywords are the options
         of `tug eval`. by=["ad"] adds "by", a dictionary whose "table" has the metrics of each value of the columns;
         importance=True and calibration=True add what importance() and calibration() return."""
-        words, kept = words_of(given := _words("evaluate", "eval", options))
+        words, kept = words_of(given := option_words("evaluate", "eval", options))
         examples = self._examples(data, label, weight=weight)
         self._warn_of_numbering(data)
         found = self._ask(_evaluation_of, lib.tug_model_evaluate, examples.c, words, len(given))
@@ -440,7 +282,7 @@ class Model(OwnedHandle):
         return self._predictions(data, options)
 
     def _predictions(self, data: Any, options: Dict[str, Any]) -> Floats:
-        words, kept = words_of(given := _words("predict", "predict", options))
+        words, kept = words_of(given := option_words("predict", "predict", options))
         examples = self._examples(data, None)
         self._check_process()
         with self._turn:
@@ -456,7 +298,7 @@ class Model(OwnedHandle):
         """Each prediction taken apart, as `tug predict --explain --json` does: a dictionary with its score, the bias
         and its "features", of which those come first without which the score would change most; "largest_pairs", at
         most `top` of them (10)."""
-        words, kept = words_of(given := _words("explain", "predict", options))
+        words, kept = words_of(given := option_words("explain", "predict", options))
         examples = self._examples(data, None)
         text = ffi.new("char **")
         lines = self._ask(lambda _model: text_of(text[0]), lib.tug_model_explain, examples.c, words, len(given), text)
@@ -495,7 +337,7 @@ class Model(OwnedHandle):
         """A copy that is trained on by these options, and by this model's where they say nothing: None takes one back.
         Those that say what is learnt have to be the same. What this model begins with or writes to is not the copy's
         (init_from, resume, out, publish, history, dump), unless it is said again."""
-        words = _words("with_options", "train", options)
+        words = option_words("with_options", "train", options)
         changed = _OF_ONE | {keyword.replace("_", "-") for keyword in options}
         hears, place, mine, hears_of_passes = self._opened_by
         words = [word for word in mine or [] if word.partition("=")[0] not in changed] + words
@@ -525,7 +367,7 @@ def _history_of(m: Any) -> List[Pass]:
     found: List[Pass] = []
     c = ffi.new("struct tug_pass *")
     while lib.tug_model_pass(m, len(found), 0, c):
-        found.append(_pass_of(c))
+        found.append(pass_of(c))
     return found
 
 
@@ -620,6 +462,6 @@ def load(path: Path, *, progress: Hears = None, on_pass: OnPass = None, alone: b
     options that it was trained with, which are keywords as of tug.train, train() goes on from there; without any it
     cannot be trained. DataError: there is no save."""
     model = Model.__new__(Model)
-    words = _words("load", "train", options) if options else None
+    words = option_words("load", "train", options) if options else None
     model._open(path, progress, Place(alone, client, own_files), words, on_pass)
     return model

@@ -18,7 +18,8 @@ import numpy.typing as npt
 from tug import _disk
 from tug._arrays import whole
 from tug._errors import ArgumentTypeError, UsageError
-from tug._model import Model, Pass, Progress, load
+from tug._model import Model, load
+from tug._passes import Pass, Progress
 from tug.fleet._metric import STATES, Metric
 from tug.fleet._names import Named
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from tug import _disk
 from tug._errors import ArgumentTypeError, DataError, Error, UsageError
-from tug._model import Model, Progress, load
+from tug._model import Model, load
+from tug._passes import Progress
 from tug.fleet import _program
 from tug.fleet._exchange import paths_of
 from tug.fleet._fleet import fleet

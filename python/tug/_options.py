@@ -1,0 +1,110 @@
+"""Options of the commands as keywords, and the library's sentences about them in Python's words.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import contextlib
+import functools
+import re
+from typing import Any, Dict, FrozenSet, Iterator, List, Optional, Tuple, Union
+
+import numpy as np
+
+from tug._abi import ffi
+from tug._arrays import Path, listed_in, word
+from tug._errors import ArgumentTypeError, Error
+from tug._library import lib, text_of
+
+Option = Union[None, bool, int, float, str, Path, List[Any], Tuple[Any, ...]]
+
+
+def _names(command: str) -> Dict[str, bool]:
+    """The options of a command, and whether each may be given several times."""
+    c = ffi.new("struct tug_option *")
+    names: Dict[str, bool] = {"config": True}
+    i = 0
+    while lib.tug_model_option(command.encode(), i, c):
+        names[text_of(c.name)] = bool(c.is_list)
+        i += 1
+    return names
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    if isinstance(value, (int, np.integer)):
+        return str(int(value))
+    if isinstance(value, (float, np.floating)):
+        return repr(float(value))
+    return word(value, name).decode("utf-8", "surrogateescape")
+
+
+# What other libraries call what is no option here, but an argument.
+_ARGUMENTS = {"verbose": "progress=True prints the passes, and progress=False does not",
+              "verbosity": "progress=True prints the passes, and progress=False does not",
+              "sample_weight": "weight= has the examples' weights", "weights": "weight= has the examples' weights",
+              "callbacks": "progress= and on_pass= are functions that are called",
+              "cat_features": "categorical= names the columns", "categorical_feature": "categorical= names the columns"}
+
+
+def meant(keyword: str, command: str = "train") -> Optional[str]:
+    """The option that was perhaps meant, as a keyword."""
+    near = lib.tug_model_option_meant(command.encode(), word(keyword.replace("_", "-"), "option"))
+    return None if near == ffi.NULL else text_of(near).replace("-", "_")
+
+
+def _meant(keyword: str, command: str) -> str:
+    if command == "train" and keyword in _ARGUMENTS:
+        return _ARGUMENTS[keyword]
+    near = meant(keyword, command)
+    return f"did you mean '{near}'?" if near is not None else f"'tug {command} --help' lists the options"
+
+
+_OF_NAMES = {"by", "cross-columns", "drop", "dump-fields", "group", "keep", "lists", "missing", "numeric", "only"}
+
+
+def option_words(function: str, command: str, options: Dict[str, Any]) -> List[str]:
+    """Keywords as the options of a command; None is as if it were not given."""
+    names = _names(command)
+    words: List[str] = []
+    for keyword, value in options.items():
+        name = keyword.replace("_", "-")
+        if name not in names:
+            raise ArgumentTypeError(f"{function}: there is no option '{keyword}'; {_meant(keyword, command)}")
+        several = listed_in(value)
+        if value is None or (several == [] and name in _OF_NAMES):
+            continue
+        if several is not None:
+            several = [_text(keyword, v) for v in several]
+            words += [f"{name}={v}" for v in several] if names[name] else [f"{name}={','.join(several)}"]
+        else:
+            words.append(f"{name}={_text(keyword, value)}")
+    return words
+
+
+@functools.lru_cache(maxsize=None)
+def _all_names() -> FrozenSet[str]:
+    return frozenset(name for command in ("train", "eval", "predict") for name in _names(command))
+
+
+def option_names() -> FrozenSet[str]:
+    """The options of `tug train`, as keywords."""
+    return frozenset(name.replace("-", "_") for name in _names("train"))
+
+
+_OPTION = re.compile(r"'tug [^']*'|(?<![\w-])--([a-z][a-z0-9-]*)")  # what is in a command stays
+
+
+def _keyword(option: "re.Match[str]") -> str:
+    name = option.group(1)
+    return name.replace("-", "_") if name in _all_names() else option.group()
+
+
+@contextlib.contextmanager
+def of_keywords() -> Iterator[None]:
+    """In it the library's errors name options as a program of Python writes them."""
+    try:
+        yield
+    except Error as error:
+        error.args = (_OPTION.sub(_keyword, str(error)),)
+        raise
