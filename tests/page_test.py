@@ -32,8 +32,8 @@ WORDS = ("export", "for", ".", "wait", "unset")
 UNSAFE = re.compile(r"(?:make|sudo|tools/|bench/|build/|cmake|perf|gdb)\b")  # changes the tree or the machine
 SKIPS = {"torch": "PyTorch is not there: python3-torch", "sklearn": "scikit-learn is not there: python3-sklearn"}
 LIMIT = 150  # seconds for a page
-PORT = re.compile(r"(?<=--port )\d{4,5}|(?<=127\.0\.0\.1:)\d{4,5}|(?<=_PORT=)\d{4,5}")
-NAME = re.compile(r"^(?:#|//) ([a-z_]+(?:\.(?:py|c|cc|sh|table))?)$")
+PORT = re.compile(r"(?<=--port[ =])\d{4,5}|(?<=127\.0\.0\.1:)\d{4,5}|(?<=_PORT=)\d{4,5}")
+NAME = re.compile(r"^(?:#|//) ([a-z_]+(?:\.(?:py|c|cc|sh|table|yaml))?)$")
 
 
 def head(path, text):

@@ -131,6 +131,7 @@ static const char *const synonyms[][2] = {
     {"cat-features", "categorical"},
     {"categorical-feature", "categorical"},
     {"config-args", "set"},
+    {"dot-period", "dot-every"},
     {"early-stopping", "patience"},
     {"early-stopping-rounds", "patience"},
     {"embedding-dim", "dim"},

@@ -157,3 +157,49 @@ int route_free_port(const char *host, uint16_t *ret, struct err *e)
         return err_sys(e, TUG_EIO, "no port of '%.200s' is free", host);
     return 0;
 }
+
+int route_interface(const char *name, char *ret, size_t cap, struct err *e)
+{
+    struct ifaddrs *all;
+    bool exists = false;
+    if (getifaddrs(&all) != 0)
+        return err_sys(e, TUG_EIO, "cannot list the network interfaces");
+    ret[0] = 0;
+    const int families[] = {AF_INET, AF_INET6};
+    for (size_t f = 0; f < 2 && ret[0] == 0; f++) {
+        for (struct ifaddrs *i = all; i != NULL && ret[0] == 0; i = i->ifa_next) {
+            if (i->ifa_addr == NULL || strcmp(i->ifa_name, name) != 0)
+                continue;
+            exists = true;
+            if (i->ifa_addr->sa_family != families[f])
+                continue;
+            socklen_t len = families[f] == AF_INET ? sizeof(struct sockaddr_in)
+                                                   : sizeof(struct sockaddr_in6);
+            char host[NI_MAXHOST];
+            if (getnameinfo(i->ifa_addr, len, host, sizeof(host), NULL, 0,
+                            NI_NUMERICHOST) == 0 &&
+                strchr(host, '%') == NULL)
+                snprintf(ret, cap, families[f] == AF_INET ? "%s" : "[%s]", host);
+        }
+    }
+    freeifaddrs(all);
+    if (ret[0] != 0)
+        return 0;
+    return err_set(e, TUG_EUSAGE,
+                   exists ? "'%.64s' has no address"
+                          : "there is no network interface '%.64s'",
+                   name);
+}
+
+bool route_is_own(const char *host)
+{
+    struct addrinfo *all;
+    uint16_t port;
+    bool own = false;
+    if (resolve(host, SOCK_STREAM, &all, NULL) != 0)
+        return false;
+    for (struct addrinfo *a = all; a != NULL && !own; a = a->ai_next)
+        own = bind_any(a, &port) == 0; // elsewhere's addresses cannot be bound
+    freeaddrinfo(all);
+    return own;
+}

@@ -29,4 +29,11 @@ int route_split(const char *address, char *ret_host, size_t cap, uint16_t *ret_p
 // for programs that must know their port before they begin.
 int route_free_port(const char *host, uint16_t *ret, struct err *e);
 
+// The first address of a network interface, IPv4 before IPv6 (in brackets); link-local ones are
+// of no use to others. TUG_EUSAGE: there is none.
+int route_interface(const char *name, char *ret, size_t cap, struct err *e);
+
+// Whether the host, a name or an address, is this machine.
+bool route_is_own(const char *host);
+
 #endif

@@ -15,6 +15,7 @@ enum { COLUMNS_MAX = 400 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t drawn; // characters of the line that stands there; under lock
+static bool dotted;  // dots stand there; under lock
 
 bool terminal_can_draw(void)
 {
@@ -54,6 +55,9 @@ static void write_all(const char *text, size_t len)
 // stands in several rows.
 static void erase(void)
 {
+    if (dotted)
+        write_all("\n", 1);
+    dotted = false;
     if (drawn == 0)
         return;
     char text[32];
@@ -75,6 +79,20 @@ void terminal_draw(const char *line)
     drawn = len < columns ? len : columns - 1;
     if (drawn > 0)
         write_all(line, drawn);
+    pthread_mutex_unlock(&lock);
+}
+
+void terminal_dots(size_t n)
+{
+    static const char dots[] = "................................";
+    pthread_mutex_lock(&lock);
+    if (n > 0 && !dotted)
+        erase();
+    dotted |= n > 0;
+    for (size_t some; n > 0; n -= some) {
+        some = n < sizeof(dots) - 1 ? n : sizeof(dots) - 1;
+        write_all(dots, some);
+    }
     pthread_mutex_unlock(&lock);
 }
 

@@ -24,6 +24,9 @@ size_t terminal_output_columns(void);
 // Any thread.
 void terminal_draw(const char *line);
 
+// Writes dots behind each other; what is drawn or said next begins a line. Any thread.
+void terminal_dots(size_t n);
+
 // Writes a message with its line end, in the place of the line that was drawn. Any
 // thread.
 void terminal_say(const char *text, size_t len);

@@ -21,8 +21,10 @@ struct cli_command {
     // Instead of `run`, for a command that takes another one behind "--": its words.
     int (*run_tail)(const void *values, const struct options *o, int argc,
                     char *const *argv, struct err *e);
-    // Instead of `run`, for a command that reads its words itself: those behind its name.
+    // Instead of `run`, for a command that reads its words itself: those behind its name. With
+    // takes_words only those for which it says so, and no others with --help.
     int (*run_words)(int argc, char *const *argv, struct err *e);
+    bool (*takes_words)(int argc, char *const *argv);
 };
 
 // In the order of `tug help`.
@@ -34,6 +36,7 @@ struct cli_command {
     X(launch)                                                                            \
     X(scheduler)                                                                         \
     X(server)                                                                            \
+    X(pserver)                                                                           \
     X(worker)                                                                            \
     X(status)                                                                            \
     X(doctor)                                                                            \

@@ -136,13 +136,23 @@ static int run_parsed(const struct cli_command *c, int argc, char *const *argv,
     return rc;
 }
 
+static bool takes_words(const struct cli_command *c, int argc, char *const *argv)
+{
+    if (c->takes_words == NULL)
+        return true;
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return false;
+    return c->takes_words(argc, argv);
+}
+
 static int run(int argc, char *const *argv, struct err *e)
 {
     const struct cli_command *c = cli_find(argv[0]);
     int rc;
     if (!c)
         rc = cli_unknown_command(argv[0], e);
-    else if (c->run_words)
+    else if (c->run_words && takes_words(c, argc - 1, argv + 1))
         rc = c->run_words(argc - 1, argv + 1, e);
     else
         rc = run_parsed(c, argc - 1, argv + 1, e);

@@ -6,7 +6,9 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "cli/cli.h"
+#include "cli/train_output.h"
 
 int training_words(int argc, char *const *argv, struct train_options *values,
                    struct options **ret_options, struct err *e)
@@ -29,7 +31,8 @@ static int from_environment(const struct option_table *table, void *values,
     return options_parse(ret, table, 0, NULL, values, 0, e);
 }
 
-static int be_scheduler(const struct role *r, const struct training *t, struct err *e)
+static int be_scheduler(const struct role *r, const struct node_values *of,
+                        const struct training *t, struct err *e)
 {
     struct scheduler_values v = {0};
     struct options *o = NULL;
@@ -40,6 +43,14 @@ static int be_scheduler(const struct role *r, const struct training *t, struct e
         v.node.host = NULL;
         v.node.port = 0;
     }
+    if (of != NULL) { // whom it lets in and how is said once for both
+        v.node.cluster = of->cluster;
+        v.node.ca = of->ca;
+        v.node.cert = of->cert;
+        v.node.key = of->key;
+        v.node.insecure = of->insecure;
+        v.node.log_level = of->log_level;
+    }
     int rc = role_scheduler(&v, t, e);
     options_close(o);
     return rc;
@@ -48,6 +59,8 @@ static int be_scheduler(const struct role *r, const struct training *t, struct e
 struct beside {
     const struct role *role;
     const struct training *training;
+    const struct node_values
+        *node; // of the server beside it; NULL: as the environment says
     int rc;
     struct err error;
 };
@@ -55,7 +68,7 @@ struct beside {
 static void *run_beside(void *arg)
 {
     struct beside *b = arg;
-    b->rc = be_scheduler(b->role, b->training, &b->error);
+    b->rc = be_scheduler(b->role, b->node, b->training, &b->error);
     if (b->rc != 0)
         atomic_store(&node_interrupted, true); // the server cannot go on without it
     return NULL;
@@ -64,7 +77,7 @@ static void *run_beside(void *arg)
 int role_first_server(const struct server_values *v, const struct role *r,
                       const struct training *t, struct err *e)
 {
-    struct beside b = {.role = r, .training = t};
+    struct beside b = {.role = r, .training = t, .node = &v->node};
     pthread_t thread;
     if (pthread_create(&thread, NULL, run_beside, &b) != 0)
         return err_set(e, TUG_EIO, "cannot start the scheduler's thread");
@@ -97,13 +110,91 @@ static int be_worker(const struct role *r, const struct training *t, struct err 
     return rc;
 }
 
+// The driver of a run, on a thread beside the run's first worker.
+struct drive {
+    const struct role *role;
+    const struct training *training;
+    struct node_values node;
+    struct train_setup setup;
+    struct train_result result;
+    int rc;
+    struct err error;
+};
+
+static void *drive(void *arg)
+{
+    struct drive *d = arg;
+    struct opened_node n;
+    d->setup.interrupted = &node_interrupted;
+    int rc = node_values_open(&n, &d->node, WIRE_SCHEDULER, &d->error);
+    if (rc == 0)
+        rc = train_configure(&d->setup, d->training->values, d->training->options,
+                             &n.node, &d->error);
+    if (rc == 0)
+        rc = train_open_log(d->training->values, d->training->options, &n.node,
+                            &d->error);
+    d->setup.cluster.servers = d->role->servers;
+    d->setup.cluster.servers_by = "--pservers";
+    d->setup.cluster.workers = d->role->workers;
+    d->setup.cluster.workers_by = "--num_gradient_servers";
+    if (rc == 0)
+        rc = train_run(&d->setup.config, &d->result, &d->error);
+    opened_node_close(&n);
+    d->rc = rc;
+    if (rc != 0)
+        atomic_store(&node_interrupted, true); // the worker waits for a run in vain
+    return NULL;
+}
+
+static int work_and_drive(struct drive *d, const struct role *r, struct err *e)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, drive, d) != 0)
+        return err_set(e, TUG_EIO, "cannot start the thread that drives the training");
+    int rc = be_worker(r, d->training, e);
+    if (rc != 0)
+        atomic_store(&node_interrupted, true);
+    pthread_join(thread, NULL);
+    if (d->rc != 0 && (rc == 0 || rc == TUG_EINTERRUPTED)) {
+        if (e != NULL)
+            *e = d->error;
+        return d->rc;
+    }
+    return rc != 0 ? rc
+                   : train_print(&d->setup, &d->result, d->result.servers,
+                                 d->result.workers, e);
+}
+
+int role_trainer(const struct role *r, const struct training *t, struct err *e)
+{
+    struct worker_values v = {0};
+    struct options *o = NULL;
+    if (r->rank > 0)
+        return be_worker(r, t, e);
+    struct drive *d = mem_zalloc(sizeof(*d));
+    if (d == NULL)
+        return err_nomem(e, "the run");
+    int rc = from_environment(&cli_worker_options, &v, &o, e);
+    if (rc == 0) {
+        node_values_fill(&v.node, o, r);
+        d->role = r;
+        d->training = t;
+        d->node = v.node;
+        rc = work_and_drive(d, r, e);
+    }
+    options_close(o);
+    train_setup_close(&d->setup);
+    mem_free(d);
+    return rc;
+}
+
 int role_of_environment(const struct role *r, const struct train_options *t,
                         const struct options *o, struct err *e)
 {
     struct training training = {t, o};
     node_catch_signals();
     if (r->role == WIRE_SCHEDULER)
-        return be_scheduler(r, &training, e);
+        return be_scheduler(r, NULL, &training, e);
     return r->role == WIRE_SERVER ? be_server(r, &training, e)
                                   : be_worker(r, &training, e);
 }

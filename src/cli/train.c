@@ -1,13 +1,15 @@
 // tug train: options become a configuration, the run happens, its result is
 // printed. With a role in the environment (ps-lite's or Paddle's variables) it is
-// that role of a cluster.
+// that role of a cluster; with the flags of Paddle's first version a trainer of that.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"
+#include "base/log.h"
 #include "cli/cli.h"
 #include "cli/node_options.h"
 #include "cli/roles.h"
 #include "cli/train_output.h"
+#include "cli/v0.h"
 
 static int run_alone(struct train_setup *s, struct err *e)
 {
@@ -31,13 +33,10 @@ static int run_cv(struct train_setup *s, struct err *e)
     return rc;
 }
 
-static int train_command(const void *values, const struct options *o, struct err *e)
+static int train_here(const struct train_options *values, const struct options *o,
+                      struct err *e)
 {
     struct train_setup s = {.interrupted = &node_interrupted};
-    struct role role;
-    TRY(node_role(&role, WIRE_NOBODY, e));
-    if (role.scheme != ROLE_NONE)
-        return role_of_environment(&role, values, o, e);
     TRY(train_configure(&s, values, o, NULL, e));
     TRY(train_open_log(values, o, NULL, e));
     node_catch_signals();
@@ -46,5 +45,45 @@ static int train_command(const void *values, const struct options *o, struct err
     return rc;
 }
 
+static int train_command(const void *values, const struct options *o, struct err *e)
+{
+    struct role role;
+    TRY(node_role(&role, WIRE_NOBODY, e));
+    if (role.scheme != ROLE_NONE)
+        return role_of_environment(&role, values, o, e);
+    return train_here(values, o, e);
+}
+
+static int train_v0(const struct v0_words *w, const struct train_options *values,
+                    const struct options *o, struct err *e)
+{
+    struct role role;
+    struct training t = {values, o};
+    if (w->unused[0] != '\0')
+        log_info("taken without effect: %s", w->unused);
+    if (!w->cluster)
+        return train_here(values, o, e);
+    TRY(v0_role_trainer(&role, w, e));
+    node_catch_signals();
+    return role_trainer(&role, &t, e);
+}
+
+static int train_v0_words(int argc, char *const *argv, struct err *e)
+{
+    struct v0_words w;
+    struct train_options values;
+    struct options *o = NULL;
+    int rc = v0_words_take(&w, argc, argv, e);
+    if (rc == 0)
+        rc = options_parse(&o, &cli_train_options, w.n, w.at, &values, 0, e);
+    if (rc == 0)
+        rc = train_v0(&w, &values, o, e);
+    rc = v0_words_explain(&w, rc, e);
+    options_close(o);
+    v0_words_free(&w);
+    return rc;
+}
+
 const struct cli_command cli_train = {&cli_train_options, sizeof(struct train_options),
-                                      .run = train_command};
+                                      .run = train_command, .takes_words = v0_given,
+                                      .run_words = train_v0_words};

@@ -4,9 +4,6 @@
 #include "cluster/node.h"
 
 #include <errno.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,45 +38,13 @@ int node_address(const char *text, char ret[VAN_ADDRESS_MAX], struct err *e)
     return 0;
 }
 
-// The first address of an interface, IPv4 before IPv6; link-local ones are of no use.
-static int interface_address(const char *name, char *ret, size_t cap, struct err *e)
-{
-    struct ifaddrs *all;
-    bool exists = false;
-    if (getifaddrs(&all) != 0)
-        return err_sys(e, TUG_EIO, "cannot list the network interfaces");
-    ret[0] = 0;
-    const int families[] = {AF_INET, AF_INET6};
-    for (size_t f = 0; f < 2 && ret[0] == 0; f++) {
-        for (struct ifaddrs *i = all; i != NULL && ret[0] == 0; i = i->ifa_next) {
-            if (i->ifa_addr == NULL || strcmp(i->ifa_name, name) != 0)
-                continue;
-            exists = true;
-            if (i->ifa_addr->sa_family != families[f])
-                continue;
-            socklen_t len = families[f] == AF_INET ? sizeof(struct sockaddr_in)
-                                                   : sizeof(struct sockaddr_in6);
-            char host[NI_MAXHOST];
-            if (getnameinfo(i->ifa_addr, len, host, sizeof(host), NULL, 0,
-                            NI_NUMERICHOST) == 0 &&
-                strchr(host, '%') == NULL)
-                snprintf(ret, cap, families[f] == AF_INET ? "%s" : "[%s]", host);
-        }
-    }
-    freeifaddrs(all);
-    if (ret[0] != 0)
-        return 0;
-    return err_set(e, TUG_EUSAGE,
-                   exists ? "--interface: '%.64s' has no address"
-                          : "--interface: there is no network interface '%.64s'",
-                   name);
-}
-
 static int find_bind(struct node *n, struct err *e)
 {
     const struct node_options *o = &n->options;
     if (o->interface != NULL)
-        return interface_address(o->interface, n->bind, sizeof(n->bind), e);
+        return route_interface(o->interface, n->bind, sizeof(n->bind), e) == 0
+                   ? 0
+                   : err_wrap(e, "--interface");
     const char *host = o->host != NULL ? o->host : "127.0.0.1";
     bool bare_v6 = strchr(host, ':') != NULL && host[0] != '[' &&
                    strstr(host, "://") == NULL;

@@ -63,6 +63,25 @@ static int ask_below(struct run *r, struct err *e)
     return remote_below(&d->remote, WIRE_ROOT_SAVE, d->out, d->out_below, e);
 }
 
+// What the options of this process say of the run, which others have begun.
+static int check_size(const struct train_cluster *k, const struct roster *r,
+                      struct err *e)
+{
+    if (k->servers != 0 && k->servers != r->servers)
+        return err_set(
+            e, TUG_EUSAGE,
+            "%s names %u server%s, but the run has %u: all of its processes need "
+            "the same list",
+            k->servers_by, k->servers, PLURAL_S(k->servers), r->servers);
+    if (k->workers != 0 && k->workers != r->workers)
+        return err_set(
+            e, TUG_EUSAGE,
+            "%s is %u, but the first server was told %u: all processes of the run "
+            "need the same number",
+            k->workers_by, k->workers, r->workers);
+    return 0;
+}
+
 static int open_driver(struct run *r, struct err *e)
 {
     struct driver *d = mem_zalloc(sizeof(*d));
@@ -78,6 +97,7 @@ static int open_driver(struct run *r, struct err *e)
     struct remote_options o = {.role = WIRE_DRIVER, .loops = 1};
     TRY(remote_open(&d->remote, r->config, &o, e));
     const struct roster *roster = member_roster(client_member(d->remote.client));
+    TRY(check_size(r->config->cluster, roster, e));
     d->workers = roster->workers;
     d->servers = roster->servers;
     d->cut.done = d->resumed.done = BUF_INIT(WIRE_BYTES_MAX);
@@ -315,6 +335,34 @@ static int look_within(struct run *r, uint64_t pass, uint64_t first,
     return look_into(r, first + examples / r->config->batch, e);
 }
 
+// The dots and the line that are due.
+static int tell_progress(struct run *r, uint64_t pass, uint64_t first,
+                         const struct msg_pass_state *p, struct err *e)
+{
+    struct driver *d = r->driver;
+    const struct train_config *c = r->config;
+    bool counts = c->log_batches != 0 || c->dot_batches != 0, looked = false;
+    uint64_t examples = p->examples;
+    double share = share_of(p);
+    if (counts && !p->done) {
+        TRY(look_at_clock(r, pass, &examples, &share, e));
+        looked = true;
+    }
+    uint64_t batches = first + (p->done ? batches_of(r, examples) : examples / c->batch);
+    if (!progress_at(r->progress, batches) || (p->done && c->log_batches == 0))
+        return 0;
+    struct metrics m[LABELS_MAX];
+    for (uint32_t k = 0; k < d->labels; k++)
+        m[k] = metrics_stream_result(&d->stream[k], c->reader.loss);
+    if (!looked)
+        TRY(look_at_clock(r, pass, &m[0].examples, &share, e));
+    else if (c->cluster->mode == CONFIG_SYNC)
+        m[0].examples = examples;
+    r->at.batches = p->done ? batches : first + m[0].examples / c->batch;
+    progress_line(r->progress, r->at.epoch, share, r->at.batches, m, NULL);
+    return 0;
+}
+
 // A pass that was begun is finished, also when a signal asks for the end, if there is
 // something to save: rows in the middle of it belong to no place in the data.
 static int follow_pass(struct run *r, uint64_t pass, struct state *s,
@@ -323,11 +371,13 @@ static int follow_pass(struct run *r, uint64_t pass, struct state *s,
     struct driver *d = r->driver;
     uint64_t first = d->batches_before;
     bool told = false;
+    (void)progress_at(r->progress, first);
     for (double pause = look_first_seconds;; pause *= pause < look_seconds ? 1.5 : 1) {
         TRY(look(d, pass, s, e));
         look_at_shuffle(d, &s->pass);
         TRY(driver_publish_due(r, first + s->pass.examples / r->config->batch, result,
                                e));
+        TRY(tell_progress(r, pass, first, &s->pass, e));
         if (s->pass.done) {
             r->at.batches = first + batches_of(r, s->pass.examples);
             return look_into(r, r->at.batches, e);
@@ -339,15 +389,6 @@ static int follow_pass(struct run *r, uint64_t pass, struct state *s,
                      "counts every example once",
                      r->at.epoch + 1);
         told |= run_interrupted(r);
-        if (progress_is_due(r->progress)) {
-            struct metrics m[LABELS_MAX];
-            for (uint32_t k = 0; k < d->labels; k++)
-                m[k] = metrics_stream_result(&d->stream[k], r->config->reader.loss);
-            double share = share_of(&s->pass);
-            TRY(look_at_clock(r, pass, &m[0].examples, &share, e));
-            r->at.batches = first + m[0].examples / r->config->batch;
-            progress_line(r->progress, r->at.epoch, share, r->at.batches, m, NULL);
-        }
         TRY(look_within(r, pass, first, &s->pass, e));
         if (r->config->save_batches != 0) {
             uint64_t examples = s->pass.examples;

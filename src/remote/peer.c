@@ -177,8 +177,9 @@ static int batch_done(void *ctx, struct err *e)
     struct metrics m[LABELS_MAX];
     if (run_interrupted(r))
         return err_set(e, TUG_EINTERRUPTED, "interrupted");
+    (void)progress_at(r->progress, r->at.batches);
     r->at.batches++;
-    if (!progress_is_due(r->progress))
+    if (!progress_at(r->progress, r->at.batches))
         return 0;
     const struct metrics_stream *seen = streams(r);
     for (uint32_t k = 0; k < d->labels; k++)

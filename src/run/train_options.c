@@ -268,6 +268,8 @@ static const struct option options[] = {
      "print a progress line every N batches, also with loss and AUC of these batches "
      "alone "
      "(window); 0: at growing intervals of time"},
+    {"dot-every", .own = true, U64_AT(dot_every, "N", "0", 0, 0),
+     "print a dot every N batches, between the progress lines; 0: none"},
     {"fetch", .own = true, STRING_AT(fetch, "NAME,..."),
      "print these values every --fetch-every batches: loss and auc of the "
      "pass, 'the bias', layers (their norm, mean, min and max) or one, as 'layer 1 of "

@@ -92,7 +92,7 @@ struct train_options {
     uint64_t publish_deltas;
     uint64_t keep, keep_names;
     // messages
-    uint64_t log_every, fetch_every;
+    uint64_t log_every, dot_every, fetch_every;
     const char *fetch, *dump, *dump_fields;
     const char *log_dir, *history;
     int log_level;

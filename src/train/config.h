@@ -61,6 +61,9 @@ struct train_cluster {
     bool dense_bounded;
     bool bf16, pack_keys, cache_keys; // see client_options
     bool workers_score;               // --valid and --test; else the driver does
+    // How many there should be, and the options that say so; 0: nobody has.
+    uint32_t servers, workers;
+    const char *servers_by, *workers_by;
     // The examples of all workers are dealt anew, before the first pass; examples with
     // equal texts in `shuffle_by` ("a,b"; NULL: at random) then meet on one worker.
     bool shuffle;
@@ -121,6 +124,7 @@ struct train_config {
     uint32_t save_passes;    // save every so many passes; 0: only at the end
     uint64_t save_batches;   // and every so many batches
     uint64_t log_batches;    // a progress line every so many batches; 0: now and then
+    uint64_t dot_batches;    // and a dot every so many; 0: none
     // Between batches, every so many (train/look.h): names "a,b" of values that are told, a file
     // of parameters and examples, and the columns "a,b" that stand with these. NULL: none.
     const char *fetch, *dump, *dump_fields;

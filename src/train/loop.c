@@ -171,6 +171,7 @@ static double passes_done(const struct run *r, uint64_t end)
 static uint64_t next_stop(const struct run *r, uint64_t end)
 {
     const uint64_t every[] = {r->config->save_batches, r->config->log_batches,
+                              r->config->dot_batches,
                               r->look != NULL ? r->config->fetch_batches : 0};
     uint64_t stop = end;
     for (size_t i = 0; i < sizeof(every) / sizeof(*every); i++) {
@@ -272,13 +273,13 @@ static int train_window(struct run *r, struct train_result *result, struct err *
     for (int i = 0; i < team_size(r->team); i++)
         r->workers[i].hand.known = false;
     uint64_t end = (order_positions(&r->order) + r->config->batch - 1) / r->config->batch;
+    (void)progress_at(r->progress, r->at.batches);
     while (r->at.batch < end) {
         TRY(stretch(r, end, result, e));
         if (run_leaves_pass(r))
             return TUG_EINTERRUPTED;
-        if (r->config->log_batches == 0
-                ? r->at.batch < end && progress_is_due(r->progress)
-                : run_due(r->at.batches, r->config->log_batches))
+        if (progress_at(r->progress, r->at.batches) &&
+            (r->config->log_batches != 0 || r->at.batch < end))
             print_line(r, end);
         TRY(look(r, e));
         if (r->config->out != NULL && run_due(r->at.batches, r->config->save_batches))

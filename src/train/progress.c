@@ -17,7 +17,10 @@ enum { LABEL_TEXT = 32, PART_BYTES = LABELS_MAX * 128 };
 struct progress {
     uint32_t epochs;
     bool by_batches;
-    bool terminal; // draw over one line
+    uint64_t log_batches, dot_batches;
+    bool begun;           // progress_at knows where
+    uint64_t lines, dots; // so many were due
+    bool terminal;        // draw over one line
     const struct train_listener *listener;
     uint64_t start_ns, next_ns;
     uint64_t last_ns, last_examples; // of the line before: for the rate
@@ -55,20 +58,23 @@ int progress_name_labels(struct progress *p, const struct schema *s, struct err 
 }
 
 int progress_open(struct progress **ret, uint32_t epochs, uint64_t log_batches,
-                  const struct train_listener *listener, struct err *e)
+                  uint64_t dot_batches, const struct train_listener *listener,
+                  struct err *e)
 {
     struct progress *p = mem_zalloc(sizeof(*p));
     if (p == NULL)
         return err_nomem(e, "progress lines");
     p->epochs = epochs;
     p->by_batches = log_batches != 0;
+    p->log_batches = log_batches;
+    p->dot_batches = listener == NULL && log_shows(LOG_INFO) ? dot_batches : 0;
     if (set_labels(p, 1) != 0) {
         mem_free(p);
         return err_nomem(e, "progress lines");
     }
     p->listener = listener;
-    p->terminal = listener == NULL && !p->by_batches && log_shows(LOG_INFO) &&
-                  terminal_can_draw();
+    p->terminal = listener == NULL && !p->by_batches && p->dot_batches == 0 &&
+                  log_shows(LOG_INFO) && terminal_can_draw();
     p->start_ns = p->last_ns = clock_ns();
     p->next_ns = p->start_ns + (p->terminal || listener != NULL ? TERMINAL_NS : PLAIN_NS);
     p->share_at_start = -1;
@@ -78,7 +84,7 @@ int progress_open(struct progress **ret, uint32_t epochs, uint64_t log_batches,
 
 void progress_close(struct progress *p)
 {
-    if (p != NULL && p->terminal)
+    if (p != NULL && (p->terminal || p->dot_batches != 0))
         terminal_draw(NULL);
     if (p != NULL)
         mem_free(p->before);
@@ -97,6 +103,20 @@ bool progress_wants_a_stop(struct progress *p, const atomic_bool *interrupted)
 bool progress_is_due(const struct progress *p)
 {
     return clock_ns() >= p->next_ns;
+}
+
+bool progress_at(struct progress *p, uint64_t batches)
+{
+    uint64_t lines = p->log_batches != 0 ? batches / p->log_batches : 0;
+    uint64_t dots = p->dot_batches != 0 ? batches / p->dot_batches : 0;
+    bool due = p->by_batches ? lines > p->lines : progress_is_due(p);
+    if (p->begun && dots > p->dots)
+        terminal_dots(dots - p->dots);
+    due = due && p->begun;
+    p->begun = true;
+    p->dots = dots;
+    p->lines = lines;
+    return due;
 }
 
 // "  loss 0.51000  auc 0.70000" of each label, after `prefix`; without what there is none

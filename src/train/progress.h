@@ -18,8 +18,10 @@ struct progress;
 
 // log_batches != 0: plain lines only, asked for by the trainer; 0: by the clock.
 // `listener` (NULL: nobody) hears what is else printed.
+// dot_batches != 0: and a dot every so many batches.
 int progress_open(struct progress **ret, uint32_t epochs, uint64_t log_batches,
-                  const struct train_listener *listener, struct err *e);
+                  uint64_t dot_batches, const struct train_listener *listener,
+                  struct err *e);
 // From here on metrics are those of each of the schema's labels, one behind the other:
 // lines have their names. Before, there is one label. TUG_ENOMEM.
 int progress_name_labels(struct progress *p, const struct schema *s, struct err *e);
@@ -31,6 +33,11 @@ bool progress_wants_a_stop(struct progress *p, const atomic_bool *interrupted);
 
 // Whether the clock says that a line is due.
 bool progress_is_due(const struct progress *p);
+
+// So many batches of the run have been trained on: for who learns of several at once. Prints
+// the dots that are due, and gives whether a line is, by batches or else by the clock. The first
+// call only says where the run begins.
+bool progress_at(struct progress *p, uint64_t batches);
 
 // With log_batches: what the examples since the call before say, of the stream of the
 // pass so far. False: there are no such lines.

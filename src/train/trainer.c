@@ -460,7 +460,8 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
     TRY(checkpoint_check_out(c, &r->out_lock, &r->resumes, e));
     TRY(checkpoint_find(r, e));
     TRY(team_open(&r->team, c->threads, e));
-    TRY(progress_open(&r->progress, c->epochs, c->log_batches, c->listener, e));
+    TRY(progress_open(&r->progress, c->epochs, c->log_batches, c->dot_batches,
+                      c->listener, e));
     struct model_options model = c->model;
     double start = clock_seconds();
     TRY(open_data(r, e));

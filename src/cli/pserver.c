@@ -1,0 +1,98 @@
+// tug pserver: the servers of a host, by the flags of Paddle's first version.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/cli.h"
+#include "cli/roles.h"
+#include "cli/v0.h"
+
+struct pserver_values {
+    struct node_values node;
+    uint64_t trainers, dense_loops, sparse_loops, memory;
+    const char *pservers, *comment;
+    const char *save_root, *cold_root;
+    struct option_list load_roots;
+};
+
+#define AT(field) .offset = offsetof(struct pserver_values, field)
+
+static const struct option options[] = {
+    {"num_gradient_servers", .group = "Flags of Paddle's first version",
+     U64_AT(trainers, "N", "1", 1, ROLE_PROCESSES_MAX),
+     "trainers of the run; the first server waits for all of them"},
+    {"nics", STRING_AT(node.interface, "NAME"),
+     "the network interface to listen on; without it loopback"},
+    {"port", U64_AT(node.port, "P", "7164", 1, 65535),
+     "port of the run, which trainers are told as --port; the first server listens for "
+     "them "
+     "there"},
+    {"ports_num", U64_AT(dense_loops, "N", "1", 1, 256),
+     "event loops for dense tables (loops of tug server)"},
+    {"ports_num_for_sparse", U64_AT(sparse_loops, "N", "0", 0, 255),
+     "event loops for sparse tables; 0: those for dense tables hold them, too"},
+    {"pservers", STRING_AT(pservers, "HOST,..."),
+     "all servers of the run, as trainers are told them: the first one of them hosts the "
+     "scheduler; without it this server is the only one"},
+    {"comment", STRING_AT(comment, "TEXT"),
+     "has no effect but that it stands in the list of processes, for who looks for them "
+     "there"},
+    NODE_REACH_OPTIONS("60"),
+    {NODE_HOST_OPTION("the address to listen on, in place of --nics")},
+    {NODE_LOG_LEVEL_OPTION},
+    {"memory", .group = "What it holds", SIZE_AT(memory, "SIZE", "0", 0, 0),
+     "memory for rows and buffers together, as in tug server; 0: no limit for rows"},
+    {"save-root", STRING_AT(save_root, "DIR"),
+     "directory below which saves are written and read; without it this server writes "
+     "none"},
+    {"load-root", LIST_AT(load_roots, "DIR"),
+     "directory below which saves are read, too"},
+    {"cold-root", STRING_AT(cold_root, "DIR"),
+     "directory below which rows are kept on disk"},
+};
+
+const struct option_table cli_pserver_options = {
+    .command = "pserver",
+    .summary = "run a server by the flags of Paddle's first version",
+    .usage = "--num_gradient_servers=N [--pservers=A,B] [options]",
+    .about =
+        "Does what `tug server` does, with the flags of `paddle pserver`. The first "
+        "server "
+        "also hosts the scheduler of the run, at --port. Trainers are `tug train "
+        "--local=0 "
+        "--pservers=A,B --trainer_id=I --num_gradient_servers=N` with the options of the "
+        "training; trainer 0 drives the run, writes its saves and prints its result. "
+        "docs/from-paddle.md lists the flags.",
+    .examples =
+        "tug pserver --num_gradient_servers=2 --nics=eth0 --port=7164 --ports_num=2 "
+        "--ports_num_for_sparse=2",
+    CLI_OPTIONS(options),
+};
+
+static int pserver_command(const void *values, const struct options *o, struct err *e)
+{
+    const struct pserver_values *p = values;
+    struct role role;
+    (void)o;
+    TRY(v0_role_server(&role, p->pservers, p->node.host, p->node.interface,
+                       (uint16_t)p->node.port, e));
+    role.workers = (uint32_t)p->trainers;
+    struct server_values v = {
+        .node = p->node,
+        .loops = p->dense_loops + p->sparse_loops,
+        .sparse_loops = p->sparse_loops,
+        .memory = p->memory,
+        .save_root = p->save_root,
+        .cold_root = p->cold_root,
+        .load_roots = p->load_roots,
+    };
+    v.node.scheduler = role.scheduler;
+    v.node.host = role.host;
+    v.node.interface = NULL; // its address is role.host
+    v.node.port = role.port;
+    v.node.rank = role.rank;
+    node_catch_signals();
+    return role.hosts_scheduler ? role_first_server(&v, &role, NULL, e)
+                                : role_server(&v, e);
+}
+
+const struct cli_command cli_pserver = {
+    &cli_pserver_options, sizeof(struct pserver_values), .run = pserver_command};

@@ -1,0 +1,178 @@
+// The command lines of Paddle's first version: its servers and trainers as real processes, and
+// what is said of the flags that mean something else here.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include "kit/processes.h"
+
+#define SERVER "--ports_num=2 --ports_num_for_sparse=2 --comment=mark_of_the_job"
+#define TRAINER                                                                          \
+    "--config=./trainer.yaml --trainer_count=1 --use_gpu=0 --num_passes=2 "              \
+    "--save_dir=./%s --log_period=20 --dot_period=5 --saving_period=1 --local=0 "        \
+    "--trainer_id=%d"
+
+static void write_config(void)
+{
+    files_write("trainer.yaml", "data: data.svm\nformat: libsvm\nmodel: fm\nbatch: 50\n"
+                                "test: data.svm\n");
+}
+
+static void trainer(int id, unsigned port, const char *pservers, const char *out,
+                    const char *more)
+{
+    cluster_start(files_path("trainer%d", id),
+                  "train --pservers=%s --port=%u %s " TRAINER, pservers, port, more, out,
+                  id);
+}
+
+static void all_end_well(void)
+{
+    cluster_ends("trainer1", 0, CLUSTER_PATIENCE);
+    cluster_ends("trainer0", 0, CLUSTER_PATIENCE);
+}
+
+static size_t dots(void)
+{
+    size_t n = 0;
+    for (const char *line = e2e_err; line != NULL && *line != '\0';) {
+        size_t some = strspn(line, "."), all = strcspn(line, "\n");
+        n += some == all ? some : 0;
+        line = line[all] == '\n' ? line + all + 1 : NULL;
+    }
+    return n;
+}
+
+// The flags as its documents have them, but for the file of the network.
+static void two_lines(void **state)
+{
+    (void)state;
+    unsigned port = cluster_free_port();
+    write_config();
+    cluster_start("server",
+                  "pserver --num_gradient_servers=2 --nics=lo --port=%u " SERVER, port);
+    trainer(0, port, "127.0.0.1", "two", "");
+    trainer(1, port, "127.0.0.1", "two", "");
+    all_end_well();
+    assert_true(strstr(e2e_out, "2 passes over 2000 examples") != NULL);
+    assert_true(strstr(e2e_out, "1 server, 2 workers") != NULL);
+    assert_true(strstr(e2e_err, "pass 2/2 done") != NULL);
+    assert_true(dots() >= 2 * 2000 / 50 / 5 - 2);
+    cluster_ends("server", 0, CLUSTER_PATIENCE);
+    cluster_said("server", "server 0");
+    assert_string_equal(e2e_newest("two"), "two/save-000002");
+    tug_ends(0, "eval --from two --data data.svm --json");
+    assert_true(e2e_number("auc") > 0.7);
+}
+
+// Hosts of one machine, each said by its address; in sync mode the model is one process's.
+static void two_hosts(void **state)
+{
+    (void)state;
+    unsigned port = cluster_free_port();
+    const char *both = "127.0.0.1,127.0.0.2";
+    write_config();
+    for (int i = 0; i < 2; i++)
+        cluster_start(files_path("server%d", i),
+                      "pserver --num_gradient_servers 2 --host 127.0.0.%d --pservers=%s "
+                      "--port=%u " SERVER,
+                      i + 1, both, port);
+    trainer(0, port, both, "hosts", "--mode sync --num_gradient_servers=2");
+    trainer(1, port, both, "hosts", "--mode sync --num_gradient_servers=2");
+    all_end_well();
+    assert_true(strstr(e2e_out, "2 servers, 2 workers") != NULL);
+    cluster_ends("server0", 0, CLUSTER_PATIENCE);
+    cluster_ends("server1", 0, CLUSTER_PATIENCE);
+    tug_ends(0,
+             "train --config=trainer.yaml --num_passes=2 --save_dir=alone --mode sync");
+    cluster_same_parts("alone", "hosts");
+}
+
+static void sizes_differ(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *pservers, *more, *says;
+    } wrong[] = {
+        {"127.0.0.1,127.0.0.2", "", "--pservers names 2 servers, but the run has 1"},
+        {"127.0.0.1", "--num_gradient_servers=3",
+         "--num_gradient_servers is 3, but the first server was told 1"},
+    };
+    write_config();
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        unsigned port = cluster_free_port();
+        cluster_start("server", "pserver --port=%u", port);
+        trainer(0, port, wrong[i].pservers, "none", wrong[i].more);
+        cluster_ends("trainer0", 2, CLUSTER_PATIENCE);
+        cluster_said("trainer0", wrong[i].says);
+        (void)cluster_wait("server", CLUSTER_PATIENCE);
+    }
+}
+
+static void says(const char *words, const char *text)
+{
+    tug_ends(2, "%s", words);
+    e2e_says(text);
+}
+
+static void sentences(void **state)
+{
+    (void)state;
+    static const char *const of_train[][2] = {
+        {"--num_passes=x", "--num_passes is --epochs here"},
+        {"--num_passes", "--num_passes needs a value"},
+        {"--use_gpu", "--use_gpu=1: models train on CPUs"},
+        {"--trainer_id=-1", "--trainer_id: '-1' is not a whole number"},
+        {"--local=0 --trainer_id=2 --num_gradient_servers=2", "trainers count from 0"},
+        {"--pservers=a", "joins its servers with --local=0"},
+        {"--local=0 --pservers=,", "--pservers names no host"},
+        {"--job=test", "'tug eval' tests a saved model"},
+        {"--config=trainer_config.py", "give --model and --hidden instead"},
+        {"--config_args=a=1", "--set NAME=VALUE"},
+        {"--start_pass=3", "--resume continues a run"},
+        {"--test_period=100", "--valid is scored after each pass"},
+        {"--rdma_tcp=rdma", "links are TCP"},
+        {"--local=0 --nics=a,b", "name one"},
+    };
+    static const char *const of_pserver[][2] = {
+        {"--nics=nosuch0", "--nics: there is no network interface 'nosuch0'"},
+        {"--nics=a,b", "name one"},
+        {"--pservers=127.0.0.1,127.0.0.2", "say by --host which of them"},
+        {"--pservers=192.0.2.1", "does not name an address of this machine"},
+        {"--num_gradient_server=2", "did you mean '--num_gradient_servers'?"},
+    };
+    for (size_t i = 0; i < sizeof(of_train) / sizeof(*of_train); i++)
+        says(files_path("train --data data.svm --format libsvm %s", of_train[i][0]),
+             of_train[i][1]);
+    for (size_t i = 0; i < sizeof(of_pserver) / sizeof(*of_pserver); i++)
+        says(files_path("pserver %s", of_pserver[i][0]), of_pserver[i][1]);
+}
+
+// Flags without effect are named, and what is so anyway is taken.
+static void alone(void **state)
+{
+    (void)state;
+    tug_ends(0, "train --data data.svm --format libsvm --nouse_gpu --local --job=train "
+                "--rdma_tcp=tcp --save_only_one --save_dir kept --num_passes 2 "
+                "--saving_period_by_batches=3 --batch 200 --comment=x --test_period=0");
+    e2e_says("taken without effect: --comment");
+    assert_string_equal(e2e_newest("kept"), "kept/save-000007");
+    tug_ends(0, "train --data data.svm --format libsvm --quiet --dot-every 1");
+    assert_string_equal(e2e_err, "");
+}
+
+static int begin(void **state)
+{
+    struct e2e_data d = {.path = "data.svm", .rows = 2000, .seed = 5};
+    if (cluster_begin(state) != 0)
+        return -1;
+    e2e_write_data(&d);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cluster_test(two_lines), cluster_test(two_hosts), cluster_test(sizes_differ),
+        cluster_test(sentences), cluster_test(alone),
+    };
+    return cmocka_run_group_tests(tests, begin, cluster_end);
+}
