@@ -3,7 +3,9 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import contextlib
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -31,13 +33,15 @@ def without_roles():
 
 
 def free_ports(n):
-    held = [socket.socket() for _ in range(n)]
-    for s in held:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in held]
-    for s in held:
+    """Below those that the system gives to connections of others meanwhile."""
+    held = {}
+    while len(held) < n:
+        port = random.randrange(10000, 32000)
+        with contextlib.suppress(OSError):
+            held[port] = socket.create_server(("127.0.0.1", port))
+    for s in held.values():
         s.close()
-    return ports
+    return list(held)
 
 
 def by_hand(words, servers, workers, env=(), cwd=None):

@@ -12,6 +12,7 @@ import textwrap
 import time
 
 import pytest
+from test_fleet import free_ports
 
 PATIENCE = 90
 
@@ -286,7 +287,7 @@ def test_restarted_worker(tmp_path):
         print("done", kv.rank, kv.is_recovery)
     """))
     env = {**os.environ, "DMLC_NUM_SERVER": "2", "DMLC_NUM_WORKER": "2", "DMLC_PS_ROOT_URI": "127.0.0.1",
-           "DMLC_PS_ROOT_PORT": str(free_port()), "TUG_DEAD_SECONDS": "1", "TUG_WAIT_SECONDS": "60"}
+           "DMLC_PS_ROOT_PORT": str(free_ports(1)[0]), "TUG_DEAD_SECONDS": "1", "TUG_WAIT_SECONDS": "60"}
     env.pop("TUG_SCHEDULER", None)
 
     def start(role, word):
@@ -309,12 +310,6 @@ def test_restarted_worker(tmp_path):
             p.wait()
             p.stdout.close()
     assert "True" in said and said.count("done") == 2
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def test_example(source):
@@ -347,7 +342,7 @@ def test_unequal_batches(tmp_path):
 def by_hand(script, more):
     """A scheduler, a server and two workers: how each ended, and what it said."""
     env = {**os.environ, "DMLC_NUM_SERVER": "1", "DMLC_NUM_WORKER": "2", "DMLC_PS_ROOT_URI": "127.0.0.1",
-           "DMLC_PS_ROOT_PORT": str(free_port()), **more}
+           "DMLC_PS_ROOT_PORT": str(free_ports(1)[0]), **more}
     env.pop("TUG_SCHEDULER", None)
     started = [subprocess.Popen([sys.executable, str(script)], env={**env, "DMLC_ROLE": role}, text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -397,7 +392,7 @@ def test_interrupted_server(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(PREAMBLE)
     env = {**os.environ, "DMLC_NUM_SERVER": "1", "DMLC_NUM_WORKER": "1", "DMLC_PS_ROOT_URI": "127.0.0.1",
-           "DMLC_PS_ROOT_PORT": str(free_port()), "DMLC_ROLE": "scheduler"}
+           "DMLC_PS_ROOT_PORT": str(free_ports(1)[0]), "DMLC_ROLE": "scheduler"}
     with subprocess.Popen([sys.executable, str(script)], env=env, stderr=subprocess.PIPE, text=True) as p:
         until_it_listens(int(env["DMLC_PS_ROOT_PORT"]))
         p.send_signal(signal.SIGINT)

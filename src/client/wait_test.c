@@ -21,6 +21,7 @@ enum { SERVERS = 2, KEYS = 20000, WIDTH = 2, TABLE = 1 };
 
 #define MS ((uint64_t)1000000)
 #define SECOND (1000 * MS)
+#define PATIENCE (60 * SECOND) // that anything may take before a test has failed
 
 static struct {
     char name[64];
@@ -56,7 +57,7 @@ static struct member_options member(enum wire_role role, uint64_t number,
         .loops = 1,
         .host = "here",
         .address = address,
-        .scheduler_timeout_ns = 20 * SECOND,
+        .scheduler_timeout_ns = PATIENCE,
         .resend_ns = 100 * MS, // who is missing at a barrier is told when asked again
     };
 }
@@ -71,9 +72,9 @@ static void open_scheduler(uint32_t workers)
         .servers = SERVERS,
         .workers = workers,
         .partition_bits = 6,
-        .gather_timeout_ns = 30 * SECOND,
+        .gather_timeout_ns = PATIENCE,
         .dead_timeout_ns = 100 * SECOND, // threads under valgrind share one CPU
-        .leave_timeout_ns = 10 * SECOND,
+        .leave_timeout_ns = PATIENCE,
         .session_base = 1,
         .host = "here",
     };
@@ -165,7 +166,7 @@ static void test_a_run(void **state)
     open_scheduler(1);
     open_loops(SERVERS);
     open_client();
-    good(client_wait_ready(c.client, 20 * SECOND, e));
+    good(client_wait_ready(c.client, PATIENCE, e));
     make_table();
     static uint32_t order[KEYS];
     static uint64_t given[KEYS];
@@ -198,7 +199,7 @@ static void test_a_run(void **state)
     good(client_wait(c.client, client_stat(c.client, TABLE, &figures, &err), e));
     assert_int_equal(figures.rows, KEYS);
     assert_int_equal(figures.examples, 300);
-    good(client_barrier(c.client, WIRE_GROUP_WORKERS, 10 * SECOND, e));
+    good(client_barrier(c.client, WIRE_GROUP_WORKERS, PATIENCE, e));
     good(client_poll(c.client, e));
     good(client_leave(c.client, 0, "", e));
     close_all();
@@ -213,7 +214,7 @@ static void test_cancel(void **state)
     open_scheduler(1);
     open_loops(SERVERS);
     open_client();
-    good(client_wait_ready(c.client, 20 * SECOND, e));
+    good(client_wait_ready(c.client, PATIENCE, e));
     make_table();
     for (int i = 0; i < 40; i++) {
         uint64_t *k = mem_array(KEYS, sizeof(*k));
@@ -256,13 +257,26 @@ static void test_questions_to_the_scheduler(void **state)
     open_scheduler(1);
     open_loops(SERVERS);
     open_client();
-    good(client_wait_ready(c.client, 20 * SECOND, e));
+    good(client_wait_ready(c.client, PATIENCE, e));
     struct msg_pass_wanted m = {.pass = 0};
     struct err err = {0};
     // Answered one way or the other, never left alone.
     int rc = client_ask(c.client, MSG_PASS_WANTED, &m, hear_state, &pass, &err);
     assert_true(rc == 0 || err.text[0] != '\0');
     close_all();
+}
+
+// Waits until a wait in vain says this: on a busy machine the client has not been admitted
+// when a wait that short ends, and says so.
+static void expect_not_ready(const char *why)
+{
+    struct err err = {0};
+    uint64_t until = clock_ns() + PATIENCE;
+    do
+        assert_int_equal(client_wait_ready(c.client, 100 * MS, &err), TUG_EIO);
+    while (strstr(err.text, why) == NULL && clock_ns() < until);
+    if (strstr(err.text, why) == NULL || strstr(err.text, c.name) == NULL)
+        fail_msg("%s", err.text);
 }
 
 static void test_waits_end_and_say_why(void **state)
@@ -272,19 +286,18 @@ static void test_waits_end_and_say_why(void **state)
     open_scheduler(1);
     open_loops(1); // one too few
     open_client();
-    assert_int_equal(client_wait_ready(c.client, 300 * MS, &err), TUG_EIO);
-    assert_non_null(strstr(err.text, "still waits"));
-    assert_non_null(strstr(err.text, c.name));
+    expect_not_ready("still waits");
     struct client_pull q = {.table = TABLE};
     assert_int_equal(client_pull(c.client, &q, &err), 0);
     assert_int_equal(err.code, TUG_EUSAGE);
     atomic_bool interrupt = true;
     client_set_interrupt(c.client, &interrupt);
-    assert_int_equal(client_wait_ready(c.client, 20 * SECOND, &err), TUG_EINTERRUPTED);
+    assert_int_equal(client_wait_ready(c.client, PATIENCE, &err), TUG_EINTERRUPTED);
     close_all();
 }
 
-// Two workers were promised; the other never comes to the barrier.
+// The servers never come to the barrier. The scheduler says so when it is asked again, which
+// may be later than a short wait lasts.
 static void test_barrier_names_who_is_missing(void **state)
 {
     (void)state;
@@ -292,24 +305,22 @@ static void test_barrier_names_who_is_missing(void **state)
     open_scheduler(1);
     open_loops(SERVERS);
     open_client();
-    good(client_wait_ready(c.client, 20 * SECOND, e));
-    int rc = client_barrier(c.client, WIRE_GROUP_WORKERS | WIRE_GROUP_SERVERS, 700 * MS,
-                            &err);
-    assert_int_equal(rc, TUG_EIO);
-    assert_non_null(strstr(err.text, "server"));
+    good(client_wait_ready(c.client, PATIENCE, e));
+    for (uint64_t wait = 500 * MS; strstr(err.text, "server") == NULL; wait *= 4) {
+        int rc = client_barrier(c.client, WIRE_GROUP_WORKERS | WIRE_GROUP_SERVERS, wait,
+                                &err);
+        assert_int_equal(rc, TUG_EIO);
+        assert_true(wait < 2 * PATIENCE);
+    }
     close_all();
 }
 
 static void test_no_scheduler(void **state)
 {
     (void)state;
-    struct err err = {0};
     snprintf(c.name, sizeof(c.name), "inproc://nobody");
     open_client();
-    uint64_t began = clock_ns();
-    assert_int_equal(client_wait_ready(c.client, 200 * MS, &err), TUG_EIO);
-    assert_true(clock_ns() - began < 60 * SECOND);
-    assert_non_null(strstr(err.text, "inproc://nobody"));
+    expect_not_ready("inproc://nobody");
     van_free(c.client_van);
     client_close(c.client);
 }

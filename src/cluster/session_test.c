@@ -194,40 +194,48 @@ static void test_heard_before_it_greets(struct vans *w)
     assert_int_equal(near.s.state, SESSION_GREETING);
 }
 
-// HELLO is sent again, and after a while in vain.
+// HELLO is sent again, and after a while in vain. The session gives up once both were
+// sent, however late that is.
 static void test_nobody_greets(struct vans *w)
 {
     far.says = WIRE_NOBODY;
     near.side.resend_ns = 5 * MS;
-    near.side.greet_ns = 60 * MS;
     dial(w);
+    PUMP(w, far.hellos > 1);
+    near.side.greet_ns = 60 * MS;
     PUMP(w, near.s.link == 0);
     assert_string_equal(near.s.why.text, "it does not identify itself");
     assert_true(near.s.due <= van_now(near.side.van)); // at once
     PUMP(w, w->nodes[1].closed == 1);
-    assert_true(far.hellos > 1);
+}
+
+// Times count from when the session sees them: it is woken to look at them.
+static void expect_silence(struct vans *w, unsigned messages)
+{
+    dial(w);
+    PUMP(w, near.news[SESSION_GREETED] == 1);
+    near.side.resend_ns = 5 * MS;
+    near.side.ping_ns = 20 * MS;
+    van_wake(near.side.van);
+    PUMP(w, far.pings > 1 && near.news[SESSION_MESSAGE] >= messages);
+    near.side.silence_ns = 80 * MS;
+    van_wake(near.side.van);
+    PUMP(w, near.s.link == 0);
+    assert_string_equal(near.s.why.text, "it is silent");
+    PUMP(w, w->nodes[1].closed == 1);
+    assert_int_equal(far.hellos, 1);
 }
 
 static void test_silent(struct vans *w)
 {
-    near.side.resend_ns = 5 * MS;
-    near.side.ping_ns = 20 * MS;
-    near.side.silence_ns = 80 * MS;
-    dial(w);
-    PUMP(w, near.news[SESSION_GREETED] == 1);
-    PUMP(w, near.s.link == 0);
-    assert_string_equal(near.s.why.text, "it is silent");
-    PUMP(w, w->nodes[1].closed == 1);
-    assert_true(far.pings > 1);
-    assert_int_equal(far.hellos, 1);
+    expect_silence(w, 0);
 }
 
 // The other end repeats its own questions and news: nothing that was sent has arrived.
 static void test_deaf(struct vans *w)
 {
     far.repeats = true;
-    test_silent(w);
-    assert_true(near.news[SESSION_MESSAGE] > 1);
+    expect_silence(w, 2);
 }
 
 // Without a time for it PING is sent once. Who answers is heard.
@@ -241,7 +249,7 @@ static void test_asked(struct vans *w)
     assert_int_equal(far.pings, 1);
     far.answers_pings = true;
     near.s.heard_at = van_now(near.side.van);
-    PUMP(w, far.pings == 4);
+    PUMP(w, far.pings >= 4);
     assert_int_equal(near.s.state, SESSION_OPEN);
 }
 

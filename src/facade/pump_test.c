@@ -15,6 +15,8 @@
 #include "van/tcp.h"
 
 #define MS ((uint64_t)1000000)
+#define PATIENCE (60000 * MS) // that anything may take before a test has failed
+#define LONG (10 * PATIENCE)
 
 // A van that talks to itself: what it sends over its link comes back to its handler.
 struct echo {
@@ -77,9 +79,9 @@ static void begin(struct echo *e)
     *e = (struct echo){0};
     assert_int_equal(0, tcp_van_open(&e->van, &o, &h, NULL));
     assert_int_equal(0, van_listen(e->van, "tcp://127.0.0.1:0", address, NULL));
-    e->link = van_connect(e->van, address, 10000 * MS);
+    e->link = van_connect(e->van, address, PATIENCE);
     assert_int_equal(0, pump_open(&e->pump, e->van, NULL));
-    assert_true(pump_wait(e->pump, is_open, e, van_now(e->van) + 10000 * MS));
+    assert_true(pump_wait(e->pump, is_open, e, van_now(e->van) + PATIENCE));
 }
 
 static void finish(struct echo *e)
@@ -116,7 +118,7 @@ static void waits_end(void **state)
     for (uint64_t i = 1; i <= 200; i++) {
         struct target t = {&e, i};
         send_one(&e);
-        assert_true(pump_wait(e.pump, has_come, &t, van_now(e.van) + 10000 * MS));
+        assert_true(pump_wait(e.pump, has_come, &t, van_now(e.van) + PATIENCE));
     }
     finish(&e);
 }
@@ -141,7 +143,7 @@ static void somebody_always_polls(void **state)
     begin(&e);
     e.with_work = true;
     send_one(&e);
-    double until = clock_seconds() + 10;
+    double until = clock_seconds() + PATIENCE / 1e9;
     while (atomic_load(&e.worked) == 0 && clock_seconds() < until)
         sched_yield();
     assert_int_equal(1, atomic_load(&e.worked));
@@ -170,7 +172,7 @@ static void *send_and_wait(void *arg)
         t.came = e->came + 1; // of anybody's
         s->good = van_send(e->van, e->link, MSG_OK, 1, &m, NULL) == 0;
         pump_leave(e->pump);
-        s->good &= pump_wait(e->pump, has_come, &t, van_now(e->van) + 10000 * MS);
+        s->good &= pump_wait(e->pump, has_come, &t, van_now(e->van) + PATIENCE);
     }
     return NULL;
 }
@@ -194,22 +196,22 @@ static bool is_over(void *ctx)
 static void *wait_long(void *arg)
 {
     struct long_wait *l = arg;
-    l->came = pump_wait(l->echo->pump, is_over, l, van_now(l->echo->van) + 60000 * MS);
+    l->came = pump_wait(l->echo->pump, is_over, l, van_now(l->echo->van) + LONG);
     return NULL;
 }
 
 // Once before it waits, and then only as the one that polls, which it stays until its end.
 static void await_leader(struct long_wait *l)
 {
-    double until = clock_seconds() + 20;
+    double until = clock_seconds() + PATIENCE / 1e9;
     while (atomic_load(&l->asked) < 2 && clock_seconds() < until)
         sched_yield();
     assert_true(atomic_load(&l->asked) >= 2);
 }
 
 // Who waits long polls for the others, too: its looking again and again takes their
-// messages in, and they hear of it at once: neither when it has slept for a second, nor
-// when its own wait is over.
+// messages in, and they hear of it at once. It looks for as long as it waits, so that who
+// is not told then waits in vain.
 static void a_long_wait_holds_nobody_up(void **state)
 {
     struct echo e;
@@ -217,24 +219,20 @@ static void a_long_wait_holds_nobody_up(void **state)
     begin(&e);
     enum { WAITS = 10 };
     e.hops = 20; // so that the message comes while both wait
-    pump_set_spin(e.pump, 10 * MS);
+    pump_set_spin(e.pump, LONG);
     struct long_wait l = {.echo = &e, .never = {&e, WAITS + 1}};
     pump_enter(e.pump); // l.thread is there before it is looked at
     assert_int_equal(0, pthread_create(&l.thread, NULL, wait_long, &l));
     pump_leave(e.pump);
     await_leader(&l);
-    int slow = 0; // on a busy machine one or the other is, too
     for (uint64_t i = 1; i <= WAITS; i++) {
         struct target t = {&e, i};
-        double began = clock_seconds();
         send_one(&e);
-        assert_true(pump_wait(e.pump, has_come, &t, van_now(e.van) + 10000 * MS));
-        slow += clock_seconds() - began > 0.8;
+        assert_true(pump_wait(e.pump, has_come, &t, van_now(e.van) + PATIENCE));
     }
     send_one(&e);
     pthread_join(l.thread, NULL);
     assert_true(l.came); // the others have not waited for it
-    assert_true(slow < WAITS / 2);
     finish(&e);
 }
 
@@ -259,7 +257,7 @@ static void threads_share_a_van(void **state)
         pthread_join(s[i].thread, NULL);
     for (int i = 0; i < THREADS; i++)
         assert_true(s[i].good);
-    assert_true(pump_wait(e.pump, all_have_come, &e, van_now(e.van) + 10000 * MS));
+    assert_true(pump_wait(e.pump, all_have_come, &e, van_now(e.van) + PATIENCE));
     finish(&e);
     assert_true(atomic_load(&e.worked) > 0);
 }

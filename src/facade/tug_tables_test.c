@@ -2,7 +2,6 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -761,7 +760,6 @@ static void test_batches(void **state)
 
 static void *push_other_part(void *c)
 {
-    (void)poll(NULL, 0, 50);
     push_part(c, 0, 1, 2, 7, 1, false);
     return NULL;
 }

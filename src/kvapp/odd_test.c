@@ -5,20 +5,19 @@
 // Scheduler and server are processes of their own, so that they can be stopped.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <arpa/inet.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "facade/tug_client.h"
+#include "kit/ports.h"
 #include "kit/test.h"
 #include "tug/kvapp.h"
 #include "tug/table.h"
@@ -72,14 +71,9 @@ static pid_t start(int role, double dead_seconds)
 
 static void cluster_open(double dead_seconds)
 {
-    struct sockaddr_in a = {.sin_family = AF_INET,
-                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t n = sizeof(a);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&a, n), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &n), 0);
-    close(fd);
-    snprintf(cluster.address, sizeof(cluster.address), "127.0.0.1:%u", ntohs(a.sin_port));
+    unsigned port;
+    ports_free(&port, 1);
+    snprintf(cluster.address, sizeof(cluster.address), "127.0.0.1:%u", port);
     cluster.scheduler = start(TUG_GROUP_SCHEDULER, dead_seconds);
     cluster.server = start(TUG_GROUP_SERVERS, dead_seconds);
 }

@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -61,12 +60,22 @@ static struct node_options node_options(struct cluster *c)
                                  .scheduler = c->address[0] != 0 ? c->address : NULL};
 }
 
+// When the first worker leaves: so many rounds of the scheduler after the first news of a pass,
+// in the middle of some batch.
+static struct {
+    atomic_bool under_way, now;
+    uint64_t rounds;
+} leaving;
+
 static void *run_scheduler(void *arg)
 {
     struct cluster *c = arg;
-    while (!scheduler_finished(c->scheduler, &c->end))
+    while (!scheduler_finished(c->scheduler, &c->end)) {
         if (van_poll(c->van, van_now(c->van) + second / 10, &c->end) != 0)
             break;
+        if (atomic_load(&leaving.under_way) && leaving.rounds-- == 0)
+            atomic_store(&leaving.now, true);
+    }
     return NULL;
 }
 
@@ -121,9 +130,9 @@ static void open_scheduler(struct cluster *c)
         .servers = c->servers,
         .workers = c->workers,
         .partition_bits = 8,
-        .gather_timeout_ns = 20 * second,
-        .dead_timeout_ns = 5 * second,
-        .leave_timeout_ns = 5 * second,
+        .gather_timeout_ns = 60 * second,
+        .dead_timeout_ns = 60 * second,
+        .leave_timeout_ns = 60 * second,
         .host = "here",
     };
     assert_int_equal(node_open(&c->node, &o, &e), 0);
@@ -135,12 +144,14 @@ static void open_scheduler(struct cluster *c)
     assert_int_equal(pthread_create(&c->thread, NULL, run_scheduler, c), 0);
 }
 
-static atomic_bool under_way; // the run that a worker leaves: all have joined
-
-static void hear_first(void *ctx, const struct train_news *n)
+// Passes are under way: all have joined, else the cluster would wait for one that never
+// comes. The first worker leaves before the last pass in any case.
+static void hear(void *ctx, const struct train_news *n)
 {
-    (void)ctx, (void)n;
-    atomic_store(&under_way, true);
+    (void)ctx;
+    atomic_store(&leaving.under_way, true);
+    if (n->pass + 2 >= n->passes)
+        atomic_store(&leaving.now, true);
 }
 
 // Trains on a cluster as the config says.
@@ -170,9 +181,9 @@ static void train_there(const struct train_config *config, uint32_t servers,
     how.node = &n;
     how.course = &course_cluster;
     driver.cluster = &how;
-    struct train_listener first = {.hear = hear_first, .ctx = c};
+    struct train_listener listener = {.hear = hear, .ctx = c};
     if (leave != NULL)
-        driver.listener = &first;
+        driver.listener = &listener;
     if (guest != NULL)
         start(&c->guest, c, guest);
     if (train_run(&driver, ret, &e) != 0)
@@ -254,18 +265,6 @@ static void test_sync(void **state)
     }
 }
 
-static void *leave_after(void *arg)
-{
-    static uint64_t round;
-    struct timespec moment = {.tv_nsec = 1000000};
-    while (!atomic_load(&under_way)) // else the cluster waits for one who never comes
-        nanosleep(&moment, NULL);
-    moment.tv_nsec = (long)random_below(7, round++, 0, 150000000);
-    nanosleep(&moment, NULL);
-    atomic_store((atomic_bool *)arg, true);
-    return NULL;
-}
-
 // A worker that goes at any moment changes no bit.
 static void test_sync_without_one(void **state)
 {
@@ -284,12 +283,11 @@ static void test_sync_without_one(void **state)
         fail_msg("%s", test_err.text);
     c.out = files_in("many");
     for (int i = 0; i < 3; i++) {
-        atomic_bool leave = false;
-        atomic_store(&under_way, false);
-        pthread_t thread;
-        assert_int_equal(pthread_create(&thread, NULL, leave_after, &leave), 0);
-        train_there(&c, 2, 3, CONFIG_SYNC, &leave, &many);
-        pthread_join(thread, NULL);
+        atomic_store(&leaving.under_way, false);
+        atomic_store(&leaving.now, false);
+        leaving.rounds = random_below(7, (uint64_t)i, 0, 100);
+        train_there(&c, 2, 3, CONFIG_SYNC, &leaving.now, &many);
+        assert_true(atomic_load(&leaving.now));
         same_part(one.saved, many.saved, "sparse-0.rows");
         same_part(one.saved, many.saved, "dense-0.rows");
         files_remove(c.out);

@@ -17,6 +17,7 @@
 
 #define HELLO_TIMEOUT (10 * SECOND_NS)
 #define STALL_TIMEOUT (60 * SECOND_NS)
+#define TOKEN_TIMEOUT (3 * SECOND_NS)
 enum { MS_NS = 1000000 };
 
 static const struct van_ops ops;
@@ -263,6 +264,8 @@ static void set_options(struct tcp_van *v, const struct tcp_options *o)
         v->options.hello_timeout_ns = HELLO_TIMEOUT;
     if (v->options.stall_timeout_ns == 0)
         v->options.stall_timeout_ns = STALL_TIMEOUT;
+    if (v->options.token_timeout_ns == 0)
+        v->options.token_timeout_ns = TOKEN_TIMEOUT;
     v->pool.budget = o->budget;
     tcp_limits_open(v);
 }

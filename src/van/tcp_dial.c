@@ -12,10 +12,6 @@
 #define PAUSE_MAX SECOND_NS
 #define ATTEMPT_MIN SECOND_NS // what an address gets while others wait
 
-// A node that cannot show the token tries again for so long: the scheduler may be
-// about to leave a new one.
-#define TOKEN_PATIENCE_NS (3 * SECOND_NS)
-
 // A name being looked up; it may outlive the link.
 struct tcp_lookup {
     uv_getaddrinfo_t req;
@@ -113,7 +109,7 @@ void tcp_dial_unproven(struct tcp_link *l, struct err *why)
         d->unproven_since = now;
         d->unproven_rest = d->rest;
     }
-    bool final = now - d->unproven_since >= TOKEN_PATIENCE_NS;
+    bool final = now - d->unproven_since >= l->van->options.token_timeout_ns;
     why->code = final ? TUG_EUSAGE : TUG_EIO;
     tcp_dial_failed(l, why, final);
 }

@@ -2,12 +2,14 @@
 // answers that nobody reads, strangers without number.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "base/budget.h"
+#include "kit/clock.h"
 #include "kit/vans.h"
 #include "van/handshake.h"
 #include "van/tcp_address.h"
@@ -189,6 +191,7 @@ static void strangers(struct vans *w)
 {
     enum { COUNT = 60, MOST = 5 };
     w->tcp.max_strangers = MOST;
+    w->tcp.hello_timeout_ns = 10 * PATIENCE; // nobody goes for another reason
     struct node *a = vans_open(w, 0), *b = vans_open(w, 1);
     vans_listen_anywhere(b);
     for (unsigned i = 1; i <= COUNT; i++) {
@@ -362,11 +365,13 @@ static void two_at_once(struct vans *w)
     c->data = &errors;
     c->on_message = count_errors;
     for (int i = 0; i < 2; i++)
-        assert_int_not_equal(van_connect(c->v, b->address, 300 * MS), 0);
-    PUMP(w, b->opened == FULL + 1 && c->closed == 1);
+        assert_int_not_equal(van_connect(c->v, b->address, PATIENCE), 0);
+    PUMP(w, b->opened == FULL + 1 && c->opened > 0);
     vans_settle(w);
     assert_int_equal(errors, 0);
     assert_int_equal(b->opened, FULL + 1);
+    assert_true(c->closed <=
+                1); // the other one is dialled again, or was open and is closed
 }
 
 // Somebody leaves while another shows its role: then nobody has to go for it.
@@ -392,8 +397,10 @@ static void full_for_long(struct vans *w)
     fill_with(w, 0);
     struct node *a = &w->nodes[0], *b = &w->nodes[1], *c = &w->nodes[2];
     assert_int_not_equal(van_connect(c->v, b->address, PATIENCE), 0);
-    for (uint64_t until = clock_ns() + 3200 * MS; clock_ns() < until;)
-        vans_step(w);
+    for (int i = 0; i < 8; i++) { // at each second it tries again
+        kit_clock_skip(SECOND);
+        vans_settle(w);
+    }
     assert_int_equal(c->closed, 0);
     assert_int_equal(c->opened, 0);
     van_close_link(a->v, a->links[0]);
@@ -501,7 +508,7 @@ enum { LIMIT = 100, IDLE = 3 * LIMIT };
 static int flood(const char *address)
 {
     struct wire_out o = WIRE_OUT_INIT;
-    struct timeval patience = {20, 0};
+    struct timeval patience = {60, 0};
     char answer[WIRE_FRAME_BYTES];
     for (int i = 0; i < IDLE; i++)
         if (connect_raw(address) < 0)
@@ -553,7 +560,7 @@ enum { REFUSED = 40 };
 
 static bool hears(int fd, void *answer, size_t n)
 {
-    struct timeval patience = {20, 0};
+    struct timeval patience = {60, 0};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     return recv(fd, answer, n, MSG_WAITALL) == (ssize_t)n;
 }
@@ -565,14 +572,20 @@ static int stay(const char *address)
     int refused = 0;
     if (wire_encode(&o, MSG_STATUS, 1, &(struct msg_status){}, false) != 0)
         return 1;
-    for (int i = 0; i < LIMIT + REFUSED && refused < REFUSED; i++) {
+    for (int i = 0; i < LIMIT + 10 * REFUSED && refused < REFUSED; i++) {
         struct wire_frame f;
         int fd = connect_raw(address);
         if (fd < 0)
             return 2;
-        // Who is refused may be told before it has said anything.
+        // Who is refused may be told before it has said anything. What it says after the
+        // link is closed resets the link, and what it was told is lost: again.
         (void)send(fd, o.head.data, o.head.len, MSG_NOSIGNAL);
-        if (!hears(fd, head, sizeof(head)) || wire_frame_read(head, &f, NULL) != 0)
+        if (!hears(fd, head, sizeof(head))) {
+            if (errno != ECONNRESET)
+                return 3;
+            continue;
+        }
+        if (wire_frame_read(head, &f, NULL) != 0)
             return 3;
         refused += f.type == MSG_ERROR;
     }

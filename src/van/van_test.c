@@ -535,7 +535,7 @@ static void ticks(struct vans *w)
     }
     while (a->ticked_at < due)
         assert_int_equal(van_poll(a->v, VAN_NEVER, &e), 0); // the tick ends it
-    assert_in_range(a->ticked_at, due, due + 5 * SECOND);
+    assert_in_range(a->ticked_at, due, due + PATIENCE);
     uint64_t until = van_now(a->v) + 5 * MS;
     while (van_now(a->v) < until)
         assert_int_equal(van_poll(a->v, until, &e), 0);
@@ -707,7 +707,7 @@ static void converse(struct vans *w)
     vans_new_address(w, address);
     if (vans_try_open(w, 0, &e) != 0 || vans_try_open(w, 1, &e) != 0 ||
         van_listen(b->v, address, b->address, &e) != 0 ||
-        van_connect(a->v, b->address, SECOND) == 0)
+        van_connect(a->v, b->address, PATIENCE) == 0)
         return;
     uint64_t give_up = clock_ns() + PATIENCE;
     while ((a->opened == 0 || b->opened == 0) && a->closed == 0 && clock_ns() < give_up)

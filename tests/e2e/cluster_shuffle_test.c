@@ -34,6 +34,20 @@ static void all_were_trained_once(void)
     cluster_same_counts("truth", "many");
 }
 
+static void await_lines(const char *path, size_t n)
+{
+    double until = cluster_now() + CLUSTER_PATIENCE;
+    for (size_t lines = 0; lines < n; poll(NULL, 0, 5)) {
+        char *text = files_read(path, NULL);
+        lines = 0;
+        for (const char *at = text; at != NULL && (at = strchr(at, '\n')) != NULL; at++)
+            lines++;
+        mem_free(text);
+        if (cluster_now() > until)
+            cluster_fail("%s has %zu lines", path, lines);
+    }
+}
+
 static void kill_worker(const char *worker)
 {
     assert_int_equal(kill(cluster_node("run", worker), SIGKILL), 0);
@@ -66,19 +80,25 @@ static void worker_dies_in_ssp(void **state)
     lose_worker("--mode ssp:1 --values bf16 --data-in stream");
 }
 
-// The files come slowly, so that a worker dies before all is dealt.
+// Both workers stand in the middle of their second file of three when one is killed: what the
+// files come through waits there.
 static void worker_dies_while_dealing(void **state)
 {
     (void)state;
+    files_write("wait.sh", "echo >>begun\n"
+                           "test $(wc -l <begun) -le 2 ||\n"
+                           "    until test -e go; do sleep 0.02; done\n"
+                           "exec cat\n");
     cluster_start("run", "launch --servers 2 --workers 2 --dead-timeout 2 -- %s",
                   words_of("many", "--data parts --shuffle global --threads 1 "
-                                   "--pipe-command sleep${IFS}0.5;cat"));
+                                   "--pipe-command sh${IFS}wait.sh"));
     cluster_node("run", "worker 0");
     cluster_node("run", "worker 1");
     cluster_await("run", "all are here");
-    poll(NULL, 0, 700); // in the middle of one's second file of three
+    await_lines("begun", 4);
     kill_worker("worker 1");
     cluster_await("run", "is gone");
+    files_write("go", "");
     cluster_await("run", DEALT);
     cluster_ends("run", 0, CLUSTER_PATIENCE);
     all_were_trained_once();

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "kit/command.h"
 #include "kit/nodes.h"
+#include "kit/ports.h"
 #include "tug/fleet.h"
 
 enum { SERVERS = 2, WORKERS = 2, PROCESSES = SERVERS + WORKERS };
@@ -105,20 +106,13 @@ static int run(const struct part *p)
 
 // The whole run.
 
-static void free_ports(uint16_t ret[SERVERS])
-{
-    char address[NODES_ADDRESS];
-    for (int i = 0; i < SERVERS; i++)
-        do {
-            nodes_address(address);
-            ret[i] = (uint16_t)strtoul(strrchr(address, ':') + 1, NULL, 10);
-        } while (i > 0 && ret[i] == ret[0]);
-}
-
 static void make_parts(struct part parts[PROCESSES], const struct part *like)
 {
     struct part p = *like;
-    free_ports(p.ports);
+    unsigned ports[SERVERS];
+    ports_free(ports, SERVERS);
+    for (int i = 0; i < SERVERS; i++)
+        p.ports[i] = (uint16_t)ports[i];
     for (uint32_t i = 0; i < PROCESSES; i++) {
         parts[i] = p;
         parts[i].role = i < SERVERS ? TUG_FLEET_SERVER : TUG_FLEET_WORKER;

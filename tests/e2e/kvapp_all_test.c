@@ -37,7 +37,6 @@ static struct tug_node *join(int role, const char *scheduler, int *exits)
     struct tug_node_options o;
     struct tug_node *n;
     nodes_options(&o, role, scheduler);
-    o.dead_seconds = 20;
     o.async = true;
     expect(tug_node_start(&n, &o) == 0 && tug_node_wait(n) == 0);
     expect(tug_node_role(n) == role);

@@ -45,7 +45,6 @@ static int work(const char *scheduler)
     struct tug_app *a;
     uint32_t ids[NODES_WORKERS];
     nodes_options(&o, TUG_GROUP_WORKERS, scheduler);
-    o.wait_seconds = 20;
     expect(tug_node_start(&n, &o) == 0);
     expect(tug_app_open(&a, n, APP, APP, NULL) == 0);
     expect(tug_node_ids(n, TUG_GROUP_WORKERS, ids, NODES_WORKERS) == NODES_WORKERS);
@@ -83,6 +82,7 @@ static void stopped_worker(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(stopped_worker)};
+    nodes_dead_seconds = 3;
     stopped = mmap(NULL, sizeof(*stopped), PROT_READ | PROT_WRITE,
                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return stopped == MAP_FAILED ? 1 : cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -16,15 +17,22 @@
 
 #include "base/clock.h"
 #include "kit/nodes.h"
+#include "kvapp/node.h"
 
 enum { STORE = 0, COUNT = 1, ORDER = 2, WHO = 3, HAND = 4, WIDE = 5, UNFIT = 6, APPS };
 enum { KEYS = 64, PUSHES = 1500, SLOW = 99, TELL = 98 };
 
 #define HALF ((uint64_t)1 << 63) // where the second server's range begins
 
-static void pause_ms(int ms)
+// In memory that all processes share: a slow handler has begun, and may end.
+static struct shared {
+    atomic_bool begun, may_end;
+} * shared;
+
+static void until(const atomic_bool *x)
 {
-    (void)poll(NULL, 0, ms);
+    while (!atomic_load(x))
+        (void)poll(NULL, 0, 1);
 }
 
 // Servers.
@@ -37,7 +45,7 @@ static void count(void *ctx, struct tug_app *a, const struct tug_simple *q)
     expect(tug_app_answer(a, q->ticket, &now, sizeof(now)) == 0);
 }
 
-// Notes the commands in the order in which they are handled; the first one takes long.
+// Notes the commands in the order in which they are handled; the first one is slow.
 struct noted {
     float cmds[8];
     uint32_t n;
@@ -49,8 +57,10 @@ static void note(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
     struct noted *o = ctx;
     struct tug_kv_data said = {
         .n_keys = d->n_keys, .values = o->cmds, .n_values = 8, .value_bytes = 0};
-    if (m->cmd == SLOW)
-        pause_ms(700);
+    if (m->cmd == SLOW) {
+        atomic_store(&shared->begun, true);
+        until(&shared->may_end);
+    }
     if (!m->pull)
         o->cmds[o->n++ % 8] = (float)m->cmd;
     expect(tug_kv_answer(a, m->ticket, m->pull ? &said : NULL, NULL, NULL) == 0);
@@ -120,7 +130,6 @@ static int serve(const char *scheduler)
     struct noted noted = {0};
     atomic_uint counted = 0;
     nodes_options(&o, TUG_GROUP_SERVERS, scheduler);
-    o.dead_seconds = 20;
     expect(tug_node_start(&n, &o) == 0);
     expect(tug_kv_default_open(&store) == 0);
     const struct tug_app_handlers h[APPS] = {
@@ -144,7 +153,6 @@ static int schedule(const char *scheduler)
     struct tug_node_options o;
     struct tug_node *n;
     nodes_options(&o, TUG_GROUP_SCHEDULER, scheduler);
-    o.dead_seconds = 20;
     expect(tug_node_start(&n, &o) == 0);
     return tug_node_finalize(n, true);
 }
@@ -154,7 +162,6 @@ static struct tug_node *start_worker(const char *scheduler)
     struct tug_node_options o;
     struct tug_node *n;
     nodes_options(&o, TUG_GROUP_WORKERS, scheduler);
-    o.dead_seconds = 20;
     expect(tug_node_start(&n, &o) == 0);
     return n;
 }
@@ -174,11 +181,11 @@ static void all_end(nodes_main worker)
         assert_int_equal(0, status[i]);
 }
 
-// Links that break: every few milliseconds somebody shuts the sockets to the servers.
+// Links that break: again and again the worker shuts its own sockets to the servers, wherever
+// the node's threads are meanwhile.
 
 struct breaker {
     uint16_t ports[NODES_SERVERS];
-    atomic_bool stop;
     uint32_t broken;
 };
 
@@ -194,16 +201,11 @@ static bool is_to_server(const struct breaker *b, int fd)
     return false;
 }
 
-static void *break_links(void *arg)
+static void break_links(struct breaker *b)
 {
-    struct breaker *b = arg;
-    while (!atomic_load(&b->stop)) {
-        pause_ms(40);
-        for (int fd = 3; fd < 256; fd++)
-            if (is_to_server(b, fd))
-                b->broken += shutdown(fd, SHUT_RDWR) == 0;
-    }
-    return NULL;
+    for (int fd = 3; fd < 256; fd++)
+        if (is_to_server(b, fd))
+            b->broken += shutdown(fd, SHUT_RDWR) == 0;
 }
 
 static void find_ports(struct tug_node *n, struct breaker *b)
@@ -216,14 +218,17 @@ static void find_ports(struct tug_node *n, struct breaker *b)
     }
 }
 
-static void push_often(struct tug_app *a, const uint64_t *keys, const float *values)
+static void push_often(struct tug_app *a, struct breaker *b, const uint64_t *keys,
+                       const float *values)
 {
     uint32_t ts[PUSHES];
     struct tug_kv_request q = {.push = true, .data = {keys, KEYS, values, KEYS, NULL, 0}};
     for (int i = 0; i < PUSHES; i++) {
-        if (i % 50 == 0)
-            pause_ms(5);
         expect(tug_kv_send(a, &q, &ts[i]) == 0);
+        if (i % 100 == 50)
+            break_links(b);
+        if (i % 100 == 99) // the next links are there
+            expect(tug_app_wait(a, ts[i]) == 0);
     }
     for (int i = 0; i < PUSHES; i++)
         expect(tug_app_wait(a, ts[i]) == 0);
@@ -248,7 +253,6 @@ static int work_on_breaking_links(const char *scheduler)
     struct tug_node *n = start_worker(scheduler);
     struct tug_app *store = open_app(n, STORE, 0), *counter = open_app(n, COUNT, 0);
     struct breaker b = {0};
-    pthread_t thread;
     uint64_t keys[KEYS];
     float values[KEYS], got[KEYS];
     uint32_t ts;
@@ -257,18 +261,17 @@ static int work_on_breaking_links(const char *scheduler)
         values[i] = (float)i + 1;
     }
     find_ports(n, &b);
-    pthread_create(&thread, NULL, break_links, &b);
-    push_often(store, keys, values);
+    push_often(store, &b, keys, values);
     struct tug_kv_request both = pull_of(keys, KEYS, got);
     both.push = true;
     both.data = (struct tug_kv_data){keys, KEYS, values, KEYS, NULL, 0};
     for (int i = 0; i < 200; i++) {
         ask(store, &both);
         expect(tug_app_request(counter, 0, NULL, 0, TUG_GROUP_SERVERS, &ts) == 0);
+        if (i % 20 == 10)
+            break_links(&b);
         expect(tug_app_wait(counter, ts) == 0);
     }
-    atomic_store(&b.stop, true);
-    pthread_join(thread, NULL);
     expect(b.broken >= 10);
     struct tug_kv_request q = pull_of(keys, KEYS, got);
     ask(store, &q);
@@ -295,17 +298,15 @@ static int work_and_count(const char *scheduler)
     struct tug_app_handlers h = {.response = hear};
     struct tug_app *a;
     struct breaker b = {0};
-    pthread_t thread;
     uint32_t ts;
     expect(tug_app_open(&a, n, COUNT, 0, &h) == 0);
     find_ports(n, &b);
-    pthread_create(&thread, NULL, break_links, &b);
     for (int i = 0; i < 300; i++) {
-        expect(tug_app_request(a, 0, NULL, 0, 8, &ts) == 0 && tug_app_wait(a, ts) == 0);
-        pause_ms(1);
+        expect(tug_app_request(a, 0, NULL, 0, 8, &ts) == 0);
+        if (i % 20 == 10)
+            break_links(&b);
+        expect(tug_app_wait(a, ts) == 0);
     }
-    atomic_store(&b.stop, true);
-    pthread_join(thread, NULL);
     expect(tug_node_barrier(n, TUG_GROUP_WORKERS) == 0);
     if (tug_node_rank(n) == 0) {
         expect(tug_app_request(a, 0, NULL, 0, 8, &ts) == 0 && tug_app_wait(a, ts) == 0);
@@ -327,11 +328,11 @@ static void links_break(void **state)
 static int work_by_priority(const char *scheduler)
 {
     struct tug_node *n = start_worker(scheduler);
-    struct tug_app *a = open_app(n, ORDER, 0);
+    struct tug_app *a = open_app(n, ORDER, 0), *counter = open_app(n, COUNT, 0);
     const uint64_t key = 1;
     const float value = 1, right[] = {SLOW, 3, 4, 2, 1};
     float got[8];
-    uint32_t ts[5];
+    uint32_t ts[5], count;
     if (tug_node_rank(n) == 0) {
         struct tug_kv_request q = {.push = true, .data = {&key, 1, &value, 1, NULL, 0}};
         for (int i = 0; i < 5; i++) {
@@ -339,8 +340,13 @@ static int work_by_priority(const char *scheduler)
             q.priority = i < 2 ? 0 : i == 2 ? 1 : 7;
             expect(tug_kv_send(a, &q, &ts[i]) == 0);
             if (i == 0)
-                pause_ms(200); // its handler has begun
+                until(&shared->begun);
         }
+        // The other server answers what was sent behind them all: they have left, too, and lie
+        // with the first server until its handler is done.
+        expect(tug_app_request(counter, 0, NULL, 0, 10, &count) == 0);
+        expect(tug_app_wait(counter, count) == 0);
+        atomic_store(&shared->may_end, true);
         for (int i = 0; i < 5; i++)
             expect(tug_app_wait(a, ts[i]) == 0);
         struct tug_kv_request p = pull_of(&key, 1, got);
@@ -354,6 +360,7 @@ static int work_by_priority(const char *scheduler)
 static void priorities(void **state)
 {
     (void)state;
+    *shared = (struct shared){0};
     all_end(work_by_priority);
 }
 
@@ -565,8 +572,8 @@ static void *meet(void *arg)
     struct tug_kv_request push = {.push = true, .data = {&key, 1, &one, 1, NULL, 0}},
                           pull = pull_of(&key, 1, &got);
     for (int i = 1; i <= p->rounds; i++) {
-        if (tug_node_rank(p->n) == p->customer % 2)
-            pause_ms(30);
+        for (int k = 0; tug_node_rank(p->n) == p->customer % 2 && k < 50; k++)
+            ask(p->store, &pull); // one comes later than the other
         ask(p->store, &push);
         expect(tug_node_barrier_of(p->n, p->customer, TUG_GROUP_WORKERS) == 0);
         ask(p->store, &pull);
@@ -598,14 +605,16 @@ static int work_without_one(const char *scheduler)
     struct tug_node_options o;
     struct tug_node *n;
     nodes_options(&o, TUG_GROUP_WORKERS, scheduler);
-    o.wait_seconds = 4;
-    o.dead_seconds = 20;
     expect(tug_node_start(&n, &o) == 0);
     if (tug_node_rank(n) == 0) {
+        double patience = n->o.wait_seconds;
+        n->o.wait_seconds = 0.5;
         expect(tug_node_barrier_of(n, 4, TUG_GROUP_WORKERS) == TUG_EIO);
         expect(strstr(tug_last_error(), "worker 1") != NULL);
+        n->o.wait_seconds = patience;
+        atomic_store(&shared->may_end, true);
     } else {
-        pause_ms(7000); // it is alive
+        until(&shared->may_end); // it is alive
     }
     return tug_node_finalize(n, false);
 }
@@ -615,7 +624,6 @@ static int serve_quietly(const char *scheduler)
     struct tug_node_options o;
     struct tug_node *n;
     nodes_options(&o, TUG_GROUP_SERVERS, scheduler);
-    o.dead_seconds = 20;
     expect(tug_node_start(&n, &o) == 0);
     return tug_node_finalize(n, false);
 }
@@ -625,6 +633,7 @@ static void barriers(void **state)
     int status[NODES_PROCESSES];
     (void)state;
     all_end(work_in_parties);
+    *shared = (struct shared){0};
     nodes_run(nodes_schedule, serve_quietly, work_without_one, status);
     for (int i = 0; i < NODES_PROCESSES; i++)
         assert_int_equal(0, status[i]);
@@ -638,5 +647,7 @@ int main(void)
         cmocka_unit_test(slicers_types_messages),
         cmocka_unit_test(barriers),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return shared == MAP_FAILED ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 
 #include "kit/nodes.h"
+#include "kvapp/node.h"
 #include "kvstore/kvstore_internal.h"
 
 enum { BIG = 1000, N = 2000, ROUNDS = 6, DIES_AT = 2 };
@@ -33,36 +34,12 @@ static void until(const atomic_bool *x)
         poll(NULL, 0, 1);
 }
 
-static int serve_as(const char *scheduler, int role)
-{
-    struct tug_node_options node;
-    struct tug_kvstore_server_options o = {.node = &node};
-    nodes_options(&node, role, scheduler);
-    int rc = tug_kvstore_serve(&o);
-    if (rc != 0)
-        fprintf(stderr, "serving: %s\n", tug_last_error());
-    return rc;
-}
-
-static int schedule(const char *scheduler)
-{
-    return serve_as(scheduler, TUG_GROUP_SCHEDULER);
-}
-
-static int serve(const char *scheduler)
-{
-    return serve_as(scheduler, TUG_GROUP_SERVERS);
-}
-
-static double wait_seconds = 20; // of workers
-
 static struct tug_kvstore *open_store(const char *scheduler)
 {
     struct tug_node_options node;
     struct tug_kvstore_options o = {.type = "dist_sync", .node = &node, .big_array = BIG};
     struct tug_kvstore *s;
     nodes_options(&node, TUG_GROUP_WORKERS, scheduler);
-    node.wait_seconds = wait_seconds;
     expect(tug_kvstore_open(&s, &o) == 0);
     return s;
 }
@@ -150,7 +127,7 @@ static void run(struct way how)
     int n = NODES_PROCESSES, status, killed = 0;
     way = how;
     *shared = (struct shared){0};
-    nodes_start(schedule, serve, work, scheduler, pids);
+    nodes_start(nodes_kvstore_schedule, nodes_kvstore_serve, work, scheduler, pids);
     while (n > 0) {
         pid_t pid = wait(&status);
         assert_true(pid > 0);
@@ -191,6 +168,7 @@ static int wait_in_vain(const char *scheduler)
     expect(tug_kvstore_init(s, &item, 1) == 0);
     if (s->rank == 1)
         raise(SIGKILL);
+    s->node->o.wait_seconds = 5; // nothing comes, however long it waits
     expect(tug_kvstore_push(s, &item, 1, 0) == 0);
     expect(tug_kvstore_wait(s) == TUG_EIO);
     expect(strstr(tug_last_error(), "key 'w'") && strstr(tug_last_error(), "worker 1 ("));
@@ -202,8 +180,7 @@ static void nobody_comes(void **state)
 {
     int status[NODES_PROCESSES], well = 0, killed = 0;
     (void)state;
-    wait_seconds = 4;
-    nodes_run(schedule, serve, wait_in_vain, status);
+    nodes_run(nodes_kvstore_schedule, nodes_kvstore_serve, wait_in_vain, status);
     for (int i = 0; i < NODES_PROCESSES; i++) {
         killed += WIFSIGNALED(status[i]);
         well += status[i] == 0;

@@ -30,27 +30,6 @@ static struct tug_kvstore *open_store(const char *scheduler)
     return s;
 }
 
-static int serve_as(const char *scheduler, int role)
-{
-    struct tug_node_options node;
-    struct tug_kvstore_server_options o = {.node = &node};
-    nodes_options(&node, role, scheduler);
-    int rc = tug_kvstore_serve(&o);
-    if (rc != 0)
-        fprintf(stderr, "serving: %s\n", tug_last_error());
-    return rc;
-}
-
-static int schedule(const char *scheduler)
-{
-    return serve_as(scheduler, TUG_GROUP_SCHEDULER);
-}
-
-static int serve(const char *scheduler)
-{
-    return serve_as(scheduler, TUG_GROUP_SERVERS);
-}
-
 static const struct kvs_entry *entry(const struct tug_kvstore *s)
 {
     size_t i = 0;
@@ -222,7 +201,7 @@ static void refused(void **state)
     first_is_there = mmap(NULL, sizeof(*first_is_there), PROT_READ | PROT_WRITE,
                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(first_is_there != MAP_FAILED);
-    nodes_run(schedule, serve, work, status);
+    nodes_run(nodes_kvstore_schedule, nodes_kvstore_serve, work, status);
     for (int i = 0; i < NODES_PROCESSES; i++)
         assert_int_equal(0, status[i]);
 }

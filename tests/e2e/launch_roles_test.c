@@ -3,9 +3,8 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/command.h"
+#include "kit/ports.h"
 
-#include <arpa/inet.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 
 #define TRAIN "train --data day.svm --test day.svm --format libsvm --model lr --epochs 2 "
@@ -39,23 +38,6 @@ static int begin(void **state)
     return clear(state);
 }
 
-// Ports that nobody has now; they are bound together, so that they differ.
-static void free_ports(unsigned ret[], int n)
-{
-    int sockets[4];
-    for (int i = 0; i < n; i++) {
-        struct sockaddr_in a = {.sin_family = AF_INET,
-                                .sin_addr = {htonl(INADDR_LOOPBACK)}};
-        socklen_t len = sizeof(a);
-        sockets[i] = socket(AF_INET, SOCK_STREAM, 0);
-        assert_int_equal(bind(sockets[i], (struct sockaddr *)&a, len), 0);
-        assert_int_equal(getsockname(sockets[i], (struct sockaddr *)&a, &len), 0);
-        ret[i] = ntohs(a.sin_port);
-    }
-    for (int i = 0; i < n; i++)
-        close(sockets[i]);
-}
-
 static void set(const char *name, const char *value)
 {
     assert_int_equal(setenv(name, value, 1), 0);
@@ -81,7 +63,7 @@ static void by_flags(void **state)
 {
     (void)state;
     unsigned port;
-    free_ports(&port, 1);
+    ports_free(&port, 1);
     pid_t w = tug_start("worker --scheduler 127.0.0.1:%u --cluster a -- " TRAIN, port);
     pid_t s = tug_start("server --scheduler 127.0.0.1:%u --cluster a --loops 2", port);
     // The scheduler comes last: the others wait for it.
@@ -98,7 +80,7 @@ static void by_ps_lites_variables(void **state)
     (void)state;
     unsigned port;
     pid_t others[3];
-    free_ports(&port, 1);
+    ports_free(&port, 1);
     set("DMLC_NUM_WORKER", "2");
     set("DMLC_NUM_SERVER", "1");
     set("DMLC_PS_ROOT_URI", "127.0.0.1");
@@ -129,7 +111,7 @@ static void by_paddles_variables(void **state)
     (void)state;
     unsigned ports[2];
     pid_t others[3];
-    free_ports(ports, 2);
+    ports_free(ports, 2);
     set("PADDLE_PSERVERS_IP_PORT_LIST",
         files_path("127.0.0.1:%u,127.0.0.1:%u", ports[0], ports[1]));
     set("PADDLE_TRAINERS_NUM", "2");
@@ -174,7 +156,7 @@ static void nobody_waits_for_ever(void **state)
 {
     (void)state;
     unsigned port;
-    free_ports(&port, 1);
+    ports_free(&port, 1);
     tug_ends(4, "server --scheduler 127.0.0.1:%u --connect-timeout 0.3", port);
     e2e_says("connection refused");
     tug_ends(4, "scheduler --servers 1 --workers 2 --gather-timeout 0.3");

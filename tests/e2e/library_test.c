@@ -4,10 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/processes.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <pthread.h>
-#include <sys/socket.h>
 
 #include "tug/communicator.h"
 #include "tug/metric.h"
@@ -93,19 +90,6 @@ static void forms_of_an_address(void **state)
     cluster_none_left();
 }
 
-// A port at which nobody listens.
-static unsigned free_port(void)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET,
-                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t n = sizeof(a);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&a, n), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &n), 0);
-    close(fd);
-    return ntohs(a.sin_port);
-}
-
 // What can't be is not tried until the end of the time: that would say no more of it.
 static void check_told(double seconds, const char *says)
 {
@@ -131,7 +115,7 @@ static void mistakes(void **state)
         setenv("TUG_SCHEDULER", bad[i][0], 1);
         check_told(CLUSTER_PATIENCE, bad[i][1]);
     }
-    setenv("TUG_SCHEDULER", files_path("127.0.0.1:%u", free_port()), 1);
+    setenv("TUG_SCHEDULER", files_path("127.0.0.1:%u", cluster_free_port()), 1);
     check_told(0.3, "cannot be reached (is it running, and is this its address?)");
     setenv("TUG_SCHEDULER", files_path("unix://%s/nosuch.sock", files_dir), 1);
     check_told(0.3, "cannot be reached (is it running, and is this its address?)");

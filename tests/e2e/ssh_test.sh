@@ -1,6 +1,7 @@
 #!/bin/sh
 # tug launch over ssh, for real: an sshd of this test's own on loopback, with keys made here.
-# Skipped where there is no sshd, or where it does not let us in.
+# Skipped where there is no sshd, or where it does not let us in. What it looks for among all
+# processes of the machine bears this one's number: another run of the test has the same.
 #
 # SPDX-License-Identifier: Apache-2.0
 set -eu
@@ -55,8 +56,11 @@ END
     return 1
 }
 
-begin_sshd $((21000 + $$ % 997)) || begin_sshd $((22000 + $$ % 997)) ||
-    begin_sshd $((23000 + $$ % 997)) || {
+begun=false
+for range in $(seq 21 30); do # another run may have the port
+    begin_sshd $((range * 1000 + $$ % 997)) && begun=true && break
+done
+$begun || {
     echo "skipped: sshd does not let us in: $(tail -1 "$here/log") $(tail -1 "$here/try")"
     exit 77
 }
@@ -84,35 +88,35 @@ train="train --data day.svm --format libsvm --model lr"
 
 # The same path on all hosts; keys of the run's own, handed over on standard input.
 cd work
-"$tug" launch --hosts ../hosts --cluster ssha --servers 1 --workers 2 --log-dir ../logs -- \
+"$tug" launch --hosts ../hosts --cluster ssha$$ --servers 1 --workers 2 --log-dir ../logs -- \
     $train --epochs 2 --json >../out 2>../err || fail "a run over ssh failed"
 cd ..
 grep -q '"workers":2,"servers":1' out || fail "the result is not there"
 grep -q 'joined' logs/scheduler.log || fail "the scheduler's log is not there"
-gone cluster=ssha
+gone "cluster=ssha$$"
 
 # A copy of the workspace, and programs.
-"$tug" launch --hosts hosts --cluster sshb --sync work --servers 1 --workers 1 -- \
+"$tug" launch --hosts hosts --cluster sshb$$ --sync work --servers 1 --workers 1 -- \
     sh -c 'echo $DMLC_ROLE in $(pwd) with $(ls)' >out 2>err || fail "--sync failed"
-grep -q '^\[worker 0\] worker in .*/.tug/sshb/work with day.svm$' out ||
+grep -q '^\[worker 0\] worker in .*/.tug/sshb'$$'/work with day.svm$' out ||
     fail "the workspace is not there"
 
 # An exit code comes home; a killed launcher leaves nothing behind on the hosts.
 code=0
 "$tug" launch --hosts hosts --servers 1 --workers 1 -- \
-    sh -c 'test $DMLC_ROLE = worker && exit 3; exec sleep 1000.25' >out 2>err || code=$?
+    sh -c "test \$DMLC_ROLE = worker && exit 3; exec sleep 1000.25$$" >out 2>err || code=$?
 [ $code = 3 ] || fail "exit code $code instead of 3"
-gone 'sleep 1000[.]25'
-"$tug" launch --hosts hosts --cluster sshd --servers 1 --workers 1 -- \
-    sh -c 'echo here; exec sleep 1000.75' >out 2>err &
+gone "sleep 1000[.]25$$"
+"$tug" launch --hosts hosts --cluster sshd$$ --servers 1 --workers 1 -- \
+    sh -c "echo here; exec sleep 1000.75$$" >out 2>err &
 pid=$!
 until [ "$(grep -c here out)" = 3 ]; do sleep 0.02; done
 
 # While it runs, the same cluster cannot be started again, unless --force ends it.
 code=0
-"$tug" launch --hosts hosts --cluster sshd --servers 1 --workers 1 -- true >out2 2>err2 || code=$?
+"$tug" launch --hosts hosts --cluster sshd$$ --servers 1 --workers 1 -- true >out2 2>err2 || code=$?
 [ $code = 2 ] || fail "exit code $code instead of 2: $(cat err2)"
 grep -q 'of an earlier run of this cluster is still there' err2 || fail "$(cat err2)"
 kill -9 $pid
 wait $pid 2>/dev/null || true
-gone 'sleep 1000[.]75'
+gone "sleep 1000[.]75$$"

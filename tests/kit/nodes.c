@@ -3,8 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/nodes.h"
 
-#include <arpa/inet.h>
 #include <sys/wait.h>
+
+#include "kit/ports.h"
+#include "tug/kvstore.h"
+
+double nodes_dead_seconds = 60;
 
 void nodes_options(struct tug_node_options *o, int role, const char *scheduler)
 {
@@ -14,20 +18,15 @@ void nodes_options(struct tug_node_options *o, int role, const char *scheduler)
         .workers = NODES_WORKERS,
         .scheduler = scheduler,
         .wait_seconds = 60,
-        .dead_seconds = 1,
+        .dead_seconds = nodes_dead_seconds,
     };
 }
 
 void nodes_address(char ret[NODES_ADDRESS])
 {
-    struct sockaddr_in a = {.sin_family = AF_INET,
-                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof(a);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(0, bind(fd, (struct sockaddr *)&a, sizeof(a)));
-    assert_int_equal(0, getsockname(fd, (struct sockaddr *)&a, &len));
-    close(fd);
-    snprintf(ret, NODES_ADDRESS, "127.0.0.1:%u", ntohs(a.sin_port));
+    unsigned port;
+    ports_free(&port, 1);
+    snprintf(ret, NODES_ADDRESS, "127.0.0.1:%u", port);
 }
 
 pid_t nodes_begin(nodes_main fn, const char *scheduler)
@@ -71,4 +70,25 @@ int nodes_schedule(const char *scheduler)
     expect(tug_node_start(&n, &o) == 0);
     expect(tug_node_id(n) == 1);
     return tug_node_finalize(n, false);
+}
+
+static int serve_kvstore(const char *scheduler, int role)
+{
+    struct tug_node_options node;
+    struct tug_kvstore_server_options o = {.node = &node};
+    nodes_options(&node, role, scheduler);
+    int rc = tug_kvstore_serve(&o);
+    if (rc != 0)
+        fprintf(stderr, "serving: %s\n", tug_last_error());
+    return rc;
+}
+
+int nodes_kvstore_schedule(const char *scheduler)
+{
+    return serve_kvstore(scheduler, TUG_GROUP_SCHEDULER);
+}
+
+int nodes_kvstore_serve(const char *scheduler)
+{
+    return serve_kvstore(scheduler, TUG_GROUP_SERVERS);
 }

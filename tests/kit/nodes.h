@@ -28,7 +28,11 @@ enum {
         }                                                                                \
     } while (0)
 
-// Dead after a second, waits for a minute.
+// Of every process that is started later. A test that kills one does not wait for a minute;
+// any other must not take a process for dead because the machine is busy.
+extern double nodes_dead_seconds;
+
+// Dead after nodes_dead_seconds, waits for a minute.
 void nodes_options(struct tug_node_options *o, int role, const char *scheduler);
 
 typedef int (*nodes_main)(const char *scheduler); // returns 0 or a code of tug/tug.h
@@ -48,5 +52,9 @@ void nodes_run(nodes_main scheduling, nodes_main server, nodes_main worker,
 
 // A scheduler that only waits for the end.
 int nodes_schedule(const char *scheduler);
+
+// The scheduler and the servers of a store of tug/kvstore.h.
+int nodes_kvstore_schedule(const char *scheduler);
+int nodes_kvstore_serve(const char *scheduler);
 
 #endif

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "kit/ports.h"
 
 enum {
     MAX_PROCESSES = 24,
@@ -321,13 +322,9 @@ unsigned cluster_port(const char *name)
 
 unsigned cluster_free_port(void)
 {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000001)};
-    socklen_t n = sizeof(a);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&a, n), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &n), 0);
-    close(fd);
-    return ntohs(a.sin_port);
+    unsigned port;
+    ports_free(&port, 1);
+    return port;
 }
 
 // ---------------------------------------------------------------- models

@@ -16,7 +16,7 @@ enum { NODES = 3, LINKS = 128 };
 #define MS ((uint64_t)1000000)
 #define SECOND (1000 * MS)
 #define PATIENCE                                                                         \
-    (20 * SECOND) // real time that anything may take before a test has failed
+    (60 * SECOND) // real time that anything may take before a test has failed
 
 struct vans;
 

@@ -1,0 +1,13 @@
+// Time that a test lets pass without waiting for it: deadlines can be so long that no busy
+// machine reaches them, and still come.
+//
+// SPDX-License-Identifier: Apache-2.0
+#ifndef TUG_KIT_CLOCK_H
+#define TUG_KIT_CLOCK_H
+
+#include <stdint.h>
+
+// From now on the monotonic clock of this process is so much later, in libraries too.
+void kit_clock_skip(uint64_t ns);
+
+#endif
