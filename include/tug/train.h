@@ -22,18 +22,20 @@
 // "log-level" says which, for the whole process while a call trains, of several calls at the same
 // time the quietest one's.
 //
-// On a cluster: where the options have a client (tug/tug.h), or the environment makes this
-// process a worker of one (DMLC_ROLE, TRAINING_ROLE), tug_model_train is what tug train is on a
-// cluster, with the modes that the option "mode" names. All workers make the same calls, with the
-// same options, one after the other, and a call returns when all have done their part. Nobody has
-// to drive them. All give the same files, and share them out among them; or each has files of its
-// own (own_files; not in mode sync). Rows are the servers'. The first worker (rank 0) has the
-// saves, and so the option "out", tests, tug_model_evaluate, _predict and _save; results of
-// training are of each worker's own part. A worker whose call fails leaves the cluster. Where one
-// has died or left, what is trained lacks its examples: the call fails with TUG_EIO in all
-// others, and names it; they start again from the last save. Not there, and TUG_EUSAGE: valid,
-// refit, table, shuffle=global, score-by=workers, keep-names, merge-ids, publish, fetch, dump, and
-// rows in memory.
+// On a cluster: where the options have a client (tug/tug.h), or the environment makes
+// this process a worker of one (DMLC_ROLE, TRAINING_ROLE), tug_model_train is what tug
+// train is on a cluster, with the modes that the option "mode" names. All workers make
+// the same calls, with the same options, one after the other, and a call returns when all
+// have done their part. Nobody has to drive them. All give the same files, and share them
+// out among them; or each has files of its own (own_files; not in mode sync). Rows are
+// the servers'. The first worker (rank 0) has the saves, and so the option "out", tests,
+// tug_model_evaluate, _predict and _save. Results and records of training are of all
+// workers together, in each of them, but for seconds, which are its own; _spread and the
+// progress within a pass are of its own part. A worker whose call fails leaves the
+// cluster. Where one has died or left, what is trained lacks its examples: the call fails
+// with TUG_EIO in all others, and names it; they start again from the last save. Not
+// there, and TUG_EUSAGE: valid, refit, table, shuffle=global, score-by=workers,
+// keep-names, merge-ids, publish, fetch, dump, and rows in memory.
 //
 // Functions return 0 or a code of tug/tug.h, and tug_last_error() is the sentence; TUG_EUSAGE: an
 // option, or data that does not fit the model; TUG_EDATA: a file, or a line or row of the data,

@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "remote/driver_internal.h"
 #include "remote/peer_agree.h"
+#include "remote/peer_seen.h"
 #include "train/progress.h"
 
 static const uint64_t look_ns = 100000000; // for an interrupt, at a barrier
@@ -110,6 +111,8 @@ static int open_peer(struct run *r, struct err *e)
     d->cut.done = d->resumed.done = BUF_INIT(WIRE_BYTES_MAX);
     TRY(open_worker(r, e));
     d->remote = d->worker->remote;
+    if ((d->stream = metrics_streams(d->labels)) == NULL)
+        return err_nomem(e, "what workers saw");
     const struct roster *roster = member_roster(client_member(d->remote.client));
     d->workers = roster->workers;
     d->servers = roster->servers;
@@ -123,12 +126,25 @@ static int open_peer(struct run *r, struct err *e)
     return driver_begin_layers(r, e);
 }
 
+// The pass of the call that is under way, or has been done now; from 1.
+static uint32_t pass_of(const struct run *r)
+{
+    return (uint32_t)(r->at.epoch - r->driver->first_epoch) + 1;
+}
+
+// Of all that these workers do.
+static uint64_t pass_of_all(const struct run *r)
+{
+    return (uint64_t)r->config->cluster->peer->passes + pass_of(r);
+}
+
 // All rows are there, and so is everybody.
 static int begin(struct run *r, struct err *e)
 {
     r->driver->first_epoch = r->at.epoch;
     TRY(remote_pieces_pause(r->driver->worker, e));
     TRY(peer_agree_say(r->driver->remote.client, r, e));
+    TRY(peer_seen_begin(r->driver->remote.client, pass_of_all(r), r->driver->labels, e));
     TRY(meet(r, e));
     return peer_agree_check(r->driver->remote.client, r, 0, e);
 }
@@ -141,6 +157,7 @@ static void close_peer(struct run *r)
     if (d->worker != NULL)
         remote_worker_close(d->worker);
     mem_free(d->worker);
+    mem_free(d->stream);
     buf_free(&d->cut.done);
     buf_free(&d->resumed.done);
     pthread_mutex_destroy(&d->lock);
@@ -161,6 +178,11 @@ static void over(struct run *r, int code, const char *why)
 static struct metrics_stream *streams(struct run *r)
 {
     return remote_seen(r->driver->worker);
+}
+
+static const struct metrics_stream *seen_by_all(struct run *r)
+{
+    return r->driver->stream;
 }
 
 static void clear_streams(struct run *r)
@@ -258,12 +280,6 @@ static int train_pieces(struct run *r, uint64_t pass, struct err *e)
     return 0;
 }
 
-// The pass of the call that is under way, or has been done now; from 1.
-static uint32_t pass_of(const struct run *r)
-{
-    return (uint32_t)(r->at.epoch - r->driver->first_epoch) + 1;
-}
-
 // The servers know who lags, and this worker does not.
 static void tell_of_shares(struct driver *d, double began)
 {
@@ -327,21 +343,45 @@ static int train_share(struct run *r, uint64_t pass, struct err *e)
     return remote_train_share(d->worker, &l, e);
 }
 
-// Nobody goes on without the part of one who has died.
-static int end_together(struct run *r, struct err *e)
+static int check_bad_lines(const struct run *r, uint64_t n, struct err *e)
 {
-    struct client *c = r->driver->worker->remote.client;
+    if (n <= r->config->max_bad_lines)
+        return 0;
+    return err_set(e, TUG_EDATA,
+                   "%llu lines of --data cannot be read, and --max-bad-lines allows %llu",
+                   (unsigned long long)n, (unsigned long long)r->config->max_bad_lines);
+}
+
+// Nobody goes on without the part of one who has died. Results are those of all workers.
+static int end_together(struct run *r, struct train_result *result, struct err *e)
+{
+    struct driver *d = r->driver;
+    struct client *c = d->worker->remote.client;
+    struct peer_seen own = {.pass = pass_of_all(r),
+                            .labels = d->labels,
+                            .stream = streams(r),
+                            .examples = d->worker->reported,
+                            .bad_lines = d->worker->bad_lines};
+    struct peer_seen all = {.pass = own.pass, .labels = d->labels, .stream = d->stream};
+    all.all_read_all = r->config->cluster->mode == CONFIG_SYNC;
+    TRY(peer_seen_add(c, &own, e));
     TRY(peer_agree_done(c, r, pass_of(r), e));
     TRY(meet(r, e));
-    return peer_agree_check(c, r, pass_of(r), e);
+    TRY(peer_agree_check(c, r, pass_of(r), e));
+    TRY(peer_seen_read(c, &all, e));
+    result->examples = all.examples;
+    if (all.bad_lines > r->bad_lines)
+        r->bad_lines = all.bad_lines;
+    return check_bad_lines(r, all.bad_lines, e);
 }
 
 static int train_pass(struct run *r, struct train_result *result, struct err *e)
 {
     struct remote_worker *w = r->driver->worker;
     const struct train_config *c = r->config;
-    uint64_t pass = (uint64_t)c->cluster->peer->passes + pass_of(r);
+    uint64_t pass = pass_of_all(r);
     TRY(meet(r, e)); // a save after the pass before is over
+    TRY(peer_seen_clear(w->remote.client, pass, r->driver->labels, e));
     double start = clock_seconds();
     w->bad_lines = w->reported = 0;
     w->read_seconds = w->wait_seconds = 0;
@@ -358,15 +398,8 @@ static int train_pass(struct run *r, struct train_result *result, struct err *e)
     result->train_seconds += read < seconds ? seconds - read : 0;
     result->wait_seconds += w->wait_seconds + (double)waited * 1e-9;
     result->data_bytes = w->pending_bytes;
-    result->examples = w->reported;
-    if (w->bad_lines > r->bad_lines)
-        r->bad_lines = w->bad_lines;
-    if (w->bad_lines > c->max_bad_lines)
-        return err_set(
-            e, TUG_EDATA,
-            "%llu lines of --data cannot be read, and --max-bad-lines allows %llu",
-            (unsigned long long)w->bad_lines, (unsigned long long)c->max_bad_lines);
-    return end_together(r, e);
+    TRY(check_bad_lines(r, w->bad_lines, e));
+    return end_together(r, result, e);
 }
 
 const struct course course_peer = {
@@ -377,5 +410,6 @@ const struct course course_peer = {
     .close = close_peer,
     .pass = train_pass,
     .streams = streams,
+    .seen_by_all = seen_by_all,
     .clear_streams = clear_streams,
 };

@@ -20,6 +20,8 @@ int peer_agree_done(struct client *c, const struct run *r, uint32_t passes,
 // one has died or left and has not done so many passes; its name is in the sentence.
 int peer_agree_check(struct client *c, const struct run *r, uint32_t passes,
                      struct err *e);
+// The number of ranks, of workers that have joined since included.
+uint32_t peer_agree_ranks(struct client *c);
 // The session of the worker of that rank; 0: there is none. And the error that workers of
 // some ranks have not done that pass of the call.
 uint64_t peer_agree_session(struct client *c, uint32_t rank);

@@ -29,6 +29,9 @@ struct course {
     int (*score)(struct run *r, bool test, bool best, struct metrics *ret, struct err *e);
     // What was seen in the pass so far, added up, of each label; and nothing from now on.
     struct metrics_stream *(*streams)(struct run *r);
+    // Once a pass is over: what all who train together saw in it, where `streams` are of this
+    // process. NULL: `streams` are of all.
+    const struct metrics_stream *(*seen_by_all)(struct run *r);
     void (*clear_streams)(struct run *r);
 };
 

@@ -268,8 +268,11 @@ static int finish_pass(struct run *r, double began, struct train_result *result,
     struct metrics seen[LABELS_MAX], valids[LABELS_MAX];
     const struct metrics *valid = validates(r) ? valids : NULL;
     double start = clock_seconds();
+    const struct metrics_stream *all = course->seen_by_all != NULL
+                                           ? course->seen_by_all(r)
+                                           : course->streams(r);
     for (uint32_t k = 0; k < r->model->options.tasks; k++)
-        seen[k] = metrics_stream_result(course->streams(r) + k, r->config->reader.loss);
+        seen[k] = metrics_stream_result(&all[k], r->config->reader.loss);
     if (valid !=
         NULL) // interrupted in it, the pass is not done: --resume validates again
         TRY(validate(r, result->examples, valids, e));
