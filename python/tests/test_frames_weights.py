@@ -45,6 +45,22 @@ def kinds(data):
         pass
 
 
+def test_a_weight_of_0():
+    """Such an example is in no metric, table or count of an evaluation, in training and beside it."""
+    data, weight = table()
+    weight[::3] = 0
+    with tug.train(data, label="y", weight=weight, valid=(data, "y", weight), **FIXED) as model:
+        n = int(np.count_nonzero(weight))
+        found = model.evaluate(data, weight=weight, by=["city"])
+        kept = {name: column[weight > 0] for name, column in data.items()}
+        for name, value in model.evaluate(kept, weight=weight[weight > 0]).items():
+            assert found[name] == value or value != value, name
+        assert found["examples"] == n == sum(one["examples"] for one in found["by"]["table"])
+        assert sum(one["examples"] for one in model.calibration(data, weight=weight)) == n
+        assert model.history[0].valid_examples == n and model.history[0].examples == N == model.results["examples"]
+        assert len(model.predict(data)) == N
+
+
 def test_beside_the_columns(written):
     _, wanted, metrics = written
     data, weight = table()

@@ -13,7 +13,8 @@
 #include "base/err.h"
 #include "base/loss.h"
 
-// Each is NaN where there is none. Examples count by their weights.
+// Each is NaN where there is none. Examples count by their weights; an example of weight 0 is, in
+// an evaluation, as if it were not there.
 struct metrics {
     uint64_t examples;
     double auc;     // none of one class only, and of the squared loss
@@ -30,7 +31,8 @@ struct metrics {
     // Of gauc: groups that count, those with labels of one kind, which do not, and
     // examples of no group.
     uint64_t groups, one_class, without_group;
-    bool weightless; // there are examples, and all weights are 0
+    uint64_t without_weight; // of an evaluation: examples of weight 0, beside `examples`
+    bool weightless;         // there are examples, and all weights are 0
 };
 
 // Those that results and saves hold, by their names there.

@@ -46,7 +46,7 @@ struct evaluation {
 };
 
 // Adds up what example i with this score of a task says; nothing where its label, one of
-// several, is missing.
+// several, is missing, or its weight is 0.
 static struct scored score_of(const struct evaluation *ev, const struct batch *b,
                               size_t i, uint32_t task, float score,
                               struct evaluated_sums *sums)
@@ -55,6 +55,10 @@ static struct scored score_of(const struct evaluation *ev, const struct batch *b
           weight = b->weight != NULL ? b->weight[i] : 1;
     if (b->labels > 1 && isnan(label))
         return (struct scored){.score = score};
+    if (weight == 0) {
+        sums->without_weight++;
+        return (struct scored){.score = score};
+    }
     double prediction = loss_prediction(ev->o->loss, score);
     double off = prediction - label;
     exact_add(&sums->weight, weight);

@@ -54,6 +54,7 @@ void evaluated_add_sums(struct evaluated_sums *to, const struct evaluated_sums *
     for (int i = 0; i < EXACT_SUMS; i++)
         exact_merge(into.of[i], others.of[i]);
     to->examples += from->examples;
+    to->without_weight += from->without_weight;
     to->features += from->features;
     to->known += from->known;
 }
@@ -80,9 +81,11 @@ static double ratio(const struct exact *a, const struct exact *b)
 // All but what depends on the order of the scores.
 static struct metrics metrics_of(const struct evaluated_sums *s, enum loss loss)
 {
-    struct metrics m = {
-        .examples = s->examples, .features = s->features, .known = s->known};
-    m.weightless = m.examples > 0 && !(exact_value(&s->weight) > 0);
+    struct metrics m = {.examples = s->examples,
+                        .without_weight = s->without_weight,
+                        .features = s->features,
+                        .known = s->known};
+    m.weightless = m.examples == 0 && m.without_weight > 0;
     m.auc = m.pr_auc = m.ne = m.gauc = (double)NAN;
     m.logloss = ratio(&s->loss, &s->weight);
     m.copc = ratio(&s->predicted, &s->observed);

@@ -12,7 +12,7 @@
 
 struct evaluated_sums {
     struct exact weight, loss, predicted, observed, squares, off, off_squares;
-    uint64_t examples, features, known;
+    uint64_t examples, without_weight, features, known;
 };
 
 struct evaluated {

@@ -204,10 +204,10 @@ static int validate(struct run *r, uint64_t examples, struct metrics *ret, struc
         TRY(open_source(&o.source, r, c->valid.n > 0 ? &c->valid : &c->data, e));
     }
     TRY(evaluate_source(r, &o, false, ret, e));
-    if (o.held_out.share == 0 || (ret->examples > 0 && ret->examples < examples))
+    uint64_t held = ret->examples + ret->without_weight;
+    if (o.held_out.share == 0 || (held > 0 && held < examples))
         return 0;
-    return nothing_left(&o.held_out, examples,
-                        ret->examples == 0 ? "validate on" : "train on", e);
+    return nothing_left(&o.held_out, examples, held == 0 ? "validate on" : "train on", e);
 }
 
 // Keeps the pass if it is the best so far, by the first label.
