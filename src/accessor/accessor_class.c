@@ -128,7 +128,7 @@ int accessor_choose(struct accessor_options *o, const char *name, struct err *e)
     snprintf(o->name, sizeof(o->name), "%s", c->name);
     if (unscaled)
         o->life.show_scale = false;
-    if (theirs)
+    if (theirs && c != &merge) // whose rows do not live
         o->life.embedx_late = true;
     return 0;
 }

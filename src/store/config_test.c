@@ -109,6 +109,22 @@ static void example(void **state)
     assert_int_equal(table_config_check(&c, NULL), 0);
 }
 
+// Paddle's classes need no other setting.
+static void names_of_paddle(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {
+        "accessor = CommMergeAccessor",           "accessor = SparseAccessor",
+        "accessor = DownpourSparseValueAccessor", "accessor = CtrCommonAccessor",
+        "accessor = DownpourCtrAccessor",         "accessor = DownpourUnitAccessor",
+        "accessor = CtrDoubleAccessor",           "accessor = DownpourCtrDoubleAccessor",
+        "accessor = DownpourDoubleUnitAccessor"};
+    for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++) {
+        struct table_config c = parsed(settings[i]);
+        assert_int_equal(table_config_check(&c, NULL), 0);
+    }
+}
+
 // Whether deltas are noted follows the accessor, unless it is said.
 static void deltas(void **state)
 {
@@ -437,11 +453,11 @@ static void no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults),  cmocka_unit_test(example),
-        cmocka_unit_test(deltas),    cmocka_unit_test(round_trips),
-        cmocka_unit_test(zeros),     cmocka_unit_test(all_settings),
-        cmocka_unit_test(refusals),  cmocka_unit_test(checks),
-        cmocka_unit_test(no_memory),
+        cmocka_unit_test(defaults),        cmocka_unit_test(example),
+        cmocka_unit_test(names_of_paddle), cmocka_unit_test(deltas),
+        cmocka_unit_test(round_trips),     cmocka_unit_test(zeros),
+        cmocka_unit_test(all_settings),    cmocka_unit_test(refusals),
+        cmocka_unit_test(checks),          cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
