@@ -203,6 +203,44 @@ TUG_API int tug_dense_assign(struct tug_dense *d, const float *values);
 TUG_API int tug_dense_pull_range(struct tug_dense *d, size_t variable, uint64_t begin,
                                  uint64_t n, float *values);
 
+// A batch whose gradients are sent one variable after the other, as a program's own
+// backward comes to them, so that they are under way while it computes the next ones.
+// Between the first and the last call nothing else is asked of `d`. (Paddle's first
+// version: ParameterUpdater's startBatch, update and finishBatch.) TUG_EUSAGE: the table
+// is of mode sync, where a worker's part of a batch is one push.
+TUG_API int tug_dense_start_batch(struct tug_dense *d);
+// Sends the gradient of a variable, by its place in the list, once in a batch, and
+// returns at once; the array is copied.
+TUG_API int tug_dense_update(struct tug_dense *d, size_t variable, const float *gradient);
+// Waits until all that was sent is applied. `values` (may be NULL): all variables as they are then.
+TUG_API int tug_dense_finish_batch(struct tug_dense *d, float *values);
+
+// Operations on vectors of parameters, as Paddle's first version had them
+// (doOperation, PSERVER_OP_...): u, v and w are dense variables of the same lengths,
+// each of a table of its own.
+enum tug_vector_op {
+    TUG_VECTOR_UTU,       // the sum of u u
+    TUG_VECTOR_UTV,       // the sum of u v
+    TUG_VECTOR_AU,        // u = a u
+    TUG_VECTOR_AU_BV,     // v = a u + b v
+    TUG_VECTOR_AU_BV_CW,  // w = a u + b v + c w
+    TUG_VECTOR_AAX_BU,    // columns of a matrix A, u; a, b, x: u = a A x + b u
+    TUG_VECTOR_RESET,     // u = a, everywhere
+    TUG_VECTOR_COPY,      // u, v: v = u
+    TUG_VECTOR_RANDOMIZE, // u; a seed: what variables begin with
+    TUG_VECTOR_STEEPEST, // direction, gradient, x; l1: where the loss and l1 |x| fall most
+    TUG_VECTOR_FIX_DIR_SIGNS, // direction, steepest one: what points elsewhere is 0
+    TUG_VECTOR_DIR_DERIV, // direction, gradient, x; l1: the derivative along the direction
+    TUG_VECTOR_FIX_OMEGA_SIGNS, // new x, x: what has changed its sign is 0
+};
+// n vectors and n_numbers numbers, in the order above; *ret (may be NULL) is the sum.
+// One worker calls it while no other one pushes: it pulls the vectors, computes in
+// doubles, and assigns the one that changes. TUG_EUSAGE: another count of vectors or
+// numbers, or other lengths.
+TUG_API int tug_dense_operate(enum tug_vector_op op, struct tug_dense *const *vectors,
+                              size_t n, const double *numbers, size_t n_numbers,
+                              double *ret);
+
 // Exact counters: tables of accessor "counter" count to 2^48. A pull returns for each
 // counter two floats; this is their value.
 static inline double tug_count(const float pulled[2])

@@ -36,7 +36,6 @@ NOT_YET = {
     "Paddle's one-process server: Communicator(mode, kwargs, envs)",
     "Paddle's one-process server: init_with_ctx of five arguments",
     "Paddle's one-process server: GeoCommunicator",
-    "Paddle's first version: startBatch, update(para), finishBatch",
     "MXNet's KVStore: Module.init_optimizer",
     "MXNet's KVStore: kv.rank, is_worker_node",
     "sources and suites: fleetrun, paddle.distributed.launch",

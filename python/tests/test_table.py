@@ -181,6 +181,49 @@ def test_dense(client):
         dense.pull_range("b", 4, 2)
 
 
+def test_batches_of_dense_variables(client):
+    dense = client.table("dense", dim=16, rule="sgd:lr=1").dense({"w": ((3, 7), "constant:2"), "b": 5})
+    for step in (1, 2):
+        dense.start_batch()
+        for name in ("b", "w"):  # as a backward comes to them
+            dense.update(name, np.full(dense.shapes[name], 0.5))
+        with pytest.raises(tug.UsageError, match="variable 0 of table 0 has been updated in this batch"):
+            dense.update("w", np.ones((3, 7)))
+        with pytest.raises(tug.UsageError, match="finish_batch comes first"):
+            dense.pull()
+        values = dense.finish_batch()
+        assert np.all(values["w"] == 2 - 0.5 * step) and np.all(values["b"] == -0.5 * step)
+    for wrong in (lambda: dense.update("b", np.ones(5)), dense.finish_batch):
+        with pytest.raises(tug.UsageError, match="start_batch comes first"):
+            wrong()
+    with pytest.raises(tug.UsageError, match="variable: 'c' is not one of w, b"):
+        dense.update("c", np.ones(5))
+
+
+def test_operations_on_vectors(client):
+    """Conjugate gradients of a quadratic function, by operations only."""
+    names = ("x", "r", "p", "q")
+    x, r, p, q = (client.table(name, dim=4, rule="sum").dense({"v": 6}) for name in names)
+    a = np.diag(np.arange(1, 7)).astype(np.float32)
+    want = np.arange(6)
+    r.assign({"v": a @ want})
+    tug.operate("COPY", [r, p])
+    for _ in range(6):
+        q.assign({"v": a @ p.pull()["v"]})
+        old = tug.operate("utu", [r])
+        rate = old / tug.operate("utv", [p, q])
+        tug.operate("au_bv", [p, x], rate, 1)
+        tug.operate("au_bv", [q, r], -rate, 1)
+        tug.operate("au_bv", [r, p], 1, tug.operate("utu", [r]) / old)
+    np.testing.assert_allclose(x.pull()["v"], want, atol=1e-3)
+    with pytest.raises(tug.UsageError, match="operation au takes 1 vector and 1 number, not 2 and 0"):
+        tug.operate("au", [x, r])
+    with pytest.raises(tug.UsageError, match="'axpy' is not one of utu"):
+        tug.operate("axpy", [x, r])
+    with pytest.raises(tug.ArgumentTypeError, match="vectors: must be tug.Dense, not int"):
+        tug.operate("utu", [3])
+
+
 def test_counters_and_auc(client):
     counts = client.table("n", accessor="counter", dim=2)
     counts.push([5], [[2 ** 24, 1]])

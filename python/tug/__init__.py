@@ -18,7 +18,7 @@ from tug._build import VERSION as __version__
 from tug._client import Client, connect, local
 from tug._communicator import Communicator, CommunicatorStats
 from tug._cv import CrossValidation, CvPass, cv
-from tug._dense import Dense
+from tug._dense import Dense, operate
 from tug._errors import (ArgumentTypeError, ClosedError, DataError, Error, ForkedError, InternalError, Interrupted,
                          LaunchError, OutOfMemory, SystemFailure, Timeout, UsageError)
 from tug._examples import Rows
@@ -35,5 +35,5 @@ __all__ = [
     "CvPass", "DataError", "Dense", "Error", "ForkedError", "InternalError", "Interrupted", "LaunchError", "Model",
     "OutOfMemory", "Pass", "Process", "Progress", "Request", "Rows", "Scorer", "ScorerStatus", "SystemFailure",
     "Table", "TableLearning", "TableStats", "Timeout", "UsageError", "__version__", "connect", "count", "cv",
-    "launch", "load", "local", "role", "serve", "train",
+    "launch", "load", "local", "operate", "role", "serve", "train",
 ]

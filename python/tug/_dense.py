@@ -3,8 +3,9 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import contextlib
 import threading
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -130,9 +131,57 @@ class Dense:
         """Sets all variables, {name: array} or one flat array."""
         self._run(lib.tug_dense_assign, of_floats(self.flat(values)))
 
+    def _place(self, variable: str) -> int:
+        return list(self.shapes).index(choice(variable, "variable", tuple(self.shapes)))
+
+    def start_batch(self) -> None:
+        """Begins a batch whose gradients are sent one variable after the other (update), so that they are under way
+        while the next ones are computed. Until finish_batch nothing else is asked. (Paddle's first version:
+        startBatch.)"""
+        self._run(lib.tug_dense_start_batch)
+
+    def update(self, variable: str, gradient: Any) -> None:
+        """Sends the gradient of a variable, once in a batch, and returns at once; the array is copied."""
+        place = self._place(variable)
+        values = floats_of(gradient, self.shapes[variable], f"gradient of '{variable}'")
+        self._run(lib.tug_dense_update, place, of_floats(values))
+
+    def finish_batch(self, out: Optional[Floats] = None) -> Dict[str, Floats]:
+        """Waits until what was sent is applied; all variables as they are then, as pull() gives them."""
+        flat = out_of(out, (self.size,))
+        self._run(lib.tug_dense_finish_batch, of_floats(flat, True))
+        return self.views(flat)
+
     def pull_range(self, variable: str, begin: int, n: int) -> Floats:
         """Floats begin, begin + 1, ..., n of them, of one variable: a new array of (n,)."""
         rows = empty((whole(n, "n", 0, FLOATS_MAX),), "n")
-        self._run(lib.tug_dense_pull_range, list(self.shapes).index(choice(variable, "variable", tuple(self.shapes))),
-                  whole(begin, "begin", 0, FLOATS_MAX), n, of_floats(rows, True))
+        self._run(lib.tug_dense_pull_range, self._place(variable), whole(begin, "begin", 0, FLOATS_MAX), n,
+                  of_floats(rows, True))
         return rows
+
+
+# In the order of enum tug_vector_op.
+OPERATIONS = ("utu", "utv", "au", "au_bv", "au_bv_cw", "aAx_bu", "RESET", "COPY", "RANDOMIZE", "make_steepest_desc_dir",
+              "fix_dir_signs", "dir_deriv", "fix_omega_signs")
+
+
+def operate(operation: str, vectors: Sequence[Dense], *numbers: float) -> float:
+    """An operation of Paddle's first version on vectors of parameters (doOperation), each the Dense of a table of its
+    own, of the same shapes: operate("au_bv", [u, v], a, b) is v = a u + b v, operate("utv", [u, v]) their product.
+    tug/table.h has all. One worker calls it while no other one pushes. Returns the sum of utu, utv and dir_deriv, of
+    others 0."""
+    op = OPERATIONS.index(choice(operation, "operation", OPERATIONS))
+    for u in vectors:
+        if not isinstance(u, Dense):
+            raise ArgumentTypeError(f"vectors: must be tug.Dense, not {type(u).__name__}")
+        u.table._check()
+    if not vectors:
+        raise UsageError("vectors: is empty; give at least one")
+    given = ffi.new("struct tug_dense *[]", [u._c for u in vectors])
+    scalars, ret = ffi.new("double[]", [float(x) for x in numbers] or 1), ffi.new("double *")
+    with contextlib.ExitStack() as held:
+        for u in sorted(set(vectors), key=id):  # always in the same order
+            held.enter_context(u._lock)
+        vectors[0].table.client._run(
+            lambda _client: lib.tug_dense_operate(op, given, len(vectors), scalars, len(numbers), ret))
+    return float(ret[0])

@@ -1,35 +1,12 @@
 // Dense variables (tug/table.h): arrays of floats as rows of a table, on top of the
 // public calls.
 //
-// A variable begins with a block of its own, so that a range of it is a range of keys;
-// what is left of its last block is never looked at.
-//
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/hash.h"
-#include "facade/tug_client.h"
-#include "table/initial.h"
-#include "tug/table.h"
-
-struct variable {
-    uint64_t n;     // floats
-    uint64_t block; // key of its first block
-    uint64_t at;    // its first float among all variables'
-    uint64_t stream;
-    struct initial initial;
-};
-
-struct tug_dense {
-    struct tug_client *client;
-    uint32_t table, dim;
-    struct variable *variables;
-    size_t n;
-    uint64_t floats, blocks;
-    uint64_t *keys; // all blocks
-    float *rows;    // of all blocks
-};
+#include "facade/tug_dense.h"
 
 static uint64_t blocks_of(const struct tug_dense *d, uint64_t floats)
 {
@@ -80,7 +57,7 @@ static void pack(struct tug_dense *d, const float *values)
     }
 }
 
-static void unpack(const struct tug_dense *d, float *ret)
+void dense_unpack(const struct tug_dense *d, float *ret)
 {
     for (size_t i = 0; i < d->n; i++) {
         const struct variable *v = &d->variables[i];
@@ -88,21 +65,32 @@ static void unpack(const struct tug_dense *d, float *ret)
     }
 }
 
-static int ready(const struct tug_dense *d)
+int dense_ready(const struct tug_dense *d)
 {
+    if (d->in_batch)
+        return err_set(last_error(), TUG_EUSAGE,
+                       "a batch of table %u goes on: finish_batch comes first", d->table);
     TRY(calls_may_wait(d->client));
     return calls_check_push(d->client, d->table, d->dim);
 }
 
-static int assign_rows(struct tug_dense *d)
+int dense_assign_rows(struct tug_dense *d)
 {
     uint64_t ts;
-    TRY(ready(d));
+    TRY(dense_ready(d));
     TRY(tug_assign(d->client, d->table, d->keys, d->blocks, d->rows, NULL, NULL, &ts));
     return calls_wait_or_cancel(d->client, ts);
 }
 
 // Opening.
+
+void dense_initial(struct tug_dense *d, uint64_t seed)
+{
+    for (size_t i = 0; i < d->n; i++) {
+        const struct variable *v = &d->variables[i];
+        initial_fill(&v->initial, seed, v->stream, 0, v->n, d->rows + v->block * d->dim);
+    }
+}
 
 static int set_first_values(struct tug_dense *d, uint64_t seed)
 {
@@ -110,11 +98,8 @@ static int set_first_values(struct tug_dense *d, uint64_t seed)
     TRY(tug_table_stat(d->client, d->table, &s));
     if (s.rows + s.cold_rows > 0)
         return 0; // of a save, or of a run that goes on
-    for (size_t i = 0; i < d->n; i++) {
-        const struct variable *v = &d->variables[i];
-        initial_fill(&v->initial, seed, v->stream, 0, v->n, d->rows + v->block * d->dim);
-    }
-    return assign_rows(d);
+    dense_initial(d, seed);
+    return dense_assign_rows(d);
 }
 
 // The worker of rank 0 sets first values; nobody goes on before. A guest's rank is another one.
@@ -173,6 +158,8 @@ void tug_dense_close(struct tug_dense *d)
 {
     if (d == NULL)
         return;
+    if (d->in_batch)
+        dense_leave_batch(d);
     mem_free(d->variables);
     mem_free(d->keys);
     mem_free(d->rows);
@@ -186,20 +173,25 @@ uint64_t tug_dense_floats(const struct tug_dense *d)
 
 // Use.
 
-int tug_dense_pull(struct tug_dense *d, float *values)
+int dense_pull_rows(struct tug_dense *d)
 {
     uint64_t ts;
-    TRY(ready(d));
+    TRY(dense_ready(d));
     TRY(tug_pull(d->client, d->table, d->keys, d->blocks, d->rows, NULL, NULL, &ts));
-    TRY(calls_wait_or_cancel(d->client, ts));
-    unpack(d, values);
+    return calls_wait_or_cancel(d->client, ts);
+}
+
+int tug_dense_pull(struct tug_dense *d, float *values)
+{
+    TRY(dense_pull_rows(d));
+    dense_unpack(d, values);
     return 0;
 }
 
 int tug_dense_push(struct tug_dense *d, const float *gradients)
 {
     uint64_t ts;
-    TRY(ready(d));
+    TRY(dense_ready(d));
     pack(d, gradients);
     TRY(tug_push(d->client, d->table, d->keys, d->blocks, d->rows, NULL, NULL, &ts));
     return calls_wait_or_cancel(d->client, ts);
@@ -207,8 +199,9 @@ int tug_dense_push(struct tug_dense *d, const float *gradients)
 
 int tug_dense_assign(struct tug_dense *d, const float *values)
 {
-    pack(d, values);
-    return assign_rows(d);
+    if (!d->in_batch) // whose rows are the requests'
+        pack(d, values);
+    return dense_assign_rows(d);
 }
 
 int tug_dense_pull_range(struct tug_dense *d, size_t variable, uint64_t begin, uint64_t n,
@@ -223,7 +216,7 @@ int tug_dense_pull_range(struct tug_dense *d, size_t variable, uint64_t begin, u
             d->table, (unsigned long long)(v != NULL ? v->n : 0));
     if (n == 0)
         return 0;
-    TRY(ready(d));
+    TRY(dense_ready(d));
     uint64_t first = begin / d->dim, blocks = (begin + n - 1) / d->dim + 1 - first, ts;
     float *rows = d->rows + (v->block + first) * d->dim;
     TRY(tug_pull(d->client, d->table, d->keys + v->block + first, blocks, rows, NULL,
