@@ -63,6 +63,9 @@ TUG_API void tug_scorer_close(struct tug_scorer *s);
 // `ret` has room for `room` floats, rows->n x tug_scorer_labels of which are written.
 // *ret_save (may be NULL): the number of the save that they are of. TUG_EUSAGE: the rows
 // cannot be scored (the sentence names row and key), or there is too little room.
+// A model that learnt from libsvm or libffm data or a matrix is warned of once on standard error
+// (or tug_last_warning) if the keys seem to begin at another number, or rows->columns is another
+// width, than where it learnt; so are lines of text.
 TUG_API int tug_scorer_predict(struct tug_scorer *s, const struct tug_rows *rows,
                                bool raw, float *ret, size_t room, uint32_t *ret_save);
 

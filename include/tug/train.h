@@ -127,6 +127,9 @@ struct tug_rows {
     const uint32_t *fields;  // one a feature (format libffm); NULL: none (libsvm)
     const float *values;     // one a feature, finite; NULL: all are 1
     const float *weights;    // of the examples: n, not negative; NULL: all are 1
+    // Of the matrix that they are, whose columns' numbers are the keys; 0: they are none. It says
+    // that keys begin at 0, and is compared with the columns that the model learnt from.
+    size_t columns;
 };
 
 // A dense matrix in memory, whose columns' numbers are the keys of features (format libsvm).
@@ -205,6 +208,10 @@ TUG_API const char *tug_model_tables(const struct tug_model *m);
 TUG_API int tug_model_predict(struct tug_model *m, const struct tug_data *data,
                               const char *const *options, size_t n_options, float *ret,
                               size_t room, size_t *ret_n);
+// The columns of the widest matrix that it learnt from (rows with `columns`, or a
+// tug_matrix), those before it was saved and loaded included; 0: none, or a save
+// from before saves had it.
+TUG_API uint64_t tug_model_columns(struct tug_model *m);
 // Those of the last tug_model_predict with ret NULL, and in *ret_n how many; valid until the next
 // call on the model. NULL and 0: there are none.
 TUG_API const float *tug_model_predictions(const struct tug_model *m, size_t *ret_n);

@@ -49,6 +49,15 @@ TUG_API const char *tug_status_text(int status);
 // why. Valid until the thread's next call.
 TUG_API const char *tug_last_error(void);
 
+// A warning of this thread's last call that scored data by a model or a scorer (tug/train.h,
+// tug/score.h): the features of the data seem to be numbered from another number than those that
+// the model learnt from, or a matrix has another width. "": there was nothing to warn of, or the
+// same was said before. Valid until the thread's next call of that kind.
+TUG_API const char *tug_last_warning(void);
+// Whether such warnings are for tug_last_warning alone; at first they are written to standard
+// error, too.
+TUG_API void tug_keep_warnings(bool keep);
+
 // What ends waits before their time, as Ctrl-C does: ten times a second each thread that
 // waits in the library (for a request, a barrier, servers, a cluster to be complete)
 // calls `interrupted`, and when that says true the thread's call returns

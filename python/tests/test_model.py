@@ -7,6 +7,7 @@ import copy
 import glob
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -277,27 +278,61 @@ def test_cross_validation(clicks, data, tmp_path):
         tug.cv(frame.__class__({k: v[:3] for k, v in frame.items()}), label="clicked", model="lr", threads=1)
 
 
+def told(function, *args):
+    """What the call warns of, in this file."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        function(*args)
+    assert all(w.category is UserWarning and w.filename == __file__ for w in found)
+    return "; ".join(str(w.message) for w in found)
+
+
 def test_a_file_counts_from_one(data, tmp_path, capfd):
     """And a matrix from zero: the same data of both is not the same."""
     matrix, labels = data
     shifted = np.hstack([np.zeros((len(matrix), 1), np.float32), matrix])
-    path = write_libsvm(tmp_path / "one.svm", shifted, labels)
-    with tug.train(path, format="libsvm", model="lr", epochs=1, progress=False, threads=1) as model:
-        with pytest.warns(UserWarning, match="numbered from 0 to 29, and the model knows features 1 to 30"):
-            model.predict(matrix)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            assert np.array_equal(model.predict(shifted), model.predict(path))
-            model.predict(matrix)  # told once
-    with tug.train(matrix, labels, model="lr", epochs=1, progress=False) as model, warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model.evaluate(matrix, labels)
-    zero = write_libsvm(tmp_path / "zero.svm", matrix, labels)
-    for known, label in ((zero, None), (Csr(matrix), labels)):
-        with tug.train(known, label, format="libsvm", model="lr", epochs=1, progress=False) as model:
-            capfd.readouterr()
-            model.predict(matrix)
-            assert capfd.readouterr().err == ""  # looking for column 0 is not worth a warning
+    one, zero = write_libsvm(tmp_path / "one.svm", shifted, labels), write_libsvm(tmp_path / "zero.svm", matrix, labels)
+    from_0 = "numbered from 0 to 29, and the model knows features 1 to 30"
+    from_1 = "numbered from 1 to 30, and the model knows features 0 to 29"
+    options = {"format": "libsvm", "model": "lr", "epochs": 1, "progress": False, "threads": 1}
+    with tug.train(one, **options) as model:
+        assert from_0 in told(model.predict, matrix)
+        assert np.array_equal(model.predict(shifted), model.predict(one))
+        assert told(model.predict, shifted) == told(model.predict, one) == ""
+        assert told(model.predict, matrix) == ""  # told once
+        model.save(tmp_path / "one")
+    for name, given, label in (("zero", zero, None), ("csr", Csr(matrix), labels), ("dense", matrix, labels)):
+        with tug.train(given, label, **options) as model:
+            assert told(model.evaluate, matrix, labels) == told(model.evaluate, zero) == ""
+            assert from_1 in told(model.evaluate, one)
+            model.save(tmp_path / name)
+    for name, other, says in (("one", matrix, from_0), ("one", Csr(matrix), from_0), ("one", zero, from_0),
+                              ("zero", one, from_1), ("csr", one, from_1), ("dense", one, from_1)):
+        with tug.load(tmp_path / name) as model, tug.Scorer(tmp_path / name) as scorer:
+            assert says in told(model.predict, other) and "data: " in told(tug.load(tmp_path / name).explain, other)
+            text = open(other, encoding="ascii").read() if isinstance(other, str) else other
+            assert says in told(scorer.predict, text) and told(scorer.predict, text) == ""
+    assert "are numbered" not in capfd.readouterr().err
+
+
+def test_widths_of_matrices(data, tmp_path):
+    """The save says how many columns the model learnt from."""
+    matrix, labels = data
+    wide = np.hstack([matrix, matrix])
+    with tug.train(Csr(matrix), labels, model="lr", epochs=1, progress=False, threads=1) as trained:
+        trained.save(tmp_path / "model")
+        for model in (trained, pickle.loads(pickle.dumps(trained)), tug.load(tmp_path / "model")):
+            assert "has 60 columns, and the model learnt from 30: the columns from 30 on are ignored" in told(
+                model.predict, Csr(wide))
+            assert "has 20 columns, and the model learnt from 30: the columns that are missing count as 0" in told(
+                model.evaluate, Csr(matrix[:, :20]), labels)
+            for other in (wide, matrix[:, :20]):
+                with pytest.raises(tug.UsageError, match="columns, and 30 where the model was trained"):
+                    model.predict(other)
+            assert told(model.predict, matrix) == ""
+    for other, says in ((wide, "has 60 columns"), (Csr(matrix[:, :20]), "has 20 columns"), (matrix[3:4], "")):
+        with tug.Scorer(tmp_path / "model") as scorer:
+            assert says in told(scorer.predict, other) and (says or told(scorer.predict, other) == "")
 
 
 def test_errors(data, tmp_path):

@@ -36,6 +36,7 @@ class Rows:
             self.values = floats_of(given.astype(np.float32) if given.dtype.kind == "b" else given, self.keys.shape,
                                     "values")
         self.fields: Optional[npt.NDArray[np.uint32]] = None
+        self._columns = 0  # of the matrix that they were made of
         if fields is not None:
             whole = keys_of(fields, "fields")
             if whole.shape != self.keys.shape or (whole.size > 0 and int(whole.max()) > 65535):
@@ -64,12 +65,17 @@ def _dense(matrix: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return matrix.astype(np.float64 if matrix.dtype.kind == "f" and matrix.dtype.itemsize > 4 else np.float32)
 
 
+def _of_matrix(rows: Rows, matrix: Any) -> Rows:
+    rows._columns = int(matrix.shape[1])
+    return rows
+
+
 def _of_dense(matrix: npt.NDArray[Any]) -> Rows:
     """Keys are the columns; zeros are left out, as a sparse matrix has it."""
     rows, columns = np.nonzero(matrix)
     offsets = np.zeros(matrix.shape[0] + 1, np.uint64)
     np.cumsum(np.bincount(rows, minlength=matrix.shape[0]), out=offsets[1:])
-    return Rows(offsets, columns.astype(np.uint64), matrix[rows, columns].astype(np.float32))
+    return _of_matrix(Rows(offsets, columns.astype(np.uint64), matrix[rows, columns].astype(np.float32)), matrix)
 
 
 def _of_csr(matrix: Any) -> Rows:
@@ -78,7 +84,7 @@ def _of_csr(matrix: Any) -> Rows:
     if not matrix.has_canonical_format:  # the same column twice in a row is one value
         matrix = matrix.copy()
         matrix.sum_duplicates()
-    return Rows(matrix.indptr, matrix.indices, matrix.data)
+    return _of_matrix(Rows(matrix.indptr, matrix.indices, matrix.data), matrix)
 
 
 def is_names(given: Any) -> bool:
@@ -215,6 +221,7 @@ class Examples:
         if rows.fields is not None:
             c.fields = self._keep(ffi.from_buffer("uint32_t[]", rows.fields))
         c.labels = self._labels(label, len(rows), name)
+        c.columns = rows._columns
         return c
 
     def _of_columns(self, data: Any, label: Optional[npt.ArrayLike], name: str,

@@ -13,6 +13,7 @@ import itertools
 import os
 import threading
 import time
+import warnings
 from types import TracebackType
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Type, TypeVar
 
@@ -67,6 +68,7 @@ def _interrupted(_context: Any) -> bool:
 
 _callback = ffi.callback("bool (*)(void *)", _interrupted, error=True, onerror=_caught)
 lib.tug_interrupt_by(_callback, ffi.NULL)
+lib.tug_keep_warnings(True)  # warn_after_call says them
 
 
 @contextlib.contextmanager
@@ -84,6 +86,12 @@ def callback_of_program() -> Iterator[None]:
 def last_error() -> str:
     """The sentence of this thread's last failure."""
     return text_of(lib.tug_last_error())
+
+
+def warn_after_call(stacklevel: int) -> None:
+    """What this thread's last call that scored data warns of, as a warning of Python's, once the call has returned."""
+    if text := text_of(lib.tug_last_warning()):
+        warnings.warn(text, stacklevel=stacklevel + 1)
 
 
 def raise_after_call(error: BaseException) -> None:

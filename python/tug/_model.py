@@ -9,7 +9,7 @@ import re
 import threading
 import warnings
 import weakref
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +19,9 @@ from tug._abi import ffi
 from tug._arrays import Floats, Path, instance, of_floats, whole, word
 from tug._client import Client
 from tug._errors import ArgumentTypeError, Error, UsageError
-from tug._examples import Examples, Rows, categorical_names, is_names, paths_of, words_of
+from tug._examples import Examples, categorical_names, is_names, paths_of, words_of
 from tug._frames import far_numbers, is_frame
-from tug._library import OwnedHandle, lib, opened, raise_after_call, text_of
+from tug._library import OwnedHandle, lib, opened, raise_after_call, text_of, warn_after_call
 from tug._options import Option, of_keywords, option_words
 from tug._passes import Hears, OnPass, Pass, Printer, Progress, pass_of
 from tug._roles import serve_and_exit
@@ -68,8 +68,7 @@ class Model(OwnedHandle):
         self._opened_by = (progress, Place(place.alone, None, False), words, on_pass)
         self._removed: Optional[Callable[[], Any]] = None  # removes the save that a copy began with
         self.results: Dict[str, float] = {}  # of the last train()
-        self._width: Optional[int] = None  # of the dense matrices that it has learnt from
-        self._compared: Set[int] = set()  # widths of matrices, whose numbering of columns was looked at
+        self._width: Optional[int] = None  # of the matrices that it has learnt from; None: not asked for yet
         kept: List[Any] = []
         c = ffi.NULL if words is None else self._options(progress, on_pass, place, words, kept)
         with of_keywords():
@@ -134,7 +133,9 @@ class Model(OwnedHandle):
             self._check_label(label, name)
             label = None
         examples = Examples(data, label, "label" if name == "data" else name, **further)
-        if None not in (self._width, examples.width) and examples.width != self._width:
+        if self._width is None and examples.width is not None and self.labels:
+            self._width = self._read(lambda m: int(lib.tug_model_columns(m)))
+        if examples.width is not None and self._width and examples.width != self._width:
             raise UsageError(f"{name}: the matrix has {examples.width} columns, and {self._width} where the model was "
                              "trained: its features are columns, by their place")
         return examples
@@ -149,24 +150,6 @@ class Model(OwnedHandle):
             is_known = f"that of this model is {', '.join(map(repr, known))}" if known else "this model has none"
             raise UsageError(f"{'label' if name == 'data' else name}: the column of the label is an option of the model"
                              f", and {is_known}: say tug.train(data, label={said}), or tug.Model(label={said})")
-
-    def _warn_of_numbering(self, data: Any) -> None:
-        """Files of libsvm number features from 1, as a rule, and the columns of a matrix begin with 0: told where the
-        model knows no column 0, and a column behind the last."""
-        if not (isinstance(data, np.ndarray) or hasattr(data, "tocsr")) or len(data.shape) != 2:
-            return
-        width = int(data.shape[1])
-        if self._width is not None or width in self._compared or is_frame(data):
-            return
-        self._compared.add(width)
-        try:
-            known = {int(f["key"]): f["known"] for f in self.explain(Rows([0, 2], [0, width]))[0]["features"]}
-        except Error:
-            return  # as the call itself says
-        if not known.get(0) and known.get(width):
-            warnings.warn(f"data: its columns are numbered from 0 to {width - 1}, and the model knows features 1 to "
-                          f"{width}, as a libsvm file numbers them: put an empty column before the first, as "
-                          "load_svmlight_file(..., zero_based=True) does", stacklevel=4)
 
     def _warn_of_far_numbers(self, data: Any, categorical: Any) -> None:
         given = self._opened_by[2] or []
@@ -204,7 +187,7 @@ class Model(OwnedHandle):
             if None not in (examples.width, held.width) and examples.width != held.width:
                 raise UsageError(f"valid: the matrix has {held.width} columns, and that of data {examples.width}")
         self.results = self._ask(_results_of, lib.tug_model_train, examples.c, ffi.NULL if held is None else held.c)
-        self._width = examples.width if self._width is None else self._width
+        self._width = None  # may be wider now
         return self
 
     def evaluate(self, data: Any, label: Any = None, *, weight: Weight = None,
@@ -215,8 +198,8 @@ class Model(OwnedHandle):
         importance=True and calibration=True add what importance() and calibration() return."""
         words, kept = words_of(given := option_words("evaluate", "eval", options))
         examples = self._examples(data, label, weight=weight)
-        self._warn_of_numbering(data)
         found = self._ask(_evaluation_of, lib.tug_model_evaluate, examples.c, words, len(given))
+        warn_after_call(2)
         del examples, kept
         return found
 
@@ -278,10 +261,6 @@ class Model(OwnedHandle):
         """A prediction for each example: a new float32 array of shape (n,), of several labels (n, labels);
         probabilities, or numbers of a model with loss="squared"; raw=True: scores. Data as of train; labels in it are
         passed over. Lines that max_bad_lines skips are NaN."""
-        self._warn_of_numbering(data)
-        return self._predictions(data, options)
-
-    def _predictions(self, data: Any, options: Dict[str, Any]) -> Floats:
         words, kept = words_of(given := option_words("predict", "predict", options))
         examples = self._examples(data, None)
         self._check_process()
@@ -291,6 +270,7 @@ class Model(OwnedHandle):
             to, size = (ffi.NULL, 0) if room is None else (of_floats(room, written=True), room.size)
             ret = self._ask(lambda m: _predictions_of(m) if room is None else room, lib.tug_model_predict,
                             examples.c, words, len(given), to, size, ffi.new("size_t *"))
+            warn_after_call(2)
         del examples, kept
         return ret if labels == 1 else ret.reshape(-1, labels)
 
@@ -302,6 +282,7 @@ class Model(OwnedHandle):
         examples = self._examples(data, None)
         text = ffi.new("char **")
         lines = self._ask(lambda _model: text_of(text[0]), lib.tug_model_explain, examples.c, words, len(given), text)
+        warn_after_call(2)
         del examples, kept
         found = [json.loads(line) for line in lines.split("\n") if line]
         for feature in (f for example in found for f in example.get("features", ())):
@@ -330,7 +311,7 @@ class Model(OwnedHandle):
         self._run(lib.tug_model_save, word(directory, "directory"))
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return _copy_of, (read_save(self.save) if self.labels else None, *self._opened_by, self.results, self._width)
+        return _copy_of, (read_save(self.save) if self.labels else None, *self._opened_by, self.results)
 
     def with_options(self, *, progress: Hears = _KEPT, on_pass: OnPass = _KEPT, alone: Optional[bool] = None,
                      **options: Option) -> "Model":
@@ -343,7 +324,7 @@ class Model(OwnedHandle):
         words = [word for word in mine or [] if word.partition("=")[0] not in changed] + words
         return _copy_of(read_save(self.save), hears if progress is _KEPT else progress,
                         Place(place.alone if alone is None else alone, None, False), words,
-                        hears_of_passes if on_pass is _KEPT else on_pass, self.results, self._width)
+                        hears_of_passes if on_pass is _KEPT else on_pass, self.results)
 
     def close(self) -> None:
         """Frees it; training that was not saved is lost."""
@@ -392,7 +373,7 @@ def _spread_of(m: Any) -> Tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]
 
 
 def _copy_of(saved: Optional[Dict[str, bytes]], progress: Hears, place: Place, words: Optional[List[str]],
-             on_pass: OnPass, results: Dict[str, float], width: Optional[int] = None) -> Model:
+             on_pass: OnPass, results: Dict[str, float]) -> Model:
     model = Model.__new__(Model)
     directory = write_save(saved) if saved is not None else None
     try:
@@ -401,7 +382,7 @@ def _copy_of(saved: Optional[Dict[str, bytes]], progress: Hears, place: Place, w
         _disk.remove_of_process(directory)
         raise
     model._removed = weakref.finalize(model, _disk.remove_of_process, directory)
-    model.results, model._width = dict(results), width
+    model.results = dict(results)
     return model
 
 

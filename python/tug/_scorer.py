@@ -12,7 +12,7 @@ from tug._arrays import Floats, Path, of_floats, seconds, whole, word
 from tug._errors import ArgumentTypeError, UsageError
 from tug._examples import Examples, Rows, paths_of, rows_of
 from tug._frames import is_frame, length
-from tug._library import OwnedHandle, lib, opened, text_of
+from tug._library import OwnedHandle, lib, opened, text_of, warn_after_call
 
 THREADS_MAX = 1023
 NUMBERED = ("libsvm", "libffm")  # formats whose features are numbers, and not words
@@ -61,10 +61,13 @@ class Scorer(OwnedHandle):
         each line of a text (str or bytes) in the format of the data that the model learnt from: csv with a header,
         whose columns are found by their names; labels are not needed, and empty lines are passed over. UsageError:
         the rows do not fit the model; DataError names the line."""
-        return self.predict_with_save(data, raw=raw)[0]
+        return self._predict(data, raw)[0]
 
     def predict_with_save(self, data: Any, *, raw: bool = False) -> Tuple[Floats, int]:
         """The same, and the number of the save that all of the predictions are of."""
+        return self._predict(data, raw)
+
+    def _predict(self, data: Any, raw: bool) -> Tuple[Floats, int]:
         save = ffi.new("uint32_t *")
         if isinstance(data, (str, bytes, bytearray)):
             ret = self._predict_text(data.encode() if isinstance(data, str) else bytes(data), raw, save)
@@ -78,6 +81,7 @@ class Scorer(OwnedHandle):
             ret = np.empty(len(rows) * len(self.labels), np.float32)
             self._run(lib.tug_scorer_predict, examples.c.rows, raw, of_floats(ret, written=True), ret.size, save)
             del examples
+        warn_after_call(3)
         return ret if len(self.labels) == 1 else ret.reshape(-1, len(self.labels)), int(save[0])
 
     def _check_keys(self, data: Any) -> None:

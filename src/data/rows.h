@@ -25,6 +25,7 @@ struct sparse_rows {
     const uint64_t *keys;
     const uint32_t *fields; // NULL: there are none
     const float *values;    // NULL: all are 1
+    uint64_t columns;       // of the matrix that they are of; 0: not known
 };
 
 // A matrix, whose columns' numbers are the keys; zeros are left out.
@@ -88,6 +89,14 @@ int columns_header(const struct rows *r, struct buf *to);
 // The float that a number's shortest text is read as: the nearest one, but where a double
 // lies in the middle of two floats and its text does not.
 float rows_float(double x);
+
+// How many columns the matrix has; 0: they are no matrix, or of one whose width is not known.
+static inline uint64_t rows_matrix_columns(const struct rows *r)
+{
+    return r->dense != NULL    ? r->dense->columns
+           : r->sparse != NULL ? r->sparse->columns
+                               : 0;
+}
 
 // A cell of a matrix.
 static inline float rows_dense_value(const struct dense_rows *d, uint64_t row,

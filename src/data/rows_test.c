@@ -154,8 +154,8 @@ static void compare(const struct rows *r)
 static void test_same_as_text(void **state)
 {
     (void)state;
-    const struct sparse_rows sparse = {offsets, keys, NULL, values},
-                             with_fields = {offsets, keys, fields, NULL};
+    const struct sparse_rows sparse = {offsets, keys, NULL, values, 0},
+                             with_fields = {offsets, keys, fields, NULL, 0};
     const struct dense_rows dense = {doubles, true, COLUMNS, COLUMNS * sizeof(double),
                                      sizeof(double)},
                             turned = {values, false, COLUMNS, sizeof(float),
@@ -179,7 +179,7 @@ static void test_without_features(void **state)
     (void)state;
     static const uint64_t none[N + 1];
     static const float label[N];
-    const struct sparse_rows sparse = {none, NULL, NULL, NULL};
+    const struct sparse_rows sparse = {none, NULL, NULL, NULL, 0};
     const struct rows rows = {
         .name = "data", .format = "libsvm", .n = N, label, .sparse = &sparse};
     char address[ROWS_ADDRESS_MAX];
@@ -260,7 +260,7 @@ static void refused(const struct rows *r, uint64_t max_bad, const char *why)
 static void test_refused(void **state)
 {
     (void)state;
-    const struct sparse_rows sparse = {offsets, keys, fields, values};
+    const struct sparse_rows sparse = {offsets, keys, fields, values, 0};
     const struct rows rows = {
         .name = "data", .format = "libffm", .n = N, labels, .sparse = &sparse};
     make();

@@ -39,7 +39,8 @@ static int check_sparse(const struct tug_rows *r, struct err *e)
 static int take_sparse(struct given_rows *to, const struct tug_rows *r, struct err *e)
 {
     TRY(check_sparse(r, e));
-    to->sparse = (struct sparse_rows){r->offsets, r->keys, r->fields, r->values};
+    to->sparse = (struct sparse_rows){r->offsets, r->keys, r->fields, r->values,
+                                      r->fields == NULL ? r->columns : 0};
     to->rows.sparse = &to->sparse;
     return 0;
 }

@@ -3,9 +3,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "facade/last_error.h"
 
+#include <stdio.h>
+
 #include "base/descriptors.h"
+#include "data/numbering.h"
 
 static _Thread_local struct err last;
+static _Thread_local char warning[NUMBERING_TEXT];
+static atomic_bool kept; // warnings, by the program
 
 // Before the program can open anything: every public function is linked with this file.
 __attribute__((constructor)) static void hold_standard(void)
@@ -27,4 +32,24 @@ int last_error_is(const struct err *why)
 const char *tug_last_error(void)
 {
     return last.text;
+}
+
+void last_warning_set(const char *text)
+{
+    snprintf(warning, sizeof(warning), "%s", text);
+}
+
+bool last_warning_kept(void)
+{
+    return atomic_load(&kept);
+}
+
+const char *tug_last_warning(void)
+{
+    return warning;
+}
+
+void tug_keep_warnings(bool keep)
+{
+    atomic_store(&kept, keep);
 }

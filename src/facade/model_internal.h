@@ -49,7 +49,8 @@ struct tug_model {
     size_t n_values, cap_values;
     float *predictions;
     size_t n_predictions;
-    char *explained, *tables; // texts that the last call left
+    char *explained, *tables;    // texts that the last call left
+    char warned[NUMBERING_TEXT]; // the last warning of how data is numbered
 };
 
 // What a program is told of a pass, by one of its labels.

@@ -263,6 +263,14 @@ uint32_t tug_model_labels(struct tug_model *m)
     return n;
 }
 
+uint64_t tug_model_columns(struct tug_model *m)
+{
+    pthread_mutex_lock(&m->mutex);
+    uint64_t n = schema_of(m) != NULL ? m->opened->run.columns : 0;
+    pthread_mutex_unlock(&m->mutex);
+    return n;
+}
+
 const char *tug_model_label(struct tug_model *m, uint32_t i)
 {
     pthread_mutex_lock(&m->mutex);

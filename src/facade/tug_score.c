@@ -33,6 +33,7 @@ struct scoring {
     float *to;
     size_t room, n;
     struct buf text; // of explanations
+    char warning[NUMBERING_TEXT];
     struct eval_tables tables;
 };
 
@@ -119,6 +120,18 @@ static int keep_tables(struct scoring *s, struct err *e)
         s->m->tables = json_dumps(all, JSON_COMPACT);
     json_decref(all);
     return s->m->tables != NULL ? 0 : err_nomem(e, "the tables of an evaluation");
+}
+
+// What was said of other data before is not said again.
+static void hear(void *ctx, const char *text)
+{
+    struct scoring *s = ctx;
+    if (strcmp(s->m->warned, text) == 0)
+        return;
+    snprintf(s->m->warned, sizeof(s->m->warned), "%s", text);
+    snprintf(s->warning, sizeof(s->warning), "%s", text);
+    if (!last_warning_kept())
+        log_warn("%s", text);
 }
 
 static int evaluate_all(struct scoring *s, struct err *e)
@@ -225,10 +238,13 @@ static int work(void *ctx, struct err *e)
     struct scoring *s = ctx;
     log_want(LOG_WARN);
     int rc = open_model(s, e);
-    if (rc == 0)
+    if (rc == 0) {
+        s->m->opened->warn = hear;
+        s->m->opened->warn_ctx = s;
         rc = s->what == EVALUATES  ? evaluate_all(s, e)
              : s->what == PREDICTS ? predict_all(s, e)
                                    : explain_all(s, e);
+    }
     log_unwant(LOG_WARN);
     if (rc != 0)
         model_forget_opened(s->m); // perhaps its rows are there in part
@@ -238,11 +254,13 @@ static int work(void *ctx, struct err *e)
 static int score(struct scoring *s, const char *const *options, size_t n_options,
                  struct err *e)
 {
+    last_warning_set("");
     TRY(model_words(options, n_options, &s->words, e));
     s->n_words = n_options;
     TRY(parse(s, e));
     TRY(set_data(s, e));
     TRY(job_run(work, NULL, s, &s->m->stop, e));
+    last_warning_set(s->warning);
     if (s->what != EVALUATES)
         return 0;
     const struct schema *schema = &s->m->opened->run.schema;

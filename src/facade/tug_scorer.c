@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "facade/given_rows.h"
 #include "facade/job.h"
 #include "facade/last_error.h"
@@ -45,6 +46,13 @@ static int open_served(void *ctx, struct err *e)
     return served_open(&x->served, x->path, &x->o, e);
 }
 
+static void hear(const char *text)
+{
+    last_warning_set(text);
+    if (!last_warning_kept())
+        log_warn("%s", text);
+}
+
 int tug_scorer_open(struct tug_scorer **ret, const char *path,
                     const struct tug_scorer_options *o)
 {
@@ -59,6 +67,7 @@ int tug_scorer_open(struct tug_scorer **ret, const char *path,
                                       .wait_seconds = o->wait_seconds};
     }
     x.o.interrupted = &x.stop;
+    x.o.warn = hear;
     struct tug_scorer *s = mem_zalloc(sizeof(*s));
     if (s == NULL)
         return err_nomem(e, "a scorer");
@@ -92,8 +101,10 @@ int tug_scorer_predict(struct tug_scorer *s, const struct tug_rows *rows, bool r
                                  .offsets = rows->offsets,
                                  .keys = rows->keys,
                                  .fields = rows->fields,
-                                 .values = rows->values};
+                                 .values = rows->values,
+                                 .columns = rows->columns};
     uint32_t labels = s->served->model.options.tasks;
+    last_warning_set("");
     if (rows->n > room / labels)
         return err_set(last_error(), TUG_EUSAGE,
                        "there are %zu predictions, and room for %zu", rows->n * labels,
@@ -106,6 +117,7 @@ int tug_scorer_predict_text(struct tug_scorer *s, const char *text, size_t bytes
                             uint32_t *ret_save)
 {
     size_t n;
+    last_warning_set("");
     int rc = score_text(s->served, text, bytes, raw, ret, room, &n, ret_save,
                         last_error());
     *ret_n = n * s->served->model.options.tasks;
@@ -136,6 +148,7 @@ int tug_scorer_predict_columns(struct tug_scorer *s, const struct tug_columns *c
 {
     const struct tug_data data = {.columns = columns};
     *ret_n = 0;
+    last_warning_set("");
     int rc = predict_columns(s, &data, raw, ret, room, ret_n, ret_save, last_error());
     *ret_n *= s->served->model.options.tasks;
     given_rows_forget(&data);

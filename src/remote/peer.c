@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "data/rows.h"
 #include "remote/driver_internal.h"
 #include "remote/peer_agree.h"
 #include "remote/peer_seen.h"
@@ -69,6 +70,11 @@ static int describe(struct run *r, struct err *e)
                                              .name_len = strlen(files[i].name),
                                              .bytes = files[i].bytes,
                                              .hash = files[i].hash});
+    for (size_t i = 0; i < n; i++) {
+        const struct rows *rows = pieces_rows(p, (uint32_t)i);
+        uint64_t columns = rows != NULL ? rows_matrix_columns(rows) : 0;
+        r->columns = columns > r->columns ? columns : r->columns;
+    }
     mem_free(files);
     return rc;
 }

@@ -130,5 +130,8 @@ struct evaluation_options model_evaluation(struct opened_model *m,
         .bad_lines = &m->bad_lines,
         .interrupted = m->interrupted,
         .what = "this data",
+        .numbered = m->warn != NULL ? "data" : "this data",
+        .warn = m->warn,
+        .warn_ctx = m->warn_ctx,
     };
 }

@@ -61,6 +61,9 @@ struct opened_model {
     // data and an evaluation (NULL: nothing).
     bool eager;
     const atomic_bool *interrupted;
+    // Gets warnings of how the data is numbered; NULL: the log.
+    void (*warn)(void *ctx, const char *text);
+    void *warn_ctx;
 };
 
 // All of it, for scoring data. `labels`: whether each line must have one.

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "model/loss.h"
 #include "serve/score_internal.h"
 
@@ -231,11 +232,33 @@ static int score_pieces(struct served *s, struct scratch *x, const struct served
     return 0;
 }
 
+// Compares how the data is numbered with the model, until that was warned of.
+static void compare(struct served *s, struct scratch *x, const struct served_copy *c,
+                    const struct score_rows *rows)
+{
+    char text[NUMBERING_TEXT];
+    if (!s->numbered || atomic_load_explicit(&s->differs, memory_order_relaxed))
+        return;
+    uint64_t first = rows->n > 0 ? rows->offsets[0] : 0;
+    size_t n = rows->n > 0 ? (size_t)(rows->offsets[rows->n] - first) : 0;
+    numbering_add(&x->numbering, rows->keys + first, n);
+    x->numbering.columns = rows->columns;
+    if (!numbering_differs(&c->p.known, &x->numbering, "data", text) ||
+        atomic_exchange(&s->differs, true))
+        return;
+    if (s->warn != NULL)
+        s->warn(text);
+    else
+        log_warn("%s", text);
+}
+
 int score_by(struct served *s, struct served_reader *r, const struct score_rows *rows,
              bool raw, float *ret, uint32_t *ret_number, struct err *e)
 {
     const struct served_copy *c = served_pin(s, r);
     int rc = score_pieces(s, r->scratch, c, rows, raw, ret, e);
+    if (rc == 0)
+        compare(s, r->scratch, c, rows);
     if (ret_number != NULL)
         *ret_number = c->number;
     served_unpin(r);

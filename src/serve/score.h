@@ -16,6 +16,7 @@ struct score_rows { // as struct tug_rows (tug/train.h)
     const uint64_t *keys;
     const uint32_t *fields; // or NULL
     const float *values;    // or NULL
+    uint64_t columns;       // of the matrix that they are; 0: not known
 };
 
 // Predictions (`raw`: scores) of one copy of the model: labels of each example. *ret_number (NULL

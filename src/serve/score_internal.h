@@ -24,6 +24,7 @@ struct scratch {
     struct unseen unseen;    // of all texts and columns so far
     const uint16_t *counted; // the slots of what is scored; NULL: it is rows of keys
     uint64_t calls;
+    struct numbering numbering; // of all keys so far
 };
 
 // What a program gives as text or, if that is not NULL, as columns in memory.

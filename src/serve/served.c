@@ -128,6 +128,7 @@ static int load_chain(struct served *s, struct served_copy *c,
     }
     const struct save_manifest *m = &chain->saves[chain->n - 1];
     dense_read(&c->p.model, c->p.blocks, c->dense);
+    c->p.known.columns = s->run->columns;
     c->checksum = m->checksum;
     c->number = m->number;
     c->step = m->step;
@@ -346,6 +347,7 @@ int served_open(struct served **ret, const char *from, const struct served_optio
     pthread_mutex_init(&s->lock, NULL);
     thread_condition(&s->changed);
     s->poll_ms = o->poll_ms > 0 ? o->poll_ms : POLL_MS;
+    s->warn = o->warn;
     int rc = open_served(s, from, o, e);
     if (rc == 0)
         *ret = s;

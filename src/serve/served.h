@@ -55,6 +55,9 @@ struct served {
     char from[FILE_PATH_MAX];
     struct saved_run *run; // of the first save: all others have to fit it
     struct model model;    // packed
+    bool numbered;         // keys are numbers from the data
+    atomic_bool differs;   // data seems to be numbered another way: warned of once
+    void (*warn)(const char *text); // by the thread that scores; NULL: the log
     _Atomic(const struct served_copy *) current;
     struct served_copy copies[2];
     struct served_reader readers[SERVED_READERS];
@@ -82,6 +85,7 @@ struct served_options {
     uint32_t poll_ms;    // how often it looks for one; 0: 200
     double wait_seconds; // for the first save
     const atomic_bool *interrupted; // ends served_open; or NULL
+    void (*warn)(const char *text); // gets warnings of the data's numbering
 };
 
 // The newest save in `from`, or one save. TUG_EDATA: there is none.

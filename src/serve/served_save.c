@@ -68,6 +68,7 @@ static int know_run(struct served *s, const char *save, const struct save_manife
     TRY(parse_run(save, m, &s->run, e));
     TRY(model_init(&model, &s->run->options.model, e));
     model_packed(&s->model, &model);
+    s->numbered = numbering_has(&s->run->schema);
     return 0;
 }
 

@@ -50,6 +50,7 @@ struct saved_run *checkpoint_describe(const struct run *r,
     fill_options(r, &m->options);
     m->schema = *reader_schema(r->reader);
     m->data = *r->data_identity;
+    m->columns = r->columns;
     m->examples = result->examples;
     m->finished = finished;
     m->at = r->at;
@@ -203,9 +204,13 @@ static int init_from(struct run *r, struct err *e)
 
 int checkpoint_start(struct run *r, struct err *e)
 {
-    if (r->start == NULL)
-        return 0;
-    return r->resumes ? resume(r, e) : init_from(r, e);
+    if (r->start != NULL) {
+        uint64_t then = r->start->run.columns;
+        r->columns = then > r->columns ? then : r->columns;
+        TRY(r->resumes ? resume(r, e) : init_from(r, e));
+    }
+    r->parameters.known.columns = r->columns;
+    return 0;
 }
 
 static int same_format(const struct run *r, const struct saved_run *m, struct err *e)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "base/random.h"
 #include "base/relaxed.h"
 #include "model/loss.h"
@@ -37,6 +38,7 @@ struct evaluation {
     uint64_t position;     // of the window's first example in the text
     struct evaluated_sums *sums; // one a thread and task
     struct unseen *unseen;       // one a thread
+    struct numbering numbering;
     // The window being scored.
     const struct dataset *data;
     struct dataset *loaded; // the same, unless it was given
@@ -235,6 +237,17 @@ static int evaluate_window(struct evaluation *ev, struct err *e)
                                : 0;
 }
 
+static int resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
+{
+    const struct evaluation_options *o = ctx;
+    if (o->numbering != NULL)
+        numbering_add(o->numbering, keys, n);
+    return o->resolve != NULL
+               ? o->resolve(o->resolve_ctx, keys, n, ret_ids)
+               : parameters_resolve_seen((void *)(uintptr_t)o->parameters, // only read
+                                         keys, n, ret_ids);
+}
+
 int evaluation_load(const struct evaluation_options *o, size_t max_chunks,
                     struct dataset **ret, struct err *e)
 {
@@ -242,9 +255,8 @@ int evaluation_load(const struct evaluation_options *o, size_t max_chunks,
         .source = o->source,
         .reader = o->reader,
         .team = o->team,
-        .resolve = o->resolve != NULL ? o->resolve : parameters_resolve_seen,
-        .resolve_ctx = o->resolve != NULL ? o->resolve_ctx
-                                          : (void *)(uintptr_t)o->parameters, // only read
+        .resolve = resolve,
+        .resolve_ctx = (void *)(uintptr_t)o,
         .max_chunks = max_chunks,
         .eager = o->eager,
         .max_bad_lines = o->max_bad_lines,
@@ -273,6 +285,8 @@ static int load_window(struct evaluation *ev, struct err *e)
         ev->data = o.data;
         return 0;
     }
+    if (o.numbered != NULL)
+        o.numbering = &ev->numbering;
     if (o.group != NULL || o.by != NULL) { // '' is the column whose name is empty
         o.keep = buf_str(&ev->keep);
         o.keep_option = o.by == NULL      ? "--group"
@@ -351,6 +365,20 @@ static int evaluation_init(struct evaluation *ev, struct err *e)
     return 0;
 }
 
+void evaluation_compare(const struct evaluation_options *o, struct numbering *numbering)
+{
+    char text[NUMBERING_TEXT];
+    if (o->numbered == NULL || !numbering_has(reader_schema(o->reader)))
+        return;
+    numbering->columns = numbering_columns(source_data_files(o->source));
+    if (!numbering_differs(&o->parameters->known, numbering, o->numbered, text))
+        return;
+    if (o->warn != NULL)
+        o->warn(o->warn_ctx, text);
+    else
+        log_warn("%s", text);
+}
+
 static int evaluate_all(struct evaluation *ev, struct err *e)
 {
     const struct evaluation_options *o = ev->o;
@@ -364,6 +392,8 @@ static int evaluate_all(struct evaluation *ev, struct err *e)
         unseen_add(&ev->unseen[0], &ev->unseen[i]);
     if (o->what != NULL)
         unseen_warn(&ev->unseen[0], o, o->what);
+    if (o->data == NULL)
+        evaluation_compare(o, &ev->numbering);
     size_t sums = (size_t)team_size(o->team) * ev->tasks;
     for (size_t i = 0; i < sums; i++)
         evaluated_add_sums(&ev->all[i % ev->tasks].sums, &ev->sums[i]);

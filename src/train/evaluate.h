@@ -8,6 +8,7 @@
 
 #include "base/team.h"
 #include "data/dataset_swap.h"
+#include "data/numbering.h"
 #include "train/calibration.h"
 #include "train/evaluated.h"
 #include "train/held_out.h"
@@ -33,7 +34,13 @@ struct evaluation_options {
     // What the data is, for warnings of columns whose values the model does not know; NULL:
     // nothing is warned of.
     const char *what;
-    struct held_out held_out; // only these are scored; share 0: all
+    // What the data is, for a warning where its features are numbered another way than the
+    // model's; NULL: nothing is warned of.
+    const char *numbered;
+    void (*warn)(void *ctx, const char *text); // gets the warning; NULL: the log
+    void *warn_ctx;
+    struct numbering *numbering; // gets the keys of what is loaded; or NULL
+    struct held_out held_out;    // only these are scored; share 0: all
     uint64_t seed;
     const atomic_bool *interrupted; // gives up with TUG_EINTERRUPTED; NULL: never
     // When set, called for every window with its predictions, in the order of the text,
@@ -69,6 +76,9 @@ struct evaluation_options {
 // Nothing is open after an error.
 int evaluation_load(const struct evaluation_options *o, size_t max_chunks,
                     struct dataset **ret, struct err *e);
+
+// Warns as `numbered` says, of data that was loaded with `numbering`.
+void evaluation_compare(const struct evaluation_options *o, struct numbering *numbering);
 
 // Reads the whole source once. Metrics are exact and have the same bits for any number of
 // threads; there are those of each of the model's tasks, of examples that have its label.

@@ -27,6 +27,7 @@ struct explanation {
     const struct explain_options *o;
     const struct parameters *p;
     struct keys keys;
+    struct numbering numbering;
     struct named_columns columns; // whose texts are wanted
     struct buf names;             // of the example's columns and words, each with a NUL
     struct view view;
@@ -254,6 +255,7 @@ static int explain_window(struct explanation *x, bool *ret_more, struct err *e)
     struct evaluation_options o = x->o->data;
     o.resolve = resolve;
     o.resolve_ctx = &x->keys;
+    o.numbering = &x->numbering;
     o.keep = x->columns.n > 0 ? x->columns.list.data : NULL;
     o.keep_option = "the model";
     struct dataset *d = NULL;
@@ -275,6 +277,8 @@ int explain(const struct explain_options *o, struct err *e)
     int rc = open_all(&x, e);
     for (bool more = true; rc == 0 && more;)
         rc = explain_window(&x, &more, e);
+    if (rc == 0)
+        evaluation_compare(&o->data, &x.numbering);
     close_all(&x);
     return rc;
 }

@@ -92,6 +92,7 @@ void parameters_close(struct parameters *p)
 int parameters_clone(struct parameters *ret, const struct parameters *p, struct err *e)
 {
     *ret = (struct parameters){.model = p->model};
+    numbering_copy(&ret->known, &p->known);
     int rc = table_clone(&ret->sparse, p->sparse, e);
     if (rc == 0)
         rc = table_clone(&ret->dense, p->dense, e);
@@ -105,6 +106,7 @@ int parameters_clone(struct parameters *ret, const struct parameters *p, struct 
 int parameters_resolve_new(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
 {
     struct parameters *p = ctx;
+    numbering_add(&p->known, keys, n);
     return table_rows(p->sparse, keys, n, ret_ids);
 }
 

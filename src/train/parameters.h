@@ -5,6 +5,7 @@
 #define TUG_TRAIN_PARAMETERS_H
 
 #include "base/err.h"
+#include "data/numbering.h"
 #include "model/model.h"
 #include "table/table.h"
 
@@ -14,6 +15,8 @@ struct parameters {
     struct table *dense;  // one row a block of dense parameters
     float **blocks;       // these rows
     float *zeros;         // a row of zeros
+    // The keys that came with training or from a save, where they are numbers from the data.
+    struct numbering known;
 };
 
 int parameters_open(struct parameters *p, const struct model_options *o, struct err *e);

@@ -76,10 +76,11 @@ struct run {
     bool resumes;                      // --resume, or a run to go on with was there
     struct run_start *start;           // of --resume and --init-from; NULL: nothing
     struct identity *data_identity;    // of --data
-    const struct course *course;       // who does the passes
-    const struct run_rows *rows;       // who has the rows
-    struct driver *driver;             // course_cluster's (remote)
-    int out_lock;                      // --out belongs to this run; -1: there is none
+    uint64_t columns; // of the widest matrix that the model learns from; 0: it is files
+    const struct course *course; // who does the passes
+    const struct run_rows *rows; // who has the rows
+    struct driver *driver;       // course_cluster's (remote)
+    int out_lock;                // --out belongs to this run; -1: there is none
     struct team *team;
     const struct updater *updater; // of course_local
     struct parameters parameters;

@@ -70,6 +70,7 @@ struct copying {
     bool packed; // they are weights alone
     const struct accessor *own;
     struct table *to;
+    struct numbering *known; // or NULL
 };
 
 static void copy_row(const struct copying *x, enum rows_kind kind, const float *from,
@@ -122,6 +123,8 @@ static int copy_block(void *ctx, const struct rows_block *b, struct err *e)
         n = b->n - at < ROWS ? b->n - at : ROWS;
         size_t stay = part_keys(x, b, from, n, stride, keys, rows);
         (void)table_erase(x->to, keys + stay, n - stay);
+        if (x->known != NULL)
+            numbering_add(x->known, keys, stay);
         if (table_rows(x->to, keys, stay, handles) != 0)
             return err_nomem(e, "the rows of a model");
         struct table_slabs slabs = table_slabs(x->to);
@@ -212,6 +215,8 @@ static int load(const struct save_chain *c, enum saved_role role, bool sparse, b
     if (sparse)
         TRY(add_table(&l, saved_table(role, false), &p->model.accessor, packed, p->sparse,
                       e));
+    if (sparse)
+        l.tables[0].known = &p->known;
     if (dense)
         TRY(add_table(&l, saved_table(role, true), &p->model.dense, false, p->dense, e));
     return run_loading(&l, team, e);
@@ -258,6 +263,7 @@ int saved_load(const char *dir, const struct saved_run *run, enum saved_role rol
                struct team *team, struct parameters *ret, struct err *e)
 {
     TRY(parameters_open(ret, &run->options.model, e));
+    ret->known.columns = run->columns;
     int rc = load_chain(dir, role, team, ret, e);
     if (rc != 0)
         parameters_close(ret);

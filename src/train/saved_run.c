@@ -131,6 +131,8 @@ int saved_run_print(const struct saved_run *x, char **ret, struct err *e)
         saved_options_to_json(&x->options), "examples", (json_int_t)x->examples,
         "finished", x->finished, "position", position_to_json(&x->at), "bad_lines",
         (json_int_t)x->bad_lines, "best", best_to_json(x), "readers", readers_to_json(x));
+    if (root != NULL && x->columns > 0)
+        json_object_set_new(root, "columns", json_integer((json_int_t)x->columns));
     *ret = root != NULL ? json_dumps(root, JSON_COMPACT) : NULL;
     json_decref(root);
     if (*ret != NULL && !json_memory_failed())
@@ -368,6 +370,9 @@ int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
         fields_dims(&ret->schema, ret->options.dims, &ret->options.model, NULL) != 0)
         json_complain(&f, "dims", "are not of the data's columns");
     identity_from_json(&ret->data, json_object_get(root, "data"), &f);
+    if (json_object_get(root, "columns") !=
+        NULL) // else it was files, or the save is older
+        ret->columns = json_read_int(&f, root, "columns", INT64_MAX);
     ret->examples = json_read_int(&f, root, "examples", INT64_MAX);
     ret->finished = get_bool(&f, root, "finished");
     get_position(&f, json_object_get(root, "position"), &ret->at);

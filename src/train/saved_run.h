@@ -38,6 +38,7 @@ struct saved_run {
     struct saved_options options;
     struct schema schema; // of the data
     struct identity data;
+    uint64_t columns; // of the matrices among it, the most; 0: it was files
     uint64_t examples;
     bool finished;
     struct position at;

@@ -30,6 +30,7 @@ static void fill_of(struct saved_run *m, const char *model)
                     .window_bytes = 3 << 20,
                     .average = 15,
                     .valid_part.share = 0.1},
+        .columns = 1234567890123,
         .examples = 12345678901234,
         .finished = true,
         .at = {.epoch = 1,

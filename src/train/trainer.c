@@ -129,6 +129,7 @@ static int open_data(struct run *r, struct err *e)
     TRY(run_open_reader(r, e));
     TRY(open_source(&r->source, r, &c->data, e));
     TRY(source_identity(r->source, r->data_identity, e));
+    r->columns = numbering_columns(source_data_files(r->source));
     r->streaming = should_stream(c, r->source);
     if (r->streaming && !source_can_rewind(r->source) &&
         (c->epochs > 1 || c->valid_part.share > 0))
@@ -195,6 +196,7 @@ static int validate(struct run *r, uint64_t examples, struct metrics *ret, struc
         .seed = c->model.seed,
         .group = c->group,
         .merge = c->merge,
+        .numbered = r->has_best || c->valid.n == 0 ? NULL : "--valid",
         .interrupted = r->rows->whole_passes ? NULL : c->interrupted,
     };
     if (c->valid.n == 0 && !r->streaming && r->data != NULL) {
@@ -338,6 +340,7 @@ static int test(struct run *r, struct train_result *result, struct err *e)
         .merge = c->merge,
         .interrupted = c->interrupted,
         .what = "--test",
+        .numbered = "--test",
     };
     double start = clock_seconds();
     int rc = elsewhere(c) ? r->course->score(r, true, r->has_best, result->tests, e)

@@ -448,6 +448,40 @@ static void metrics_that_are_none(void **state)
     assert_null(strstr(e2e_out, "nan"));
 }
 
+// Files that count from 0 and from 1: whoever scores is told, by the first and the last number.
+static void numbered_from_one(void **state)
+{
+    (void)state;
+    write_numbered("zero.svm", 0, 400, true);
+    write_numbered("one.svm", 1, 400, true);
+    for (int one = 0; one < 2; one++) {
+        const char *mine = one ? "one" : "zero", *other = one ? "zero" : "one";
+        const char *says = one ? "its features are numbered from 0 to 3, and the model "
+                                 "knows features 1 to 4: add 1 to each number"
+                               : "its features are numbered from 1 to 4, and the model "
+                                 "knows features 0 to 3: subtract 1 from each number";
+        tug_ends(0,
+                 "train --data %s.svm --format libsvm --model lr --epochs 2 --out of-%s "
+                 "--valid %s.svm --test %s.svm",
+                 mine, mine, other, other);
+        e2e_says("warning: --valid: its features");
+        e2e_says("warning: --test: its features");
+        e2e_says(says);
+        static const char *const commands[] = {"eval", "predict", "predict --explain"};
+        for (size_t i = 0; i < 3; i++) {
+            tug_ends(0, "%s --from of-%s --data %s.svm", commands[i], mine, mine);
+            silent("are numbered from");
+            tug_ends(0, "%s --from of-%s --data %s.svm", commands[i], mine, other);
+            e2e_says("warning: this data: its features");
+            e2e_says(says);
+        }
+    }
+    tug_ends(0, "launch --workers 1 -- train --data one.svm --format libsvm --model lr "
+                "--epochs 1 --out cluster");
+    tug_ends(0, "eval --from cluster --data zero.svm");
+    e2e_says("the model knows features 1 to 4");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -461,6 +495,7 @@ int main(void)
         cmocka_unit_test(labels_of_predictions),
         cmocka_unit_test(one_class),
         cmocka_unit_test(unknown_features),
+        cmocka_unit_test(numbered_from_one),
         cmocka_unit_test(headers),
         cmocka_unit_test(other_kinds),
         cmocka_unit_test(without_fields),
