@@ -372,6 +372,68 @@ def test_updater_that_fails(kv):
     assert np.all(pulled(kv, "w") == 1)
 
 
+class Boxed:
+    def __init__(self, array):
+        self.array = array
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_updater_that_makes_what_is_not_finite(kv, dtype):
+    kv.init("w", np.ones(SHAPE, dtype))
+    for value, element in ((np.nan, 5), (np.inf, 0), (-np.inf, 11)):
+        def update(_key, recv, stored):
+            stored += recv
+            stored.reshape(-1)[element] = value
+
+        kv.set_updater(update)
+        with pytest.raises(tug.UsageError, match=f"'w': its updater made element {element} not finite.*as it was"):
+            kv.push("w", np.ones(SHAPE, dtype))
+        assert np.all(pulled(kv, "w") == 1)
+
+
+def test_updater_that_raises_half_way(kv):
+    kv.init("w", np.ones(SHAPE, np.float32))
+
+    def update(_key, recv, stored):
+        stored += recv
+        raise ValueError("mine")
+
+    kv.set_updater(update)
+    with pytest.raises(ValueError, match="mine"):
+        kv.push("w", np.ones(SHAPE, np.float32))
+    assert np.all(pulled(kv, "w") == 1)
+
+
+@pytest.mark.parametrize("returned", [lambda recv, stored: stored + recv, lambda recv, stored: recv,
+                                      lambda recv, stored: np.float32(3), lambda recv, stored: np.ones(2)])
+def test_updater_that_returns_an_array(kv, returned):
+    kv.init("w", np.ones(SHAPE, np.float32))
+    kv.set_updater(lambda _key, recv, stored: returned(recv, stored))
+    with pytest.raises(tug.UsageError, match="'w': its updater returned an array, which is not looked at"):
+        kv.push("w", np.ones(SHAPE, np.float32))
+    for fine in (lambda _key, recv, stored: stored.__iadd__(recv), lambda _key, recv, stored: np.add(
+            stored, recv, out=stored)[1:], lambda _key, recv, stored: stored.__setitem__(slice(None), stored + recv)):
+        kv.set_updater(fine)
+        kv.push("w", np.ones(SHAPE, np.float32))
+    assert np.all(pulled(kv, "w") == 4)
+
+
+def test_updater_of_another_shape(kv, monkeypatch):
+    monkeypatch.setattr("tug._kvarrays._classes", {})
+    kvstore.register_array_type(Boxed, lambda box: box.array, Boxed)
+    kv.init(["w", "n"], [Boxed(np.ones(SHAPE, np.float32)), Boxed(np.ones(SHAPE, np.int32))])
+    for key, array, why in (("w", np.ones(3, np.float32), "shape .3,. and dtype float32 of one of shape .4, 3."),
+                            ("w", np.ones((1, 4, 3)), "shape"), ("n", np.ones(SHAPE), "dtype float64 of one"),
+                            ("w", np.full(SHAPE, 1e300), "element 0 not finite")):
+        def update(_key, _recv, stored):
+            stored.array = array
+
+        kv.set_updater(update)
+        with pytest.raises(tug.UsageError, match=why):
+            kv.push(key, Boxed(np.ones(SHAPE, np.int32 if key == "n" else np.float32)))
+        assert np.all(pulled(kv, key) == 1)
+
+
 def test_updater_that_keeps():
     shape = (3_000_000,)  # memory that is unmapped when it is freed
     kept = []

@@ -209,17 +209,35 @@ def default_wrapper() -> Callable[[Any], Any]:
     return next(iter(_classes.values())).wrap if len(_classes) == 1 else lambda array: array
 
 
-def written_back(wrapped: Any, array: Any) -> None:
+def written_back(wrapped: Any, array: Any, key: str) -> None:
     """What an updater was given, if its class does not write to the memory itself."""
     own = _registered(wrapped)
     if own is None:
         return
     now = own.unwrap(wrapped)
-    if isinstance(now, RowSparse) and isinstance(array, StoredRows):
-        if now is not array and now.data is not array.data:
-            array.data[...] = now.dense()
-    elif isinstance(now, np.ndarray) and isinstance(array, np.ndarray) and not np.may_share_memory(now, array):
-        array[...] = now
+    memory = array.data if isinstance(array, RowSparse) else array
+    if isinstance(now, RowSparse):
+        if now is array or now.data is memory:
+            return
+        now = now.dense()
+    if not isinstance(now, np.ndarray) or np.may_share_memory(now, memory):
+        return
+    if now.shape != memory.shape or not np.can_cast(now.dtype, memory.dtype, "same_kind"):
+        raise UsageError(f"{key}: its updater made an array of shape {now.shape} and dtype {now.dtype} of one of shape "
+                         f"{memory.shape} and dtype {memory.dtype}")
+    with np.errstate(over="ignore"):  # what does not fit is infinite, and the library refuses it
+        memory[...] = now
+
+
+def refuse_returned(returned: Any, wrapped: Any, array: Any, key: str) -> None:
+    """An array that an updater returns is lost, unless it is what it was given."""
+    if returned is None or returned is wrapped or returned is array or not is_array(returned):
+        return
+    memory = array.data if isinstance(array, RowSparse) else array
+    given = array_of(returned, key)
+    if not np.may_share_memory(given.data if isinstance(given, RowSparse) else np.asarray(given), memory):
+        raise UsageError(f"{key}: its updater returned an array, which is not looked at: change `stored` in place, as "
+                         "by stored += recv or stored[:] = ...")
 
 
 def _number(dtype: np.dtype[Any], name: str) -> int:

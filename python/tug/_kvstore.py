@@ -15,7 +15,8 @@ from tug._abi import ffi
 from tug._arrays import Shape, check_whole, whole, word
 from tug._errors import ArgumentTypeError, ClosedError, Error, UsageError
 from tug._exit import at_exit
-from tug._kvarrays import CArray, Out, RowSparse, array_of, is_array, of_c, to_push, wrapper_of, written_back
+from tug._kvarrays import CArray, Out, RowSparse, array_of, is_array, of_c, refuse_returned, to_push, wrapper_of, \
+    written_back
 from tug._kvbase import KVStoreBase
 from tug._library import Handle, callback_of_program, check, lib, opened, text_of
 from tug.optimizer import Optimizer
@@ -116,8 +117,8 @@ def call_updater(updater: Updater, c_key: Any, merged: Any, stored: Any, shape: 
     if views is not None:
         views.append(_memory_of(array))
     wrapped = wrap(array)
-    updater(key, wrap(_copied(of_c(merged, shape, False))), wrapped)
-    written_back(wrapped, array)
+    refuse_returned(updater(key, wrap(_copied(of_c(merged, shape, False))), wrapped), wrapped, array, _name(key))
+    written_back(wrapped, array, _name(key))
 
 
 class KVStore(KVStoreBase):

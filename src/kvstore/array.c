@@ -298,17 +298,26 @@ int kvs_array_check(const struct tug_array *a, const char *key, struct err *e)
     return a->sparse ? check_ids(a, key, e) : 0;
 }
 
-int kvs_array_finite(const struct tug_array *a, const char *key, struct err *e)
+bool kvs_array_is_finite(const struct tug_array *a, uint64_t *ret_bad)
 {
     uint64_t n = (a->sparse ? a->n_ids : a->rows) * a->width, i = 0;
     size_t each = kvs_dtype_size(a->dtype);
     if (all_finite(a->dtype, a->data, n))
-        return 0;
+        return true;
     while (all_finite(a->dtype, (const char *)a->data + i * each, 1))
         i++;
+    *ret_bad = i;
+    return false;
+}
+
+int kvs_array_finite(const struct tug_array *a, const char *key, struct err *e)
+{
+    uint64_t bad;
+    if (kvs_array_is_finite(a, &bad))
+        return 0;
     return err_set(e, TUG_EUSAGE,
                    "%s: element %llu of the push is not finite, so the push is refused",
-                   key, (unsigned long long)i);
+                   key, (unsigned long long)bad);
 }
 
 bool kvs_copy_finite(enum tug_dtype t, void *to, const void *from, size_t n)

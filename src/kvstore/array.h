@@ -32,6 +32,8 @@ int kvs_array_check(const struct tug_array *a, const char *key, struct err *e);
 
 // Elements of floats must be finite, as values pushed to tables: one that is not would be in
 // every sum from there on. Of sparse ones the rows that are there. TUG_EUSAGE names `key`.
+bool kvs_array_is_finite(const struct tug_array *a,
+                         uint64_t *ret_bad); // the first element
 int kvs_array_finite(const struct tug_array *a, const char *key, struct err *e);
 // A copy of n elements; false: of floats not all are finite.
 bool kvs_copy_finite(enum tug_dtype t, void *to, const void *from, size_t n);

@@ -592,6 +592,16 @@ static int cannot(void *ctx, const struct tug_kvstore_key *key,
     return TUG_EDATA;
 }
 
+// Changes some elements, and makes one of them no number.
+static int leaves(void *ctx, const struct tug_kvstore_key *key,
+                  const struct tug_array *merged, struct tug_array *stored)
+{
+    (void)ctx, (void)key, (void)merged;
+    ((float *)stored->data)[1] = 9;
+    ((float *)stored->data)[2] = (float)NAN;
+    return 0;
+}
+
 static void misuse(void **state)
 {
     float w[N] = {0};
@@ -623,6 +633,15 @@ static void misuse(void **state)
     check(tug_kvstore_set_updater(s, cannot, NULL));
     assert_int_equal(TUG_EDATA, push(s, "w", &a));
     assert_non_null(strstr(tug_last_error(), "key 'w'"));
+    struct tug_array again = a;
+    float were[N], are[N];
+    again.data = were;
+    check(pull(s, "w", &again));
+    check(tug_kvstore_set_updater(s, leaves, NULL));
+    refused(push(s, "w", &a), "key 'w': its updater made element 2 not finite");
+    again.data = are;
+    check(pull(s, "w", &again));
+    assert_memory_equal(were, are, sizeof(were)); // put back
     uint32_t dead = 9;
     check(tug_kvstore_dead(s, TUG_GROUP_ALL, &dead));
     assert_int_equal(0, dead);

@@ -69,12 +69,36 @@ static int call_updater(struct kvs_value *v, const struct kvs_rule *r,
 {
     struct tug_kvstore_key key = kvs_key_given(&v->key);
     struct tug_array stored = v->a;
+    uint64_t bad;
     last_error()->text[0] = 0;
     int rc = r->updater(r->ctx, &key, merged, &stored);
-    if (rc == 0)
+    if (rc != 0)
+        return err_set(e, rc < 0 ? rc : TUG_EUSAGE, "%s: its updater failed%s%s",
+                       v->key.text, last_error()->text[0] != 0 ? ": " : "",
+                       last_error()->text);
+    if (kvs_array_is_finite(&v->a, &bad))
         return 0;
-    return err_set(e, rc < 0 ? rc : TUG_EUSAGE, "%s: its updater failed%s%s", v->key.text,
-                   last_error()->text[0] != 0 ? ": " : "", last_error()->text);
+    return err_set(e, TUG_EUSAGE,
+                   "%s: its updater made element %llu not finite, so the push is refused "
+                   "and the array is as it was before",
+                   v->key.text, (unsigned long long)bad);
+}
+
+// The array stays where it is, for programs look at it there; an updater that fails leaves it as it
+// was.
+static int update_by_program(struct kvs_value *v, const struct kvs_rule *r,
+                             const struct tug_array *merged, struct err *e)
+{
+    size_t bytes = kvs_bytes(&v->a, v->a.rows);
+    void *before = kvs_block_new(bytes);
+    if (before == NULL)
+        return err_nomem(e, "what an updater may have to leave as it was");
+    memcpy(before, v->a.data, bytes);
+    int rc = call_updater(v, r, merged, e);
+    if (rc != 0)
+        memcpy(v->a.data, before, bytes);
+    kvs_block_release(before);
+    return rc;
 }
 
 // Its elements are to change: where an answer is still being sent from them, those stay.
@@ -115,7 +139,7 @@ int kvs_value_update(struct kvs_value *v, const struct kvs_rule *r,
 {
     TRY(own(v, e));
     if (r->updater != NULL)
-        TRY(call_updater(v, r, merged, e));
+        TRY(update_by_program(v, r, merged, e));
     else if (r->optimizes)
         TRY(kvs_optimizer_apply(&r->optimizer, &v->state, &v->a, merged, v->key.text, e));
     else

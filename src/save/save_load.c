@@ -104,6 +104,17 @@ static int open_file(const struct save_chain *c, size_t save, const struct save_
     return rc;
 }
 
+// What is wrong with rows is said with the file that they are in, unless its reader has.
+static int in_file(const struct save_chain *c, size_t save, const struct save_table *t,
+                   size_t file, struct err *e)
+{
+    char path[FILE_PATH_MAX];
+    if (e == NULL || file_join(path, c->paths[save], t->files[file].name, NULL) != 0 ||
+        strstr(e->text, path) != NULL)
+        return TUG_EDATA;
+    return err_wrap(e, "'%s'", path);
+}
+
 // What is found out about a table's files in one save.
 struct glance {
     uint32_t day;
@@ -174,14 +185,41 @@ int save_open_table(const struct save_chain *c, const char *table,
     return look_at(c, c->n - 1, *ret, &day, e);
 }
 
+// Models' rows do not come by a store, which looks at what it is given.
+struct each_block {
+    rows_block_fn fn;
+    void *ctx;
+    struct accessor accessor;
+    const char *table;
+};
+
+static int finite_block(void *ctx, const struct rows_block *b, struct err *e)
+{
+    const struct each_block *x = ctx;
+    const char *row = b->payload;
+    bool rows = b->kind == ROWS_ROW, extras = b->kind == ROWS_EXTRA;
+    for (uint32_t i = 0; i < b->n && (rows || extras); i++) {
+        uint64_t key;
+        memcpy(&key, row, sizeof(key));
+        const float *floats = (const void *)(row + sizeof(key));
+        if (!(rows ? accessor_row_finite(&x->accessor, floats, NULL)
+                   : accessor_extra_finite(&x->accessor, floats)))
+            return store_not_finite(key, x->table, e);
+        row += sizeof(key) + b->width * sizeof(float);
+    }
+    return x->fn(x->ctx, b, e);
+}
+
 int save_each_block(const struct save_chain *c, const struct save_table *t, size_t file,
                     rows_block_fn fn, void *ctx, struct err *e)
 {
+    struct each_block x = {.fn = fn, .ctx = ctx, .table = t->config.name};
     struct rows_reader *r;
+    TRY(accessor_make(&x.accessor, &t->config.accessor, e));
     TRY(open_file(c, c->n - 1, t, file, &r, e));
-    int rc = rows_each(r, ROWS_ALL, fn, ctx, e);
+    int rc = rows_each(r, ROWS_ALL, finite_block, &x, e);
     rows_close(r);
-    return rc;
+    return rc == TUG_EDATA ? in_file(c, c->n - 1, t, file, e) : rc;
 }
 
 // Loading.
@@ -347,7 +385,7 @@ static int load_save(struct load *l, const struct save_chain *c, size_t save,
         TRY(open_file(c, save, t, i, &r, e));
         int rc = load_file(l, r, e);
         rows_close(r);
-        TRY(rc);
+        TRY(rc == TUG_EDATA ? in_file(c, save, t, i, e) : rc);
     }
     return 0;
 }

@@ -87,6 +87,13 @@ int store_put_partition(struct store *s, uint32_t partition, const void *bytes, 
 
 // Rows.
 
+int store_not_finite(uint64_t key, const char *table, struct err *e)
+{
+    return err_set(e, TUG_EDATA,
+                   "key %llu of table %s has weights or states that are not finite",
+                   (unsigned long long)key, table);
+}
+
 // What is loaded is looked at like what is pushed.
 static int check_finite(const struct store *s, const uint64_t *keys, size_t n,
                         const float *rows, bool extra, struct err *e)
@@ -95,10 +102,7 @@ static int check_finite(const struct store *s, const uint64_t *keys, size_t n,
     for (size_t i = 0; i < n; i++)
         if (extra ? !accessor_extra_finite(a, rows + i * a->extra_width)
                   : !accessor_row_finite(a, rows + i * a->width, NULL))
-            return err_set(
-                e, TUG_EDATA,
-                "key %llu of table %s has weights or states that are not finite",
-                (unsigned long long)keys[i], s->config.name);
+            return store_not_finite(keys[i], s->config.name, e);
     return 0;
 }
 

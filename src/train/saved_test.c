@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/saved.h"
 
+#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -115,6 +116,52 @@ static void one_table(void **state)
     team_close(team);
 }
 
+// What is loaded is looked at like what is pushed: weights, states and dense parameters, by who
+// scores, who goes on and who only looks.
+static void rows_that_are_not_finite(void **state)
+{
+    (void)state;
+    struct team *team = training_team(2);
+    for (int which = 0; which < 3; which++) {
+        struct parameters model, into;
+        char dir[FILE_PATH_MAX];
+        open_parameters(&model, "fm", 50);
+        uint32_t id;
+        uint64_t key = 17;
+        table_find(model.sparse, &key, 1, &id);
+        const struct accessor_group *g = &model.model.accessor.groups[1];
+        float *row = table_row(table_slabs(model.sparse), id);
+        if (which < 2)
+            row[which == 0 ? g->weights : g->state] = which == 0 ? (float)NAN
+                                                                 : (float)INFINITY;
+        else
+            *model.blocks[0] = (float)NAN;
+        assert_int_equal(save(team, &model, NULL, 1, dir), 0);
+        assert_int_equal(saved_read(&m, dir, &test_err), 0);
+        const char *file = which < 2 ? "sparse-0.rows': key 17 of table sparse has"
+                                     : "dense-0.rows': key 0 of table dense has";
+        struct err e = {0};
+        assert_int_equal(saved_load(dir, &m, SAVED_MODEL, team, &into, &e), TUG_EDATA);
+        assert_non_null(strstr(e.text, file));
+        assert_non_null(strstr(e.text, "weights or states that are not finite"));
+        open_parameters(&into, "fm", 0);
+        assert_int_equal(saved_load_into(dir, SAVED_MODEL, true, true, team, &into, &e),
+                         TUG_EDATA);
+        assert_non_null(strstr(e.text, file));
+        struct save_chain chain;
+        assert_int_equal(saved_open(&chain, dir, &e), 0);
+        struct model packed;
+        model_packed(&packed, &model.model);
+        assert_int_equal(
+            saved_verify(&chain, 0, team, &(struct parameters){.model = packed}, &e),
+            TUG_EDATA);
+        save_chain_close(&chain);
+        parameters_close(&into);
+        parameters_close(&model);
+    }
+    team_close(team);
+}
+
 static void finding(void **state)
 {
     (void)state;
@@ -212,6 +259,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trip),
         cmocka_unit_test(one_table),
+        cmocka_unit_test(rows_that_are_not_finite),
         cmocka_unit_test(finding),
         cmocka_unit_test(incomplete),
         cmocka_unit_test(failing_allocations),
