@@ -411,6 +411,10 @@ def test_the_dense_part_alone(client):
     del state["layer.bias"]
     with pytest.raises(tug.UsageError, match="without layer.bias; with more"):
         tug.torch.load_dense_state_dict(model, {**state, "more": torch.ones(1)})
+    name, before = next((n, p.detach().clone()) for n, p in model.named_parameters() if n in state)
+    with pytest.raises(tug.DataError, match=f"value of '{name}' that is not finite"):
+        tug.torch.load_dense_state_dict(model, {**state, name: torch.full_like(before, float("nan"))})
+    assert torch.equal(dict(model.named_parameters())[name].detach(), before)
 
 
 # What is refused, in one sentence.

@@ -516,7 +516,10 @@ def dense_state_dict(model: Any) -> Dict[str, Any]:
 
 def load_dense_state_dict(model: Any, state: Mapping[str, Any]) -> None:
     """What dense_state_dict returned, into a model; tables are as they are. UsageError: parameters are missing, or
-    unknown."""
+    unknown; DataError: a parameter has a value that is not finite, and nothing was loaded."""
+    for name in (name for name, _ in model.named_parameters() if name in state):
+        if state[name].is_floating_point() and not bool(torch.isfinite(state[name]).all()):
+            raise DataError(f"this state has a value of '{name}' that is not finite, so it is not loaded")
     told = model.load_state_dict(state, strict=False)
     missing = sorted(set(told.missing_keys) - set(_ours(model)))
     if missing or told.unexpected_keys:
