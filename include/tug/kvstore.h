@@ -159,10 +159,10 @@ TUG_API int tug_kvstore_set_optimizer(struct tug_kvstore *s, const char *text);
 
 // Changes `stored`, in place, by what was pushed to a key. Of sparse keys all rows are there
 // (ids NULL) while `merged` has those that were pushed. All of it is valid until the function
-// returns. Not 0: the push fails with this code and tug_last_error's sentence. So does a push whose
-// updater leaves an element that is not finite; in both cases `stored` is put back to what it was. It
-// must not call the store. It runs on the thread that pushes, of servers on that of
-// tug_kvstore_server_run.
+// returns. Not 0: the push fails with this code and tug_last_error's sentence. So does a push
+// whose updater leaves an element that is not finite. In both cases `stored` is put back to
+// what it was. It must not call the store. It runs on the thread that pushes, of servers on
+// that of tug_kvstore_server_run.
 typedef int (*tug_updater_fn)(void *ctx, const struct tug_kvstore_key *key,
                               const struct tug_array *merged, struct tug_array *stored);
 // For stores of one process (set_updater); in place of an optimizer. NULL: none. TUG_EUSAGE: the

@@ -275,8 +275,12 @@ static struct csr *read_csr(const char *path, bool fields)
         c->offsets[rows + 1] = n;
     }
     mem_free(text);
-    c->rows = (struct tug_rows){
-        rows, c->labels, c->offsets, c->keys, fields ? c->fields : NULL, c->values, NULL};
+    c->rows = (struct tug_rows){.n = rows,
+                                .labels = c->labels,
+                                .offsets = c->offsets,
+                                .keys = c->keys,
+                                .fields = fields ? c->fields : NULL,
+                                .values = c->values};
     return c;
 }
 

@@ -149,7 +149,8 @@ struct remote_worker {
         dense_rule[ACCESSOR_MAX_GROUPS]; // by steps: at the rate now
     uint64_t *order;                     // examples of a batch, or stretch
     size_t cap_order;
-    uint64_t pass; // that it works on
+    uint64_t pass;  // that it works on
+    bool bad_score; // one was not finite
 
     // async, ssp
     struct held_piece *held; // pieces kept in memory
@@ -232,7 +233,14 @@ static inline size_t remote_at_once(const struct remote_worker *w)
 }
 
 // TUG_ENOMEM, or TUG_EDATA: a score of the pass was not finite.
-int remote_failed(int rc, uint64_t pass, struct err *e);
+int remote_failed(struct remote_worker *w, int rc, uint64_t pass, struct err *e);
+// Of a batch of this data that failed with `rc`: where a score or an update was not finite, the
+// error that names the column and the first line.
+int remote_diverged(struct remote_worker *w, const struct exchange *x,
+                    const struct dataset *d, uint64_t pass, int rc, struct err *e);
+// The same of what a server says of a key, whoever has pushed it; of anything else rc.
+int remote_name_key(const struct remote_worker *w, const struct dataset *d, int rc,
+                    struct err *e);
 
 // Tells the scheduler, and through it the driver, what was done since the last time.
 // *m says what; its report is filled in here.

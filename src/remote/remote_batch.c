@@ -61,8 +61,9 @@ int remote_reserve_order(struct remote_worker *w, size_t n, struct err *e)
     return w->order != NULL ? 0 : err_nomem(e, "a batch");
 }
 
-int remote_failed(int rc, uint64_t pass, struct err *e)
+int remote_failed(struct remote_worker *w, int rc, uint64_t pass, struct err *e)
 {
+    w->bad_score |= rc == TUG_EDATA;
     if (rc == TUG_ENOMEM)
         return err_nomem(e, "a batch");
     return rc == 0
@@ -254,7 +255,7 @@ static int compute_all(struct job *j)
     run(j, compute);
     TRY(j->rc);
     for (int i = 0; i < w->n_threads; i++)
-        TRY(remote_failed(w->threads[i].rc, (uint64_t)j->push->pass, j->e));
+        TRY(remote_failed(w, w->threads[i].rc, (uint64_t)j->push->pass, j->e));
     return 0;
 }
 
@@ -282,7 +283,7 @@ static int take_gradients(struct job *j)
     int rc = reserve_sums(j->worker, x);
     if (rc == 0 && flows(j))
         rc = model_room(&j->worker->threads[0].work, j->batch.n, WHOLE_BYTES);
-    TRY(remote_failed(rc, (uint64_t)j->push->pass, j->e));
+    TRY(remote_failed(j->worker, rc, (uint64_t)j->push->pass, j->e));
     TRY(flows(j) ? exchange_pulled_rows(x, j->e) : exchange_pulled(x, j->e));
     TRY(compute_all(j));
     TRY(exchange_pulled(x, j->e)); // a batch of no examples has asked for no layer

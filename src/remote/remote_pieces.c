@@ -221,13 +221,17 @@ static int compute_batch(struct remote_worker *w, struct batches *s, uint64_t b,
                            ? 1 / (float)x->view.batch.n
                            : 0,
     };
-    TRY(remote_compute(w, x, &p, e));
+    int rc = remote_compute(w, x, &p, e);
+    if (rc != 0)
+        return remote_diverged(w, x, s->data, s->lease->pass, rc, e);
     // The next batch's rows are to come without what this one changed, but servers hold
     // a pull that is ahead of others, and answer it by what is there then.
     if (x->steps && s->window > 1 && b + 1 < s->n &&
         w->config->cluster->mode == CONFIG_SSP)
         TRY(exchange_pulled(slot_of(w, b + 1), e));
-    TRY(exchange_push(x, &p, e));
+    rc = exchange_push(x, &p, e);
+    if (rc != 0)
+        return remote_diverged(w, x, s->data, s->lease->pass, rc, e);
     return w->batch_done != NULL ? w->batch_done(w->ctx, e) : 0;
 }
 
@@ -335,6 +339,8 @@ int remote_train_piece(struct remote_worker *w, const struct msg_leased *l, stru
         rc = remote_reserve_order(w, s.most, e);
         if (rc == 0)
             rc = train_batches(w, &s, e);
+        if (rc != 0)
+            rc = remote_name_key(w, d, rc, e);
         w->clock += s.n;
         if (rc == 0 && w->config->table != NULL)
             rc = remote_step(&w->remote, s.n, e);

@@ -146,7 +146,7 @@ static int gradients(struct share *s, struct exchange *x, uint32_t first, uint32
             if (rc == 0)
                 rc = exchange_add_micro(x, (uint8_t)(first + m), i, part.n,
                                         w->threads->work.gradients);
-            TRY(remote_failed(rc, s->pass, e));
+            TRY(remote_failed(w, rc, s->pass, e));
         }
     exchange_sum(x);
     return 0;
@@ -168,8 +168,11 @@ static int push_run(struct share *s, struct exchange *x, uint64_t b, uint32_t fi
     if (view_draw(&x->view, &w->model, s->pass - 1, w->order, examples) != 0)
         return err_nomem(e, "a batch");
     TRY(exchange_pull(x, clock_of(s, b), e));
-    TRY(wait_for_rows(s, x, b, e));
-    TRY(gradients(s, x, first, n, ends, e));
+    int rc = wait_for_rows(s, x, b, e);
+    if (rc == 0)
+        rc = gradients(s, x, first, n, ends, e);
+    if (rc != 0)
+        return remote_diverged(w, x, w->all, s->pass, rc, e);
     double at = schedule_passes((uint32_t)s->pass - 1, b, s->batches, c->batch,
                                 dataset_size(w->all));
     struct exchange_push p = {
@@ -180,7 +183,8 @@ static int push_run(struct share *s, struct exchange *x, uint64_t b, uint32_t fi
         .micros = (uint8_t)n,
         .examples = examples,
     };
-    return exchange_push(x, &p, e);
+    rc = exchange_push(x, &p, e);
+    return rc == 0 ? 0 : remote_diverged(w, x, w->all, s->pass, rc, e);
 }
 
 // Pushes those of its micro-batches of batch b that are not among *done yet. A division
@@ -243,9 +247,11 @@ int remote_train_share(struct remote_worker *w, const struct msg_leased *l, stru
         w->view = (struct msg_view){l->pass, l->view, l->slot, l->slots};
     if (!again)
         TRY(begin_pass(w, l, e));
-    TRY(again ? redo(&w->share, e) : train_batches(&w->share, e));
-    for (size_t i = 0; i < REMOTE_SLOTS; i++)
-        TRY(exchange_pushed(&w->slots[i], e));
+    int rc = again ? redo(&w->share, e) : train_batches(&w->share, e);
+    for (size_t i = 0; i < REMOTE_SLOTS && rc == 0; i++)
+        rc = exchange_pushed(&w->slots[i], e);
+    if (rc != 0)
+        return remote_name_key(w, w->all, rc, e);
     struct msg_piece_done done = {
         .pass = l->pass,
         .index = w->share.reports++,

@@ -14,7 +14,6 @@
 #define ADVICE "use a smaller --lr, a larger --l2, or scale the data's values"
 
 enum { FEATURE_TEXT = 200 };
-#define NO_SLOT UINT32_MAX
 
 // The column of numbers that has this key.
 static uint32_t find_numbers(const struct reader *r, uint64_t key)
@@ -25,7 +24,7 @@ static uint32_t find_numbers(const struct reader *r, uint64_t key)
     for (uint32_t s = 0; s < slots; s++)
         if (reader_word(r, s, "0", 1, &w, &none) == 0 && w.number && w.key == key)
             return s;
-    return NO_SLOT;
+    return DIVERGED_NO_SLOT;
 }
 
 // A feature in the words of who gave the data: its column, or the index that its key is.
@@ -33,10 +32,10 @@ static const char *feature_text(const struct reader *r, uint32_t slot, uint64_t 
                                 char ret[FEATURE_TEXT])
 {
     struct buf name = BUF_INIT(SCHEMA_TEXT_MAX);
-    if (slot == NO_SLOT && r != NULL)
+    if (slot == DIVERGED_NO_SLOT && r != NULL)
         slot = find_numbers(r, key);
-    bool named = r != NULL && slot != NO_SLOT && reader_slot_name(r, slot, &name) == 0 &&
-                 name.len > 0;
+    bool named = r != NULL && slot != DIVERGED_NO_SLOT &&
+                 reader_slot_name(r, slot, &name) == 0 && name.len > 0;
     if (r != NULL && !reader_hashes(r))
         snprintf(ret, FEATURE_TEXT, "feature %llu%s%.*s", (unsigned long long)key,
                  named ? " of field " : "", named ? (int)name.len : 0,
@@ -64,7 +63,7 @@ static void look_at(struct worst *worst, const struct accessor_group *g, const f
         double a = fabs((double)row[g->weights + c] * (double)x);
         a = isfinite(a) ? a : (double)INFINITY;
         if (a > worst->weight)
-            *worst = (struct worst){a, table_row_key(row), NO_SLOT};
+            *worst = (struct worst){a, table_row_key(row), DIVERGED_NO_SLOT};
     }
 }
 
@@ -171,7 +170,16 @@ int diverged_key(uint64_t key, const struct reader *r, struct err *e)
     char feature[FEATURE_TEXT];
     return err_set(e, TUG_EDATA,
                    "training diverged: the weights of %s are not finite: " ADVICE,
-                   feature_text(r, NO_SLOT, key, feature));
+                   feature_text(r, DIVERGED_NO_SLOT, key, feature));
+}
+
+int diverged_update(const struct reader *r, uint32_t slot, uint64_t key, const char *what,
+                    const char *where, struct err *e)
+{
+    char feature[FEATURE_TEXT];
+    return err_set(e, TUG_EDATA, "training diverged: %s %s%s%s): " ADVICE, what,
+                   feature_text(r, slot, key, feature),
+                   where[0] != '\0' ? ", first in " : "", where);
 }
 
 int diverged_dense(const struct model *m, float *const *blocks, struct err *e)
@@ -198,7 +206,7 @@ int diverged_check(const struct run *r, struct err *e)
 {
     const float *row = find_bad_row(r->parameters.sparse);
     uint64_t example, line;
-    uint32_t file, slot = NO_SLOT;
+    uint32_t file, slot = DIVERGED_NO_SLOT;
     if (row == NULL)
         return find_bad_row(r->parameters.dense) == NULL
                    ? 0

@@ -16,6 +16,11 @@ int diverged_check(const struct run *r, struct err *e);
 int diverged_check_table(const struct table *t, const struct reader *r, struct err *e);
 // The same of what was found out elsewhere. `r`, of the data, knows the columns.
 int diverged_key(uint64_t key, const struct reader *r, struct err *e);
+// The same of a key in a batch that a worker computed. `what` says what is not finite, and
+// ends with "(... of"; `where`: the first line that has the key, or "".
+#define DIVERGED_NO_SLOT UINT32_MAX
+int diverged_update(const struct reader *r, uint32_t slot, uint64_t key, const char *what,
+                    const char *where, struct err *e);
 // `blocks`: the rows of the dense parameters; NULL: they are elsewhere.
 int diverged_dense(const struct model *m, float *const *blocks, struct err *e);
 

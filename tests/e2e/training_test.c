@@ -334,6 +334,33 @@ static void divergence_at_the_end(void **state)
     assert_false(files_exists("wild/save-000001"));
 }
 
+// A worker of a cluster names columns and lines, too, whoever applies the rules.
+static void divergence_on_a_cluster(void **state)
+{
+    (void)state;
+    static char text[1 << 16];
+    size_t n = (size_t)snprintf(text, sizeof(text), "y,id,word\n");
+    for (int i = 0; i < 1000; i++)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%d,%d0000000000000000,w%d\n",
+                              i % 3 == 0, i % 100 + 10, i % 7);
+    files_write("wild.csv", text);
+    tug_ends(3, "launch --servers 1 --workers 2 -- train --data wild.csv --format csv "
+                "--label y --numeric id --model fm --out cluster");
+    e2e_says("training diverged: an update is not finite (of column 'id', first in "
+             "wild.csv:2): use a smaller --lr");
+    static const char *const modes[] = {"async", "sync", "half-async"};
+    for (size_t i = 0; i < 3; i++) {
+        tug_ends(3,
+                 "launch --servers 1 --workers 2 -- train --data wild.csv --format csv "
+                 "--label y --drop id --model fm --optimizer sgd --lr 900 "
+                 "--epochs 20 --mode %s --out cluster",
+                 modes[i]);
+        e2e_says("training diverged: ");
+        e2e_says(" of column 'word', first in wild.csv:");
+    }
+    assert_false(files_exists("cluster/save-000001"));
+}
+
 // ---------------------------------------------------------------- progress
 
 static size_t count(const char *text, const char *what)
@@ -512,6 +539,7 @@ int main(void)
         cmocka_unit_test(wrong_combinations),
         cmocka_unit_test(divergence),
         cmocka_unit_test(divergence_at_the_end),
+        cmocka_unit_test(divergence_on_a_cluster),
         cmocka_unit_test(lines_every_n_batches),
         cmocka_unit_test(threads_share_rows),
         cmocka_unit_test(as_good_as_one_thread),

@@ -1,0 +1,113 @@
+// Training on a cluster that diverged, in the words of who gave the data: a worker knows its
+// columns and lines, where a push knows keys.
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/finite.h"
+#include "data/origins.h"
+#include "remote/remote.h"
+#include "table/table.h"
+#include "train/diverged.h"
+
+// The first example of the data that has the key, and the slot that the key is in.
+static bool find_example(const struct remote_worker *w, const struct dataset *d,
+                         uint64_t key, uint64_t *ret_example, uint32_t *ret_slot)
+{
+    struct batch b = {0};
+    struct table_slabs slabs = table_slabs(w->keys.table);
+    bool found = false;
+    for (uint64_t i = 0; i < dataset_size(d) && !found; i++) {
+        if (dataset_gather(d, &i, 1, &b) != 0)
+            break; // the key alone must do
+        for (size_t j = 0; j < b.nnz && !found; j++) {
+            found = table_row_key(table_row(slabs, b.id[j])) == key;
+            *ret_slot = b.slot[j];
+        }
+        *ret_example = i;
+    }
+    batch_free(&b);
+    return found;
+}
+
+static int name_key(const struct remote_worker *w, const struct dataset *d, uint64_t key,
+                    const char *what, struct err *e)
+{
+    char where[ORIGIN_TEXT_MAX] = "";
+    uint32_t file = 0, slot = DIVERGED_NO_SLOT;
+    uint64_t example, line = 0;
+    if (find_example(w, d, key, &example, &slot))
+        dataset_where(d, example, &file, &line);
+    if (line > 0 && w->pieces != NULL && file < pieces_files(w->pieces))
+        origins_text(pieces_file_name(w->pieces, file), line, where);
+    return diverged_update(w->reader, slot, key, what, where, e);
+}
+
+// The key of the largest |weight * x| of the batch; false: it has no feature.
+static bool find_worst(const struct exchange *x, uint64_t *ret_key, double *ret_weight)
+{
+    const struct model_batch b = view_batch(&x->view);
+    *ret_weight = -1;
+    for (uint32_t j = b.start[0]; j < b.start[b.n]; j++)
+        for (uint32_t g = 0; g < x->model.accessor.n_groups; g++) {
+            const struct accessor_group *group = &x->model.accessor.groups[g];
+            const float *row = x->values + (size_t)x->place[j] * x->width;
+            for (uint32_t c = 0; c < group->n; c++) {
+                double a = fabs((double)row[group->weights + c] * (double)b.x[j]);
+                a = isfinite(a) ? a : (double)INFINITY;
+                if (a <= *ret_weight)
+                    continue;
+                *ret_weight = a;
+                *ret_key = x->key[x->place[j]];
+            }
+        }
+    return *ret_weight >= 0;
+}
+
+// What a server said of a key of the model's features, to this worker or to another one.
+static bool key_of_server(const struct err *e, uint64_t *ret)
+{
+    static const char *const table = " of table sparse would become infinite";
+    const char *end = e != NULL ? strstr(e->text, table) : NULL, *at = end;
+    while (at != NULL && at > e->text && isdigit((unsigned char)at[-1]))
+        at--;
+    if (at == end)
+        return false;
+    *ret = strtoull(at, NULL, 10);
+    return true;
+}
+
+int remote_diverged(struct remote_worker *w, const struct exchange *x,
+                    const struct dataset *d, uint64_t pass, int rc, struct err *e)
+{
+    char what[100];
+    uint64_t key = 0;
+    double weight;
+    if (w->bad_score && find_worst(x, &key, &weight)) {
+        snprintf(what, sizeof(what),
+                 "a score in pass %llu is not finite (largest weight %g, of",
+                 (unsigned long long)pass, weight);
+        return name_key(w, d, key, what, e);
+    }
+    if (rc != TUG_EUSAGE || w->bad_score)
+        return rc;
+    for (size_t i = 0; i < x->n; i++)
+        if (!finite_floats(x->gradients + i * x->push_width, x->push_width))
+            return name_key(w, d, x->key[i], "an update is not finite (of", e);
+    return finite_floats(x->dense_gradient, x->dense_floats)
+               ? rc
+               : diverged_dense(&w->model, NULL, e);
+}
+
+int remote_name_key(const struct remote_worker *w, const struct dataset *d, int rc,
+                    struct err *e)
+{
+    uint64_t key;
+    return key_of_server(e, &key)
+               ? name_key(w, d, key, "weights would not stay finite (those of", e)
+               : rc;
+}
