@@ -62,6 +62,11 @@ bool pump_working(const struct pump *p)
     return at_work == p;
 }
 
+bool pump_has_work(const struct pump *p)
+{
+    return p->working || p->work != NULL;
+}
+
 bool pump_broken(const struct pump *p, struct err *ret_why)
 {
     if (p->broken && ret_why != NULL)

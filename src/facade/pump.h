@@ -56,6 +56,9 @@ bool pump_wait(struct pump *p, bool (*over)(void *ctx), void *ctx, uint64_t dead
 // Whether the calling thread is running work of this pump: it must not wait.
 bool pump_working(const struct pump *p);
 
+// Whether work runs, on whatever thread, or waits to be run. For who has the van.
+bool pump_has_work(const struct pump *p);
+
 // Whether the van is of no use any more, and why. For who has the van.
 bool pump_broken(const struct pump *p, struct err *ret_why);
 

@@ -1,6 +1,7 @@
 // Customers: simple requests, and waiting for any kind.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <stddef.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -8,24 +9,80 @@
 #include "facade/interrupt.h"
 #include "kvapp/node.h"
 
+static uint64_t ids_of(uint32_t app, uint32_t customer)
+{
+    return (uint64_t)app << 32 | customer;
+}
+
+// by_ids is its first member.
 struct tug_app *kv_app_find(const struct tug_node *n, uint32_t app, uint32_t customer)
 {
-    struct tug_app *a = n->apps;
-    while (a != NULL && (a->app != app || a->customer != customer))
-        a = a->next;
-    return a;
+    return (struct tug_app *)chains_find(&n->apps_by_ids, ids_of(app, customer));
+}
+
+static struct tug_app *of_app(struct chained *x)
+{
+    return x != NULL ? (struct tug_app *)((char *)x - offsetof(struct tug_app, by_app))
+                     : NULL;
+}
+
+struct tug_app *kv_app_for(const struct tug_node *n, uint32_t app, uint32_t customer)
+{
+    struct tug_app *a = kv_app_find(n, app, customer);
+    if (a != NULL)
+        return a;
+    struct chained *any = chains_find(&n->apps_by_app, app);
+    for (struct chained *older = any; older != NULL; older = chains_again(older))
+        any = older;
+    return of_app(any != NULL ? any : chains_find(&n->apps_by_app, TUG_APP_ANY));
+}
+
+static void link_app(struct tug_node *n, struct tug_app *a)
+{
+    a->next = n->apps;
+    if (n->apps != NULL)
+        n->apps->before = a;
+    n->apps = a;
+    chains_put(&n->apps_by_ids, &a->by_ids, ids_of(a->app, a->customer));
+    chains_put(&n->apps_by_app, &a->by_app, a->app);
+}
+
+static void unlink_app(struct tug_node *n, struct tug_app *a)
+{
+    if (a->before != NULL)
+        a->before->next = a->next;
+    else
+        n->apps = a->next;
+    if (a->next != NULL)
+        a->next->before = a->before;
+    chains_take(&n->apps_by_ids, &a->by_ids);
+    chains_take(&n->apps_by_app, &a->by_app);
+    if (n->apps != NULL)
+        return;
+    chains_free(&n->apps_by_ids, NULL);
+    chains_free(&n->apps_by_app, NULL);
+}
+
+void kv_apps_free(struct tug_node *n)
+{
+    for (struct tug_app *a; (a = n->apps) != NULL;) {
+        unlink_app(n, a);
+        mem_free(a->open);
+        mem_free(a);
+    }
 }
 
 static int open_app(struct tug_app *a, struct err *e)
 {
     struct tug_node *n = a->node;
+    if (n->ending)
+        return last_error_is(&n->why);
     if (kv_app_find(n, a->app, a->customer) != NULL)
         return err_set(e, TUG_EUSAGE, "this process already has a customer %u of app %u",
                        a->customer, a->app);
     if (a->app == KV_BARRIERS)
         return err_set(e, TUG_EUSAGE, "app %u is the library's own", a->app);
-    a->next = n->apps;
-    n->apps = a;
+    link_app(n, a);
     kv_received_deliver_held(n);
     return 0;
 }
@@ -84,11 +141,7 @@ struct tug_app *tug_app_find(struct tug_node *n, uint32_t app, uint32_t customer
 // No request of the customer's is under way.
 static bool none_open(void *ctx)
 {
-    const struct tug_app *a = ctx;
-    for (const struct kv_request *r = a->node->first; r != NULL; r = r->behind)
-        if (r->app == a)
-            return false;
-    return true;
+    return ((const struct tug_app *)ctx)->n_open_requests == 0;
 }
 
 static bool none_handled(void *ctx)
@@ -112,6 +165,34 @@ static int end_handling(struct tug_app *a, struct err *e)
         a->customer, a->app, n->o.wait_seconds);
 }
 
+bool kv_app_end_requests(struct tug_app *a)
+{
+    struct tug_node *n = a->node;
+    if (pump_wait(n->pump, none_open, a, kv_node_deadline(n)))
+        return true;
+    pump_enter(n->pump);
+    kv_requests_give_up(a);
+    pump_leave(n->pump);
+    return pump_wait(n->pump, none_open, a, van_now(n->van) + LET_GO_NS);
+}
+
+static bool none_waits(void *ctx)
+{
+    return atomic_load(&((struct tug_app *)ctx)->n_waiting) == 0;
+}
+
+// What threads waited for is over: they are on their way out.
+static int end_waits(struct tug_app *a, struct err *e)
+{
+    struct tug_node *n = a->node;
+    if (pump_wait(n->pump, none_waits, a, kv_node_deadline(n)))
+        return 0;
+    return err_set(e, TUG_EIO,
+                   "customer %u of app %u is not closed: a thread still waits for one of "
+                   "its requests",
+                   a->customer, a->app);
+}
+
 int tug_app_close(struct tug_app *a)
 {
     if (a == NULL)
@@ -121,23 +202,15 @@ int tug_app_close(struct tug_app *a)
         return err_set(last_error(), TUG_EUSAGE,
                        "a callback or handler must not close a customer: it would wait "
                        "for its own end");
-    if (!pump_wait(n->pump, none_open, a, kv_node_deadline(n))) {
-        pump_enter(n->pump);
-        kv_requests_give_up(a);
-        pump_leave(n->pump);
-        if (!pump_wait(n->pump, none_open, a, van_now(n->van) + LET_GO_NS))
-            return err_set(last_error(), TUG_EIO,
-                           "customer %u of app %u is not closed: a callback of its "
-                           "requests has not returned for %.3g s",
-                           a->customer, a->app, n->o.wait_seconds);
-    }
+    if (!kv_app_end_requests(a))
+        return err_set(last_error(), TUG_EIO,
+                       "customer %u of app %u is not closed: a callback of its "
+                       "requests has not returned for %.3g s",
+                       a->customer, a->app, n->o.wait_seconds);
     TRY(end_handling(a, last_error()));
+    TRY(end_waits(a, last_error()));
     pump_enter(n->pump);
-    for (struct tug_app **at = &n->apps; *at != NULL; at = &(*at)->next)
-        if (*at == a) {
-            *at = a->next;
-            break;
-        }
+    unlink_app(n, a);
     kv_received_forget_app(n, a);
     for (uint32_t i = 0; i < a->n_open; i++)
         if (a->open[i] != NULL && a->open[i]->state == KV_FAILED)
@@ -251,6 +324,7 @@ int kv_app_wait(struct tug_app *a, uint32_t timestamp, uint64_t longer_ns)
         return err_set(last_error(), TUG_EUSAGE,
                        "a callback or handler must not wait: the answer would be handled "
                        "only after it returns");
+    atomic_fetch_add(&a->n_waiting, 1);
     bool in_time = pump_wait(n->pump, request_over, &w, kv_node_deadline(n) + longer_ns);
     pump_enter(n->pump);
     int rc = timestamp >= a->next_timestamp
@@ -258,6 +332,9 @@ int kv_app_wait(struct tug_app *a, uint32_t timestamp, uint64_t longer_ns)
                            "customer %u of app %u has made no request %u", a->customer,
                            a->app, timestamp)
                  : result(a, timestamp, in_time);
+    bool closing = a->closing;
+    if (atomic_fetch_sub(&a->n_waiting, 1) == 1 && closing)
+        van_wake(n->van); // whoever closes it waits for this
     pump_leave(n->pump);
     return rc;
 }

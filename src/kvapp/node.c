@@ -30,8 +30,7 @@ uint64_t kv_node_spin_ns(const struct tug_node *n)
     return clock_ns_of((n->o.spin_us > 0 ? n->o.spin_us : SPIN_US) * 1e-6);
 }
 
-// All that waits ends with *why.
-static void give_up(struct tug_node *n, const struct err *why)
+void kv_node_give_up(struct tug_node *n, const struct err *why)
 {
     if (n->over)
         return;
@@ -122,7 +121,7 @@ static int check_rank(struct tug_node *n, const struct roster *r, struct err *e)
 // With the cluster as it is this node cannot be in it.
 static void leave_at_once(struct tug_node *n, const struct err *why)
 {
-    give_up(n, why);
+    kv_node_give_up(n, why);
     member_leave(n->member, n->one_too_many ? 0 : why->code, why->text);
 }
 
@@ -185,9 +184,7 @@ static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
             van_close_link(n->van, link);
             return;
         }
-        g->link = link;
-        g->next = n->guests;
-        n->guests = g;
+        chains_put(&n->guests, &g->by_link, link);
     }
 }
 
@@ -215,34 +212,32 @@ static void answered(struct tug_node *n, struct kv_peer *p, struct van_message *
     }
 }
 
-static struct guest **guest_at(struct tug_node *n, van_link link)
+static struct guest *guest_of(struct tug_node *n, van_link link)
 {
-    struct guest **at = &n->guests;
-    while (*at != NULL && (*at)->link != link)
-        at = &(*at)->next;
-    return at;
+    return (struct guest *)chains_find(&n->guests, link);
 }
 
 static void forget_guest(struct tug_node *n, van_link link)
 {
-    struct guest **at = guest_at(n, link), *g = *at;
+    struct guest *g = guest_of(n, link);
     if (g == NULL)
         return;
-    *at = g->next;
+    chains_take(&n->guests, &g->by_link);
     mem_free(g);
 }
 
 static void from_guest(struct tug_node *n, struct guest *g, struct van_message *m)
 {
     uint64_t session;
-    if (!g->greeted && member_greeted(n->member, g->link, m, &g->node, &session, NULL))
-        forget_guest(n, g->link); // it was told why, and the link is closed
+    van_link link = (van_link)g->by_link.key;
+    if (!g->greeted && member_greeted(n->member, link, m, &g->node, &session, NULL))
+        forget_guest(n, link); // it was told why, and the link is closed
     else if (!g->greeted)
         g->greeted = true;
     else if (m->type == MSG_PING)
-        (void)van_send(n->van, g->link, MSG_OK, m->request, &(struct msg_ok){0}, NULL);
-    else if (m->type == MSG_APP && wire_may(m->type, van_trust(n->van, g->link).role))
-        kv_received_app(n, g->link, g->node, m);
+        (void)van_send(n->van, link, MSG_OK, m->request, &(struct msg_ok){0}, NULL);
+    else if (m->type == MSG_APP && wire_may(m->type, van_trust(n->van, link).role))
+        kv_received_app(n, link, g->node, m);
 }
 
 static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
@@ -255,7 +250,7 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
     } else if (n->shard != NULL) {
         n->beneath.message(n->beneath.ctx, link, m, now);
     } else if (!member_message(n->member, link, m, now)) {
-        struct guest *g = *guest_at(n, link);
+        struct guest *g = guest_of(n, link);
         if (g != NULL)
             from_guest(n, g, m);
     }
@@ -280,11 +275,12 @@ static uint64_t on_tick(void *ctx, uint64_t now)
     uint64_t next = n->shard != NULL ? n->beneath.tick(n->beneath.ctx, now)
                                      : member_tick(n->member, now);
     look_at_roster(n);
-    kv_received_deliver_held(n); // of nodes that are in the roster now
+    if (member_roster(n->member)->version != n->held_version)
+        kv_received_deliver_held(n); // of nodes that are in the roster now
     kv_peers_flush(n);
     kv_kept_drain(n);
     if (!n->over && member_over(n->member, &why) != 0)
-        give_up(n, &why);
+        kv_node_give_up(n, &why);
     uint64_t expires = kv_received_expire(n, now);
     next = clock_earlier(next, kv_barriers_look(n, now));
     next = clock_earlier(next, kv_peers_look(n, now));
@@ -467,9 +463,13 @@ int tug_node_call(struct tug_node *n, void (*fn)(void *ctx), void *ctx)
         return err_nomem(last_error(), "a callback");
     *c = (struct call){.work = {.run = run_call}, .fn = fn, .ctx = ctx};
     pump_enter(n->pump);
-    pump_queue(n->pump, &c->work);
+    int rc = n->ending ? last_error_is(&n->why) : 0;
+    if (rc == 0)
+        pump_queue(n->pump, &c->work);
     pump_leave(n->pump);
-    return 0;
+    if (rc != 0)
+        mem_free(c);
+    return rc;
 }
 
 // Waiting.

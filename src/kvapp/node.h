@@ -26,6 +26,7 @@
 
 #include <stdatomic.h>
 
+#include "base/chains.h"
 #include "cluster/node.h"
 #include "cluster/session.h"
 #include "cluster/silence.h"
@@ -53,7 +54,12 @@ enum { KV_WINDOW = 4096 };
 
 // A link to another node, for requests of this one.
 struct kv_peer {
+    struct chained by_node; // first
     struct kv_peer *next;
+    struct kv_peer_link {
+        struct chained by_link; // first
+        struct kv_peer *peer;
+    } links[2]; // of `s` and of the one that is tried beside it; key 0: there is none
     uint32_t node;
     struct session s;
     struct silence silence;            // of `s`, while requests wait
@@ -71,8 +77,7 @@ struct kv_peer {
 
 // A link that another node opened to this one, which is no server.
 struct guest {
-    struct guest *next;
-    van_link link;
+    struct chained by_link; // first
     bool greeted;
     uint32_t node;
 };
@@ -166,12 +171,15 @@ struct kv_responses {
 };
 
 struct tug_app {
-    struct tug_app *next;
+    struct chained by_ids, by_app; // see app.c
+    struct tug_app *before, *next;
     struct tug_node *node;
     uint32_t app, customer;
     struct tug_app_handlers h;
     bool closing;        // its handlers are not called any more
     uint32_t n_handling; // those that run now
+    uint32_t n_open_requests;
+    atomic_uint n_waiting; // threads in kv_app_wait
     uint32_t next_timestamp;
     struct kv_request **open; // at timestamp & (n_open - 1)
     uint32_t n_open;
@@ -201,6 +209,7 @@ struct tug_node {
     struct member *member;
     bool over;         // the member has ended: all is given up
     bool one_too_many; // of the workers: it is over for this node only
+    bool ending;       // no customers, requests and calls are taken any more
     struct err why;
 
     uint64_t version; // of the roster that the following are of
@@ -211,13 +220,15 @@ struct tug_node {
 
     struct session_side side; // of peers
     struct kv_peer *peers;
-    struct guest *guests;
+    struct chains peers_by_node, peers_by_link, guests;
     struct tug_app *apps;
+    struct chains apps_by_ids, apps_by_app;
     struct tug_app *barriers;  // see barrier.c
     struct pump_work handling; // of those who wait for their handlers:
     bool handling_queued;
     struct kv_line waiting;
     struct asker *askers; // see numbers.c
+    struct chains askers_by_id;
 
     struct kv_request *first, *last; // open ones
     uint32_t n_in_flight;            // so many
@@ -233,6 +244,7 @@ struct tug_node {
     uint32_t n_free_received;
     uint64_t tickets;
     struct received *held, *last_held;
+    uint64_t held_version;    // of the roster that they were held against
     struct received *reached; // barriers of customers that are not complete
 
     struct exit_callback *exits;
@@ -243,7 +255,8 @@ struct tug_node {
 struct van_handler kv_node_handler(struct tug_node *n);
 int kv_node_wait_ready(struct tug_node *n);
 uint64_t kv_node_deadline(const struct tug_node *n);
-uint64_t kv_node_spin_ns(const struct tug_node *n); // see pump_set_spin
+void kv_node_give_up(struct tug_node *n, const struct err *why); // all that waits
+uint64_t kv_node_spin_ns(const struct tug_node *n);              // see pump_set_spin
 // "server 0 (host:pid)"; "node 12" for an unknown one.
 const char *kv_node_name(const struct tug_node *n, uint32_t id, char to[ROSTER_NAME_MAX]);
 // Whether it is a process of these groups: no further loop of one, no worker too many.
@@ -261,6 +274,12 @@ int kv_app_ask(struct tug_app *a, int32_t head, const void *body, size_t body_by
                uint32_t group_or_id, uint32_t *ret_timestamp, struct err *e);
 int kv_app_wait(struct tug_app *a, uint32_t timestamp, uint64_t longer_ns);
 struct tug_app *kv_app_find(const struct tug_node *n, uint32_t app, uint32_t customer);
+void kv_apps_free(struct tug_node *n); // those that could not be closed
+// Waits for its requests, and gives up those that have no answer in time. False: a callback of
+// theirs has not returned.
+bool kv_app_end_requests(struct tug_app *a);
+// As kv_app_find, or else the app's oldest customer, or one of TUG_APP_ANY.
+struct tug_app *kv_app_for(const struct tug_node *n, uint32_t app, uint32_t customer);
 
 // host.c
 int kv_host_start(struct host **ret, struct tug_node *n, struct err *e);

@@ -31,6 +31,7 @@ struct asked {
 
 // Who asks.
 struct asker {
+    struct chained by_id; // first
     struct asker *next;
     struct tug_node *node;
     uint32_t id;
@@ -64,10 +65,7 @@ static void forget_to(struct asker *k, uint64_t acked)
 
 static struct asker *asker_of(struct tug_node *n, uint32_t id)
 {
-    struct asker *k = n->askers;
-    while (k != NULL && k->id != id)
-        k = k->next;
-    return k;
+    return (struct asker *)chains_find(&n->askers_by_id, id);
 }
 
 static struct asker *asker_new(struct tug_node *n, uint32_t id)
@@ -82,6 +80,7 @@ static struct asker *asker_new(struct tug_node *n, uint32_t id)
     *k = (struct asker){
         .next = n->askers, .node = n, .id = id, .cap = FIRST_CAP, .ring = ring};
     n->askers = k;
+    chains_put(&n->askers_by_id, &k->by_id, id);
     return k;
 }
 
@@ -103,8 +102,11 @@ void kv_numbers_forget(struct tug_node *n, bool all)
             continue;
         }
         *link = k->next;
+        chains_take(&n->askers_by_id, &k->by_id);
         asker_free(k);
     }
+    if (all)
+        chains_free(&n->askers_by_id, NULL);
 }
 
 // So that `number` has a place of its own.

@@ -465,6 +465,72 @@ static void customer_closed_in_flight(void **state)
     (void)tug_node_finalize(n, false);
 }
 
+// A callback of the program's own that uses a customer while another thread ends the node.
+struct late {
+    struct tug_node *node;
+    struct tug_app *app;
+    atomic_bool begun, ended;
+};
+
+static void use_customer(void *ctx)
+{
+    enum { ROUNDS = 30000 };
+    struct late *l = ctx;
+    uint32_t ts;
+    bool there = true;
+    atomic_store(&l->begun, true);
+    for (int i = 0; i < ROUNDS && there; i++) {
+        there = tug_app_find(l->node, 1, 1, 0) != NULL;
+        sched_yield();
+    }
+    (void)tug_app_request(l->app, 0, NULL, 0, 8, &ts); // whether it is sent or refused
+    assert_ptr_equal(tug_app_node(l->app), l->node);
+    atomic_store(&l->ended, true);
+}
+
+static void node_ended_beneath_a_callback(void **state)
+{
+    (void)state;
+    struct late l = {0};
+    l.node = node_of(60, &l.app);
+    check(tug_node_call(l.node, use_customer, &l));
+    while (!atomic_load(&l.begun))
+        sched_yield();
+    (void)tug_node_finalize(l.node, false);
+    assert_true(atomic_load(&l.ended));
+}
+
+// One that waits for a customer's request when the customer is closed.
+static void *wait_for_request(void *arg)
+{
+    struct late *l = arg;
+    uint32_t ts;
+    if (tug_app_request(l->app, 0, NULL, 0, 8, &ts) != 0)
+        return NULL;
+    atomic_store(&l->begun, true);
+    (void)tug_app_wait(l->app, ts);
+    return NULL;
+}
+
+static void customer_closed_beneath_a_wait(void **state)
+{
+    (void)state;
+    struct late l = {0};
+    l.node = node_of(60, &l.app);
+    check(tug_app_close(l.app));
+    for (int i = 0; i < 200; i++) {
+        pthread_t thread;
+        atomic_store(&l.begun, false);
+        check(tug_app_open(&l.app, l.node, 1, 1, NULL));
+        assert_int_equal(pthread_create(&thread, NULL, wait_for_request, &l), 0);
+        while (!atomic_load(&l.begun))
+            sched_yield();
+        check(tug_app_close(l.app));
+        pthread_join(thread, NULL);
+    }
+    (void)tug_node_finalize(l.node, false);
+}
+
 int main(void)
 {
 #define odd(f) cmocka_unit_test_teardown(f, teardown)
@@ -478,6 +544,8 @@ int main(void)
         odd(closed_inside_a_callback),
         odd(customer_closed_in_a_callback),
         odd(customer_closed_in_flight),
+        odd(node_ended_beneath_a_callback),
+        odd(customer_closed_beneath_a_wait),
         odd(interrupted),
         odd(cancelled),
     };

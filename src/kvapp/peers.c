@@ -35,10 +35,9 @@ struct session_side kv_peers_side(const struct tug_node *n)
 
 static struct kv_peer *peer_of(struct tug_node *n, uint32_t node)
 {
-    struct kv_peer *p = n->peers;
-    while (p != NULL && p->node != node)
-        p = p->next;
+    struct kv_peer *p = (struct kv_peer *)chains_find(&n->peers_by_node, node);
     if (p == NULL && (p = mem_zalloc(sizeof(*p))) != NULL) {
+        chains_put(&n->peers_by_node, &p->by_node, node);
         p->node = node;
         p->s.side = &n->side;
         p->acked = 1;
@@ -50,10 +49,27 @@ static struct kv_peer *peer_of(struct tug_node *n, uint32_t node)
 
 struct kv_peer *kv_peer_find(struct tug_node *n, van_link link)
 {
-    struct kv_peer *p = link != 0 ? n->peers : NULL;
-    while (p != NULL && p->s.link != link && p->silence.another.link != link)
-        p = p->next;
-    return p;
+    const struct kv_peer_link *l = link != 0 ? (struct kv_peer_link *)chains_find(
+                                                   &n->peers_by_link, link)
+                                             : NULL;
+    return l != NULL ? l->peer : NULL;
+}
+
+// Behind whatever may dial, close or exchange its links.
+static void note_links(struct tug_node *n, struct kv_peer *p)
+{
+    const van_link now[2] = {p->s.link, p->silence.another.link};
+    for (int i = 0; i < 2; i++) {
+        struct kv_peer_link *l = &p->links[i];
+        if (l->by_link.key == now[i])
+            continue;
+        if (l->by_link.key != 0)
+            chains_take(&n->peers_by_link, &l->by_link);
+        l->by_link.key = 0;
+        l->peer = p;
+        if (now[i] != 0)
+            chains_put(&n->peers_by_link, &l->by_link, now[i]);
+    }
 }
 
 static int find_address(struct tug_node *n, struct kv_peer *p, const char **ret,
@@ -73,10 +89,11 @@ static int find_address(struct tug_node *n, struct kv_peer *p, const char **ret,
 }
 
 // An attempt that cannot be made is made again in a moment.
-static void dial(struct kv_peer *p, const char *address, uint64_t now)
+static void dial(struct tug_node *n, struct kv_peer *p, const char *address, uint64_t now)
 {
     p->greeted = false;
     (void)session_dial(&p->s, address, TRY_NS, now);
+    note_links(n, p);
     p->look = now;
 }
 
@@ -88,7 +105,7 @@ void kv_peer_reach(struct tug_node *n, uint32_t node)
     struct kv_peer *p = peer_of(n, node);
     if (p != NULL && p->s.state == SESSION_CLOSED && now >= p->s.due &&
         find_address(n, p, &address, &e) == 0)
-        dial(p, address, now); // whoever sends gets to know
+        dial(n, p, address, now); // whoever sends gets to know
 }
 
 // What waits to be sent.
@@ -148,7 +165,7 @@ static void reach_for(struct tug_node *n, struct kv_peer *p, struct err *e)
         return;
     p->look = now;
     if (now >= p->s.due)
-        dial(p, address, now);
+        dial(n, p, address, now);
     else
         van_wake(n->van); // it is dialled in time
 }
@@ -266,6 +283,7 @@ void kv_peer_closed(struct tug_node *n, struct kv_peer *p, van_link link,
         lost(n, p, now);
     else // the next one is tried in time
         (void)session_closed(&p->silence.another, link, why, now);
+    note_links(n, p);
 }
 
 // Some refusals hold for a moment only: the scheduler has a server in its roster before the
@@ -301,6 +319,7 @@ bool kv_peer_message(struct tug_node *n, struct kv_peer *p, van_link link,
         send_again(n, p);
         greeted(n, p, now);
     }
+    note_links(n, p);
     return news == SESSION_MESSAGE && (m->type == MSG_ERROR || m->type == MSG_APP);
 }
 
@@ -338,6 +357,7 @@ void kv_peers_give_up(struct tug_node *n, const struct tug_app *a, const struct 
         p->look = now;
         give_up_parts(n, p, a, why);
         line_up_all(n, p);
+        note_links(n, p);
     }
     give_up_parts(n, NULL, a, why); // what the program has not sent
     van_wake(n->van);
@@ -393,7 +413,7 @@ static uint64_t look_at(struct tug_node *n, struct kv_peer *p, uint64_t now)
         return VAN_NEVER;
     }
     if (p->s.state == SESSION_CLOSED && now >= p->s.due)
-        dial(p, address, now);
+        dial(n, p, address, now);
     bool greets = p->s.state == SESSION_GREETING;
     uint64_t next = session_tick(&p->s, now);
     if (greets && p->s.state == SESSION_CLOSED)
@@ -405,11 +425,19 @@ uint64_t kv_peers_look(struct tug_node *n, uint64_t now)
 {
     uint64_t next = VAN_NEVER;
     for (struct kv_peer *p = n->peers; p != NULL && !n->over; p = p->next) {
-        if (now >= p->look)
+        if (now >= p->look) {
             p->look = look_at(n, p, now);
+            note_links(n, p);
+        }
         next = clock_earlier(next, p->look);
     }
     return next;
+}
+
+// by_link is its first member.
+static void free_guest(struct chained *x)
+{
+    mem_free(x);
 }
 
 void kv_peers_free(struct tug_node *n)
@@ -418,8 +446,7 @@ void kv_peers_free(struct tug_node *n)
         next = p->next;
         mem_free(p);
     }
-    for (struct guest *g = n->guests, *next; g != NULL; g = next) {
-        next = g->next;
-        mem_free(g);
-    }
+    chains_free(&n->peers_by_node, NULL);
+    chains_free(&n->peers_by_link, NULL);
+    chains_free(&n->guests, free_guest);
 }

@@ -57,15 +57,23 @@ static void uncount(struct received *q)
     uncount_to(q, 0);
 }
 
+static bool is_answered_by(const struct received *q, const struct tug_message *m)
+{
+    return q != NULL && !q->answered && !q->is_response && q->m.sender == m->receiver &&
+           q->m.app == m->app && q->m.customer == m->customer &&
+           q->m.timestamp == m->timestamp;
+}
+
+// Who answers by a copy of what it was given names the ticket; a message that was made anew
+// does not, and is looked for.
 struct received *kv_received_open(struct tug_node *n, const struct tug_message *m)
 {
-    for (uint32_t i = 0; i < n->cap_received; i++) {
-        struct received *q = n->received[i];
-        if (q != NULL && !q->answered && !q->is_response && q->m.sender == m->receiver &&
-            q->m.app == m->app && q->m.customer == m->customer &&
-            q->m.timestamp == m->timestamp)
-            return q;
-    }
+    struct received *q = kv_received_by_ticket(n, m->ticket);
+    if (is_answered_by(q, m))
+        return q;
+    for (uint32_t i = 0; i < n->cap_received; i++)
+        if (is_answered_by(n->received[i], m))
+            return n->received[i];
     return NULL;
 }
 
@@ -275,17 +283,7 @@ int tug_app_answer(struct tug_app *a, uint64_t ticket, const void *body,
 static struct tug_app *customer_of(struct tug_node *n, const struct msg_app *m)
 {
     uint32_t customer = n->role == WIRE_SERVER ? m->app : m->customer;
-    struct tug_app *any = NULL;
-    for (struct tug_app *a = n->apps; a != NULL; a = a->next) {
-        if (a->app == TUG_APP_ANY && any == NULL)
-            any = a;
-        if (a->app != m->app)
-            continue;
-        if (a->customer == customer)
-            return a;
-        any = a;
-    }
-    return any;
+    return kv_app_for(n, m->app, customer);
 }
 
 static void hold(struct tug_node *n, struct received *q)
@@ -397,6 +395,7 @@ void kv_received_response(struct tug_app *a, uint32_t from, struct van_message *
 
 void kv_received_deliver_held(struct tug_node *n)
 {
+    n->held_version = member_roster(n->member)->version;
     for (struct received *q = n->held, *behind; q != NULL; q = behind) {
         behind = q->behind;
         if (!can_deliver(n, q))

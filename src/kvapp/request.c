@@ -105,11 +105,13 @@ static void link_in(struct tug_node *n, struct kv_request *r)
         n->first = r;
     n->last = r;
     n->n_in_flight++;
+    r->app->n_open_requests++;
 }
 
 static void link_out(struct tug_node *n, struct kv_request *r)
 {
     n->n_in_flight--;
+    r->app->n_open_requests--;
     if (r->before != NULL)
         r->before->behind = r->behind;
     else

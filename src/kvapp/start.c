@@ -2,6 +2,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,10 +139,42 @@ static int open_node(struct tug_node *n, const struct tug_node_options *o, struc
     return n->o.async ? 0 : kv_node_wait_ready(n);
 }
 
+static bool runs_nothing(void *ctx)
+{
+    const struct tug_node *n = ctx;
+    return !pump_has_work(n->pump);
+}
+
+// A callback may use any customer, and the node: both stay until the last one has returned,
+// however long it takes. Whatever would make another one is refused.
+static void end_callbacks(struct tug_node *n)
+{
+    struct err why;
+    pump_enter(n->pump);
+    err_set(&why, TUG_EUSAGE, "the node has been finalized");
+    n->ending = true;
+    kv_node_give_up(n, &why);
+    for (struct tug_app *a = n->apps; a != NULL; a = a->next)
+        a->closing = true;
+    pump_leave(n->pump);
+    while (!pump_wait(n->pump, runs_nothing, n,
+                      VAN_NEVER)) // interrupted, or the van is broken
+        sched_yield();
+}
+
+static void close_customers(struct tug_node *n)
+{
+    for (struct tug_app *a = n->apps; a != NULL; a = a->next)
+        kv_app_end_requests(a);
+    end_callbacks(n);
+    while (n->apps != NULL && tug_app_close(n->apps) == 0)
+        ;
+}
+
 static void free_node(struct tug_node *n, bool wait, struct err *e)
 {
-    while (n->pump != NULL && n->apps != NULL && tug_app_close(n->apps) == 0)
-        ;
+    if (n->pump != NULL)
+        close_customers(n);
     if (n->host != NULL)
         (void)kv_host_stop(n->host, wait, e);
     pump_close(n->pump);
@@ -153,6 +186,7 @@ static void free_node(struct tug_node *n, bool wait, struct err *e)
         mem_free(n->barriers->open);
     mem_free(n->barriers);
     kv_requests_free(n); // the van has sent from them
+    kv_apps_free(n);
     kv_peers_free(n);
     roots_close(n->roots);
     member_close(n->own_member);

@@ -48,6 +48,10 @@ bool pump_working(const struct pump *p)
 {
     return p->working;
 }
+bool pump_has_work(const struct pump *p)
+{
+    return p->working || p->first != NULL;
+}
 bool pump_broken(const struct pump *p, struct err *ret_why)
 {
     (void)p, (void)ret_why;
