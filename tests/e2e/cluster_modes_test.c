@@ -34,7 +34,9 @@ static void all_learn(void **state)
     (void)state;
     double sync = auc_of("--model fm --mode sync");
     assert_true(sync > 0.68);
-    check(sync, "--model fm --mode async", 0.015);
+    // The gradients of small batches are recent: with those of 1000 async was up to .01 below.
+    check(auc_of("--model fm --mode sync --batch 64"),
+          "--model fm --mode async --batch 64", 0.015);
     check(sync, "--model fm --mode half-async", 0.03);
     check(sync, "--model fm --mode geo:1", 0.02);
     check(sync, "--model fm --mode geo:8", 0.02);
