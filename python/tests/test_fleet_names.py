@@ -39,7 +39,7 @@ def test_misspelt_names_get_the_nearest():
     for held, name, nearest in (
             (fluid, "Executer", "Executor"), (fluid, "is_workr", "is_worker"), (fluid.fleet, "wrker_num", "worker_num"),
             (fluid.optimizer, "Adm", "Adam"), (fluid.InMemoryDataset(), "set_batchsize", "set_batch_size"),
-            (fluid.io, "save_persistable", "save_persistables"), (fluid.FleetWrapper(), "push_dense_param",
+            (fluid.io, "save_persistable", "save_persistables"), (fluid.FleetWrapper(), "push_dense_parms",
                                                                   "push_dense_params")):
         with pytest.raises(AttributeError, match=f"did you mean '{nearest}'"):
             getattr(held, name)

@@ -212,12 +212,13 @@ def test_processes(tmp_path):
 
 def test_refused():
     w = FleetWrapper()
-    for call, sentence in ((lambda: w.init_worker("server_param { }"), "as Paddle's"),
-                           (lambda: w.init_worker([1]), "has an int"),
+    for call, sentence in ((lambda: w.init_worker("server_param { nosuch: 1 }"), "proto_txt: line 1: nosuch"),
+                           (lambda: w.init_worker([1]), "has an int"), (lambda: w.init_worker(None), "not a NoneType"),
                            (lambda: w.init_worker([FleetTable(4095, "a")]), "number: 4095 is not from 0 to 4094"),
                            (lambda: w.init_worker(TABLES, ["h"]), "'h' is not HOST:PORT"),
                            (lambda: w.init_server(TABLES, ["h:1"], 0, 1, ["x"]), "run no program"),
-                           (lambda: Communicator("GEO"), "geo:K"), (lambda: Communicator(kwargs={"a": 1}), "kwargs: a"),
+                           (lambda: w.init_server(TABLES, "h:1"), "hosts: must be a list"),
+                           (lambda: Communicator(kwargs={"a": 1}), "kwargs: a"),
                            (lambda: Communicator(envs={"x": 1}), "there is no x"),
                            (lambda: Communicator(envs={"communicator_send_queue_size": "a"}), "not a whole number")):
         with pytest.raises(tug.Error, match=sentence):

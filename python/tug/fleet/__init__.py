@@ -27,13 +27,16 @@ from tug.fleet._program import (Program, Variable, auc, data, default_main_progr
                                 global_scope, guard, net, program_guard)
 from tug.fleet._trainers import (DistMultiTrainer, DownpourSGD, DownpourWorker, Hogwild, HogwildWorker, MultiTrainer,
                                  TrainerFactory)
+from tug.fleet._communicator_settings import DistributedMode
+from tug.fleet.communicator import CommContext, Communicator
 from tug.fleet.data_feeder import DataFeeder
 from tug.fleet.data_generator import MultiSlotDataGenerator, MultiSlotStringDataGenerator
 from tug.fleet.dataset import DatasetBase, DatasetFactory, InMemoryDataset, QueueDataset
 from tug.fleet.executor import CPUPlace, Executor, cpu_places, is_compiled_with_cuda
 from tug.fleet.role_maker import PaddleCloudRoleMaker, Role, RoleMaker, UserDefinedRoleMaker
+from tug.fleet.server_desc import FleetTable
 from tug.fleet.strategy import DistributedStrategy, DistributeTranspilerConfig, StrategyFactory
-from tug.fleet.wrapper import Communicator, FleetTable, FleetWrapper
+from tug.fleet.wrapper import FleetWrapper
 
 
 class _Layers(Named):
@@ -70,11 +73,12 @@ DistFleetWrapper, DistCommunicator, UtilBase = FleetWrapper, Communicator, Util
 base = fluid = sys.modules[__name__]  # paddle.base, paddle.fluid
 make(fluid)
 
-__all__ = ["CPUPlace", "Communicator", "DataFeeder", "DatasetBase", "DatasetFactory", "DistFleetWrapper",
-           "DistMultiTrainer", "DistributeTranspilerConfig", "DistributedStrategy", "DownpourSGD", "DownpourWorker",
-           "Executor", "Fleet", "FleetTable", "FleetWrapper", "Hogwild", "HogwildWorker", "InMemoryDataset",
-           "MultiSlotDataGenerator", "MultiSlotStringDataGenerator", "MultiTrainer", "PaddleCloudRoleMaker", "Program",
-           "QueueDataset", "Role", "RoleMaker", "StrategyFactory", "TrainerFactory", "UserDefinedRoleMaker", "Util",
-           "UtilBase", "Variable", "cpu_places", "data", "data_generator", "dataset", "default_main_program",
-           "default_startup_program", "enable_static", "fleet", "fluid", "global_scope", "io", "is_compiled_with_cuda",
-           "layers", "metrics", "net", "optimizer", "program_guard", "role_maker", "unique_name"]
+__all__ = ["CPUPlace", "CommContext", "Communicator", "DataFeeder", "DatasetBase", "DatasetFactory",
+           "DistFleetWrapper", "DistMultiTrainer", "DistributeTranspilerConfig", "DistributedMode",
+           "DistributedStrategy", "DownpourSGD", "DownpourWorker", "Executor", "Fleet", "FleetTable", "FleetWrapper",
+           "Hogwild", "HogwildWorker", "InMemoryDataset", "MultiSlotDataGenerator", "MultiSlotStringDataGenerator",
+           "MultiTrainer", "PaddleCloudRoleMaker", "Program", "QueueDataset", "Role", "RoleMaker", "StrategyFactory",
+           "TrainerFactory", "UserDefinedRoleMaker", "Util", "UtilBase", "Variable", "cpu_places", "data",
+           "data_generator", "dataset", "default_main_program", "default_startup_program", "enable_static", "fleet",
+           "fluid", "global_scope", "io", "is_compiled_with_cuda", "layers", "metrics", "net", "optimizer",
+           "program_guard", "role_maker", "unique_name"]

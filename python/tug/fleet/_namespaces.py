@@ -22,14 +22,13 @@ _MAKERS = "PaddleCloudRoleMaker UserDefinedRoleMaker Role RoleMaker"
 _DATASETS = "DatasetFactory InMemoryDataset QueueDataset DatasetBase"
 _STRATEGIES = "DistributeTranspilerConfig StrategyFactory DistributedStrategy"
 
-MODULES = ("data_feeder", "data_generator", "dataset", "executor", "io", "metrics", "optimizer", "role_maker",
-           "strategy", "wrapper")
+MODULES = ("communicator", "data_feeder", "data_generator", "dataset", "executor", "io", "metrics", "optimizer",
+           "role_maker", "server_desc", "strategy", "wrapper")
 PATHS: Dict[str, str] = {
     "framework": _PROGRAMS,
     "static": f"{_PROGRAMS} Executor CPUPlace cpu_places data global_scope auc net io",
     "distributed": f"{_DATASETS} {_STRATEGIES} {_MAKERS}",
-    "core": "DistFleetWrapper DistCommunicator CPUPlace",
-    "communicator": "Communicator",
+    "core": "DistFleetWrapper DistCommunicator CommContext CPUPlace",
     "transpiler": _STRATEGIES,
     "transpiler.distribute_transpiler": _STRATEGIES,
     "incubate": "data_generator",

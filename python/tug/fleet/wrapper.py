@@ -1,4 +1,4 @@
-"""Paddle's FleetWrapper and Communicator: one process's requests of a run, by their names (tug/fleet.h).
+"""Paddle's FleetWrapper: one process's requests of a run, by their names (tug/fleet.h).
 
     tables = [FleetTable(0, "emb", "accessor=ctr; dim=8"), FleetTable(1, "fc", "dim=64", {"w": (8, 4), "b": 4})]
     worker = FleetWrapper()
@@ -10,36 +10,32 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import math
-from typing import Any, Dict, List, Mapping, MutableMapping, NamedTuple, Optional, Sequence, Tuple
-
-import numpy as np
+import os
+import socket
+from typing import Any, Dict, List, Optional, Protocol, Sequence
 
 from tug._abi import ffi
-from tug._arrays import Floats, Path, kind_of, of_floats, out_of, real, seconds, whole, word
+from tug._arrays import Path, kind_of, real, seconds, whole, word
 from tug._client import Client
-from tug._communicator import Communicator as Queues
 from tug._dense import Variables
-from tug._errors import ArgumentTypeError, UsageError
+from tug._errors import ArgumentTypeError, Error, UsageError
 from tug._library import Handle, lib, text_of
 from tug._table import Table, TableStats
 from tug.fleet._names import Named
 from tug.fleet._others import shown_stats
-from tug.fleet.role_maker import JoiningRoleMaker, Role, RoleMaker, UserDefinedRoleMaker
-
-Scope = MutableMapping[str, Any]
-
-
-class FleetTable(NamedTuple):
-    """A table of a run (struct tug_fleet_table). With variables, {name: shape} or {name: (shape, init)} as in
-    Table.dense, it is dense: arrays that every worker has whole."""
-
-    number: int
-    name: str
-    settings: str = ""
-    variables: Optional[Mapping[str, Any]] = None
-
+from tug.fleet._own_tables import OwnTables
+from tug.fleet.role_maker import JoiningRoleMaker, PaddleCloudRoleMaker, Role, RoleMaker, UserDefinedRoleMaker
+from tug.fleet.server_desc import Described, FleetTable, described
 
 _instance: Optional["FleetWrapper"] = None
+
+
+class Stopped(Protocol):
+    """A communicator that ends with its worker."""
+
+    def is_running(self) -> bool: ...
+
+    def stop(self) -> None: ...
 
 
 class _Lent(Client):
@@ -56,32 +52,39 @@ class _Lent(Client):
     def _end(self) -> None:
         self._lender._run(lib.tug_fleet_stop_worker)
 
+    def close(self) -> None:
+        """Ends the worker's communicators, which may wait for other workers, and leaves."""
+        failed = [] if self.closed else self._lender._stop_communicators()
+        super().close()
+        if failed:
+            raise failed[0]
+
 
 def _table_id(given: Any) -> int:
     return whole(given, "table_id", 0, lib.TUG_FLEET_TABLE - 1)
 
 
 def _host(text: Any) -> str:
-    """HOST:PORT of that, or of Paddle's HOST:PORT:RANK."""
+    """HOST:PORT of that, of Paddle's HOST:PORT:RANK, or of its number of 64 bits: address, port and rank."""
+    if isinstance(text, int) and not isinstance(text, bool) and 0 <= text < 1 << 64:
+        address = socket.inet_ntoa((text >> 32).to_bytes(4, "little"))  # as inet_addr has it
+        return f"{address}:{text >> 12 & 0xfffff}"
     if not isinstance(text, str):
-        raise ArgumentTypeError(f"host_sign_list: has texts, HOST:PORT, not {type(text).__name__}")
+        raise ArgumentTypeError(f"hosts: has texts, HOST:PORT, not {type(text).__name__}")
     if text.count(":") == 2 and not text.startswith("["):
         return text.rpartition(":")[0]
     return text
 
 
-def _tables_of(dist_desc: Any) -> List[FleetTable]:
-    if isinstance(dist_desc, (str, bytes)):
-        raise ArgumentTypeError("dist_desc: is a text, as Paddle's; give a list of FleetTable(number, name, settings, "
-                                "variables), whose settings docs/tables.md has")
-    tables = list(dist_desc)
-    for one in tables:
-        if not isinstance(one, FleetTable):
-            raise ArgumentTypeError(f"dist_desc: is a list of FleetTable, and has {kind_of(one)}")
-    return tables
+def _hosts(given: Any) -> List[str]:
+    if given is None:
+        return []
+    if not isinstance(given, (list, tuple)):
+        raise ArgumentTypeError(f"hosts: must be a list of HOST:PORT, not {kind_of(given)}")
+    return [_host(one) for one in given]
 
 
-class FleetWrapper(Named, Handle):
+class FleetWrapper(Named, OwnTables, Handle):
     """A server's or a worker's part in a run, with the calls of Paddle's FleetWrapper; requests are done when they
     return. One thread at a time uses it; its `client` is anybody's.
 
@@ -97,6 +100,8 @@ class FleetWrapper(Named, Handle):
         self._lent: Optional[_Lent] = None
         self._tables: Dict[int, Table] = {}  # of a worker
         self._variables: Dict[int, Variables] = {}
+        self._said = Described([])
+        self._stopped: List[Stopped] = []
         super().__init__("FleetWrapper", ffi.NULL)
 
     @classmethod
@@ -107,13 +112,13 @@ class FleetWrapper(Named, Handle):
             _instance = cls()
         return _instance
 
-    def _init(self, dist_desc: Any, roles: RoleMaker) -> List[FleetTable]:
+    def _init(self, name: str, given: Any, roles: RoleMaker) -> List[FleetTable]:
         if self._c != ffi.NULL:
             raise UsageError("this FleetWrapper has a role already; make another one")
-        tables = _tables_of(dist_desc)
+        said = described(given, name)
         kept: List[Any] = []
-        c = ffi.new("struct tug_fleet_table[]", max(len(tables), 1))
-        for i, one in enumerate(tables):
+        c = ffi.new("struct tug_fleet_table[]", max(len(said.tables), 1))
+        for i, one in enumerate(said.tables):
             kept += [ffi.new("char[]", word(one.name, "name")), ffi.new("char[]", word(one.settings, "settings"))]
             c[i].number = whole(one.number, "number", 0, lib.TUG_FLEET_TABLE - 1)
             c[i].name, c[i].settings = kept[-2], kept[-1]
@@ -121,12 +126,16 @@ class FleetWrapper(Named, Handle):
                 self._variables[one.number] = known = Variables(one.variables)
                 c[i].variables, c[i].n_variables = known.c, len(known.at)
         o = ffi.new("struct tug_fleet_options *", {
-            "roles": roles.c, "tables": c, "n_tables": len(tables), "wait_seconds": self.wait_seconds,
+            "roles": roles.c, "tables": c, "n_tables": len(said.tables), "wait_seconds": self.wait_seconds,
             "local_loops": self._loops})
         ret = ffi.new("struct tug_fleet **")
         self._run(lambda _none: lib.tug_fleet_init(ret, o))
-        self._c = ffi.gc(ret[0], lib.tug_fleet_close)
-        return tables
+        self._c, self._said = ffi.gc(ret[0], lib.tug_fleet_close), said
+        return said.tables
+
+    def _check_trainers(self, workers: int) -> None:
+        if self._said.trainers not in (0, workers):
+            raise UsageError(f"trainer_num: the tables say {self._said.trainers}, and this run has {workers} workers")
 
     def _ready(self) -> None:
         if self._c == ffi.NULL:
@@ -138,15 +147,17 @@ class FleetWrapper(Named, Handle):
 
     # Servers.
 
-    def init_server(self, dist_desc: Sequence[FleetTable], host_sign_list: Sequence[str] = (), index: int = 0,
-                    trainers: int = 0, server_sub_program: Sequence[Any] = (), *,
-                    role_maker: Optional[RoleMaker] = None) -> None:
-        """This process is server `index` of those at these endpoints, HOST:PORT or Paddle's HOST:PORT:RANK. The first
-        hosts the scheduler. role_maker: in their place."""
+    def init_server(self, server_desc: Any, hosts: Sequence[Any] = (), role_id: int = 0, trainers: int = 0,
+                    server_sub_program: Sequence[Any] = (), *, role_maker: Optional[RoleMaker] = None) -> None:
+        """This process is server `role_id` of those at these endpoints, HOST:PORT or Paddle's HOST:PORT:RANK. The first
+        hosts the scheduler. server_desc: the run's tables, a list of FleetTable, or Paddle's PSParameter as text.
+        role_maker: in place of the endpoints."""
         if server_sub_program:
             raise UsageError("server_sub_program: servers run no program; a table's rule is one of its settings")
-        hosts = [_host(one) for one in host_sign_list]
-        self._init(dist_desc, role_maker or UserDefinedRoleMaker(index, Role.SERVER, trainers, hosts))
+        self._init("server_desc", server_desc,
+                   role_maker or UserDefinedRoleMaker(role_id, Role.SERVER, trainers, _hosts(hosts)))
+        if trainers > 0:
+            self._check_trainers(trainers)
 
     def load_sparse(self, path: Path, meta: str = "", table_id: int = 0) -> None:
         """What server 0 loads into a table before the run begins. All servers call it. meta: "", or a mode as Paddle
@@ -162,24 +173,34 @@ class FleetWrapper(Named, Handle):
 
     # Workers.
 
-    def init_worker(self, dist_desc: Sequence[FleetTable], host_sign_list: Sequence[str] = (), index: int = 0, *,
+    def init_worker(self, proto_txt: Any, hosts: Optional[Sequence[Any]] = None, role_id: int = 0, *,
                     role_maker: Optional[RoleMaker] = None) -> None:
-        """This process is worker `index`; it joins the run. Without endpoints the servers are threads of it."""
-        hosts = [_host(one) for one in host_sign_list]
-        tables = self._init(dist_desc, role_maker or JoiningRoleMaker(index, hosts))
+        """This process is worker `role_id`; it joins the run. Without endpoints the servers are threads of it.
+        proto_txt: what init_server has as server_desc."""
+        tables = self._init("proto_txt", proto_txt, role_maker or JoiningRoleMaker(role_id, _hosts(hosts)))
         self._run(lib.tug_fleet_init_worker)
         self._lent = _Lent(self, lib.tug_fleet_client(self._c))
         self._tables = {one.number: self._lent.find(one.name) for one in tables}
+        try:
+            self._check_trainers(self.worker_num())
+        except UsageError:
+            self.stop_worker()
+            raise
+
+    def in_run(self) -> bool:
+        """Whether it is a worker between init_worker and stop_worker."""
+        return self._lent is not None and not self._lent.closed
 
     @property
     def client(self) -> Client:
         """What pushes and pulls; after init_worker."""
-        if self._lent is None or self._lent.closed:
+        if not self.in_run():
             raise UsageError("this FleetWrapper is in no run: init_worker comes first")
+        assert self._lent is not None
         return self._lent
 
     def table(self, table_id: int) -> Table:
-        """One of the tables of dist_desc, for pushes and pulls."""
+        """One of the run's tables, for pushes and pulls."""
         if self.client.closed or table_id not in self._tables:
             raise UsageError(f"table_id: {table_id} is not one of {', '.join(map(str, self._tables)) or 'no tables'}")
         return self._tables[table_id]
@@ -194,11 +215,30 @@ class FleetWrapper(Named, Handle):
         self._ready()
         return self._status_of(lib.tug_fleet_worker_num)
 
+    def note_communicator(self, one: Stopped) -> None:
+        """It is stopped when this worker leaves."""
+        self._stopped.append(one)
+
+    def _stop_communicators(self) -> List[Error]:
+        failed: List[Error] = []
+        stopped, self._stopped = self._stopped, []
+        for one in stopped:
+            try:
+                if one.is_running():
+                    one.stop()
+            except Error as error:
+                failed.append(error)
+        return failed
+
     def stop_worker(self) -> None:
-        """Leaves the run, when all requests have ended."""
+        """Leaves the run, when all requests have ended; a communicator that runs is stopped first."""
         self._ready()
-        client, self._lent = self.client, None
-        client.close()
+        client = self.client
+        try:
+            client.close()
+        finally:
+            self._lent = None
+            self._forget_tables()
 
     def stop_server(self) -> None:
         """Ends the run at all processes."""
@@ -210,45 +250,6 @@ class FleetWrapper(Named, Handle):
         if trainer_id is not None and trainer_id != self.worker_index():
             raise UsageError(f"trainer_id: {trainer_id} is another worker's; this is worker {self.worker_index()}")
         self._ask(lib.tug_fleet_barrier_worker)
-
-    # Dense parameters.
-
-    def _known(self, table_id: int, var_names: Optional[Sequence[str]]) -> Tuple[Variables, List[str]]:
-        known = self._variables.get(table_id)
-        if known is None:
-            raise UsageError(f"table_id: {table_id} is not a dense table; dense tables are "
-                             f"{', '.join(map(str, self._variables)) or 'none'}")
-        names = list(known.at if var_names is None else var_names)
-        unknown = [name for name in names if name not in known.at]
-        if unknown:
-            raise UsageError(f"var_names: there is no {', '.join(unknown)}; there are {', '.join(known.at)}")
-        return known, names
-
-    def push_dense_params(self, scope: Mapping[str, Any], table_id: int,
-                          var_names: Optional[Sequence[str]] = None) -> None:
-        """Sets the parameters of a dense table to the arrays of `scope`, {name: array of real numbers of its shape},
-        whatever its rule is."""
-        known, names = self._known(table_id, var_names)
-        missing = [name for name in known.at if name not in names or name not in scope]
-        if missing:
-            raise UsageError(f"push_dense_params: {', '.join(missing)} of table {table_id} is not given; all "
-                             "variables are set together")
-        flat = known.flat(scope, "scope")
-        self._ask(lib.tug_wrapper_push_dense_params, table_id, of_floats(flat), flat.size)
-
-    def pull_dense_params(self, scope: Scope, table_id: int, var_names: Optional[Sequence[str]] = None) -> None:
-        """The parameters as they are, into the float32 arrays of `scope`, in place; one that is not there is made."""
-        known, names = self._known(table_id, var_names)
-        out: Dict[str, Floats] = {name: out_of(scope[name], known.shapes[name], name) for name in names if
-                                  name in scope}
-        flat = np.empty(known.size, np.float32)
-        self._ask(lib.tug_wrapper_pull_dense_params, table_id, of_floats(flat, True), flat.size)
-        pulled = known.views(flat)
-        for name in names:
-            if name in out:
-                out[name][...] = pulled[name]
-            else:
-                scope[name] = pulled[name].copy()
 
     # Rows.
 
@@ -354,81 +355,16 @@ class FleetWrapper(Named, Handle):
                 ffi.release(c)
 
 
-ENVS = {"communicator_send_queue_size": "queue", "communicator_max_merge_var_num": "merge"}
-MODES = {"SYNC": "a_sync=False of fleet's strategy, or tables of mode sync", "GEO": "tug train --mode geo:K",
-         "HALF_ASYNC": "tug train --mode half-async"}
-
-
-class Communicator(Named):
-    """What merges and sends a worker's pushes in the background (tug.Communicator), by Paddle's names.
-
-    envs: communicator_send_queue_size (pushes that wait, at most; 16), communicator_max_merge_var_num (pushes put
-    into one; as many as wait)."""
-
-    holders = ("Communicator",)
-
-    def __init__(self, mode: str = "ASYNC", kwargs: Optional[Mapping[str, Any]] = None,
-                 envs: Optional[Mapping[str, Any]] = None) -> None:
-        if mode != "ASYNC":
-            raise UsageError(f"mode: '{mode}' is not ASYNC; {MODES.get(mode, 'there is no such mode')}")
-        if kwargs:
-            raise UsageError(f"kwargs: {', '.join(kwargs)}: a communicator sends to tables, and has no program")
-        unknown = sorted(set(envs or ()) - set(ENVS))
-        if unknown:
-            raise UsageError(f"envs: there is no {', '.join(unknown)}; there are {', '.join(ENVS)}")
-        self._limits = {"queue": 0, "merge": 0}
-        for name, value in (envs or {}).items():
-            text = str(value)
-            if not text.isdigit():
-                raise UsageError(f"envs: {name} is '{text}', which is not a whole number")
-            self._limits[ENVS[name]] = whole(int(text), name, 1, 2 ** 32 - 1)
-        self._worker: Optional[FleetWrapper] = None
-        self._queues: Optional[Queues] = None
-        self._recv: Dict[int, List[str]] = {}
-        self._scope: Scope = {}
-
-    def init_with_ctx(self, send_ctx: Sequence[int], recv_ctx: Mapping[int, Sequence[str]], worker: FleetWrapper,
-                      scope: Optional[Scope] = None) -> None:
-        """send_ctx: the tables that it sends to, by number. recv_ctx: {dense table: names of variables}, which recv
-        puts into `scope`. worker: whose client sends."""
-        if self._queues is not None:
-            raise UsageError("init_with_ctx: was called already")
-        for table_id, names in recv_ctx.items():
-            worker.pull_dense_params({}, table_id, names)  # says what is wrong with them
-        tables = [worker.table(table_id) for table_id in send_ctx]
-        self._queues = worker.client.communicator(tables, queue=self._limits["queue"], merge=self._limits["merge"])
-        self._worker, self._recv = worker, {t: list(names) for t, names in recv_ctx.items()}
-        self._scope = {} if scope is None else scope
-
-    def _made(self) -> Queues:
-        if self._queues is None:
-            raise UsageError("init_with_ctx comes first")
-        return self._queues
-
-    def start(self) -> None:
-        """Starts the thread that sends."""
-        self._made().start()
-
-    def stop(self) -> None:
-        """Sends what is queued, and ends the thread. It may be started again."""
-        self._made().stop()
-
-    def is_running(self) -> bool:
-        """Whether its thread runs."""
-        return self._queues is not None and not self._queues.closed and self._queues.is_running()
-
-    def send(self, table_id: int, keys: Any, values: Any) -> None:
-        """Hands a push over; the arrays are copied."""
-        queues = self._made()
-        assert self._worker is not None
-        queues.send(self._worker.table(table_id), keys, values)
-
-    def recv(self) -> Scope:
-        """The dense variables of recv_ctx, with all that was handed over before, into the scope."""
-        queues = self._made()
-        assert self._worker is not None
-        if queues.is_running():
-            queues.flush()
-        for table_id, names in self._recv.items():
-            self._worker.pull_dense_params(self._scope, table_id, names)
-        return self._scope
+def run_worker_of(proto_txt: Any, hosts: Any, trainer_id: int) -> FleetWrapper:
+    """The process's own FleetWrapper, which joins the run of these tables and servers if it is in none."""
+    worker = FleetWrapper.GetInstance()
+    if worker.in_run():
+        said = described(proto_txt or [], "proto_txt")
+        for one in said.tables:
+            worker.table(one.number)  # says that there is none
+        return worker
+    roles: Optional[RoleMaker] = None
+    if not hosts and os.environ.get("PADDLE_PSERVERS_IP_PORT_LIST"):
+        roles = PaddleCloudRoleMaker()
+    worker.init_worker(proto_txt, hosts or (), max(trainer_id, 0), role_maker=roles)
+    return worker

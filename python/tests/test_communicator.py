@@ -1,0 +1,319 @@
+"""Communicators of all modes, over tables of the program's own: alone, between threads, and their settings.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from test_fleet import PATIENCE
+from test_wrapper import between_threads, hosts_of_two
+
+import tug
+import tug.fleet as fluid
+from tug.fleet import Communicator, FleetTable, FleetWrapper, _changes
+
+SUMS = [FleetTable(0, "emb", "accessor=merge; dim=2"), FleetTable(1, "fc", "rule=sum; dim=4", {"w": (2, 3), "b": 3})]
+SYNC = [FleetTable(0, "emb", "dim=2; rule=sgd:lr=1; mode=sync; reduce=mean"),
+        FleetTable(1, "fc", "dim=4; rule=sgd:lr=1; mode=sync; reduce=mean", {"w": (2, 3), "b": 3})]
+PLAIN = [FleetTable(0, "emb", "dim=2; rule=sgd:lr=1")]
+
+
+def two_and_two(tables, work):
+    """Each of two workers, between threads, at two servers."""
+    def serve(hosts, i):
+        with FleetWrapper(wait_seconds=PATIENCE) as server:
+            server.init_server(tables, hosts, i, 2)
+            server.run_server()
+
+    def be_worker(hosts, i):
+        with FleetWrapper(wait_seconds=PATIENCE) as worker:
+            worker.init_worker(tables, hosts, i)
+            work(worker, i)
+            worker.stop_worker()
+
+    between_threads(hosts_of_two(), serve, be_worker)
+
+
+class NaiveGeo:
+    """GEO as Paddle's formulas have it, of one key after another."""
+
+    def __init__(self, workers):
+        self.server = {}
+        self.latest, self.old = [{} for _ in range(workers)], [{} for _ in range(workers)]
+        self.touched, self.sends = [set() for _ in range(workers)], [0] * workers
+        self.changed = [set() for _ in range(workers)]
+
+    def pull(self, w, key):
+        if key not in self.latest[w]:
+            self.latest[w][key] = self.old[w][key] = self.server.get(key, np.float32(0))
+        return self.latest[w][key]
+
+    def send(self, w, keys, values, k_steps):
+        for key, value in zip(keys, values):
+            self.latest[w][key] = self.pull(w, key) + np.float32(value)
+            self.touched[w].add(key)
+        self.sends[w] += 1
+        if self.sends[w] == k_steps:
+            self.exchange(w)
+
+    def exchange(self, w):
+        for key in self.touched[w]:
+            delta = (self.latest[w][key] - self.old[w][key]) / np.float32(len(self.latest))
+            self.old[w][key] += delta
+            self.server[key] = self.server.get(key, np.float32(0)) + delta
+            for other in self.changed:
+                other.add(key)
+        for key in self.changed[w] & set(self.latest[w]):
+            self.latest[w][key] += self.server[key] - self.old[w][key]
+            self.old[w][key] = self.server[key]
+        self.touched[w], self.changed[w], self.sends[w] = set(), set(), 0
+
+
+@pytest.mark.parametrize("ring", (_changes.RING, 1))
+def test_geo_is_the_formulas(monkeypatch, ring):
+    monkeypatch.setattr(_changes, "RING", ring)  # 1: nobody ever knows what has changed
+    naive, turn = NaiveGeo(2), threading.Barrier(2)
+
+    def work(worker, me):
+        draw = np.random.default_rng(7)
+        one = Communicator("GEO", envs={"communicator_max_merge_var_num": 3})
+        one.init_with_ctx([0], {}, worker)
+        one.start()
+        for step in range(40):
+            keys = draw.integers(0, 12, 5)
+            values = np.repeat(draw.integers(-8, 8, (5, 1)), 2, axis=1).astype(np.float32)
+            if step % 2 == me:  # one after the other
+                one.send(0, keys, values)
+                naive.send(me, keys.tolist(), values[:, 0].tolist(), 3)
+                want = [naive.pull(me, key) for key in range(12)]
+                np.testing.assert_array_equal(one.pull(0, np.arange(12))[:, 0], want)
+            turn.wait(PATIENCE)
+        for last in range(2):
+            if last == me:
+                one.stop()
+                naive.exchange(me)
+                np.testing.assert_array_equal(worker.pull_sparse(0, np.arange(12))[:, 1],
+                                              [naive.server.get(key, 0) for key in range(12)])
+            turn.wait(PATIENCE)
+        assert not one.is_running()
+
+    two_and_two(SUMS, work)
+
+
+def test_geo_of_dense_variables():
+    turn = threading.Barrier(2)
+
+    def work(worker, me):
+        scope = {"w": np.full((2, 3), 9, np.float32)}
+        one = Communicator(fluid.DistributedMode.GEO, envs={"communicator_max_merge_var_num": "1"})
+        one.init_with_ctx([0, 1], {1: ["w", "b"]}, worker, scope)
+        assert (scope["w"] == 0).all() and scope["b"].shape == (3,)
+        one.start()
+        scope["w"] += 2 * (me + 1)
+        turn.wait(PATIENCE)
+        if me == 0:
+            one.send(0, [1], [[1, 1]])  # an exchange, of all
+            assert (scope["w"] == 2).all()
+        turn.wait(PATIENCE)
+        if me == 1:
+            assert one.recv() is scope
+            assert (scope["w"] == 4 + 1).all() and (scope["b"] == 0).all()
+        turn.wait(PATIENCE)
+        pulled = {}
+        worker.pull_dense(pulled, 1)
+        assert (pulled["w"] == 1 + 2).all()
+        with pytest.raises(tug.UsageError, match="its variables in the scope are what is exchanged"):
+            one.send(1, {"w": np.ones((2, 3))})
+        one.stop()
+
+    two_and_two(SUMS, work)
+
+
+def test_changed_rows():
+    """pull_geo_param: what all workers have pushed since the last time."""
+    turn = threading.Barrier(2)
+
+    def work(worker, me):
+        if me == 0:
+            worker.push_sparse(0, [[7, 7], [5, 2 ** 64 - 1]], np.ones((2, 2, 2)))
+        turn.wait(PATIENCE)
+        keys, values = worker.pull_geo_param(0)
+        assert keys.tolist() == [5, 7, 2 ** 64 - 1] and values[:, 0].tolist() == [1, 2, 1]
+        assert worker.pull_geo_param(0).keys.size == 0
+        turn.wait(PATIENCE)
+        if me == 1:
+            worker.push_sparse_param(0, np.arange(1000), np.full((1000, 2), 3))
+        turn.wait(PATIENCE)
+        assert (worker.pull_geo_param(0).values == 3).all() and worker.pull_geo_param(0).keys.size == 0
+        with pytest.raises(tug.UsageError, match="is not one of 0, 1"):
+            worker.pull_geo_param(9)
+
+    two_and_two(SUMS, work)
+
+
+def test_changes_beyond_the_ring(monkeypatch):
+    monkeypatch.setattr(_changes, "RING", 2)
+    with FleetWrapper() as worker:
+        worker.init_worker([*SUMS, FleetTable(2, "other", "dim=2")])
+        for key in range(3):
+            worker.push_sparse(0, [key], [[1, 1]])
+        with pytest.raises(tug.UsageError, match="call it more often"):
+            worker.pull_geo_param(0)
+        worker.push_sparse(0, [3], [[1, 1]])
+        assert worker.pull_geo_param(0).keys.tolist() == [3]
+        worker.push_sparse(0, np.arange(1000), np.ones((1000, 2)))  # more than it remembers
+        with pytest.raises(tug.UsageError, match="call it more often"):
+            worker.pull_geo_param(0)
+        with pytest.raises(tug.UsageError, match="changed rows are known of tables with 'accessor = merge'"):
+            worker.pull_geo_param(2)
+        rows = worker.client.find(_changes.NAME)
+        for head in ([-1.0, 0], [0.5, 0], [65536.0, 0], [2.0, 1.0], [np.float32(3e38), 0]):  # what no worker says
+            row = np.zeros((1, _changes.ROW), np.float32)
+            row[0, [0, 4]] = head
+            rows.assign([0], row)
+            with pytest.raises(tug.DataError, match="list of changed rows is not one|worker 0 says that it has"):
+                worker.pull_geo_param(0)
+
+
+def test_sync_waits_for_all_and_for_nobody_who_has_stopped():
+    def work(worker, me):
+        for again in range(2):  # batches go on where they were
+            one = Communicator("SYNC")
+            one.init_with_ctx({"emb@GRAD": 0, "fc": fluid.core.CommContext("fc", table_id=1)}, {1: ["w"]}, worker, {})
+            one.start()
+            for batch in range(3 if me == 0 else 5):
+                one.send("emb@GRAD", [me, 2], np.full((2, 2), 2))
+                one.send("fc", {"w": np.ones((2, 3))})
+                if batch < 3:
+                    seen = one.pull(0, [2])[0, 0]  # waits for the other's part
+                    assert seen == -(8 if again else 0) - 2 * (batch + 1)
+            one.stop()
+            rows = worker.pull_sparse(0, [0, 1, 2])[:, 0] / (again + 1)
+            assert rows.tolist() == [-3, -5, -8]
+            pulled = {}
+            worker.pull_dense(pulled, 1)
+            assert (pulled["w"] == -4 * (again + 1)).all() and (pulled["b"] == 0).all()
+            worker.barrier()
+
+    two_and_two(SYNC, work)
+
+
+def test_threads_of_a_batch():
+    """HALF_ASYNC: rows are as they were until all threads have sent their part."""
+    failed = []
+    with FleetWrapper(wait_seconds=PATIENCE) as worker:
+        worker.init_worker(PLAIN)
+        one = Communicator("HALF_ASYNC", envs={"communicator_max_merge_var_num": 3})
+        one.init_with_ctx([0], {}, worker)
+        one.start()
+
+        def thread(me, batches):
+            try:
+                for batch in range(batches):
+                    assert one.pull(0, [5])[0, 0] == -min(batch, 2) * 3 - max(batch - 2, 0) * 2
+                    one.send(0, [5, 6 + me], np.ones((2, 2)))
+                    one.barrier()
+                one.barrier_trigger_decrement()
+            except BaseException as error:  # noqa: B902
+                failed.append(error)
+
+        threads = [threading.Thread(target=thread, args=(me, 2 if me == 0 else 4)) for me in range(3)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(PATIENCE)
+        assert not failed
+        one.send(0, [9], [[1, 1]])  # no thread is left to wait for
+        assert worker.pull_sparse(0, [5, 6, 7, 8, 9])[:, 0].tolist() == [-10, -2, -4, -4, -1]
+        one.stop()
+
+
+def test_an_end_of_a_batch_that_does_not_come():
+    with FleetWrapper() as worker:
+        worker.init_worker(PLAIN)
+        one = Communicator("HALF_ASYNC", envs={"communicator_max_merge_var_num": 2})
+        one.init_with_ctx([0], {}, worker)
+        with pytest.raises(tug.UsageError, match=r"start\(\) comes first"):
+            one.send(0, [1], [[1, 1]])
+        one.start()
+        with pytest.raises(tug.UsageError, match="each of the 2 threads calls barrier"):
+            for _ in range(1000):
+                one.send(0, [1], [[1, 1]])
+        worker.stop_worker()  # stops it: what was sent is pushed
+        assert not one.is_running()
+
+
+def test_five_arguments(monkeypatch):
+    """Paddle's init_with_ctx: the process's worker joins the run of a text."""
+    text = """server_param { downpour_server_param { downpour_table_param { table_id: 0
+      table_class: "MemorySparseGeoTable" accessor { embedx_dim: 2 } common { name: "sum" } } } }"""
+    send_ctx = {"emb": fluid.CommContext("emb", [], [], [], [], 0, True, True, True, 0, False)}
+    monkeypatch.setenv("FLAGS_communicator_max_merge_var_num", "1")
+    one = fluid.communicator.Communicator(mode="GEO", kwargs={"trainers": 1, "trainer_id": 0, "need_global_step": False,
+                                                              "barrier_table_id": 1}, envs={})
+    scope = {"emb": np.arange(6, dtype=np.float32).reshape(3, 2)}
+    one.init_with_ctx(send_ctx, {}, text, [], scope)
+    one.start()
+    one.push_sparse_param("emb")
+    one.send("emb", [1], [[1, 1]])
+    worker = FleetWrapper.GetInstance()
+    assert worker.pull_sparse(0, [0, 1, 2]).tolist() == [[0, 1], [3, 4], [4, 5]] == one.pull("emb", [0, 1, 2]).tolist()
+    assert one.is_running() and send_ctx["emb"].var_name() == "emb"
+    two = Communicator(envs={"communicator_is_sgd_optimizer": 0, "communicator_send_queue_size": 8})
+    two.init_with_ctx([0], {}, text, [])  # the worker that there is
+    one.stop()
+    worker.close()
+    with pytest.raises(tug.UsageError, match=r"trainers: says 2, and in this run it is 1"):
+        Communicator(kwargs={"trainers": 2}).init_with_ctx([0], {}, text, [])
+    FleetWrapper.GetInstance().close()
+
+
+def test_a_thread_that_receives():
+    with FleetWrapper(wait_seconds=PATIENCE) as worker:
+        worker.init_worker(SUMS)
+        scope = {}
+        one = Communicator("ASYNC", envs={"communicator_independent_recv_thread": 1,
+                                          "communicator_min_send_grad_num_before_recv": 2})
+        one.init_with_ctx([0, 1], {1: ["w"]}, worker, scope)
+        one.init_params({})
+        one.start()
+        end = time.monotonic() + PATIENCE
+        while "w" not in scope or not (scope["w"] >= 2).all():
+            one.send(1, {"w": np.ones((2, 3))})
+            assert time.monotonic() < end
+        one.stop()
+
+
+def test_settings(monkeypatch):
+    for name in ("CPU_NUM", "FLAGS_communicator_thread_pool_size"):
+        monkeypatch.delenv(name, raising=False)
+    with FleetWrapper() as worker:
+        worker.init_worker([*PLAIN, FleetTable(1, "batches", "mode=sync; dim=2")])
+        for make, sentence in (
+                (lambda: Communicator("NONE"), "is not one of SYNC, ASYNC, HALF_ASYNC, GEO"),
+                (lambda: Communicator(fluid.Program()), "not a Program"), (lambda: Communicator(9), "is not one of"),
+                (lambda: Communicator("WITH_COORDINATOR"), "no federated learning"),
+                (lambda: Communicator(envs=3), "envs: must be a dict"),
+                (lambda: Communicator(envs={"communicator_thread_pool_size": 9}), "requests need no threads"),
+                (lambda: Communicator(envs={"communicator_send_wait_times": 1}), "sent at once"),
+                (lambda: Communicator("SYNC", envs={"communicator_is_sgd_optimizer": 0}), "reduce = mean"),
+                (lambda: Communicator("GEO", envs={"communicator_independent_recv_thread": 1}), "with each exchange"),
+                (lambda: Communicator(kwargs={"need_global_step": True}), "push_global_step"),
+                (lambda: Communicator(envs={"communicator_send_queue_size": "-1"}), "not a whole number"),
+                (lambda: Communicator("GEO").init_with_ctx([0], {}, worker), "give it 'accessor = merge'"),
+                (lambda: Communicator("SYNC").init_with_ctx([0], {}, worker), "table 0 is not of mode sync"),
+                (lambda: Communicator("ASYNC").init_with_ctx([1], {}, worker), "table 1 is of mode sync"),
+                (lambda: Communicator().init_with_ctx([], {}, worker), "at least one table"),
+                (lambda: Communicator().init_with_ctx(3, {}, worker), "not an int"),
+                (lambda: Communicator().init_with_ctx([7], {}, worker), "is not one of 0, 1"),
+                (lambda: Communicator().init_with_ctx([0], {0: ["w"]}, worker), "is not a dense table")):
+            with pytest.raises(tug.Error, match=sentence):
+                make()
+        Communicator(envs={"communicator_thread_pool_size": "5", "communicator_send_wait_times": 5,
+                           "communicator_independent_recv_thread": "0", "communicator_is_sgd_optimizer": True})
+        monkeypatch.setenv("FLAGS_communicator_thread_pool_size", "9")
+        with pytest.raises(tug.UsageError, match="communicator_thread_pool_size: is 5 or left out"):
+            Communicator()

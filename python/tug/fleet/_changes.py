@@ -1,0 +1,166 @@
+"""Which rows of a table workers have pushed: each worker keeps a list of keys on the servers, and others read on from
+where they were (Paddle: GeoRecorder). Nobody waits for anybody: a list is a ring, and who comes round too late learns
+that anything may have changed.
+
+The lists are rows of one table, of 16-bit words in floats. Of each table and worker one row, the head, says how many
+rows the list has had, and how many it is about to have; the others lie behind it.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import threading
+from typing import TYPE_CHECKING, Dict, List, NamedTuple, Sequence
+
+import numpy as np
+
+from tug._arrays import Floats, Keys
+from tug._errors import DataError, UsageError
+from tug._library import lib
+
+if TYPE_CHECKING:
+    from tug._client import Client
+
+ROW = 1024  # floats of a row
+KEYS = ROW // 4 - 1  # keys of a row, behind how many they are
+RING = 4096  # rows of a worker's list
+AT_ONCE = 512  # rows of a request
+COUNT_MAX = 2 ** 48  # rows that a list has ever had
+LEFT = 1 << 60  # the key of worker 0's note that it leaves
+NAME = "fleet_changes"
+
+
+class Changed(NamedTuple):
+    """What a worker has not read yet."""
+
+    keys: Keys
+    complete: bool  # False: more than these
+
+
+def number_for(numbers: Sequence[int]) -> int:
+    """The table's number: the highest that is free, the same at all workers, who all know these tables."""
+    for number in range(lib.TUG_FLEET_TABLE - 1, -1, -1):
+        if number not in numbers:
+            return number
+    raise UsageError("there is no number left for the table of changes")
+
+
+def _words_of(values: Sequence[int]) -> Floats:
+    return np.array(values, "<u8").view("<u2").astype(np.float32)
+
+
+def _numbers_of(words: Floats) -> Keys:
+    if not ((words >= 0) & (words < 1 << 16) & (words == np.floor(words))).all():
+        raise DataError("what the servers have as the list of changed rows is not one")
+    return np.ascontiguousarray(words.astype("<u2")).view("<u8")
+
+
+class Changes:
+    """The lists of all workers, of some tables."""
+
+    def __init__(self, client: "Client", numbers: Sequence[int], worker: int, workers: int) -> None:
+        self.worker, self.workers = worker, workers
+        self._table = client.table(NAME, number=number_for(numbers), accessor="plain", dim=ROW, rule="sum")
+        self._mine: Dict[int, int] = {}  # rows of this worker's lists
+        self._lock = threading.Lock()
+
+    @staticmethod
+    def _base(table: int, worker: int) -> int:
+        return table << 48 | worker << 32
+
+    def heads(self, table: int) -> List[List[int]]:
+        """Of each worker's list: rows that it has had, and is about to have."""
+        keys = [self._base(table, worker) for worker in range(self.workers)]
+        heads: List[List[int]] = _numbers_of(self._table.pull(np.array(keys, np.uint64))[:, :8]).tolist()
+        for worker, (had, will) in enumerate(heads):
+            if not had <= will <= COUNT_MAX:
+                raise DataError(f"worker {worker} says that it has listed {had} rows of changes of {will}")
+        return heads
+
+    def _say(self, table: int, had: int, will: int) -> None:
+        row = np.zeros((1, ROW), np.float32)
+        row[0, :8] = _words_of([had, will])
+        self._table.assign([self._base(table, self.worker)], row)
+
+    def add(self, table: int, keys: Keys) -> None:
+        """This worker has pushed these."""
+        if len(keys) == 0:
+            return
+        with self._lock:
+            self._add(table, keys)
+
+    def _add(self, table: int, keys: Keys) -> None:
+        had = self._mine.get(table)
+        if had is None:
+            had = self.heads(table)[self.worker][1]  # that of who had this place before
+        n = -(-len(keys) // KEYS)
+        rows = np.zeros((n, ROW), np.float32)
+        for i in range(n if n <= RING else 0):  # more than that nobody could read
+            some = keys[i * KEYS:(i + 1) * KEYS]
+            rows[i, :4 * (len(some) + 1)] = _words_of([len(some), *some.tolist()])
+        self._say(table, had, had + n)
+        if n <= RING:
+            at = np.arange(had, had + n, dtype=np.uint64) % np.uint64(RING) + np.uint64(1)
+            for first in range(0, n, AT_ONCE):
+                self._table.assign(at[first:first + AT_ONCE] + np.uint64(self._base(table, self.worker)),
+                                   rows[first:first + AT_ONCE])
+        self._mine[table] = had + n
+        self._say(table, had + n, had + n)
+
+    # When a worker leaves its batches (_rounds.py): a number, and 1 before it.
+
+    def _note(self, said: Sequence[int]) -> None:
+        row = np.zeros((1, ROW), np.float32)
+        row[0, :8] = _words_of(said)
+        self._table.assign([LEFT + self.worker], row)
+
+    def leave(self, number: int) -> None:
+        """This worker leaves, and says a number."""
+        self._note([1, number])
+
+    def forget_leave(self) -> None:
+        """This worker is there again."""
+        self._note([0, 0])
+
+    def left(self) -> List[int]:
+        """The numbers of those that have left."""
+        keys = np.arange(LEFT, LEFT + self.workers, dtype=np.uint64)
+        return [number for there, number in _numbers_of(self._table.pull(keys)[:, :8]).tolist() if there == 1]
+
+    def reader(self, table: int, own: bool) -> "Reader":
+        """Who reads the lists of a table; `own`: this worker's, too."""
+        return Reader(self, table, [worker for worker in range(self.workers) if own or worker != self.worker])
+
+    def rows(self, table: int, worker: int, begin: int, end: int) -> List[Keys]:
+        """Keys of rows of a list, if they are still there."""
+        found: List[Keys] = []
+        for first in range(begin, end, AT_ONCE):
+            at = np.arange(first, min(first + AT_ONCE, end), dtype=np.uint64) % np.uint64(RING) + np.uint64(1)
+            for row in _numbers_of(self._table.pull(at + np.uint64(self._base(table, worker)))):
+                found.append(row[1:1 + min(int(row[0]), KEYS)])
+        return found
+
+
+class Reader:
+    """What of some workers' lists of a table was read."""
+
+    def __init__(self, changes: Changes, table: int, of: Sequence[int]) -> None:
+        self._changes, self._table, self._of = changes, table, of
+        self._read = [0] * changes.workers
+
+    def skip(self) -> None:
+        """What was listed so far is known."""
+        self._read = [had for had, _ in self._changes.heads(self._table)]
+
+    def read(self) -> Changed:
+        """Keys that were listed since the last time, each once."""
+        read, changes, found, complete = self._read, self._changes, [], True
+        upto = [had for had, _ in changes.heads(self._table)]
+        for worker in self._of:
+            if upto[worker] - read[worker] <= RING:
+                found += changes.rows(self._table, worker, read[worker], upto[worker])
+        heads = changes.heads(self._table)
+        for worker in self._of:  # what was overwritten meanwhile is not what it was
+            complete = complete and heads[worker][1] - read[worker] <= RING
+        self._read = upto
+        keys = np.unique(np.concatenate(found)) if found and complete else np.zeros(0, np.uint64)
+        return Changed(keys, complete)

@@ -1,0 +1,235 @@
+"""What a FleetWrapper does with rows and dense variables of its tables, by the names of Paddle's client (PSClient): a
+request each, done when the call returns.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from typing import TYPE_CHECKING, Any, Dict, Mapping, MutableMapping, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from tug._arrays import ArrayLike, Floats, Keys, Path, keys_of, of_floats, out_of
+from tug._dense import Variables
+from tug._errors import UsageError
+from tug._library import lib
+from tug.fleet._changes import Changes, Reader
+from tug.fleet.server_desc import Described
+
+if TYPE_CHECKING:
+    from tug._client import Client
+    from tug._table import Table
+
+Scope = MutableMapping[str, Any]
+
+
+class ChangedRows(NamedTuple):
+    """Rows as the servers have them."""
+
+    keys: Keys
+    values: Floats
+
+
+def _settings(text: str) -> Dict[str, str]:
+    parts = [one.partition("#")[0].partition("=") for line in text.split("\n") for one in line.split(";")]
+    return {name.strip().replace("_", "-"): value.strip() for name, _, value in parts if name.strip()}
+
+
+class OwnTables:
+    """It is a worker's, between init_worker and stop_worker."""
+
+    if TYPE_CHECKING:  # what it uses of FleetWrapper
+        _said: Described
+        _tables: Dict[int, "Table"]
+        _variables: Dict[int, Variables]
+
+        @property
+        def client(self) -> "Client": ...
+
+        def table(self, table_id: int) -> "Table": ...
+
+        def worker_index(self) -> int: ...
+
+        def worker_num(self) -> int: ...
+
+        def _ask(self, function: Any, *args: Any) -> None: ...
+
+        def load_model(self, path: Path, mode: int = 0) -> None: ...
+
+        def save_one_model(self, table_id: int, path: Path, mode: int = 0) -> str: ...
+
+        def save_all_model(self, path: Path, mode: int = 0) -> str: ...
+
+        def shrink_sparse_table(self, table_id: int, threshold: Optional[float] = None) -> int: ...
+
+    _changes: Optional[Changes] = None
+    _readers: Optional[Dict[int, Reader]] = None
+
+    def _forget_tables(self) -> None:
+        self._changes = self._readers = None
+
+    # Dense variables.
+
+    def dense_variables(self, table_id: int, var_names: Optional[Sequence[str]], scope: Mapping[str, Any]) -> Variables:
+        """The variables of a dense table. Of one that a text describes they are the program's: the arrays of `scope`
+        with these names, one behind the other."""
+        known = self._variables.get(table_id)
+        if known is None:
+            raise UsageError(f"table_id: {table_id} is not a dense table; dense tables are "
+                             f"{', '.join(map(str, self._variables)) or 'none'}")
+        if table_id not in self._said.flat:
+            unknown = [name for name in var_names or () if name not in known.at]
+            if unknown:
+                raise UsageError(f"var_names: there is no {', '.join(unknown)}; there are {', '.join(known.at)}")
+            return known
+        names = list(var_names or self._said.flat[table_id])
+        missing = [name for name in names if name not in scope]
+        if missing or not names:
+            raise UsageError(f"scope: has no {', '.join(missing) or 'variables'} of table {table_id}, of which the "
+                             f"tables' text says how many floats it has, {known.size}, and not their shapes: name the "
+                             "variables, and have an array of each in the scope")
+        found = Variables({name: np.shape(scope[name]) for name in names})
+        if found.size != known.size:
+            raise UsageError(f"var_names: {', '.join(names)} have {found.size} floats, and table {table_id} has "
+                             f"{known.size}")
+        return found
+
+    def push_dense_params(self, scope: Mapping[str, Any], table_id: int,
+                          var_names: Optional[Sequence[str]] = None) -> None:
+        """Sets the parameters of a dense table to the arrays of `scope`, {name: array of real numbers of its shape},
+        whatever its rule is."""
+        known = self.dense_variables(table_id, var_names, scope)
+        names = list(known.at if var_names is None else var_names)
+        missing = [name for name in known.at if name not in names or name not in scope]
+        if missing:
+            raise UsageError(f"push_dense_params: {', '.join(missing)} of table {table_id} is not given; all "
+                             "variables are set together")
+        flat = known.flat(scope, "scope")
+        self._ask(lib.tug_wrapper_push_dense_params, table_id, of_floats(flat), flat.size)
+
+    def pull_dense_views(self, table_id: int, known: Variables) -> Dict[str, Floats]:
+        """The parameters as they are: views of one new array."""
+        flat = np.empty(known.size, np.float32)
+        self._ask(lib.tug_wrapper_pull_dense_params, table_id, of_floats(flat, True), flat.size)
+        return known.views(flat)
+
+    def pull_dense_params(self, scope: Scope, table_id: int, var_names: Optional[Sequence[str]] = None) -> None:
+        """The parameters as they are, into the float32 arrays of `scope`, in place; one that is not there is made."""
+        known = self.dense_variables(table_id, var_names, scope)
+        names = list(known.at if var_names is None else var_names)
+        out: Dict[str, Floats] = {name: out_of(scope[name], known.shapes[name], name) for name in names if
+                                  name in scope}
+        pulled = self.pull_dense_views(table_id, known)
+        for name in names:
+            if name in out:
+                out[name][...] = pulled[name]
+            else:
+                scope[name] = pulled[name].copy()
+
+    def blocks(self, table_id: int, gradients: Mapping[str, Any],
+               var_names: Optional[Sequence[str]] = None) -> Tuple[Keys, Floats]:
+        """Gradients of variables as a push of their table: keys of its blocks, and a row of floats each. Variables that
+        are not given have no block in it."""
+        as_text = table_id in self._said.flat
+        known = self.dense_variables(table_id, (var_names or list(gradients)) if as_text else var_names, gradients)
+        given = [name for name in (gradients if var_names is None else var_names) if name in gradients]
+        unknown = [str(name) for name in given if name not in known.at]
+        if unknown or not given:
+            raise UsageError(f"gradients: there is no {', '.join(unknown) or 'variable'}; there are "
+                             f"{', '.join(known.at)}")
+        flat = known.flat({name: gradients[name] if name in given else np.zeros(shape, np.float32)
+                           for name, shape in known.shapes.items()}, "gradients")
+        width, keys, rows, first = self.table(table_id).push_width, [], [], 0
+        for name, (begin, end) in self._variables[table_id].at.items():
+            n = -(-(end - begin) // width)
+            if as_text or name in given:
+                part = np.zeros(n * width, np.float32)
+                part[:end - begin] = flat[begin:end]
+                keys.append(np.arange(first, first + n, dtype=np.uint64))
+                rows.append(part.reshape(n, width))
+            first += n
+        return np.concatenate(keys), np.concatenate(rows)
+
+    def push_dense(self, gradients: Mapping[str, Any], table_id: int,
+                   var_names: Optional[Sequence[str]] = None) -> None:
+        """Gradients of variables of a dense table, {name: array}, which its rule applies."""
+        self.table(table_id).push(*self.blocks(table_id, gradients, var_names))
+
+    # Rows.
+
+    def pull_sparse(self, table_id: int, keys: ArrayLike, out: Optional[Floats] = None) -> Floats:
+        """Table.pull: the rows of the keys, as they are."""
+        return self.table(table_id).pull(keys, out)
+
+    def push_sparse(self, table_id: int, keys: ArrayLike, values: ArrayLike) -> None:
+        """Table.push: gradients of the keys, or amounts of a table of sums, which pull_geo_param of all workers hears
+        of."""
+        self.table(table_id).push(keys, values)
+        self._note_changed(table_id, keys)
+
+    def push_sparse_param(self, table_id: int, keys: ArrayLike, values: ArrayLike) -> None:
+        """Table.assign: sets the weights of the keys."""
+        self.table(table_id).assign(keys, values)
+        self._note_changed(table_id, keys)
+
+    def _note_changed(self, table_id: int, keys: ArrayLike) -> None:
+        if self.is_of_sums(table_id):
+            self.changes().add(table_id, np.unique(keys_of(keys)))
+
+    def is_of_sums(self, table_id: int) -> bool:
+        """Whether what is pushed to a table is added to it: accessor merge, or plain with rule sum."""
+        text = next((one.settings for one in self._said.tables if one.number == table_id), "")
+        said = _settings(text)
+        accessor = said.get("accessor", "plain")
+        rule = said.get("rule", "").partition(":")[0].strip()
+        return accessor in ("merge", "CommMergeAccessor") or (accessor == "plain" and rule == "sum")
+
+    def changes(self) -> Changes:
+        """Lists of the rows that workers have pushed to tables of sums."""
+        if self._changes is None:
+            self._changes = Changes(self.client, [one.number for one in self._said.tables], self.worker_index(),
+                                    self.worker_num())
+        return self._changes
+
+    def pull_geo_param(self, table_id: int) -> ChangedRows:
+        """The rows of a table of sums that workers, this one too, have pushed by push_sparse, push_sparse_param or a
+        communicator of mode GEO since this worker's last call, as they are now. The first call: since the run began."""
+        table = self.table(table_id)
+        if not self.is_of_sums(table_id):
+            raise UsageError(f"table {table_id}: changed rows are known of tables with 'accessor = merge', or 'rule = "
+                             "sum' (Paddle: MemorySparseGeoTable)")
+        readers = self._readers = self._readers or {}
+        if table_id not in readers:
+            readers[table_id] = self.changes().reader(table_id, True)
+        changed = readers[table_id].read()
+        if not changed.complete:
+            raise UsageError(f"table {table_id}: more rows were pushed since this worker's last pull_geo_param than "
+                             "servers remember, some 100,000 to 1,000,000 of each worker: call it more often; it "
+                             "begins anew now, and pull_sparse pulls the rows that this worker has")
+        return ChangedRows(changed.keys, table.pull(changed.keys))
+
+    # Other names of Paddle's for what FleetWrapper has.
+
+    def push_dense_param(self, scope: Mapping[str, Any], table_id: int,
+                         var_names: Optional[Sequence[str]] = None) -> None:
+        """push_dense_params."""
+        self.push_dense_params(scope, table_id, var_names)
+
+    def pull_dense(self, scope: Scope, table_id: int, var_names: Optional[Sequence[str]] = None) -> None:
+        """pull_dense_params."""
+        self.pull_dense_params(scope, table_id, var_names)
+
+    def load_all_table(self, path: Path, mode: int = 0) -> None:
+        """load_model."""
+        self.load_model(path, mode)
+
+    def save_one_table(self, table_id: int, path: Path, mode: int = 0) -> str:
+        """save_one_model."""
+        return self.save_one_model(table_id, path, mode)
+
+    def save_all_table(self, path: Path, mode: int = 0) -> str:
+        """save_all_model."""
+        return self.save_all_model(path, mode)
+
+    def shrink_table(self, table_id: int, threshold: Optional[float] = None) -> int:
+        """shrink_sparse_table."""
+        return self.shrink_sparse_table(table_id, threshold)

@@ -1,0 +1,344 @@
+"""Paddle's Communicator over tables of the program's own: what becomes of a worker's pushes in the modes SYNC,
+HALF_ASYNC, ASYNC and GEO.
+
+    worker = FleetWrapper.GetInstance()
+    worker.init_worker(tables, hosts, 0)
+    communicator = Communicator("GEO", envs={"communicator_max_merge_var_num": 100})
+    communicator.init_with_ctx([0], {}, worker)
+    communicator.start()
+    rows = communicator.pull(0, keys)
+    communicator.send(0, keys, -0.1 * gradients)
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import functools
+import threading
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+
+import numpy as np
+
+from tug._arrays import Floats, Keys, floats_of, keys_of, kind_of, out_of, whole
+from tug._communicator import Communicator as Queues
+from tug._errors import ArgumentTypeError, Error, UsageError
+from tug.fleet._communicator_settings import Settings, mode_of, settings_of
+from tug.fleet._geo import DenseCopy, Geo
+from tug.fleet._names import Named
+from tug.fleet._own_tables import Scope
+from tug.fleet._rounds import Rounds, SyncRounds
+from tug.fleet.wrapper import FleetWrapper, run_worker_of
+
+LOOK_SECONDS = 0.01  # of the thread that receives
+
+
+def _tables_of(send_ctx: Any) -> Dict[str, int]:
+    """{name: number of a table}: of numbers, or of Paddle's {name: CommContext}."""
+    if isinstance(send_ctx, Mapping):
+        found = {str(name): one.table_id if hasattr(one, "table_id") else one for name, one in send_ctx.items()}
+        found = {name: one() if callable(one) else one for name, one in found.items()}
+    elif isinstance(send_ctx, (list, tuple, range)):
+        found = {str(one): one for one in send_ctx}
+    else:
+        raise ArgumentTypeError(f"send_ctx: must be a list of tables' numbers, or {{name: number}}, not "
+                                f"{kind_of(send_ctx)}")
+    for name, number in found.items():
+        whole(number, f"send_ctx: the table of '{name}'", 0, 2 ** 31)
+    if not found:
+        raise UsageError("send_ctx: is empty; give at least one table")
+    return found
+
+
+class CommContext(Named):
+    """Paddle's description of what is sent to a table: only the table's number counts here."""
+
+    holders = ("CommContext",)
+
+    def __init__(self, name: str, *said: Any, table_id: int = -1, **more: Any) -> None:
+        self._name = name
+        self._table_id: int = said[8] if len(said) > 8 else table_id
+        del more  # how a variable is cut and where it is sent follows from its table
+
+    def var_name(self) -> str:
+        """The variable."""
+        return self._name
+
+    def table_id(self) -> int:
+        """The number of its table."""
+        return self._table_id
+
+
+class _Receiver:
+    """A thread that pulls dense variables when so many pushes were handed over."""
+
+    def __init__(self, after: int, pull: Callable[[], Any]) -> None:
+        self._after, self._pull, self._sends = after, pull, 0
+        self._end = threading.Event()
+        self._failed: Optional[Exception] = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        seen = 0
+        while not self._end.wait(LOOK_SECONDS):
+            if self._sends - seen >= self._after:
+                seen = self._sends
+                try:
+                    self._pull()
+                except Exception as error:  # noqa: B902
+                    self._failed = error
+                    return
+
+    def sent(self) -> None:
+        """One more."""
+        self._sends += 1
+        if self._failed is not None:
+            raise self._failed
+
+    def stop(self) -> None:
+        """Ends the thread; what it failed with is raised."""
+        self._end.set()
+        self._thread.join()
+        if self._failed is not None:
+            raise self._failed
+
+
+class Communicator(Named):
+    """What becomes of a worker's pushes.
+
+    mode: ASYNC: a thread merges and sends them. HALF_ASYNC: those of a batch of all threads are one push, for which
+    all wait in barrier(). SYNC: the same, and a batch is of all workers; its tables are of mode sync. GEO: the worker
+    trains rows of its own, and exchanges what has changed every k_steps sends; its tables are of accessor merge, or
+    plain with rule sum. Paddle's DistributedMode numbers are taken, too.
+
+    envs, or the environment's FLAGS_communicator_...: communicator_send_queue_size, communicator_max_merge_var_num (of
+    GEO: k_steps; of SYNC and HALF_ASYNC: threads, in place of CPU_NUM), communicator_is_sgd_optimizer,
+    communicator_independent_recv_thread, communicator_min_send_grad_num_before_recv; docs/from-paddle.md has them."""
+
+    holders = ("Communicator",)
+
+    def __init__(self, mode: Any = "ASYNC", kwargs: Optional[Mapping[str, Any]] = None,
+                 envs: Optional[Mapping[str, Any]] = None) -> None:
+        self.mode = mode_of(mode)
+        self._settings: Settings = settings_of(self.mode, kwargs, envs)
+        self._worker: Optional[FleetWrapper] = None
+        self._sent: Dict[str, int] = {}
+        self._recv: Dict[int, List[str]] = {}
+        self._scope: Scope = {}
+        self._queues: Optional[Queues] = None  # ASYNC
+        self._rounds: Optional[Rounds] = None  # HALF_ASYNC, SYNC
+        self._geo: Optional[Geo] = None
+        self._receiver: Optional[_Receiver] = None
+        self._running = False
+
+    def init_with_ctx(self, send_ctx: Any, recv_ctx: Optional[Mapping[int, Sequence[str]]], proto_txt: Any,
+                      unit64_hosts: Any = None, scope: Optional[Scope] = None) -> None:
+        """send_ctx: the tables that it sends to, by number, or Paddle's {name: CommContext}. recv_ctx: {dense table:
+        names of variables}, which recv puts into `scope`, a dict of arrays. proto_txt: the run's tables, as text or a
+        list of FleetTable, and unit64_hosts the servers: a process that is in no run joins it. In place of both: the
+        FleetWrapper whose client sends; then the scope is next."""
+        if self._worker is not None:
+            raise UsageError("init_with_ctx: was called already")
+        if isinstance(proto_txt, FleetWrapper):
+            if scope is None and (unit64_hosts is None or isinstance(unit64_hosts, dict)):
+                scope = unit64_hosts
+            worker = proto_txt
+        else:
+            worker = run_worker_of(proto_txt, unit64_hosts, self._settings.trainer_id)
+        recv = {table_id: list(names) for table_id, names in (recv_ctx or {}).items()}
+        scope = {} if scope is None else scope
+        for table_id, names in recv.items():
+            worker.dense_variables(table_id, names, scope)  # says what is wrong with them
+        self._settings.check(worker.worker_index(), worker.worker_num(), worker.client.servers)
+        sent = _tables_of(send_ctx)
+        self._scope = scope
+        self._open(worker, list(dict.fromkeys(sent.values())), recv)
+        self._sent, self._recv, self._worker = sent, recv, worker
+        worker.note_communicator(self)
+
+    def _open(self, worker: FleetWrapper, numbers: List[int], recv: Dict[int, List[str]]) -> None:
+        o = self._settings
+        tables = {number: worker.table(number) for number in numbers}
+        for number, table in tables.items():
+            sync = table.learning().sync
+            if sync != (self.mode == "SYNC"):
+                raise UsageError(f"table {number} is {'' if sync else 'not '}of mode sync: a communicator of mode "
+                                 f"{self.mode} needs tables {'with' if self.mode == 'SYNC' else 'without'} the setting "
+                                 "'mode = sync'")
+        if self.mode == "ASYNC":
+            self._queues = worker.client.communicator(list(tables.values()), queue=o.queue, merge=o.merge,
+                                                      grad_reduce="mean" if o.mean else "sum")
+        elif self.mode == "HALF_ASYNC":
+            self._rounds = Rounds(tables, o.threads, worker.client.wait_seconds)
+        elif self.mode == "SYNC":
+            self._rounds = SyncRounds(tables, o.threads, worker.client, worker.changes())
+        else:
+            self._open_geo(worker, numbers, recv)
+
+    def _open_geo(self, worker: FleetWrapper, numbers: List[int], recv: Dict[int, List[str]]) -> None:
+        for number in [*numbers, *recv]:
+            if not worker.is_of_sums(number):
+                raise UsageError(f"table {number}: GEO adds what workers have changed: give it 'accessor = merge', or "
+                                 "'rule = sum' (Paddle: MemorySparseGeoTable)")
+        workers = worker.worker_num()
+        self._geo = geo = Geo({number: worker.table(number) for number in numbers if number not in recv},
+                              worker.changes(), workers, self._settings.k_steps, worker.client.wait_seconds)
+        for number, names in recv.items():
+            known = worker.dense_variables(number, names, self._scope)
+            arrays = {}
+            for name in names:
+                arrays[name] = self._scope.setdefault(name, np.zeros(known.shapes[name], np.float32))
+                out_of(arrays[name], known.shapes[name], name)
+            geo.dense.append(DenseCopy(functools.partial(worker.pull_dense_views, number, known),
+                                       functools.partial(worker.push_dense, table_id=number), arrays, workers))
+
+    def _made(self) -> FleetWrapper:
+        if self._worker is None:
+            raise UsageError("init_with_ctx comes first")
+        return self._worker
+
+    def _number(self, table: Any) -> int:
+        if isinstance(table, str):
+            if table not in self._sent:
+                raise UsageError(f"'{table}' is not one of {', '.join(self._sent)}")
+            return self._sent[table]
+        if table not in self._sent.values():
+            raise UsageError(f"table_id: the communicator has no table {table}; it has "
+                             f"{', '.join(map(str, dict.fromkeys(self._sent.values())))}")
+        return int(table)
+
+    def start(self) -> None:
+        """Begins; of ASYNC it starts the thread that sends."""
+        self._made()
+        if self._running:
+            raise UsageError("the communicator runs already")
+        if self._queues is not None:
+            self._queues.start()
+        if self._settings.receives and self._recv:
+            self._receiver = _Receiver(self._settings.recv_after, self._pull_dense)
+        self._running = True
+
+    def stop(self) -> None:
+        """Sends what is left, and ends. It may be started again, but for SYNC and GEO. SYNC: waits until all workers
+        have stopped, and keeps their batches going meanwhile."""
+        self._made()
+        failed: List[Error] = []
+        running, self._running = self._running, False
+        for end in (self._receiver, self._queues, self._rounds if running else None):
+            try:
+                if end is not None:
+                    end.stop()
+            except Error as error:
+                failed.append(error)
+        self._receiver = None
+        if self._geo is not None and running:
+            try:
+                self._geo.exchange()
+            finally:
+                self._geo.close()
+        if failed:
+            raise failed[0]
+
+    def is_running(self) -> bool:
+        """Whether it has started and not stopped."""
+        return self._running and (self._queues is None or (not self._queues.closed and self._queues.is_running()))
+
+    def _runs(self) -> FleetWrapper:
+        worker = self._made()
+        if not self._running and self._queues is None:
+            raise UsageError("the communicator does not run: start() comes first")
+        return worker
+
+    def send(self, table_id: Any, keys: Any, values: Any = None) -> None:
+        """Hands a push over, by the number of a table or its name in send_ctx; arrays are copied. Of a dense table
+        also send(table, {variable: gradients}). GEO: adds `values` to this worker's rows."""
+        worker, number = self._runs(), self._number(table_id)
+        if isinstance(keys, Mapping):
+            keys, values = worker.blocks(number, keys)
+        if self._queues is not None:
+            self._queues.send(worker.table(number), keys, values)
+        elif self._geo is not None:
+            if number not in self._geo.holds():
+                raise UsageError(f"table {number} is dense: its variables in the scope are what is exchanged")
+            self._geo.add(number, keys, values)
+        else:
+            assert self._rounds is not None
+            self._rounds.send(number, keys, values)
+        if self._receiver is not None:
+            self._receiver.sent()
+
+    def pull(self, table_id: Any, keys: Any) -> Floats:
+        """Rows; GEO: as this worker has them, else as the servers do."""
+        worker, number = self._made(), self._number(table_id)
+        if self._geo is not None and number in self._geo.holds():
+            self._runs()
+            return self._geo.pull(number, keys)
+        return worker.table(number).pull(keys)
+
+    def barrier(self) -> None:
+        """SYNC and HALF_ASYNC: this thread's part of a batch has been sent; waits for the other threads' and until all
+        is applied. Other modes wait for nobody."""
+        self._runs()
+        if self._rounds is not None:
+            self._rounds.barrier()
+
+    def barrier_trigger_decrement(self) -> None:
+        """SYNC and HALF_ASYNC: this thread has no data left; the others do not wait for it any more."""
+        self._runs()
+        if self._rounds is not None:
+            self._rounds.leave()
+
+    def _pull_dense(self) -> None:
+        worker = self._made()
+        for table_id, names in self._recv.items():
+            worker.pull_dense_params(self._scope, table_id, names)
+
+    def recv(self) -> Scope:
+        """The dense variables of recv_ctx, with all that was handed over before, into the scope. GEO: exchanges the
+        changes of all tables at once."""
+        self._runs()
+        if self._geo is not None:
+            self._geo.exchange()
+            return self._scope
+        if self._queues is not None and self._queues.is_running():
+            self._queues.flush()
+        self._pull_dense()
+        return self._scope
+
+    # What else Paddle's has.
+
+    def init_params(self, context: Mapping[int, Sequence[str]]) -> None:
+        """Sets the dense variables {table: names} to those of the scope. One worker calls it."""
+        for table_id, names in context.items():
+            self._made().push_dense_params(self._scope, table_id, names)
+
+    def pull_dense(self, context: Mapping[int, Sequence[str]]) -> None:
+        """The dense variables {table: names} into the scope."""
+        for table_id, names in context.items():
+            self._made().pull_dense_params(self._scope, table_id, names)
+
+    def push_sparse_param(self, var_name: str, table_id: int = -1, scope: Optional[Scope] = None) -> None:
+        """Sets the rows 0, 1, ... of a table to those of an array of the scope. One worker calls it."""
+        worker, scope = self._made(), self._scope if scope is None else scope
+        number = self._number(var_name if table_id == -1 else table_id)
+        if var_name not in scope:
+            raise UsageError(f"var_name: the scope has no '{var_name}'")
+        rows = np.asarray(scope[var_name])
+        keys: Keys = keys_of(np.arange(len(rows) if rows.ndim > 0 else 0))
+        values = floats_of(rows, (len(keys), worker.table(number).assign_width), var_name)
+        if self._geo is not None and number in self._geo.holds():
+            self._geo.assign(number, keys, values)
+        else:
+            worker.push_sparse_param(number, keys, values)
+
+    def get_client_info(self) -> List[str]:
+        """What names this worker."""
+        return self._made().get_client_info()
+
+    def set_clients(self, host_list: Sequence[str]) -> None:
+        """Those of all workers, by index."""
+        self._made().set_clients(host_list)
+
+    def create_client_to_client_connection(self, *waits: int, **more: int) -> None:
+        """Whether the clients that were set are in this run. All workers call it; the run's wait_seconds count."""
+        del waits, more
+        self._made().create_client2client_connection()
