@@ -3,12 +3,14 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import os
+import sys
 import threading
 import time
 
 import numpy as np
 import pytest
-from test_fleet import PATIENCE
+from test_fleet import PATIENCE, by_hand
 from test_wrapper import between_threads, hosts_of_two
 
 import tug
@@ -19,6 +21,50 @@ SUMS = [FleetTable(0, "emb", "accessor=merge; dim=2"), FleetTable(1, "fc", "rule
 SYNC = [FleetTable(0, "emb", "dim=2; rule=sgd:lr=1; mode=sync; reduce=mean"),
         FleetTable(1, "fc", "dim=4; rule=sgd:lr=1; mode=sync; reduce=mean", {"w": (2, 3), "b": 3})]
 PLAIN = [FleetTable(0, "emb", "dim=2; rule=sgd:lr=1")]
+
+
+SCRIPT = f"""
+import sys
+sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})
+import test_communicator
+test_communicator.run_by_environment()
+"""
+MODES = {"SYNC": ("CommonSparseTable", "sgd", "true"), "HALF_ASYNC": ("CommonSparseTable", "sgd", "false"),
+         "ASYNC": ("CommonSparseTable", "sgd", "false"), "GEO": ("MemorySparseGeoTable", "sum", "false")}
+OF_MODES = "server_param { downpour_server_param { " + "".join(f"""
+  downpour_table_param {{ table_id: {i} table_class: "{kind}" accessor {{ embedx_dim: 2 }} shard_num: 1000
+    common {{ name: "{rule}" table_name: "{mode}" sync: {sync} trainer_num: 2 params: ["Param", "LearningRate"]
+              dims: [2, 1] initializers: ["fill_constant&0.0", "fill_constant&1.0"] }} }}"""
+    for i, (mode, (kind, rule, sync)) in enumerate(MODES.items())) \
+    + """ downpour_table_param { table_id: 9 table_class: "BarrierTable" } } }"""
+
+
+def run_by_environment():
+    """A server or a worker, as Paddle's variables say: in each mode 20 steps of 1 on a row that both workers have, and
+    on one of its own."""
+    role = fluid.PaddleCloudRoleMaker()
+    hosts = [f"{endpoint}:{rank}" for rank, endpoint in enumerate(role.get_pserver_endpoints())]
+    fleet = FleetWrapper.GetInstance()
+    if role.is_server():
+        fleet.init_server(OF_MODES, hosts, role.server_index(), role.worker_num(), [])
+        fleet.run_server()
+        return
+    me = role.worker_index()
+    fleet.init_worker(OF_MODES, hosts, me)
+    for table, mode in enumerate(MODES):
+        one = Communicator(mode, kwargs={"trainers": 2, "trainer_id": me, "need_global_step": False,
+                                         "barrier_table_id": 9, "pserver_endpoints": role.get_pserver_endpoints()},
+                           envs={"communicator_max_merge_var_num": 1})
+        one.init_with_ctx({f"{mode}@GRAD": table}, {}, OF_MODES, hosts)
+        one.start()
+        for _ in range(20):
+            one.send(f"{mode}@GRAD", [7, 100 + me], np.full((2, 2), 1 if mode == "GEO" else -1))
+        one.stop()
+        fleet.barrier(9, me)
+        # SYNC averages over the workers. GEO pushes half of what each has not pushed yet.
+        want = {"SYNC": [20, 10, 10], "GEO": [38, 19, 19]}.get(mode, [40, 20, 20])
+        np.testing.assert_allclose(fleet.pull_sparse(table, [7, 100, 101])[:, 1], want, rtol=1e-5)
+    fleet.stop_worker()
 
 
 def two_and_two(tables, work):
@@ -35,6 +81,11 @@ def two_and_two(tables, work):
             worker.stop_worker()
 
     between_threads(hosts_of_two(), serve, be_worker)
+
+
+def test_processes():
+    """All modes, of two servers and two workers as they are written for Paddle's DistFleetWrapper."""
+    by_hand([sys.executable, "-c", SCRIPT], 2, 2, {})
 
 
 class NaiveGeo:

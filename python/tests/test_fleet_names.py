@@ -7,6 +7,7 @@ SPDX-License-Identifier: Apache-2.0
 import copy
 import importlib
 import os
+import re
 
 import numpy as np
 import pytest
@@ -14,14 +15,24 @@ import pytest
 import tug
 import tug.fleet as fluid
 from tug.fleet import _names, _namespaces
+from tug.fleet import strategy as _strategy
 from tug.fleet.optimizer import L2Decay
+from tug.fleet.wrapper import _host
+
+
+class Setting(_names.Named):
+    """What dataset.init and its like are asked for by name."""
+
+    holders = ("a dataset's setting",)
+
 
 HOLDERS = {
     "tug.fleet": lambda: fluid, "layers": lambda: fluid.layers, "unique_name": lambda: fluid.unique_name,
     "io": lambda: fluid.io, "optimizer": lambda: fluid.optimizer,
     "metrics": lambda: fluid.metrics, "an optimizer": fluid.optimizer.SGD, "Program": fluid.Program,
     "fleet": lambda: fluid.fleet, "fleet.util": lambda: fluid.fleet.util, "a role maker": fluid.UserDefinedRoleMaker,
-    "a dataset": fluid.InMemoryDataset, "a QueueDataset": fluid.QueueDataset, "strategy": fluid.DistributedStrategy,
+    "a dataset": fluid.InMemoryDataset, "a dataset's setting": lambda: Setting(),
+    "a QueueDataset": fluid.QueueDataset, "strategy": fluid.DistributedStrategy,
     "FleetWrapper": fluid.FleetWrapper, "Communicator": fluid.Communicator, "a trainer": fluid.MultiTrainer,
 }
 
@@ -102,11 +113,17 @@ def test_settings_that_are_so_anyway():
     for settings, sentence in (
             ({"merge_size": 2}, "merge_size=2: lines have no id"), ({"fs_name": "hdfs://x"}, "a pipe command can"),
             ({"input_type": 1}, "a line is an example"), ({"parse_content": True}, "lines have slots only"),
-            ({"data_feed_type": "PaddleBoxDataFeed"}, "not one of MultiSlotDataFeed")):
-        with pytest.raises(tug.UsageError, match=sentence):
-            data.init(**settings)
+            ({"data_feed_type": "PaddleBoxDataFeed"}, "not one of MultiSlotDataFeed"), ({"use_ps_gpu": True}, "GPUs"),
+            ({"parse_ins_id": True}, "lines have no id"), ({"download_cmd": "get"}, "a pipe command can fetch")):
+        for function in (data.init, data.update_settings, data._init_distributed_settings):
+            with pytest.raises(tug.UsageError, match=sentence):
+                function(**settings)
     with pytest.raises(tug.UsageError, match="create_dataset has no 'BoxPSDataset': use QueueDataset"):
         fluid.DatasetFactory().create_dataset("BoxPSDataset")
+    data.init(batch_size=1, thread_num=1, use_var=[], queue_num=-1, data_feed_type="MultiSlotInMemoryDataFeed")
+    data.update_settings(merge_size=0, fea_eval=False, candidate_size=10000, fleet_send_sleep_seconds=None)
+    fluid.QueueDataset().init(batch_size=2, thread_num=1, use_var=[], pipe_command="cat", input_type=0, fs_name="",
+                              fs_ugi="", download_cmd="cat")
     strategy = fluid.DistributedStrategy()
     strategy.with_coordinator, strategy.fleet_desc_configs, strategy.split_data = False, {}, False
     strategy.a_sync_configs = {"k_steps": 0, "send_queue_size": 16, "launch_barrier": True, "use_ps_gpu": 0}
@@ -114,6 +131,126 @@ def test_settings_that_are_so_anyway():
     assert strategy.mode == "async"
     with pytest.raises(tug.UsageError, match="there are no tables on GPUs"):
         strategy.use_ps_gpu = True
+
+
+def test_setters_of_datasets():
+    """Each of Paddle's, with an underscore as 2.x has it and without."""
+    data = fluid.InMemoryDataset()
+    for name, off, on, sentence in (
+            ("parse_ins_id", False, True, "lines have no id"), ("parse_content", False, True, "lines have slots only"),
+            ("parse_logkey", False, True, "lines have slots only"), ("merge_by_sid", True, False, "slots only"),
+            ("enable_pv_merge", False, True, "slots only"), ("shuffle_by_uid", False, True, "one user"),
+            ("generate_unique_feasigns", False, True, "are not here"), ("use_ps_gpu", False, True, "on GPUs"),
+            ("input_type", 0, 1, "a line is an example"), ("download_cmd", "cat", "get", "a pipe command"),
+            ("feed_type", "MultiSlotDataFeed", "SlotRecordDataFeed", "lines are MultiSlot text")):
+        for setter in (getattr(data, f"set_{name}"), getattr(data, f"_set_{name}")):
+            setter(off)
+            with pytest.raises(tug.UsageError, match=sentence):
+                setter(on)
+    for name, value in (("batch_size", 7), ("thread", 2), ("pipe_command", "cat"), ("queue_num", 3),
+                        ("fleet_send_batch_size", 2), ("fleet_send_sleep_seconds", 1)):
+        getattr(data, f"_set_{name}")(value)
+    data._set_hdfs_config("", "")
+    data._set_fea_eval(10, True)
+    assert data.batch_size == 7 and data._desc() == data.desc()
+    for name, sentence in (("_set_merge_by_lineid", "have no id"), ("_set_batchsize", "you mean 'set_batch_size'"),
+                           ("_prepare_to_run", "a pass reads the files itself"), ("set_hdfs", "set_hdfs_config")):
+        with pytest.raises(AttributeError, match=sentence):
+            getattr(data, name)
+    with pytest.raises(tug.UsageError, match="set_hdfs_config: fs_name='hdfs://x': .*hadoop fs"):
+        data.set_hdfs_config("hdfs://x", "me,secret")
+
+
+def test_fields_of_a_strategy_at_their_defaults():
+    strategy = fluid.DistributedStrategy()
+    fields = [name for name in (*_strategy._REFUSED, *_strategy._DEFAULTS_OF) if name != "execution_strategy"]
+    assert len(fields) > 60
+    for name in fields:
+        default = getattr(strategy, name)
+        setattr(strategy, name, default)
+        for value in _strategy._DEFAULTS.get(name, ()):
+            setattr(strategy, name, value)
+        asked = {"nosuch": 1} if isinstance(default, dict) else -7 if type(default) is int else "asked for"
+        with pytest.raises(tug.UsageError, match=f"^strategy.{name}: "):
+            setattr(strategy, name, asked)
+    strategy.amp_configs = {"init_loss_scaling": 32768.0, "custom_white_list": []}
+    strategy.a_sync_configs = {"k_steps": -1}  # Paddle's own
+    assert strategy.mode == "async" and not strategy.amp and strategy.hybrid_configs["mp_degree"] == 1
+    with pytest.raises(tug.UsageError, match="strategy.amp_configs: floats have 32 bits"):
+        strategy.amp_configs = {"init_loss_scaling": 1.0}
+    with pytest.raises(AttributeError, match="there is no such field"):
+        strategy.nosuch  # noqa: B018
+
+
+def test_trainers_that_are_named():
+    program, factory = fluid.Program(), fluid.TrainerFactory()
+    program._fleet_opt = {"trainer": "DistMultiTrainer", "device_worker": "DownpourSGD", "scale_datanorm": -1,
+                          "scale_sparse_gradient_with_batch_size": True, "dump_fields": [], "stat_var_names": []}
+    made = factory._create_trainer(program._fleet_opt)
+    made._set_thread(3)
+    made._gen_trainer_desc()
+    assert isinstance(made, fluid.DistMultiTrainer) and isinstance(made.device_worker, fluid.DownpourWorker)
+    assert "DistMultiTrainer" in made._desc() and made.thread_num == 3
+    assert isinstance(factory.create_trainer(), fluid.MultiTrainer)
+    assert isinstance(fluid.DeviceWorkerFactory()._create_device_worker("Hogwild"), fluid.HogwildWorker)
+    strategy = fluid.DistributedStrategy()
+    strategy.trainer_desc_configs = {"trainer": "MultiTrainer", "dump_fields_path": ""}
+    with pytest.raises(tug.UsageError, match=r"_fleet_opt\['dump_param'\]: .*tug train --dump"):
+        program._fleet_opt["dump_param"] = ["w"]
+    for options, sentence in (({"trainer": "PSGPUTrainer"}, "one of MultiTrainer"), ({"dump_fields": ["x"]}, "--dump"),
+                              ({"device_worker": "Section"}, "name one of Hogwild"), ({"nosuch": 1}, "no 'nosuch'"),
+                              ({"scale_sparse_gradient_with_batch_size": False}, "can only be True")):
+        with pytest.raises(tug.UsageError, match=sentence):
+            strategy.trainer_desc_configs = options
+        with pytest.raises(tug.UsageError, match=sentence):
+            program._fleet_opt = options
+
+
+def test_classes_by_name():
+    assert fluid.MemorySparseTable(3, "emb", "dim=4") == fluid.FleetTable(3, "emb", "accessor = SparseAccessor; dim=4")
+    assert fluid.MemorySparseTable(3, "emb", "accessor=ctr") == fluid.FleetTable(3, "emb", "accessor=ctr")
+    assert fluid.SSDSparseTable(3, "emb").settings == "cold = table-3; accessor = SparseAccessor"
+    assert fluid.MemorySparseGeoTable(1, "geo", "dim=2") == fluid.FleetTable(1, "geo", "accessor = merge; dim=2")
+    assert fluid.MemoryDenseTable(1, "fc", "dim=4", {"w": 3}) == fluid.FleetTable(1, "fc", "dim=4", {"w": 3})
+    assert fluid.TableManager.create("CommonSparseTable") is fluid.MemorySparseTable
+    for made in (fluid.PSServer(), fluid.BrpcPsClient(), fluid.PSServerFactory.create("BrpcPsServer"),
+                 fluid.PSClientFactory.create("PsLocalClient")):
+        assert isinstance(made, fluid.FleetWrapper)
+    assert fluid.core.PSHost("10.1.2.3", 6174, 5).serialize_to_string() == "10.1.2.3:6174:5"
+    assert _host(fluid.core.PSHost("10.1.2.3", 6174, 5).serialize_to_uint64()) == "10.1.2.3:6174"
+    for make, sentence in (
+            (lambda: fluid.BarrierTable(1, "b"), "barriers need no table"), (fluid.Service, "servers answer"),
+            (lambda: fluid.CommonGraphTable(1, "g"), "no graph tables"), (fluid.Accessor, "'accessor = NAME'"),
+            (lambda: fluid.TensorTable(1, "t"), "run no program"), (lambda: fluid.Table(1, "t"), "MemoryDenseTable"),
+            (lambda: fluid.MemoryDenseTable(1, "fc"), "a dense table has some"),
+            (lambda: fluid.TableManager.create("Mine"), "accessor.*rule.*entry policy.*kvapp handlers"),
+            (lambda: fluid.PSServerFactory.create("Mine"), "one server and one client here.*kvapp"),
+            (lambda: type("Mine", (fluid.MemorySparseTable,), {}), "accessor.*rule.*entry policy.*kvapp handlers"),
+            (lambda: type("Mine", (fluid.PSServer,), {}), "kvapp"),
+            (lambda: type("Mine", (fluid.Service,), {}), "kvapp")):
+        with pytest.raises(tug.UsageError, match=sentence):
+            make()
+
+
+def test_debug_prints_seconds_by_operation(tmp_path, capsys):
+    file = tmp_path / "lines"
+    file.write_text("".join(f"1 {i % 7} 1 {i % 3} 1 {i % 2}\n" for i in range(300)))
+    exe = fluid.Executor()
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        slots = [fluid.data(name, [1], "int64", lod_level=int(name != "y")) for name in "aby"]
+        loss, _auc, _batch = fluid.net(slots, {"model": "lr"})
+        fluid.optimizer.SGD(0.1).minimize(loss)
+        exe.run(fluid.default_startup_program())
+        data = fluid.QueueDataset()
+        data.init(batch_size=50, use_var=slots)
+        data.set_filelist([str(file)])
+        for function in (exe.train_from_dataset, exe.infer_from_dataset):
+            function(dataset=data, debug=True)
+            said = re.fullmatch(r"300 examples, ([0-9.]+) s: (.*); [0-9.e+]+ us an example\n", capsys.readouterr().out)
+            parts = [one.split() for one in said.group(2).split(", ")]
+            assert parts[-1][0] == "other" and all(len(one) == 3 and one[2] == "s" for one in parts)
+            assert sum(float(one[1]) for one in parts) == pytest.approx(float(said.group(1)), abs=0.02)
+        exe.close()
 
 
 def test_arguments_of_optimizers():

@@ -19,14 +19,14 @@ SPDX-License-Identifier: Apache-2.0
 import sys
 from typing import Any
 
-from tug.fleet import data_generator, dataset, io, metrics, optimizer, role_maker
+from tug.fleet import _classes, data_generator, dataset, io, metrics, optimizer, role_maker
 from tug.fleet._fleet import Fleet, Util, fleet
 from tug.fleet._names import Named, no_such
 from tug.fleet._namespaces import make
 from tug.fleet._program import (Program, Variable, auc, data, default_main_program, default_startup_program,
                                 global_scope, guard, net, program_guard)
-from tug.fleet._trainers import (DistMultiTrainer, DownpourSGD, DownpourWorker, Hogwild, HogwildWorker, MultiTrainer,
-                                 TrainerFactory)
+from tug.fleet._trainers import (DeviceWorkerFactory, DistMultiTrainer, DownpourSGD, DownpourWorker, Hogwild,
+                                 HogwildWorker, MultiTrainer, TrainerFactory)
 from tug.fleet._communicator_settings import DistributedMode
 from tug.fleet.communicator import CommContext, Communicator
 from tug.fleet.data_feeder import DataFeeder
@@ -70,6 +70,7 @@ def __getattr__(name: str) -> Any:
 
 layers, unique_name = _Layers(), _UniqueName()
 DistFleetWrapper, DistCommunicator, UtilBase = FleetWrapper, Communicator, Util
+globals().update({name: getattr(_classes, name) for name in _classes.NAMES})
 base = fluid = sys.modules[__name__]  # paddle.base, paddle.fluid
 make(fluid)
 

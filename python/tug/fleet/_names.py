@@ -18,12 +18,17 @@ _GPU = "models train on CPUs: programs run on CPUPlace()"
 _THREADS = "give train_from_dataset(thread=N): a pass has as many threads as it says"
 _COLLECTIVE = "there are no collectives here: parameters are rows on servers (docs/from-paddle.md)"
 _SIDES = "there are servers and workers only, on CPUs"
+_GRAPH = "there are no graph tables: rows are floats under keys, and a server samples no neighbours"
+_BOX = "BoxPS is a product of its own; rows are tables on servers, and a cold tier holds those that are rarely used"
+_INNER = "it is made by fleet.init, init_server and init_worker; a program calls these"
 _LOOP = "a loop that computes its own gradients pushes them into tables (docs/python.md), or is one of tug.torch's"
 _GLOO = "workers meet through the servers: use fleet.barrier_worker(), fleet.util.all_gather() and all_reduce()"
-_FEDERATED = "there is no federated learning"
+_FEDERATED = "there is no federated learning: every worker pushes to the servers of one run"
 _ATTRIBUTES = "net's params have init and seed, and an optimizer l1 and l2 (docs/from-paddle.md)"
 _PAGES = ("lines have slots only, no line id, log key or page view; the program that makes the lines can put them "
           "together")
+_IDS = ("lines have no id before their slots. Lines of one id are put together before training, by what makes them, or "
+        "by `tug train --merge-ids COLUMN:N` (docs/data.md), where the id is a slot or a column")
 _NICHE = "trees, phases and graphs of examples are not here: lines of slots are"
 
 REFUSED: Tuple[Tuple[str, str, str], ...] = (
@@ -40,13 +45,21 @@ REFUSED: Tuple[Tuple[str, str, str], ...] = (
     ("tug.fleet", "require_version set_flags get_flags", "drop the line: nothing here is set by flags"),
     ("tug.fleet", "SyncStrategy AsyncStrategy HalfAsyncStrategy GeoStrategy TrainerRuntimeConfig",
      "use StrategyFactory.create_..._strategy(), or DistributedStrategy"),
-    ("tug.fleet", "FileInstantDataset BoxPSDataset PaddleBoxDataset TreeIndex",
+    ("tug.fleet", "BoxPSDataset PaddleBoxDataset",
+     "use QueueDataset or InMemoryDataset: BoxPS is a product of its own"),
+    ("tug.fleet", "FileInstantDataset TreeIndex IndexDataset",
      "use QueueDataset or InMemoryDataset; what other datasets do a pipe command does"),
-    ("tug.fleet", "UserDefinedCollectiveRoleMaker MPISymetricRoleMaker GeneralRoleMaker HeterRoleMaker",
+    ("tug.fleet", "UserDefinedCollectiveRoleMaker MPISymetricRoleMaker GeneralRoleMaker",
      "use PaddleCloudRoleMaker, whose variables `tug launch` and Paddle's launchers set"),
-    ("tug.fleet", "BoxWrapper PSGPUTrainer PSGPU HeterClient HeterServer", _SIDES),
-    ("tug.fleet", "GraphPyService GraphDataGenerator", "there are no graph tables"),
-    ("tug.fleet", "Coordinator FLClient FLStrategy", _FEDERATED),
+    ("tug.fleet", "RuntimeFactory RuntimeBase TheOnePSRuntime ParameterServerRuntime PSInfo LargeScaleKV", _INNER),
+    ("tug.fleet", "HeterClient HeterServer HeterRoleMaker HeterWrapper HeterXpuTrainer HeterPipelineTrainer "
+     "HeterSectionWorker HeterCpuWorker HeterBoxWorker", _SIDES),
+    ("tug.fleet", "PSGPU PSGPUTrainer PSGPUWrapper PSGPUWorker GpuService GPUGraphWrapper CtrDymfAccessor", _GPU),
+    ("tug.fleet", "GraphPyService GraphPyServer GraphPyClient GraphDataGenerator GraphBrpcServer GraphBrpcClient "
+     "GraphBrpcService GraphGpuWrapper GraphNode", _GRAPH),
+    ("tug.fleet", "Coordinator FLClient FLClientBase FLStrategy FLCommunicator ClientSelector ClientSelectorBase "
+     "CoordinatorInterface ClientInfoAttr", _FEDERATED),
+    ("tug.fleet", "BoxWrapper BoxPSTrainer BoxPSWorker", _BOX),
     ("layers", "*", _LAYERS),
     ("unique_name", "generate switch", "names are the script's own"),
 
@@ -68,7 +81,6 @@ REFUSED: Tuple[Tuple[str, str, str], ...] = (
 
     ("Program", "clone", "exe.infer_from_dataset measures the same program, without learning"),
     ("Program", "all_parameters parameters_numel", "rows are on the servers: fleet.client has their tables"),
-    ("Program", "_fleet_opt", "values of a pass are dumped by `tug train --dump-fields`"),
     ("Program", "current_block create_block block blocks create_var append_op", _LAYERS),
 
     ("fleet", "save_cache_model", "there is no cache of a serving system to be warmed; client.save(mode='base') or "
@@ -87,6 +99,7 @@ REFUSED: Tuple[Tuple[str, str, str], ...] = (
     ("fleet", "step clear_grad state_dict set_state_dict", _LOOP),
     ("fleet", "distributed_model distributed_scaler amp_init get_hybrid_communicate_group get_loss_scaling "
      "collective_perf qat_init", _COLLECTIVE),
+    ("fleet", "_runtime_handle _coordinator_endpoints", _INNER),
     ("fleet", "_set_opt_info _opt_info", "net's params and the optimizer say how rows and layers are"),
     ("fleet.util", "get_heter_file_shard", _SIDES),
     ("fleet.util", "save_program load_program draw_from_program_file parse_program_proto params_check proto_check",
@@ -97,18 +110,23 @@ REFUSED: Tuple[Tuple[str, str, str], ...] = (
     ("a role maker", "get_heter_trainer_endpoints get_next_trainers get_previous_trainers _get_next_trainers "
      "_get_previous_trainers _heter_worker_num _is_heter_worker", _SIDES),
 
-    ("a dataset", "set_hdfs_config", "files are read by this machine; a pipe command can fetch them: "
-     "set_pipe_command('hadoop fs -cat ...')"),
-    ("a dataset", "set_parse_content set_parse_logkey set_merge_by_sid set_enable_pv_merge enable_pv_merge "
-     "preprocess_instance postprocess_instance set_current_phase get_pv_data_size", _PAGES),
-    ("a dataset", "set_merge_by_lineid", "lines have no id before their slots. Lines of one id are put together before "
-     "training, by what makes them, or by `tug train --merge-ids COLUMN:N` (docs/data.md), where the id is a slot or a "
-     "column"),
-    ("a dataset", "set_date", "lines have no day; days of rows end by Table.day(), or mode=3 of a save"),
-    ("a dataset", "set_shuffle_by_uid", "an example may come to any worker; lines of one user that have to stay "
+    ("a dataset's setting", "hdfs_config fs_name fs_ugi", "files are read by this machine; a pipe command can fetch "
+     "them: set_pipe_command('hadoop fs -cat ...')"),
+    ("a dataset's setting", "parse_content parse_logkey merge_by_sid enable_pv_merge", _PAGES),
+    ("a dataset's setting", "parse_ins_id merge_size merge_by_lineid", _IDS),
+    ("a dataset's setting", "shuffle_by_uid", "an example may come to any worker; lines of one user that have to stay "
      "together are one file"),
-    ("a dataset", "tdm_sample generate_local_tables_unlock set_graph_config set_generate_unique_feasigns "
-     "set_gpu_graph_mode get_epoch_finish dump_walk_path dump_sample_neighbors", _NICHE),
+    ("a dataset's setting", "use_ps_gpu", "there are no tables on GPUs"),
+    ("a dataset's setting", "generate_unique_feasigns gpu_graph_mode graph_config", _NICHE),
+    ("a dataset", "enable_pv_merge preprocess_instance postprocess_instance set_current_phase get_pv_data_size",
+     _PAGES),
+    ("a dataset", "set_merge_by_lineid", _IDS),
+    ("a dataset", "set_date", "lines have no day; days of rows end by Table.day(), or mode=3 of a save"),
+    ("a dataset", "_prepare_to_run _finish_to_run _dynamic_adjust_before_train _dynamic_adjust_after_train "
+     "create_channel",
+     "a pass reads the files itself: call exe.train_from_dataset(program, dataset)"),
+    ("a dataset", "tdm_sample generate_local_tables_unlock set_graph_config set_gpu_graph_mode get_epoch_finish "
+     "dump_walk_path dump_sample_neighbors", _NICHE),
     ("a QueueDataset", "local_shuffle global_shuffle load_into_memory release_memory set_fea_eval slots_shuffle "
      "preload_into_memory wait_preload_done get_memory_data_size get_shuffle_data_size",
      "files are streamed; use InMemoryDataset"),
@@ -118,8 +136,12 @@ REFUSED: Tuple[Tuple[str, str, str], ...] = (
     ("strategy", "get_program_config get_trainer_runtime_config get_server_runtime_config get_execute_strategy "
      "get_build_strategy save_to_prototxt load_from_prototxt", "the fields say it: a_sync, a_sync_configs; "
      "print(strategy) shows them"),
-    ("FleetWrapper", "set_graph_config graph_load graph_sample_neighbors load_edge_file load_node_file",
-     "there are no graph tables"),
+    ("FleetWrapper", "set_graph_config graph_load graph_sample_neighbors load_edge_file load_node_file pull_graph_list "
+     "sample_neighbors get_node_feat add_graph_node remove_graph_node", _GRAPH),
+    ("FleetWrapper", "push_fl_client_info_sync pull_fl_strategy", _FEDERATED),
+    ("FleetWrapper", "revert check_save_pre_patch_done save_cache get_cache_threshold cache_shuffle save_cache_table",
+     "saves hold rows as they are; client.save(mode='delta') writes what has changed since the last base"),
+    ("Communicator", "start_coordinator save_fl_strategy query_fl_clients_info", _FEDERATED),
     ("Communicator", "is_recovery", "a worker that comes back makes its communicator again"),
 )
 

@@ -28,7 +28,7 @@ PATHS: Dict[str, str] = {
     "framework": _PROGRAMS,
     "static": f"{_PROGRAMS} Executor CPUPlace cpu_places data global_scope auc net io",
     "distributed": f"{_DATASETS} {_STRATEGIES} {_MAKERS}",
-    "core": "DistFleetWrapper DistCommunicator CommContext CPUPlace",
+    "core": "DistFleetWrapper DistCommunicator CommContext PSHost CPUPlace",
     "transpiler": _STRATEGIES,
     "transpiler.distribute_transpiler": _STRATEGIES,
     "incubate": "data_generator",
@@ -41,7 +41,11 @@ PATHS: Dict[str, str] = {
     "incubate.fleet.utils": "Util",
     "trainer_factory": "TrainerFactory",
     "trainer_desc": "MultiTrainer DistMultiTrainer",
-    "device_worker": "Hogwild DownpourSGD",
+    "device_worker": "Hogwild DownpourSGD DeviceWorkerFactory",
+    "distributed.ps": "utils the_one_ps",
+    "distributed.ps.utils": "public ps_factory",
+    "distributed.ps.utils.public": "DistributedMode",
+    "distributed.ps.the_one_ps": "Accessor Service Table",
 }
 
 
@@ -58,7 +62,7 @@ class _Path(ModuleType):
 _SAME = {"distributed.fleet": "", "distributed.fleet.base": "", "distributed.fleet.base.role_maker": "role_maker",
          "distributed.fleet.dataset": "dataset", "distributed.fleet.metrics": "metrics",
          "distributed.fleet.data_generator": "data_generator", "incubate.data_generator": "data_generator",
-         "incubate.fleet.base.role_maker": "role_maker"}
+         "incubate.fleet.base.role_maker": "role_maker", "distributed.communicator": "communicator"}
 
 
 def make(root: ModuleType) -> None:
@@ -78,4 +82,6 @@ def make(root: ModuleType) -> None:
         for name in names.split():
             if name in vars(root) and name not in vars(module):
                 setattr(module, name, vars(root)[name])
-    vars(sys.modules[f"{root.__name__}.distributed"])["fleet"] = root
+    for path in _SAME:
+        parent, _, last = f"{root.__name__}.{path}".rpartition(".")
+        vars(sys.modules[parent])[last] = sys.modules[f"{root.__name__}.{path}"]

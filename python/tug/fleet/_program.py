@@ -22,6 +22,7 @@ from tug._model import Model, load
 from tug._passes import Pass, Progress
 from tug.fleet._metric import STATES, Metric
 from tug.fleet._names import Named
+from tug.fleet._trainer_options import Options
 
 DTYPES = {"int64": "int64", "int32": "int64", "uint64": "int64", "float32": "float32", "float64": "float32"}
 PARAMS = ("model", "dim", "hidden", "init", "seed")
@@ -65,6 +66,16 @@ class Program(Named):
         self.net: Optional["DeclaredNet"] = None
         self.metrics: Dict[str, Metric] = {}
         self.values: Dict[str, float] = {}  # of the last pass: loss
+        self._options = Options({}, "_fleet_opt")
+
+    @property
+    def _fleet_opt(self) -> Options:
+        """Paddle's options of its passes: what is so here."""
+        return self._options
+
+    @_fleet_opt.setter
+    def _fleet_opt(self, given: Mapping[str, Any]) -> None:
+        self._options = Options(given, "_fleet_opt")
 
     @property
     def history(self) -> List[Pass]:

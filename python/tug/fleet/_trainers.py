@@ -4,11 +4,12 @@ pieces of files and update rows; these say what it is called there.
 SPDX-License-Identifier: Apache-2.0
 """
 
-from typing import Any
+from typing import Any, Callable, Dict, Mapping, Optional, Type
 
+from tug._arrays import whole
 from tug.fleet._fleet import fleet
 from tug.fleet._names import Named
-
+from tug.fleet._trainer_options import TRAINERS, WORKERS, check_name, check_options
 
 class DeviceWorker(Named):
     """What a thread of a pass is."""
@@ -31,6 +32,21 @@ class Trainer(Named):
 
     def __init__(self, device_worker: DeviceWorker) -> None:
         self.device_worker = device_worker
+        self.thread_num = 0  # 0: the dataset says it
+
+    def _set_thread(self, thread_num: int) -> None:
+        """Threads of the pass: what train_from_dataset(thread=) says."""
+        self.thread_num = whole(thread_num, "thread_num", 0, 256)
+
+    def _set_debug(self, debug: bool) -> None:
+        """train_from_dataset(debug=) says it."""
+
+    def _gen_trainer_desc(self) -> None:
+        """Nothing: there is no description of a pass."""
+
+    def _desc(self) -> str:
+        """What the pass is, as text."""
+        return f"class_name: \"{type(self).__name__}\"\ndevice_worker_name: \"{type(self.device_worker).__name__}\"\n"
 
 
 class MultiTrainer(Trainer):
@@ -47,17 +63,40 @@ class DistMultiTrainer(Trainer):
         super().__init__(DownpourWorker())
 
 
+_TRAINERS: Dict[str, Callable[[], Trainer]] = dict(zip(TRAINERS, (MultiTrainer, DistMultiTrainer)))
+_WORKERS: Dict[str, Type[DeviceWorker]] = {
+    name: HogwildWorker if name.startswith("Hogwild") else DownpourWorker for name in WORKERS}
+
+
 class TrainerFactory(Named):
-    """Says which of them a pass is now; exe.train_from_dataset makes it by itself."""
+    """Says which of them a pass is; exe.train_from_dataset makes it by itself."""
 
     holders = ("TrainerFactory", "a trainer")
 
-    def create_trainer(self, opt_info: Any = None) -> Trainer:
-        """DistMultiTrainer in a run, MultiTrainer without one."""
-        del opt_info
-        return DistMultiTrainer() if fleet.in_run() else MultiTrainer()
+    def create_trainer(self, opt_info: Optional[Mapping[str, Any]] = None) -> Trainer:
+        """The one that opt_info names, as Program._fleet_opt has it; else the one of the run: DistMultiTrainer in a
+        run, MultiTrainer without one."""
+        said = {} if opt_info is None else check_options(opt_info, "opt_info")
+        name = said.get("trainer") or TRAINERS[fleet.in_run()]
+        made = _TRAINERS[name]()
+        if said.get("device_worker"):
+            made.device_worker = _WORKERS[said["device_worker"]]()
+        return made
 
     _create_trainer = create_trainer
+
+
+class DeviceWorkerFactory(Named):
+    """The same of threads."""
+
+    holders = ("DeviceWorkerFactory", "a trainer")
+
+    def create_device_worker(self, worker_type: str) -> DeviceWorker:
+        """By its name."""
+        check_name("worker_type", worker_type, WORKERS)
+        return _WORKERS[worker_type]()
+
+    _create_device_worker = create_device_worker
 
 
 Hogwild, DownpourSGD = HogwildWorker, DownpourWorker

@@ -27,18 +27,15 @@ from tug.fleet._origins import Lines, read_lines, tagged, untagged, write_origin
 from tug.fleet._program import DeclaredNet, Variable
 
 
-# What Paddle's settings are where nothing is asked for: taken, since it is so here.
+# What Paddle's settings are where nothing is asked for: taken, since it is so here. Other values of those that no
+# function sets are refused by the table of names.
 _SO_HERE: Dict[str, Sequence[Any]] = {
-    "input_type": (0,), "merge_size": (-1,), "parse_ins_id": (False,), "parse_content": (False,),
+    "use_var": ([], ()), "input_type": (0,), "merge_size": (-1, 0), "parse_ins_id": (False,), "parse_content": (False,),
     "parse_logkey": (False,), "enable_pv_merge": (False,), "merge_by_sid": (True,), "merge_by_lineid": (False,),
-    "fs_name": ("", None), "fs_ugi": ("", None), "download_cmd": ("cat", "", None), "fleet_send_batch_size": (None,),
-    "shuffle_by_uid": (False,), "data_feed_type": (None,)}
-# The functions that would do what others of their values ask for.
-_ASKED = {"merge_size": "set_merge_by_lineid", "parse_ins_id": "set_merge_by_lineid",
-          "parse_content": "set_parse_content", "parse_logkey": "set_parse_logkey",
-          "enable_pv_merge": "set_enable_pv_merge", "merge_by_sid": "set_merge_by_sid",
-          "merge_by_lineid": "set_merge_by_lineid", "fs_name": "set_hdfs_config", "fs_ugi": "set_hdfs_config",
-          "shuffle_by_uid": "set_shuffle_by_uid"}
+    "fs_name": ("", None), "fs_ugi": ("", None), "download_cmd": ("cat", "", None), "queue_num": (-1, None),
+    "fleet_send_batch_size": (None,), "fleet_send_sleep_seconds": (None,), "shuffle_by_uid": (False,),
+    "data_feed_type": (None,), "use_ps_gpu": (False,), "generate_unique_feasigns": (False,)}
+_SETTING = ("a dataset's setting",)
 _FEEDS = ("MultiSlotDataFeed", "MultiSlotInMemoryDataFeed", "SlotRecordInMemoryDataFeed")
 
 
@@ -66,8 +63,9 @@ class DatasetBase(Named):
         for name, value in settings.items():
             if any(value is one or value == one for one in _SO_HERE.get(name, ())):
                 continue
-            if name in _ASKED:
-                raise UsageError(f"dataset.{function}: {name}={value!r}: {answer_for(self.holders, _ASKED[name])}")
+            why = answer_for(_SETTING, name)
+            if why is not None:
+                raise UsageError(f"dataset.{function}: {name}={value!r}: {why}")
             if name not in setters:
                 near = difflib.get_close_matches(name, setters, 1)
                 raise UsageError(f"dataset.{function} has no '{name}'; " + (
@@ -89,6 +87,22 @@ class DatasetBase(Named):
     def desc(self) -> str:
         """What a line is, as text: the option `slots` of `tug train`, but for which slot is the label."""
         return ", ".join(f"{one.name}:{one.kind}" for one in self.slots)
+
+    _desc = desc
+
+    def __getattr__(self, name: str) -> Any:
+        """Paddle 2 has its setters with an underscore."""
+        if name.startswith("_set_") and hasattr(type(self), name[1:]):
+            return getattr(self, name[1:])
+        return super().__getattr__(name[1:] if name.startswith("_set_") else name)
+
+    def set_hdfs_config(self, fs_name: str, fs_ugi: str) -> None:
+        """Refused, unless both are empty."""
+        self._set("set_hdfs_config", {"fs_name": fs_name, "fs_ugi": fs_ugi})
+
+    def set_use_ps_gpu(self, use_ps_gpu: bool) -> None:
+        """Refused, if it is True."""
+        self._set("set_use_ps_gpu", {"use_ps_gpu": bool(use_ps_gpu)})
 
     def set_queue_num(self, queue_num: int) -> None:
         """Has no effect: threads of a pass share one queue of pieces of text."""
@@ -345,9 +359,36 @@ class InMemoryDataset(DatasetBase):
                 line[place] = value
         self._hold("slots.txt", before._replace(text=[b" ".join(line) + b"\n" for line in lines]))
 
+    # What lines do not have here: refused, unless it is switched off.
+
     def set_parse_ins_id(self, parse_ins_id: bool) -> None:
-        """Refused, if it is True: lines have slots only."""
+        """Can only be False."""
         self._set("set_parse_ins_id", {"parse_ins_id": parse_ins_id})
+
+    def set_parse_content(self, parse_content: bool) -> None:
+        """Can only be False."""
+        self._set("set_parse_content", {"parse_content": parse_content})
+
+    def set_parse_logkey(self, parse_logkey: bool) -> None:
+        """Can only be False."""
+        self._set("set_parse_logkey", {"parse_logkey": parse_logkey})
+
+    def set_merge_by_sid(self, merge_by_sid: bool) -> None:
+        """Can only be True, where lines have no page views to be merged."""
+        self._set("set_merge_by_sid", {"merge_by_sid": merge_by_sid})
+
+    def set_enable_pv_merge(self, enable_pv_merge: bool) -> None:
+        """Can only be False."""
+        self._set("set_enable_pv_merge", {"enable_pv_merge": enable_pv_merge})
+
+    def set_shuffle_by_uid(self, enable_shuffle_uid: bool) -> None:
+        """Can only be False."""
+        self._set("set_shuffle_by_uid", {"shuffle_by_uid": enable_shuffle_uid})
+
+    def set_generate_unique_feasigns(self, generate_uni_feasigns: bool, shard_num: int = 0) -> None:
+        """Can only be False."""
+        del shard_num
+        self._set("set_generate_unique_feasigns", {"generate_unique_feasigns": generate_uni_feasigns})
 
     def _setters(self) -> Dict[str, Callable[[Any], None]]:
         return {**super()._setters(), "fea_eval": self._switch_fea_eval,

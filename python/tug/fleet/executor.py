@@ -240,6 +240,16 @@ class _Pass:
         return found
 
 
+def _by_operation(found: Mapping[str, float], seconds: float) -> str:
+    """A line: where the time of a pass went."""
+    spent = {name[:-len("_seconds")]: value for name, value in found.items() if name.endswith("_seconds") and
+             name not in ("total_seconds", "other_seconds") and value > 0}
+    spent["other"] = max(seconds - sum(spent.values()), 0)
+    n = found["examples"]
+    said = ", ".join(f"{name} {value:.3f} s" for name, value in spent.items())
+    return f"{n:.0f} examples, {seconds:.2f} s: {said}; {seconds / max(n, 1) * 1e6:.3g} us an example"
+
+
 _OTHER = {"fetch_handler": "fetch_list and print_period say what is printed",
           "trainer_desc": "the dataset and `thread` say how a pass goes"}
 
@@ -372,4 +382,4 @@ class Executor(Named):
         one = _Pass(program, dataset, thread, say)
         found = one.train() if train else one.infer()
         if debug:
-            print(f"{found['examples']:.0f} examples, {time.monotonic() - begin:.2f} s", flush=True)
+            print(_by_operation(found, time.monotonic() - begin), flush=True)

@@ -7,11 +7,12 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 from types import MappingProxyType
-from typing import Any, Dict, List, Mapping, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from tug._arrays import whole
 from tug._errors import ArgumentTypeError, UsageError
 from tug.fleet._names import answer_for
+from tug.fleet._trainer_options import check_options
 
 _IGNORED_THERE = "Paddle accepts it and ignores it"
 _REFUSED_CONFIGS = {
@@ -36,57 +37,127 @@ _DEFAULTS_OF_CONFIGS = {"max_merge_var_num": 1, "send_queue_size": 16, "min_send
 _COLLECTIVE = "there are no collectives here"
 _OF_NET = ("the table of features follows from net()'s params and the optimizer; rows that come and go are tables "
            "of the program's own (docs/tables.md)")
+_GPU = "models train on CPUs"
+_FEDERATED = "there is no federated learning"
 _REFUSED = {
     "fleet_desc_configs": _OF_NET,
     "adam_d2sum": "there is no such rule; give optimizer.Adam",
-    "is_fl_ps_mode": "there is no federated learning",
-    "with_coordinator": "there is no federated learning",
+    "is_fl_ps_mode": _FEDERATED,
+    "with_coordinator": _FEDERATED,
     "split_data": "files are shared by fleet.util.get_file_shard",
-    "trainer_desc_configs": "dumps of a pass are `tug train --dump`'s",
     "fs_client_param": "files are read by this process; what lies elsewhere, by a pipe command",
     "sparse_table_configs": _OF_NET,
+    "downpour_table_param": _OF_NET,
     "geo_sgd_mode": "a_sync_configs={'k_steps': K} asks for GEO",
     "auto": "nothing is guessed: say a_sync",
+    "auto_search": "nothing is guessed: say a_sync",
     "use_ps_gpu": "there are no tables on GPUs",
     "amp": "floats have 32 bits",
-    "recompute": _COLLECTIVE,
     "localsgd": "a_sync_configs={'k_steps': K} asks for GEO",
-    "dgc": _COLLECTIVE,
+    "adaptive_localsgd": "a_sync_configs={'k_steps': K} asks for GEO",
     "lamb": "give an optimizer of fluid.optimizer",
     "lars": "give an optimizer of fluid.optimizer",
-    "pipeline": _COLLECTIVE,
-    "sharding": _COLLECTIVE,
-    "heter_ccl_mode": _COLLECTIVE,
+    "gradient_merge": "each batch's gradients are one push; a larger batch is set_batch_size",
+    "elastic": "workers may join a pass by themselves",
+    "cudnn_exhaustive_search": _GPU,
+    "conv_workspace_size_limit": _GPU,
+    "cudnn_batchnorm_spatial_persistent": _GPU,
+    "sync_batch_norm": "nets have no batch norm",
+    "build_strategy": "give train_from_dataset(thread=N): a pass has as many threads as it says",
+    "execution_strategy": "give train_from_dataset(thread=N): a pass has as many threads as it says",
+    **dict.fromkeys(("recompute", "dgc", "pipeline", "sharding", "heter_ccl_mode", "sync_nccl_allreduce",
+                     "nccl_comm_num", "use_hierarchical_allreduce", "hierarchical_allreduce_inter_nranks",
+                     "fuse_all_reduce_ops", "fuse_grad_size_in_MB", "fuse_grad_size_in_TFLOPS",
+                     "fuse_grad_size_in_num", "fuse_grad_merge", "last_comm_group_size_MB", "find_unused_parameters",
+                     "tensor_parallel", "without_graph_optimization", "calc_comm_same_stream", "fp16_allreduce", "asp",
+                     "qat", "semi_auto", "gradient_scale_configs", "hybrid_configs"), _COLLECTIVE),
+}
+# Paddle's defaults, where they do not say "nothing": of different versions several.
+_DEFAULTS: Dict[str, Tuple[Any, ...]] = {
+    "sync_nccl_allreduce": (True,), "nccl_comm_num": (1,), "hierarchical_allreduce_inter_nranks": (1,),
+    "fuse_all_reduce_ops": (True,), "fuse_grad_size_in_MB": (32,), "fuse_grad_size_in_TFLOPS": (50,),
+    "fuse_grad_size_in_num": (8,), "last_comm_group_size_MB": (1,), "cudnn_exhaustive_search": (False, True),
+    "conv_workspace_size_limit": (512, 4000), "cudnn_batchnorm_spatial_persistent": (False, True),
+    "without_graph_optimization": (False, True), "split_data": (False, True)}
+# The same of the fields of ..._configs.
+_DEFAULTS_OF: Dict[str, Dict[str, Any]] = {
+    "recompute_configs": {"checkpoints": [], "enable_offload": False, "checkpoint_shape": []},
+    "amp_configs": {"init_loss_scaling": 32768.0, "incr_every_n_steps": 1000, "decr_every_n_nan_or_inf": 2,
+                    "incr_ratio": 2.0, "decr_ratio": 0.8, "use_dynamic_loss_scaling": True, "custom_white_list": [],
+                    "custom_black_list": [], "custom_black_varnames": [], "use_pure_fp16": False,
+                    "use_fp16_guard": True, "use_optimizer_fp16": False, "use_pure_bf16": False},
+    "localsgd_configs": {"k_steps": 1, "begin_step": 1},
+    "adaptive_localsgd_configs": {"init_k_steps": 1, "begin_step": 1},
+    "gradient_merge_configs": {"k_steps": 1, "avg": True},
+    "dgc_configs": {"rampup_begin_step": 0, "rampup_step": 1, "sparsity": []},
+    "lars_configs": {"lars_coeff": 0.001, "lars_weight_decay": 0.0005, "epsilon": 0.0, "exclude_from_weight_decay": []},
+    "lamb_configs": {"lamb_weight_decay": 0.01, "exclude_from_weight_decay": []},
+    "pipeline_configs": {"micro_batch": 1, "micro_batch_size": 1, "accumulate_steps": 1, "schedule_mode": "1F1B",
+                         "p2p_cache_shape": True, "enable_partial_send_recv": True},
+    "sharding_configs": {"sharding_segment_strategy": "segment_broadcast_MB", "segment_broadcast_MB": 32.0,
+                         "segment_anchors": [], "sharding_degree": 8, "mp_degree": 1, "dp_degree": 1,
+                         "hybrid_dp": False, "gradient_merge_acc_step": 1, "optimize_offload": False,
+                         "pp_allreduce_in_optimize": False, "pp_degree": 1, "optimize_cast": False, "stage": 1},
+    "hybrid_configs": {"dp_degree": -1, "mp_degree": 1, "pp_degree": 1, "sharding_degree": 1, "sep_degree": 1,
+                       "order": ["dp", "pp", "sharding", "sep", "mp"]},
+    "tensor_parallel_configs": {"tensor_parallel_degree": 1, "tensor_init_seed": -1},
+    "qat_configs": {"channel_wise_abs_max": True, "weight_bits": 8, "activation_bits": 8, "not_quant_pattern": [],
+                    "algo": ""},
+    "gradient_scale_configs": {"scale_strategy": "avg", "scale_gradient": False},
 }
 # What says that nothing of it is asked for: Paddle's own defaults.
 _NOTHING: Tuple[Any, ...] = (False, None, 0, "", {}, [])
+
+
+def _default_of(name: str) -> Any:
+    """What Paddle's field is where nobody sets it."""
+    return dict(_DEFAULTS_OF[name]) if name in _DEFAULTS_OF else _DEFAULTS.get(name, (
+        {} if name.endswith(("_configs", "_param")) else None if name.endswith("_strategy") else False,))[0]
+
+
+def _is_default(name: str, value: Any) -> bool:
+    if name in _DEFAULTS_OF:
+        known = _DEFAULTS_OF[name]
+        return isinstance(value, Mapping) and all(key in known and value[key] == known[key] for key in value)
+    return any(value is one or (type(value) is type(one) and value == one) for one in _DEFAULTS.get(name, _NOTHING))
+
+
+def _why(name: str) -> Optional[str]:
+    """Why a field of Paddle's cannot be something else; None: there is no such field."""
+    found = _REFUSED.get(name)
+    if found is None and name in _DEFAULTS_OF:
+        found = _REFUSED.get(name[:-len("_configs")], _COLLECTIVE)
+    return found
 
 
 class DistributedStrategy:
     """a_sync and a_sync_configs. Unknown fields are errors."""
 
     def __init__(self) -> None:
-        self._fields: Dict[str, Any] = {"a_sync": True, "a_sync_configs": MappingProxyType({"k_steps": 0})}
+        self._fields: Dict[str, Any] = {"a_sync": True, "a_sync_configs": MappingProxyType({"k_steps": 0}),
+                                        "trainer_desc_configs": MappingProxyType({})}
         self._half = False
 
     def __getattr__(self, name: str) -> Any:
         fields = self.__dict__.get("_fields", {})
         if name in fields:
             return fields[name]
+        if _why(name) is not None:
+            return _default_of(name)
         raise AttributeError(self._unknown(name))
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in ("_fields", "_half"):
             object.__setattr__(self, name, value)
             return
-        check = {"a_sync": _switch, "a_sync_configs": _configs}.get(name)
+        check = {"a_sync": _switch, "a_sync_configs": _configs, "trainer_desc_configs": _trainer}.get(name)
         if check is not None:
             self._fields[name] = check(name, value)
-        elif name not in _REFUSED or value not in _NOTHING:
+        elif _why(name) is None or not _is_default(name, value):
             raise UsageError(self._unknown(name))
 
     def _unknown(self, name: str) -> str:
-        answer = _REFUSED.get(name) or answer_for(["strategy"], name)
+        answer = _why(name) or answer_for(["strategy"], name)
         if answer is not None:
             return f"strategy.{name}: {answer}"
         return f"strategy.{name}: there is no such field; there are {', '.join(self._fields)}"
@@ -114,7 +185,9 @@ class DistributedStrategy:
         return strategy
 
     def __repr__(self) -> str:
-        return f"DistributedStrategy({ {**self._fields, 'a_sync_configs': dict(self._fields['a_sync_configs'])} })"
+        shown = {name: dict(value) if isinstance(value, Mapping) else value for name, value in self._fields.items() if
+                 value or name != "trainer_desc_configs"}
+        return f"DistributedStrategy({shown})"
 
 
 def _switch(name: str, value: Any) -> bool:
@@ -129,6 +202,10 @@ def _mapping(name: str, value: Any) -> Mapping[str, Any]:
     return value
 
 
+def _trainer(name: str, value: Any) -> Mapping[str, Any]:
+    return MappingProxyType(dict(check_options(value, f"strategy.{name}")))
+
+
 def _configs(name: str, value: Any) -> Mapping[str, Any]:
     for field, given in _mapping(name, value).items():
         if field in _REFUSED_CONFIGS:
@@ -138,8 +215,9 @@ def _configs(name: str, value: Any) -> Mapping[str, Any]:
                              f"{_REFUSED_CONFIGS[field]}")
         if field != "k_steps":
             raise UsageError(f"strategy.{name}: there is no field '{field}'; there is k_steps")
-        whole(given, f"strategy.{name}['k_steps']", 0, 2 ** 31)
-    return MappingProxyType({"k_steps": value.get("k_steps", 0)})  # setting one of its items would pass by these checks
+        whole(given, f"strategy.{name}['k_steps']", -1, 2 ** 31)  # -1: Paddle's own, where nothing is said
+    # Setting one of its items would pass by these checks.
+    return MappingProxyType({"k_steps": max(value.get("k_steps", 0), 0)})
 
 
 class DistributeTranspilerConfig:

@@ -1,0 +1,236 @@
+"""Classes of Paddle's servers, clients and tables, by name: what they are here.
+
+A server and a client are a FleetWrapper; a table is a FleetTable, and each class of tables makes one with the settings
+that it stands for. There is one kind of table, so a program cannot derive its own from them.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import socket
+from typing import Any, Dict, Mapping, NoReturn, Optional, Tuple, Type
+
+from tug._arrays import whole
+from tug._errors import UsageError
+from tug.fleet._names import Named
+from tug.fleet.server_desc import ACCESSORS, CLIENTS, NEVER, OWN_TABLE, SERVERS, FleetTable
+from tug.fleet.wrapper import FleetWrapper
+
+_OWN_SIDE = ("there is one server and one client here; a program on the servers that answers requests of its own is "
+             "kvapp (docs/kvapp.md), and what a row does is an accessor or a rule (tug/table.h)")
+_MADE_BY_NAME = "a table's settings name it, 'accessor = NAME' (docs/tables.md): "
+
+
+def _refuse(name: str, why: str) -> NoReturn:
+    raise UsageError(f"{name}: {why}")
+
+
+class Table(Named):
+    """A table by its class: Class(number, name, settings, variables) is a FleetTable."""
+
+    holders: Tuple[str, ...] = ("Table", "tug.fleet")
+    settings = ""  # that it stands for
+    why = "is the base of tables: MemorySparseTable, MemoryDenseTable, SSDSparseTable, MemorySparseGeoTable"
+
+    def __new__(cls, number: int, name: str, settings: str = "",
+                variables: Optional[Mapping[str, Any]] = None) -> Any:
+        """The table of this class."""
+        if cls.why:
+            _refuse(cls.__name__, cls.why)
+        own = cls.settings.format(number=number)
+        return FleetTable(number, name, "; ".join(one for one in (own, settings) if one), variables)
+
+    def __init_subclass__(cls, **_more: Any) -> None:
+        if cls.__module__ != __name__:
+            _refuse(cls.__name__, OWN_TABLE)
+
+
+class MemorySparseTable(Table):
+    """Rows that come and go: accessor sparse, unless the settings say another one."""
+
+    why = ""
+
+    def __new__(cls, number: int, name: str, settings: str = "",
+                variables: Optional[Mapping[str, Any]] = None) -> Any:
+        """The table of this class."""
+        if "accessor" not in settings:
+            settings = "; ".join(one for one in ("accessor = SparseAccessor", settings) if one)
+        return super().__new__(cls, number, name, settings, variables)
+
+
+class SSDSparseTable(MemorySparseTable):
+    """The same, and rows that are rarely used lie on disk."""
+
+    settings = "cold = table-{number}"
+
+
+class MemorySparseGeoTable(Table):
+    """Sums, for communicators of mode GEO."""
+
+    settings, why = "accessor = merge", ""
+
+
+class MemoryDenseTable(Table):
+    """Variables that every worker has whole."""
+
+    why = ""
+
+    def __new__(cls, number: int, name: str, settings: str = "",
+                variables: Optional[Mapping[str, Any]] = None) -> Any:
+        """The table of this class."""
+        if not variables:
+            _refuse(cls.__name__, "variables: a dense table has some, {name: shape} or {name: (shape, init)}")
+        return super().__new__(cls, number, name, settings, variables)
+
+
+class BarrierTable(Table):
+    """None is made."""
+
+    why = "barriers need no table: call FleetWrapper.barrier(table_id, trainer_id), whatever the table is"
+
+
+class GlobalStepTable(Table):
+    """None is made."""
+
+    why = "steps need no table: call FleetWrapper.push_global_step(n)"
+
+
+class TensorTable(Table):
+    """None is made."""
+
+    why = NEVER["TensorTable"]
+
+
+class GraphTable(Table):
+    """None is made."""
+
+    why = NEVER["GraphTable"]
+
+
+CommonSparseTable, CommonDenseTable, CommonGraphTable = MemorySparseTable, MemoryDenseTable, GraphTable
+DenseTensorTable = TensorTable
+
+
+class _Side(Named):
+    """PSServer and PSClient: a FleetWrapper."""
+
+    def __new__(cls, *args: Any, **more: Any) -> Any:
+        """One."""
+        return FleetWrapper(*args, **more)
+
+    def __init_subclass__(cls, **_more: Any) -> None:
+        if cls.__module__ != __name__:
+            _refuse(cls.__name__, _OWN_SIDE)
+
+
+class PSServer(_Side):
+    """FleetWrapper(): init_server and run_server are a server's."""
+
+
+class PSClient(_Side):
+    """FleetWrapper(): init_worker and what follows are a client's."""
+
+
+class Service(Named):
+    """What servers answer; there is one, and nothing to be set in it."""
+
+    holders = ("Service", "tug.fleet")
+
+    def __init__(self, *_args: Any) -> None:
+        _refuse(type(self).__name__, f"servers answer by themselves; {_OWN_SIDE}")
+
+    def __init_subclass__(cls, **_more: Any) -> None:
+        if cls.__module__ != __name__:
+            _refuse(cls.__name__, _OWN_SIDE)
+
+
+class Accessor(Named):
+    """What a row holds."""
+
+    holders = ("Accessor", "tug.fleet")
+
+    def __init__(self, *_args: Any) -> None:
+        _refuse(type(self).__name__, _MADE_BY_NAME + ", ".join(ACCESSORS))
+
+
+BrpcPsServer = PsLocalServer = PSServer
+BrpcPsClient = PsLocalClient = PSClient
+BrpcPsService = PsService = PsBaseService = Service
+ValueAccessor = Accessor
+TABLES: Dict[str, Type[Table]] = {
+    "MemorySparseTable": MemorySparseTable, "CommonSparseTable": CommonSparseTable, "SSDSparseTable": SSDSparseTable,
+    "MemorySparseGeoTable": MemorySparseGeoTable, "MemoryDenseTable": MemoryDenseTable,
+    "CommonDenseTable": CommonDenseTable, "BarrierTable": BarrierTable, "GlobalStepTable": GlobalStepTable,
+    "TensorTable": TensorTable, "DenseTensorTable": DenseTensorTable, "GraphTable": GraphTable,
+    "CommonGraphTable": CommonGraphTable}
+
+
+class PSHost(Named):
+    """A server's address as Paddle's runtime hands it over."""
+
+    holders = ("PSHost", "tug.fleet")
+
+    def __init__(self, ip: str, port: int, rank: int) -> None:
+        self.ip, self.port, self.rank = ip, whole(port, "port", 0, 65535), whole(rank, "rank", 0, 4095)
+
+    def serialize_to_string(self) -> str:
+        """HOST:PORT:RANK."""
+        return f"{self.ip}:{self.port}:{self.rank}"
+
+    def serialize_to_uint64(self) -> int:
+        """Address, port and rank as one number."""
+        try:
+            address = int.from_bytes(socket.inet_aton(self.ip), "little")
+        except OSError:
+            _refuse("ip", f"'{self.ip}' is not four numbers; give hosts as HOST:PORT")
+        return address << 32 | self.port << 12 | self.rank
+
+    to_string = serialize_to_string
+
+
+class _Factory(Named):
+    """A class by its name."""
+
+    known: Tuple[str, ...] = ()
+    why = _OWN_SIDE
+
+    @classmethod
+    def create(cls, name: Any = "") -> Any:
+        """What the class of this name is here."""
+        name = name or cls.known[0]
+        if name not in cls.known:
+            _refuse(f"{cls.__name__}.create: '{name}' is not one of {', '.join(cls.known)}", cls.why)
+        return cls._made(name)
+
+    @classmethod
+    def _made(cls, name: str) -> Any:
+        del name
+        return FleetWrapper()
+
+
+class PSServerFactory(_Factory):
+    """PSServerFactory.create("BrpcPsServer")."""
+
+    holders, known = ("PSServerFactory",), SERVERS
+
+
+class PSClientFactory(_Factory):
+    """PSClientFactory.create("BrpcPsClient")."""
+
+    holders, known = ("PSClientFactory",), CLIENTS
+
+
+class TableManager(_Factory):
+    """Classes of tables by name."""
+
+    holders, known, why = ("TableManager",), tuple(TABLES), OWN_TABLE
+
+    @classmethod
+    def _made(cls, name: str) -> Any:
+        return TABLES[name]
+
+
+NAMES = ("Accessor", "BarrierTable", "BrpcPsClient", "BrpcPsServer", "BrpcPsService", "CommonDenseTable",
+         "CommonGraphTable", "CommonSparseTable", "DenseTensorTable", "GlobalStepTable", "GraphTable",
+         "MemoryDenseTable", "MemorySparseGeoTable", "MemorySparseTable", "PSClient", "PSClientFactory", "PSHost",
+         "PSServer", "PSServerFactory", "PsBaseService", "PsLocalClient", "PsLocalServer", "PsService",
+         "SSDSparseTable", "Service", "Table", "TableManager", "TensorTable", "ValueAccessor")
