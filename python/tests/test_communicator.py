@@ -315,6 +315,11 @@ def test_five_arguments(monkeypatch):
     assert one.is_running() and send_ctx["emb"].var_name() == "emb"
     two = Communicator(envs={"communicator_is_sgd_optimizer": 0, "communicator_send_queue_size": 8})
     two.init_with_ctx([0], {}, text, [])  # the worker that there is
+    three = fluid.core.DistCommunicator("ASYNC", text, [], send_ctx, {}, scope, {})
+    three.start()
+    three.send("emb", [9], [[4, 4]])
+    three.stop()
+    assert worker.pull_sparse(0, [9])[0, 0] == 4
     one.stop()
     worker.close()
     with pytest.raises(tug.UsageError, match=r"trainers: says 2, and in this run it is 1"):

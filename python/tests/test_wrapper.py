@@ -210,6 +210,36 @@ def test_processes(tmp_path):
     assert (tmp_path / "model" / "save-000001").is_dir()
 
 
+def test_arguments_that_cannot_be():
+    with FleetWrapper() as w:
+        w.init_worker(TABLES)
+        for call, sentence in (
+                (lambda: w.push_dense_params(None, 5), "scope: must be a dict of arrays"),
+                (lambda: w.pull_dense_params(None, 5), "scope: must be a dict of arrays"),
+                (lambda: w.pull_dense_params({}, 5, 3), "var_names: must be a list of variables' names, not an int"),
+                (lambda: w.pull_dense_params({}, 5, "w"), "var_names: must be a list"),
+                (lambda: w.push_dense(None, 5), "gradients: must be a dict"),
+                (lambda: w.push_dense({}, 5), "there is no variable"),
+                (lambda: w.push_dense({"c": 1}, 5), "there is no c; there are w, b"),
+                (lambda: w.push_dense({"w": 1}, 0), "is not a dense table"),
+                (lambda: w.set_clients(None), "client_infos: must be a list"),
+                (lambda: w.load_sparse("x", "0", 0), "^load_sparse is for servers"),
+                (lambda: w.load_sparse("x", "9", 0), "is not one of 0, 1, 2, 3"),
+                (lambda: w.barrier("a"), "barrier_table_id: must be an integer"),
+                (lambda: Communicator().init_with_ctx([0], [5], w), "recv_ctx: must be {dense table"),
+                (lambda: Communicator().init_with_ctx([0], {5: "w"}, w), "recv_ctx: must be a list"),
+                (lambda: Communicator().init_with_ctx([0], {}, w, 3), "scope: must be a dict"),
+                (lambda: FleetWrapper().init_worker(TABLES, [3.5]), "hosts: has HOST:PORT, .* not a float")):
+            with pytest.raises(tug.Error, match=sentence):
+                call()
+        w.set_clients(w.get_client_info())
+        w.create_client2client_connection(500000, 10000, 3)
+        w.push_dense({"b": [1, 2, 3]}, 5)  # w has no gradient
+        pulled = {}
+        w.pull_dense(pulled, 5)
+        assert pulled["b"].tolist() == [-1, -2, -3] and (pulled["w"] == 0.5).all()
+
+
 def test_refused():
     w = FleetWrapper()
     for call, sentence in ((lambda: w.init_worker("server_param { nosuch: 1 }"), "proto_txt: line 1: nosuch"),

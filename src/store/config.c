@@ -159,8 +159,45 @@ struct table_config table_config_defaults(void)
 
 // One setting.
 
+// Names of Paddle's for what stands in a table's settings by another name.
+static const struct {
+    const char *theirs, *use;
+} paddle[] = {
+    {"accessor-class", "use 'accessor'"},
+    {"embedx-dim", "use 'dim'"},
+    {"fea-dim", "use 'dim', which is that of embedx"},
+    {"nonclk-coeff", "use 'nonclick'"},
+    {"click-coeff", "use 'click'"},
+    {"show-click-decay-rate", "use 'decay'"},
+    {"delete-after-unseen-days", "use 'delete-after-days'"},
+    {"ssd-unseenday-threshold", "use 'cold-after-days'"},
+    {"optimizer", "use 'rule', and 'embedx-rule'"},
+    {"learning-rate", "the rule has it: 'rule = adagrad-shared:lr=0.05'"},
+    {"initial-g2sum", "the rule has it: 'rule = adagrad-shared:g0=3'"},
+    {"weight-bounds", "the rule has them: 'rule = adagrad-shared:low=-10,high=10'"},
+    {"initial-range", "use 'init', and 'embedx-init'"},
+    {"table-class", "there is one kind of table: 'accessor' says what a row holds, "
+                    "and 'cold' keeps rows on disk"},
+    {"shard-num", "rows are spread over all servers by their keys' hash"},
+    {"compress-in-save", "a save is compressed by the one who asks for it: --zstd"},
+};
+
+// NULL: it is not Paddle's. In fleet_desc_configs the names begin with sparse_.
+static const char *use_for(const char *name)
+{
+    if (strncmp(name, "sparse-", 7) == 0)
+        name += 7;
+    for (size_t i = 0; i < sizeof(paddle) / sizeof(*paddle); i++)
+        if (strcmp(name, paddle[i].theirs) == 0)
+            return paddle[i].use;
+    return NULL;
+}
+
 static int unknown(const char *name, struct err *e)
 {
+    const char *use = use_for(name);
+    if (use != NULL)
+        return err_set(e, TUG_EUSAGE, "a table has no setting '%.64s'; %s", name, use);
     char words[N_SETTINGS * 24], near[OPTION_NAME_MAX];
     size_t n = 0;
     for (size_t i = 0; i < N_SETTINGS; i++)

@@ -312,6 +312,10 @@ static void refusals(void **state)
     refused("dim = 8\n\ndmi = 7",
             "line 3: a table has no setting 'dmi'; did you mean 'dim'");
     refused("delete_after_day = 1", "did you mean 'delete-after-days'");
+    refused("embedx_dim = 8", "a table has no setting 'embedx-dim'; use 'dim'");
+    refused("sparse_learning_rate = 1", "'rule = adagrad-shared:lr=0.05'");
+    refused("table_class = MemorySparseTable", "there is one kind of table: 'accessor'");
+    refused("shard_num = 10", "spread over all servers");
     refused("foo = 1; dim = x\nbar = 2; accessor = none",
             "4 problems: (1) line 2: accessor");
     refused("foo = 1; dim = x\nbar = 2", "(2) line 1: dim: 'x'");

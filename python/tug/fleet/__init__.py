@@ -28,7 +28,7 @@ from tug.fleet._program import (Program, Variable, auc, data, default_main_progr
 from tug.fleet._trainers import (DeviceWorkerFactory, DistMultiTrainer, DownpourSGD, DownpourWorker, Hogwild,
                                  HogwildWorker, MultiTrainer, TrainerFactory)
 from tug.fleet._communicator_settings import DistributedMode
-from tug.fleet.communicator import CommContext, Communicator
+from tug.fleet.communicator import CommContext, Communicator, DistCommunicator
 from tug.fleet.data_feeder import DataFeeder
 from tug.fleet.data_generator import MultiSlotDataGenerator, MultiSlotStringDataGenerator
 from tug.fleet.dataset import DatasetBase, DatasetFactory, InMemoryDataset, QueueDataset
@@ -69,17 +69,17 @@ def __getattr__(name: str) -> Any:
 
 
 layers, unique_name = _Layers(), _UniqueName()
-DistFleetWrapper, DistCommunicator, UtilBase = FleetWrapper, Communicator, Util
+DistFleetWrapper, UtilBase = FleetWrapper, Util
 globals().update({name: getattr(_classes, name) for name in _classes.NAMES})
 base = fluid = sys.modules[__name__]  # paddle.base, paddle.fluid
 make(fluid)
 
 __all__ = ["CPUPlace", "CommContext", "Communicator", "DataFeeder", "DatasetBase", "DatasetFactory",
-           "DistFleetWrapper", "DistMultiTrainer", "DistributeTranspilerConfig", "DistributedMode",
-           "DistributedStrategy", "DownpourSGD", "DownpourWorker", "Executor", "Fleet", "FleetTable", "FleetWrapper",
-           "Hogwild", "HogwildWorker", "InMemoryDataset", "MultiSlotDataGenerator", "MultiSlotStringDataGenerator",
-           "MultiTrainer", "PaddleCloudRoleMaker", "Program", "QueueDataset", "Role", "RoleMaker", "StrategyFactory",
-           "TrainerFactory", "UserDefinedRoleMaker", "Util", "UtilBase", "Variable", "cpu_places", "data",
-           "data_generator", "dataset", "default_main_program", "default_startup_program", "enable_static", "fleet",
-           "fluid", "global_scope", "io", "is_compiled_with_cuda", "layers", "metrics", "net", "optimizer",
-           "program_guard", "role_maker", "unique_name"]
+           "DistCommunicator", "DistFleetWrapper", "DistMultiTrainer", "DistributeTranspilerConfig",
+           "DistributedMode", "DistributedStrategy", "DownpourSGD", "DownpourWorker", "Executor", "Fleet",
+           "FleetTable", "FleetWrapper", "Hogwild", "HogwildWorker", "InMemoryDataset", "MultiSlotDataGenerator",
+           "MultiSlotStringDataGenerator", "MultiTrainer", "PaddleCloudRoleMaker", "Program", "QueueDataset", "Role",
+           "RoleMaker", "StrategyFactory", "TrainerFactory", "UserDefinedRoleMaker", "Util", "UtilBase", "Variable",
+           "cpu_places", "data", "data_generator", "dataset", "default_main_program", "default_startup_program",
+           "enable_static", "fleet", "fluid", "global_scope", "io", "is_compiled_with_cuda", "layers", "metrics",
+           "net", "optimizer", "program_guard", "role_maker", "unique_name"]

@@ -4,13 +4,13 @@ request each, done when the call returns.
 SPDX-License-Identifier: Apache-2.0
 """
 
-from typing import TYPE_CHECKING, Any, Dict, Mapping, MutableMapping, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, MutableMapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from tug._arrays import ArrayLike, Floats, Keys, Path, keys_of, of_floats, out_of
+from tug._arrays import ArrayLike, Floats, Keys, Path, keys_of, kind_of, of_floats, out_of
 from tug._dense import Variables
-from tug._errors import UsageError
+from tug._errors import ArgumentTypeError, UsageError
 from tug._library import lib
 from tug.fleet._changes import Changes, Reader
 from tug.fleet.server_desc import Described
@@ -32,6 +32,22 @@ class ChangedRows(NamedTuple):
 def _settings(text: str) -> Dict[str, str]:
     parts = [one.partition("#")[0].partition("=") for line in text.split("\n") for one in line.split(";")]
     return {name.strip().replace("_", "-"): value.strip() for name, _, value in parts if name.strip()}
+
+
+def scope_of(given: Any, name: str = "scope") -> Any:
+    """A scope, as it is."""
+    if not isinstance(given, Mapping):
+        raise ArgumentTypeError(f"{name}: must be a dict of arrays, {{name: array}}, not {kind_of(given)}")
+    return given
+
+
+def names_of(given: Any, name: str = "var_names") -> Optional[List[str]]:
+    """Names of variables; None: all."""
+    if given is None:
+        return None
+    if not isinstance(given, (list, tuple)) or not all(isinstance(one, str) for one in given):
+        raise ArgumentTypeError(f"{name}: must be a list of variables' names, not {kind_of(given)}")
+    return list(given)
 
 
 class OwnTables:
@@ -72,7 +88,8 @@ class OwnTables:
     def dense_variables(self, table_id: int, var_names: Optional[Sequence[str]], scope: Mapping[str, Any]) -> Variables:
         """The variables of a dense table. Of one that a text describes they are the program's: the arrays of `scope`
         with these names, one behind the other."""
-        known = self._variables.get(table_id)
+        scope, var_names = scope_of(scope), names_of(var_names)
+        known = self._variables.get(table_id) if isinstance(table_id, int) else None
         if known is None:
             raise UsageError(f"table_id: {table_id} is not a dense table; dense tables are "
                              f"{', '.join(map(str, self._variables)) or 'none'}")
@@ -129,7 +146,7 @@ class OwnTables:
                var_names: Optional[Sequence[str]] = None) -> Tuple[Keys, Floats]:
         """Gradients of variables as a push of their table: keys of its blocks, and a row of floats each. Variables that
         are not given have no block in it."""
-        as_text = table_id in self._said.flat
+        gradients, as_text = scope_of(gradients, "gradients"), table_id in self._said.flat
         known = self.dense_variables(table_id, (var_names or list(gradients)) if as_text else var_names, gradients)
         given = [name for name in (gradients if var_names is None else var_names) if name in gradients]
         unknown = [str(name) for name in given if name not in known.at]

@@ -24,7 +24,7 @@ from tug._errors import ArgumentTypeError, Error, UsageError
 from tug.fleet._communicator_settings import Settings, mode_of, settings_of
 from tug.fleet._geo import DenseCopy, Geo
 from tug.fleet._names import Named
-from tug.fleet._own_tables import Scope
+from tug.fleet._own_tables import Scope, names_of, scope_of
 from tug.fleet._rounds import Rounds, SyncRounds
 from tug.fleet.wrapper import FleetWrapper, run_worker_of
 
@@ -139,15 +139,18 @@ class Communicator(Named):
         if self._worker is not None:
             raise UsageError("init_with_ctx: was called already")
         if isinstance(proto_txt, FleetWrapper):
-            if scope is None and (unit64_hosts is None or isinstance(unit64_hosts, dict)):
-                scope = unit64_hosts
             worker = proto_txt
         else:
             worker = run_worker_of(proto_txt, unit64_hosts, self._settings.trainer_id)
-        recv = {table_id: list(names) for table_id, names in (recv_ctx or {}).items()}
-        scope = {} if scope is None else scope
+        if recv_ctx is not None and not isinstance(recv_ctx, Mapping):
+            raise ArgumentTypeError(f"recv_ctx: must be {{dense table: names of variables}}, not {kind_of(recv_ctx)}")
+        recv = {table_id: names_of(names, "recv_ctx") or [] for table_id, names in (recv_ctx or {}).items()}
+        if isinstance(proto_txt, FleetWrapper) and scope is None:
+            scope = unit64_hosts
+        scope = {} if scope is None else scope_of(scope)
         for table_id, names in recv.items():
-            worker.dense_variables(table_id, names, scope)  # says what is wrong with them
+            known = worker.dense_variables(table_id, names or None, scope)  # says what is wrong with them
+            recv[table_id] = names or list(known.at)
         self._settings.check(worker.worker_index(), worker.worker_num(), worker.client.servers)
         sent = _tables_of(send_ctx)
         self._scope = scope
@@ -342,3 +345,12 @@ class Communicator(Named):
         """Whether the clients that were set are in this run. All workers call it; the run's wait_seconds count."""
         del waits, more
         self._made().create_client2client_connection()
+
+
+class DistCommunicator(Communicator):
+    """core.DistCommunicator: the same in one call, init_with_ctx among it."""
+
+    def __init__(self, mode: Any, proto_desc: Any, host_list: Any, send_ctx: Any, recv_ctx: Any,
+                 param_scope: Optional[Scope] = None, envs: Optional[Mapping[str, Any]] = None) -> None:
+        super().__init__(mode, None, envs)
+        self.init_with_ctx(send_ctx, recv_ctx, proto_desc, host_list, param_scope)

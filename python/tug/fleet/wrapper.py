@@ -11,6 +11,7 @@ SPDX-License-Identifier: Apache-2.0
 
 import math
 import os
+import re
 import socket
 from typing import Any, Dict, List, Optional, Protocol, Sequence
 
@@ -70,7 +71,7 @@ def _host(text: Any) -> str:
         address = socket.inet_ntoa((text >> 32).to_bytes(4, "little"))  # as inet_addr has it
         return f"{address}:{text >> 12 & 0xfffff}"
     if not isinstance(text, str):
-        raise ArgumentTypeError(f"hosts: has texts, HOST:PORT, not {type(text).__name__}")
+        raise ArgumentTypeError(f"hosts: has HOST:PORT, HOST:PORT:RANK or numbers of 64 bits, not {kind_of(text)}")
     if text.count(":") == 2 and not text.startswith("["):
         return text.rpartition(":")[0]
     return text
@@ -136,6 +137,13 @@ class FleetWrapper(Named, OwnTables, Handle):
     def _check_trainers(self, workers: int) -> None:
         if self._said.trainers not in (0, workers):
             raise UsageError(f"trainer_num: the tables say {self._said.trainers}, and this run has {workers} workers")
+
+    def _run(self, function: Any, *args: Any, statuses: Optional[List[int]] = None) -> None:
+        try:
+            super()._run(function, *args, statuses=statuses)
+        except Error as error:  # calls by the names that they have here
+            error.args = (re.sub(r"\btug_(?:wrapper|fleet)_(\w+)", r"\1", str(error)),)
+            raise
 
     def _ready(self) -> None:
         if self._c == ffi.NULL:
@@ -338,11 +346,15 @@ class FleetWrapper(Named, OwnTables, Handle):
 
     def set_clients(self, client_infos: Sequence[str]) -> None:
         """Those of all workers, by index."""
+        if not isinstance(client_infos, (list, tuple)):
+            raise ArgumentTypeError(f"client_infos: must be a list of texts, not {kind_of(client_infos)}")
         kept = [ffi.new("char[]", word(one, "client_infos")) for one in client_infos]
         self._ask(lib.tug_wrapper_set_clients, ffi.new("char *[]", kept), len(kept))
 
-    def create_client2client_connection(self) -> None:
-        """Whether the clients that were set are in this run. All workers call it."""
+    def create_client2client_connection(self, *waits: int) -> None:
+        """Whether the clients that were set are in this run. All workers call it. Paddle's three waits are taken, and
+        wait_seconds counts."""
+        del waits
         self._ask(lib.tug_wrapper_create_client2client_connection)
 
     def close(self) -> None:
