@@ -6,7 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 from rows import Rows, inner, page_refused, partly, refused, runs, tested, told
 
 FLEET, WRAPPER, PAGE = "python/tests/test_fleet.py", "python/tests/test_wrapper.py", "docs/from-paddle.md"
-TRAIN = "python/tests/test_fleet_train.py"
+TRAIN, MODES = "python/tests/test_fleet_train.py", "python/tests/test_communicator.py"
 
 ROWS: Rows = [
     # A script.
@@ -61,8 +61,10 @@ ROWS: Rows = [
     tested("create_client2client_connection", WRAPPER, "create_client2client_connection()"),
     # Servers.
     inner("PSCore, PaddlePSEnvironment", "src/cluster/roster.c"),
-    runs("PSServer, PSClient, Table, Service by name", "fluid.PSServer, fluid.PSClient, fluid.Table, fluid.Service"),
-    tested("table_class", "docs/from-paddle.md", "MemorySparseTable"),
+    runs("PSServer, PSClient, Table, Service by name", "fluid.PSServer(), fluid.PSClient(), fluid.BrpcPsServer()\n"
+         "assert fluid.MemorySparseTable(0, 'emb', 'dim=4').number == 0\n"
+         "raises('kvapp', type, 'Mine', (fluid.MemorySparseTable,), {}); raises('servers answer', fluid.Service)"),
+    tested("table_class", "python/tests/test_server_desc.py", "MemorySparseTable"),
     runs("accessor_class",
          "for name in ('CtrCommonAccessor', 'SparseAccessor', 'CommMergeAccessor', 'DownpourCtrAccessor'):\n"
          "    with tug.local(1) as c: c.table('rows', settings=f'accessor={name}; dim=2')"),
@@ -79,7 +81,7 @@ ROWS: Rows = [
     runs("command push_sparse_param", "with tug.local(1) as c: c.table('r', settings='dim=1').assign([1], [[2.0]])"),
     runs("command pull_sparse", "with tug.local(1) as c: assert c.table('r', settings='dim=1').pull([1]).shape == "
          "(1, 1)"),
-    runs("command pull_geo_param", "assert callable(fluid.FleetWrapper.pull_geo_param)"),
+    tested("command pull_geo_param", MODES, "pull_geo_param(0)"),
     runs("command barrier", "with wrapper() as w: w.barrier()"),
     runs("command push_sparse", "with tug.local(1) as c: c.table('r', settings='dim=1').push([1], [[2.0]])"),
     tested("commands load_one_table, load_all_table", WRAPPER, "load_one_table("),
@@ -103,17 +105,18 @@ ROWS: Rows = [
     # Communicator.
     runs("Communicator(mode, kwargs, envs)",
          "for mode in ('SYNC', 'HALF_ASYNC', 'ASYNC', 'GEO'): fluid.communicator.Communicator(mode, {}, {})"),
-    runs("core.DistCommunicator", "assert fluid.core.DistCommunicator is fluid.Communicator"),
-    runs("init_with_ctx of five arguments",
-         "with wrapper() as w: fluid.Communicator('ASYNC').init_with_ctx([1], {1: ['w']}, '', ['127.0.0.1:6000'], "
-         "{})"),
+    runs("core.DistCommunicator", "with wrapper() as w:\n"
+         "    c = fluid.core.DistCommunicator('ASYNC', '', [], {'fc': 1}, {1: ['w']}, {}, {}); c.start(); c.stop()"),
+    runs("init_with_ctx of five arguments", "scope = {}\nwith wrapper() as w:\n"
+         "    c = fluid.Communicator('ASYNC'); c.init_with_ctx([1], {1: ['w']}, '', ['127.0.0.1:6000'], scope)\n"
+         "    c.start(); c.send(1, {'w': [1, 2]}); assert c.recv()['w'].shape == (2,) and c.is_running(); c.stop()"),
     tested("Communicator.start", WRAPPER, "c.start()"),
-    runs("GeoCommunicator", "fluid.Communicator('GEO')"),
+    tested("GeoCommunicator", MODES, "test_geo_is_the_formulas"),
     runs("communicator_send_queue_size", "fluid.Communicator(envs={'communicator_send_queue_size': '4'})"),
     refused("communicator_thread_pool_size", "fluid.Communicator(envs={'communicator_thread_pool_size': '4'})",
             "communicator_thread_pool_size"),
     inner("AsyncCommunicator's threads", "src/facade/tug_communicator.c"),
-    partly("RecvThread", PAGE, "recv"),
+    tested("RecvThread", MODES, "communicator_independent_recv_thread"),
     runs("RpcProfilerControl", "with wrapper() as w: w.start_profiler(); w.stop_profiler(f'{tmp}/profile.json')"),
     # Datasets and passes.
     runs("paddle.distributed.InMemoryDataset", "fluid.distributed.InMemoryDataset()"),
@@ -131,7 +134,9 @@ ROWS: Rows = [
     inner("dataset._prepare_to_run", "python/tug/fleet/executor.py"),
     runs("TrainerFactory", "fluid.TrainerFactory().create_trainer()"),
     inner("core.Executor", "python/tug/fleet/executor.py", "class Executor"),
-    runs("MultiTrainer", "fluid.MultiTrainer()"),
+    runs("MultiTrainer", "program = fluid.Program(); program._fleet_opt = {'trainer': 'MultiTrainer'}\n"
+         "made = fluid.TrainerFactory()._create_trainer(program._fleet_opt); made._set_thread(2)\n"
+         "made._gen_trainer_desc(); assert type(made) is fluid.MultiTrainer"),
     runs("DeviceWorker, HogwildWorker", "fluid.HogwildWorker(), fluid.DownpourWorker()"),
     inner("readers and channels", "src/data/source.c"),
     runs("fs_open_read with a pipe command", "d = dataset(); d.set_pipe_command('cat'); train(d)"),

@@ -52,7 +52,7 @@ ROWS: Rows = [
     asked("profiler", "fluid", "profiler", "tug profile"),
     asked("require_version, set_flags, get_flags", "fluid", "require_version set_flags get_flags", "drop the line"),
     asked("unique_name.generate", "fluid.unique_name", "generate", "the script's own"),
-    asked("Program.clone and others", "fluid.Program()", "clone all_parameters _fleet_opt", ""),
+    asked("Program.clone and others", "fluid.Program()", "clone all_parameters", ""),
     runs("find_var of an unknown name", "net(); assert fluid.global_scope().find_var('nosuch') is None"),
     runs("fleet.metrics", "assert fluid.fleet.metrics is fluid.metrics; answers(fluid.metrics, 'Auc', 'layers.auc')"),
     asked("SyncStrategy and others", "fluid", "SyncStrategy AsyncStrategy HalfAsyncStrategy GeoStrategy "
@@ -101,13 +101,17 @@ ROWS: Rows = [
     runs("set_queue_num and others", "d = fluid.InMemoryDataset(); d.set_queue_num(2); "
          "d.set_fleet_send_batch_size(1); "
          "d.set_fleet_send_sleep_seconds(1)"),
-    asked("set_parse_content and others", "fluid.InMemoryDataset()",
-          "set_parse_content set_parse_logkey set_merge_by_sid set_enable_pv_merge", "lines have slots only"),
+    runs_refused("set_parse_content and others", "d = fluid.InMemoryDataset()\n"
+                 "for name, off in (('parse_content', False), ('parse_logkey', False), ('merge_by_sid', True), "
+                 "('enable_pv_merge', False)):\n"
+                 "    for set_ in (getattr(d, f'set_{name}'), getattr(d, f'_set_{name}')):\n"
+                 "        set_(off); raises('lines have slots only', set_, not off)"),
     runs("set_feed_type", "fluid.InMemoryDataset().set_feed_type('MultiSlotInMemoryDataFeed')"),
     runs("set_download_cmd", "fluid.InMemoryDataset().set_download_cmd('cat')"),
     asked("set_date of a dataset", "fluid.InMemoryDataset()", "set_date", "Table.day()"),
     runs("set_input_type", "fluid.InMemoryDataset().set_input_type(0)"),
-    asked("set_shuffle_by_uid", "fluid.InMemoryDataset()", "set_shuffle_by_uid", "one file"),
+    runs_refused("set_shuffle_by_uid", "d = fluid.InMemoryDataset(); d.set_shuffle_by_uid(False)\n"
+                 "raises('one file', d.set_shuffle_by_uid, True)"),
     runs("set_preload_thread_num", "fluid.InMemoryDataset().set_preload_thread_num(2)"),
     runs("update_settings, _init_distributed_settings", "d = fluid.InMemoryDataset(); "
          "d.update_settings(batch_size=2)\n"

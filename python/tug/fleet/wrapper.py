@@ -13,6 +13,7 @@ import math
 import os
 import re
 import socket
+import weakref
 from typing import Any, Dict, List, Optional, Protocol, Sequence
 
 from tug._abi import ffi
@@ -29,6 +30,7 @@ from tug.fleet.role_maker import JoiningRoleMaker, PaddleCloudRoleMaker, Role, R
 from tug.fleet.server_desc import Described, FleetTable, described
 
 _instance: Optional["FleetWrapper"] = None
+_joined: "weakref.WeakSet[FleetWrapper]" = weakref.WeakSet()  # that have been workers
 
 
 class Stopped(Protocol):
@@ -188,6 +190,7 @@ class FleetWrapper(Named, OwnTables, Handle):
         tables = self._init("proto_txt", proto_txt, role_maker or JoiningRoleMaker(role_id, _hosts(hosts)))
         self._run(lib.tug_fleet_init_worker)
         self._lent = _Lent(self, lib.tug_fleet_client(self._c))
+        _joined.add(self)
         self._tables = {one.number: self._lent.find(one.name) for one in tables}
         try:
             self._check_trainers(self.worker_num())
@@ -368,8 +371,9 @@ class FleetWrapper(Named, OwnTables, Handle):
 
 
 def run_worker_of(proto_txt: Any, hosts: Any, trainer_id: int) -> FleetWrapper:
-    """The process's own FleetWrapper, which joins the run of these tables and servers if it is in none."""
-    worker = FleetWrapper.GetInstance()
+    """The FleetWrapper of this process that is in a run; else its own, which joins that of these tables and servers."""
+    there = [one for one in _joined if one.in_run()]
+    worker = there[0] if len(there) == 1 else FleetWrapper.GetInstance()
     if worker.in_run():
         said = described(proto_txt or [], "proto_txt")
         for one in said.tables:
