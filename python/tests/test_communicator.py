@@ -150,6 +150,8 @@ def test_geo_is_the_formulas(monkeypatch, ring):
                                               [naive.server.get(key, 0) for key in range(12)])
             turn.wait(PATIENCE)
         assert not one.is_running()
+        with pytest.raises(tug.UsageError, match="make another one"):
+            one.start()
 
     two_and_two(SUMS, work)
 
@@ -280,6 +282,27 @@ def test_threads_of_a_batch():
         one.send(0, [9], [[1, 1]])  # no thread is left to wait for
         assert worker.pull_sparse(0, [5, 6, 7, 8, 9])[:, 0].tolist() == [-10, -2, -4, -4, -1]
         one.stop()
+
+
+def test_threads_that_wait_when_it_stops():
+    with FleetWrapper(wait_seconds=PATIENCE) as worker:
+        worker.init_worker(PLAIN)
+        one = Communicator("HALF_ASYNC", envs={"communicator_max_merge_var_num": 3})
+        one.init_with_ctx([0], {}, worker)
+        one.start()
+        waiting = threading.Thread(target=lambda: (one.send(0, [1], [[1, 1]]), one.barrier()))
+        waiting.start()
+        while one._rounds._here == 0:
+            time.sleep(0)
+        one.stop()
+        waiting.join(PATIENCE)
+        assert not waiting.is_alive() and worker.pull_sparse(0, [1])[0, 0] == -1
+        one.start()  # again
+        one.barrier_trigger_decrement()
+        one.barrier_trigger_decrement()
+        one.send(0, [1], [[1, 1]])
+        one.stop()
+        assert worker.pull_sparse(0, [1])[0, 0] == -2
 
 
 def test_an_end_of_a_batch_that_does_not_come():

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 import numpy as np
 
 from tug._arrays import Floats, Keys, floats_of, keys_of
-from tug._client import Client, local
+from tug._client import Client, _open, local
 
 if TYPE_CHECKING:
     from tug._table import Table
     from tug.fleet._changes import Changes
 
 AT_ONCE = 1 << 16  # rows of a request
+TOUCHED_MAX = 1 << 20  # keys that are noted before each is noted once
 
 
 class Copy:
@@ -36,28 +37,35 @@ class Copy:
         self._latest = home.table(f"latest_{table.number}", accessor="plain", dim=width + 1, rule="sum")
         self._old = home.table(f"old_{table.number}", accessor="plain", dim=width, rule="sum")
         self._known: List[Keys] = []
-        self._touched: List[Keys] = []
+        self._touched: List[Keys] = []  # keys that were added to; some repeat
+        self._n_touched = 0
+        self._last = np.zeros(0, np.uint64)  # keys that were pulled last, which a program mostly sends next
         self.sends = 0  # since the last exchange
         self._others = changes.reader(table.number, False)
         self._others.skip()  # rows are fetched from now on
 
     def _pulled(self, keys: Keys) -> Floats:
         rows = self._latest.pull(keys)
-        missing = np.unique(keys[rows[:, self._width] == 0])
+        lacks = rows[:, self._width] == 0
+        missing = np.unique(keys[lacks])
         if len(missing) == 0:
             return rows
+        fetched = np.ones((len(missing), self._width + 1), np.float32)
         for first in range(0, len(missing), AT_ONCE):
             some = missing[first:first + AT_ONCE]
             server = self.table.pull(some)
+            fetched[first:first + AT_ONCE, :self._width] = server
             self._old.assign(some, server)
-            self._latest.assign(some, np.hstack([server, np.ones((len(some), 1), np.float32)]))
+            self._latest.assign(some, fetched[first:first + AT_ONCE])
         self._known.append(missing)
-        return self._latest.pull(keys)
+        rows[lacks] = fetched[np.searchsorted(missing, keys[lacks])]
+        return rows
 
     def pull(self, keys: Any) -> Floats:
         """Rows as this worker has them."""
         k = keys_of(keys)
         rows = self._pulled(k.ravel())[:, :self._width]
+        self._last = k.ravel().copy()
         return np.ascontiguousarray(rows).reshape(k.shape + (self._width,))
 
     def add(self, keys: Any, values: Any) -> None:
@@ -65,10 +73,20 @@ class Copy:
         k = keys_of(keys)
         v = floats_of(values, k.shape + (self._width,), "values").reshape(-1, self._width)
         k = k.ravel()
-        self._pulled(k)
+        if not np.array_equal(k, self._last):
+            self._pulled(k)
         self._latest.push(k, np.hstack([v, np.zeros((len(k), 1), np.float32)]))
-        self._touched.append(np.unique(k))
+        self._touched.append(k.copy())
+        self._n_touched += len(k)
+        if self._n_touched > TOUCHED_MAX:
+            self._all_touched()
         self.sends += 1
+
+    def _all_touched(self) -> Keys:
+        """Each key once."""
+        touched = np.unique(np.concatenate(self._touched)) if self._touched else np.zeros(0, np.uint64)
+        self._touched, self._n_touched = [touched], 0
+        return touched
 
     def assign(self, keys: Keys, values: Floats) -> None:
         """Rows that the servers and this worker have from now on."""
@@ -80,7 +98,7 @@ class Copy:
 
     def exchange(self) -> None:
         """Tells the servers what this worker has changed, and takes what others have."""
-        touched = np.unique(np.concatenate(self._touched)) if self._touched else np.zeros(0, np.uint64)
+        touched = self._all_touched()
         for first in range(0, len(touched), AT_ONCE):
             some = touched[first:first + AT_ONCE]
             old = self._old.pull(some)
@@ -131,6 +149,7 @@ class Geo:
     def __init__(self, tables: Dict[int, "Table"], changes: "Changes", workers: int, k_steps: int,
                  wait_seconds: float) -> None:
         self._home = local(wait_seconds=wait_seconds)
+        _open.discard(self._home)  # at the program's end the worker's client needs it to exchange what is left
         self._lock = threading.RLock()
         self.k_steps = k_steps
         self.dense: List[DenseCopy] = []
@@ -176,6 +195,11 @@ class Geo:
     def holds(self) -> Tuple[int, ...]:
         """Numbers of its tables."""
         return tuple(self._copies)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the copies are gone."""
+        return self._home.closed
 
     def close(self) -> None:
         """Forgets the copies."""

@@ -101,8 +101,8 @@ class Rounds:
     def stop(self) -> None:
         """Pushes what is left."""
         with self._changed:
-            if any(self._pending.values()):
-                self._finish()
+            if self._here > 0 or any(self._pending.values()):
+                self._finish()  # threads that wait go on
 
 
 class SyncRounds(Rounds):

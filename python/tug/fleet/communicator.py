@@ -214,6 +214,8 @@ class Communicator(Named):
         self._made()
         if self._running:
             raise UsageError("the communicator runs already")
+        if self._geo is not None and self._geo.closed:
+            raise UsageError("the communicator has stopped, and its copies of rows are gone: make another one")
         if self._queues is not None:
             self._queues.start()
         if self._settings.receives and self._recv:
@@ -221,7 +223,7 @@ class Communicator(Named):
         self._running = True
 
     def stop(self) -> None:
-        """Sends what is left, and ends. It may be started again, but for SYNC and GEO. SYNC: waits until all workers
+        """Sends what is left, and ends. It may be started again, but for GEO. SYNC: waits until all workers
         have stopped, and keeps their batches going meanwhile."""
         self._made()
         failed: List[Error] = []

@@ -13,6 +13,7 @@ import math
 import os
 import re
 import socket
+import threading
 import weakref
 from typing import Any, Dict, List, Optional, Protocol, Sequence
 
@@ -89,7 +90,7 @@ def _hosts(given: Any) -> List[str]:
 
 class FleetWrapper(Named, OwnTables, Handle):
     """A server's or a worker's part in a run, with the calls of Paddle's FleetWrapper; requests are done when they
-    return. One thread at a time uses it; its `client` is anybody's.
+    return. Threads take turns; its `client` is anybody's.
 
     wait_seconds: the longest wait for anything; 0: TUG_WAIT_SECONDS, or 600. local_loops: of a worker that is alone,
     server threads. UsageError: a call in the wrong role or at the wrong time, or no such table; SystemFailure: a server
@@ -101,6 +102,7 @@ class FleetWrapper(Named, OwnTables, Handle):
         self.wait_seconds = seconds(wait_seconds, "wait_seconds")
         self._loops = whole(local_loops, "local_loops", 1, 4096)
         self._lent: Optional[_Lent] = None
+        self._turn = threading.RLock()  # the library's fleet is one thread's at a time
         self._tables: Dict[int, Table] = {}  # of a worker
         self._variables: Dict[int, Variables] = {}
         self._said = Described([])
@@ -142,7 +144,8 @@ class FleetWrapper(Named, OwnTables, Handle):
 
     def _run(self, function: Any, *args: Any, statuses: Optional[List[int]] = None) -> None:
         try:
-            super()._run(function, *args, statuses=statuses)
+            with self._turn:
+                super()._run(function, *args, statuses=statuses)
         except Error as error:  # calls by the names that they have here
             error.args = (re.sub(r"\btug_(?:wrapper|fleet)_(\w+)", r"\1", str(error)),)
             raise
