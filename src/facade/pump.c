@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "facade/pump.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -17,6 +18,8 @@
 #define IDLE_NS (1 * MS)     // without a call, before the background thread takes over
 #define LOOK_MAX_NS (4 * MS) // it looks at least so often whether to
 #define SLEEP_NS (1000 * MS) // in one go
+
+enum { RELIEF_MS = 20 }; // the relief looks at least so often what is due
 
 struct waiter {
     struct waiter *before, *behind;
@@ -45,6 +48,11 @@ struct pump {
     uint64_t last_round; // when somebody last looked at what came in
     bool threaded;
     pthread_t thread;
+    bool at_length; // work is, which takes long
+    bool relief_threaded, relief_idle;
+    bool relief_waits; // for the van's descriptor, without the van
+    pthread_cond_t relieved;
+    pthread_t relief;
     atomic_ullong spin_ns;
 
     // Of who has the van.
@@ -113,12 +121,20 @@ void pump_enter(struct pump *p)
     pthread_mutex_unlock(&p->mutex);
 }
 
+// The relief, which waits for the van's descriptor, hears of what that does not tell.
+static void leave(struct pump *p, bool unsettled)
+{
+    p->busy_until = van_now(p->van) + IDLE_NS;
+    give_back(p);
+    if (p->relief_waits && unsettled)
+        van_wake(p->van);
+}
+
 void pump_leave(struct pump *p)
 {
-    uint64_t now = van_now(p->van);
+    bool unsettled = van_unsettled(p->van);
     pthread_mutex_lock(&p->mutex);
-    p->busy_until = now + IDLE_NS;
-    give_back(p);
+    leave(p, unsettled);
     pthread_mutex_unlock(&p->mutex);
 }
 
@@ -140,12 +156,13 @@ static void poll_once(struct pump *p, uint64_t until)
         p->broken = true;
 }
 
-static void run_work(struct pump *p)
+// The background thread leaves what it can to a leader that has come.
+static void run_work(struct pump *p, bool background)
 {
     if (p->working || p->work == NULL)
         return;
     p->working = true;
-    while (p->work != NULL) {
+    while (p->work != NULL && !(background && atomic_load(&p->n_waiters) > 0)) {
         struct pump_work *w = p->work;
         p->work = w->next;
         if (p->work != NULL)
@@ -260,7 +277,7 @@ static void pump_round(struct pump *p, const struct waiter *me, bool spins)
     if (!spins || !spin(p))
         sleep_in_van(p);
     p->last_round = van_now(p->van);
-    run_work(p);
+    run_work(p, me == NULL);
     // A leader that is alone and has not got what it waits for need not look further.
     if (me == NULL || atomic_load(&p->n_waiters) > 1 || p->broken || me->over(me->ctx) ||
         van_now(p->van) >= me->deadline)
@@ -370,7 +387,7 @@ static void *look_after(void *arg)
     while (!p->stop) {
         // Who waits for the van has it first: else this thread, which does not leave the
         // mutex in between, would take it again and again.
-        if (p->lent || p->blocked > 0 || !is_idle(p)) {
+        if (p->lent || p->blocked > 0 || p->at_length || !is_idle(p)) {
             struct timespec t = clock_deadline((double)look_ns * 1e-9);
             pthread_cond_timedwait(&p->stopped, &p->mutex, &t);
             look_ns = look_ns * 2 < LOOK_MAX_NS ? look_ns * 2 : LOOK_MAX_NS;
@@ -388,6 +405,74 @@ static void *look_after(void *arg)
     return NULL;
 }
 
+// The relief.
+
+// With the mutex, which it leaves while it waits.
+static void await_descriptor(struct pump *p)
+{
+    struct pollfd fd = {.fd = van_descriptor(p->van), .events = POLLIN};
+    p->relief_waits = true;
+    pthread_mutex_unlock(&p->mutex);
+    (void)poll(&fd, 1, RELIEF_MS);
+    pthread_mutex_lock(&p->mutex);
+    p->relief_waits = false;
+}
+
+static void *relieve(void *arg)
+{
+    struct pump *p = arg;
+    pthread_mutex_lock(&p->mutex);
+    while (!p->stop) {
+        if (!p->at_length) {
+            p->relief_idle = true;
+            pthread_cond_wait(&p->relieved, &p->mutex);
+            p->relief_idle = false;
+            continue;
+        }
+        await_descriptor(p);
+        borrow(p, true);
+        if (p->at_length) {
+            pthread_mutex_unlock(&p->mutex);
+            poll_once(p, 0);
+            p->last_round = van_now(p->van);
+            tell_waiters(p);
+            pthread_mutex_lock(&p->mutex);
+        }
+        give_back(p);
+    }
+    pthread_mutex_unlock(&p->mutex);
+    return NULL;
+}
+
+// Without the thread, or a descriptor, the background thread does what it can.
+static bool has_relief(struct pump *p)
+{
+    if (!p->relief_threaded && van_descriptor(p->van) >= 0)
+        p->relief_threaded = pthread_create(&p->relief, NULL, relieve, p) == 0;
+    return p->relief_threaded;
+}
+
+void pump_leave_long(struct pump *p)
+{
+    bool unsettled = van_unsettled(p->van);
+    pthread_mutex_lock(&p->mutex);
+    p->at_length = has_relief(p);
+    van_defer(p->van, p->at_length);
+    leave(p, unsettled);
+    if (p->at_length && p->relief_idle)
+        pthread_cond_signal(&p->relieved);
+    pthread_mutex_unlock(&p->mutex);
+}
+
+void pump_enter_again(struct pump *p)
+{
+    pthread_mutex_lock(&p->mutex);
+    borrow(p, false);
+    p->at_length = false;
+    van_defer(p->van, false);
+    pthread_mutex_unlock(&p->mutex);
+}
+
 int pump_open(struct pump **ret, struct van *v, struct err *e)
 {
     struct pump *p = mem_zalloc(sizeof(*p));
@@ -397,6 +482,7 @@ int pump_open(struct pump **ret, struct van *v, struct err *e)
     pthread_mutex_init(&p->mutex, NULL);
     thread_condition(&p->free);
     thread_condition(&p->stopped);
+    thread_condition(&p->relieved);
     *ret = p; // first: the thread calls the van's handlers, and they want to know it
     if (pthread_create(&p->thread, NULL, look_after, p) != 0) {
         *ret = NULL;
@@ -414,12 +500,16 @@ void pump_close(struct pump *p)
     if (p->threaded) {
         pthread_mutex_lock(&p->mutex);
         p->stop = true;
-        if (p->asleep)
+        if (p->asleep || p->relief_waits)
             van_wake(p->van);
         pthread_cond_signal(&p->stopped);
+        pthread_cond_signal(&p->relieved);
         pthread_mutex_unlock(&p->mutex);
         pthread_join(p->thread, NULL);
     }
+    if (p->relief_threaded)
+        pthread_join(p->relief, NULL);
+    pthread_cond_destroy(&p->relieved);
     pthread_cond_destroy(&p->stopped);
     pthread_cond_destroy(&p->free);
     pthread_mutex_destroy(&p->mutex);

@@ -7,7 +7,9 @@
 //   - a thread that waits for something polls the van itself, so that no answer has to be
 //     handed from thread to thread (sleeping and waking costs more than a request does).
 //     Of several waiting threads one polls, the leader; it tells the others;
-//   - when nobody has waited or called for a moment, a background thread polls.
+//   - when nobody has waited or called for a moment, a background thread polls;
+//   - while work takes long, a relief does: a thread that waits for messages without the
+//     van, so that the work's own calls find it free.
 //
 // Callers' code never runs while the van is lent out: van handlers queue it as work, and
 // whoever polls runs it afterwards, one piece at a time, in the order in which it was
@@ -43,6 +45,12 @@ void pump_set_spin(struct pump *p, uint64_t spin_ns);
 // Lends the van to the caller, who must not have it yet.
 void pump_enter(struct pump *p);
 void pump_leave(struct pump *p);
+
+// The same inside of work, around what takes long: meanwhile a thread of the pump looks
+// after the van, and sends what work has left to it (van_defer), so that the next messages
+// are there when the work is done. What takes some microseconds is faster without.
+void pump_leave_long(struct pump *p);
+void pump_enter_again(struct pump *p);
 
 // Inside the van's handlers, or between pump_enter and pump_leave.
 void pump_queue(struct pump *p, struct pump_work *w);

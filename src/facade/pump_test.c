@@ -29,7 +29,11 @@ struct echo {
     struct pump_work work;
     bool with_work, queued;
     atomic_uint worked;
-    int refused; // what waiting inside of work gives
+    int refused;        // what waiting inside of work gives
+    atomic_uint bodies; // large ones that came
+    pthread_t released; // who has let go of one
+    atomic_bool let_go;
+    bool at_once, unsent;
 };
 
 static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
@@ -53,6 +57,10 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
 {
     struct echo *e = ctx;
     (void)link, (void)now;
+    if (m->type == MSG_APP) {
+        atomic_fetch_add(&e->bodies, 1);
+        return;
+    }
     struct msg_ok again = {.value = m->m->ok.value + 1};
     if (again.value <= e->hops) {
         assert_int_equal(0, van_send(e->van, e->link, MSG_OK, 1, &again, NULL));
@@ -150,6 +158,68 @@ static void somebody_always_polls(void **state)
     assert_int_equal(1, e.refused);
     assert_false(pump_working(e.pump));
     finish(&e);
+}
+
+static float large[1 << 16];
+
+static void let_go(void *ctx)
+{
+    struct echo *e = ctx;
+    e->released = pthread_self();
+    atomic_store(&e->let_go, true);
+}
+
+// Sends a large body from inside, and does not end before it has come.
+static void work_long(struct pump_work *w)
+{
+    struct echo *e = (struct echo *)((char *)w - offsetof(struct echo, work));
+    const struct van_release release = {.release = let_go, .ctx = e};
+    struct msg_app m = {.values = {large, sizeof(large)}, .value_bytes = 4};
+    uint32_t before = atomic_load(&e->bodies);
+    atomic_store(&e->let_go, false);
+    pump_enter(e->pump);
+    e->queued = false;
+    pump_leave_long(e->pump);
+    pump_enter(e->pump);
+    e->unsent |= van_send(e->van, e->link, MSG_APP, 1, &m, &release) != 0;
+    e->at_once |= atomic_load(&e->let_go);
+    pump_leave(e->pump);
+    double until = clock_seconds() + 10;
+    while ((atomic_load(&e->bodies) == before || !atomic_load(&e->let_go)) &&
+           clock_seconds() < until)
+        sched_yield();
+    e->refused += pthread_equal(pthread_self(), e->released) != 0;
+    pump_enter_again(e->pump);
+    pump_leave(e->pump);
+    atomic_fetch_add(&e->worked, 1);
+}
+
+// Another thread sends and reads while work takes long, whoever works: who waits, or nobody.
+static void long_work_is_relieved(void **state)
+{
+    enum { TIMES = 50 };
+    struct echo e;
+    (void)state;
+    begin(&e);
+    for (uint32_t i = 1; i <= TIMES; i++) {
+        pump_enter(e.pump);
+        e.work.run = work_long;
+        pump_queue(e.pump, &e.work);
+        pump_leave(e.pump);
+        struct target t = {&e, i};
+        send_one(&e);
+        if (i % 4 != 0)
+            assert_true(pump_wait(e.pump, has_come, &t, van_now(e.van) + 10000 * MS));
+        double until = clock_seconds() + 10;
+        while (atomic_load(&e.worked) < i && clock_seconds() < until)
+            sched_yield();
+        assert_int_equal(i, atomic_load(&e.worked));
+    }
+    finish(&e);
+    assert_int_equal(TIMES, atomic_load(&e.bodies));
+    assert_int_equal(0, e.refused);
+    assert_false(e.at_once);
+    assert_false(e.unsent);
 }
 
 enum { THREADS = 4, ROUNDS = 300 };
@@ -268,6 +338,7 @@ int main(void)
         cmocka_unit_test(waits_end),
         cmocka_unit_test(a_wait_has_a_deadline),
         cmocka_unit_test(somebody_always_polls),
+        cmocka_unit_test(long_work_is_relieved),
         cmocka_unit_test(a_long_wait_holds_nobody_up),
         cmocka_unit_test(threads_share_a_van),
     };

@@ -9,6 +9,16 @@
 enum { SMALL_SHARE = 8 }; // of what may be queued this part is left to small answers
 
 #define LOOK_NS (SECOND / 1000)
+// Handlers that take so long, of late, have messages read by another thread meanwhile.
+#define LONG_NS (SECOND / 10000)
+
+// The request whose handler this thread runs.
+static _Thread_local struct received *handled;
+
+struct received *kv_handled(void)
+{
+    return handled;
+}
 
 static void handle_requests(struct pump_work *w);
 
@@ -119,9 +129,14 @@ static void handle(struct received *q)
     struct tug_app *a = q->app;
     if (a != NULL && !a->closing) {
         a->n_handling++;
-        pump_leave(n->pump);
+        bool at_length = n->handler_ns > LONG_NS;
+        uint64_t begin = van_now(n->van);
+        at_length ? pump_leave_long(n->pump) : pump_leave(n->pump);
+        handled = q;
         call_handler(q, a);
-        pump_enter(n->pump);
+        handled = NULL;
+        at_length ? pump_enter_again(n->pump) : pump_enter(n->pump);
+        n->handler_ns = (3 * n->handler_ns + van_now(n->van) - begin) / 4;
         a->n_handling--;
     }
     kv_kept_drain(n); // what the handler kept for itself

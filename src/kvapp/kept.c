@@ -25,11 +25,10 @@ int kv_kept_init(struct tug_node *n, struct err *e)
 static struct kept *keep(struct received *q)
 {
     struct kept *k = &q->first;
-    if (q->first_used)
+    if (atomic_exchange(&q->first_used, true))
         k = mem_alloc(sizeof(*k));
     if (k == NULL)
         return NULL;
-    q->first_used = true;
     k->q = q;
     atomic_fetch_add(&q->refs, 1);
     atomic_fetch_add(&q->keeps, 1);
@@ -39,6 +38,9 @@ static struct kept *keep(struct received *q)
 
 void *tug_app_keep(struct tug_app *a, uint64_t ticket)
 {
+    struct received *mine = kv_handled();
+    if (mine != NULL && mine->node == a->node && mine->ticket == ticket)
+        return keep(mine); // it stays while its handler runs: the van is not needed
     pump_enter(a->node->pump);
     struct received *q = kv_received_by_ticket(a->node, ticket);
     struct kept *k = q != NULL ? keep(q) : NULL;

@@ -160,7 +160,7 @@ struct received {
     struct kv_home *home;
     atomic_uint keeps; // of programs, and the node's own
     struct kept first; // what the first keep returns
-    bool first_used;
+    atomic_bool first_used;
 };
 
 // How many answers a request had that is done.
@@ -226,6 +226,7 @@ struct tug_node {
     struct tug_app *barriers;  // see barrier.c
     struct pump_work handling; // of those who wait for their handlers:
     bool handling_queued;
+    uint64_t handler_ns; // what one took of late
     struct kv_line waiting;
     struct asker *askers; // see numbers.c
     struct chains askers_by_id;
@@ -388,6 +389,8 @@ void kv_handle_response(struct received *q);
 // Requests that wait until answers have been read: handled when they have. Returns when to
 // look again.
 uint64_t kv_handle_look(struct tug_node *n, uint64_t now);
+// The request whose handler the calling thread runs, or NULL.
+struct received *kv_handled(void);
 // Bytes of values that one answer has at most.
 uint64_t kv_answer_most(const struct tug_node *n);
 

@@ -135,6 +135,7 @@ static int poll_van(struct van *base, uint64_t until, struct err *e)
     (void)e;
     struct tcp_van *v = (struct tcp_van *)base;
     v->in_round = true;
+    v->unsettled = false;
     wait_for_events(v, until);
     finish_round(v);
     v->in_round = false;
@@ -144,6 +145,22 @@ static int poll_van(struct van *base, uint64_t until, struct err *e)
 static void hold(struct van *base)
 {
     ((struct tcp_van *)base)->in_round = true; // until the next one ends
+}
+
+static int descriptor(const struct van *base)
+{
+    return uv_backend_fd(&((const struct tcp_van *)base)->loop);
+}
+
+static bool unsettled(const struct van *base)
+{
+    const struct tcp_van *v = (const struct tcp_van *)base;
+    return v->unsettled || v->dirty != NULL || v->ended != NULL;
+}
+
+static void defer(struct van *base, bool on)
+{
+    ((struct tcp_van *)base)->deferred = on;
 }
 
 static void wake(struct van *base)
@@ -366,6 +383,9 @@ static const struct van_ops ops = {
     .drop = frame_pool_drop,
     .now = now,
     .hold = hold,
+    .descriptor = descriptor,
+    .unsettled = unsettled,
+    .defer = defer,
     .poll = poll_van,
     .wake = wake,
     .free = van_free_now,

@@ -331,6 +331,7 @@ van_link tcp_connect(struct van *base, const char *address, uint64_t timeout_ns)
         return 0;
     }
     struct err e;
+    v->unsettled = true;
     l->dial = d;
     d->began = clock_ns();
     d->deadline = timeout_ns < VAN_NEVER - d->began ? d->began + timeout_ns : VAN_NEVER;

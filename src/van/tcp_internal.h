@@ -177,6 +177,8 @@ struct tcp_van {
     uint64_t tick_due;
     uint32_t events; // of this round
     bool in_round;
+    bool deferred;  // by van_defer
+    bool unsettled; // libuv has been given something since it last ran
     bool freeing;
     char *input;   // TCP_INPUT_BYTES
     char *plain;   // a record of TLS, decrypted

@@ -492,6 +492,7 @@ void tcp_close_link(struct van *base, van_link number)
     struct tcp_link *l = links_find(&v->links, number);
     if (l == NULL || l->state == LINK_CLOSING || l->state == LINK_DEAD)
         return;
+    v->unsettled = true;
     if (!is_talking(l) || l->dial != NULL) {
         tcp_link_end(l, LINK_DEAD);
         return;

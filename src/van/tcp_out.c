@@ -210,6 +210,7 @@ static void write_later(struct tcp_link *l, const uv_buf_t *bufs, unsigned n)
 {
     struct tcp_stream *s = l->stream;
     s->write.data = s;
+    l->van->unsettled = true;
     int rc = uv_write(&s->write, &s->stream, bufs, n, written);
     if (rc != 0)
         lost(l, rc);
@@ -447,7 +448,8 @@ static ssize_t push_pieces(struct tcp_link *l, const struct piece *p, unsigned n
 static int send_pieces(struct tcp_link *l, const struct piece *p, unsigned n,
                        size_t bytes, struct van_release *release)
 {
-    bool later = l->van->in_round && bytes <= TOGETHER_MAX;
+    bool later = bytes <= TOGETHER_MAX ? l->van->in_round
+                                       : l->van->deferred && release->release != NULL;
     ssize_t taken = later ? 0 : push_pieces(l, p, n);
     if (taken < 0)
         return TUG_EIO;

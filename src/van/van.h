@@ -133,6 +133,10 @@ struct van_ops {
     void (*drop)(void *kept); // may be NULL: nothing kept outlives the van
     uint64_t (*now)(const struct van *v);
     void (*hold)(struct van *v); // may be NULL: nothing is ever held
+    // May be NULL, all three: who waits, waits in van_poll.
+    int (*descriptor)(const struct van *v);
+    bool (*unsettled)(const struct van *v);
+    void (*defer)(struct van *v, bool on);
     int (*poll)(struct van *v, uint64_t until, struct err *e);
     void (*wake)(struct van *v);
     void (*free)(struct van *v);
@@ -250,6 +254,28 @@ static inline void van_hold(struct van *v)
 {
     if (v->ops->hold != NULL)
         v->ops->hold(v);
+}
+
+// A descriptor that can be read when van_poll would find something, for who waits for that
+// without the van; -1: this van has none. What was sent, connected or closed since the last
+// poll it does not tell of: see van_unsettled.
+static inline int van_descriptor(const struct van *v)
+{
+    return v->ops->descriptor != NULL ? v->ops->descriptor(v) : -1;
+}
+
+// Whether something has been left to the next van_poll that the descriptor does not tell of.
+static inline bool van_unsettled(const struct van *v)
+{
+    return v->ops->unsettled != NULL && v->ops->unsettled(v);
+}
+
+// While it is on, bodies with a `release` are left to the next van_poll: another thread
+// than the one that sends polls soon, and has the time for it.
+static inline void van_defer(struct van *v, bool on)
+{
+    if (v->ops->defer != NULL)
+        v->ops->defer(v, on);
 }
 
 // Waits for events until `until` (by van_now; at most until the handler's next tick),
