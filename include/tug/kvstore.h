@@ -8,6 +8,8 @@
 // "async" one whose servers apply each push at once, else one whose servers wait for a push
 // of every worker, add them up in the order of ranks and apply the sum once. Others
 // ("local", "device" and names that begin so) are of this process; "device" also compresses.
+// "p3" is a synchronous store of a cluster that slices arrays, as others do under
+// DMLC_PS_VAN_TYPE=p3: a push of higher priority then overtakes a large one between two slices.
 //
 // A cluster is a scheduler, S servers and W workers, as in tug/kvapp.h and with the same
 // environment; tug_kvstore_serve runs the first two. Nothing that is executed crosses the
@@ -81,6 +83,9 @@ struct tug_kvstore_options {
     // Arrays of fewer elements lie on one server, others are spread over all of them, by
     // rows. 0: MXNET_KVSTORE_BIGARRAY_BOUND, else 1,000,000. The same at all workers.
     uint64_t big_array;
+    // p3: dense arrays of more elements are sent in slices of so many, which lie on all servers
+    // in turn. 0: MXNET_KVSTORE_SLICE_THRESHOLD, else 40,000. The same at all workers.
+    uint64_t slice;
 };
 
 // Opens a store (mxnet.kvstore.create); of a cluster it joins, as a worker, and waits until all
@@ -147,15 +152,38 @@ TUG_API int tug_kvstore_pull_rows(struct tug_kvstore *s,
 // Until all pushes are done: the first error among them (mxnet.nd.waitall).
 TUG_API int tug_kvstore_wait(struct tug_kvstore *s);
 
-// "NAME" or "NAME:FIELD=NUMBER,..." with the names, fields and defaults of mxnet.optimizer:
-// sgd, nag, adam, adagrad, adadelta, rmsprop, ftrl, signum, test (w -= learning_rate
-// (rescale_grad g + wd w) with a learning_rate of -1, which adds), and for all learning_rate,
-// wd, rescale_grad (1), clip_gradient (none) and multi_precision (0; 1: 16-bit arrays are
-// trained as 32-bit ones beside them). In a cluster it is the servers', and every worker sets
-// it, all the same one, before it pushes: the last that comes to a server is the one. Again with
-// the same name: states stay. (MXNet: set_optimizer.) TUG_EUSAGE: no such optimizer, field or
-// number; the servers' program has an updater.
+// "NAME" or "NAME:FIELD=NUMBER,..." with the names, fields, defaults and formulas of
+// mxnet.optimizer (2.0), which tug_kvstore_optimizer lists. For all: learning_rate, wd,
+// rescale_grad (1), clip_gradient (0: none), multi_precision (0; 1: 16-bit arrays are trained as
+// 32-bit ones beside them), begin_num_update (0), and
+//
+//   lr_mult(KEY)=NUMBER, wd_mult(KEY)=NUMBER   of a key: 3, or 'fc1_bias' with '' for a '
+//   lr_scheduler=factor,step=100,factor=0.5    in place of a learning_rate that stays; also
+//       multifactor,step=5|10,factor=0.1   poly,max_update=100   cosine,max_update=100, each
+//       with base_lr, warmup_steps, warmup_begin_lr and warmup_mode (linear or constant)
+//
+// What a scheduler is asked for is begin_num_update and the most pushes that a key has had, on
+// each server by itself. lamb and lars take norms over a key's whole array, which lies on one
+// server then: TUG_EUSAGE where a key has been cut before. lars (but for keys whose names end in
+// gamma, beta or bias; layer(KEY)=0 or 1 says otherwise) is one of those that take lazy_update:
+// 1, or 0 where a sparse gradient changes all rows; only lamb always does so. test is
+// w -= learning_rate (rescale_grad g + wd w) with a learning_rate of -1, which adds. The random
+// numbers of sgld depend on its seed alone (0), its key and the update.
+//
+// In a cluster the optimizer is the servers', and every worker sets it, all the same one, before
+// it pushes: the last that comes to a server is the one. Again with the same name: states stay.
+// (MXNet: set_optimizer.) TUG_EUSAGE: no such optimizer, field or number; the servers' program
+// has an updater.
 TUG_API int tug_kvstore_set_optimizer(struct tug_kvstore *s, const char *text);
+// The most updates that the optimizer has given a key, from begin_num_update on. Of a process
+// alone: in a cluster the servers count them (TUG_EUSAGE).
+TUG_API int tug_kvstore_num_update(struct tug_kvstore *s, uint64_t *ret);
+// The i-th optimizer, from 0, as the text of all its numbers at their defaults, in the order of
+// MXNet's arguments; NULL behind the last.
+TUG_API const char *tug_kvstore_optimizer(size_t i);
+// The learning rate of an optimizer's text at an update: what its scheduler says. TUG_EUSAGE as
+// tug_kvstore_set_optimizer.
+TUG_API int tug_kvstore_learning_rate(const char *text, uint64_t num_update, double *ret);
 
 // Changes `stored`, in place, by what was pushed to a key. Of sparse keys all rows are there
 // (ids NULL) while `merged` has those that were pushed. All of it is valid until the function

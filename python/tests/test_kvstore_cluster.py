@@ -168,6 +168,110 @@ def test_other_calls(tmp_path):
     """)
 
 
+def test_server_class(tmp_path):
+    """mxnet.kvstore_server.KVStoreServer, in servers that are told nothing else; MXNet's own commands are named."""
+    launch(tmp_path, """
+        kv = kvstore.create("dist_sync")
+        kv.init("w", np.zeros(3, "f4"))
+        kv.pushpull("w", np.ones(3, "f4"), out := np.zeros(3, "f4"))
+        assert np.all(out == 2)
+        for head, why in ((0, "set_optimizer sends"), (1, "field of the optimizer"), (2, "last worker"),
+                          (3, "type of the store"), (4, "set_gradient_compression"), (5, "tug profile"),
+                          (6, "tug.kvserver.run"), (-1, "tug.kvserver.run")):
+            try:
+                kv._send_command_to_servers(head, "x")
+            except tug.Error as error:
+                assert f"command {head}:" in str(error) and why in str(error), error
+                assert ("In MXNet" in str(error)) == (0 <= head <= 5), error
+            else:
+                raise AssertionError("there is no controller")
+    """, preamble="""
+import os
+if os.environ["DMLC_ROLE"] != "worker":
+    import tug.kvserver
+    tug.kvserver.KVStoreServer().run()
+    raise SystemExit(0)
+""" + PREAMBLE)
+
+
+def test_slices(tmp_path):
+    """Stores of type p3, and others under its van, send arrays in slices."""
+    launch(tmp_path, """
+        os.environ["MXNET_KVSTORE_SLICE_THRESHOLD"] = "7"
+        os.environ["DMLC_PS_VAN_TYPE"] = "p3"
+        try:
+            kvstore.create("dist_async")
+        except tug.Error as error:
+            assert "synchronous" in str(error) and "DMLC_PS_VAN_TYPE" in str(error), error
+        else:
+            raise AssertionError("it is not synchronous")
+        del os.environ["DMLC_PS_VAN_TYPE"]
+        kv = kvstore.create("P3")
+        assert kv.type == "p3" and kv.num_workers == 2
+        shapes = {"a": (9, 5), "b": (7,), "c": (8,), "d": (150, 3)}
+        for dtype in ("f2", "f4", "f8", "i8"):
+            for priority, (name, shape) in enumerate(shapes.items()):
+                key, g = name + dtype, np.arange(np.prod(shape)).reshape(shape).astype(dtype) + kv.rank
+                kv.init(key, np.zeros(shape, dtype))
+                for step in range(3):
+                    kv.push(key, g, priority=-priority)
+                assert kv.rounds(key) == 3
+                assert np.array_equal(pulled(kv, key, shape, dtype), 2 * g - 2 * kv.rank + 1)
+        kv.init("rows", RowSparse.zeros((40, 3)))
+        kv.push("rows", RowSparse([1, 39], np.ones((2, 3), "f4"), (40, 3)))
+        assert pulled(kv, "rows", (40, 3)).sum() == 12
+        kv.push("af4", RowSparse([0, 8], np.ones((2, 5), "f4"), (9, 5)))
+        assert pulled(kv, "af4", (9, 5)).sum() == 20
+        kv.barrier()
+        kv.set_optimizer(kvstore.optimizer.Adam(0.1))
+        kv.barrier()
+        before = pulled(kv, "df4", (150, 3))
+        kv.push("df4", np.ones((150, 3), "f4"))
+        assert np.allclose(before - pulled(kv, "df4", (150, 3)), 0.1, atol=1e-4)
+        kv.barrier()
+        if kv.rank == 0:
+            kv.save_optimizer_states("states")
+            kv.load_optimizer_states("states")
+        kv.barrier()
+    """)
+
+
+def test_optimizers_of_servers(tmp_path):
+    """Multipliers, schedules, and norms over a whole array, which is not cut where the optimizer comes first."""
+    launch(tmp_path, """
+        kv = kvstore.create("dist_sync")
+        start = np.linspace(1, 3, 600).astype("f4").reshape(300, 2)
+        names = {f"layer{i}_bias": 0.5 for i in range(2000)}
+        schedule = kvstore.lr_scheduler.MultiFactorScheduler([1], 0.5, base_lr=1)
+        kv.set_optimizer(kvstore.optimizer.LARS(1, eta=1, rescale_grad=0.5, lr_scheduler=schedule))
+        kv.init("w", start)
+        for rate in (1, 0.5):
+            kv.push("w", start[::-1])  # the mean of two
+            ratio = np.linalg.norm(start) / (np.linalg.norm(start[::-1]) + 1e-8)
+            start = start - np.float32(rate * ratio) * start[::-1]
+            assert np.allclose(pulled(kv, "w", (300, 2)), start, rtol=1e-5, atol=1e-6)
+        kv.barrier()
+        sgd = kvstore.optimizer.SGD(0.5)
+        sgd.set_lr_mult({**names, "layer7_bias": 2})
+        kv.set_optimizer(sgd)
+        kv.init(["layer7_bias", "layer8_bias", "cut"], [np.zeros(3, "f4"), np.zeros(3, "f4"), start])
+        kv.push(["layer7_bias", "layer8_bias"], [np.ones(3, "f4")] * 2)
+        assert np.all(pulled(kv, "layer7_bias", (3,)) == -2) and np.all(pulled(kv, "layer8_bias", (3,)) == -0.5)
+        assert sgd.num_update == 0  # the servers count
+        try:
+            kv.set_optimizer("lamb")
+        except tug.UsageError as error:
+            assert "'cut'" in str(error) and "before init" in str(error), error
+        else:
+            raise AssertionError("it is cut")
+        kv.barrier()
+        kv.set_optimizer("sgld:learning_rate=0.01")
+        kv.push("cut", np.zeros((300, 2), "f4"))
+        noise = (pulled(kv, "cut", (300, 2)) - start).ravel()
+        assert len(set(noise)) == 600  # the two servers draw other numbers
+    """)
+
+
 def test_own_server(tmp_path):
     launch(tmp_path, """
         kv = kvstore.create("dist_sync")
@@ -199,7 +303,7 @@ if os.environ["DMLC_ROLE"] != "worker":
     def control(head, body):
         assert head == 7 and threading.current_thread() is threading.main_thread()
         scale[0] = float(body.decode())
-    tug.kvserver.run(update, control)
+    tug.kvserver.KVStoreServer(None).run(update, control)
     raise SystemExit(0)
 """ + PREAMBLE)
 

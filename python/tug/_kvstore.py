@@ -362,6 +362,14 @@ class KVStore(KVStoreBase):
         with self._turn:
             self._run_now(lib.tug_kvstore_set_optimizer, ffi.new("char[]", word(text, "optimizer")))
             self._updater = None
+        if isinstance(optimizer, Optimizer):
+            optimizer._local = None if self._dist else weakref.ref(self)
+
+    def _num_update(self) -> int:
+        """The most updates that the optimizer has given a key."""
+        n = ffi.new("uint64_t *")
+        self._run(lib.tug_kvstore_num_update, n)
+        return int(n[0])
 
     def set_gradient_compression(self, compression_params: Dict[str, Any]) -> None:
         """{"type": "2bit" or "1bit", "threshold": 0.5}, for dense arrays of float32 that are pushed from now on."""

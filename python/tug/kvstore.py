@@ -18,13 +18,16 @@ SPDX-License-Identifier: Apache-2.0
 import os
 import sys
 
-from tug import optimizer
+from tug import lr_scheduler, optimizer
 from tug._errors import Error
 from tug._kvarrays import RowSparse, register_array_type
 from tug._kvbase import KVStoreBase
+from tug._kvmodule import init_optimizer
 from tug._kvstore import KVStore, create
+from tug.kvserver import KVStoreServer
 
-__all__ = ["Error", "KVStore", "KVStoreBase", "RowSparse", "create", "optimizer", "register_array_type"]
+__all__ = ["Error", "KVStore", "KVStoreBase", "KVStoreServer", "RowSparse", "create", "init_optimizer", "lr_scheduler",
+           "optimizer", "register_array_type"]
 
 
 def _serve() -> None:

@@ -1,85 +1,336 @@
 """Optimizers of tug.kvstore: a name and numbers, applied by the store or its servers.
 
     kv.set_optimizer(tug.optimizer.create("adam", learning_rate=0.01, rescale_grad=1 / batch))
+    kv.set_optimizer(tug.optimizer.SGD(0.1, momentum=0.9))
 
-Names, numbers and formulas are mxnet.optimizer's (2.0); tug/kvstore.h lists them.
+Names, numbers and formulas are mxnet.optimizer's (2.0); docs/from-mxnet.md lists them.
 
 SPDX-License-Identifier: Apache-2.0
 """
 
-from typing import Any, Dict
+import warnings
+from typing import Any, Dict, List, Optional, Tuple, Union
 
-import numpy as np
-
+from tug._abi import ffi
 from tug._errors import ArgumentTypeError, UsageError
+from tug._kvarrays import StoredRows
+from tug._library import lib, text_of
+from tug.lr_scheduler import LRScheduler, learning_rate, number_text
 
-__all__ = ["Optimizer", "create"]
+__all__ = ["DCASGD", "FTML", "LAMB", "LARS", "NAG", "SGD", "SGLD", "AdaDelta", "AdaGrad", "Adam", "AdamW", "Adamax",
+           "Ftrl", "Nadam", "Optimizer", "RMSProp", "Signum", "Test", "Updater", "create", "get_updater"]
 
-_FOR_ALL = ("learning_rate", "wd", "rescale_grad", "clip_gradient", "multi_precision")
-# The library's list, for attributes and sentences; defaults are the library's alone.
-_TAKES = {
-    "sgd": ("momentum",),
-    "nag": ("momentum",),
-    "adam": ("beta1", "beta2", "epsilon"),
-    "adagrad": ("epsilon",),
-    "adadelta": ("rho", "epsilon"),
-    "rmsprop": ("rho", "momentum", "epsilon", "centered", "clip_weights"),
-    "ftrl": ("lamda1", "beta"),
-    "signum": ("momentum", "wd_lh"),
-    "test": (),
-}
+Key = Union[int, str]
+
+_NONE_AT_0 = ("clip_gradient", "clip_weights", "lower_bound", "upper_bound")
+_FLAGS = ("multi_precision", "lazy_update", "centered", "correct_bias", "bias_correction")
+_COUNTS = ("begin_num_update", "seed")
+# Beside numbers: those that are kept, and those that change how fast MXNet is.
+_KEPT = ("lr_scheduler", "param_idx2name", "param_dict")
+_IGNORED = ("aggregate_num", "use_fused_step")
+_TAKE_RATE = ("factor", "multifactor")  # schedulers whose base_lr learning_rate takes the place of
+_PLAIN = ("gamma", "beta", "bias")  # ends of names that lars does not scale
+
+
+def _table() -> Dict[str, Dict[str, float]]:
+    """Each optimizer's fields with their defaults, in the order of MXNet's arguments: the library's list."""
+    found: Dict[str, Dict[str, float]] = {}
+    while True:
+        text = lib.tug_kvstore_optimizer(len(found))
+        if text == ffi.NULL:
+            return found
+        name, _, fields = text_of(text).partition(":")
+        found[name] = {field: float(value) for field, value in (pair.split("=") for pair in fields.split(","))}
+
+
+_TABLE = _table()
+
+
+def _key_text(key: Any) -> str:
+    if isinstance(key, str):
+        return "'" + key.replace("'", "''") + "'"
+    if isinstance(key, int) and not isinstance(key, bool):
+        return str(key)
+    raise ArgumentTypeError(f"multipliers are of keys: an int or a str, not {type(key).__name__}")
+
+
+def _name_of(given: Any) -> str:
+    if not isinstance(given, str) or given.lower() not in _TABLE:
+        raise UsageError(f"there is no optimizer {given!r}; there are {', '.join(_TABLE)}")
+    return given.lower()
 
 
 class Optimizer:
-    """An optimizer; its numbers are attributes, which count when it is given to set_optimizer (again)."""
+    """An optimizer; its numbers are attributes, which count when it is given to set_optimizer (again).
 
-    def __init__(self, name: str, **numbers: Any) -> None:
-        if not isinstance(name, str) or name.lower() not in _TAKES:
-            raise UsageError(f"there is no optimizer {name!r}; there are {', '.join(_TAKES)}")
-        self.name = name.lower()
-        self._numbers: Dict[str, Any] = {}
-        takes = _TAKES[self.name]
-        for field, value in numbers.items():
-            if field not in _FOR_ALL and field not in takes:
-                raise UsageError(f"optimizer {self.name} does not take {field}; it takes "
-                                 f"{', '.join([*_FOR_ALL, *takes])}")
+    Beside numbers: lr_scheduler, of tug.lr_scheduler; param_idx2name, names of keys that are numbers; param_dict,
+    objects with lr_mult and wd_mult by key."""
+
+    def __init__(self, name: str, *in_order: Any, **given: Any) -> None:
+        object.__setattr__(self, "name", _name_of(name))
+        own = list(self._fields())
+        own = own[:own.index("wd")]  # what all have comes by name
+        if len(in_order) > len(own):
+            raise ArgumentTypeError(f"optimizer {self.name} takes {len(own)} arguments in order, not {len(in_order)}")
+        for field, value in zip(own, in_order):
+            if field in given:
+                raise ArgumentTypeError(f"optimizer {self.name} got {field} twice")
+            given[field] = value
+        if given.pop("sym", None) is not None:
+            raise UsageError("sym is not supported, as there are no symbols here: give multipliers to set_lr_mult and "
+                             "set_wd_mult")
+        for field in _IGNORED:
+            given.pop(field, None)
+        kept = {field: given.pop(field, None) for field in _KEPT}
+        for field, value in (("_numbers", {}), ("_local", None), ("lr_mult", {}), ("wd_mult", {}),
+                             ("idx2name", dict(kept["param_idx2name"] or {})),
+                             ("param_dict", dict(kept["param_dict"] or {}))):
+            object.__setattr__(self, field, value)
+        self.lr_scheduler: Optional[LRScheduler] = kept["lr_scheduler"]
+        for field, value in given.items():
             self._set(field, value)
+        self._look_at_rate()
+        learning_rate(self.text(), 0)  # what is wrong is said now
+
+    def _fields(self) -> Dict[str, float]:
+        return _TABLE[self.name]
 
     def _set(self, field: str, value: Any) -> None:
         if value is None:  # the default
             self._numbers.pop(field, None)
-        elif isinstance(value, (bool, int, float, np.number, np.bool_)):
-            self._numbers[field] = float(value)
         else:
-            raise ArgumentTypeError(f"{field} of optimizer {self.name} is a number, not {type(value).__name__}")
+            self._numbers[field] = float(number_text(value, f"{field} of optimizer {self.name}"))
+
+    def _look_at_rate(self) -> None:
+        rate, schedule = self._numbers.get("learning_rate"), self.lr_scheduler
+        if schedule is not None and rate not in (None, schedule.base_lr) and schedule._name not in _TAKE_RATE:
+            warnings.warn(f"learning_rate={rate:g} has no effect, as in MXNet: {type(schedule).__name__} begins with "
+                          f"its base_lr={schedule.base_lr:g}", stacklevel=4)
 
     def __getattr__(self, field: str) -> Any:
-        if field.startswith("_") or field not in (*_FOR_ALL, *_TAKES[self.name]):
+        if field.startswith("_") or field not in self._fields():
             raise AttributeError(f"optimizer {self.name} has no {field}")
-        return self._numbers.get(field)
+        value = self._numbers.get(field, self._fields()[field])
+        if field in _NONE_AT_0 and value == 0:
+            return None
+        return bool(value) if field in _FLAGS else int(value) if field in _COUNTS else value
 
     def __setattr__(self, field: str, value: Any) -> None:
-        if field in ("name", "_numbers"):
+        if field == "lr_scheduler":
+            if value is not None and not isinstance(value, LRScheduler):
+                raise ArgumentTypeError(f"lr_scheduler is one of tug.lr_scheduler, not {type(value).__name__}")
             object.__setattr__(self, field, value)
-        elif field in (*_FOR_ALL, *_TAKES[self.name]):
+        elif field in ("idx2name", "lr_mult", "wd_mult", "param_dict", "_local"):
+            object.__setattr__(self, field, value)
+        elif field in ("lr", "learning_rate"):
+            self.set_learning_rate(value)
+        elif field in self._fields():
             self._set(field, value)
         else:
             raise AttributeError(f"optimizer {self.name} has no {field}")
 
-    def set_learning_rate(self, learning_rate: float) -> None:
-        """As the attribute learning_rate."""
-        self.learning_rate = learning_rate
+    @property
+    def lr(self) -> float:
+        """The learning rate, without the scheduler."""
+        return float(self._numbers.get("learning_rate", self._fields()["learning_rate"]))
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate: with a scheduler, of update num_update."""
+        return self.lr if self.lr_scheduler is None else learning_rate(self.text(), self.num_update)
+
+    @property
+    def num_update(self) -> int:
+        """The most updates that a key has had. On a cluster the servers count them, and this stays begin_num_update."""
+        store = self._local() if self._local is not None else None
+        return int(self.begin_num_update if store is None else store._num_update())
+
+    def set_learning_rate(self, lr: float) -> None:
+        """As the attribute learning_rate. UsageError: there is a scheduler."""
+        if self.lr_scheduler is not None:
+            raise UsageError("the learning rate comes from lr_scheduler: set lr_scheduler to None first")
+        self._set("learning_rate", lr)
+
+    def set_lr_mult(self, args_lr_mult: Dict[Key, float]) -> None:
+        """Factors of the learning rate by key, or by name of param_idx2name. Those of before are gone."""
+        self.lr_mult = dict(args_lr_mult)
+        learning_rate(self.text(), 0)
+
+    def set_wd_mult(self, args_wd_mult: Dict[Key, float]) -> None:
+        """Factors of wd by key, or by name of param_idx2name. Those of before are gone."""
+        self.wd_mult = dict(args_wd_mult)
+        learning_rate(self.text(), 0)
+
+    def _multipliers(self) -> List[Tuple[str, Key, Any]]:
+        """Of a key that param_idx2name names, under its number and under its name: a store's keys are of one kind."""
+        found: Dict[Tuple[str, Key], Any] = {}
+        for field, given in (("lr_mult", self.lr_mult), ("wd_mult", self.wd_mult)):
+            for key, value in given.items():
+                found[field, key] = value
+            for index, name in self.idx2name.items():
+                for one, other in ((index, name), (name, index)):
+                    if one not in given and other in given:
+                        found[field, one] = given[other]
+            for index, parameter in self.param_dict.items():
+                for key in (index, self.idx2name.get(index, index)):
+                    found[field, key] = getattr(parameter, field)
+        if self.name == "lars":
+            for index, name in self.idx2name.items():
+                if name.endswith(_PLAIN):
+                    found["layer", index] = 0
+        return [(field, key, value) for (field, key), value in found.items()]
 
     def text(self) -> str:
         """The text that tug_kvstore_set_optimizer takes."""
-        numbers = ",".join(f"{field}={value!r}" for field, value in self._numbers.items())
-        return f"{self.name}:{numbers}" if numbers else self.name
+        numbers, schedule = dict(self._numbers), self.lr_scheduler
+        parts = []
+        if schedule is not None:
+            parts.append(schedule.text())
+            if schedule._name not in _TAKE_RATE:
+                numbers.pop("learning_rate", None)
+        parts = [f"{field}={value!r}" for field, value in numbers.items()] + parts
+        parts += [f"{field}({_key_text(key)})={number_text(value, field)}" for field, key, value in self._multipliers()]
+        return ":".join([self.name, ",".join(parts)] if parts else [self.name])
 
     def __repr__(self) -> str:
         return f"Optimizer({self.text()!r})"
 
+    @staticmethod
+    def register(klass: Any) -> Any:
+        """UsageError: servers run no code of workers."""
+        raise UsageError(f"optimizers of the program's own, as {getattr(klass, '__name__', klass)}, are updaters here: "
+                         "set_updater of a store of one process, tug.kvserver.run(updater) in the servers' program")
+
+    @staticmethod
+    def create_optimizer(name: str, **numbers: Any) -> "Optimizer":
+        """As create()."""
+        return create(name, **numbers)
+
+
+register = Optimizer.register
+
+
+class _Named(Optimizer):
+    def __init__(self, *in_order: Any, **numbers: Any) -> None:
+        super().__init__(next(c.__name__ for c in type(self).__mro__ if c.__name__.lower() in _TABLE), *in_order,
+                         **numbers)
+
+
+class SGD(_Named):
+    """sgd(learning_rate=0.1, momentum=0, lazy_update=True)"""
+
+
+class NAG(_Named):
+    """nag(learning_rate=0.1, momentum=0.9)"""
+
+
+class Adam(_Named):
+    """adam(learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, lazy_update=True)"""
+
+
+class AdaGrad(_Named):
+    """adagrad(learning_rate=0.01, epsilon=1e-6)"""
+
+
+class AdaDelta(_Named):
+    """adadelta(learning_rate=1, rho=0.9, epsilon=1e-6)"""
+
+
+class RMSProp(_Named):
+    """rmsprop(learning_rate=0.001, rho=0.9, momentum=0.9, epsilon=1e-8, centered=False, clip_weights=None)"""
+
+
+class Ftrl(_Named):
+    """ftrl(learning_rate=0.1, lamda1=0.01, beta=1)"""
+
+
+class Signum(_Named):
+    """signum(learning_rate=0.01, momentum=0.9, wd_lh=0)"""
+
+
+class AdamW(_Named):
+    """adamw(learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-6, correct_bias=True)"""
+
+
+class LAMB(_Named):
+    """lamb(learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-6, lower_bound=None, upper_bound=None,
+    bias_correction=True)"""
+
+
+class LARS(_Named):
+    """lars(learning_rate=0.1, momentum=0, eta=0.001, epsilon=1e-8, lazy_update=True)"""
+
+
+class FTML(_Named):
+    """ftml(learning_rate=0.0025, beta1=0.6, beta2=0.999, epsilon=1e-8)"""
+
+
+class Nadam(_Named):
+    """nadam(learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, schedule_decay=0.004)"""
+
+
+class Adamax(_Named):
+    """adamax(learning_rate=0.002, beta1=0.9, beta2=0.999, epsilon=1e-8)"""
+
+
+class DCASGD(_Named):
+    """dcasgd(learning_rate=0.1, momentum=0, lamda=0.04)"""
+
+
+class SGLD(_Named):
+    """sgld(learning_rate=0.1, seed=0)"""
+
+
+class Test(_Named):
+    """test(learning_rate=-1): adds rescale_grad times the gradient."""
+
+    __test__ = False  # pytest collects classes of such names
+
 
 def create(name: str, **numbers: Any) -> Optimizer:
-    """An optimizer by its name: sgd, nag, adam, adagrad, adadelta, rmsprop, ftrl, signum or test, with
-    learning_rate, wd, rescale_grad, clip_gradient, multi_precision and the numbers of its own."""
+    """An optimizer by its name, in any case of letters: sgd, nag, adam, adagrad, adadelta, rmsprop, ftrl, signum,
+    adamw, lamb, lars, ftml, nadam, adamax, dcasgd, sgld or test, with learning_rate, wd, rescale_grad, clip_gradient,
+    multi_precision, begin_num_update, lr_scheduler, param_idx2name and the numbers of its own."""
     return Optimizer(name, **numbers)
+
+
+class Updater:
+    """An optimizer for arrays of the program's own: updater(index, grad, weight) changes `weight` in place. States are
+    kept by index."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        from tug._kvstore import KVStore  # pylint: disable=import-outside-toplevel,cyclic-import
+
+        if not isinstance(optimizer, Optimizer):
+            raise ArgumentTypeError(f"an updater is of an optimizer, not of {type(optimizer).__name__}")
+        self.optimizer = optimizer
+        self._store = KVStore("local")
+        self._known: Dict[Key, bool] = {}
+
+    def __call__(self, index: Any, grad: Any, weight: Any) -> None:
+        if isinstance(index, (list, tuple)):
+            for one in zip(index, grad, weight):
+                self(*one)
+            return
+        array = weight.data if isinstance(weight, StoredRows) else weight  # the memory of an updater's array
+        if index in self._known:
+            self._store.set_updater(None)  # then a push is the new array
+            self._store.push(index, array)
+        else:
+            self._store.init(index, array)
+            self._known[index] = True
+        self._store.set_optimizer(self.optimizer)
+        self._store.push(index, grad)
+        self._store.pull(index, out=array)
+
+
+def get_updater(optimizer: Optimizer) -> Updater:
+    """mxnet.optimizer.get_updater: for set_updater of a store of one process, and for arrays of the program's own."""
+    return Updater(optimizer)
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("AdaBelief", "LANS", "LBSGD", "GroupAdaGrad"):
+        raise AttributeError(f"tug.optimizer has no {name}; it has {', '.join(_TABLE)}, and an updater of the "
+                             "program's own can have any formula")
+    raise AttributeError(f"tug.optimizer has no {name!r}")

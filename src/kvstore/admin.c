@@ -100,24 +100,40 @@ void kvs_serve_wanted(struct tug_kvstore_server *s, const struct kvs_value *made
 
 static int optimizer(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
 {
-    char text[sizeof(s->optimizer)];
     struct kvs_optimizer o;
-    if (j->n_bytes >= sizeof(text))
-        return err_set(e, TUG_EUSAGE, "an optimizer's text has at most %zu bytes",
-                       sizeof(text) - 1);
-    if (j->n_bytes > 0) // no bytes have no address
-        memcpy(text, j->bytes, j->n_bytes);
-    text[j->n_bytes] = 0;
     if (s->rule.updater != NULL)
         return err_set(e, TUG_EUSAGE,
                        "the servers have an updater of their own, so an "
                        "optimizer would have no effect");
-    TRY(kvs_optimizer_parse(&o, text, e));
-    s->rule.optimizer = o;
-    s->rule.optimizes = true;
-    memcpy(s->optimizer, text, sizeof(text));
+    char *text = mem_alloc(j->n_bytes + 1);
+    if (text == NULL)
+        return err_nomem(e, "an optimizer's text");
+    if (j->n_bytes > 0) // no bytes have no address
+        memcpy(text, j->bytes, j->n_bytes);
+    text[j->n_bytes] = 0;
+    int rc = kvs_optimizer_parse(&o, text, e);
+    mem_free(text);
+    TRY(rc);
+    kvs_rule_optimize(&s->rule, &o);
     kvs_job_answer(s, j, NULL, 0);
     return 0;
+}
+
+// What is here in place of commands that MXNet's own servers know.
+static const char *of_mxnet(int32_t head)
+{
+    static const char *const calls[] = {
+        ". In MXNet this is kController, with an optimizer: set_optimizer sends that "
+        "here",
+        ". In MXNet this is kSetMultiPrecision: a field of the optimizer says it here",
+        ". In MXNet this is kStopServer: servers end with the last worker here",
+        ". In MXNet this is kSyncMode: the type of the store says it here",
+        ". In MXNet this is kSetGradientCompression: set_gradient_compression is the "
+        "call",
+        ". In MXNet this is kSetProfilerParams: tug profile is the command here",
+    };
+    bool known = head >= 0 && (size_t)head < sizeof(calls) / sizeof(*calls);
+    return known ? calls[head] : "";
 }
 
 static int command(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
@@ -129,8 +145,8 @@ static int command(struct tug_kvstore_server *s, struct kvs_job *j, struct err *
     if (s->o.controller == NULL)
         return err_set(e, TUG_EUSAGE,
                        "command %d: the servers have no controller; their program "
-                       "gives one to tug.kvserver.run (C: tug_kvstore_server_open)",
-                       head);
+                       "gives one to tug.kvserver.run (C: tug_kvstore_server_open)%s",
+                       head, of_mxnet(head));
     last_error()->text[0] = 0;
     int rc = s->o.controller(s->o.ctx, head, j->bytes + sizeof(head),
                              j->n_bytes - sizeof(head));

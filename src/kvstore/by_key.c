@@ -15,7 +15,7 @@ int kvs_key_make(struct kvs_key *ret, const struct tug_kvstore_key *key, struct 
 {
     struct kvs_key k = {.named = key->name != NULL, .number = key->number};
     if (!k.named) {
-        k.id = hash_bytes(&k.number, sizeof(k.number), 0) >> 16;
+        k.id = k.whole = hash_bytes(&k.number, sizeof(k.number), 0) >> 16;
         snprintf(k.text, sizeof(k.text), "key %lld", (long long)k.number);
         *ret = k;
         return 0;
@@ -26,10 +26,21 @@ int kvs_key_make(struct kvs_key *ret, const struct tug_kvstore_key *key, struct 
                        KVS_NAME_MAX - 1, n);
     memcpy(k.name, key->name, n + 1);
     k.number = 0;
-    k.id = hash_bytes(k.name, n, 1) >> 16;
+    k.id = k.whole = hash_bytes(k.name, n, 1) >> 16;
     snprintf(k.text, sizeof(k.text), "key '%s'", k.name);
     *ret = k;
     return 0;
+}
+
+uint64_t kvs_slice_id(const struct kvs_key *k, uint32_t slice)
+{
+    return slice == 0 ? k->whole : mix64(k->whole + ((uint64_t)slice << 48)) >> 16;
+}
+
+void kvs_key_slice(struct kvs_key *k, uint32_t slice)
+{
+    k->id = kvs_slice_id(k, slice);
+    k->slice = slice;
 }
 
 struct tug_kvstore_key kvs_key_given(const struct kvs_key *k)
@@ -39,7 +50,7 @@ struct tug_kvstore_key kvs_key_given(const struct kvs_key *k)
 
 bool kvs_key_same(const struct kvs_key *a, const struct kvs_key *b)
 {
-    return a->named == b->named && a->number == b->number &&
+    return a->named == b->named && a->number == b->number && a->slice == b->slice &&
            strcmp(a->name, b->name) == 0;
 }
 

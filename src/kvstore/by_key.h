@@ -16,7 +16,9 @@ enum { KVS_TEXT_MAX = KVS_NAME_MAX + 16 };
 
 // A key that is the store's own.
 struct kvs_key {
-    uint64_t id; // below 2^48
+    uint64_t id;    // below 2^48
+    uint64_t whole; // of a slice: the key's id; else the same
+    uint32_t slice; // from 0 on
     bool named;
     int64_t number;
     char name[KVS_NAME_MAX];
@@ -24,6 +26,9 @@ struct kvs_key {
 };
 
 int kvs_key_make(struct kvs_key *ret, const struct tug_kvstore_key *key, struct err *e);
+// The key of a slice: 0 is the key itself.
+void kvs_key_slice(struct kvs_key *k, uint32_t slice);
+uint64_t kvs_slice_id(const struct kvs_key *k, uint32_t slice);
 struct tug_kvstore_key kvs_key_given(const struct kvs_key *k);
 bool kvs_key_same(const struct kvs_key *a, const struct kvs_key *b);
 

@@ -115,11 +115,11 @@ int kvs_dist_tell(struct tug_kvstore *s, enum kvs_ask what, int server, const vo
     return rc;
 }
 
-int kvs_dist_meta(struct tug_kvstore *s, const struct kvs_key *key, uint32_t server,
+int kvs_dist_meta(struct tug_kvstore *s, uint64_t id, uint32_t server,
                   struct kvs_meta *ret)
 {
     uint32_t ts;
-    TRY(kvs_dist_ask(s, KVS_META, (int)server, &key->id, sizeof(key->id), &ts));
+    TRY(kvs_dist_ask(s, KVS_META, (int)server, &id, sizeof(id), &ts));
     TRY(kvs_dist_wait(s, ts));
     return take_reply(s, ts, server, ret, sizeof(*ret));
 }

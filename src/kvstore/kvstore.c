@@ -1,76 +1,19 @@
 // The public calls of a kvstore (tug/kvstore.h), and stores of a process alone.
 //
 // SPDX-License-Identifier: Apache-2.0
-#include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/descriptors.h"
 #include "kvstore/kvstore_internal.h"
 
-#define BIG_ARRAY 1000000
-
 // Life.
-
-static int read_big_array(uint64_t *ret, struct err *e)
-{
-    const char *text = getenv("MXNET_KVSTORE_BIGARRAY_BOUND");
-    char *end;
-    *ret = BIG_ARRAY;
-    if (text == NULL || text[0] == 0)
-        return 0;
-    unsigned long long n = strtoull(text, &end, 10);
-    if (*end != 0 || text[0] == '-' || n == 0)
-        return err_set(e, TUG_EUSAGE,
-                       "MXNET_KVSTORE_BIGARRAY_BOUND=%.40s is not a number of elements",
-                       text);
-    *ret = n;
-    return 0;
-}
-
-static int check_type(const char *small, const char *given, struct err *e)
-{
-    static const char *const others[] = {"nccl", "horovod", "byteps", "p3", "teststore"};
-    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
-        if (strstr(small, others[i]) != NULL)
-            return err_set(e, TUG_EUSAGE,
-                           "there are no stores of type '%s' here; there are local, "
-                           "device, dist_sync, dist_async and dist_sync_device",
-                           given);
-    if (strncmp(small, "local", 5) == 0 || strncmp(small, "device", 6) == 0 ||
-        strstr(small, "dist") != NULL)
-        return 0;
-    return err_set(e, TUG_EUSAGE,
-                   "there is no type of store '%s'; there are local, device, dist_sync, "
-                   "dist_async and dist_sync_device",
-                   given);
-}
-
-static int read_type(struct tug_kvstore *s, const char *type, struct err *e)
-{
-    char *small = s->type;
-    int n = snprintf(small, sizeof(s->type), "%s", type != NULL ? type : "local");
-    if (n < 0 || (size_t)n >= sizeof(s->type))
-        return err_set(e, TUG_EUSAGE, "the type of a store has at most %zu characters",
-                       sizeof(s->type) - 1);
-    for (int i = 0; i < n; i++)
-        small[i] = (char)tolower((unsigned char)small[i]);
-    TRY(check_type(small, type != NULL ? type : small, e));
-    s->dist = strstr(small, "dist") != NULL;
-    s->async = strstr(small, "async") != NULL;
-    s->device = strstr(small, "device") != NULL;
-    return 0;
-}
 
 static int open_store(struct tug_kvstore *s, const struct tug_kvstore_options *o)
 {
     struct err *e = last_error();
-    TRY(read_type(s, o->type, e));
-    s->big_array = o->big_array;
-    if (s->big_array == 0)
-        TRY(read_big_array(&s->big_array, e));
+    TRY(kvs_type_read(s, o, e));
     return s->dist ? kvs_dist_open(s, o->node) : 0;
 }
 
@@ -86,6 +29,7 @@ static void free_store(struct tug_kvstore *s)
     }
     kvs_by_key_free(&s->entries);
     kvs_values_free(&s->values);
+    kvs_optimizer_free(&s->rule.optimizer);
     kvs_rows_free(&s->sum);
     kvs_rows_free(&s->coded);
     mem_free(s->words);

@@ -1,12 +1,13 @@
 // What the files of a kvstore share.
 //
 //   kvstore.c    its life, its keys, the calls
+//   type.c       names of types
 //   states.c     optimizers, updaters, compression, files of states
 //   dist.c       a worker's place in the cluster; requests that are no pushes
 //   parts.c      pushes and pulls of a cluster: arrays cut among servers
 //   array.c      arrays and their sums
 //   value.c      arrays that are kept, in a process alone or on a server
-//   optimizer.c  optimizers
+//   optimizer.c  optimizers: see optimizer.h
 //   coding.c     compression
 //   block.c      memory that answers are sent from
 //   by_key.c     keys, and lists in their order
@@ -26,6 +27,8 @@
 struct kvs_piece {
     uint32_t server;
     uint64_t first, rows; // rows of the cut
+    uint32_t slice;       // its number among the slices of a key; else 0
+    uint64_t id;          // of the key, or of the slice
     char *send;           // a push that is written, or under way: its key and words
     size_t cap_send, send_bytes;
     enum kvs_cmd cmd; // what it is
@@ -68,6 +71,8 @@ struct tug_kvstore {
     char type[64];
     bool dist, async, device;
     uint64_t big_array;
+    uint64_t slice;   // elements of a slice; 0: arrays are not sliced
+    bool keeps_whole; // the optimizer wants arrays uncut that are made from now on
     bool barrier_before_exit;
     bool keys_known, keys_named; // of which kind
     struct kvs_by_key entries;   // of struct kvs_entry
@@ -108,6 +113,9 @@ void kvs_give(const struct tug_array *a, struct tug_array *to);
 float *kvs_left(struct kvs_entry *x, size_t i);
 int kvs_words(struct tug_kvstore *s, size_t n, struct err *e); // room in s->words
 
+int kvs_type_read(struct tug_kvstore *s, const struct tug_kvstore_options *o,
+                  struct err *e);
+
 // dist.c
 // The role that a process has, by its options and its environment, before it joins.
 int kvs_role(const struct tug_node_options *o, int *ret, struct err *e);
@@ -127,7 +135,7 @@ int kvs_dist_tell(struct tug_kvstore *s, enum kvs_ask what, int server, const vo
                   size_t n);
 
 // What a server says of its part of a key, once that has been made there.
-int kvs_dist_meta(struct tug_kvstore *s, const struct kvs_key *key, uint32_t server,
+int kvs_dist_meta(struct tug_kvstore *s, uint64_t id, uint32_t server,
                   struct kvs_meta *ret);
 
 // parts.c

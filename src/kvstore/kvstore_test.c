@@ -1,5 +1,5 @@
-// Stores of a process alone against naive models; casts, compression and optimizers against
-// formulas written down once more.
+// Stores of a process alone against naive models; casts and compression against formulas
+// written down once more.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -10,60 +10,15 @@
 
 #include "base/clock.h"
 #include "facade/last_error.h"
+#include "kit/kvstores.h"
 #include "kit/rng.h"
-#include "kit/test.h"
 #include "kvstore/array.h"
 #include "kvstore/coding.h"
 #include "tug/kvstore.h"
 
-enum { ROWS = 7, WIDTH = 3, N = ROWS * WIDTH };
-
-static void check(int rc)
-{
-    if (rc != 0)
-        fail_msg("%s", tug_last_error());
-}
-
-static struct tug_kvstore *open_type(const char *type)
-{
-    struct tug_kvstore *s;
-    check(tug_kvstore_open(&s, &(struct tug_kvstore_options){.type = type}));
-    return s;
-}
-
-static struct tug_array dense(float *data)
-{
-    return (struct tug_array){TUG_FLOAT32, false, ROWS, WIDTH, data, NULL, 0};
-}
-
 static struct tug_array sparse(float *data, int64_t *ids, size_t n)
 {
     return (struct tug_array){TUG_FLOAT32, true, ROWS, WIDTH, data, ids, n};
-}
-
-static int push(struct tug_kvstore *s, const char *name, struct tug_array *a)
-{
-    struct tug_kvstore_item item = {{.name = name}, a};
-    return tug_kvstore_push(s, &item, 1, 0);
-}
-
-static int init(struct tug_kvstore *s, const char *name, struct tug_array *a)
-{
-    struct tug_kvstore_item item = {{.name = name}, a};
-    return tug_kvstore_init(s, &item, 1);
-}
-
-static int pull(struct tug_kvstore *s, const char *name, struct tug_array *a)
-{
-    struct tug_kvstore_item item = {{.name = name}, a};
-    return tug_kvstore_pull(s, &item, 1, 0);
-}
-
-static void refused(int rc, const char *why)
-{
-    assert_int_equal(TUG_EUSAGE, rc);
-    if (strstr(tug_last_error(), why) == NULL)
-        fail_msg("'%s' is not in: %s", why, tug_last_error());
 }
 
 // Halves.
@@ -390,201 +345,6 @@ static void compressed(void **state)
     check(tug_kvstore_close(s));
 }
 
-// Optimizers, by formulas in double precision.
-
-struct naive {
-    double w, s[3];
-    int t;
-};
-
-static double sign(double x)
-{
-    return (x > 0) - (x < 0);
-}
-
-#define LR 0.05
-#define WD 0.01
-
-static void naive_step(const char *name, struct naive *n, double raw)
-{
-    double g = fmax(-1.5, fmin(1.5, raw * 0.5)), w = n->w, *s = n->s;
-    double decayed = g + WD * w;
-    n->t++;
-    if (strcmp(name, "sgd") == 0) {
-        s[0] = 0.9 * s[0] - LR * decayed;
-        n->w += s[0];
-    } else if (strcmp(name, "nag") == 0) {
-        s[0] = 0.9 * s[0] - LR * decayed;
-        n->w += 0.9 * s[0] - LR * decayed;
-    } else if (strcmp(name, "adam") == 0) {
-        s[0] = 0.9 * s[0] + 0.1 * decayed;
-        s[1] = 0.999 * s[1] + 0.001 * decayed * decayed;
-        n->w -= LR * sqrt(1 - pow(0.999, n->t)) / (1 - pow(0.9, n->t)) * s[0] /
-                (sqrt(s[1]) + 1e-8);
-    } else if (strcmp(name, "adagrad") == 0) {
-        s[0] += decayed * decayed;
-        n->w -= LR * decayed / (sqrt(s[0]) + 1e-6);
-    } else if (strcmp(name, "adadelta") == 0) {
-        s[0] = 0.9 * s[0] + 0.1 * decayed * decayed;
-        double d = sqrt(s[1] + 1e-6) / sqrt(s[0] + 1e-6) * decayed;
-        s[1] = 0.9 * s[1] + 0.1 * d * d;
-        n->w -= LR * d;
-    } else if (strcmp(name, "rmsprop") == 0) {
-        s[0] = 0.9 * s[0] + 0.1 * decayed * decayed;
-        n->w -= LR * decayed / (sqrt(s[0]) + 1e-8);
-    } else if (strcmp(name, "ftrl") == 0) {
-        double before = sqrt(s[1]);
-        s[1] += g * g;
-        s[0] += g - (sqrt(s[1]) - before) / LR * w;
-        n->w = fabs(s[0]) <= 0.01
-                   ? 0
-                   : -sign(s[0]) * (fabs(s[0]) - 0.01) / ((1 + sqrt(s[1])) / LR + WD);
-    } else { // signum
-        s[0] = 0.9 * s[0] - 0.1 * decayed;
-        n->w = w + LR * sign(s[0]);
-    }
-}
-
-static void run_optimizer(const char *name, const char *more, enum tug_dtype dtype)
-{
-    char text[200];
-    double bytes[N], got[N], g[N];
-    struct naive n[N];
-    struct rng rng = {.seed = 5};
-    struct tug_kvstore *s = open_type("local");
-    struct tug_array w = {dtype, false, ROWS, WIDTH, bytes, NULL, 0};
-    struct tug_array to = {TUG_FLOAT64, false, ROWS, WIDTH, got, NULL, 0};
-    int64_t ids[] = {0, 2, 6};
-    for (int i = 0; i < N; i++) {
-        n[i] = (struct naive){.w = (i - 10) * 0.125};
-        got[i] = n[i].w;
-    }
-    kvs_cast(dtype, bytes, TUG_FLOAT64, got, N);
-    check(init(s, "w", &w));
-    snprintf(text, sizeof(text),
-             "%s:learning_rate=0.05,wd=0.01,rescale_grad=0.5,clip_gradient=1.5%s", name,
-             more);
-    check(tug_kvstore_set_optimizer(s, text));
-    for (int step = 0; step < 60; step++) {
-        bool some = step % 3 == 2; // a gradient of some rows: the others stay
-        struct tug_array a = {TUG_FLOAT64, some, ROWS, WIDTH, g, ids, some ? 3 : 0};
-        for (int i = 0; i < (some ? 3 : ROWS) * WIDTH; i++) {
-            g[i] = ((double)rng_below(&rng, 81) - 40) * 0.0625 + 0.03125;
-            int row = some ? (int)ids[i / WIDTH] : i / WIDTH;
-            struct naive *x = &n[row * WIDTH + i % WIDTH];
-            x->t = step; // updates are counted by key, not by row
-            naive_step(name, x, g[i]);
-        }
-        check(push(s, "w", &a));
-    }
-    check(pull(s, "w", &to));
-    for (int i = 0; i < N; i++)
-        if (fabs(got[i] - n[i].w) > (dtype == TUG_FLOAT64   ? 1e-9
-                                     : dtype == TUG_FLOAT32 ? 2e-4
-                                                            : 4e-3))
-            fail_msg("%s, dtype %d, weight %d: %.9g, not %.9g", name, dtype, i, got[i],
-                     n[i].w);
-    check(tug_kvstore_close(s));
-}
-
-static void optimizers(void **state)
-{
-    static const char *const of[][2] = {
-        {"sgd", ",momentum=0.9"}, {"nag", ""},     {"adam", ""}, {"adagrad", ""},
-        {"adadelta", ""},         {"rmsprop", ""}, {"ftrl", ""}, {"signum", ""}};
-    (void)state;
-    for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++) {
-        char mixed[64];
-        run_optimizer(of[i][0], of[i][1], TUG_FLOAT64);
-        run_optimizer(of[i][0], of[i][1], TUG_FLOAT32);
-        snprintf(mixed, sizeof(mixed), "%s,multi_precision=1", of[i][1]);
-        run_optimizer(of[i][0], mixed, TUG_FLOAT16);
-    }
-}
-
-static void wrong_optimizers(void **state)
-{
-    struct tug_kvstore *s = open_type("local");
-    int32_t whole[N] = {0};
-    float g[N] = {1};
-    struct tug_array w = {TUG_INT32, false, ROWS, WIDTH, whole, NULL, 0}, a = dense(g);
-    (void)state;
-    refused(tug_kvstore_set_optimizer(s, "lamb"), "lamb");
-    refused(tug_kvstore_set_optimizer(s, ""), "not an optimizer");
-    refused(tug_kvstore_set_optimizer(s, NULL), "not an optimizer");
-    refused(tug_kvstore_set_optimizer(s, "lamb"),
-            "there is no optimizer 'lamb'; there are sgd, nag, adam, adagrad, adadelta, "
-            "rmsprop, ftrl, signum and test");
-    refused(tug_kvstore_set_optimizer(s, "adam:momentum=0.5"), "momentum");
-    refused(tug_kvstore_set_optimizer(s, "sgd:learning_rate"), "NAME:FIELD");
-    refused(tug_kvstore_set_optimizer(s, "sgd:learning_rate=x"), "number");
-    refused(tug_kvstore_set_optimizer(s, "sgd:learning_rate=nan"), "nan");
-    refused(tug_kvstore_set_optimizer(s, "sgd:learning_rate=-1"), "-1");
-    refused(tug_kvstore_set_optimizer(s, "test:clip_gradient=1"), "clips");
-    check(tug_kvstore_set_optimizer(s, "test:rescale_grad=2"));
-    check(init(s, "w", &w));
-    refused(push(s, "w", &a), "int32");
-    check(tug_kvstore_close(s));
-}
-
-// States, saved in the middle: who goes on from them ends where who never stopped does.
-static void states(void **state)
-{
-    const char *const optimizer = "adam:learning_rate=0.1";
-    char path[] = "/tmp/tug_kvstore_states_XXXXXX";
-    float g[N], w[N] = {0}, one[N], other[N];
-    struct tug_array a = dense(g), to = dense(one), from = dense(w), also = dense(other);
-    struct tug_kvstore *s = open_type("local"), *t = open_type("local");
-    int fd = mkstemp(path);
-    (void)state;
-    assert_true(fd >= 0);
-    for (int i = 0; i < N; i++)
-        g[i] = (float)i - 10;
-    check(init(s, "w", &from));
-    refused(tug_kvstore_save_states(s, path), "no optimizer");
-    check(tug_kvstore_set_optimizer(s, optimizer));
-    for (int i = 0; i < 5; i++)
-        check(push(s, "w", &a));
-    check(tug_kvstore_save_states(s, path));
-    check(pull(s, "w", &to));
-    check(init(t, "w", &to));
-    check(tug_kvstore_set_optimizer(t, "sgd:momentum=0.5"));
-    refused(tug_kvstore_load_states(t, path), "adam");
-    check(tug_kvstore_set_optimizer(t, optimizer));
-    check(tug_kvstore_load_states(t, path));
-    for (int i = 0; i < 5; i++) {
-        check(push(s, "w", &a));
-        check(push(t, "w", &a));
-    }
-    check(pull(s, "w", &to));
-    check(pull(t, "w", &also));
-    assert_memory_equal(one, other, sizeof(one));
-    // Any byte that is another is noticed, and so is an end that is missing.
-    close(fd); // another file stands there now
-    FILE *f = fopen(path, "r+b");
-    assert_non_null(f);
-    assert_int_equal(0, fseek(f, 0, SEEK_END));
-    long n = ftell(f);
-    assert_true(n > 2 * N * 4);
-    for (long at = 0; at < n; at += 3) {
-        assert_int_equal(0, fseek(f, at, SEEK_SET));
-        int c = fgetc(f);
-        fseek(f, at, SEEK_SET);
-        fputc(c ^ 4, f);
-        fflush(f);
-        assert_int_equal(TUG_EDATA, tug_kvstore_load_states(t, path));
-        fseek(f, at, SEEK_SET);
-        fputc(c, f);
-        fflush(f);
-    }
-    assert_int_equal(0, ftruncate(fileno(f), n - 9));
-    assert_int_equal(TUG_EDATA, tug_kvstore_load_states(t, path));
-    fclose(f);
-    unlink(path);
-    check(tug_kvstore_close(s));
-    check(tug_kvstore_close(t));
-}
-
 static int cannot(void *ctx, const struct tug_kvstore_key *key,
                   const struct tug_array *merged, struct tug_array *stored)
 {
@@ -609,7 +369,8 @@ static void misuse(void **state)
     struct tug_array odd = {(enum tug_dtype)3, false, 2, WIDTH, w, NULL, 0};
     struct tug_kvstore *s = open_type("local"), *other;
     struct tug_kvstore_item number = {{.number = 3}, &a};
-    static const char *const types[] = {"", "remote", "nccl", "horovod", "dist_p3"};
+    static const char *const types[] = {"",        "remote", "nccl",
+                                        "horovod", "p4",     "p3_async"};
     char longest[300];
     (void)state;
     memset(longest, 'x', sizeof(longest) - 1);
@@ -676,7 +437,7 @@ static void wrong_roles(void **state)
     refused(tug_kvstore_serve(&(struct tug_kvstore_server_options){.node = &node}),
             "is a worker");
     node.role = TUG_GROUP_SERVERS;
-    refused(tug_kvstore_open(&s, &(struct tug_kvstore_options){"dist", &node, 0}),
+    refused(tug_kvstore_open(&s, &(struct tug_kvstore_options){"dist", &node, 0, 0}),
             "a server");
     assert_true(clock_ns() - begin < 30 * (uint64_t)1000000000);
 }
@@ -715,13 +476,12 @@ static void out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(halves),      cmocka_unit_test(casts),
-        cmocka_unit_test(coding),      cmocka_unit_test(sums),
-        cmocka_unit_test(rows),        cmocka_unit_test(dtypes),
-        cmocka_unit_test(beyond),      cmocka_unit_test(compressed),
-        cmocka_unit_test(optimizers),  cmocka_unit_test(wrong_optimizers),
-        cmocka_unit_test(states),      cmocka_unit_test(misuse),
-        cmocka_unit_test(wrong_roles), cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(halves),        cmocka_unit_test(casts),
+        cmocka_unit_test(coding),        cmocka_unit_test(sums),
+        cmocka_unit_test(rows),          cmocka_unit_test(dtypes),
+        cmocka_unit_test(beyond),        cmocka_unit_test(compressed),
+        cmocka_unit_test(misuse),        cmocka_unit_test(wrong_roles),
+        cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

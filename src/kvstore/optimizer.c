@@ -4,183 +4,34 @@
 #include "kvstore/optimizer.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/finite.h"
+#include "base/random.h"
 #include "kvstore/array.h"
 
-enum { CHUNK = 256, STATES_MAX = 3, NAME_MAX_BYTES = 32 };
+enum { CHUNK = 256, STATES_MAX = 3 };
 
-// Names.
-
-struct field {
-    const char *name;
-    size_t at;
-    double low; // the least that it may be
-};
-#define FIELD(f, low)                                                                    \
-    {                                                                                    \
-#f, offsetof(struct kvs_optimizer, f), low                                       \
-    }
-
-static const struct field fields[] = {
-    FIELD(learning_rate, -HUGE_VAL),
-    FIELD(wd, 0),
-    FIELD(rescale_grad, -HUGE_VAL),
-    FIELD(clip_gradient, 0),
-    FIELD(momentum, 0),
-    FIELD(beta1, 0),
-    FIELD(beta2, 0),
-    FIELD(epsilon, 0),
-    FIELD(rho, 0),
-    FIELD(lamda1, 0),
-    FIELD(beta, 0),
-    FIELD(wd_lh, 0),
-    FIELD(clip_weights, 0),
-    FIELD(centered, 0),
-    FIELD(multi_precision, 0),
+// What the formulas are given of an update, beside weights and gradients.
+struct step {
+    const struct kvs_optimizer *o;  // its learning_rate and wd are this key's, now
+    uint64_t t;                     // the number of this update of the key, from 1 on
+    double momentum, next, product; // of nadam: of this update, of the next, of all
+    uint64_t at;                    // which element of the array is the first weight
+    uint64_t noise;                 // the stream of random numbers of this update
+    bool second;           // of lamb: the norms are known, and the weights are changed
+    double weights, steps; // sums of squares, for norms
 };
 
-static const struct {
-    const char *name, *takes; // beside what all take
-    struct kvs_optimizer defaults;
-} optimizers[KVS_OPTIMIZERS] = {
-    [KVS_SGD] = {"sgd", "momentum", {.learning_rate = 0.1}},
-    [KVS_NAG] = {"nag", "momentum", {.learning_rate = 0.1, .momentum = 0.9}},
-    [KVS_ADAM] =
-        {"adam",
-         "beta1 beta2 epsilon",
-         {.learning_rate = 0.001, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8}},
-    [KVS_ADAGRAD] = {"adagrad", "epsilon", {.learning_rate = 0.01, .epsilon = 1e-6}},
-    [KVS_ADADELTA] = {"adadelta",
-                      "rho epsilon",
-                      {.learning_rate = 1, .rho = 0.9, .epsilon = 1e-6}},
-    [KVS_RMSPROP] =
-        {"rmsprop",
-         "rho momentum epsilon centered clip_weights",
-         {.learning_rate = 0.001, .rho = 0.9, .momentum = 0.9, .epsilon = 1e-8}},
-    [KVS_FTRL] = {"ftrl",
-                  "lamda1 beta",
-                  {.learning_rate = 0.1, .lamda1 = 0.01, .beta = 1}},
-    [KVS_SIGNUM] = {"signum", "momentum wd_lh", {.learning_rate = 0.01, .momentum = 0.9}},
-    [KVS_TEST] = {"test", "", {.learning_rate = -1}},
-};
-
-#define FOR_ALL "learning_rate wd rescale_grad clip_gradient multi_precision"
-
-// Whether `name` is one of the words, which blanks are between.
-static bool among(const char *words, const char *name)
+// Normal, by Box and Muller.
+static double normal(const struct step *c, uint64_t i)
 {
-    size_t n = strlen(name);
-    for (const char *at = words; *at != 0; at += strspn(at, " ")) {
-        size_t len = strcspn(at, " ");
-        if (len == n && memcmp(at, name, n) == 0)
-            return true;
-        at += len;
-    }
-    return false;
+    uint64_t seed = (uint64_t)c->o->seed;
+    double u = 1 - random_f64(seed, c->noise, 2 * i);
+    double v = random_f64(seed, c->noise, 2 * i + 1);
+    return sqrt(-2 * log(u)) * cos(6.283185307179586477 * v);
 }
-
-static int set_field(struct kvs_optimizer *o, const char *name, double value,
-                     struct err *e)
-{
-    const char *takes = optimizers[o->kind].takes;
-    for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++) {
-        if (strcmp(fields[i].name, name) != 0)
-            continue;
-        if (!among(FOR_ALL, name) && !among(takes, name))
-            break;
-        if (!isfinite(value) || value < fields[i].low)
-            return err_set(e, TUG_EUSAGE, "optimizer %s: %s cannot be %g",
-                           optimizers[o->kind].name, name, value);
-        memcpy((char *)o + fields[i].at, &value, sizeof(value));
-        return 0;
-    }
-    return err_set(e, TUG_EUSAGE,
-                   "optimizer %s does not take '%s'; it takes " FOR_ALL "%s%s",
-                   optimizers[o->kind].name, name, takes[0] != 0 ? " " : "", takes);
-}
-
-static int copy_word(char to[NAME_MAX_BYTES], const char *from, size_t n,
-                     const char *text, struct err *e)
-{
-    if (n == 0 || n >= NAME_MAX_BYTES)
-        return err_set(
-            e, TUG_EUSAGE,
-            "'%.100s' is not an optimizer; write NAME, or NAME:FIELD=NUMBER,...", text);
-    memcpy(to, from, n);
-    to[n] = 0;
-    return 0;
-}
-
-static int parse_fields(struct kvs_optimizer *o, const char *at, const char *text,
-                        struct err *e)
-{
-    char name[NAME_MAX_BYTES], *end;
-    while (*at != 0) {
-        size_t n = strcspn(at, "=,");
-        TRY(copy_word(name, at, at[n] == '=' ? n : 0, text, e));
-        at += n + 1;
-        double value = strtod(at, &end);
-        if (end == at || (*end != 0 && *end != ','))
-            return err_set(e, TUG_EUSAGE, "optimizer %s: '%.*s' is not a number for %s",
-                           optimizers[o->kind].name, (int)strcspn(at, ","), at, name);
-        TRY(set_field(o, name, value, e));
-        at = *end == ',' ? end + 1 : end;
-    }
-    return 0;
-}
-
-static int check(const struct kvs_optimizer *o, struct err *e)
-{
-    const char *name = optimizers[o->kind].name;
-    if (o->kind == KVS_TEST)
-        return o->clip_gradient == 0
-                   ? 0
-                   : err_set(e, TUG_EUSAGE, "optimizer test clips no gradients");
-    if (o->learning_rate < 0 || (o->kind == KVS_FTRL && o->learning_rate == 0))
-        return err_set(e, TUG_EUSAGE, "optimizer %s: learning_rate cannot be %g", name,
-                       o->learning_rate);
-    return 0;
-}
-
-// "sgd, nag and test": all that there are.
-static void list_optimizers(char *to, size_t max)
-{
-    size_t n = 0;
-    for (int i = 0; i < KVS_OPTIMIZERS && n < max; i++)
-        n += (size_t)snprintf(to + n, max - n, "%s%s",
-                              i == 0                    ? ""
-                              : i + 1 == KVS_OPTIMIZERS ? " and "
-                                                        : ", ",
-                              optimizers[i].name);
-}
-
-int kvs_optimizer_parse(struct kvs_optimizer *ret, const char *text, struct err *e)
-{
-    char name[NAME_MAX_BYTES];
-    size_t n = strcspn(text, ":");
-    TRY(copy_word(name, text, n, text, e));
-    for (int i = 0; i < KVS_OPTIMIZERS; i++) {
-        if (strcmp(optimizers[i].name, name) != 0)
-            continue;
-        struct kvs_optimizer o = optimizers[i].defaults;
-        o.kind = (enum kvs_optimizer_kind)i;
-        o.rescale_grad = 1;
-        TRY(parse_fields(&o, text + n + (text[n] == ':'), text, e));
-        TRY(check(&o, e));
-        *ret = o;
-        return 0;
-    }
-    char all[KVS_OPTIMIZERS * NAME_MAX_BYTES];
-    list_optimizers(all, sizeof(all));
-    return err_set(e, TUG_EUSAGE, "there is no optimizer '%s'; there are %s", name, all);
-}
-
-// Updates.
 
 #define REAL float
 #include "kvstore/steps.inc.h"
@@ -194,14 +45,23 @@ static uint32_t states_of(const struct kvs_optimizer *o)
     switch (o->kind) {
     case KVS_SGD:
     case KVS_NAG:
+    case KVS_LARS:
     case KVS_SIGNUM:
         return o->momentum != 0;
     case KVS_ADAM:
+    case KVS_ADAMW:
+    case KVS_ADAMAX:
+    case KVS_NADAM:
+    case KVS_LAMB:
     case KVS_ADADELTA:
     case KVS_FTRL:
         return 2;
+    case KVS_FTML:
+        return 3;
     case KVS_ADAGRAD:
         return 1;
+    case KVS_DCASGD:
+        return o->momentum != 0 ? 2 : 1;
     case KVS_RMSPROP:
         return o->centered != 0 ? 3 : 1;
     default:
@@ -241,12 +101,16 @@ static int begin(struct kvs_state *s, const struct kvs_optimizer *o,
         }
         kvs_cast(TUG_FLOAT32, s->master, a->dtype, a->data, elements);
     }
+    if (o->kind == KVS_DCASGD) // its first state is what the weights were before
+        kvs_cast(s->real == sizeof(double) ? TUG_FLOAT64 : TUG_FLOAT32, s->arrays,
+                 a->dtype, a->data, elements);
+    s->product = 1;
     s->begun = true;
     return 0;
 }
 
 struct update {
-    const struct kvs_optimizer *o;
+    struct step c;
     struct kvs_state *s;
     struct tug_array *w;
     uint64_t elements;
@@ -299,7 +163,7 @@ static bool sound(const struct update *u, uint64_t at, size_t n)
 }
 
 // n weights from the at-th on; the gradient is of any dtype.
-static void update_chunk(const struct update *u, uint64_t at, enum tug_dtype dtype,
+static void update_chunk(struct update *u, uint64_t at, enum tug_dtype dtype,
                          const void *gradient, size_t n)
 {
     double g[CHUNK], cast[CHUNK]; // room for floats, too
@@ -317,10 +181,11 @@ static void update_chunk(const struct update *u, uint64_t at, enum tug_dtype dty
         kvs_cast(real, cast, u->w->dtype, w, n);
         weights = cast;
     }
+    u->c.at = at;
     if (real == TUG_FLOAT64)
-        step_double(u->o, s->updates, weights, g, states, n);
+        step_double(&u->c, weights, g, states, n);
     else
-        step_float(u->o, s->updates, weights, g, states, n);
+        step_float(&u->c, weights, g, states, n);
     if (weights != w)
         kvs_cast(u->w->dtype, w, real, weights, n);
 }
@@ -331,7 +196,8 @@ static bool update_run(struct update *u, uint64_t at, enum tug_dtype dtype,
 {
     for (uint64_t i = 0; i < n; i += CHUNK) {
         size_t some = n - i < CHUNK ? n - i : CHUNK;
-        move(u, at + i, some, false);
+        if (!u->c.second) // else all was kept in the first pass
+            move(u, at + i, some, false);
         update_chunk(u, at + i, dtype, gradient + i * kvs_dtype_size(dtype), some);
         if (!sound(u, at + i, some))
             return false;
@@ -346,48 +212,186 @@ static void put_back_run(struct update *u, const char *end, uint64_t at, uint64_
         move(u, at + i, n - i < CHUNK ? n - i : CHUNK, true);
 }
 
+// One pass over what the gradient has; false: what comes of it is not finite.
+static bool update_pass(struct update *u, const struct tug_array *g)
+{
+    uint64_t width = u->w->width, n = g->sparse ? g->n_ids : 1;
+    bool fine = true;
+    for (uint64_t i = 0; i < n && fine; i++)
+        fine = update_run(u, g->sparse ? (uint64_t)g->ids[i] * width : 0, g->dtype,
+                          (const char *)g->data + (g->sparse ? kvs_bytes(g, i) : 0),
+                          g->sparse ? width : u->elements);
+    return fine;
+}
+
+static void put_back(struct update *u, const struct tug_array *g)
+{
+    const char *end = u->at;
+    u->at = u->before;
+    for (uint64_t i = 0; i < (g->sparse ? g->n_ids : 1); i++)
+        put_back_run(u, end, g->sparse ? (uint64_t)g->ids[i] * u->w->width : 0,
+                     g->sparse ? u->w->width : u->elements);
+}
+
+// The rate of a lamb whose first pass has measured weights and steps.
+static double lamb_rate(const struct step *c)
+{
+    const struct kvs_optimizer *o = c->o;
+    double weights = fmax(sqrt(c->weights), o->lower_bound), steps = sqrt(c->steps);
+    if (o->upper_bound > 0)
+        weights = fmin(weights, o->upper_bound);
+    return weights == 0 || steps == 0 ? o->learning_rate
+                                      : o->learning_rate * weights / steps;
+}
+
 static int update_all(struct update *u, const struct tug_array *g, const char *key,
                       struct err *e)
 {
-    uint64_t width = u->w->width, n = g->sparse ? g->n_ids : 1, i = 0;
-    uint64_t each = g->sparse ? width : u->elements;
-    bool fine = true;
-    u->s->updates++;
-    for (; i < n && fine; i++)
-        fine = update_run(u, g->sparse ? (uint64_t)g->ids[i] * width : 0, g->dtype,
-                          (const char *)g->data + (g->sparse ? kvs_bytes(g, i) : 0),
-                          each);
+    struct kvs_optimizer scaled = *u->c.o;
+    bool fine = update_pass(u, g);
+    if (fine && scaled.kind == KVS_LAMB) {
+        scaled.learning_rate = lamb_rate(&u->c);
+        u->c.o = &scaled;
+        u->c.second = true;
+        fine = update_pass(u, g);
+    }
     if (fine)
         return 0;
-    const char *end = u->at;
-    u->s->updates--;
-    u->at = u->before;
-    for (i = 0; i < n; i++)
-        put_back_run(u, end, g->sparse ? (uint64_t)g->ids[i] * width : 0, each);
+    put_back(u, g);
     return err_set(e, TUG_EUSAGE,
                    "%s: by this push optimizer %s makes weights or states that are not "
                    "finite: nothing of it is taken",
-                   key, optimizers[u->o->kind].name);
+                   key, kvs_optimizer_name(scaled.kind));
 }
 
-int kvs_optimizer_apply(const struct kvs_optimizer *o, struct kvs_state *s,
-                        struct tug_array *weights, const struct tug_array *gradient,
-                        const char *key, struct err *e)
+// With all memory that an update takes; o: with this key's numbers.
+static int update(struct update *u, const struct tug_array *g, const char *key,
+                  struct err *e)
 {
-    struct update u = {
-        .o = o, .s = s, .w = weights, .elements = weights->rows * weights->width};
-    if (!kvs_dtype_is_float(weights->dtype))
-        return err_set(e, TUG_EUSAGE,
-                       "%s: optimizers train floats, but its array is of dtype %s", key,
-                       kvs_dtype_name(weights->dtype));
-    TRY(begin(s, o, weights, e));
-    uint64_t n = gradient->sparse ? gradient->n_ids * weights->width : u.elements;
-    u.before = u.at = mem_array(n + 1, changed_bytes(&u));
-    if (u.before == NULL)
+    uint64_t n = g->sparse ? g->n_ids * u->w->width : u->elements;
+    u->before = u->at = mem_array(n + 1, changed_bytes(u));
+    if (u->before == NULL)
         return err_nomem(e, "a copy of weights and states, until they are known to be "
                             "finite");
-    int rc = update_all(&u, gradient, key, e);
-    mem_free(u.before);
+    int rc = update_all(u, g, key, e);
+    mem_free(u->before);
+    return rc;
+}
+
+// The sum of squares of `scale` times the elements.
+static double squares(enum tug_dtype t, const void *from, uint64_t n, double scale)
+{
+    double x[CHUNK], sum = 0;
+    for (uint64_t i = 0; i < n; i += CHUNK) {
+        size_t some = n - i < CHUNK ? n - i : CHUNK;
+        kvs_cast(TUG_FLOAT64, x, t, (const char *)from + i * kvs_dtype_size(t), some);
+        for (size_t k = 0; k < some; k++)
+            sum += scale * x[k] * (scale * x[k]);
+    }
+    return sum;
+}
+
+// Arrays that normalise are not scaled by norms.
+static bool scales(const struct kvs_key *key, const struct kvs_mult *m)
+{
+    static const char *const not [] = {"gamma", "beta", "bias"};
+    size_t n = strlen(key->name);
+    if (m != NULL && !isnan(m->layer))
+        return m->layer != 0;
+    for (size_t i = 0; i < sizeof(not ) / sizeof(*not ); i++) {
+        size_t len = strlen(not [i]);
+        if (n >= len && strcmp(key->name + n - len, not [i]) == 0)
+            return false;
+    }
+    return true;
+}
+
+// You et al. 2017
+static double lars_scale(const struct kvs_optimizer *o, const struct update *u,
+                         const struct tug_array *g)
+{
+    uint64_t n = g->sparse ? g->n_ids * g->width : u->elements;
+    double gradient = sqrt(squares(g->dtype, g->data, n, o->rescale_grad));
+    double weights = sqrt(u->s->master != NULL
+                              ? squares(TUG_FLOAT32, u->s->master, u->elements, 1)
+                              : squares(u->w->dtype, u->w->data, u->elements, 1));
+    return weights == 0 || gradient == 0
+               ? 1
+               : o->eta * weights / (gradient + o->wd * weights + o->epsilon);
+}
+
+// The numbers of the optimizer for the next update of this key.
+static struct kvs_optimizer numbers_of(const struct kvs_optimizer *o,
+                                       const struct kvs_mult *m, uint64_t num_update)
+{
+    struct kvs_optimizer now = *o;
+    now.learning_rate = kvs_optimizer_rate(o, num_update) * (m != NULL ? m->lr : 1);
+    now.wd *= m != NULL ? m->wd : 1;
+    return now;
+}
+
+static void count_momentum(struct step *c, const struct kvs_state *s)
+{
+    double beta = c->o->beta1, decay = c->o->schedule_decay, t = (double)c->t;
+    c->momentum = beta * (1 - 0.5 * pow(0.96, t * decay));
+    c->next = beta * (1 - 0.5 * pow(0.96, (t + 1) * decay));
+    c->product = s->product * c->momentum;
+}
+
+// Whether rows that a sparse gradient lacks are changed, too: as gradients of 0.
+static bool changes_all(const struct kvs_optimizer *o)
+{
+    switch (o->kind) {
+    case KVS_LAMB: // its steps are scaled by norms of the whole
+        return true;
+    case KVS_SGD:
+    case KVS_ADAM:
+    case KVS_LARS:
+        return o->lazy_update == 0;
+    default:
+        return false;
+    }
+}
+
+static int apply(struct kvs_optimizer *o, struct kvs_state *s, struct tug_array *weights,
+                 const struct tug_array *g, const struct kvs_key *key, struct err *e)
+{
+    uint64_t t = (uint64_t)o->begin_num_update + s->updates + 1;
+    uint64_t num_update = t > o->num_update ? t : o->num_update;
+    const struct kvs_mult *m = kvs_by_key_find(&o->mults, key->whole);
+    struct kvs_optimizer now = numbers_of(o, m, num_update);
+    struct update u = {.s = s, .w = weights, .elements = weights->rows * weights->width};
+    u.c = (struct step){.o = &now, .t = t};
+    u.c.noise = random_u64(o->stream, key->id, t);
+    count_momentum(&u.c, s);
+    if (o->kind == KVS_LARS && scales(key, m))
+        now.learning_rate *= lars_scale(&now, &u, g);
+    // At a rate of 0 these two divide by it, while the weights should stay.
+    bool stays = now.learning_rate == 0 && (o->kind == KVS_FTRL || o->kind == KVS_FTML);
+    if (!stays)
+        TRY(update(&u, g, key->text, e));
+    s->updates++;
+    s->product = u.c.product;
+    o->num_update = num_update;
+    return 0;
+}
+
+int kvs_optimizer_apply(struct kvs_optimizer *o, struct kvs_state *s,
+                        struct tug_array *weights, const struct tug_array *gradient,
+                        const struct kvs_key *key, struct err *e)
+{
+    struct kvs_rows all = {0};
+    if (!kvs_dtype_is_float(weights->dtype))
+        return err_set(e, TUG_EUSAGE,
+                       "%s: optimizers train floats, but its array is of dtype %s",
+                       key->text, kvs_dtype_name(weights->dtype));
+    TRY(begin(s, o, weights, e));
+    if (!gradient->sparse || !changes_all(o))
+        return apply(o, s, weights, gradient, key, e);
+    int rc = kvs_rows_set_dense(&all, gradient, e);
+    if (rc == 0)
+        rc = apply(o, s, weights, &all.a, key, e);
+    kvs_rows_free(&all);
     return rc;
 }
 
@@ -420,6 +424,8 @@ int kvs_state_write(const struct kvs_state *s, uint64_t elements, struct buf *to
         return 0;
     if (s->n > 0)
         TRY(buf_add(to, s->arrays, s->n * elements * s->real));
+    if (s->kind == KVS_NADAM)
+        TRY(buf_add(to, &s->product, sizeof(s->product)));
     return s->master != NULL ? buf_add(to, s->master, elements * sizeof(float)) : 0;
 }
 
@@ -428,8 +434,8 @@ static int check_saved(const struct saved_state *h, const struct kvs_optimizer *
 {
     if (h->kind != o->kind || h->n != states_of(o))
         return err_set(e, TUG_EUSAGE, "it is of optimizer %s, but %s is set",
-                       h->kind < KVS_OPTIMIZERS ? optimizers[h->kind].name : "an unknown",
-                       optimizers[o->kind].name);
+                       kvs_optimizer_name((enum kvs_optimizer_kind)h->kind),
+                       kvs_optimizer_name(o->kind));
     if (h->elements != of->rows * of->width || h->real != real_of(of) || h->master > 1 ||
         (h->master == 1) != wants_master(o, of))
         return err_set(e, TUG_EDATA,
@@ -457,20 +463,23 @@ int kvs_state_read(struct kvs_state *ret, const struct kvs_optimizer *o,
     }
     TRY(check_saved(&h, o, of, e));
     size_t arrays = h.n * h.elements * h.real, master = h.master * h.elements * 4;
-    if ((size_t)(end - *at) < arrays || (size_t)(end - *at) - arrays < master)
+    size_t product = h.kind == KVS_NADAM ? sizeof(s.product) : 0;
+    if ((size_t)(end - *at) < arrays || (size_t)(end - *at) - arrays < master + product)
         return err_set(e, TUG_EDATA, "it is truncated");
     TRY(begin(&s, o, of, e));
     if (arrays > 0)
         memcpy(s.arrays, *at, arrays);
+    if (product > 0)
+        memcpy(&s.product, *at + arrays, product);
     if (master > 0)
-        memcpy(s.master, *at + arrays, master);
+        memcpy(s.master, *at + arrays + product, master);
     s.updates = h.updates;
-    if (!finite_reals(s.real, s.arrays, h.n * h.elements) ||
+    if (!finite_reals(s.real, s.arrays, h.n * h.elements) || !isfinite(s.product) ||
         (master > 0 && !finite_floats(s.master, h.elements))) {
         kvs_state_free(&s);
         return err_set(e, TUG_EDATA, "it has states that are not finite");
     }
-    *at += arrays + master;
+    *at += arrays + product + master;
     kvs_state_free(ret);
     *ret = s;
     return 0;

@@ -10,10 +10,9 @@
 #include "kvapp/above.h"
 #include "kvstore/kvstore_internal.h"
 
-static uint64_t wire_key(const struct tug_kvstore *s, const struct kvs_entry *x,
-                         const struct kvs_piece *p)
+static uint64_t wire_key(const struct tug_kvstore *s, const struct kvs_piece *p)
 {
-    return s->places[p->server].first_key + x->key.id;
+    return s->places[p->server].first_key + p->id;
 }
 
 static struct kvs_head head_of(const struct kvs_entry *x, const struct kvs_piece *p)
@@ -32,21 +31,40 @@ static size_t row_bytes(const struct kvs_entry *x)
 
 // Cuts.
 
+enum { SLICES_MAX = 1024 }; // of a key, on a server: a quarter of what may be under way
+
+// How many slices of elements; 0: the array is not sliced.
+static uint32_t slices_of(const struct tug_kvstore *s, const struct kvs_entry *x)
+{
+    uint64_t elements = x->shape.rows * x->shape.width, most = SLICES_MAX * s->servers;
+    if (s->slice == 0 || x->shape.sparse || s->keeps_whole || elements <= s->slice)
+        return 0;
+    uint64_t n = (elements - 1) / s->slice + 1;
+    return (uint32_t)(n < most ? n : most);
+}
+
 int kvs_parts_cut(struct tug_kvstore *s, struct kvs_entry *x, struct err *e)
 {
     uint64_t elements = x->shape.rows * x->shape.width;
-    bool spread = elements >= s->big_array && elements >= s->servers;
+    uint32_t slices = slices_of(s, x), of_key = (uint32_t)(x->key.id % s->servers);
+    bool spread = elements >= s->big_array && elements >= s->servers && !s->keeps_whole;
     bool by_rows = x->shape.sparse || x->shape.rows >= s->servers;
-    x->rows = !spread || by_rows ? x->shape.rows : elements;
+    x->rows = slices == 0 && (!spread || by_rows) ? x->shape.rows : elements;
     x->width = elements / x->rows;
-    x->n_pieces = !spread ? 1 : x->rows < s->servers ? (uint32_t)x->rows : s->servers;
+    x->n_pieces = slices > 0             ? slices
+                  : !spread              ? 1
+                  : x->rows < s->servers ? (uint32_t)x->rows
+                                         : s->servers;
     x->pieces = mem_zalloc(x->n_pieces * sizeof(*x->pieces));
     if (x->pieces == NULL)
         return err_nomem(e, "the pieces of an array");
     for (uint32_t i = 0; i < x->n_pieces; i++) {
         struct kvs_piece *p = &x->pieces[i];
-        p->server = spread ? i : (uint32_t)(x->key.id % s->servers);
-        p->first = x->rows * i / x->n_pieces;
+        p->server = slices > 0 ? (of_key + i) % s->servers : spread ? i : of_key;
+        p->slice = slices > 0 ? i : 0;
+        p->id = kvs_slice_id(&x->key, p->slice);
+        p->first = x->rows * i /
+                   x->n_pieces; // 2^40 elements: below 2^64 with 2^24 pieces
         p->rows = x->rows * (i + 1) / x->n_pieces - p->first;
     }
     return 0;
@@ -81,10 +99,9 @@ static char *room(struct kvs_piece *p, size_t bytes, struct err *e)
     return p->send;
 }
 
-static int send_piece(struct tug_kvstore *s, const struct kvs_entry *x,
-                      struct kvs_piece *p, int priority)
+static int send_piece(struct tug_kvstore *s, struct kvs_piece *p, int priority)
 {
-    uint64_t key = wire_key(s, x, p);
+    uint64_t key = wire_key(s, p);
     struct tug_kv_request q = {
         .push = true,
         .cmd = (int32_t)p->cmd,
@@ -145,6 +162,7 @@ static int send_init(struct tug_kvstore *s, struct kvs_entry *x, struct kvs_piec
     char *at;
     h.n = name;
     h.named = x->key.named;
+    h.slice = p->slice;
     h.number = x->key.number;
     TRY(reserve_send(p, KVS_INIT, sizeof(h) + kvs_padded(name, 8) + n, &at, e));
     memcpy(at, &h, sizeof(h));
@@ -152,7 +170,7 @@ static int send_init(struct tug_kvstore *s, struct kvs_entry *x, struct kvs_piec
     memcpy(at + sizeof(h), x->key.name, name);
     memcpy(at + sizeof(h) + kvs_padded(name, 8),
            (const char *)a->data + p->first * row_bytes(x), n);
-    return send_piece(s, x, p, 0);
+    return send_piece(s, p, 0);
 }
 
 static int push_first(struct tug_kvstore *s, struct kvs_entry *x,
@@ -173,7 +191,7 @@ static int look(struct tug_kvstore *s, struct kvs_entry *x, const struct kvs_pie
                 uint64_t *rounds, struct err *e)
 {
     struct kvs_meta m;
-    if (kvs_dist_meta(s, &x->key, p->server, &m) != 0)
+    if (kvs_dist_meta(s, p->id, p->server, &m) != 0)
         return err_wrap(e, "%s: waiting until worker 0 has made it", x->key.text);
     *rounds = m.rounds < *rounds ? m.rounds : *rounds;
     if (m.dtype == x->shape.dtype && m.rows == p->rows && m.width == x->width &&
@@ -198,7 +216,7 @@ int kvs_parts_rounds(struct tug_kvstore *s, struct kvs_entry *x, uint64_t *ret)
     uint64_t rounds = UINT64_MAX;
     TRY(kvs_parts_settle(s, x));
     for (uint32_t i = 0; i < x->n_pieces; i++) {
-        TRY(kvs_dist_meta(s, &x->key, x->pieces[i].server, &m));
+        TRY(kvs_dist_meta(s, x->pieces[i].id, x->pieces[i].server, &m));
         rounds = m.rounds < rounds ? m.rounds : rounds;
     }
     *ret = x->rounds = rounds;
@@ -313,7 +331,7 @@ int kvs_parts_write(struct tug_kvstore *s, struct kvs_entry *x, const struct tug
 int kvs_parts_send(struct tug_kvstore *s, struct kvs_entry *x, int priority)
 {
     for (uint32_t i = 0; i < x->n_pieces; i++)
-        if (send_piece(s, x, &x->pieces[i], priority) != 0)
+        if (send_piece(s, &x->pieces[i], priority) != 0)
             return err_wrap(last_error(), "%s", x->key.text);
     return 0;
 }
@@ -356,17 +374,10 @@ static void pull_free(struct pull *p)
     mem_free(p->bounce);
 }
 
-// Where a piece lands: one behind the other, each at a word.
-static size_t place_of(const struct pull *p, uint32_t piece)
-{
-    size_t at = 0;
-    for (uint32_t i = 0; i < piece; i++)
-        at += kvs_padded(p->x->pieces[i].rows * row_bytes(p->x), 4);
-    return at;
-}
-
+// Pieces land one behind the other, each at a word.
 static int pull_send(struct tug_kvstore *s, struct pull *p, int priority)
 {
+    size_t at = 0;
     for (uint32_t i = 0; i < p->x->n_pieces; i++) {
         const struct kvs_piece *piece = &p->x->pieces[i];
         struct tug_kv_request q = {
@@ -374,10 +385,11 @@ static int pull_send(struct tug_kvstore *s, struct pull *p, int priority)
             .cmd = KVS_PULL,
             .priority = priority,
             .data = {.keys = &p->keys[i], .n_keys = 1},
-            .pulled = (float *)(p->to + place_of(p, i)),
+            .pulled = (float *)(p->to + at),
             .n_pulled = kvs_padded(piece->rows * row_bytes(p->x), 4) / 4,
         };
-        p->keys[i] = wire_key(s, p->x, piece);
+        at += q.n_pulled * 4;
+        p->keys[i] = wire_key(s, piece);
         TRY(kv_send_words(s->app, &q, &p->timestamps[i]));
         p->n_sent++;
     }
@@ -399,11 +411,12 @@ static int pull_wait(struct tug_kvstore *s, struct pull *p)
 // Pieces that were padded move together.
 static void close_gaps(struct pull *p)
 {
-    size_t to = 0;
+    size_t to = 0, from = 0;
     for (uint32_t i = 0; i < p->x->n_pieces; i++) {
         size_t n = p->x->pieces[i].rows * row_bytes(p->x);
-        memmove(p->to + to, p->to + place_of(p, i), n);
+        memmove(p->to + to, p->to + from, n);
         to += n;
+        from += kvs_padded(n, 4);
     }
 }
 
@@ -468,7 +481,7 @@ static int pull_piece_rows(struct tug_kvstore *s, struct kvs_entry *x,
     struct err *e = last_error();
     struct kvs_head h = head_of(x, p);
     size_t data = n * row_bytes(x);
-    uint64_t key = wire_key(s, x, p);
+    uint64_t key = wire_key(s, p);
     char *at, *got = mem_alloc(kvs_padded(data, 4) + 4);
     h.n = n;
     int rc = got == NULL ? err_nomem(e, "rows of a pull")

@@ -78,6 +78,7 @@ static int init(struct tug_kvstore_server *s, const struct kvs_job *j,
     struct kvs_value *v;
     TRY(take_head(j, &r, e));
     TRY(take_name(&r, &key, e));
+    kvs_key_slice(&key, r.head.slice);
     TRY(array_of_head(&r, &a, e));
     TRY(check_size(&r, kvs_bytes(&a, a.rows), e));
     TRY(kvs_array_finite(&a, key.text, e));
@@ -111,7 +112,8 @@ static int same_shape(const struct kvs_value *v, const struct kvs_head *h, struc
         return 0;
     return err_set(e, TUG_EUSAGE,
                    "%s has %llu x %llu elements of dtype %s here: workers must agree on "
-                   "its shape and on MXNET_KVSTORE_BIGARRAY_BOUND",
+                   "its shape, on MXNET_KVSTORE_BIGARRAY_BOUND and on "
+                   "MXNET_KVSTORE_SLICE_THRESHOLD",
                    v->key.text, (unsigned long long)v->a.rows,
                    (unsigned long long)v->a.width, kvs_dtype_name(v->a.dtype));
 }

@@ -124,6 +124,7 @@ int kvs_server_attach(struct tug_kvstore_server *s)
     if (s->known == NULL || s->barrier == NULL)
         return err_nomem(last_error(), "a server");
     s->rule = (struct kvs_rule){.updater = s->o.updater, .ctx = s->o.ctx};
+    s->rule.optimizer.stream = tug_node_rank(s->node);
     return s->schedules ? 0 : tug_app_open(&s->app, s->node, KVS_APP, KVS_APP, &h);
 }
 
@@ -221,6 +222,7 @@ static void free_jobs(struct tug_kvstore_server *s)
 void kvs_server_free_memory(struct tug_kvstore_server *s)
 {
     kvs_values_free(&s->values);
+    kvs_optimizer_free(&s->rule.optimizer);
     kvs_rows_free(&s->decoded);
     mem_free(s->known);
     mem_free(s->barrier);

@@ -56,7 +56,6 @@ struct tug_kvstore_server {
     bool *known; // ranks that have said hello
     struct kvs_values values;
     struct kvs_rule rule;
-    char optimizer[512];      // as it was set
     struct kvs_job **barrier; // by rank
     struct kvs_job *wanted;   // who waits for a key to be made
     struct kvs_rows decoded;  // of a push that was coded

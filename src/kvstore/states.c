@@ -20,15 +20,47 @@ struct states_head {
     uint64_t servers;
 };
 
+// A norm over a part of an array would be another one.
+static int check_whole(const struct tug_kvstore *s, const char *name, struct err *e)
+{
+    for (size_t i = 0; i < s->entries.n; i++) {
+        const struct kvs_entry *x = s->entries.list[i];
+        if (x->n_pieces > 1)
+            return err_set(e, TUG_EUSAGE,
+                           "optimizer %s takes norms over whole arrays, but %s was cut "
+                           "into %u parts for the servers when it was made: call "
+                           "set_optimizer before init, and it stays on one server",
+                           name, x->key.text, x->n_pieces);
+    }
+    return 0;
+}
+
 int tug_kvstore_set_optimizer(struct tug_kvstore *s, const char *text)
 {
     struct kvs_optimizer o;
     TRY(kvs_optimizer_parse(&o, text != NULL ? text : "", last_error()));
-    if (s->dist) {
-        TRY(tug_kvstore_wait(s));
-        return kvs_dist_tell(s, KVS_OPTIMIZER, KVS_ALL_SERVERS, text, strlen(text));
+    if (!s->dist) {
+        kvs_rule_optimize(&s->rule, &o);
+        return 0;
     }
-    s->rule = (struct kvs_rule){.optimizes = true, .optimizer = o};
+    bool whole = kvs_optimizer_whole(&o);
+    const char *name = kvs_optimizer_name(o.kind);
+    kvs_optimizer_free(&o);
+    if (whole)
+        TRY(check_whole(s, name, last_error()));
+    TRY(tug_kvstore_wait(s));
+    TRY(kvs_dist_tell(s, KVS_OPTIMIZER, KVS_ALL_SERVERS, text, strlen(text)));
+    s->keeps_whole = whole;
+    return 0;
+}
+
+int tug_kvstore_num_update(struct tug_kvstore *s, uint64_t *ret)
+{
+    if (s->dist)
+        return err_set(last_error(), TUG_EUSAGE,
+                       "updates of a store of type %s are counted by its servers",
+                       s->type);
+    *ret = s->rule.optimizer.num_update;
     return 0;
 }
 
@@ -39,7 +71,9 @@ int tug_kvstore_set_updater(struct tug_kvstore *s, tug_updater_fn fn, void *ctx)
                        "a store of type %s is updated by its servers: their program "
                        "registers an updater (tug_kvstore_serve), or set an optimizer",
                        s->type);
-    s->rule = (struct kvs_rule){.updater = fn, .ctx = ctx};
+    s->rule.optimizes = false; // its numbers stay for the same optimizer, set again
+    s->rule.updater = fn;
+    s->rule.ctx = ctx;
     return 0;
 }
 

@@ -6,14 +6,20 @@
 #define NAME(name, real) NAME_(name, real)
 #define FN(name) NAME(name, REAL)
 
-// Rescaled and clipped, with the weight's decay.
-static REAL FN(gradient)(const struct kvs_optimizer *o, REAL g, REAL w)
+// Rescaled and clipped.
+static REAL FN(clipped)(const struct kvs_optimizer *o, REAL g)
 {
     REAL clip = (REAL)o->clip_gradient;
     g *= (REAL)o->rescale_grad;
     if (clip > 0)
         g = g > clip ? clip : g < -clip ? -clip : g;
-    return g + (REAL)o->wd * w;
+    return g;
+}
+
+// With the weight's decay.
+static REAL FN(gradient)(const struct kvs_optimizer *o, REAL g, REAL w)
+{
+    return FN(clipped)(o, g) + (REAL)o->wd * w;
 }
 
 static REAL FN(sign)(REAL x)
@@ -119,15 +125,13 @@ static void FN(rmsprop)(const struct kvs_optimizer *o, REAL *w, const REAL *gs, 
 }
 
 // McMahan et al. 2013; the decay stands below, not in the gradient.
-static void FN(ftrl)(const struct kvs_optimizer *given, REAL *w, const REAL *gs, REAL *z,
+static void FN(ftrl)(const struct kvs_optimizer *o, REAL *w, const REAL *gs, REAL *z,
                      REAL *sum, size_t n)
 {
-    struct kvs_optimizer o = *given;
-    o.wd = 0;
-    REAL lr = (REAL)o.learning_rate, wd = (REAL)given->wd, beta = (REAL)o.beta;
-    REAL lamda1 = (REAL)o.lamda1;
+    REAL lr = (REAL)o->learning_rate, wd = (REAL)o->wd, beta = (REAL)o->beta;
+    REAL lamda1 = (REAL)o->lamda1;
     for (size_t i = 0; i < n; i++) {
-        REAL g = FN(gradient)(&o, gs[i], w[i]);
+        REAL g = FN(clipped)(o, gs[i]);
         REAL before = FN(root)(sum[i]), after = FN(root)(sum[i] + g * g);
         sum[i] += g * g;
         z[i] += g - (after - before) / lr * w[i];
@@ -159,21 +163,153 @@ static void FN(test)(const struct kvs_optimizer *o, REAL *w, const REAL *g, size
         w[i] -= lr * (scale * g[i] + wd * w[i]);
 }
 
-// s: the arrays of state, those of them that there are.
-static void FN(step)(const struct kvs_optimizer *o, uint64_t t, void *weights,
-                     const void *gradient, void *const s[3], size_t n)
+// Loshchilov and Hutter 2019, as MXNet's fused kernel has it: the decay is scaled as the step is,
+// and a rescale_grad of 0 changes nothing.
+static void FN(adamw)(const struct step *c, REAL *w, const REAL *gs, REAL *mean,
+                      REAL *var, size_t n)
 {
+    const struct kvs_optimizer *o = c->o;
+    double t = (double)c->t, lr = o->learning_rate;
+    if (o->rescale_grad == 0)
+        return;
+    if (o->correct_bias != 0)
+        lr *= sqrt(1 - pow(o->beta2, t)) / (1 - pow(o->beta1, t));
+    REAL b1 = (REAL)o->beta1, b2 = (REAL)o->beta2, wd = (REAL)o->wd;
+    REAL r1 = (REAL)(1 - o->beta1), r2 = (REAL)(1 - o->beta2);
+    REAL rate = (REAL)lr, epsilon = (REAL)o->epsilon;
+    for (size_t i = 0; i < n; i++) {
+        REAL g = FN(clipped)(o, gs[i]);
+        mean[i] = b1 * mean[i] + r1 * g;
+        var[i] = b2 * var[i] + r2 * (g * g);
+        w[i] -= rate * (mean[i] / (FN(root)(var[i]) + epsilon) + wd * w[i]);
+    }
+}
+
+// You et al. 2020. The first pass changes states and measures weights and steps, and the second
+// one takes the steps, which it finds again in the states.
+static void FN(lamb)(struct step *c, REAL *w, const REAL *gs, REAL *mean, REAL *var,
+                     size_t n)
+{
+    const struct kvs_optimizer *o = c->o;
+    bool corrects = o->correct_bias != 0;
+    REAL c1 = (REAL)(corrects ? 1 - pow(o->beta1, (double)c->t) : 1);
+    REAL c2 = (REAL)(corrects ? 1 - pow(o->beta2, (double)c->t) : 1);
+    REAL b1 = (REAL)o->beta1, b2 = (REAL)o->beta2, wd = (REAL)o->wd;
+    REAL r1 = (REAL)(1 - o->beta1), r2 = (REAL)(1 - o->beta2);
+    REAL lr = (REAL)o->learning_rate, epsilon = (REAL)o->epsilon;
+    for (size_t i = 0; i < n; i++) {
+        if (!c->second) {
+            REAL g = FN(clipped)(o, gs[i]);
+            mean[i] = b1 * mean[i] + r1 * g;
+            var[i] = b2 * var[i] + r2 * (g * g);
+        }
+        REAL d = mean[i] / c1 / (FN(root)(var[i] / c2) + epsilon) + wd * w[i];
+        if (c->second) {
+            w[i] -= lr * d;
+            continue;
+        }
+        c->weights += (double)w[i] * (double)w[i];
+        c->steps += (double)d * (double)d;
+    }
+}
+
+// Zheng and Kwok 2017
+static void FN(ftml)(const struct step *c, REAL *w, const REAL *gs, REAL *d, REAL *v,
+                     REAL *z, size_t n)
+{
+    const struct kvs_optimizer *o = c->o;
+    REAL scale = (REAL)((1 - pow(o->beta1, (double)c->t)) / o->learning_rate);
+    REAL c2 = (REAL)(1 - pow(o->beta2, (double)c->t)), epsilon = (REAL)o->epsilon;
+    REAL b1 = (REAL)o->beta1, b2 = (REAL)o->beta2;
+    REAL r1 = (REAL)(1 - o->beta1), r2 = (REAL)(1 - o->beta2);
+    for (size_t i = 0; i < n; i++) {
+        REAL g = FN(gradient)(o, gs[i], w[i]);
+        v[i] = b2 * v[i] + r2 * (g * g);
+        REAL now = scale * (FN(root)(v[i] / c2) + epsilon);
+        z[i] = b1 * z[i] + r1 * g - (now - b1 * d[i]) * w[i];
+        d[i] = now;
+        w[i] = -z[i] / now;
+    }
+}
+
+// Dozat 2016
+static void FN(nadam)(const struct step *c, REAL *w, const REAL *gs, REAL *mean,
+                      REAL *var, size_t n)
+{
+    const struct kvs_optimizer *o = c->o;
+    REAL c2 = (REAL)(1 - pow(o->beta2, (double)c->t)), epsilon = (REAL)o->epsilon;
+    REAL of_g = (REAL)((1 - c->momentum) / (1 - c->product));
+    REAL of_mean = (REAL)(c->next / (1 - c->product * c->next));
+    REAL b1 = (REAL)o->beta1, b2 = (REAL)o->beta2, lr = (REAL)o->learning_rate;
+    REAL r1 = (REAL)(1 - o->beta1), r2 = (REAL)(1 - o->beta2);
+    for (size_t i = 0; i < n; i++) {
+        REAL g = FN(gradient)(o, gs[i], w[i]);
+        mean[i] = b1 * mean[i] + r1 * g;
+        var[i] = b2 * var[i] + r2 * (g * g);
+        w[i] -= lr * ((of_mean * mean[i] + of_g * g) / (FN(root)(var[i] / c2) + epsilon));
+    }
+}
+
+static void FN(adamax)(const struct step *c, REAL *w, const REAL *gs, REAL *mean,
+                       REAL *most, size_t n)
+{
+    const struct kvs_optimizer *o = c->o;
+    REAL lr = (REAL)(o->learning_rate / (1 - pow(o->beta1, (double)c->t)));
+    REAL b1 = (REAL)o->beta1, r1 = (REAL)(1 - o->beta1), b2 = (REAL)o->beta2;
+    REAL epsilon = (REAL)o->epsilon;
+    for (size_t i = 0; i < n; i++) {
+        REAL g = FN(gradient)(o, gs[i], w[i]), size = g < 0 ? -g : g;
+        mean[i] = b1 * mean[i] + r1 * g;
+        most[i] = b2 * most[i] > size ? b2 * most[i] : size;
+        w[i] -= lr * (mean[i] / (most[i] + epsilon));
+    }
+}
+
+// Zheng et al. 2017: a gradient that is late is corrected by how far the weight has moved.
+static void FN(dcasgd)(const struct kvs_optimizer *o, REAL *w, const REAL *gs, REAL *was,
+                       REAL *m, size_t n)
+{
+    REAL lr = (REAL)o->learning_rate, momentum = (REAL)o->momentum;
+    REAL lamda = (REAL)o->lamda;
+    for (size_t i = 0; i < n; i++) {
+        REAL g = FN(gradient)(o, gs[i], w[i]);
+        REAL step = -lr * (g + lamda * (g * g) * (w[i] - was[i]));
+        if (m != NULL)
+            step = m[i] = momentum * m[i] + step;
+        was[i] = w[i];
+        w[i] += step;
+    }
+}
+
+// Welling and Teh 2011
+static void FN(sgld)(const struct step *c, REAL *w, const REAL *gs, size_t n)
+{
+    const struct kvs_optimizer *o = c->o;
+    REAL half = (REAL)(o->learning_rate / 2);
+    double deviation = sqrt(o->learning_rate);
+    for (size_t i = 0; i < n; i++) {
+        w[i] -= half * FN(gradient)(o, gs[i], w[i]);
+        w[i] += (REAL)(deviation * normal(c, c->at + i));
+    }
+}
+
+// s: the arrays of state, those of them that there are.
+static void FN(step)(struct step *c, void *weights, const void *gradient,
+                     void *const s[STATES_MAX], size_t n)
+{
+    const struct kvs_optimizer *o = c->o;
     REAL *w = weights;
     const REAL *g = gradient;
     switch (o->kind) {
     case KVS_SGD:
+    case KVS_LARS: // its learning_rate is scaled already
         FN(sgd)(o, w, g, s[0], n);
         return;
     case KVS_NAG:
         FN(nag)(o, w, g, s[0], n);
         return;
     case KVS_ADAM:
-        FN(adam)(o, t, w, g, s[0], s[1], n);
+        FN(adam)(o, c->t, w, g, s[0], s[1], n);
         return;
     case KVS_ADAGRAD:
         FN(adagrad)(o, w, g, s[0], n);
@@ -189,6 +325,27 @@ static void FN(step)(const struct kvs_optimizer *o, uint64_t t, void *weights,
         return;
     case KVS_SIGNUM:
         FN(signum)(o, w, g, s[0], n);
+        return;
+    case KVS_ADAMW:
+        FN(adamw)(c, w, g, s[0], s[1], n);
+        return;
+    case KVS_LAMB:
+        FN(lamb)(c, w, g, s[0], s[1], n);
+        return;
+    case KVS_FTML:
+        FN(ftml)(c, w, g, s[0], s[1], s[2], n);
+        return;
+    case KVS_NADAM:
+        FN(nadam)(c, w, g, s[0], s[1], n);
+        return;
+    case KVS_ADAMAX:
+        FN(adamax)(c, w, g, s[0], s[1], n);
+        return;
+    case KVS_DCASGD:
+        FN(dcasgd)(o, w, g, s[0], s[1], n);
+        return;
+    case KVS_SGLD:
+        FN(sgld)(c, w, g, n);
         return;
     default:
         FN(test)(o, w, g, n);

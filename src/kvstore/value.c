@@ -116,8 +116,8 @@ static int own(struct kvs_value *v, struct err *e)
     return 0;
 }
 
-int kvs_value_update_by_sum(struct kvs_value *v, const struct kvs_rule *r,
-                            struct kvs_rows *sum, struct err *e)
+int kvs_value_update_by_sum(struct kvs_value *v, struct kvs_rule *r, struct kvs_rows *sum,
+                            struct err *e)
 {
     void *was = v->a.data;
     if (r->updater != NULL || r->optimizes || sum->a.sparse || sum->a.dtype != v->a.dtype)
@@ -134,18 +134,26 @@ int kvs_value_update_by_sum(struct kvs_value *v, const struct kvs_rule *r,
     return 0;
 }
 
-int kvs_value_update(struct kvs_value *v, const struct kvs_rule *r,
+int kvs_value_update(struct kvs_value *v, struct kvs_rule *r,
                      const struct tug_array *merged, struct err *e)
 {
     TRY(own(v, e));
     if (r->updater != NULL)
         TRY(update_by_program(v, r, merged, e));
     else if (r->optimizes)
-        TRY(kvs_optimizer_apply(&r->optimizer, &v->state, &v->a, merged, v->key.text, e));
+        TRY(kvs_optimizer_apply(&r->optimizer, &v->state, &v->a, merged, &v->key, e));
     else
         fill(&v->a, merged);
     v->rounds++;
     return 0;
+}
+
+void kvs_rule_optimize(struct kvs_rule *r, const struct kvs_optimizer *o)
+{
+    kvs_optimizer_replace(&r->optimizer, o);
+    r->optimizes = true;
+    r->updater = NULL;
+    r->ctx = NULL;
 }
 
 int kvs_rule_needs_optimizer(const struct kvs_rule *r, struct err *e)
@@ -200,8 +208,15 @@ static int read_one(const struct kvs_values *v, const struct kvs_rule *r, const 
     return rc == 0 ? 0 : err_wrap(e, "%s", x->key.text);
 }
 
-int kvs_values_read_states(struct kvs_values *v, const struct kvs_rule *r,
-                           const char *bytes, size_t n, bool keep, struct err *e)
+static void count_on(struct kvs_optimizer *o, const struct kvs_state *s)
+{
+    uint64_t n = (uint64_t)o->begin_num_update + s->updates;
+    if (n > o->num_update)
+        o->num_update = n;
+}
+
+int kvs_values_read_states(struct kvs_values *v, struct kvs_rule *r, const char *bytes,
+                           size_t n, bool keep, struct err *e)
 {
     const char *at = bytes, *end = bytes + n;
     uint64_t count;
@@ -222,6 +237,7 @@ int kvs_values_read_states(struct kvs_values *v, const struct kvs_rule *r,
         if (rc == 0 && keep) {
             kvs_state_free(&x->state);
             x->state = states[i];
+            count_on(&r->optimizer, &x->state);
         } else {
             kvs_state_free(&states[i]);
         }

@@ -1,10 +1,11 @@
 // What workers and servers of a kvstore say to each other, in messages of kvapp.
 //
-// Pushes and pulls are key-value requests of one key: a part of an array, at the beginning
-// of its server's range + the key's id. Values are 4-byte words of any kind: a head, then
-// what the request says behind it; answers to pulls are the elements alone. All else is simple
-// requests, whose head is one of enum kvs_ask. All numbers are little-endian, as the
-// machines are that tug runs on. What comes from outside is checked by the server.
+// Pushes and pulls are key-value requests of one key: a part of an array, at the
+// beginning of its server's range + the id of the key, or of the slice. Values are 4-byte
+// words of any kind: a head, then what the request says behind it; answers to pulls are
+// the elements alone. All else is simple requests, whose head is one of enum kvs_ask. All
+// numbers are little-endian, as the machines are that tug runs on. What comes from
+// outside is checked by the server.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KVSTORE_WIRE_H
@@ -39,6 +40,8 @@ struct kvs_head {
     uint32_t sparse, named;
     float threshold;
     uint32_t round; // of a push: the last 32 bits of how many its rank has given before
+    uint32_t slice; // KVS_INIT: which slice of its key the part is, from 0 on
+    uint32_t unused;
 };
 
 enum kvs_ask {

@@ -2,6 +2,7 @@
 // processes and as threads of one, against what plain arithmetic says.
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -15,7 +16,8 @@
 #include "tug/kvstore.h"
 
 enum { ROWS = 5, WIDTH = 3, N = ROWS * WIDTH };
-enum { BIG = 1000 }; // elements from which arrays are spread
+enum { BIG = 1000 };  // elements from which arrays are spread
+enum { SLICE = 150 }; // of those that are sliced
 
 #define refused(call, why)                                                               \
     expect((call) == TUG_EUSAGE && strstr(tug_last_error(), why) != NULL)
@@ -23,7 +25,8 @@ enum { BIG = 1000 }; // elements from which arrays are spread
 static struct tug_kvstore *open_store(const char *type, const char *scheduler)
 {
     struct tug_node_options node;
-    struct tug_kvstore_options o = {.type = type, .node = &node, .big_array = BIG};
+    struct tug_kvstore_options o = {
+        .type = type, .node = &node, .big_array = BIG, .slice = SLICE};
     struct tug_kvstore *s;
     nodes_options(&node, TUG_GROUP_WORKERS, scheduler);
     expect(tug_kvstore_open(&s, &o) == 0);
@@ -315,6 +318,7 @@ static void check_misuse(struct tug_kvstore *s)
     struct tug_array other = {TUG_FLOAT32, false, WIDTH, ROWS, w, NULL, 0};
     struct tug_kvstore_item item = {{.number = 999}, &a};
     uint32_t dead = 9;
+    uint64_t updates;
     refused(tug_kvstore_push(s, &item, 1, 0), "key 999");
     refused(tug_kvstore_pull(s, &item, 1, 0), "key 999");
     item.key.number = 3;
@@ -323,7 +327,9 @@ static void check_misuse(struct tug_kvstore *s)
     refused(tug_kvstore_init(s, &item, 1), "5 x 3");
     refused(tug_kvstore_set_updater(s, NULL, NULL), "servers");
     refused(tug_kvstore_command(s, 1, NULL, 0), "controller");
-    refused(tug_kvstore_set_optimizer(s, "lamb"), "lamb");
+    refused(tug_kvstore_set_optimizer(s, "lamb"), "call set_optimizer before init");
+    refused(tug_kvstore_set_optimizer(s, "lbsgd"), "lbsgd");
+    refused(tug_kvstore_num_update(s, &updates), "servers");
     refused(tug_kvstore_save_states(s, "states"), "no optimizer");
     expect(tug_kvstore_dead(s, TUG_GROUP_ALL, &dead) == 0 && dead == 0);
     expect(!tug_kvstore_recovers(s) && tug_kvstore_is_dist(s));
@@ -511,6 +517,53 @@ static void compressed(void **state)
     (void)state;
     processes(serve, work_coded);
     threads(serve, work_coded);
+}
+
+// Arrays in slices, which lie on the servers in turn, are arrays as others.
+static int work_sliced(const char *scheduler)
+{
+    struct tug_kvstore *s = open_store("p3", scheduler);
+    for (size_t i = 0; i < KINDS; i++)
+        check_kind(s, &kinds[i], false);
+    refused(tug_kvstore_set_optimizer(s, "lamb"), "call set_optimizer before init");
+    check_coded(s, 21, true, CODED);
+    check_coded(s, 23, false, CODED);
+    expect(tug_kvstore_close(s) == 0);
+    return 0;
+}
+
+static void sliced(void **state)
+{
+    (void)state;
+    threads(serve, work_sliced);
+}
+
+// An optimizer that takes norms has arrays whole, of whatever size.
+static int work_whole(const char *scheduler)
+{
+    static _Thread_local float w[2 * BIG], g[2 * BIG];
+    struct tug_kvstore *s = open_store("dist_sync", scheduler);
+    struct tug_array a = {TUG_FLOAT32, false, 2 * BIG, 1, w, NULL, 0}, b = a;
+    struct tug_kvstore_item item = {{.name = "w"}, &a}, push = {{.name = "w"}, &b};
+    float rate = sqrtf(5 * BIG) / sqrtf(40 * BIG); // of a sum over two workers
+    b.data = g;
+    for (int i = 0; i < 2 * BIG; i++) {
+        w[i] = i < BIG ? 1 : 2;
+        g[i] = i < BIG ? 1 : 3;
+    }
+    expect(tug_kvstore_set_optimizer(s, "lars:learning_rate=1,eta=1,epsilon=0") == 0);
+    expect(tug_kvstore_init(s, &item, 1) == 0);
+    expect(tug_kvstore_push_pull(s, &push, 1, &item, 1, 0) == 0);
+    expect(fabsf(w[0] - (1 - 2 * rate)) < 1e-5f);
+    expect(fabsf(w[2 * BIG - 1] - (2 - 6 * rate)) < 1e-5f);
+    expect(tug_kvstore_close(s) == 0);
+    return 0;
+}
+
+static void whole(void **state)
+{
+    (void)state;
+    threads(serve, work_whole);
 }
 
 // Servers with a program of their own.
@@ -714,12 +767,14 @@ static int answer_of(struct tug_app *a, int rc, const uint32_t *ts)
 }
 
 // What makes key 3 as it is, or pushes to it.
+enum { HEAD = 16 }; // words
+
 static size_t right_words(uint32_t words[64])
 {
-    const uint32_t head[14] = {[0] = TUG_FLOAT32, [2] = ROWS, [4] = WIDTH, [8] = 3};
+    const uint32_t head[HEAD] = {[0] = TUG_FLOAT32, [2] = ROWS, [4] = WIDTH, [8] = 3};
     memset(words, 0, 64 * sizeof(*words));
     memcpy(words, head, sizeof(head));
-    return 14 + N;
+    return HEAD + N;
 }
 
 // The same with some words of it another, and maybe of another length.
@@ -775,7 +830,7 @@ static void pull_too_many_rows(struct tug_app *a, uint64_t key)
     uint32_t words[64] = {[0] = TUG_FLOAT32, [2] = ROWS, [4] = WIDTH, [6] = ROWS + 1};
     int rc = TUG_EUSAGE;
     for (int i = 0; i < 100000 && rc == TUG_EUSAGE; i++)
-        rc = send_words(a, key, 6, false, words, 14 + 2 * (ROWS + 1));
+        rc = send_words(a, key, 6, false, words, HEAD + 2 * (ROWS + 1));
     expect(rc == TUG_EDATA && strstr(tug_last_error(), "a pull of"));
 }
 
@@ -875,6 +930,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sync_processes), cmocka_unit_test(sync_threads),
+        cmocka_unit_test(sliced),         cmocka_unit_test(whole),
         cmocka_unit_test(optimized),      cmocka_unit_test(async),
         cmocka_unit_test(compressed),     cmocka_unit_test(own_servers),
         cmocka_unit_test(saved_states),   cmocka_unit_test(killed_worker),

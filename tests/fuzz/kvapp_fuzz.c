@@ -145,15 +145,20 @@ static struct wire_span kvs_words(uint8_t odd)
 // The body of a request that is no push or pull.
 static struct wire_span kvs_body(int32_t head, uint8_t odd)
 {
-    static const char *const texts[] = {"sgd", "adam:learning_rate=1", "test:x=1",
-                                        "signum:momentum=0.9,wd_lh=nan"};
+    static const char *const texts[] = {"sgd",
+                                        "adam:learning_rate=1",
+                                        "test:x=1",
+                                        "signum:momentum=0.9,wd_lh=nan",
+                                        "lamb:lr_mult(1)=2,lr_mult('w')=0",
+                                        "lars:lr_scheduler=factor,step=2",
+                                        "nadam:lr_scheduler=multifactor,step=1|2"};
     struct draw *d = &lone.w.d;
     size_t bytes = odd & 1 ? draw_below(d, 200) : sizeof(uint64_t);
     char *p = draw_room(d, bytes + 1);
     for (size_t i = 0; i < bytes; i++)
         p[i] = (char)draw_byte(d);
     if (head == KVS_OPTIMIZER && !(odd & 1)) {
-        const char *text = texts[draw_below(d, 4)];
+        const char *text = texts[draw_below(d, sizeof(texts) / sizeof(*texts))];
         return (struct wire_span){text, strlen(text)};
     }
     uint64_t id = store_key(draw_below(d, 4));

@@ -1,0 +1,51 @@
+"""What MXNet's Module did with a store: Module.init_optimizer.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import warnings
+from typing import Any, Dict, Iterable, Optional, Tuple, Union
+
+from tug import optimizer as optimizers
+from tug._errors import ArgumentTypeError, UsageError
+from tug._kvbase import KVStoreBase
+from tug._kvstore import create
+
+Params = Union[Dict[str, Any], Iterable[Tuple[str, Any]]]
+
+
+def _optimizer(given: Any, numbers: Any, rescale: float, names: Dict[int, str]) -> optimizers.Optimizer:
+    if isinstance(given, str):
+        return optimizers.create(given, **{"rescale_grad": rescale, "param_idx2name": names, **dict(numbers)})
+    if not isinstance(given, optimizers.Optimizer):
+        raise ArgumentTypeError(f"optimizer: a name or what optimizer.create makes, not {type(given).__name__}")
+    if given.rescale_grad != rescale:
+        warnings.warn(f"the optimizer has rescale_grad={given.rescale_grad:g}, and not 1 / (batch_size x workers), "
+                      f"which is {rescale:g}", stacklevel=3)
+    return given
+
+
+def init_optimizer(kvstore: Any = "local", optimizer: Any = "sgd",
+                   optimizer_params: Params = (("learning_rate", 0.01),), force_init: bool = False, *,
+                   params: Optional[Params] = None, batch_size: int = 1,
+                   compression_params: Optional[Dict[str, Any]] = None) -> Any:
+    """Makes a store and its keys as mxnet.module.Module did, and returns it. params: the arrays by name; they get
+    worker 0's values. batch_size: of one worker; rescale_grad is 1 / (batch_size x workers) unless optimizer_params
+    say otherwise (of dist_async: 1 / batch_size). The optimizer is set before the keys are made."""
+    if kvstore is None:
+        raise UsageError("kvstore=None, an optimizer without a store, is optimizer.get_updater(optimizer) here")
+    if params is None:
+        raise UsageError("params is missing: the arrays by name, as Module had them from its symbol")
+    if batch_size <= 0:
+        raise UsageError(f"batch_size must be above 0, not {batch_size}")
+    arrays = dict(params)
+    store: Any = kvstore if isinstance(kvstore, KVStoreBase) else create(kvstore)
+    one_by_one = "dist" not in store.type and "p3" not in store.type or "async" in store.type
+    rescale = 1.0 / (batch_size * (1 if one_by_one else store.num_workers))
+    made = _optimizer(optimizer, optimizer_params, rescale, dict(enumerate(arrays)))
+    if compression_params:
+        store.set_gradient_compression(compression_params)
+    store.set_optimizer(made)
+    for name, array in arrays.items():
+        store.broadcast(name, array, out=array)
+    return store
