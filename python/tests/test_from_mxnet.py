@@ -1,0 +1,116 @@
+"""docs/from-mxnet.md: MXNet's program and ours do the same, and its tables are what the library and Python have.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tug import kvstore
+from tug.kvstore import lr_scheduler, optimizer
+
+SOURCE = os.environ.get("TUG_SOURCE") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+PATIENCE = 90
+
+# As much of mxnet as the page's program uses: arrays. Stores, optimizers and schedulers are ours.
+MXNET = """
+import sys, types
+import numpy as np
+import tug.kvstore as kv
+from tug.kvstore import lr_scheduler, optimizer
+
+class NDArray:
+    def __init__(self, a):
+        self.a = a
+    T = property(lambda self: NDArray(self.a.T))
+    def asnumpy(self):
+        return self.a
+    def __add__(self, other):
+        return NDArray(self.a + other.a)
+    def __sub__(self, other):
+        return NDArray(self.a - other.a)
+
+kv.register_array_type(NDArray, lambda x: x.a, NDArray)
+nd = types.SimpleNamespace(
+    zeros=lambda shape: NDArray(np.zeros(shape, "float32")), array=NDArray,
+    dot=lambda a, b: NDArray(a.a @ b.a), sum=lambda a, axis: NDArray(a.a.sum(axis=axis)),
+    sigmoid=lambda a: NDArray(1 / (1 + np.exp(-a.a))))
+"""
+
+
+def page():
+    with open(os.path.join(SOURCE, "docs", "from-mxnet.md"), encoding="utf-8") as file:
+        return file.read()
+
+
+def program(name):
+    return re.search(rf"^```python\n(# {name}\n.*?)^```", page(), flags=re.M | re.S).group(1)
+
+
+def table(head):
+    lines = page()[page().index(head):].split("\n\n")[0].split("\n")[2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+@pytest.mark.parametrize("kind", ["local", "dist_sync"])
+def test_the_same(kind, tmp_path):
+    (tmp_path / "mxnet.py").write_text(MXNET)
+    said = []
+    launch = [] if kind == "local" else [os.environ["TUG_BINARY"], "launch", "--servers", "2", "--workers", "2", "--"]
+    for name in ("mxnet_train.py", "train.py"):
+        (tmp_path / name).write_text(program(name))
+        done = subprocess.run([*launch, sys.executable, name, kind], capture_output=True, text=True, timeout=PATIENCE,
+                              cwd=tmp_path, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        said.append(sorted(re.findall(r"worker \d, step.*|worker \d: weights.*", done.stdout)))
+    assert said[0] == said[1] and len(said[0]) == (4 if kind == "local" else 8)
+
+
+def defaults(text):
+    found = {}
+    for pair in text.split(", "):
+        field, value = pair.split("=")
+        found[field] = {"None": None, "True": True, "False": False}[value] if value[0].isupper() else float(value)
+    return found
+
+
+def test_optimizers():
+    rows = table("| name | class | its own arguments |")
+    common = table("| for all | |")
+    assert {name for name, _, _ in rows} == set(optimizer._TABLE) - {"ccsgd", "signsgd"}
+    for name, cls, own in rows:
+        made = getattr(optimizer, cls.strip("`"))()
+        assert made.name == name
+        said = defaults(own)
+        assert list(made._fields())[:len(said)] == list(said)
+        said.update(defaults(common[0][0]), begin_num_update=0)
+        assert set(said) == set(made._fields())
+        for field, value in said.items():
+            assert getattr(made, field) == value, (name, field)
+        doc = " ".join(inspect.getdoc(type(made)).split())
+        assert name == "test" or doc == f"{name}({own})", doc
+
+
+def test_schedulers():
+    rows = table("| scheduler, of `kvstore.lr_scheduler` | arguments |")
+    shared = rows.pop()[1].split(" (")[0]
+    assert {name.strip("`") for name, _ in rows} == set(lr_scheduler.__all__) - {"LRScheduler"}
+    for name, arguments in rows:
+        signature = inspect.signature(getattr(lr_scheduler, name.strip("`")))
+        said = f"{arguments.replace(' (a list)', '').replace('1e-8', '1e-08')}, {shared}"
+        expected = [p.name if p.default is p.empty else f"{p.name}={p.default}" for p in signature.parameters.values()]
+        assert sorted(said.replace('"', "").split(", ")) == sorted(expected), name
+
+
+def test_names():
+    """Each name of tug.kvstore that the page writes is there."""
+    for name in re.findall(r"`(?:tug\.)?kvstore\.([a-zA-Z_.]+)", page()):
+        found = kvstore
+        for part in name.rstrip(".").split("."):
+            assert hasattr(found, part), name
+            found = getattr(found, part)
