@@ -38,6 +38,14 @@ def test_wrong_types(name):
         kvstore.create(name)
 
 
+@pytest.mark.parametrize("name, why", [("TestStore", "KVStoreBase.register"), ("nd", "numpy's"),
+                                       ("creat", "mean create"), ("kvstore_server", "tug.kvserver"),
+                                       ("zzz", "docs/from-mxnet.md")])
+def test_names_that_are_not_there(name, why):
+    with pytest.raises(AttributeError, match=why):
+        getattr(kvstore, name)
+
+
 class MyStore(kvstore.KVStoreBase):
     def broadcast(self, key, value, out, priority=0):
         out[:] = value

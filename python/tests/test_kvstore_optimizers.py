@@ -3,6 +3,8 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import copy
+import pickle
 import re
 import warnings
 
@@ -368,6 +370,18 @@ def test_misuse():
     with pytest.raises(AttributeError, match="has no momentum"):
         optimizer.Adam().momentum = 0.5
     optimizer.SGD(aggregate_num=4, use_fused_step=False, sym=None, clip_gradient=None)
+
+
+def test_copies():
+    made = optimizer.LARS(0.5, momentum=0.9, param_idx2name={0: "a_bias"},
+                          lr_scheduler=lr_scheduler.FactorScheduler(5, base_lr=0.5))
+    with kvstore.create() as kv:
+        kv.set_optimizer(made)
+        for other in (copy.copy(made), copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
+            assert other.text() == made.text() and other.num_update == 0
+            kv.set_optimizer(other)
+        with pytest.raises(tug.Error, match="a pickled optimizer is refused"):
+            kv.set_optimizer(pickle.dumps(made))
 
 
 def test_updater():

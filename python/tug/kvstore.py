@@ -15,8 +15,10 @@ docs/from-mxnet.md maps mxnet.kvstore to this. All errors are tug.Error.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import difflib
 import os
 import sys
+from typing import Any
 
 from tug import lr_scheduler, optimizer
 from tug._errors import Error
@@ -28,6 +30,22 @@ from tug.kvserver import KVStoreServer
 
 __all__ = ["Error", "KVStore", "KVStoreBase", "KVStoreServer", "RowSparse", "create", "init_optimizer", "lr_scheduler",
            "optimizer", "register_array_type"]
+
+
+_ARRAYS = "arrays are numpy's, torch's, RowSparse, or of a class that register_array_type is told of"
+_OWN = "a store of the program's own is a class that KVStoreBase.register is given"
+_ELSEWHERE = {"NDArray": _ARRAYS, "nd": _ARRAYS, "TestStore": _OWN, "Horovod": _OWN, "BytePS": _OWN,
+              "Module": "init_optimizer begins the loop that Module had",
+              "Trainer": "examples/kvstore_torch.py has its loop, over a torch model",
+              "kvstore_server": "that is tug.kvserver"}
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    near = difflib.get_close_matches(name, __all__, 1)
+    why = _ELSEWHERE.get(name) or (f"did you mean {near[0]}?" if near else "docs/from-mxnet.md maps mxnet.kvstore")
+    raise AttributeError(f"tug.kvstore has no {name!r}: {why}")
 
 
 def _serve() -> None:

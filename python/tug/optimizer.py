@@ -108,12 +108,20 @@ class Optimizer:
                           f"its base_lr={schedule.base_lr:g}", stacklevel=4)
 
     def __getattr__(self, field: str) -> Any:
+        if "name" not in self.__dict__:  # a copy that is being made
+            raise AttributeError(field)
         if field.startswith("_") or field not in self._fields():
             raise AttributeError(f"optimizer {self.name} has no {field}")
         value = self._numbers.get(field, self._fields()[field])
         if field in _NONE_AT_0 and value == 0:
             return None
         return bool(value) if field in _FLAGS else int(value) if field in _COUNTS else value
+
+    def __getstate__(self) -> Dict[str, Any]:
+        return {**self.__dict__, "_local": None}  # a copy is of no store
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        self.__dict__.update(state)
 
     def __setattr__(self, field: str, value: Any) -> None:
         if field == "lr_scheduler":
