@@ -9,8 +9,10 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
+import tug
 from tug import kvstore
 from tug.kvstore import lr_scheduler, optimizer
 
@@ -114,3 +116,86 @@ def test_names():
         for part in name.rstrip(".").split("."):
             assert hasattr(found, part), name
             found = getattr(found, part)
+
+
+# What MXNet's seeds and suites name: the form that programs write, and what answers here. Clusters are in
+# test_kvstore_cluster.py.
+
+def answer(call, *given):
+    """What a call returns, or the sentence that refuses it."""
+    try:
+        return call(*given)
+    except (tug.Error, AttributeError) as error:
+        return str(error)
+
+
+def on_local(call):
+    with kvstore.create("local") as kv:
+        kv.init("w", np.ones(3, "f4"))
+        return answer(call, kv)
+
+
+def what_it_is(name):
+    with kvstore.create(name) as kv:
+        return kv.type, kv.rank, kv.num_workers, kv.is_recovery
+
+
+def pushed(kv):
+    outs = [np.zeros(3, "f4"), np.zeros(3, "f4")]
+    kv.push("w", [np.ones(3, "f4"), np.ones(3, "f4")])
+    kv.pull("w", out=outs)
+    return [out[0] for out in outs]
+
+
+def as_module():
+    with kvstore.init_optimizer("local", "sgd", (("learning_rate", 0.5),), params={"w": np.ones(3, "f4")}) as kv:
+        kv.push("w", np.ones(3, "f4"))
+        out = np.zeros(3, "f4")
+        kv.pull("w", out=out)
+        return out[0]
+
+
+class Plain(kvstore.KVStoreBase):
+    pass
+
+
+MORE = ["adamw", "lamb", "lars", "ftml", "nadam", "adamax", "dcasgd", "sgld", "ccsgd", "signsgd"]
+
+# name, form, what it returns; a text that begins with ...: what a refusal says
+ROWS = [
+    ("Module.init_optimizer", as_module, 0.5),
+    ("create", lambda: what_it_is("local"), ("local", 0, 1, False)),
+    ("type in lower case", lambda: what_it_is("Local")[0], "local"),
+    ("device", lambda: what_it_is("local_allreduce_device")[0], "local_allreduce_device"),
+    ("dist without a role", lambda: kvstore.create("dist_sync"), "...set DMLC_ROLE"),
+    ("p3 without a role", lambda: kvstore.create("p3"), "...set DMLC_ROLE"),
+    ("nccl", lambda: kvstore.create("nccl"), "...there are local, device, dist_sync"),
+    ("SendCommandToServers", lambda: on_local(lambda kv: kv._send_command_to_servers(0, "x")), "...no servers"),
+    ("KVStoreServer(kv).run", lambda: callable(kvstore.KVStoreServer(None).run), True),
+    ("packed optimizer", lambda: on_local(lambda kv: kv.set_optimizer(b"\x80")), "...a pickled optimizer is refused"),
+    ("push and pull", lambda: on_local(pushed), [2, 2]),
+    ("first push", lambda: on_local(lambda kv: kv.push("v", np.ones(3))), "...init comes before push and pull"),
+    ("pull before init", lambda: on_local(lambda kv: kv.pull("v", out=np.ones(3))), "...init comes before"),
+    ("get_num_dead_node(0)", lambda: on_local(lambda kv: kv.get_num_dead_node(0)), 0),
+    ("row_sparse_pull(out=dense)",
+     lambda: on_local(lambda kv: kv.row_sparse_pull("w", out=np.zeros(3, "f4"), row_ids=[0])), "...RowSparse"),
+    ("other optimizers", lambda: [optimizer.create(name).name for name in MORE], MORE),
+    ("lans", lambda: optimizer.create("lans"), "...there are sgd, nag"),
+    ("lr_scheduler=", lambda: optimizer.SGD(lr_scheduler=lr_scheduler.FactorScheduler(5)).learning_rate, 0.01),
+    ("lazy_update=", lambda: optimizer.Adam(lazy_update=False).lazy_update, False),
+    ("Optimizer.register", lambda: optimizer.Optimizer.register(Plain), "...are updaters here"),
+    ("get_updater", lambda: callable(optimizer.get_updater(optimizer.SGD())), True),
+    ("KVStoreBase.register", lambda: kvstore.KVStoreBase.register(Plain)().type, "plain"),
+    ("TestStore", lambda: kvstore.TestStore, "...KVStoreBase.register"),
+]
+
+
+@pytest.mark.parametrize("form, expected", [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
+def test_rows(form, expected, monkeypatch):
+    monkeypatch.delenv("DMLC_ROLE", raising=False)
+    monkeypatch.setattr(kvstore.KVStoreBase, "kv_registry", dict(kvstore.KVStoreBase.kv_registry))
+    found = answer(form)
+    if isinstance(expected, str) and expected.startswith("..."):
+        assert isinstance(found, str) and expected[3:] in found, found
+    else:
+        assert found == expected
