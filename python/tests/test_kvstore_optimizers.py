@@ -372,6 +372,25 @@ def test_misuse():
     optimizer.SGD(aggregate_num=4, use_fused_step=False, sym=None, clip_gradient=None)
 
 
+def test_changed_optimizer():
+    """What changes of an optimizer counts from the next push on, as where the store has the object itself."""
+    made = optimizer.SGD(0.5)
+    with kvstore.create() as kv:
+        kv.init("w", np.ones(SHAPE))
+        kv.set_optimizer(made)
+        expected = 1.0
+        for change, step in ((lambda: None, 0.5), (lambda: made.set_learning_rate(0.25), 0.25),
+                             (lambda: setattr(made, "rescale_grad", 2), 0.5), (lambda: made.set_lr_mult({"w": 3}), 1.5),
+                             (lambda: setattr(made, "lr", 1), 6)):
+            change()
+            kv.push("w", np.ones(SHAPE))
+            expected -= step
+            assert np.all(pulled(kv, "w") == expected)
+        made.momentum = -1
+        with pytest.raises(tug.Error, match="momentum cannot be -1"):
+            kv.push("w", np.ones(SHAPE))
+
+
 def test_copies():
     made = optimizer.LARS(0.5, momentum=0.9, param_idx2name={0: "a_bias"},
                           lr_scheduler=lr_scheduler.FactorScheduler(5, base_lr=0.5))

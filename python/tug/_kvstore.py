@@ -142,6 +142,8 @@ class KVStore(KVStoreBase):
         self._callback: Any = None
         self._raised: Optional[BaseException] = None
         self._turn = threading.RLock()  # the library's stores are used by one thread at a time
+        self._given: Optional[Optimizer] = None  # a store of one process looks whether it has changed
+        self._changes = 0
         self._updating: Optional[int] = None  # the thread in which an updater runs
         self._views: List[Any] = []  # weak references to arrays around the store's memory that updaters keep
         self._at_exit = True
@@ -252,6 +254,8 @@ class KVStore(KVStoreBase):
         """Adds up the arrays of each key, over all workers too if the store is a synchronous one, and lets the
         optimizer or updater change the key's array by the sum; without one the sum is the array."""
         self._check_open()
+        if self._given is not None and self._given._changes != self._changes:
+            self.set_optimizer(self._given)
         items = self._pushed(key, value)
         self._run(lib.tug_kvstore_push, items.c, items.n, whole(priority, "priority", -2 ** 31, 2 ** 31 - 1))
 
@@ -342,7 +346,7 @@ class KVStore(KVStoreBase):
                 "tug_updater_fn", lambda _ctx, key, merged, stored: _updated(me, key, merged, stored), error=-5)
         with self._turn:
             self._run_now(lib.tug_kvstore_set_updater, callback, ffi.NULL)
-            self._updater, self._callback = updater, callback
+            self._updater, self._callback, self._given = updater, callback, None
 
     _set_updater = set_updater
 
@@ -362,8 +366,10 @@ class KVStore(KVStoreBase):
         with self._turn:
             self._run_now(lib.tug_kvstore_set_optimizer, ffi.new("char[]", word(text, "optimizer")))
             self._updater = None
-        if isinstance(optimizer, Optimizer):
-            optimizer._local = None if self._dist else weakref.ref(self)
+        self._given = None
+        if isinstance(optimizer, Optimizer) and not self._dist:
+            object.__setattr__(optimizer, "_local", weakref.ref(self))
+            self._given, self._changes = optimizer, optimizer._changes
 
     def _num_update(self) -> int:
         """The most updates that the optimizer has given a key."""

@@ -61,7 +61,8 @@ def _name_of(given: Any) -> str:
 
 
 class Optimizer:
-    """An optimizer; its numbers are attributes, which count when it is given to set_optimizer (again).
+    """An optimizer; its numbers are attributes. A store of one process looks at them at each push; on a cluster they
+    count when it is given to set_optimizer (again).
 
     Beside numbers: lr_scheduler, of tug.lr_scheduler; param_idx2name, names of keys that are numbers; param_dict,
     objects with lr_mult and wd_mult by key."""
@@ -82,7 +83,7 @@ class Optimizer:
         for field in _IGNORED:
             given.pop(field, None)
         kept = {field: given.pop(field, None) for field in _KEPT}
-        for field, value in (("_numbers", {}), ("_local", None), ("lr_mult", {}), ("wd_mult", {}),
+        for field, value in (("_numbers", {}), ("_local", None), ("_changes", 0), ("lr_mult", {}), ("wd_mult", {}),
                              ("idx2name", dict(kept["param_idx2name"] or {})),
                              ("param_dict", dict(kept["param_dict"] or {}))):
             object.__setattr__(self, field, value)
@@ -124,6 +125,7 @@ class Optimizer:
         self.__dict__.update(state)
 
     def __setattr__(self, field: str, value: Any) -> None:
+        object.__setattr__(self, "_changes", self._changes + 1)
         if field == "lr_scheduler":
             if value is not None and not isinstance(value, LRScheduler):
                 raise ArgumentTypeError(f"lr_scheduler is one of tug.lr_scheduler, not {type(value).__name__}")
@@ -157,6 +159,7 @@ class Optimizer:
         """As the attribute learning_rate. UsageError: there is a scheduler."""
         if self.lr_scheduler is not None:
             raise UsageError("the learning rate comes from lr_scheduler: set lr_scheduler to None first")
+        object.__setattr__(self, "_changes", self._changes + 1)
         self._set("learning_rate", lr)
 
     def set_lr_mult(self, args_lr_mult: Dict[Key, float]) -> None:
