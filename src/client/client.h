@@ -127,6 +127,9 @@ client_ts client_tick(struct client *c, uint32_t table, uint64_t clock, struct e
 client_ts client_admin(struct client *c, uint32_t table, enum wire_order what,
                        uint32_t other, struct err *e);
 // sync: the clock of the table's next batch.
+// The table's rows go into their mean in another one, by this share (WIRE_MEAN).
+client_ts client_mean(struct client *c, uint32_t table, uint32_t other, float share,
+                      struct err *e);
 client_ts client_clock(struct client *c, uint32_t table, uint64_t clock, struct err *e);
 client_ts client_stat(struct client *c, uint32_t table, struct msg_table_is *ret,
                       struct err *e);

@@ -184,6 +184,14 @@ client_ts client_shrink(struct client *c, uint32_t table, float threshold,
     return admin(c, &m, ret_removed, e);
 }
 
+client_ts client_mean(struct client *c, uint32_t table, uint32_t other, float share,
+                      struct err *e)
+{
+    struct msg_table_do m = {
+        .table = table, .what = WIRE_MEAN, .other = other, .threshold = share};
+    return admin(c, &m, NULL, e);
+}
+
 client_ts client_day(struct client *c, uint32_t table, struct err *e)
 {
     struct msg_table_do m = {.table = table, .what = WIRE_DAY};

@@ -60,6 +60,7 @@ int model_cluster_check(const struct tug_model *m, const struct train_options *t
                        : t->shuffle == 1                 ? "--shuffle global"
                        : t->score_by == 1                ? "--score-by workers"
                        : t->keep_names > 0               ? "--keep-names"
+                       : t->average > 0                  ? "--average"
                        : t->publish != NULL              ? "--publish"
                        : t->fetch != NULL                ? "--fetch"
                        : t->dump != NULL                 ? "--dump"

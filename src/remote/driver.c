@@ -298,8 +298,11 @@ static int ask_rows(struct run *r, struct err *e)
     uint32_t ids[LOOK_MAX_NAMES];
     struct evaluation_options o = {0};
     size_t n = look_keys(r->look, keys);
-    TRY(r->rows->evaluates(r, false, &o, e));
-    int rc = n > 0 ? o.resolve(o.resolve_ctx, keys, n, ids) : 0;
+    r->driver->looks_into = true;
+    int rc = r->rows->evaluates(r, false, &o, e);
+    r->driver->looks_into = false;
+    TRY(rc);
+    rc = n > 0 ? o.resolve(o.resolve_ctx, keys, n, ids) : 0;
     if (rc != 0)
         err_nomem(e, "looking into the model");
     return r->rows->reason(r, rc, e);
@@ -341,7 +344,8 @@ static int tell_progress(struct run *r, uint64_t pass, uint64_t first,
 {
     struct driver *d = r->driver;
     const struct train_config *c = r->config;
-    bool counts = c->log_batches != 0 || c->dot_batches != 0, looked = false;
+    bool counts = c->log_batches != 0 || c->dot_batches != 0 || c->average > 0,
+         looked = false;
     uint64_t examples = p->examples;
     double share = share_of(p);
     if (counts && !p->done) {
@@ -349,6 +353,7 @@ static int tell_progress(struct run *r, uint64_t pass, uint64_t first,
         looked = true;
     }
     uint64_t batches = first + (p->done ? batches_of(r, examples) : examples / c->batch);
+    TRY(driver_sample(r, batches, p->done, e));
     if (!progress_at(r->progress, batches) || (p->done && c->log_batches == 0))
         return 0;
     struct metrics m[LABELS_MAX];

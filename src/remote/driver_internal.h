@@ -74,9 +74,11 @@ struct driver {
     uint64_t bad_lines;                // that were read in the pass
     bool all_read_all;                 // every worker reads all of the data: shares
     uint64_t data_bytes;
-    uint64_t looks;          // of --fetch and --dump, in the run
-    double shuffle_begun;    // 0: the examples are not being dealt
-    pthread_mutex_t lock;    // of the client, for the threads of an evaluation or a save
+    uint64_t looks;       // of --fetch and --dump, in the run
+    bool looks_into;      // now: at what is trained
+    bool shows_mean;      // of --average, in the place of what is trained (run_rows.swap)
+    double shuffle_begun; // 0: the examples are not being dealt
+    pthread_mutex_t lock; // of the client, for the threads of an evaluation or a save
     struct remote_rows rows; // of an evaluation
     // Features that live: driver_cut.c. --out, absolute, and what servers call it.
     char out[FILE_PATH_MAX], out_below[FILE_PATH_MAX];
@@ -98,6 +100,8 @@ int driver_score(struct run *r, bool test, bool best, struct metrics *ret, struc
 // Whether the pass is over, and the slowest clock of the servers.
 int driver_is_over(struct driver *d, uint64_t pass, bool *ret, uint64_t *ret_clock,
                    struct err *e);
+// --average: a sample after so many batches of the run, if one is due or the pass is over.
+int driver_sample(struct run *r, uint64_t batches, bool over, struct err *e);
 // The clock of the next batch, in sync mode.
 int driver_set_clock(struct driver *d, uint64_t clock, struct err *e);
 // Saves the tables of features that live, into the save in `dir`. ctx: the run.

@@ -10,6 +10,7 @@
 #include "remote/driver_internal.h"
 #include "remote/peer.h"
 #include "save/save.h"
+#include "train/averaging.h"
 #include "train/diverged.h"
 #include "train/lifecycle.h"
 
@@ -31,7 +32,10 @@ static int evaluates(struct run *r, bool best, struct evaluation_options *o,
     TRY(parameters_open(&r->parameters, &model, e));
     d->rows = (struct remote_rows){.client = d->remote.client,
                                    .cache = &r->parameters,
-                                   .best = best,
+                                   .offset = best ? EXCHANGE_BEST
+                                             : r->at.averaged > 0 && !d->looks_into
+                                                 ? EXCHANGE_MEAN
+                                                 : 0,
                                    .lock = &d->lock};
     o->parameters = &r->parameters;
     o->resolve = remote_rows_resolve;
@@ -44,16 +48,58 @@ static int reason(struct run *r, int rc, struct err *e)
     return remote_rows_reason(&r->driver->rows, rc, e);
 }
 
+// The number of a table: of the best pass, of what is trained, or of its mean in the place of that.
+static uint32_t number(const struct driver *d, bool dense, bool best)
+{
+    return remote_number(dense, best) + (!best && d->shows_mean ? EXCHANGE_MEAN : 0U);
+}
+
+// A copy that the servers have made, as a table of this client.
+static int know(struct driver *d, uint32_t copy, struct err *e)
+{
+    struct client *c = d->remote.client;
+    return client_spec(c, copy) != NULL ? 0
+                                        : wait(d, client_info(c, NULL, copy, NULL, e), e);
+}
+
+static int copy_tables(struct driver *d, uint32_t from, uint32_t to, struct err *e)
+{
+    struct client *c = d->remote.client;
+    for (int dense = 0; dense < 2; dense++) {
+        uint32_t own = remote_number(dense, false);
+        TRY(wait(d, client_admin(c, own + from, WIRE_COPY, own + to, e), e));
+        TRY(know(d, own + to, e));
+    }
+    return 0;
+}
+
 static int keep_best(struct run *r, struct err *e)
 {
     struct driver *d = r->driver;
-    struct client *c = d->remote.client;
+    return copy_tables(d, d->shows_mean ? EXCHANGE_MEAN : 0, EXCHANGE_BEST, e);
+}
+
+static int swap(struct run *r, struct err *e)
+{
+    (void)e;
+    r->driver->shows_mean ^= r->at.averaged > 0;
+    return 0;
+}
+
+int driver_sample(struct run *r, uint64_t batches, bool over, struct err *e)
+{
+    struct driver *d = r->driver;
+    uint64_t window = r->config->average, at = r->at.averaged;
+    if (window == 0 || batches <= at || (!over && batches < averaging_due(window, at)))
+        return 0;
+    float share = averaging_share(window, batches, at);
     for (int dense = 0; dense < 2; dense++) {
-        uint32_t copy = remote_number(dense, true);
-        TRY(wait(d, client_admin(c, remote_number(dense, false), WIRE_COPY, copy, e), e));
-        if (client_spec(c, copy) == NULL)
-            TRY(wait(d, client_info(c, NULL, copy, NULL, e), e));
+        uint32_t own = remote_number(dense, false), mean = own + EXCHANGE_MEAN;
+        TRY(wait(d, client_mean(d->remote.client, own, mean, share < 1 ? share : 1, e),
+                 e));
+        TRY(know(d, mean, e));
     }
+    r->at.averaged = batches;
     return 0;
 }
 
@@ -86,7 +132,7 @@ static int fetch_part(void *ctx, bool dense, bool best, uint32_t first, uint32_t
     const struct model *m = &r->parameters.model;
     struct table_options o = dense ? model_dense_table(m) : model_table(m);
     struct fetch f = {.driver = r->driver};
-    struct client_walk walk = client_walk_begin(remote_number(dense, best));
+    struct client_walk walk = client_walk_begin(number(f.driver, dense, best));
     TRY(table_open(ret, &o, e));
     f.keys = mem_array(FETCH_ROWS, sizeof(*f.keys));
     f.values = mem_array((size_t)FETCH_ROWS * o.width, sizeof(*f.values));
@@ -119,7 +165,7 @@ static int count_rows(void *ctx, bool best, uint64_t *ret, struct err *e)
     struct run *r = ctx;
     struct msg_table_is s = {0};
     TRY(wait(r->driver,
-             client_stat(r->driver->remote.client, remote_number(false, best), &s, e),
+             client_stat(r->driver->remote.client, number(r->driver, false, best), &s, e),
              e));
     *ret = s.rows;
     return 0;
@@ -273,24 +319,37 @@ static int load(struct run *r, const char *dir, const struct saved_run *m, bool 
     return load_tables(r, dir, m, SAVED_MODEL, sparse, dense, e);
 }
 
-// The copies of the best pass are made as they were at first: out of the tables.
+// What the save has in this role becomes the copy of that offset: out of the tables, which are
+// empty again.
+static int resume_copy(struct run *r, const char *dir, const struct saved_run *m,
+                       enum saved_role role, uint32_t offset, struct err *e)
+{
+    struct driver *d = r->driver;
+    TRY(load_tables(r, dir, m, role, true, true, e));
+    TRY(copy_tables(d, 0, offset, e));
+    for (int dense = 0; dense < 2; dense++)
+        TRY(wait(
+            d,
+            client_admin(d->remote.client, remote_number(dense, false), WIRE_CLEAR, 0, e),
+            e));
+    return 0;
+}
+
 static int resume(struct run *r, const char *dir, const struct saved_run *m,
                   struct err *e)
 {
     const struct train_peer *peer = r->config->cluster->peer;
     if (peer != NULL && peer->begun)
         return 0; // the servers have them
-    TRY(load_tables(r, dir, m, SAVED_MODEL, true, true, e));
+    bool mean = m->at.averaged > 0;
     TRY(driver_find_position(r->driver, m, dir, e));
-    if (!m->has_best)
-        return 0;
-    TRY(keep_best(r, e));
-    for (int dense = 0; dense < 2; dense++)
-        TRY(wait(r->driver,
-                 client_admin(r->driver->remote.client, remote_number(dense, false),
-                              WIRE_CLEAR, 0, e),
-                 e));
-    return load_tables(r, dir, m, SAVED_TRAINING, true, true, e);
+    if (mean)
+        TRY(resume_copy(r, dir, m, m->has_best ? SAVED_MEAN : SAVED_MODEL, EXCHANGE_MEAN,
+                        e));
+    if (m->has_best)
+        TRY(resume_copy(r, dir, m, SAVED_MODEL, EXCHANGE_BEST, e));
+    return load_tables(r, dir, m, m->has_best || mean ? SAVED_TRAINING : SAVED_MODEL,
+                       true, true, e);
 }
 
 static void fill_result(struct run *r, struct train_result *result)
@@ -313,6 +372,7 @@ const struct run_rows rows_driver = {
     .whole_passes = true,
     .evaluates = evaluates,
     .reason = reason,
+    .swap = swap,
     .keep_best = keep_best,
     .saved = saved,
     .publish = driver_publish_last,

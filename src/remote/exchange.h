@@ -17,12 +17,14 @@
 #include "train/view.h"
 
 // Numbers of a run's tables in the cluster: the model's, the same with EXCHANGE_BEST added
-// as they were after the best pass, and the examples that are dealt (deal_rows.h).
+// as they were after the best pass, the examples that are dealt (deal_rows.h), and the model's with
+// EXCHANGE_MEAN added as their mean over batches (--average).
 enum {
     EXCHANGE_SPARSE = 0,
     EXCHANGE_DENSE = 1,
     EXCHANGE_BEST = 2,
     EXCHANGE_SHUFFLE = 4,
+    EXCHANGE_MEAN = 6,
 };
 
 // Keys of a worker's data. Ids are handles of a table without columns.

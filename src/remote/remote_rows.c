@@ -59,7 +59,7 @@ static int pull_rows(struct remote_rows *r, bool dense, const uint64_t *keys, si
     float *values = mem_array(n * width + 1, sizeof(*values));
     uint8_t *found = mem_array(n, sizeof(*found));
     struct client_pull p = {
-        .table = remote_number(dense, r->best),
+        .table = remote_number(dense, false) + r->offset,
         .keys = keys,
         .n = n,
         .values = values,

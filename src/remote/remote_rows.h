@@ -14,7 +14,7 @@
 struct remote_rows {
     struct client *client;
     struct parameters *cache; // opened anew, of the run's model
-    bool best;                // of the best pass, not those that are trained
+    uint32_t offset;          // of the tables' numbers: 0, EXCHANGE_BEST or EXCHANGE_MEAN
     pthread_mutex_t *lock;    // of the client, for the threads that ask
     struct err lookup;        // why a row could not be had
 };
@@ -22,7 +22,7 @@ struct remote_rows {
 // The number of a table of the run's.
 static inline uint32_t remote_number(bool dense, bool best)
 {
-    return (dense ? EXCHANGE_DENSE : EXCHANGE_SPARSE) + (best ? EXCHANGE_BEST : 0);
+    return (dense ? EXCHANGE_DENSE : EXCHANGE_SPARSE) + (best ? EXCHANGE_BEST : 0U);
 }
 
 // Gets the dense parameters.

@@ -111,8 +111,10 @@ static int begin(struct remote_worker *w, const struct msg_leased *l, bool test,
     s->pass = 0;
     parameters_close(&s->cache);
     TRY(parameters_open(&s->cache, &w->model.options, e));
-    s->rows = (struct remote_rows){
-        .client = c, .cache = &s->cache, .best = best, .lock = &s->lock};
+    s->rows = (struct remote_rows){.client = c,
+                                   .cache = &s->cache,
+                                   .offset = best ? EXCHANGE_BEST : 0,
+                                   .lock = &s->lock};
     TRY(remote_rows_begin(&s->rows, e));
     s->pass = l->pass;
     s->test_pass = test;

@@ -134,10 +134,15 @@ static int check_cluster(const struct train_config *c, const struct train_option
             "--valid %g: on a cluster, and with --publish, a share of the data "
             "needs --mode sync; give a file",
             s->valid_part.share);
-    if (t->average > 0)
-        return err_set(e, TUG_EUSAGE,
-                       "--average needs a process that has all parameters; on a cluster, "
-                       "and with --table or --publish, no process has them");
+    if (t->average == 0)
+        return 0;
+    const char *with = t->table != NULL     ? "--table, whose rows come and go"
+                       : t->publish != NULL ? "--publish, which publishes what is trained"
+                       : t->score_by == 1   ? "--score-by workers: give --score-by driver"
+                       : k->node == NULL    ? "servers within one process"
+                                            : NULL;
+    if (with != NULL)
+        return err_set(e, TUG_EUSAGE, "--average cannot be used with %s", with);
     return 0;
 }
 

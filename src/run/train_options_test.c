@@ -73,7 +73,7 @@ static const struct option_case {
     {"deterministic", CSV, "true"},
     {"mode", CSV, "ssp:3"},
     {"reduce", SYNC, "mean"},
-    {"average", CSV, NULL},
+    {"average", CSV, "3"},
     {"table", CSV, "accessor=ctr"},
     {"rules", "--format=csv --model=lr", "worker"},
     {"shuffle", CSV, "global"},

@@ -282,6 +282,27 @@ static int copy(struct shard *s, struct shard_table *t, uint32_t other, struct e
     return 0;
 }
 
+// The first time the mean is a copy.
+static int mean(struct shard *s, struct shard_table *t, const struct msg_table_do *m,
+                struct err *e)
+{
+    struct shard_table *to = m->other < SPEC_MAX_TABLES ? s->tables[m->other] : NULL;
+    if (!(m->threshold >= 0 && m->threshold <= 1))
+        return err_set(e, TUG_EUSAGE,
+                       "the mean of table '%s': its share is not from 0 to 1",
+                       t->spec.config.name);
+    if (to == NULL || m->threshold == 1) // NOLINT: exact
+        return copy(s, t, m->other, e);
+    TRY(copy_into(s, &t->spec, m->other, &to, e));
+    if (!background_free(to))
+        return err_set(e, TUG_EUSAGE, "table '%s' is being saved or cleared",
+                       to->spec.config.name);
+    int rc = store_mean(to->store, t->store, m->threshold, e);
+    tables_touch_all(s, to);
+    tables_measure(s, to);
+    return rc;
+}
+
 int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e)
 {
     if (m->what == WIRE_DROP && m->table < SPEC_MAX_TABLES && s->tables[m->table] == NULL)
@@ -292,6 +313,8 @@ int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e)
     switch (m->what) {
     case WIRE_COPY:
         return copy(s, t, m->other, e);
+    case WIRE_MEAN:
+        return mean(s, t, m, e);
     case WIRE_CLOCK: // the next batch's
         TRY(sync_clock_check_number(m->clock, e));
         sync_drop(s, t);

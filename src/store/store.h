@@ -165,6 +165,10 @@ int store_put_extras(struct store *s, const uint64_t *keys, size_t n, const floa
 // moved is where it was.
 int store_copy(struct store *to, struct store *from, struct err *e);
 int store_move(struct store *to, struct store *from, uint32_t partition, struct err *e);
+// The weights of each row of `from` into those in `to`, of the same settings: mean +=
+// share (weight - mean); the rest of a row, and a row that `to` lacks, become what they
+// are in `from`. TUG_EUSAGE: rows have a life.
+int store_mean(struct store *to, struct store *from, float share, struct err *e);
 int store_remove(struct store *s, const uint64_t *keys, size_t n, struct err *e);
 // Counters and sketches of a partition, as cut.h writes them.
 int store_put_partition(struct store *s, uint32_t partition, const void *bytes, size_t n,

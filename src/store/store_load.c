@@ -340,6 +340,55 @@ static int copy_partitions(struct store *to, struct store *from, uint32_t first,
     return rc;
 }
 
+struct mean {
+    struct copy copy; // of the rows that `to` gets
+    float share;
+};
+
+static int mean_row(void *ctx, uint64_t key, const float *row, const float *extra,
+                    struct err *e)
+{
+    struct mean *m = ctx;
+    const struct accessor *a = &m->copy.to->accessor;
+    const float *ignored, *mean = store_row(m->copy.to, key, &ignored);
+    float *to = m->copy.rows + m->copy.n * a->width;
+    memcpy(to, row, a->width * sizeof(*row));
+    for (uint32_t g = 0; g < a->n_groups && mean != NULL; g++)
+        for (uint32_t i = 0; i < a->groups[g].n; i++) {
+            uint32_t at = a->groups[g].weights + i;
+            to[at] = mean[at] + m->share * (row[at] - mean[at]);
+        }
+    (void)extra; // of rows with a life
+    m->copy.keys[m->copy.n++] = key;
+    return m->copy.n == COPY_ROWS ? copy_flush(&m->copy, e) : 0;
+}
+
+int store_mean(struct store *to, struct store *from, float share, struct err *e)
+{
+    const struct accessor *a = &to->accessor;
+    assert(to != from && to->n_parts == from->n_parts);
+    assert(a->width == from->accessor.width);
+    if (accessor_has_lifecycle(a))
+        return err_set(e, TUG_EUSAGE,
+                       "table %s has rows that come and go: they have no mean",
+                       from->config.name);
+    struct mean *m = mem_zalloc(sizeof(*m));
+    if (m == NULL)
+        return err_nomem(e, "the mean of rows");
+    m->share = share;
+    m->copy.to = to;
+    m->copy.rows = mem_array(COPY_ROWS, a->width * sizeof(float) + 1);
+    int rc = m->copy.rows != NULL ? 0 : err_nomem(e, "the mean of rows");
+    for (uint32_t p = 0; p < from->n_parts && rc == 0; p++) {
+        rc = store_each(from, p, mean_row, m, e);
+        if (rc == 0)
+            rc = copy_flush(&m->copy, e);
+    }
+    mem_free(m->copy.rows);
+    mem_free(m);
+    return rc;
+}
+
 int store_copy(struct store *to, struct store *from, struct err *e)
 {
     return copy_partitions(to, from, 0, from->n_parts, e);

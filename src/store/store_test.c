@@ -319,6 +319,50 @@ static void test_sums_from(void **state)
 }
 
 // Rows without a life are set, changed and read as a whole, state and count included.
+// Weights are means; counts and state are those of the rows.
+static void test_mean(void **state)
+{
+    (void)state;
+    enum { WIDTH = 7, N = 3 }; // [w | state][count][v: 2 | state]
+    struct table_config c = table_config_defaults();
+    OK(table_config_parse(
+        &c, "accessor=features; dim=2; rule=adagrad; embedx-rule=adagrad", &ok_e));
+    struct store_options o = {.config = &c, .id = 3, .partition_bits = 2};
+    struct store *from, *to;
+    OK(store_open(&from, &o, &ok_e));
+    OK(store_open(&to, &o, &ok_e));
+    uint64_t keys[N] = {1, 2, 3};
+    float rows[N * WIDTH], got[N * WIDTH];
+    uint8_t found[N];
+    for (size_t i = 0; i + 1 < N; i++) // by ascending partition
+        for (size_t k = i + 1; k < N; k++)
+            if (store_partition(from, keys[k]) < store_partition(from, keys[i])) {
+                uint64_t key = keys[i];
+                keys[i] = keys[k];
+                keys[k] = key;
+            }
+    for (uint32_t i = 0; i < N * WIDTH; i++)
+        rows[i] = (float)i;
+    struct store_push p = {.op = STORE_ROW, .keys = keys, .n = N - 1, .values = rows};
+    OK(store_push(from, &p, NULL, &ok_e));
+    OK(store_mean(to, from, 0.25f, &ok_e)); // which has none of them yet
+    p.n = N;
+    for (uint32_t i = 0; i < N * WIDTH; i++)
+        rows[i] = (float)(i + 8);
+    OK(store_push(from, &p, NULL, &ok_e));
+    OK(store_mean(to, from, 0.25f, &ok_e));
+    OK(store_pull_rows(to, keys, N, got, found, &ok_e));
+    for (uint32_t i = 0; i < N * WIDTH; i++) {
+        uint32_t k = i % WIDTH;
+        bool weight = k == 0 || k == 3 || k == 4;
+        assert_true(found[i / WIDTH] == 1);
+        assert_true(got[i] ==
+                    (weight && i < (N - 1) * WIDTH ? (float)(i + 2) : (float)(i + 8)));
+    }
+    store_close(from);
+    store_close(to);
+}
+
 static void test_whole_rows(void **state)
 {
     (void)state;
@@ -459,9 +503,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_naive), cmocka_unit_test(test_counters),
-        cmocka_unit_test(test_whole_rows),    cmocka_unit_test(test_sums_from),
-        cmocka_unit_test(test_opening),       cmocka_unit_test(test_max_bytes),
-        cmocka_unit_test(test_bad_input),
+        cmocka_unit_test(test_whole_rows),    cmocka_unit_test(test_mean),
+        cmocka_unit_test(test_sums_from),     cmocka_unit_test(test_opening),
+        cmocka_unit_test(test_max_bytes),     cmocka_unit_test(test_bad_input),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,10 +61,21 @@ void averaging_close(struct averaging *a)
     mem_free(a);
 }
 
+uint64_t averaging_due(uint64_t window, uint64_t at)
+{
+    uint64_t over = at < window ? at : window;
+    return at + (over > 0 ? (over - 1) / AVERAGING_SAMPLES : 0) + 1;
+}
+
+float averaging_share(uint64_t window, uint64_t batches, uint64_t at)
+{
+    uint64_t over = batches < window ? batches : window;
+    return (float)((double)(batches - at) / (double)over);
+}
+
 uint64_t averaging_next(const struct averaging *a, uint64_t at)
 {
-    uint64_t over = at < a->window ? at : a->window;
-    return at + (over > 0 ? (over - 1) / AVERAGING_SAMPLES : 0) + 1;
+    return averaging_due(a->window, at);
 }
 
 // Rows come as data is read.
@@ -124,10 +135,9 @@ static void sample_row(const struct means *m, float *row, float *mean, float sha
 
 int averaging_sample(struct averaging *a, uint64_t batches, uint64_t *at, struct err *e)
 {
-    uint64_t over = batches < a->window ? batches : a->window;
     TRY(make_room(a, e));
     a->each = sample_row;
-    a->share = (float)((double)(batches - *at) / (double)over);
+    a->share = averaging_share(a->window, batches, *at);
     team_run(a->team, walk, a);
     *at = batches;
     return 0;

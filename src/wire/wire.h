@@ -76,6 +76,7 @@ enum wire_order {
     WIRE_CLOCK,
     WIRE_SHRINK, // rows decay, and the faded go
     WIRE_DAY,    // likewise: a day has ended
+    WIRE_MEAN,   // rows go by the share `threshold` into their mean in another table
 };
 enum wire_root { WIRE_ROOT_SAVE, WIRE_ROOT_LOAD, WIRE_ROOT_COLD };
 enum wire_profile {

@@ -237,8 +237,8 @@ static void bad_words(void **state)
     fails(2, "launch --workers 2", "tug launch", "--");
     fails(2, "launch --workers 2 -- train --data - --format libsvm", "standard input",
           NULL);
-    fails(2, files_path("launch --workers 2 -- %s", words("--average 9")), "--average",
-          "no process has them");
+    fails(2, files_path("launch --workers 2 -- %s", words("--average 9 --table dim=2")),
+          "--average", "whose rows come and go");
     fails(2, files_path("launch -- %s", words("--mode sync --in-flight 2")),
           "--in-flight", "in sync mode");
     fails(2, files_path("launch -- %s", words("--mode half-async --reduce mean")),
