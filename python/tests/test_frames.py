@@ -262,3 +262,47 @@ def test_a_run_that_begins_or_goes_on(tmp_path):
                 assert len(model.history) == epochs
     with pytest.raises(tug.DataError, match="the size of 'data' is 39, it was 40"):
         tug.train(matrix[1:], labels[1:], out=out, resume="auto", **{**FIXED, "model": "lr", "epochs": 3})
+
+
+def test_tested_on_what_is_in_memory(tmp_path):
+    """test= takes what valid= takes, and finds what the option finds in a file."""
+    frame = {name: column for name, column in table().items() if name in ("clicked", "age", "premium")}
+    path = tmp_path / "t.csv"
+    path.write_text("clicked,age,premium\n" + "".join(f"{c},{a},{p}\n" for c, a, p in zip(*frame.values())))
+    fixed = {**FIXED, "label": "clicked", "valid": 0.2, "group": "age"}
+    with tug.train(frame, test=str(path), **fixed) as wanted, tug.train(frame, test=frame, **fixed) as found:
+        names = [name for name in wanted.results if name.startswith("test.")]
+        assert {"test.auc", "test.logloss", "test.gauc"} <= set(names)
+        assert [found.results[name] for name in names] == [wanted.results[name] for name in names]
+        parts = sum(value for name, value in found.results.items() if name.endswith("_seconds"))
+        assert found.results["test_seconds"] > 0 and abs(parts - 2 * found.results["total_seconds"]) < 1e-6
+    matrix, labels = np.arange(1.0, 41).reshape(20, 2) / 40, np.arange(20) % 2
+    with tug.train(matrix, labels, test=(matrix, labels), **FIXED) as model:
+        assert model.results["test.auc"] == model.evaluate(matrix, labels)["auc"]
+    for wrong, sentence in ((True, "test: must be data, not True"), (matrix, "^test: labels are missing"),
+                            ((matrix, [1]), r"^test: label: has the shape \(1,\)"),
+                            ((matrix, [None] * 20), "^test: label: row 0 is missing"),
+                            (matrix[:, :1], "^test: the matrix has 1 columns")):
+        with pytest.raises(tug.Error, match=sentence):
+            tug.train(matrix, labels, test=wrong, **FIXED)
+    with pytest.raises(tug.Error, match="^valid: column 'a' has objects, and row 1 is a bytes"):
+        tug.train({"y": [0, 1], "a": ["x", "y"]}, label="y", valid={"y": [0, 1], "a": ["x", b"y"]}, **FIXED)
+
+
+def test_bool_for_a_value(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("history", "out", "drop", "label"):
+        with pytest.raises(TypeError, match=f"^{name}: needs a value .*, not True"):
+            tug.Model(**{name: True})
+    with pytest.raises(TypeError, match="not False; without a file Model.history has the passes"):
+        tug.Model(history=False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_explained_by_rows_and_a_column_without_a_name(tmp_path):
+    frame = {"clicked": [0, 1] * 20, "": ["a", "b"] * 20, "x": [0.5, 1.5] * 20}
+    with tug.train(frame, label="clicked", **FIXED) as model:
+        first, second = model.explain({name: column[:2] for name, column in frame.items()})
+        assert (first["row"], second["row"]) == (0, 1) and "line" not in first and "file" not in first
+        assert {(f["column"], f["word"]) for f in second["features"]} == {("", "b"), ("x", "")}
+        assert [one["column"] for one in model.importance(frame, only=[""])] == [""]

@@ -215,7 +215,7 @@ def test_what_is_masked_or_missing():
                  lambda: tug.train(x, y, weight=np.ma.masked_array(np.ones(N), mask=y == 1), **FIXED)):
         with pytest.raises(tug.UsageError, match="masked"):
             call()
-    with pytest.raises(tug.UsageError, match="label: number 2 is missing"):
+    with pytest.raises(tug.UsageError, match="label: row 2 is missing"):
         tug.train(x, [0, 1, None] + y[3:].tolist(), **FIXED)
     column = np.ma.masked_array(which, mask=which == 2)
     with tug.train({"x": column}, y, categorical=["x"], **FIXED) as model:

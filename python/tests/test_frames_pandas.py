@@ -115,7 +115,7 @@ def test_labels_beside():
     with pytest.raises(tug.UsageError, match=r"^label: has the shape \(240, 2\), and must have one dimension"):
         tug.train(frame, label=np.stack([labels, labels], axis=1), **FIXED)
     for kind in (labels.astype(str), pandas.Series(labels).astype(str)):
-        with pytest.raises(TypeError, match="^label: number 0 is the text '[01]', and beside the data"):
+        with pytest.raises(TypeError, match="^label: row 0 is the text '[01]', and beside the data"):
             tug.train(frame, label=kind, **FIXED)
 
 

@@ -405,3 +405,30 @@ def test_no_better_than_a_guess():
         warnings.simplefilter("error")
         assert LRRegressor(random_state=7, epochs=20).fit(X, y).score(X, y) > 0.9
         LRClassifier(**SEEDED).fit(X, y > 0)
+
+
+def test_values_of_another_type_are_warned_of():
+    """A category that was a number in fit and is a text in predict is another one, by column."""
+    pandas = pytest.importorskip("pandas", reason="pandas is not there: python3-pandas")
+    code = np.arange(300) % 4
+    frame = pandas.DataFrame({"code": code, "city": np.where(code > 1, "a", "b"), "x": code * 0.1})
+    model = LRClassifier(categorical=["code", "city"], random_state=0).fit(frame, code % 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for same in (frame, frame.assign(code=code.astype(float)), frame.assign(code=frame.code.astype("category")),
+                     frame.head(2).assign(city="z")):
+            model.predict(same)
+    for other in (frame.assign(code=code.astype(str)), frame.assign(code=frame.code.astype(str).astype("category"))):
+        with pytest.warns(UserWarning, match="^X: the model knows 0.0 % of the values of column 'code', as "
+                                             "'0', '1', '2': were they of another type"):
+            pickle.loads(pickle.dumps(model)).predict(other)
+        with pytest.warns(UserWarning, match="column 'code'"):
+            LRClassifier(categorical=["code", "city"]).fit(frame, code % 2, eval_set=(other, code % 2))
+    model.partial_fit(frame.assign(code=code.astype(str)), code % 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(frame)
+        model.predict(frame.assign(code=code.astype(str)))
+    with pytest.warns(UserWarning, match="of column 1, as 'z'"):
+        LRClassifier(categorical=[1]).fit(frame.to_numpy()[:, [0, 2]].astype(object), code % 2).predict(
+            np.array([[0, "z"]] * 3, object))

@@ -95,6 +95,14 @@ def test_rule_and_settings(client):
         client.table("v", dimm=2)
     with pytest.raises(tug.UsageError, match="must not have ';'"):
         client.table("v", rule="sgd; dim = 3")
+    for settings, given, sentence in (
+            ("", {"rule": "adagrd:lr=1"}, "^rule: there is no optimizer 'adagrd'; did you mean 'adagrad'"),
+            ("", {"entry": "cuont:3"}, "^entry: there is no entry policy 'cuont'; .*; did you mean 'count'"),
+            ("", {"embedx_rule": "sgd:l=1"}, "^embedx_rule: .* did you mean"),
+            ("", {"dimm": 2}, "^a table has no setting 'dimm'; did you mean 'dim'"),
+            ("dim = 2\nmode = x", {}, "^line 2: mode: 'x' is not one of")):
+        with pytest.raises(tug.UsageError, match=sentence):
+            client.table("v", settings=settings, **given)
     with pytest.raises(tug.UsageError, match="dim"):
         client.table("w", number=table.number, dim=3, rule="sgd:lr=0.5")
 

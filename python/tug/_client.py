@@ -143,7 +143,11 @@ class Client(Handle):
             if number is None:
                 number = self._unused_number(name)
             chosen = whole(number, "number", 0, TABLES_MAX - 1)
-            self._run(lib.tug_table_create, chosen, text)
+            try:
+                self._run(lib.tug_table_create, chosen, text)
+            except UsageError as error:
+                error.args = (_table.in_keywords(str(error), settings),)
+                raise
             return self._keep(_table.Table(self, chosen, name))
 
     def find(self, name: str) -> "Table":

@@ -7,6 +7,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import hashlib
+import warnings
 from typing import Any, Dict, List, Optional
 
 import numpy as np
@@ -50,6 +51,35 @@ def _keys_of(column: int, values: npt.NDArray[Any]) -> Keys:
             known[value] = (int(_keys_of_numbers(column, np.array([value]))[0]) if isinstance(value, (int, float))
                             else _key_of_text(column, str(value)))
     return np.fromiter((known[value] for value in values.tolist()), np.uint64, len(values))
+
+
+class KnownValues:
+    """The keys of categories by column, as far as an estimator has learnt them."""
+
+    FEW, LEAST = 20, 3  # one in so many that is known is few; values that a column has to have to be told of
+
+    def __init__(self) -> None:
+        self._keys: Dict[int, Keys] = {}
+
+    def learn(self, columns: Dict[int, Keys]) -> None:
+        """Adds those of more examples."""
+        for column, keys in columns.items():
+            before = self._keys.get(column)
+            self._keys[column] = np.unique(keys if before is None else np.concatenate((before, keys)))
+
+    def warn(self, columns: Dict[int, Keys], matrix: Any, names: Optional[List[str]]) -> None:
+        """Warns by column where hardly a value is known, as the library does of columns with names."""
+        for column, keys in columns.items():
+            learnt = self._keys.get(column, np.empty(0, np.uint64))
+            at = np.searchsorted(learnt, keys)
+            known = np.zeros(len(keys), bool) if len(learnt) == 0 else learnt[np.minimum(at, len(learnt) - 1)] == keys
+            if len(keys) < self.LEAST or int(known.sum()) * self.FEW >= len(keys):
+                continue
+            strange = list(dict.fromkeys(repr(v) for v in matrix[~known, column][:1000].tolist()))[:3]
+            name = column if names is None else f"'{names[column]}'"
+            warnings.warn(f"X: the model knows {100 * known.mean():.1f} % of the values of column {name}, as "
+                          f"{', '.join(strange)}: were they of another type, or written another way, in fit?",
+                          stacklevel=6)
 
 
 def _chosen(n: int, categorical: Any, names: Optional[List[str]]) -> npt.NDArray[np.bool_]:
@@ -102,10 +132,11 @@ class Columns:
         self.fields = _fields_of(n, fields) if by_field else None
         self.names = names
 
-    def rows(self, matrix: Any) -> Rows:
-        """Examples of a numpy matrix, or of a sparse one of scipy."""
+    def rows(self, matrix: Any, learn: Optional[KnownValues] = None, known: Optional[KnownValues] = None) -> Rows:
+        """Examples of a numpy matrix, or of a sparse one of scipy. `learn` hears of their categories, and by `known`
+        columns with others are warned of."""
         if self.categorical.any():
-            return self._of_categories(matrix)
+            return self._of_categories(matrix, learn, known)
         if hasattr(matrix, "tocsr") and np.count_nonzero(matrix.data) != len(matrix.data):
             matrix = matrix.tocsr(copy=True)
             matrix.eliminate_zeros()  # as in a dense one
@@ -121,7 +152,7 @@ class Columns:
             raise ValueError(f"X: column {name} has {kind_of(first)}, {str(first)!r}, and is not in categorical: name "
                              "it there, or leave it out") from error
 
-    def _of_categories(self, matrix: Any) -> Rows:
+    def _of_categories(self, matrix: Any, learn: Optional[KnownValues], known: Optional[KnownValues]) -> Rows:
         if hasattr(matrix, "tocsr"):
             raise UsageError("X: has categories, so it cannot be a sparse matrix, in which there are no zeros")
         values = np.ones(matrix.shape, np.float32)
@@ -132,6 +163,11 @@ class Columns:
                     keys[:, j] = _keys_of(j, matrix[:, j])
                 else:
                     values[:, j] = self._numbers(matrix[:, j], j)
+        columns = {int(j): keys[:, j] for j in np.flatnonzero(self.categorical)}
+        if learn is not None:
+            learn.learn(columns)
+        if known is not None:
+            known.warn(columns, matrix, self.names)
         present = (values != 0) | self.categorical
         offsets = np.zeros(len(matrix) + 1, np.uint64)
         np.cumsum(present.sum(axis=1), out=offsets[1:])

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Type
 import numpy as np
 import numpy.typing as npt
 
-from tug._columns import Columns
+from tug._columns import Columns, KnownValues
 from tug._errors import UsageError
 from tug._examples import Rows
 from tug._model import Model
@@ -93,6 +93,7 @@ class Estimator(BaseEstimator):
     options: Optional[Dict[str, Any]]
     verbose: bool
     models_: List[Model]
+    _known_values: KnownValues
 
     def _more_tags(self) -> Dict[str, Any]:
         return {"requires_y": True}
@@ -225,7 +226,7 @@ class Estimator(BaseEstimator):
     def _examples(self, X: Any, targets: Targets, weight: Any) -> Tuple[Rows, Targets, Any]:
         """What is trained on, in an order that does not depend on how it is dealt."""
         X, targets, weight = self._weighted(X, targets, weight)
-        return _ordered(self._columns().rows(X), targets, weight)
+        return _ordered(self._columns().rows(X, learn=self._known_values), targets, weight)
 
     def _held(self, eval_set: Any) -> Any:
         """The one (X, y) of eval_set as it is checked; None: there is none."""
@@ -241,8 +242,9 @@ class Estimator(BaseEstimator):
         return self._checked_both(eval_set[0], eval_set[1], False)
 
     def _fit(self, X: Any, targets: Targets, weight: Any, held: Any = None, held_targets: Targets = ()) -> None:
+        self._known_values = KnownValues()
         rows, targets, weight = self._examples(X, targets, weight)
-        held_rows = None if held is None else self._columns().rows(held[0])
+        held_rows = None if held is None else self._columns().rows(held[0], known=self._known_values)
         models = self._new_models(len(targets))
         for i, (model, target) in enumerate(zip(models, targets)):
             valid = None if held is None else (held_rows, held_targets[i])
@@ -270,6 +272,8 @@ class Estimator(BaseEstimator):
                               "use a smaller lr, or columns near 1 (StandardScaler)"), ConvergenceWarning, stacklevel=4)
 
     def _partial_fit(self, X: Any, targets: Targets, weight: Any) -> None:
+        if not hasattr(self, "models_"):
+            self._known_values = KnownValues()
         rows, targets, weight = self._examples(X, targets, weight)
         if not hasattr(self, "models_"):
             models = self._new_models(len(targets), epochs=1)
@@ -286,7 +290,7 @@ class Estimator(BaseEstimator):
     def _scores(self, X: Any) -> Float64:
         """Of shape (examples, models)."""
         check_is_fitted(self)
-        rows = self._columns().rows(self._checked(X, False))
+        rows = self._columns().rows(self._checked(X, False), known=self._known_values)
         found = [model.predict(rows, raw=True, threads=self._threads()) for model in self.models_]
         return np.stack(found, axis=1).astype(np.float64)
 

@@ -116,7 +116,7 @@ def paths_of(data: Any) -> Optional[List[bytes]]:
 
 
 def _refuse_text(name: str, i: int, value: str) -> None:
-    raise ArgumentTypeError(f"{name}: number {i} is the text {value!r:.60}, and beside the data there have to be "
+    raise ArgumentTypeError(f"{name}: row {i} is the text {value!r:.60}, and beside the data there have to be "
                             "numbers: convert them, as by astype(float), or make them a column of a data frame")
 
 
@@ -124,11 +124,11 @@ def _numbers(given: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
     """Numbers among objects, as nullable columns of pandas give them; what is missing is named."""
     for i, value in enumerate(given.flat):
         if value is None or type(value).__name__ in ("NAType", "NaTType"):
-            raise UsageError(f"{name}: number {i} is missing ({value}): leave out such rows")
+            raise UsageError(f"{name}: row {i} is missing ({value}): leave out such rows")
         if isinstance(value, str):
             _refuse_text(name, i, value)
         if not isinstance(value, (bool, int, float, decimal.Decimal, np.number, np.bool_)):
-            raise ArgumentTypeError(f"{name}: number {i} is {value!r:.60}, which is not a number")
+            raise ArgumentTypeError(f"{name}: row {i} is {value!r:.60}, which is not a number")
     return given.astype(np.float64)
 
 

@@ -25,9 +25,9 @@ PATH = os.environ.get("TUG_LIBRARY") or os.path.join(os.path.dirname(os.path.abs
 
 
 def text_of(chars: Any) -> str:
-    """A C string as text."""
+    """A C string as text; bytes that are not UTF-8 as the library shows them, \\xfc."""
     raw: bytes = ffi.string(chars)
-    return raw.decode("utf-8", "replace")
+    return raw.decode("utf-8", "backslashreplace")
 
 
 def _load() -> Any:

@@ -3,13 +3,15 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import contextlib
 import json
 import math
 import re
 import threading
+import time
 import warnings
 import weakref
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple, TypeVar, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -181,9 +183,9 @@ class Model(OwnedHandle):
             self._warn_of_far_numbers(data, categorical)
         held = None
         if valid is not None:
-            several = isinstance(valid, tuple) and len(valid) in (2, 3) and paths_of(valid) is None
-            beside = valid if several else (valid, None)
-            held = self._examples(beside[0], beside[1], "valid", weight=beside[2] if len(beside) == 3 else None)
+            with _named("valid"):
+                beside = _pair(valid)
+                held = self._examples(beside[0], beside[1], "valid", weight=beside[2])
             if None not in (examples.width, held.width) and examples.width != held.width:
                 raise UsageError(f"valid: the matrix has {held.width} columns, and that of data {examples.width}")
         self.results = self._ask(_results_of, lib.tug_model_train, examples.c, ffi.NULL if held is None else held.c)
@@ -275,16 +277,20 @@ class Model(OwnedHandle):
         return ret if labels == 1 else ret.reshape(-1, labels)
 
     def explain(self, data: Any, **options: Option) -> List[Dict[str, Any]]:
-        """Each prediction taken apart, as `tug predict --explain --json` does: a dictionary with its score, the bias
-        and its "features", of which those come first without which the score would change most; "largest_pairs", at
-        most `top` of them (10)."""
+        """Each prediction taken apart, as `tug predict --explain --json` does: a dictionary with its place ("row", or
+        "file" and "line"), its score, the bias and its "features", of which those come first without which the score
+        would change most; "largest_pairs", at most `top` of them (10)."""
         words, kept = words_of(given := option_words("explain", "predict", options))
         examples = self._examples(data, None)
         text = ffi.new("char **")
         lines = self._ask(lambda _model: text_of(text[0]), lib.tug_model_explain, examples.c, words, len(given), text)
         warn_after_call(2)
+        in_memory = not examples.files
         del examples, kept
         found = [json.loads(line) for line in lines.split("\n") if line]
+        if in_memory:  # what is in memory has rows, from 0 as in errors
+            found = [{"row": example.pop("line"), **{k: v for k, v in example.items() if k != "file"}}
+                     for example in found]
         for feature in (f for example in found for f in example.get("features", ())):
             feature["key"] = int(feature["key"])  # JSON's numbers are too small for it
         return found
@@ -389,7 +395,41 @@ def _copy_of(saved: Optional[Dict[str, bytes]], progress: Hears, place: Place, w
 _PART = re.compile(r"[0-9]+/[0-9]+")  # of the data
 
 
-def train(data: Any, label: Any = None, *, weight: Weight = None, valid: Any = None,
+@contextlib.contextmanager
+def _named(name: str) -> Iterator[None]:
+    """In it errors about data say which of a call's data they mean."""
+    try:
+        yield
+    except Error as error:
+        first, colon, rest = str(error).partition(": ")
+        if first == "data":
+            error.args = (f"{name}: {rest}",)
+        elif first in ("label", "weight") and colon:
+            error.args = (f"{name}: {error}",)
+        raise
+
+
+def _pair(given: Any) -> Tuple[Any, Any, Any]:
+    """Data, its label and its weight, as valid and test have them."""
+    if isinstance(given, tuple) and len(given) in (2, 3) and paths_of(given) is None:
+        return given[0], given[1], given[2] if len(given) == 3 else None
+    return given, None, None
+
+
+def _test(model: Model, test: Any, group: Option) -> None:
+    """Adds what the option test adds, of data in memory."""
+    began = time.monotonic()
+    data, label, weight = _pair(test)
+    with _named("test"):
+        found = model.evaluate(data, label, weight=weight, group=group)
+    del found["examples"]
+    model.results.update({f"test.{name}": value for name, value in found.items()})
+    seconds = time.monotonic() - began
+    for name in ("test_seconds", "total_seconds"):
+        model.results[name] += seconds
+
+
+def train(data: Any, label: Any = None, *, weight: Weight = None, valid: Any = None, test: Any = None,
           progress: Hears = None, on_pass: OnPass = None, alone: bool = False, client: Optional[Client] = None,
           own_files: bool = False, categorical: Union[None, str, List[str]] = None, **options: Option) -> Model:
     """A model trained on `data`: a path or a list of paths (with format=...; `label` names the column of csv), a
@@ -403,8 +443,9 @@ def train(data: Any, label: Any = None, *, weight: Weight = None, valid: Any = N
         model = tug.train(X, y, model="fm", dim=8, valid=(X_valid, y_valid))
 
     Keywords are the long options of `tug train`, with _ for -. `weight`: of each row of a matrix or Rows. `valid`: a
-    share of the data as 0.1, a part of it as "2/5", a path, (data, label) or (data, label, weight). Ctrl-C ends it, and
-    nothing is left half-written.
+    share of the data as 0.1, a part of it as "2/5", a path, a frame, (data, label) or (data, label, weight). `test`:
+    such data, but no share: what the model finds in it when it is trained is in results, as "test.auc". Ctrl-C ends it,
+    and nothing is left half-written.
 
     In a script that `tug launch --servers S --workers W -- python3 script.py` starts in all roles this is where
     servers and the scheduler serve and exit; workers train together, as Model says."""
@@ -427,9 +468,16 @@ def train(data: Any, label: Any = None, *, weight: Weight = None, valid: Any = N
     elif isinstance(valid, str) and _PART.fullmatch(valid):
         options["valid"] = valid
         valid = None
+    if isinstance(test, (bool, np.bool_)):
+        raise ArgumentTypeError(f"test: must be data, not {test}")
+    if test is not None and paths_of(test) is not None:
+        options["test"], test = test, None
     model = Model(progress=progress, on_pass=on_pass, alone=alone, client=client, own_files=own_files, **options)
     try:
-        return model.train(data, label, weight=weight, valid=valid, categorical=categorical)
+        model.train(data, label, weight=weight, valid=valid, categorical=categorical)
+        if test is not None:
+            _test(model, test, options.get("group"))
+        return model
     except BaseException as error:
         model.close()
         if named and isinstance(error, Error):

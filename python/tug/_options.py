@@ -6,7 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 import contextlib
 import functools
 import re
-from typing import Any, Dict, FrozenSet, Iterator, List, Optional, Tuple, Union
+from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
@@ -18,13 +18,19 @@ from tug._library import lib, text_of
 Option = Union[None, bool, int, float, str, Path, List[Any], Tuple[Any, ...]]
 
 
-def _names(command: str) -> Dict[str, bool]:
-    """The options of a command, and whether each may be given several times."""
+class _Known(NamedTuple):
+    help: str
+    is_switch: bool
+    is_list: bool  # may be given several times
+
+
+def _names(command: str) -> Dict[str, _Known]:
+    """The options of a command."""
     c = ffi.new("struct tug_option *")
-    names: Dict[str, bool] = {"config": True}
+    names: Dict[str, _Known] = {"config": _Known("files of options", False, True)}
     i = 0
     while lib.tug_model_option(command.encode(), i, c):
-        names[text_of(c.name)] = bool(c.is_list)
+        names[text_of(c.name)] = _Known(text_of(c.help), bool(c.is_switch), bool(c.is_list))
         i += 1
     return names
 
@@ -63,6 +69,14 @@ def _meant(keyword: str, command: str) -> str:
 _OF_NAMES = {"by", "cross-columns", "drop", "dump-fields", "group", "keep", "lists", "missing", "numeric", "only"}
 
 
+_BESIDE = {"history": "; without a file Model.history has the passes"}
+
+
+def _refuse_bool(keyword: str, value: Any, known: _Known) -> None:
+    raise ArgumentTypeError(f"{keyword}: needs a value ({known.help.partition(';')[0]}), not {bool(value)}"
+                            f"{_BESIDE.get(keyword, '')}")
+
+
 def option_words(function: str, command: str, options: Dict[str, Any]) -> List[str]:
     """Keywords as the options of a command; None is as if it were not given."""
     names = _names(command)
@@ -71,12 +85,14 @@ def option_words(function: str, command: str, options: Dict[str, Any]) -> List[s
         name = keyword.replace("_", "-")
         if name not in names:
             raise ArgumentTypeError(f"{function}: there is no option '{keyword}'; {_meant(keyword, command)}")
+        if isinstance(value, (bool, np.bool_)) and not names[name].is_switch:
+            _refuse_bool(keyword, value, names[name])
         several = listed_in(value)
         if value is None or (several == [] and name in _OF_NAMES):
             continue
         if several is not None:
             several = [_text(keyword, v) for v in several]
-            words += [f"{name}={v}" for v in several] if names[name] else [f"{name}={','.join(several)}"]
+            words += [f"{name}={v}" for v in several] if names[name].is_list else [f"{name}={','.join(several)}"]
         else:
             words.append(f"{name}={_text(keyword, value)}")
     return words

@@ -4,6 +4,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import math
+import re
 from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -82,6 +83,18 @@ def settings_text(name: str, settings: str, more: Mapping[str, Setting]) -> byte
     parts.append(f"name = {_setting('name', name)}")
     parts += [f"{k.replace('_', '-')} = {_setting(k, v)}" for k, v in more.items()]
     return word("\n".join(parts), "settings")
+
+
+_PLACE = re.compile(r"line (\d+): (?:([a-z][a-z0-9-]*): )?")
+
+
+def in_keywords(sentence: str, settings: str) -> str:
+    """An error about settings in the words of the call: lines are of the text alone that the program has given."""
+    place = _PLACE.match(sentence)
+    if place is None or int(place.group(1)) <= len(settings.splitlines()):
+        return sentence
+    name = "" if place.group(2) is None else place.group(2).replace("-", "_") + ": "
+    return name + sentence[place.end():]
 
 
 class Table:

@@ -13,6 +13,7 @@
 
 #include "accessor/entry_internal.h"
 #include "base/alloc.h"
+#include "base/options.h"
 #include "base/random.h"
 
 enum { BUILT_IN = 6, MAX_CLASSES = 32, STREAM = 0x70726f62 };
@@ -148,8 +149,13 @@ static int find(const char *policy, const struct entry_class **ret, struct err *
     *ret = entry_find(policy);
     if (*ret != NULL)
         return 0;
-    return err_set(e, TUG_EUSAGE, "there is no entry policy '%s'; choose from %s", policy,
-                   names);
+    char words[sizeof(names)], near[OPTION_NAME_MAX];
+    for (size_t i = 0; i < sizeof(names); i++)
+        words[i] = names[i] == ',' ? ' ' : names[i];
+    options_nearest(policy, words, near);
+    return err_set(e, TUG_EUSAGE, "there is no entry policy '%s'; choose from %s%s%s%s",
+                   policy, names, *near ? "; did you mean '" : "", near,
+                   *near ? "'?" : "");
 }
 
 int entry_check(const struct entry_options *o, struct err *e)

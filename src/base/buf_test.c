@@ -95,13 +95,13 @@ static void test_json(void **state)
         {"\n\x1b\x7f", "\"\\u000a\\u001b\\u007f\""},
         {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
          "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\""},
-        {"\xff", "\"\\ufffd\""},
-        {"\xc3", "\"\\ufffd\""},                       // cut
-        {"\xe2\x82", "\"\\ufffd\\ufffd\""},            // cut
-        {"\xc0\xaf", "\"\\ufffd\\ufffd\""},            // longer than it need be
-        {"\xe0\x80\xaf", "\"\\ufffd\\ufffd\\ufffd\""}, // likewise
-        {"\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\""}, // half of a pair
-        {"\xf4\x90\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\""},
+        {"\xff", "\"\\\\xff\""},
+        {"\xc3", "\"\\\\xc3\""},                       // cut
+        {"\xe2\x82", "\"\\\\xe2\\\\x82\""},            // cut
+        {"\xc0\xaf", "\"\\\\xc0\\\\xaf\""},            // longer than it need be
+        {"\xe0\x80\xaf", "\"\\\\xe0\\\\x80\\\\xaf\""}, // likewise
+        {"\xed\xa0\x80", "\"\\\\xed\\\\xa0\\\\x80\""}, // half of a pair
+        {"\xf4\x90\x80\x80", "\"\\\\xf4\\\\x90\\\\x80\\\\x80\""},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct buf b = BUF_INIT(100);

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
+
 // Of the first byte, and of the second. Left out are the control characters below ' ',
 // and those from U+0080 to U+009F, which steer some terminals, too.
 static const struct {
@@ -69,6 +71,16 @@ size_t printable_copy(char *to, size_t cap, const char *text, size_t n)
     if (cap > 0)
         to[len] = '\0';
     return at;
+}
+
+int printable_add(struct buf *b, const char *text, size_t n)
+{
+    char some[256];
+    for (size_t at = 0; at < n;) {
+        at += printable_copy(some, sizeof(some), text + at, n - at);
+        TRY(buf_add(b, some, strlen(some)));
+    }
+    return 0;
 }
 
 void printable_make(char *text)

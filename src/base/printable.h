@@ -16,6 +16,10 @@ bool printable_check(const char *text, size_t n);
 // were copied.
 size_t printable_copy(char *to, size_t cap, const char *text, size_t n);
 
+// Adds n bytes so to *b. Fails as buf_add does.
+struct buf;
+int printable_add(struct buf *b, const char *text, size_t n);
+
 // Makes a text so in its place: what is not printable becomes '?', byte by byte.
 void printable_make(char *text);
 

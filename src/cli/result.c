@@ -162,7 +162,8 @@ static void print_importance(const struct importance *m)
         cli_cell(8, l->loss_rise);
         cli_cell(8, l->metrics.auc);
         cli_cell(8, l->metrics.logloss);
-        cli_printf("  %s\n", m->names.data + l->name);
+        const char *name = m->names.data + l->name;
+        cli_printf("  %s\n", name[0] != '\0' ? name : "''");
     }
 }
 

@@ -54,11 +54,11 @@ static int put_name(struct table_output *o, const struct table_pick *p, struct e
     if (name == NULL)
         return 0;
     struct buf b = BUF_INIT(1 << 16);
-    int rc = buf_printf(&b, "# %s", name);
-    if (rc == 0 && buf_str(&b) != NULL) {
-        printable_make(b.data); // a word may hold a line end
+    int rc = buf_add(&b, "# ", 2);
+    if (rc == 0)
+        rc = printable_add(&b, name, strlen(name)); // a word may hold a line end
+    if (rc == 0)
         rc = buf_printf(&b, " in %" PRIu64 " example%s\n", examples, PLURAL_S(examples));
-    }
     rc = rc == 0 ? put(o, b.data, b.len, e) : err_nomem(e, "a name");
     buf_free(&b);
     return rc;

@@ -150,8 +150,7 @@ static void print_name(const struct names *names, uint64_t key)
     char text[256];
     if (name == NULL)
         return;
-    snprintf(text, sizeof(text), "%s", name);
-    printable_make(text);
+    (void)printable_copy(text, sizeof(text), name, strlen(name));
     cli_printf("  %s (in %" PRIu64 " example%s)", text, examples, PLURAL_S(examples));
 }
 

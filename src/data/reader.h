@@ -140,6 +140,8 @@ int reader_columns(const struct reader *r, const struct reader_layout *layout,
 // What the column of a slot is called, added to *ret; nothing in formats whose columns
 // have no names. TUG_ENOMEM.
 int reader_slot_name(const struct reader *r, uint32_t slot, struct buf *ret);
+// Whether it has a name, which may be empty.
+bool reader_slot_is_named(const struct reader *r, uint32_t slot);
 int reader_schema_slot_name(const struct schema *s, uint32_t slot, struct buf *ret);
 // The slot of a feature column, of the first `slots`. TUG_EUSAGE naming one that is not
 // there.

@@ -84,6 +84,19 @@ int reader_slot_name(const struct reader *r, uint32_t slot, struct buf *ret)
     return reader_schema_slot_name(r->schema, slot, ret);
 }
 
+bool reader_slot_is_named(const struct reader *r, uint32_t slot)
+{
+    const struct reader_ops *ops = reader_ops_find(r->schema->format);
+    struct schema_column c;
+    uint32_t n = 0;
+    if (ops != NULL && ops->slot_name != NULL)
+        return true;
+    for (size_t at = 0; schema_next(r->schema, &at, &c);)
+        if (schema_is_feature(c.use) && n++ == slot)
+            return true;
+    return false;
+}
+
 // A name that was perhaps meant is told; those with spaces are not looked at.
 static int no_slot(const struct schema *s, const char *name, size_t len, uint32_t slots,
                    struct err *e)
@@ -147,7 +160,7 @@ int reader_schema_find_slot(const struct schema *s, const char *name, size_t len
         found = find_column(s, name, len, ret) && *ret < slots;
     if (rc != 0)
         return err_nomem(e, "the names of columns");
-    return found && len > 0 ? 0 : no_slot(s, name, len, slots, e);
+    return found ? 0 : no_slot(s, name, len, slots, e);
 }
 
 int reader_find_slot(const struct reader *r, const char *name, size_t len, uint32_t slots,

@@ -23,20 +23,16 @@ static double left_out(const struct explained *x, size_t i)
 static int put_name(struct buf *b, const struct explained_feature *f)
 {
     struct buf name = BUF_INIT(1 << 20);
-    int rc = buf_printf(&name, "%s", f->column);
+    bool unnamed = f->column[0] == '\0';
+    int rc = buf_printf(&name, "%s", unnamed && f->in_column ? "''" : f->column);
     if (rc == 0 && f->word == NULL)
         rc = buf_printf(&name, "#%" PRIu64, f->key);
     else if (rc == 0 && f->place && f->word[0] != '\0')
         rc = buf_printf(&name, "[%s]", f->word);
     else if (rc == 0 && f->word[0] != '\0')
-        rc = buf_printf(&name, "%s%s", f->column[0] != '\0' ? "=" : "", f->word);
-    const char *text = rc == 0 ? buf_str(&name) : NULL;
-    if (text == NULL) {
-        buf_free(&name);
-        return TUG_ENOMEM;
-    }
-    printable_make(name.data);
-    rc = buf_printf(b, "%s", name.data);
+        rc = buf_printf(&name, "%s%s", unnamed && !f->in_column ? "" : "=", f->word);
+    if (rc == 0)
+        rc = printable_add(b, name.data, name.len);
     buf_free(&name);
     return rc;
 }
@@ -150,7 +146,7 @@ static int json_feature(struct buf *b, const struct explained *x, size_t i)
     const struct model_explained_feature *p = &x->parts.feature[i];
     const struct explained_feature *f = &x->feature[i];
     TRY(buf_add(b, "{", 1));
-    TRY(json_text(b, "column", f->column[0] != '\0' ? f->column : NULL));
+    TRY(json_text(b, "column", f->in_column ? f->column : NULL));
     TRY(buf_add(b, ",", 1));
     TRY(json_text(b, "word", f->word));
     TRY(buf_printf(b, ",\"key\":\"%" PRIu64 "\"", f->key));

@@ -108,7 +108,8 @@ static void tell(const struct served_copy *c, const struct scratch *x, uint32_t 
     struct words w = {.copy = c, .slot = slot, .told = BUF_INIT(1 << 12)};
     struct buf name = BUF_INIT(SCHEMA_TEXT_MAX);
     size_t columns;
-    const char *column = reader_slot_name(x->reader, slot, &name) == 0 && name.len > 0
+    const char *column = reader_slot_name(x->reader, slot, &name) == 0 &&
+                                 reader_slot_is_named(x->reader, slot)
                              ? buf_str(&name)
                              : NULL;
     if (column != NULL && reader_find_columns(x->reader, x->layout, column, "", 1,

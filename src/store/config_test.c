@@ -339,7 +339,7 @@ static void refusals(void **state)
     refused("rule = adagard",
             "rule: there is no optimizer 'adagard'; did you mean 'adagrad'");
     refused("embedx-rule = adam:lr=-1", "embedx-rule: lr");
-    refused("entry = cont:3", "entry: there is no entry policy 'cont'");
+    refused("entry = cont:3", "did you mean 'count'");
     refused("rate = cosine", "rate: ");
     refused("init = 1..0", "LOW..HIGH");
     refused("init = -1", "LOW..HIGH");

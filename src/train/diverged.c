@@ -35,7 +35,7 @@ static const char *feature_text(const struct reader *r, uint32_t slot, uint64_t 
     if (slot == DIVERGED_NO_SLOT && r != NULL)
         slot = find_numbers(r, key);
     bool named = r != NULL && slot != DIVERGED_NO_SLOT &&
-                 reader_slot_name(r, slot, &name) == 0 && name.len > 0;
+                 reader_slot_name(r, slot, &name) == 0 && reader_slot_is_named(r, slot);
     if (r != NULL && !reader_hashes(r))
         snprintf(ret, FEATURE_TEXT, "feature %llu%s%.*s", (unsigned long long)key,
                  named ? " of field " : "", named ? (int)name.len : 0,

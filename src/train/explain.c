@@ -203,6 +203,7 @@ static void fill_feature(struct explanation *x, size_t j)
         .known = id != PARAMETERS_UNSEEN,
         .value = v->x[j],
         .column = x->names.data + x->column_at[j],
+        .in_column = reader_slot_is_named(x->o->data.reader, v->batch.slot[j]),
         .word = x->word_at[j] != NO_TEXT ? x->names.data + x->word_at[j]
                                          : stored_word(x, key, j),
         .place = x->feature[j].place,

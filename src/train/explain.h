@@ -13,7 +13,8 @@ struct explained_feature {
     uint64_t key;
     bool known; // the model was trained on it; else it adds nothing
     float value;
-    const char *column; // "": it has no name
+    const char *column; // its name
+    bool in_column;     // it has a name, perhaps an empty one
     const char *word; // NULL: the key is all that is known; "": the column is the feature
     bool place;       // the word is a place of several numbers, from 0
 };

@@ -27,7 +27,7 @@ static int add_text(struct buf *text, const struct groups *g, const char *kept)
     for (size_t i = 0; i < g->columns; i++) {
         if (i > 0)
             TRY(buf_add(text, ",", 1));
-        TRY(buf_add(text, kept, strlen(kept)));
+        TRY(printable_add(text, kept, strlen(kept)));
         kept += strlen(kept) + 1;
     }
     return 0;
@@ -74,10 +74,9 @@ static size_t find_stretches(const struct groups *g, size_t n, struct stretch *r
     return groups;
 }
 
-static const char *value_of(struct group_table *t, uint64_t group)
+static const char *value_of(const struct group_table *t, uint64_t group)
 {
-    char *text = key_texts_at(&t->values, key_texts_find(&t->values, group) - 1);
-    printable_make(text);
+    const char *text = key_texts_at(&t->values, key_texts_find(&t->values, group) - 1);
     return group != GROUP_NONE ? text : "";
 }
 

@@ -112,7 +112,7 @@ static void values_are_printable(void **state)
     scores[0] = (struct scored){0.5f, 1};
     assert_int_equal(fill(&t, 1, 5, &test_err), 0);
     assert_int_equal(t.n, 1);
-    assert_string_equal(t.line[0].value, "a?[2J,b?");
+    assert_string_equal(t.line[0].value, "a\\x1b[2J,b\\n");
     group_table_free(&t);
 }
 

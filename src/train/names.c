@@ -46,14 +46,15 @@ int named_columns_open(struct named_columns *c, const struct reader *r, struct e
     for (uint32_t s = 0; s < slots && c->n < KEPT_COLUMNS && rc == 0; s++) {
         buf_clear(&name);
         rc = reader_slot_name(r, s, &name);
-        if (rc != 0 || name.len == 0 || memchr(name.data, ',', name.len) != NULL)
+        if (rc != 0 || !reader_slot_is_named(r, s) ||
+            memchr(name.data, ',', name.len) != NULL)
             continue;
         rc = buf_printf(&c->list, "%s%.*s", c->n > 0 ? "," : "", (int)name.len,
                         name.data);
         c->slot[c->n++] = s;
     }
     buf_free(&name);
-    if (rc == 0 && buf_str(&c->list) != NULL)
+    if (rc == 0 && buf_add(&c->list, "", 1) == 0) // also of one name that is empty
         return 0;
     named_columns_close(c);
     return err_nomem(e, "the names of columns");
@@ -220,7 +221,7 @@ static int read_all(struct names *n, const struct named_columns *c,
                                       .max_chunks = WINDOW_CHUNKS,
                                       .max_bad_lines = o->max_bad_lines,
                                       .bad_lines = &bad,
-                                      .keep = c->list.data,
+                                      .keep = c->n > 0 ? c->list.data : NULL,
                                       .keep_option = "--keep-names"};
     for (bool more = true; more;) {
         struct dataset *d = NULL;

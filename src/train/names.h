@@ -13,7 +13,7 @@
 // Columns whose texts are read for their words (data/kept.h): those of keys that are
 // hashes, as far as a list with commas can name them.
 struct named_columns {
-    struct buf list; // "a,b"
+    struct buf list; // "a,b", with a zero at its end
     uint32_t *slot;  // of each
     size_t n;
 };

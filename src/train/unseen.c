@@ -150,7 +150,7 @@ void unseen_warn(const struct unseen *u, const struct evaluation_options *o,
     for (uint32_t s = 0; s < u->n; s++) {
         buf_clear(&name);
         if (!is_strange(&u->slot[s]) || reader_slot_name(o->reader, s, &name) != 0 ||
-            name.len == 0)
+            !reader_slot_is_named(o->reader, s))
             continue;
         if (n == COLUMNS_TOLD || memchr(name.data, ',', name.len) != NULL) {
             more++;
