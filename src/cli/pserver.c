@@ -91,7 +91,7 @@ static int pserver_command(const void *values, const struct options *o, struct e
     v.node.rank = role.rank;
     node_catch_signals();
     return role.hosts_scheduler ? role_first_server(&v, &role, NULL, e)
-                                : role_server(&v, e);
+                                : role_server(&v, NULL, e);
 }
 
 const struct cli_command cli_pserver = {

@@ -63,6 +63,7 @@ struct beside {
         *node; // of the server beside it; NULL: as the environment says
     int rc;
     struct err error;
+    atomic_bool failed; // the server cannot go on without it
 };
 
 static void *run_beside(void *arg)
@@ -70,7 +71,7 @@ static void *run_beside(void *arg)
     struct beside *b = arg;
     b->rc = be_scheduler(b->role, b->node, b->training, &b->error);
     if (b->rc != 0)
-        atomic_store(&node_interrupted, true); // the server cannot go on without it
+        atomic_store(&b->failed, true);
     return NULL;
 }
 
@@ -81,7 +82,7 @@ int role_first_server(const struct server_values *v, const struct role *r,
     pthread_t thread;
     if (pthread_create(&thread, NULL, run_beside, &b) != 0)
         return err_set(e, TUG_EIO, "cannot start the scheduler's thread");
-    int rc = role_server(v, e);
+    int rc = role_server(v, &b.failed, e);
     pthread_join(thread, NULL);
     if (b.rc != 0 && e != NULL)
         *e = b.error; // it knows why the run ended
@@ -94,7 +95,8 @@ static int be_server(const struct role *r, const struct training *t, struct err 
     struct options *o = NULL;
     TRY(from_environment(&cli_server_options, &v, &o, e));
     node_values_fill(&v.node, o, r);
-    int rc = r->hosts_scheduler ? role_first_server(&v, r, t, e) : role_server(&v, e);
+    int rc = r->hosts_scheduler ? role_first_server(&v, r, t, e)
+                                : role_server(&v, NULL, e);
     options_close(o);
     return rc;
 }

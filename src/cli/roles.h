@@ -39,7 +39,8 @@ void scheduler_values_fill(struct scheduler_values *v, const struct options *o,
 
 int role_scheduler(const struct scheduler_values *v, const struct training *t,
                    struct err *e);
-int role_server(const struct server_values *v, struct err *e);
+// *at_once ends it without a question whether the run needs it; or NULL.
+int role_server(const struct server_values *v, const atomic_bool *at_once, struct err *e);
 int role_worker(const struct worker_values *v, const struct training *t, struct err *e);
 
 // The words behind "--" of a role's command: `train ...`; none: *ret_options is NULL.

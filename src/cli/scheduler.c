@@ -105,7 +105,7 @@ static int set_place(struct scheduler_values *v, char host[VAN_ADDRESS_MAX],
 }
 
 static int open_scheduler(struct process *p, const struct scheduler_values *v,
-                          struct err *e)
+                          bool drives, struct err *e)
 {
     struct scheduler_options o = {
         .cluster = p->node.node.cluster,
@@ -118,6 +118,7 @@ static int open_scheduler(struct process *p, const struct scheduler_values *v,
         .session_base = clock_unix_ns(),
         .pid = (uint32_t)getpid(),
         .host = p->node.node.host,
+        .ends_in_order = drives,
         .log = say,
     };
     TRY(node_make_token(&p->node.node, e));
@@ -175,6 +176,8 @@ static int serve(struct process *p, struct err *ret_why, struct err *e)
 {
     bool told = false;
     while (!scheduler_finished(p->scheduler, ret_why)) {
+        if (p->drives && scheduler_asked(p->scheduler))
+            atomic_store(&node_interrupted, true);
         // An interrupted driver saves first, and then ends the run itself.
         if (!told && !p->drives && atomic_load(&node_interrupted)) {
             told = true;
@@ -227,7 +230,7 @@ static int run_process(struct process *p, const struct scheduler_values *v,
                        const struct training *t, struct err *e)
 {
     struct err why = {0};
-    TRY(open_scheduler(p, v, e));
+    TRY(open_scheduler(p, v, t != NULL, e));
     TRY(begin_driver(p, t, e));
     int rc = v->announce ? announce(p, e) : 0;
     if (rc == 0)

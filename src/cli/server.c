@@ -62,7 +62,7 @@ static void say(void *ctx, const char *line)
     log_info("%s", line);
 }
 
-int role_server(const struct server_values *v, struct err *e)
+int role_server(const struct server_values *v, const atomic_bool *at_once, struct err *e)
 {
     struct opened_node n;
     struct roots *roots = NULL;
@@ -79,7 +79,8 @@ int role_server(const struct server_values *v, struct err *e)
         .loops = (uint32_t)v->loops,
         .sparse_loops = (uint32_t)v->sparse_loops,
         .roots = roots,
-        .interrupted = &node_interrupted,
+        .interrupted = at_once,
+        .asked = &node_interrupted,
         .log = say,
     };
     (void)budget_of(v->memory, &o.max_bytes);
@@ -102,7 +103,7 @@ static int server_command(const void *values, const struct options *o, int argc,
     node_values_fill(&v.node, o, &role);
     node_catch_signals();
     if (!role.hosts_scheduler)
-        return role_server(&v, e);
+        return role_server(&v, NULL, e);
     TRY(training_words(argc, argv, &train, &parsed, e));
     struct training t = {&train, parsed};
     int rc = role_first_server(&v, &role, parsed != NULL ? &t : NULL, e);

@@ -41,7 +41,8 @@ const struct option_table cli_worker_options = {
 
 int role_worker(const struct worker_values *v, const struct training *t, struct err *e)
 {
-    struct train_setup s = {.interrupted = &node_interrupted};
+    atomic_bool leave = false; // asked to end by a signal, and the run can do without it
+    struct train_setup s = {.interrupted = &leave};
     struct opened_node n;
     if (t == NULL)
         return err_set(e, TUG_EUSAGE,
@@ -54,6 +55,8 @@ int role_worker(const struct worker_values *v, const struct training *t, struct 
         rc = train_open_log(t->values, t->options, &n.node, e);
     if (rc == 0 && !options_given(t->options, "threads"))
         s.config.threads = model_threads(v->threads);
+    n.node.asked = &node_interrupted;
+    n.node.leave = &leave;
     if (rc == 0)
         rc = remote_worker_run(&s.config, e);
     train_setup_close(&s);

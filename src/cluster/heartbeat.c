@@ -10,14 +10,20 @@
 #include "cluster/session.h"
 
 enum { DIAL_SECONDS = 10 };
-enum { BEAT_REQUEST = 1 }; // so that its answer counts as one: see session.h
+static const uint64_t poll_ns = 200000000; // signals are looked at as often
+enum {
+    BEAT_REQUEST = 1,
+    LEAVE_REQUEST
+}; // so that its answer counts as one: see session.h
 
 struct heartbeat {
     const struct node *node;
     struct session_who who;
     struct session_side side;
     struct session s;
-    uint64_t next; // when the next one is due
+    uint64_t next;     // when the next one is due
+    uint64_t heard_at; // the last answer; 0: none yet
+    uint64_t asked_at; // when a signal was seen; 0: not yet
     atomic_bool *lost;
     bool threaded;
     atomic_bool stop;
@@ -31,6 +37,16 @@ static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
     (void)session_opened(&h->s, link, now);
 }
 
+static void take_answer(struct heartbeat *h, const struct van_message *m, uint64_t now)
+{
+    h->heard_at = now > 0 ? now : 1;
+    if (m->type == MSG_HEARTBEAT_OK && !m->m->heartbeat_ok.known && h->lost != NULL)
+        atomic_store(h->lost, true);
+    if (m->type == MSG_OK && m->request == LEAVE_REQUEST && m->m->ok.value != 0 &&
+        h->asked_at != 0)
+        atomic_store(h->node->leave, true);
+}
+
 // The process's number is for the scheduler alone: who took its port is refused.
 static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
 {
@@ -40,9 +56,8 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
         h->next = now;
     else if (news == SESSION_REFUSED)
         h->next = now + SECOND_NS;
-    else if (news == SESSION_MESSAGE && m->type == MSG_HEARTBEAT_OK &&
-             !m->m->heartbeat_ok.known && h->lost != NULL)
-        atomic_store(h->lost, true);
+    else if (news == SESSION_MESSAGE)
+        take_answer(h, m, now);
 }
 
 static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t now)
@@ -52,9 +67,25 @@ static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t 
         h->next = now + SECOND_NS;
 }
 
+// A scheduler that is not there decides nothing.
+static void look_at_signals(struct heartbeat *h, uint64_t now)
+{
+    const struct node *n = h->node;
+    if (n->asked == NULL || !atomic_load(n->asked))
+        return;
+    if (h->asked_at == 0) {
+        h->asked_at = now > 0 ? now : 1;
+        h->next = now;
+    }
+    uint64_t since = h->heard_at > h->asked_at ? h->heard_at : h->asked_at;
+    if (h->heard_at == 0 || now >= since + HEARTBEAT_LEAVE_NS)
+        atomic_store(n->leave, true);
+}
+
 static uint64_t on_tick(void *ctx, uint64_t now)
 {
     struct heartbeat *h = ctx;
+    look_at_signals(h, now);
     if (h->side.van == NULL || now < h->next)
         return h->next;
     h->next = now + SECOND_NS;
@@ -65,7 +96,11 @@ static uint64_t on_tick(void *ctx, uint64_t now)
     } else if (h->s.state == SESSION_OPEN) {
         struct msg_heartbeat m = {.process = h->node->process,
                                   .unix_ns = clock_unix_ns()};
+        struct msg_may_leave ask = {.process = h->node->process};
         (void)van_send(h->side.van, h->s.link, MSG_HEARTBEAT, BEAT_REQUEST, &m, NULL);
+        if (h->asked_at != 0)
+            (void)van_send(h->side.van, h->s.link, MSG_MAY_LEAVE, LEAVE_REQUEST, &ask,
+                           NULL);
     }
     return h->next;
 }
@@ -91,7 +126,7 @@ static void *run(void *arg)
     struct heartbeat *h = arg;
     struct err e = {0};
     while (!atomic_load(&h->stop) &&
-           van_poll(h->side.van, van_now(h->side.van) + SECOND_NS, &e) == 0)
+           van_poll(h->side.van, van_now(h->side.van) + poll_ns, &e) == 0)
         ;
     return NULL;
 }

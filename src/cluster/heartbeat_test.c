@@ -15,19 +15,22 @@ static struct world w;
 static struct node nodes[2];
 static struct heartbeat *beats[2];
 static struct van *vans[2];
-static atomic_bool lost[2];
+static atomic_bool lost[2], asked[2], leave[2];
 
-// A server and a worker, both with heartbeats, in a cluster that gives up after 5 s.
-static int open_world(void **state)
+static int open_world_with(bool ends_in_order)
 {
-    (void)state;
     struct scheduler_options o = world_options(1, 1);
+    o.ends_in_order = ends_in_order;
     world_open(&w, 1, &o);
     world_add_all(&w, 1, 1, false);
     for (uint32_t i = 0; i < 2; i++) {
         nodes[i] = (struct node){.cluster = CLUSTER, .process = 500 + i};
         snprintf(nodes[i].scheduler, sizeof(nodes[i].scheduler), "sim://scheduler");
+        nodes[i].asked = &asked[i];
+        nodes[i].leave = &leave[i];
         atomic_store(&lost[i], false);
+        atomic_store(&asked[i], false);
+        atomic_store(&leave[i], false);
         assert_int_equal(heartbeat_open(&beats[i], &nodes[i], &lost[i], NULL), 0);
         struct van_handler h = heartbeat_handler(beats[i]);
         assert_int_equal(
@@ -37,6 +40,20 @@ static int open_world(void **state)
     world_run(&w, 3 * SECONDS);
     assert_true(member_ready(w.actors[0].m) && member_ready(w.actors[1].m));
     return 0;
+}
+
+// A server and a worker, both with heartbeats, in a cluster that gives up after 5 s.
+static int open_world(void **state)
+{
+    (void)state;
+    return open_world_with(false);
+}
+
+// Likewise; the scheduler's process drives a run.
+static int open_driven_world(void **state)
+{
+    (void)state;
+    return open_world_with(true);
 }
 
 static int close_world(void **state)
@@ -235,6 +252,67 @@ static uint64_t no_tick(void *ctx, uint64_t now)
     return VAN_NEVER;
 }
 
+// Process i is asked to end by a signal.
+static void ask(uint32_t i)
+{
+    atomic_store(&asked[i], true);
+    world_run(&w, sim_now(w.sim) + 2 * SECONDS);
+}
+
+static void test_asked_to_end_without_a_driver(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_false(atomic_load(&leave[i]));
+        ask(i);
+        assert_true(atomic_load(&leave[i]));
+    }
+    assert_false(scheduler_asked(w.s));
+}
+
+// The rows of a server are needed until they are saved.
+static void test_a_server_that_is_asked_to_end(void **state)
+{
+    (void)state;
+    assert_false(scheduler_asked(w.s));
+    ask(0);
+    assert_true(scheduler_asked(w.s));
+    world_run(&w, sim_now(w.sim) + 100 * SECONDS);
+    assert_false(atomic_load(&leave[0]) || atomic_load(&leave[1]));
+    ask(1); // whoever hears of it now waits for the end, too
+    assert_false(atomic_load(&leave[1]));
+    assert_non_null(strstr(w.log, "server 0 was asked to end: the run ends in order"));
+}
+
+// The others take the work of a worker over; the last one stays to its end.
+static void test_workers_that_are_asked_to_end(void **state)
+{
+    (void)state;
+    struct actor *late = world_add(&w, WIRE_WORKER);
+    world_run(&w, sim_now(w.sim) + SECONDS);
+    ask(1);
+    assert_true(atomic_load(&leave[1]));
+    assert_false(scheduler_asked(w.s));
+    world_crash(late);
+    world_run(&w, sim_now(w.sim) + 10 * SECONDS);
+    atomic_store(&leave[1], false);
+    ask(1);
+    assert_false(atomic_load(&leave[1]));
+    assert_true(scheduler_asked(w.s));
+}
+
+// A scheduler that cannot be reached is not waited for.
+static void test_asked_to_end_and_nobody_answers(void **state)
+{
+    (void)state;
+    sim_partition(w.sim, vans[0], w.v, true);
+    ask(0);
+    assert_false(atomic_load(&leave[0]));
+    world_run(&w, sim_now(w.sim) + HEARTBEAT_LEAVE_NS);
+    assert_true(atomic_load(&leave[0]));
+    assert_false(scheduler_asked(w.s));
+}
+
 // Who knows a process's number can keep it among the living when it hangs. So it is told
 // to who says that it is the scheduler and has been let in as one, and to nobody else.
 static void test_the_number_is_for_the_scheduler(void **state)
@@ -301,6 +379,14 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_links_that_close_one_after_the_other,
                                         open_world, close_world),
         cmocka_unit_test_setup_teardown(test_dead_while_joining, open_world, close_world),
+        cmocka_unit_test_setup_teardown(test_asked_to_end_without_a_driver, open_world,
+                                        close_world),
+        cmocka_unit_test_setup_teardown(test_a_server_that_is_asked_to_end,
+                                        open_driven_world, close_world),
+        cmocka_unit_test_setup_teardown(test_workers_that_are_asked_to_end,
+                                        open_driven_world, close_world),
+        cmocka_unit_test_setup_teardown(test_asked_to_end_and_nobody_answers,
+                                        open_driven_world, close_world),
         cmocka_unit_test(test_the_number_is_for_the_scheduler),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,6 +65,10 @@ struct node {
     struct tls *tls;
     struct budget budget;        // of buffers, for all vans of the process
     struct heartbeat *heartbeat; // NULL: not begun
+    // Set before node_heartbeat, or both NULL. A signal sets *asked: the process is to end.
+    // *leave is set when it may: see heartbeat.h.
+    const atomic_bool *asked;
+    atomic_bool *leave;
 };
 
 // Reads keys, finds the interface's address. Strings of *o are the caller's again, but for

@@ -38,6 +38,9 @@ struct scheduler_options {
     uint8_t session_key[32];    // random: see cluster/proof.h
     uint32_t pid;
     const char *host;
+    // Its process drives the run, and ends it in order, with a save, when scheduler_asked says
+    // so: processes that a signal asks to end wait for that.
+    bool ends_in_order;
     bool without_late_marks; // tests: see leases_forget_late_marks
     bool without_signs; // tests: who sends no heartbeats is not asked before it is dead
     bool without_forgiving; // tests: while it was stopped the others were silent
@@ -57,6 +60,9 @@ void scheduler_serve(struct scheduler *s, struct van *v, const char *address);
 
 // Asks for the end from inside the process (a signal, the driver failed).
 void scheduler_stop(struct scheduler *s, int code, const char *why);
+
+// A process that the run needs was asked to end by a signal (with ends_in_order).
+bool scheduler_asked(const struct scheduler *s);
 
 // True when everybody has left (or the time for it is over): *ret_why is how the cluster
 // ended, code 0 when all was well.

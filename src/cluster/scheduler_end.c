@@ -141,6 +141,53 @@ void scheduler_lost(struct scheduler *s, struct node *n)
     after_worker(s);
 }
 
+// A worker that is asked to end leaves its pieces to the others, if there are any.
+static bool others_work(const struct scheduler *s, uint32_t process)
+{
+    for (uint32_t i = 0; i < s->n_processes; i++) {
+        const struct process *p = &s->processes[i];
+        if (i != process && p->used && p->role == WIRE_WORKER && p->here > 0 && !p->asked)
+            return true;
+    }
+    return false;
+}
+
+// A signal asks that process to end. True: the run can do without it, or has nobody who
+// would end it in order.
+static bool may_leave(struct scheduler *s, uint32_t process)
+{
+    struct process *p = &s->processes[process];
+    p->asked = true;
+    if (!s->o.ends_in_order || s->phase == SCHEDULER_GATHERING)
+        return true;
+    if (s->phase != SCHEDULER_RUNNING || s->asked)
+        return false; // STOP comes
+    if (p->role == WIRE_WORKER && others_work(s, process))
+        return true;
+    s->asked = true;
+    scheduler_say(s, "%s %u was asked to end: the run ends in order",
+                  p->role == WIRE_SERVER ? "server" : "worker", p->rank);
+    return false;
+}
+
+// Who knows a process's number is that process: see scheduler_heartbeat_serve.
+void scheduler_may_leave_serve(struct scheduler *s, struct link *l, uint64_t request,
+                               const struct msg_may_leave *m)
+{
+    bool leave = true;
+    for (uint32_t i = 0; i < s->n_processes; i++) {
+        const struct process *p = &s->processes[i];
+        if (p->used && p->process == m->process && proof_role_fits(p->role, l->role))
+            leave = may_leave(s, i);
+    }
+    scheduler_send(s, l->link, MSG_OK, request, &(struct msg_ok){.value = leave});
+}
+
+bool scheduler_asked(const struct scheduler *s)
+{
+    return s->asked;
+}
+
 // Wrong usage, bad data and bugs would meet all others too.
 static bool ends_the_run(const struct scheduler *s, const struct node *n, int code)
 {

@@ -39,6 +39,7 @@ struct process {
     uint64_t silent_at;   // when the link of heartbeats was closed; 0: it is not
     uint64_t sign_at;     // the last sign of life
     int64_t skew_ns;      // of its clock, as of the last heartbeat
+    bool asked;           // a signal asks it to end
     // Barriers. Generations of a process begin at 1; those of a group at `base` of it.
     bool known[SCHEDULER_GROUPS]; // whether it is waited for
     uint64_t base[SCHEDULER_GROUPS], reached[SCHEDULER_GROUPS];
@@ -133,6 +134,7 @@ struct scheduler {
 
     enum scheduler_phase phase;
     uint64_t phase_at;
+    bool asked; // the run is to end in order: a process that it needs was asked to end
     struct err end;  // why it ends
     struct err fail; // the first failure, should it come to that
     bool finished;

@@ -124,7 +124,7 @@ static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
     char text[EXIT_POLICY_TEXT_MAX];
     switch (exit_policy_exit(&r->policy, &x)) {
     case EXIT_POLICY_GO_ON:
-        if ((code != 0 || number != 0) && r->stage == STAGE_RUN)
+        if ((code != 0 || number != 0) && code != INTERRUPTED && r->stage == STAGE_RUN)
             log_warn("%s", exit_policy_describe(&x, text));
         break;
     case EXIT_POLICY_SETTLE:

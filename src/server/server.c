@@ -12,6 +12,7 @@ static const uint64_t leave_ns = 2000000000; // for the scheduler to hear of it
 
 struct loop {
     const struct server_options *options;
+    const atomic_bool *leave; // the server was asked to end, and may
     uint16_t number;
     struct shard *shard;
     struct van *van;
@@ -54,15 +55,17 @@ static void close_loop(struct loop *l)
     van_free(l->van);
 }
 
-static bool interrupted(const struct server_options *o)
+static bool interrupted(const struct loop *l)
 {
-    return o->interrupted != NULL && atomic_load(o->interrupted);
+    const struct server_options *o = l->options;
+    return (o->interrupted != NULL && atomic_load(o->interrupted)) ||
+           atomic_load(l->leave);
 }
 
 static void serve(struct loop *l)
 {
     while (!shard_finished(l->shard, &l->end)) {
-        if (interrupted(l->options)) {
+        if (interrupted(l)) {
             err_set(&l->end, TUG_EINTERRUPTED, "interrupted");
             return;
         }
@@ -113,6 +116,7 @@ static int run_loops(struct loop *loops, uint32_t n, struct err *e)
 
 int server_run(const struct server_options *o, struct err *e)
 {
+    atomic_bool leave = false;
     if (o->loops == 0 || o->loops > SERVER_MAX_LOOPS ||
         (o->sparse_loops > 0 && o->sparse_loops >= o->loops))
         return err_set(e, TUG_EUSAGE,
@@ -125,9 +129,12 @@ int server_run(const struct server_options *o, struct err *e)
     int rc = 0;
     for (uint32_t i = 0; i < o->loops && rc == 0; i++) {
         loops[i].options = o;
+        loops[i].leave = &leave;
         loops[i].number = (uint16_t)i;
         rc = open_loop(&loops[i], e);
     }
+    o->node->asked = o->asked;
+    o->node->leave = &leave;
     if (rc == 0)
         rc = node_heartbeat(o->node, NULL, e);
     if (rc == 0)

@@ -23,6 +23,8 @@ struct server_options {
     void (*app)(void *ctx, van_link link, uint32_t node, struct van_message *m);
     void *app_ctx;                  // see shard_options
     const atomic_bool *interrupted; // ends the server; NULL: never
+    // Likewise, in order: where the run can save first, the server serves until it has.
+    const atomic_bool *asked;
 };
 
 // Serves until the cluster has ended. 0 when all was well, else why it ended.

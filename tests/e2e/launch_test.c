@@ -309,6 +309,35 @@ static void interrupted_runs_save(void **state)
     assert_true(files_exists(e2e_newest("saved")));
 }
 
+// A signal to one process that the run needs is one to the run.
+static void a_server_is_asked_to_end(void **state)
+{
+    (void)state;
+    pid_t pids[ROLES + 1];
+    pid_t run = start_run("se", pids, "--epochs 100000 --out ended");
+    kill(pids[1], SIGTERM);
+    assert_int_equal(tug_finish(run), 130);
+    e2e_says("server 1 was asked to end: the run ends in order");
+    e2e_says("saved to ended/save-");
+    e2e_says("--resume continues");
+    all_are_gone(pids);
+    assert_true(files_exists(e2e_newest("ended")));
+}
+
+// As a service manager does that ends a group: no worker is left to whom work could go.
+static void all_are_asked_to_end(void **state)
+{
+    (void)state;
+    pid_t pids[ROLES + 1];
+    pid_t run = start_run("ae", pids, "--epochs 100000 --out all");
+    for (int i = 0; i <= ROLES; i++)
+        kill(pids[i], SIGTERM);
+    kill(run, SIGTERM);
+    assert_int_equal(tug_finish(run), 130);
+    all_are_gone(pids);
+    assert_true(files_exists(e2e_newest("all")));
+}
+
 // ---------------------------------------------------------------- looking in
 
 static void tools_look_in(void **state)
@@ -398,6 +427,8 @@ int main(void)
         cmocka_unit_test(trains_as_on_one_machine),
         cmocka_unit_test(bad_input),
         cmocka_unit_test(a_worker_is_killed),
+        cmocka_unit_test(a_server_is_asked_to_end),
+        cmocka_unit_test(all_are_asked_to_end),
         cmocka_unit_test(a_server_is_killed),
         cmocka_unit_test(the_scheduler_is_killed),
         cmocka_unit_test(the_launcher_is_killed),
