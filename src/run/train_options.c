@@ -10,6 +10,7 @@
 
 #include "run/model.h"
 #include "train/config.h"
+#include "train/saved.h"
 
 #define AT(field) .offset = offsetof(struct train_options, field)
 
@@ -257,7 +258,7 @@ static const struct option options[] = {
      "with --publish: deltas that follow a base before the next base"},
     {"resume", .own = true, .bare = "yes", CHOICE_AT(resume, TRAIN_RESUMES, "no"),
      "continue the run in --out from its last save, on the same data; auto: continue it "
-     "if there is a save, otherwise begin it"},
+     "if there is a save, otherwise begin it (which needs --format)"},
     {"init-from", .own = true, STRING_AT(init_from, "DIR"),
      "begin a new run with the tables of a saved model"},
     {"init-tables", .own = true, STRING_AT(init_tables, "A,B"),
@@ -463,12 +464,13 @@ static int check_format(const struct train_options *t, const struct options *o,
 {
     char format[OPTION_NAME_MAX];
     options_word(TRAIN_FORMATS, t->format, format);
+    bool known = t->resume == TRAIN_RESUME || t->init_from != NULL ||
+                 (t->resume == TRAIN_RESUME_AUTO && t->out != NULL && saved_any(t->out));
     if (!options_given(o, "format"))
-        return t->resume == TRAIN_RESUME || t->init_from != NULL
-                   ? 0
-                   : err_set(e, TUG_EUSAGE,
-                             "--format is missing: the format of the data, one "
-                             "of" READER_FORMATS(READER_FORMAT_WORD));
+        return known ? 0
+                     : err_set(e, TUG_EUSAGE,
+                               "--format is missing: the format of the data, one "
+                               "of" READER_FORMATS(READER_FORMAT_WORD));
     const char *of_csv = options_given_of_group(o, TRAIN_OF_CSV);
     if (strcmp(format, "csv") != 0 && of_csv != NULL)
         return err_set(e, TUG_EUSAGE, "--%s works only with --format csv", of_csv);

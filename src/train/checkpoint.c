@@ -115,13 +115,19 @@ static void stand_at(struct run *r, const struct saved_run *m)
     memcpy(r->best_valids, m->best_valids, sizeof(r->best_valids));
 }
 
-static int same_options(const struct run *r, const struct saved_run *m, struct err *e)
+// Of the resumed run, whose reader is open. What the memory of that machine allowed is no wish.
+static int same_options(struct run *r, char ret_differ[RUN_OPTIONS_TEXT_MAX],
+                        struct err *e)
 {
+    const struct saved_run *m = &r->start->run;
     struct saved_options *now = mem_zalloc(sizeof(*now));
     if (now == NULL)
         return err_nomem(e, "a saved model");
+    if (r->config->data_in == DATA_IN_AUTO)
+        r->streaming = m->options.streaming;
     fill_options(r, now);
-    int rc = run_options_same(&m->options, now, e);
+    int rc = ret_differ != NULL ? run_options_differ(&m->options, now, ret_differ, e)
+                                : run_options_same(&m->options, now, e);
     mem_free(now);
     return rc;
 }
@@ -130,10 +136,7 @@ static int resume(struct run *r, struct err *e)
 {
     const struct run_start *s = r->start;
     const struct saved_run *m = &s->run;
-    // What the memory of that machine allowed is no wish.
-    if (r->config->data_in == DATA_IN_AUTO)
-        r->streaming = m->options.streaming;
-    TRY(same_options(r, m, e));
+    TRY(same_options(r, NULL, e));
     TRY(r->rows->resume(r, s->dir, m, e));
     stand_at(r, m);
     TRY(history_load(r->history, s->dir, e));
@@ -213,16 +216,51 @@ int checkpoint_start(struct run *r, struct err *e)
     return 0;
 }
 
+// Before there is a reader: what the data says of the model is taken to be as it was.
+static int differ_by_config(const struct run *r, const struct saved_run *m,
+                            char ret[RUN_OPTIONS_TEXT_MAX], struct err *e)
+{
+    const struct saved_options *then = &m->options;
+    struct saved_options *now = mem_zalloc(sizeof(*now));
+    if (now == NULL)
+        return err_nomem(e, "a saved model");
+    struct model_options model = r->config->model;
+    if (model.fields == 0)
+        model.fields = then->model.fields;
+    model.tasks = then->model.tasks;
+    run_options_fill(r->config, &model, now);
+    now->streaming = r->config->data_in == DATA_IN_AUTO
+                         ? then->streaming
+                         : r->config->data_in == DATA_IN_STREAM;
+    now->window_bytes = now->streaming ? r->config->window_bytes : 0;
+    int rc = run_options_differ(then, now, ret, e);
+    mem_free(now);
+    return rc;
+}
+
+int checkpoint_also_differs(const struct run *r, int rc, struct err *e)
+{
+    char others[RUN_OPTIONS_TEXT_MAX], first[ERR_TEXT_MAX];
+    struct err none;
+    if (rc != TUG_EUSAGE || !r->resumes || e == NULL ||
+        differ_by_config(r, &r->start->run, others, &none) != 0 || others[0] == '\0')
+        return rc;
+    snprintf(first, sizeof(first), "%s", e->text);
+    return err_set(e, rc, "%s; besides, the run being resumed had%s", first, others);
+}
+
 static int same_format(const struct run *r, const struct saved_run *m, struct err *e)
 {
     const char *now = r->config->reader.format;
     if (!r->resumes || now == NULL || strcmp(now, m->schema.format) == 0)
         return 0;
+    char others[RUN_OPTIONS_TEXT_MAX];
+    TRY(differ_by_config(r, m, others, e));
     return err_set(
         e, TUG_EUSAGE,
-        "the run being resumed had --format %s, this one has %s: give the same "
+        "the run being resumed had --format %s, this one has %s%s%s: give the same "
         "options, or use --init-from to start a new run from the saved model",
-        m->schema.format, now);
+        m->schema.format, now, others[0] != '\0' ? "; it had" : "", others);
 }
 
 static int read_start(struct run *r, const char *from, struct err *e)
@@ -265,7 +303,7 @@ bool checkpoint_was_over(const struct run *r)
            (m->at.epoch >= r->config->epochs || stopped_early(r->config, m));
 }
 
-int checkpoint_check_data(const struct run *r, struct err *e)
+int checkpoint_check_data(struct run *r, struct err *e)
 {
     if (r->config->out != NULL && !schema_has_text(reader_schema(r->reader)))
         return err_set(
@@ -276,12 +314,15 @@ int checkpoint_check_data(const struct run *r, struct err *e)
     if (!r->resumes || r->config->other_data ||
         identity_same(&r->start->run.data, r->data_identity, &how) == 0)
         return 0;
+    char others[RUN_OPTIONS_TEXT_MAX];
+    TRY(same_options(r, others, e));
     return err_set(
         e, TUG_EDATA,
-        "--data is not what the run in %s trains on: %s. Give the same data; or "
+        "--data is not what the run in %s trains on: %s%s%s. Give the same data%s; or "
         "train on new data from the saved model: --init-from %s, with another "
         "--out",
-        r->config->out, how.text, r->config->out);
+        r->config->out, how.text, others[0] != '\0' ? "; it had" : "", others,
+        others[0] != '\0' ? " and options" : "", r->config->out);
 }
 
 // A new run's directory must be empty, or not there yet.

@@ -28,8 +28,12 @@ int checkpoint_save(struct run *r, bool finished, struct train_result *result,
 int checkpoint_find(struct run *r, struct err *e);
 void checkpoint_forget(struct run *r);
 
+// rc, how opening the data failed: the error also names the options in which the run differs
+// from the one that it resumes.
+int checkpoint_also_differs(const struct run *r, int rc, struct err *e);
+
 // Whether the run can be saved with the data that it has, which it must have had before.
-int checkpoint_check_data(const struct run *r, struct err *e);
+int checkpoint_check_data(struct run *r, struct err *e);
 
 // Goes on from that save, or begins with its tables.
 int checkpoint_start(struct run *r, struct err *e);

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/options.h"
 #include "base/printable.h"
+#include "rule/rule.h"
 
 static void copy(char *to, size_t size, const char *text)
 {
@@ -157,6 +158,8 @@ int run_options_print(const struct train_config *c, char **ret, struct err *e)
 
 // Comparing.
 
+enum { MORE_MAX = 32 }; // of "; and 9 more"
+
 // A value as it is typed on the command line.
 static void show_value(const char *name, const json_t *value, char ret[OPTION_NAME_MAX])
 {
@@ -184,8 +187,8 @@ static void show_value(const char *name, const json_t *value, char ret[OPTION_NA
 // own.
 struct differences {
     const char *and, *here; // between two of them; before the value of this process
-    char text[ERR_TEXT_MAX];
-    bool many; // of one option that decides defaults of others, which are not listed
+    char text[RUN_OPTIONS_TEXT_MAX];
+    unsigned left; // of them, for which there is no room in `text`
 };
 
 // Two long lists, from where they differ.
@@ -216,58 +219,159 @@ static void add_difference(struct differences *d, const char *group, const char 
     bool latent = strcmp(group, "latent") == 0 && strcmp(name, "lr") == 0,
          dense = strcmp(group, "dense") == 0,
          number = strcmp(name, "n0") == 0 || strncmp(name, "beta", 4) == 0;
-    size_t at = strlen(d->text);
-    snprintf(d->text + at, sizeof(d->text) - at, "%s --%s%s%s %s, %s %s",
-             at > 0 ? d->and : "",
+    char one[4 * OPTION_NAME_MAX];
+    snprintf(one, sizeof(one), "%s --%s%s%s %s, %s %s", d->text[0] != '\0' ? d->and : "",
              latent  ? "latent-"
              : dense ? "dense-"
                      : "",
              number ? "optimizer's " : "", name, was, d->here, is);
-    d->many = strcmp(name, "model") == 0 || strcmp(name, "optimizer") == 0;
+    size_t at = strlen(d->text), room = sizeof(d->text) - at;
+    if (d->left > 0 || strlen(one) + MORE_MAX > room)
+        d->left++;
+    else
+        snprintf(d->text + at, room, "%s", one);
 }
 
-static void compare_values(struct differences *d, const char *group, json_t *then,
-                           const json_t *now)
+static void end_differences(struct differences *d)
+{
+    size_t at = strlen(d->text);
+    if (d->left > 0)
+        snprintf(d->text + at, sizeof(d->text) - at, "; and %u more", d->left);
+}
+
+static enum rule_kind kind_of(const json_t *rule, enum rule_kind otherwise)
+{
+    const char *name = json_string_value(json_object_get(rule, "optimizer"));
+    enum rule_kind kind = otherwise;
+    return name != NULL && rule_find(name, &kind, NULL) == 0 ? kind : otherwise;
+}
+
+// What the options of a model are when only the model, its optimizers and its rate are given,
+// as a save has them. NULL: the model is not known here, or there is no memory.
+static json_t *defaults_of(const json_t *options)
+{
+    const json_t *rule = json_object_get(options, "linear"),
+                 *layers = json_object_get(options, "layers");
+    const char *model = json_string_value(json_object_get(options, "model"));
+    const struct model_ops *ops = NULL;
+    if (model == NULL || model_find(model, &ops, NULL) != 0)
+        return NULL;
+    struct saved_options *o = mem_zalloc(sizeof(*o));
+    if (o == NULL)
+        return NULL;
+    struct model_options *m = &o->model;
+    model_defaults(m, ops, kind_of(rule, RULE_ADAGRAD));
+    enum rule_kind dense = kind_of(json_object_get(layers, "dense"), m->dense.kind);
+    if (dense != m->dense.kind)
+        m->dense = rule_defaults(dense);
+    float ratio = m->linear.lr > 0 ? m->latent.lr / m->linear.lr : 1;
+    const json_t *lr = json_object_get(rule, "lr");
+    if (json_is_number(lr))
+        m->latent.lr = (float)json_number_value(lr) * ratio;
+    json_t *ret = saved_options_to_json(o);
+    mem_free(o);
+    return ret;
+}
+
+struct side {
+    const json_t *root;     // all options
+    json_t *all, *defaults; // of one object, or a value
+};
+
+static struct side side_of(const struct side *s, const char *name)
+{
+    return (struct side){s->root, json_object_get(s->all, name),
+                         json_object_get(s->defaults, name)};
+}
+
+static bool same_value(const json_t *a, const json_t *b)
+{
+    return a == b || (a != NULL && b != NULL && json_equal(a, b));
+}
+
+// The rule of the vectors has no options of its own, but for its rate.
+static bool is_of_linear(const char *name, const struct side *then,
+                         const struct side *now)
+{
+    return strcmp(name, "lr") != 0 &&
+           !same_value(json_object_get(json_object_get(then->root, "linear"), name),
+                       json_object_get(json_object_get(now->root, "linear"), name));
+}
+
+// What nobody gave follows from the model and its optimizers, which are named: they alone
+// differ.
+static bool follows(const char *group, const char *name, const struct side *then,
+                    const struct side *now)
+{
+    bool latent = strcmp(group, "latent") == 0;
+    if (latent && is_of_linear(name, then, now))
+        return true;
+    if (strcmp(name, "model") == 0 ||
+        (strcmp(name, "optimizer") == 0 && !latent && now->all != NULL))
+        return false;
+    return then->defaults != NULL && same_value(then->all, then->defaults) &&
+           same_value(now->all, now->defaults);
+}
+
+static void compare_values(struct differences *d, const char *group,
+                           const struct side *then, const struct side *now)
 {
     json_t *value;
     const char *name;
-    json_object_foreach(then, name, value)
+    bool other_model = !same_value(json_object_get(then->root, "model"),
+                                   json_object_get(now->root, "model"));
+    json_object_foreach(then->all, name, value)
     {
-        const json_t *other = json_object_get(now, name);
-        if (d->many)
-            return;
+        const struct side a = side_of(then, name), b = side_of(now, name);
         if (json_is_object(value))
-            compare_values(d, name, value, other);
-        else if (!json_equal(value, other))
-            add_difference(d, group, name, value, other);
+            compare_values(d, name, &a, &b);
+        else if (same_value(a.all, b.all) || follows(group, name, &a, &b) ||
+                 (other_model &&
+                  strcmp(name, "fields") == 0)) // of the data, or of neither
+            continue;
+        else
+            add_difference(d, group, name, a.all, b.all);
     }
 }
 
-// Both are freed.
-static int compare_saved(struct differences *d, json_t *then, json_t *now, struct err *e)
+// Both are freed. They are objects, or NULL where there is no memory.
+static int compare_options(struct differences *d, json_t *then, json_t *now,
+                           struct err *e)
 {
+    struct side a = {then, then, defaults_of(then)}, b = {now, now, defaults_of(now)};
     bool failed = then == NULL || now == NULL || json_memory_failed();
     if (!failed)
-        compare_values(d, "", then, now);
-    json_decref(then);
-    json_decref(now);
-    return failed ? err_nomem(e, "the options of a saved run") : 0;
+        compare_values(d, "", &a, &b);
+    end_differences(d);
+    json_decref(a.all);
+    json_decref(a.defaults);
+    json_decref(b.all);
+    json_decref(b.defaults);
+    return failed ? err_nomem(e, "the options of a run") : 0;
+}
+
+int run_options_differ(const struct saved_options *then, const struct saved_options *now,
+                       char ret[RUN_OPTIONS_TEXT_MAX], struct err *e)
+{
+    struct differences d = {.and = "; it had", .here = "this one has"};
+    json_begin();
+    TRY(compare_options(&d, saved_options_to_json(then), saved_options_to_json(now), e));
+    snprintf(ret, RUN_OPTIONS_TEXT_MAX, "%s", d.text);
+    return 0;
 }
 
 int run_options_same(const struct saved_options *then, const struct saved_options *now,
                      struct err *e)
 {
-    struct differences d = {.and = "; it had", .here = "this one has"};
-    json_begin();
-    json_t *a = saved_options_to_json(then), *b = saved_options_to_json(now);
-    TRY(compare_saved(&d, a, b, e));
-    if (d.text[0] == '\0')
+    char text[RUN_OPTIONS_TEXT_MAX];
+    TRY(run_options_differ(then, now, text, e));
+    if (text[0] == '\0')
         return 0;
     return err_set(
         e, TUG_EUSAGE,
         "the run being resumed had%s: give the same options, or use --init-from "
         "to start a new run from the saved model",
-        d.text);
+        text);
 }
 
 static json_t *net_to_json(const struct model_options *m)
@@ -286,8 +390,7 @@ int run_options_same_net(const struct model_options *then,
 {
     struct differences d = {.and = "; it has", .here = "here it is"};
     json_begin();
-    json_t *a = net_to_json(then), *b = net_to_json(now);
-    TRY(compare_saved(&d, a, b, e));
+    TRY(compare_options(&d, net_to_json(then), net_to_json(now), e));
     if (d.text[0] == '\0')
         return 0;
     return err_set(e, TUG_EUSAGE,
@@ -305,15 +408,15 @@ int run_options_agree(const struct train_config *c, const char *text, size_t n,
     TRY(all_options(c, &own, e));
     json_t *theirs = json_loadb(text, n, JSON_REJECT_DUPLICATES, NULL);
     bool failed = json_memory_failed(), damaged = !json_is_object(theirs);
-    if (!failed && !damaged)
-        compare_values(&d, "", theirs, own);
-    json_decref(own);
-    json_decref(theirs);
-    if (failed)
-        return err_nomem(e, "the options of a run");
-    if (damaged)
-        return err_set(e, TUG_EDATA,
-                       "the scheduler's message about the options of the run is damaged");
+    if (failed || damaged) {
+        json_decref(own);
+        json_decref(theirs);
+        return failed ? err_nomem(e, "the options of a run")
+                      : err_set(e, TUG_EDATA,
+                                "the scheduler's message about the options of the run is "
+                                "damaged");
+    }
+    TRY(compare_options(&d, theirs, own, e));
     if (d.text[0] == '\0')
         return 0;
     printable_make(d.text);

@@ -14,6 +14,14 @@
 void run_options_fill(const struct train_config *c, const struct model_options *model,
                       struct saved_options *ret);
 
+// Room for the names of what differs, and around it for the sentence that holds them.
+enum { RUN_OPTIONS_TEXT_MAX = ERR_TEXT_MAX - 200 };
+
+// What differs, each as " --lr 0.1, this one has 0.5", joined by "; it had"; empty: nothing.
+// What only follows from another model or optimizer is left out. TUG_ENOMEM.
+int run_options_differ(const struct saved_options *then, const struct saved_options *now,
+                       char ret[RUN_OPTIONS_TEXT_MAX], struct err *e);
+
 // 0 when `now` would go on exactly as `then`; TUG_EUSAGE naming the options that differ.
 int run_options_same(const struct saved_options *then, const struct saved_options *now,
                      struct err *e);

@@ -13,6 +13,7 @@
 #include "kit/files.h"
 #include "kit/test.h"
 #include "kit/training.h"
+#include "rule/rule.h"
 
 static struct saved_run written, again; // large
 
@@ -310,16 +311,19 @@ static void same_options(void **state)
     now.window_bytes = 77 << 20;
     assert_int_equal(run_options_same(&written.options, &now, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "this one has 77:"));
-    // All of them, but for those that follow from another one.
+    // All of them.
     now.batch++;
     now.model.seed = 31;
     assert_int_equal(run_options_same(&written.options, &now, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, ", this one has 31; it had --batch "));
     assert_non_null(strstr(e.text, "; it had --window "));
     now.model.ops = training_model("lr").ops;
-    now.model.dim = 1;
     assert_int_equal(run_options_same(&written.options, &now, &e), TUG_EUSAGE);
-    assert_non_null(strstr(e.text, "had --model 'ffm', this one has 'lr': give"));
+    assert_non_null(
+        strstr(e.text, "had --model 'ffm', this one has 'lr'; it had --seed "));
+    assert_non_null(strstr(e.text, "; it had --batch "));
+    assert_non_null(strstr(e.text, "; it had --window "));
+    assert_null(strstr(e.text, "--fields")); // of no linear model
     // Of layers.
     fill_of(&written, "dcn");
     now = written.options;
@@ -332,6 +336,91 @@ static void same_options(void **state)
     // Floats as they were written and read.
     assert_int_equal(again_from(&written, NULL), 0);
     assert_int_equal(run_options_same(&again.options, &written.options, NULL), 0);
+}
+
+static void given(struct saved_options *o, const char *model, enum rule_kind rule,
+                  float lr)
+{
+    const struct model_ops *ops;
+    *o = (struct saved_options){.batch = 64};
+    assert_int_equal(model_find(model, &ops, NULL), 0);
+    model_defaults(&o->model, ops, rule);
+    float ratio = o->model.latent.lr / o->model.linear.lr;
+    if (lr > 0)
+        o->model.linear.lr = lr;
+    o->model.latent.lr = o->model.linear.lr * ratio;
+}
+
+static void assert_differ(const struct saved_options *then,
+                          const struct saved_options *now, const char *wanted)
+{
+    char text[RUN_OPTIONS_TEXT_MAX];
+    assert_int_equal(run_options_differ(then, now, text, &test_err), 0);
+    assert_string_equal(text, wanted);
+}
+
+// What was given is named; defaults that another model or optimizer has are not.
+static void all_that_was_given(void **state)
+{
+    (void)state;
+    struct saved_options then, now;
+    given(&then, "fm", RULE_ADAGRAD, 0);
+    given(&now, "fm", RULE_FTRL, 0);
+    assert_differ(&then, &now, " --optimizer 'adagrad', this one has 'ftrl'");
+    given(&now, "deepfm", RULE_ADAGRAD, 0);
+    assert_differ(&then, &now, " --model 'fm', this one has 'deepfm'");
+    assert_differ(&now, &then, " --model 'deepfm', this one has 'fm'");
+    given(&now, "fm", RULE_FTRL, 0.5f);
+    now.batch = 32;
+    now.model.dim = 4;
+    now.model.linear.l1 = now.model.latent.l1 = 2;
+    assert_differ(
+        &then, &now,
+        " --dim 8, this one has 4; it had --optimizer 'adagrad', this one has "
+        "'ftrl'; it had --lr 0.1, this one has 0.5; it had --l1 0, this one has "
+        "2; it had --batch 64, this one has 32");
+    given(&then, "mlp", RULE_ADAGRAD, 0);
+    given(&now, "mlp", RULE_ADAGRAD, 0);
+    now.model.dense = rule_defaults(RULE_SGD);
+    now.model.dense.lr = 0.5f;
+    assert_differ(
+        &then, &now,
+        " --dense-optimizer 'adam', this one has 'sgd'; it had --dense-lr 0.001, "
+        "this one has 0.5");
+    // Of the vectors alone: of a version with other defaults.
+    given(&now, "mlp", RULE_ADAGRAD, 0);
+    now.model.latent.n0 = 7;
+    char text[RUN_OPTIONS_TEXT_MAX];
+    assert_int_equal(run_options_differ(&then, &now, text, &test_err), 0);
+    assert_non_null(strstr(text, "n0"));
+}
+
+// More than there is room for is counted.
+static void very_many_differ(void **state)
+{
+    (void)state;
+    struct saved_options then, now;
+    struct err e = {0};
+    given(&then, "deepfm", RULE_ADAGRAD, 0);
+    given(&now, "deepfm", RULE_ADAM, 0.5f);
+    memset(then.table, 'a', 90);
+    memset(then.merge, 'a', 90);
+    memset(then.shuffle, 'a', 90);
+    memset(then.dims, 'a', 90);
+    now.model.dim = now.batch = 3;
+    now.model.seed = 3;
+    now.model.hidden[0] = now.model.hidden[1] = 77;
+    now.model.init = now.model.dropout = now.model.linear.l2 = 0.25f;
+    now.model.latent.lr = now.model.dense.lr = 0.125f;
+    now.model.batch_norm = now.model.data_norm = now.model.pooling_mean = true;
+    now.schedule = (struct schedule){.kind = SCHEDULE_EXP, .a = 1, .b = 2};
+    now.deterministic = now.reduce_mean = now.streaming = true;
+    now.average = 12345;
+    assert_int_equal(run_options_same(&then, &now, &e), TUG_EUSAGE);
+    const char *more = strstr(e.text, "; and ");
+    assert_non_null(more);
+    assert_non_null(strstr(more, " more: give the same options, or use --init-from to "
+                                 "start a new run from the saved model"));
 }
 
 // ---------------------------------------------------------------- memory
@@ -359,6 +448,8 @@ int main(void)
         cmocka_unit_test(forged),
         cmocka_unit_test(older_than_settings),
         cmocka_unit_test(same_options),
+        cmocka_unit_test(all_that_was_given),
+        cmocka_unit_test(very_many_differ),
         cmocka_unit_test(failing_allocations),
     };
     return cmocka_run_group_tests(tests, files_begin, files_end);

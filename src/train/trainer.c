@@ -470,7 +470,7 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
                       c->listener, e));
     struct model_options model = c->model;
     double start = clock_seconds();
-    TRY(open_data(r, e));
+    TRY(checkpoint_also_differs(r, open_data(r, e), e));
     TRY(fields_count(r->team, &c->data, &c->reader, r->reader, c->interrupted, &model,
                      e));
     result->read_seconds = clock_seconds() - start;

@@ -269,7 +269,34 @@ static void other_options(void **state)
     }
     tug_ends(2, "%s --resume --seed 2 --batch 21", command(w, "out"));
     e2e_says("--seed 1, this one has 2; it had --batch ");
+    // Whatever differs first, the rest is named with it.
+    tug_ends(2, "%s --resume --model lr --optimizer ftrl --lr 0.3 --seed 2",
+             command(w, "out"));
+    e2e_says("--model 'fm', this one has 'lr'; it had --seed 1, this one has 2; it had "
+             "--optimizer 'adagrad', this one has 'ftrl'; it had --lr ");
+    tug_ends(2, "%s --resume --format libffm --data data.ffm --seed 2",
+             command(w, "out"));
+    e2e_says(
+        "--format libsvm, this one has libffm; it had --seed 1, this one has 2: give");
+    tug_ends(2, "%s --resume --loss squared --seed 2", command(w, "out"));
+    e2e_says("; besides, the run being resumed had --seed 1, this one has 2\n");
+    e2e_write_data(&(struct e2e_data){.path = "other.svm", .rows = 499, .seed = 1});
+    tug_ends(3, "%s --resume --data other.svm --seed 2", command(w, "out"));
+    e2e_says("; it had --seed 1, this one has 2. Give the same data and options; or ");
     e2e_same_model("straight", "out");
+}
+
+// The save knows the format of the data.
+static void auto_knows_the_format(void **state)
+{
+    (void)state;
+    const char *run = "train --data data.svm --model lr --out auto --resume=auto";
+    files_remove("auto");
+    tug_ends(2, "%s --epochs 1", run);
+    e2e_says("--format is missing");
+    tug_ends(0, "%s --epochs 1 --format libsvm", run);
+    tug_ends(0, "%s --epochs 2", run);
+    e2e_says("resuming from auto/save-000001");
 }
 
 // The end of a run is only the end of its passes.
@@ -439,7 +466,7 @@ int main(void)
         cmocka_unit_test(history_goes_on),   cmocka_unit_test(history_of_other_kinds),
         cmocka_unit_test(other_data),        cmocka_unit_test(saved_at_the_signal),
         cmocka_unit_test(after_half_a_save), cmocka_unit_test(as_it_was_read),
-        cmocka_unit_test(other_pipe),
+        cmocka_unit_test(other_pipe),        cmocka_unit_test(auto_knows_the_format),
     };
     return cmocka_run_group_tests(tests, begin, e2e_end);
 }
