@@ -121,6 +121,13 @@ struct tug_table_stats {
 TUG_API int tug_table_stat(struct tug_client *c, uint32_t table,
                            struct tug_table_stats *ret);
 
+// Returns how many pushes of this client had an update that a server left out, since a state of
+// the rule would have become infinite (as the square of a gradient does); of the first one
+// *ret_table and *ret_key (may be NULL). The first one is also warned of on standard error, unless
+// tug_keep_warnings. Waits for nothing.
+TUG_API uint64_t tug_left_out(const struct tug_client *c, uint32_t *ret_table,
+                              uint64_t *ret_key);
+
 // This worker has done so many more steps, 2^48 in all at most. *ret_global (may be NULL):
 // those of all workers: the global step that drives rates and ttl-steps. (Paddle:
 // GlobalStepTable.)

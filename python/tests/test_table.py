@@ -3,6 +3,8 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -304,3 +306,19 @@ def test_profile_and_barrier(client, tmp_path):
     client.profile_stop(tmp_path / "trace.json")
     assert (tmp_path / "trace.json").stat().st_size > 0
     assert (client.rank, client.workers, client.servers) == (0, 1, 1)
+
+
+@pytest.mark.parametrize("ends", [lambda t, *push: t.push(*push), lambda t, *push: t.push_async(*push).wait()])
+def test_an_update_that_is_left_out(ends):
+    """Only a rule's state cannot take it: the push is done, and is warned of by key, once."""
+    with tug.local(wait_seconds=60) as c:
+        t = c.table("wild", dim=2, rule="adagrad")
+        ends(t, [5, 7], np.ones((2, 2), np.float32))
+        before = t.pull([7])
+        assert c.left_out == 0
+        with pytest.warns(UserWarning, match="^1 push of table wild, key 7: the update was left out"):
+            ends(t, [5, 7], np.array([[1, 1], [1e25, 1]], np.float32))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            ends(t, [5, 7], np.array([[1, 1], [1e25, 1]], np.float32))
+        assert c.left_out == 2 and np.array_equal(t.pull([7]), before)

@@ -43,6 +43,7 @@ class Client(Handle):
         self._dropped: Deque[Flight] = collections.deque()
         self._failed: List[Error] = []
         self._tables: Dict[int, Known] = {}  # by number
+        self._told_left_out = False
         self.local = bool(options.get("local_loops"))  # a cluster of its own, inside this process
         self._communicators: List[Communicator] = []
         self._lock = threading.Lock()
@@ -199,12 +200,44 @@ class Client(Handle):
 
     def _end_request(self, flight: Flight) -> None:
         """Waits for a request that nobody else knows; whatever happens, its arrays are free afterwards."""
+        left_out: List[int] = []
+
+        def wait(c: Any) -> int:
+            status: int = lib.tug_wait(c, flight.ts[0], 0.0)
+            if not self._told_left_out:
+                left_out.append(lib.tug_left_out(c, ffi.NULL, ffi.NULL))
+            return status
+
         try:
-            self._run(lib.tug_wait, flight.ts[0], 0.0)
+            self._run(wait)
         except BaseException:
             self._give_up(flight)
             raise
         self._flights.discard(flight)
+        if any(left_out):
+            self._warn_of_left_out()
+
+    def _left_out(self) -> Tuple[int, int, int]:
+        table, key = ffi.new("uint32_t *"), ffi.new("uint64_t *")
+        n = self._status_of(lambda c: int(lib.tug_left_out(c, table, key)))
+        return n, int(table[0]), int(key[0])
+
+    def _warn_of_left_out(self) -> None:
+        if self._told_left_out:
+            return
+        n, number, key = self._left_out()
+        if n > 0:
+            self._told_left_out = True
+            name = self._tables[number][0] if number in self._tables else str(number)
+            warnings.warn(f"{n} {'push' if n == 1 else 'pushes'} of table {name}, key {key}: the update was left out, "
+                          "since a state of its rule would become infinite (the gradient is too large: clip "
+                          "gradients); this is said once, and Client.left_out counts", stacklevel=4)
+
+    @property
+    def left_out(self) -> int:
+        """How many pushes had an update that a server left out, since a state of the rule would have become
+        infinite."""
+        return self._left_out()[0]
 
     def _give_up(self, flight: Flight) -> None:
         """Gives a request up, wherever it is. A client that is being closed waits for it, and lets go."""
@@ -231,6 +264,7 @@ class Client(Handle):
                 self._dropped.appendleft(flight)
                 raise
             self._flights.discard(flight)
+        self._warn_of_left_out()
         if self._failed:
             first = self._failed[0]
             self._failed.clear()

@@ -95,6 +95,7 @@ class Request:
                 self._error = None
             raise
         self._over(flight)
+        self._client._warn_of_left_out()
 
     def __del__(self) -> None:
         flight = getattr(self, "_flight", None)

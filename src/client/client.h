@@ -232,6 +232,10 @@ struct client_stats {
     uint64_t silent;    // links that were replaced for their silence
     uint64_t no_room;   // refusals of loops that had no room at that moment
     uint64_t waited_ns; // in client_wait
+    // Pushes of whose answers an update was left out, because a state of its rule would have
+    // become infinite; of the first one the table and the key.
+    uint64_t left_out, left_out_key;
+    uint32_t left_out_table;
 };
 struct client_stats client_stats(const struct client *c);
 

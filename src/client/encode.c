@@ -327,8 +327,18 @@ static bool take_pulled(struct slice *s, const struct van_message *m)
     return m->type == MSG_OK || bytes != 0;
 }
 
+static bool take_pushed(struct slice *s, const struct van_message *m)
+{
+    struct client_stats *x = &s->request->client->stats;
+    if (m->type == MSG_OK && m->m->ok.value != 0 && x->left_out++ == 0) {
+        x->left_out_key = m->m->ok.value - 1;
+        x->left_out_table = s->request->u.push.table;
+    }
+    return take_pulled(s, m);
+}
+
 REQUEST_KIND(push, "a push to", MSG_PUSH, MSG_OK, begin_push, .send = send_push,
-             .take = take_pulled, .numbers = offsetof(struct client, pushes));
+             .take = take_pushed, .numbers = offsetof(struct client, pushes));
 REQUEST_KIND(pull, "a pull from", MSG_PULL, MSG_PULLED, begin_pull, .send = send_pull,
              .take = take_pulled);
 

@@ -8,7 +8,10 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/log.h"
+#include "base/plural.h"
 #include "facade/interrupt.h"
+#include "facade/last_error.h"
 #include "facade/tug_client.h"
 #include "tug/table.h"
 
@@ -117,6 +120,35 @@ static void tell(struct pump_work *w)
     pump_leave(p);
 }
 
+// The server's log is not the program's.
+static void tell_left_out(struct tug_client *c)
+{
+    struct client_stats x = client_stats(c->client);
+    if (x.left_out == atomic_load_explicit(&c->left_out, memory_order_relaxed))
+        return;
+    atomic_store(&c->left_out_key, x.left_out_key);
+    atomic_store(&c->left_out_table, x.left_out_table);
+    if (atomic_exchange(&c->left_out, x.left_out) > 0 || last_warning_kept())
+        return;
+    const struct table_spec *spec = client_spec(c->client, x.left_out_table);
+    log_warn(
+        "%llu push%s of table %s, key %llu: the update was left out, since a state of "
+        "its rule would become infinite (the gradient is too large: clip gradients). "
+        "This is said once",
+        (unsigned long long)x.left_out, PLURAL_ES(x.left_out),
+        spec != NULL ? spec->config.name : "?", (unsigned long long)x.left_out_key);
+}
+
+uint64_t tug_left_out(const struct tug_client *c, uint32_t *ret_table, uint64_t *ret_key)
+{
+    uint64_t n = atomic_load(&c->left_out);
+    if (ret_table != NULL)
+        *ret_table = atomic_load(&c->left_out_table);
+    if (ret_key != NULL)
+        *ret_key = atomic_load(&c->left_out_key);
+    return n;
+}
+
 // The client's callback.
 static void end(void *ctx, client_ts ts, int rc)
 {
@@ -124,6 +156,7 @@ static void end(void *ctx, client_ts ts, int rc)
     (void)rc;
     (void)client_done(k->client->client, ts, &k->rc, &k->why);
     k->ended = true;
+    tell_left_out(k->client);
     if (k->rc == 0 && k->merged && k->target != NULL)
         client_merge_scatter(k->merge, k->pulled, k->width, k->target);
     if (k->done != NULL) {

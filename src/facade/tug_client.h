@@ -16,6 +16,8 @@
 #ifndef TUG_FACADE_TUG_CLIENT_H
 #define TUG_FACADE_TUG_CLIENT_H
 
+#include <stdatomic.h>
+
 #include "client/client.h"
 #include "client/merge.h"
 #include "cluster/node.h"
@@ -74,6 +76,9 @@ struct tug_client {
     uint64_t saves;     // begun
     uint32_t trainings; // calls of tug_model_train that went through it
     bool again;         // pushes are of a later pass
+    // Pushes with updates that were left out; of the first one, set before.
+    atomic_uint_least64_t left_out, left_out_key;
+    atomic_uint left_out_table;
     struct call_terms terms[SPEC_MAX_TABLES];
 };
 

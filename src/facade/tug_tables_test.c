@@ -787,9 +787,33 @@ static void test_batches_refused(void **state)
     check(tug_client_close(c));
 }
 
+// An update that only a rule's state cannot take: the push is done, and its client hears of it.
+static void test_left_out(void **state)
+{
+    (void)state;
+    struct tug_client *c = open_client();
+    uint64_t keys[] = {5, 7}, key;
+    uint32_t table = 0;
+    float values[] = {1, 1}, rows[2];
+    check(tug_table_create(c, 3, "name=wild; accessor=plain; dim=1; rule=adagrad"));
+    push(c, 3, keys, 2, values);
+    assert_int_equal(0, tug_left_out(c, NULL, NULL));
+    values[1] = 1e25f;
+    pull(c, 3, keys + 1, 1, rows);
+    for (uint64_t i = 1; i <= 3; i++) {
+        push(c, 3, keys, 2, values);
+        assert_int_equal(i, tug_left_out(c, &table, &key));
+        assert_true(table == 3 && key == 7);
+    }
+    pull(c, 3, keys + 1, 1, rows + 1);
+    assert_true(rows[0] == rows[1]);
+    check(tug_client_close(c));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_left_out),
         cmocka_unit_test(test_life),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_refused_as_a_whole),

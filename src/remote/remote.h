@@ -151,6 +151,7 @@ struct remote_worker {
     size_t cap_order;
     uint64_t pass;  // that it works on
     bool bad_score; // one was not finite
+    bool told_left_out;
 
     // async, ssp
     struct held_piece *held; // pieces kept in memory
@@ -241,6 +242,9 @@ int remote_diverged(struct remote_worker *w, const struct exchange *x,
 // The same of what a server says of a key, whoever has pushed it; of anything else rc.
 int remote_name_key(const struct remote_worker *w, const struct dataset *d, int rc,
                     struct err *e);
+// Warns once of an update of this data that a server has left out; at the end of how many.
+void remote_tell_left_out(struct remote_worker *w, const struct dataset *d);
+void remote_count_left_out(const struct remote_worker *w);
 
 // Tells the scheduler, and through it the driver, what was done since the last time.
 // *m says what; its report is filled in here.

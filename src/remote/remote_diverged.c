@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "base/finite.h"
+#include "base/log.h"
+#include "base/plural.h"
 #include "data/origins.h"
 #include "remote/remote.h"
 #include "table/table.h"
@@ -34,16 +36,25 @@ static bool find_example(const struct remote_worker *w, const struct dataset *d,
     return found;
 }
 
-static int name_key(const struct remote_worker *w, const struct dataset *d, uint64_t key,
-                    const char *what, struct err *e)
+// Its slot, and where it is first.
+static uint32_t find_key(const struct remote_worker *w, const struct dataset *d,
+                         uint64_t key, char where[ORIGIN_TEXT_MAX])
 {
-    char where[ORIGIN_TEXT_MAX] = "";
     uint32_t file = 0, slot = DIVERGED_NO_SLOT;
     uint64_t example, line = 0;
+    where[0] = '\0';
     if (find_example(w, d, key, &example, &slot))
         dataset_where(d, example, &file, &line);
     if (line > 0 && w->pieces != NULL && file < pieces_files(w->pieces))
         origins_text(pieces_file_name(w->pieces, file), line, where);
+    return slot;
+}
+
+static int name_key(const struct remote_worker *w, const struct dataset *d, uint64_t key,
+                    const char *what, struct err *e)
+{
+    char where[ORIGIN_TEXT_MAX];
+    uint32_t slot = find_key(w, d, key, where);
     return diverged_update(w->reader, slot, key, what, where, e);
 }
 
@@ -110,4 +121,26 @@ int remote_name_key(const struct remote_worker *w, const struct dataset *d, int 
     return key_of_server(e, &key)
                ? name_key(w, d, key, "weights would not stay finite (those of", e)
                : rc;
+}
+
+void remote_tell_left_out(struct remote_worker *w, const struct dataset *d)
+{
+    char where[ORIGIN_TEXT_MAX];
+    struct client_stats x = client_stats(w->remote.client);
+    if (x.left_out == 0 || w->told_left_out)
+        return;
+    w->told_left_out = true;
+    uint64_t key = x.left_out_key;
+    if (x.left_out_table == EXCHANGE_SPARSE)
+        diverged_left_out(w->reader, find_key(w, d, key, where), key, where);
+}
+
+void remote_count_left_out(const struct remote_worker *w)
+{
+    uint64_t n = client_stats(w->remote.client).left_out;
+    if (n > 0)
+        log_warn("%llu push%s of this worker had updates that servers left out, since a "
+                 "state of "
+                 "their rule would become infinite: the model lacks them",
+                 (unsigned long long)n, PLURAL_ES(n));
 }

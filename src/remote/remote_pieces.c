@@ -341,6 +341,7 @@ int remote_train_piece(struct remote_worker *w, const struct msg_leased *l, stru
             rc = train_batches(w, &s, e);
         if (rc != 0)
             rc = remote_name_key(w, d, rc, e);
+        remote_tell_left_out(w, d);
         w->clock += s.n;
         if (rc == 0 && w->config->table != NULL)
             rc = remote_step(&w->remote, s.n, e);

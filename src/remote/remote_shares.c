@@ -252,6 +252,7 @@ int remote_train_share(struct remote_worker *w, const struct msg_leased *l, stru
         rc = exchange_pushed(&w->slots[i], e);
     if (rc != 0)
         return remote_name_key(w, w->all, rc, e);
+    remote_tell_left_out(w, w->all);
     struct msg_piece_done done = {
         .pass = l->pass,
         .index = w->share.reports++,

@@ -256,6 +256,8 @@ int remote_worker_open(struct remote_worker *w, struct err *e)
 
 void remote_worker_close(struct remote_worker *w)
 {
+    if (w->remote.client != NULL)
+        remote_count_left_out(w);
     for (size_t i = 0; i < REMOTE_SLOTS; i++)
         exchange_close(&w->slots[i]);
     exchange_local_close(&w->local);

@@ -194,6 +194,12 @@ static int apply(struct shard *s, struct shard_table *t, const struct push_value
     return refusals(&first, k, *ret_keys, e);
 }
 
+uint64_t push_left_out(struct shard_table *t)
+{
+    uint64_t key;
+    return store_take_left_out(t->store, &key) ? key + 1 : 0;
+}
+
 int push_check(struct shard *s, const struct shard_table *t, const struct keys *k,
                const struct push_values *v, struct err *e)
 {
@@ -246,7 +252,7 @@ static enum outcome apply_now(struct shard *s, struct request *q, struct shard_t
     if (m->flags & WIRE_ALSO_PULL)
         pull_answer(s, q, t, k, m->flags, 0, false);
     else
-        shard_ok(s, q, t->version);
+        shard_ok(s, q, push_left_out(t));
     return ANSWERED;
 }
 

@@ -231,6 +231,6 @@ enum outcome sync_push(struct shard *s, struct request *q, struct shard_table *t
     sync_apply(s, t);
     if (s->o.max_bytes != 0)
         tables_measure(s, t);
-    shard_ok(s, q, t->sync.next);
+    shard_ok(s, q, push_left_out(t)); // of batches that were complete
     return ANSWERED;
 }

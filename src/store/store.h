@@ -116,11 +116,14 @@ struct store_stats {
     uint64_t made, refused; // rows; pushes of keys that the policy kept out
     uint64_t evicted_score, evicted_age, evicted_ttl, evicted_budget; // removed, by why
     uint64_t hot_hits, promoted, demoted;                             // with a tier
-    uint64_t changed; // rows since the last delta
+    uint64_t changed;  // rows since the last delta
+    uint64_t left_out; // updates, since a state of their rule would have become infinite
     uint32_t day;
     uint64_t step;
 };
 struct store_stats store_stats(const struct store *s);
+// The key of the first update that was left out since the last call; false: none was.
+bool store_take_left_out(struct store *s, uint64_t *ret_key);
 
 // That what must hold does, by assertions: in a moment, or row by row, which takes long.
 // Nobody may be at the store. Without assertions they are nothing.

@@ -138,9 +138,11 @@ struct store {
     // A row may be beyond what rules make something finite of for sure (accessor_row_tame): pushes
     // keep copies of rows.
     bool wild;
-    bool foreign; // rows were set whole: states may be such as gradients do not make
-    bool told;    // that an update was left out
-    bool watch;   // this push's rows are looked at, whether they are tame still
+    bool foreign;  // rows were set whole: states may be such as gradients do not make
+    bool told;     // that an update was left out
+    bool left_out; // one was, since store_take_left_out: the first of them of this key
+    uint64_t left_out_key;
+    bool watch; // this push's rows are looked at, whether they are tame still
     double
         grown; // by how much numbers of rows may have grown by pushes that were not watched
     bool steps;                                                 // threads step on rows

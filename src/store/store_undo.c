@@ -112,6 +112,10 @@ static bool left_out(struct store *s, const struct store_batch *b, uint32_t i)
     if (!accessor_weights_finite(&s->accessor, row, store_extra_of(s, row)))
         return false;
     put_back(s, i);
+    s->stats.left_out++;
+    if (!s->left_out)
+        s->left_out_key = b->keys[i];
+    s->left_out = true;
     if (!s->told)
         log_warn(
             "table %s: the update of key %llu is left out, since its rule's state would "
@@ -120,6 +124,14 @@ static bool left_out(struct store *s, const struct store_batch *b, uint32_t i)
             s->config.name, (unsigned long long)b->keys[i]);
     s->told = true;
     return true;
+}
+
+bool store_take_left_out(struct store *s, uint64_t *ret_key)
+{
+    bool any = s->left_out;
+    *ret_key = s->left_out_key;
+    s->left_out = false;
+    return any;
 }
 
 int store_undo_check(struct store *s, struct store_batch *b, bool gradients,

@@ -289,6 +289,7 @@ static void test_left_out(void **state)
         for (size_t k = 0; k < KEYS; k++)
             keys[k] = k;
         sorted(s, keys, KEYS);
+        uint64_t left_out = 0, first;
         for (int round = 0; round < 60; round++) {
             size_t n = 0;
             for (size_t k = 0; k < KEYS; k++) {
@@ -301,6 +302,14 @@ static void test_left_out(void **state)
                 }
             }
             assert_int_equal(0, push(s, STORE_GRADIENT, keys, KEYS, values, NULL));
+            left_out += KEYS - n;
+            assert_int_equal(left_out, store_stats(s).left_out);
+            size_t bad = 0; // the first one is told once
+            while (bad < KEYS && values[bad] < 2)
+                bad++;
+            assert_int_equal(bad < KEYS, store_take_left_out(s, &first));
+            assert_true(bad == KEYS || first == keys[bad]);
+            assert_false(store_take_left_out(s, &first));
             assert_int_equal(0, push(never, STORE_GRADIENT, few, n, some, NULL));
             for (size_t k = 0; k < KEYS; k++)
                 assert_true(pulled(s, keys[k], NULL) == pulled(never, keys[k], NULL));

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/finite.h"
+#include "base/log.h"
 #include "data/origins.h"
 #include "train/run_rows.h"
 #include "train/run_tables.h"
@@ -180,6 +181,16 @@ int diverged_update(const struct reader *r, uint32_t slot, uint64_t key, const c
     return err_set(e, TUG_EDATA, "training diverged: %s %s%s%s): " ADVICE, what,
                    feature_text(r, slot, key, feature),
                    where[0] != '\0' ? ", first in " : "", where);
+}
+
+void diverged_left_out(const struct reader *r, uint32_t slot, uint64_t key,
+                       const char *where)
+{
+    char feature[FEATURE_TEXT];
+    log_warn("an update of %s%s%s%s was left out, since a state of its rule would become "
+             "infinite: " ADVICE,
+             feature_text(r, slot, key, feature), where[0] != '\0' ? " (first in " : "",
+             where, where[0] != '\0' ? ")" : "");
 }
 
 int diverged_dense(const struct model *m, float *const *blocks, struct err *e)

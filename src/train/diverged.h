@@ -21,6 +21,9 @@ int diverged_key(uint64_t key, const struct reader *r, struct err *e);
 #define DIVERGED_NO_SLOT UINT32_MAX
 int diverged_update(const struct reader *r, uint32_t slot, uint64_t key, const char *what,
                     const char *where, struct err *e);
+// Warns of an update that a server has left out.
+void diverged_left_out(const struct reader *r, uint32_t slot, uint64_t key,
+                       const char *where);
 // `blocks`: the rows of the dense parameters; NULL: they are elsewhere.
 int diverged_dense(const struct model *m, float *const *blocks, struct err *e);
 

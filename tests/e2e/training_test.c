@@ -361,6 +361,22 @@ static void divergence_on_a_cluster(void **state)
     assert_false(files_exists("cluster/save-000001"));
 }
 
+// Servers apply the rule: what they leave out of it is said by who knows the column, and counted.
+static void left_out_on_a_cluster(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"sync", "half-async"};
+    for (size_t i = 0; i < 2; i++) {
+        tug_ends(0,
+                 "launch --servers 1 --workers 1 -- train --data wild.csv --format csv "
+                 "--label y --numeric id --model fm --epochs 2 --mode %s",
+                 modes[i]);
+        e2e_says("an update of column 'id' (first in wild.csv:2) was left out, since a "
+                 "state of its rule would become infinite: use a smaller --lr");
+        e2e_says("of this worker had updates that servers left out");
+    }
+}
+
 // ---------------------------------------------------------------- progress
 
 static size_t count(const char *text, const char *what)
@@ -540,6 +556,7 @@ int main(void)
         cmocka_unit_test(divergence),
         cmocka_unit_test(divergence_at_the_end),
         cmocka_unit_test(divergence_on_a_cluster),
+        cmocka_unit_test(left_out_on_a_cluster),
         cmocka_unit_test(lines_every_n_batches),
         cmocka_unit_test(threads_share_rows),
         cmocka_unit_test(as_good_as_one_thread),
