@@ -162,6 +162,20 @@ int below_error(struct err *e, const char *what, const char *path)
                    "%s '%s'", what, path);
 }
 
+void below_name(int root, const char *path, char ret[FILE_PATH_MAX])
+{
+    char link[40];
+    int error = errno;
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", root);
+    ssize_t n = root >= 0 ? readlink(link, ret, FILE_PATH_MAX - 1) : -1;
+    size_t front = n > 0 && ret[n - 1] == '/' ? (size_t)n - 1 : n > 0 ? (size_t)n : 0;
+    if (n <= 0 || front + 1 + strlen(path) >= FILE_PATH_MAX)
+        snprintf(ret, FILE_PATH_MAX, "%s", path);
+    else
+        snprintf(ret + front, FILE_PATH_MAX - front, "/%s", path);
+    errno = error;
+}
+
 const char *below_rest(const char *root, const char *path)
 {
     size_t n = strlen(root);

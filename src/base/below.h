@@ -38,4 +38,8 @@ int below_absolute(const char *path, char ret[FILE_PATH_MAX], struct err *e);
 // For tests: as on kernels without openat2.
 void below_without_openat2(bool without);
 
+// The path below the root as people know it, for messages: with the root's own in front. A
+// root that is none (negative), or whose path is not known, leaves it as it is. errno stays.
+void below_name(int root, const char *path, char ret[FILE_PATH_MAX]);
+
 #endif

@@ -146,6 +146,23 @@ static void test_rest(void **state)
     assert_null(below_rest("/a/b", "/a"));
 }
 
+// What messages call a path below a root.
+static void test_name(void **state)
+{
+    (void)state;
+    char name[FILE_PATH_MAX];
+    errno = ENOSPC;
+    below_name(root, "save/rows", name);
+    assert_int_equal(errno, ENOSPC);
+    assert_string_equal(name, in_base("root/save/rows"));
+    below_name(-1, "save/rows", name);
+    assert_string_equal(name, "save/rows");
+    int top = open("/", O_RDONLY | O_DIRECTORY);
+    below_name(top, "save/rows", name);
+    assert_string_equal(name, "/save/rows");
+    close(top);
+}
+
 static void test_absolute(void **state)
 {
     (void)state;
@@ -174,7 +191,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_open),     cmocka_unit_test(test_parent),
         cmocka_unit_test(test_make_dir), cmocka_unit_test(test_rest),
-        cmocka_unit_test(test_absolute),
+        cmocka_unit_test(test_absolute), cmocka_unit_test(test_name),
     };
     return cmocka_run_group_tests(tests, make_tree, NULL);
 }

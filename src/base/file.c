@@ -151,7 +151,9 @@ int file_create_in(struct file_writer **ret, int root, const char *path, struct 
         return err_nomem(e, path);
     memset(w, 0, sizeof(*w));
     w->file = (struct new_file){.dir = -1, .fd = -1};
-    w->path = mem_strdup(path);
+    char name[FILE_PATH_MAX];
+    below_name(root, path, name);
+    w->path = mem_strdup(name);
     w->pending = mem_alloc(WRITE_BYTES);
     int rc = w->path == NULL || w->pending == NULL
                  ? err_nomem(e, path)

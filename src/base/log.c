@@ -25,7 +25,10 @@ static const char *const level_prefixes[] = {"error: ", "warning: ", "", "debug:
 static atomic_int max_level = LOG_INFO;
 static atomic_int wanted[LOG_DEBUG + 1]; // by how many calls
 static pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER;
-static int file_fd = -1; // under file_lock
+// Under file_lock.
+static int file_fd = -1;
+static char file_path[FILE_PATH_MAX];
+static struct err file_error; // the first
 
 enum log_level log_set_level(enum log_level level)
 {
@@ -59,17 +62,30 @@ int log_set_file(const char *path, struct err *e)
     if (file_fd >= 0)
         close(file_fd);
     file_fd = fd;
+    file_error = (struct err){0};
+    snprintf(file_path, sizeof(file_path), "%s", path != NULL ? path : "");
     pthread_mutex_unlock(&file_lock);
     return 0;
 }
 
-// A message that could not be written has nowhere to be complained about.
+int log_check_file(struct err *e)
+{
+    pthread_mutex_lock(&file_lock);
+    int rc = file_error.code == 0 ? 0
+                                  : err_set(e, file_error.code, "%s", file_error.text);
+    pthread_mutex_unlock(&file_lock);
+    return rc;
+}
+
 static void write_line(int fd, const char *line, size_t len)
 {
     while (len > 0) {
         ssize_t n = write(fd, line, len);
-        if (n < 0 && errno != EINTR)
+        if (n < 0 && errno != EINTR) {
+            if (file_error.code == 0)
+                err_sys(&file_error, TUG_EIO, "cannot write the log '%s'", file_path);
             return;
+        }
         if (n > 0) {
             line += n;
             len -= (size_t)n;

@@ -20,6 +20,8 @@ bool log_shows(enum log_level level); // whether messages of that level are writ
 
 // Lines also go to the end of this file, with their times. NULL: no more.
 int log_set_file(const char *path, struct err *e);
+// Whether all lines were written there, else the first error. 0 without a file.
+int log_check_file(struct err *e);
 
 // Text may hold names from outside: it is made printable (base/printable.h).
 void log_write(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);

@@ -2,8 +2,10 @@
 #include "base/log.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -64,6 +66,33 @@ static void test_levels(void **state)
     assert_string_equal(buf_str(&b),
                         "pass 2\nwarning: slow\nerror: bad\ndebug: detail\n");
     buf_free(&b);
+}
+
+// A file that cannot take a line is not the place to say so: who asks hears of the first.
+static void test_full_file(void **state)
+{
+    (void)state;
+    struct err e = {0};
+    struct rlimit was, few;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
+    few = (struct rlimit){10, was.rlim_max};
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    int saved = divert_stderr();
+    assert_int_equal(log_set_file(log_path, &e), 0);
+    assert_int_equal(log_check_file(&e), 0);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &few), 0);
+    log_warn("one");
+    log_warn("two");
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
+    int rc = log_check_file(&e);
+    assert_int_equal(log_set_file(NULL, NULL), 0);
+    assert_int_equal(log_check_file(NULL), 0);
+    restore_stderr(saved);
+    signal(SIGXFSZ, handler);
+    unlink(log_path);
+    assert_int_equal(rc, TUG_EIO);
+    assert_non_null(strstr(e.text, "cannot write the log '"));
+    assert_non_null(strstr(e.text, "File too large"));
 }
 
 // A name from outside must not begin a line of its own nor steer the terminal.
@@ -184,6 +213,7 @@ static void test_clocks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_full_file),
         cmocka_unit_test(test_levels),
         cmocka_unit_test(test_wanted),
         cmocka_unit_test(test_one_line_an_event),

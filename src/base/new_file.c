@@ -282,11 +282,13 @@ int new_file_open(struct new_file *f, int root, const char *path, mode_t mode,
     if (open_place(f, root, path, mode) == 0)
         return 0;
     int error = errno;
+    char name[FILE_PATH_MAX];
     new_file_drop(f);
     errno = error;
+    below_name(root, path, name);
     if (root >= 0 && (error == EXDEV || error == ELOOP))
-        return below_error(e, "cannot create", path);
-    return err_sys(e, TUG_EIO, "cannot create '%s'", path);
+        return below_error(e, "cannot create", name);
+    return err_sys(e, TUG_EIO, "cannot create '%s'", name);
 }
 
 static void close_both(struct new_file *f)

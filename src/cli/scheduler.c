@@ -165,6 +165,9 @@ static int begin_driver(struct process *p, const struct training *t, struct err 
     p->setup.interrupted = &node_interrupted;
     TRY(train_configure(&p->setup, t->values, t->options, &p->node.node, e));
     TRY(train_open_log(t->values, t->options, &p->node.node, e));
+    if (t->values->log_dir != NULL)
+        log_warn("--log-dir of the training has no effect on a cluster: say tug launch "
+                 "--log-dir DIR, which keeps a log of each process");
     if (pthread_create(&p->driver, NULL, drive, p) != 0)
         return err_set(e, TUG_EIO, "cannot start the thread that drives the training");
     p->drives = true;

@@ -42,7 +42,7 @@ static int train_here(const struct train_options *values, const struct options *
     node_catch_signals();
     int rc = s.folds > 0 ? run_cv(&s, e) : run_alone(&s, e);
     train_setup_close(&s);
-    return rc;
+    return rc != 0 ? rc : log_check_file(e);
 }
 
 static int train_command(const void *values, const struct options *o, struct err *e)

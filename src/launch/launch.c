@@ -294,10 +294,15 @@ int launch_run(const struct launch_options *o, struct err *e)
     int rc = begin(r, e);
     if (rc == 0)
         rc = processes_run(r->processes, e);
+    struct err unlogged = {0};
+    if (rc == 0)
+        (void)processes_logs(r->processes, &unlogged);
     processes_close(r->processes);
     unpublish(r);
     plan_close(&r->plan);
-    const struct err *why = r->start_error.code != 0 ? &r->start_error : &r->policy.end;
+    const struct err *why = r->start_error.code != 0  ? &r->start_error
+                            : r->policy.end.code != 0 ? &r->policy.end
+                                                      : &unlogged;
     if (rc == 0 && why->code != 0) {
         if (e != NULL)
             *e = *why;

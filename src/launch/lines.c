@@ -8,9 +8,10 @@
 
 #include "base/log.h"
 
-void lines_open(struct lines *l, const char *prefix, FILE *to, FILE *log)
+void lines_open(struct lines *l, const char *prefix, FILE *to, FILE *log,
+                const char *log_path)
 {
-    *l = (struct lines){.prefix = prefix, .to = to, .log = log};
+    *l = (struct lines){.prefix = prefix, .to = to, .log = log, .log_path = log_path};
     l->part = BUF_INIT(LINES_MAX);
 }
 
@@ -28,7 +29,8 @@ static void put_line(struct lines *l, const char *line, size_t n)
     if (l->to != NULL)
         (void)write_line(l->to, l->prefix, line, n); // main tells of standard output
     if (l->log != NULL && !write_line(l->log, "", line, n)) {
-        log_warn("%sthe log can no longer be written: %s", l->prefix, strerror(errno));
+        err_sys(&l->failed, TUG_EIO, "cannot write the log '%s'", l->log_path);
+        log_warn("%s", l->failed.text);
         l->log = NULL;
     }
     if (n > 0)

@@ -9,17 +9,21 @@
 #include <stdio.h>
 
 #include "base/buf.h"
+#include "base/err.h"
 
 enum { LINES_MAX = 16 << 10 }; // a longer line comes in pieces of this size
 
 struct lines {
     const char *prefix; // "[worker 0] "; "": none
     FILE *to, *log;     // each may be NULL; a log that is full becomes it
-    struct buf part;    // of a line whose end has not come yet
-    char last[512];     // the last line that was not empty, cut
+    const char *log_path;
+    struct err failed; // why the log was given up; code 0: it was not
+    struct buf part;   // of a line whose end has not come yet
+    char last[512];    // the last line that was not empty, cut
 };
 
-void lines_open(struct lines *l, const char *prefix, FILE *to, FILE *log);
+void lines_open(struct lines *l, const char *prefix, FILE *to, FILE *log,
+                const char *log_path);
 int lines_add(struct lines *l, const char *bytes, size_t n); // 0 or TUG_ENOMEM
 void lines_close(struct lines *l); // the last line may have had no end
 

@@ -18,7 +18,7 @@ static char *passed(const char *text, size_t n, char last[512])
     FILE *f = tmpfile();
     assert_non_null(f);
     struct lines l;
-    lines_open(&l, "[w] ", f, NULL);
+    lines_open(&l, "[w] ", f, NULL, "log");
     size_t len = strlen(text);
     for (size_t at = 0; at < len; at += n)
         assert_int_equal(lines_add(&l, text + at, len - at < n ? len - at : n), 0);
@@ -66,9 +66,11 @@ static void full_log(void **state)
     assert_non_null(full);
     assert_non_null(to);
     struct lines l;
-    lines_open(&l, "", to, full);
+    lines_open(&l, "", to, full, "log");
     assert_int_equal(lines_add(&l, "one\ntwo\n", 8), 0);
     assert_null(l.log); // said once
+    assert_int_equal(l.failed.code, TUG_EIO);
+    assert_non_null(strstr(l.failed.text, "cannot write the log 'log': No space left"));
     lines_close(&l);
     assert_int_equal(ftell(to), 8); // the other one gets all
     fclose(to);

@@ -34,6 +34,7 @@ struct member {
     struct buf announcement, input;
     uv_write_t write;
     FILE *log;
+    char log_path[FILE_PATH_MAX];
 };
 
 struct processes {
@@ -133,6 +134,18 @@ void processes_close(struct processes *c)
     mem_free(c);
 }
 
+int processes_logs(const struct processes *c, struct err *e)
+{
+    for (uint32_t i = 0; i < c->n; i++)
+        for (int which = 0; which < 2; which++) {
+            const struct lines *l = which == 0 ? &c->members[i]->out
+                                               : &c->members[i]->err;
+            if (l->failed.code != 0)
+                return err_set(e, l->failed.code, "%s", l->failed.text);
+        }
+    return 0;
+}
+
 // One of the handles that must be done before its end is told.
 static void one_done(struct member *m)
 {
@@ -227,6 +240,7 @@ static int open_member(struct processes *c, const struct processes_process *p,
         return err_nomem(e, p->name);
     if (p->log != NULL) {
         int fd;
+        snprintf(m->log_path, sizeof(m->log_path), "%s", p->log);
         TRY(file_open_log(p->log, true, &fd, e));
         m->log = fdopen(fd, "w");
         if (m->log == NULL) {
@@ -234,8 +248,9 @@ static int open_member(struct processes *c, const struct processes_process *p,
             return err_nomem(e, p->log);
         }
     }
-    lines_open(&m->out, m->prefix, p->lines_to_stdout ? stdout : stderr, m->log);
-    lines_open(&m->err, m->prefix, stderr, m->log);
+    lines_open(&m->out, m->prefix, p->lines_to_stdout ? stdout : stderr, m->log,
+               m->log_path);
+    lines_open(&m->err, m->prefix, stderr, m->log, m->log_path);
     return 0;
 }
 

@@ -70,5 +70,7 @@ void processes_timer(struct processes *c,
 
 // Runs until nobody lives.
 int processes_run(struct processes *c, struct err *e);
+// After it: whether all logs were written to their end, else the first error.
+int processes_logs(const struct processes *c, struct err *e);
 
 #endif

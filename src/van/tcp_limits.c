@@ -231,6 +231,8 @@ void tcp_limits_say_full(const struct tcp_van *v, struct err *ret)
 {
     err_set(ret, TUG_EIO, "this node already has %u links, as many as its limits allow",
             v->n_accepted - 1);
+    if (v->options.max_links == UINT32_MAX) // descriptors are the limit, or memory
+        err_limit(ret, descriptors_left() < RESERVE_MAX ? EMFILE : 0);
 }
 
 // Whether there are more links than places: this one is counted, too.
