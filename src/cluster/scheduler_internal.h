@@ -165,12 +165,19 @@ uint64_t scheduler_unix_ns(const struct scheduler *s);
 #include "wire/messages.def"
 
 // Who is there: scheduler_nodes.c.
-void scheduler_forget_link(struct scheduler *s, struct link *l);     // it is closed
+void scheduler_forget_link(struct scheduler *s, struct link *l); // it is closed
+// Tools come as guests, as many as they like: their links still go for others'.
+void scheduler_keep_link(struct scheduler *s, van_link link, enum wire_role role);
+void scheduler_close_link(struct scheduler *s, struct node *n);
+uint32_t scheduler_alive(const struct scheduler *s, enum wire_role role);
+
+// Who lives: scheduler_signs.c.
 void scheduler_gone(struct scheduler *s, struct node *n, bool left); // not alive any more
 uint64_t scheduler_find_dead(struct scheduler *s); // returns when to look again
 // Guests that have gone are forgotten after a while. Returns when to look again.
 uint64_t scheduler_forget_guests(struct scheduler *s);
-uint32_t scheduler_alive(const struct scheduler *s, enum wire_role role);
+// The place is free again, and no link's heartbeats are of who takes it next.
+void scheduler_free_process(struct scheduler *s, uint32_t process);
 
 // The roster and the placement: scheduler_roster.c.
 int scheduler_list(struct scheduler *s); // makes the node table again; 0 or TUG_ENOMEM
