@@ -189,13 +189,25 @@ static uint64_t lag(struct stage *s)
     return pause_draw(s, 2) * pause_draw(s, 200 * MS);
 }
 
-// Longer than the lease of heartbeats, and than the scheduler's questions behind it.
+// Of heartbeats, and than the scheduler's questions behind it.
+static uint64_t longer_than_lease(struct stage *s)
+{
+    return 7 * SECOND + pause_draw(s, 6 * SECOND);
+}
+
 static void become_ghost(struct stage_client *c)
 {
     struct stage *s = c->stage;
-    uint64_t until = sim_now(s->sim) + 7 * SECOND + pause_draw(s, 6 * SECOND);
+    uint64_t until = sim_now(s->sim) + longer_than_lease(s);
     c->ghost = true;
     sim_process_stop(c->process, s->sim, until, lag(s));
+}
+
+void stage_lose_server(struct stage *s, uint32_t i)
+{
+    struct stage_server *x = &s->servers[i];
+    x->lost = true;
+    sim_process_stop(x->process, s->sim, sim_now(s->sim) + longer_than_lease(s), lag(s));
 }
 
 bool stage_acts(const struct stage_client *c)
@@ -212,7 +224,7 @@ static void stop_somebody(struct stage *s)
     s->next_pause = now + pause_draw(s, 4 * SECOND);
     if (i < s->n_clients && s->clients[i]->client != NULL && stage_acts(s->clients[i]))
         sim_process_stop(s->clients[i]->process, s->sim, until, lag(s));
-    else if (i >= s->n_clients && i + 1 < n)
+    else if (i >= s->n_clients && i + 1 < n && !s->servers[i - s->n_clients].lost)
         sim_process_stop(s->servers[i - s->n_clients].process, s->sim, until, lag(s));
     else if (i + 1 == n)
         sim_stop(s->sim, s->scheduler_van, now + pause_draw(s, 12 * SECOND), lag(s));
@@ -237,8 +249,10 @@ bool stage_dies(struct stage_client *c)
 // ends.
 void stage_check_living(struct stage *s)
 {
-    bool anybody = false;
-    for (uint32_t i = 0; i < s->n_clients && !s->restarted; i++) {
+    bool anybody = false, ends = false;
+    for (uint32_t i = 0; i < s->n_servers; i++)
+        ends |= s->servers[i].lost;
+    for (uint32_t i = 0; i < s->n_clients && !s->restarted && !ends; i++) {
         const struct stage_client *c = s->clients[i];
         anybody |= !c->dead;
         if (!c->dead &&

@@ -22,6 +22,7 @@ struct stage_server {
     struct shard *shard;
     struct van *van;
     struct sim_process *process;
+    bool lost; // it was stopped for longer than its lease
 };
 
 struct stage_client {
@@ -96,6 +97,8 @@ void stage_settle(struct stage *s, uint64_t ns);
 // Some of the dead are ghosts: they were stopped until others have given them up, and go on
 // with what they had begun.
 bool stage_dies(struct stage_client *c);
+// A server is stopped for longer than its lease, and goes on: the cluster ends.
+void stage_lose_server(struct stage *s, uint32_t i);
 // Whether the client acts now: it lives, or is a ghost, and is not stopped.
 bool stage_acts(const struct stage_client *c);
 void stage_check_living(struct stage *s);

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/random.h"
 #include "kit/cast.h"
 #include "kit/test.h"
 
@@ -146,20 +147,33 @@ static void run_until_all_know(uint32_t all, uint64_t seconds)
 {
     uint64_t until = sim_now(sim) + seconds * SIM_SECOND, events = 0;
     double began = clock_seconds();
-    do {
+    while (scheduler_roster(scheduler)->epoch == 0 ||
+           count_of(scheduler_roster(scheduler)->version) < all) {
+        assert_true(sim_now(sim) < until);
         for (int i = 0; i < SESSIONS; i++)
             events += sim_step(sim, until);
-        assert_true(sim_now(sim) < until);
-    } while (scheduler_roster(scheduler)->epoch == 0 ||
-             count_of(scheduler_roster(scheduler)->version) < all);
+    }
     print_message("%llu events, %.2f s of virtual time, %.2f s\n",
                   (unsigned long long)events, (double)sim_now(sim) / SIM_SECOND,
                   clock_seconds() - began);
 }
 
+// The scheduler and every third session stand still for a while, each for another one.
+static void stop_some(void)
+{
+    const uint64_t now = sim_now(sim), ms = SIM_SECOND / 1000;
+    sim_stop(sim, scheduler_van, now + 700 * ms, 50 * ms);
+    for (uint32_t i = 0; i + 1 < SESSIONS; i += 3) // the last one dies
+        sim_stop(sim, ones[i].v, now + random_below(1, 0, i, 1500) * ms,
+                 random_below(1, 1, i, 200) * ms);
+}
+
 static void test_all_join_at_one_time(void **state)
 {
     (void)state;
+    for (int i = 0; i < 100; i++)
+        sim_step(sim, sim_now(sim) + SIM_SECOND); // some are on their way
+    stop_some();
     run_until_all_know(SESSIONS, 60);
     const struct roster *r = scheduler_roster(scheduler);
     assert_int_equal(r->n_nodes, SESSIONS + 1); // and the scheduler
@@ -178,6 +192,7 @@ static void test_all_learn_of_a_death(void **state)
     uint32_t dead = ones[SESSIONS - 1].node;
     uint64_t until = sim_now(sim) + 60 * SIM_SECOND;
     sim_crash(sim, ones[SESSIONS - 1].v);
+    stop_some();
     while (roster_find(scheduler_roster(scheduler), dead)->alive)
         assert_true(sim_step(sim, until));
     run_until_all_know(SESSIONS - 1, 60);
