@@ -350,6 +350,42 @@ def test_five_arguments(monkeypatch):
     FleetWrapper.GetInstance().close()
 
 
+def test_tables_of_a_client():
+    """Those of fleet.client, or of any client: what a program makes by client.table()."""
+    alone = fluid.Fleet()
+    alone.init(fluid.UserDefinedRoleMaker())
+    alone.init_worker()
+    with tug.local() as other:
+        for client, given in ((alone.client, alone), (other, other)):
+            sums = client.table("sums", number=6, accessor="merge", dim=2)
+            client.table("set", number=7, rule="assign", dim=2)
+            client.table("steps", number=8, rule="sgd:lr=1", dim=2)
+            geo = Communicator("GEO", envs={"communicator_max_merge_var_num": 2})
+            geo.init_with_ctx({"sums": 6}, {}, given)
+            geo.start()
+            for n in (1, 2, 3):
+                geo.send("sums", [4], [[1, 1]])
+                assert geo.pull(6, [4])[0, 0] == n and sums.pull([4])[0, 0] == n // 2 * 2
+            half = Communicator("HALF_ASYNC")
+            half.init_with_ctx([8], {}, given)
+            half.start()
+            half.send(8, [1], [[1, 1]])
+            assert half.pull(8, [1])[0, 0] == -1
+            for make, sentence in (
+                    (lambda: Communicator("GEO").init_with_ctx([7], {}, given), "give it 'accessor = merge'"),
+                    (lambda: Communicator("GEO").init_with_ctx([8], {}, given), "give it 'accessor = merge'"),
+                    (lambda: Communicator().init_with_ctx([9], {}, given), "client's tables, 6, 7, 8: make"),
+                    (lambda: Communicator().init_with_ctx([6], {6: ["w"]}, given), "a FleetWrapper's"),
+                    (geo.get_client_info, "a FleetWrapper's")):
+                with pytest.raises(tug.UsageError, match=sentence):
+                    make()
+        other.close()  # the communicators stop first
+        assert not geo.is_running() and not half.is_running()
+    alone.clear_model()
+    assert alone.client.find("sums").stat().rows == 0 and alone.client.find(_changes.NAME).stat().rows > 0
+    alone.stop_worker()
+
+
 def test_a_thread_that_receives():
     with FleetWrapper(wait_seconds=PATIENCE) as worker:
         worker.init_worker(SUMS)

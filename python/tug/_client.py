@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 import weakref
-from typing import TYPE_CHECKING, Any, Deque, Dict, List, Optional, Sequence, Set, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Sequence, Set, Tuple, Union
 
 from tug import _table
 from tug._abi import ffi
@@ -46,6 +46,7 @@ class Client(Handle):
         self._told_left_out = False
         self.local = bool(options.get("local_loops"))  # a cluster of its own, inside this process
         self._communicators: List[Communicator] = []
+        self._before_close: List[Callable[[], None]] = []
         self._lock = threading.Lock()
         super().__init__("client", None)
         self._closing = True  # until it is open
@@ -74,6 +75,11 @@ class Client(Handle):
         raised, after the client is closed. A second call does nothing."""
         if self.closed:
             return
+        while self._before_close:
+            try:
+                self._before_close.pop(0)()
+            except Error as error:
+                self._failed.append(error)
         for communicator in list(self._communicators):
             try:
                 communicator.close()
@@ -330,6 +336,10 @@ class Client(Handle):
         made = Communicator(self, tables, queue=queue, merge=merge, grad_reduce=grad_reduce)
         self._communicators.append(made)
         return made
+
+    def before_close(self, function: Callable[[], None]) -> None:
+        """Calls a function when the client is being closed, while it can still be used."""
+        self._before_close.append(function)
 
     def _forget_communicator(self, communicator: "Communicator") -> None:
         """It was closed."""

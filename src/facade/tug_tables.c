@@ -124,9 +124,11 @@ int tug_table_learning(struct tug_client *c, uint32_t table,
 {
     struct table_spec s;
     TRY(calls_spec(c, table, &s));
-    const struct rule_params *p = &s.config.accessor.rule;
-    bool values = p->kind == RULE_SUM || p->kind == RULE_SUMMARY ||
-                  p->kind == RULE_ASSIGN || p->kind == RULE_AVERAGE;
+    // The accessor's own: merge and counter add, whatever the settings say.
+    const struct rule_params *p = &s.accessor.groups[0].rule;
+    bool values = s.accessor.n_groups == 0 || p->kind == RULE_SUM ||
+                  p->kind == RULE_SUMMARY || p->kind == RULE_ASSIGN ||
+                  p->kind == RULE_AVERAGE;
     *ret = (struct tug_table_learning){
         .rate = values ? NAN : p->lr,
         .sync = s.mode == WIRE_SYNC,

@@ -708,6 +708,12 @@ static void test_rate(void **state)
     check(tug_table_create(c, 3, "name = sums; dim = 1; rule = sum; mode = sync"));
     check(tug_table_learning(c, 3, &how));
     assert_true(isnan(how.rate) && how.sync);
+    check(tug_table_create(c, 4, "name = merged; dim = 1; accessor = merge"));
+    check(tug_table_learning(c, 4, &how));
+    assert_true(isnan(how.rate));
+    check(tug_table_create(c, 5, "name = counted; dim = 1; accessor = counter"));
+    check(tug_table_learning(c, 5, &how));
+    assert_true(isnan(how.rate));
     check(tug_table_drop(c, 1)); // its number is free, and what was said of it forgotten
     check(tug_table_create(c, 1, "dim = 2; rule = sgd:lr=0.5; init = 0"));
     check(tug_table_learning(c, 1, &how));

@@ -13,6 +13,7 @@ from tug._arrays import Path, whole
 from tug._errors import DataError, UsageError
 from tug._library import lib
 from tug._table import TableStats
+from tug.fleet._changes import NAME
 from tug.fleet._exchange import shown
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ class Others:
     def shrink(self, threshold: Optional[float] = None) -> int:
         """Decays shows and clicks of the program's own tables (fleet.client.table) and removes rows that have faded;
         how many. `threshold`: in place of the tables' own. All workers call it."""
-        names = [name for number, name in sorted(self.client.table_names().items()) if number >= FIRST_OWN]
+        names = [name for number, name in sorted(self.client.table_names().items()) if number >= FIRST_OWN and
+                 name != NAME]
         if not names:
             raise UsageError("fleet.shrink: the rows of a net stay, and there are no tables of the program's own "
                              "(fleet.client.table(name, accessor='ctr', ...)) whose rows come and go")
@@ -158,7 +160,8 @@ class Others:
         return self.shrink()
 
     def _own_numbers(self) -> List[int]:
-        numbers = [number for number in sorted(self.client.table_names()) if FIRST_OWN <= number < lib.TUG_FLEET_TABLE]
+        numbers = [number for number, name in sorted(self.client.table_names().items()) if
+                   FIRST_OWN <= number < lib.TUG_FLEET_TABLE and name != NAME]
         if not numbers:
             raise UsageError("the run has no tables of the program's own (fleet.client.table(name, ...)); a net's rows "
                              "stay: to begin again start the run again")

@@ -14,19 +14,22 @@ SPDX-License-Identifier: Apache-2.0
 
 import functools
 import threading
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
 from tug._arrays import Floats, Keys, floats_of, keys_of, kind_of, out_of, whole
 from tug._communicator import Communicator as Queues
 from tug._errors import ArgumentTypeError, Error, UsageError
+from tug.fleet._client_worker import ClientWorker
 from tug.fleet._communicator_settings import Settings, mode_of, settings_of
 from tug.fleet._geo import DenseCopy, Geo
 from tug.fleet._names import Named
 from tug.fleet._own_tables import Scope, names_of, scope_of
 from tug.fleet._rounds import Rounds, SyncRounds
 from tug.fleet.wrapper import FleetWrapper, run_worker_of
+
+Worker = Union[FleetWrapper, ClientWorker]
 
 LOOK_SECONDS = 0.01  # of the thread that receives
 
@@ -120,7 +123,7 @@ class Communicator(Named):
                  envs: Optional[Mapping[str, Any]] = None) -> None:
         self.mode = mode_of(mode)
         self._settings: Settings = settings_of(self.mode, kwargs, envs)
-        self._worker: Optional[FleetWrapper] = None
+        self._worker: Optional[Worker] = None
         self._sent: Dict[str, int] = {}
         self._recv: Dict[int, List[str]] = {}
         self._scope: Scope = {}
@@ -134,19 +137,16 @@ class Communicator(Named):
                       unit64_hosts: Any = None, scope: Optional[Scope] = None) -> None:
         """send_ctx: the tables that it sends to, by number, or Paddle's {name: CommContext}. recv_ctx: {dense table:
         names of variables}, which recv puts into `scope`, a dict of arrays. proto_txt: the run's tables, as text or a
-        list of FleetTable, and unit64_hosts the servers: a process that is in no run joins it. In place of both: the
-        FleetWrapper whose client sends; then the scope is next."""
+        list of FleetTable, and unit64_hosts the servers: a process that is in no run joins it. In place of both: a
+        FleetWrapper, fleet or a client whose tables these are; then the scope is next."""
         if self._worker is not None:
             raise UsageError("init_with_ctx: was called already")
-        if isinstance(proto_txt, FleetWrapper):
-            worker = proto_txt
-        else:
-            worker = run_worker_of(proto_txt, unit64_hosts, self._settings.trainer_id)
+        worker = run_worker_of(proto_txt, unit64_hosts, self._settings.trainer_id)
         if recv_ctx is not None and not isinstance(recv_ctx, Mapping):
             raise ArgumentTypeError(f"recv_ctx: must be {{dense table: names of variables}}, not {kind_of(recv_ctx)}")
         recv = {table_id: names_of(names, "recv_ctx") or [] for table_id, names in (recv_ctx or {}).items()}
-        if isinstance(proto_txt, FleetWrapper) and scope is None:
-            scope = unit64_hosts
+        if scope is None and unit64_hosts is not None and not isinstance(unit64_hosts, (list, tuple)):
+            scope = scope_of(unit64_hosts)
         scope = {} if scope is None else scope_of(scope)
         for table_id, names in recv.items():
             known = worker.dense_variables(table_id, names or None, scope)  # says what is wrong with them
@@ -156,9 +156,9 @@ class Communicator(Named):
         self._scope = scope
         self._open(worker, list(dict.fromkeys(sent.values())), recv)
         self._sent, self._recv, self._worker = sent, recv, worker
-        worker.note_communicator(self)
+        worker.note_communicator(self._stop_if_running)
 
-    def _open(self, worker: FleetWrapper, numbers: List[int], recv: Dict[int, List[str]]) -> None:
+    def _open(self, worker: Worker, numbers: List[int], recv: Dict[int, List[str]]) -> None:
         o = self._settings
         tables = {number: worker.table(number) for number in numbers}
         for number, table in tables.items():
@@ -177,7 +177,7 @@ class Communicator(Named):
         else:
             self._open_geo(worker, numbers, recv)
 
-    def _open_geo(self, worker: FleetWrapper, numbers: List[int], recv: Dict[int, List[str]]) -> None:
+    def _open_geo(self, worker: Worker, numbers: List[int], recv: Dict[int, List[str]]) -> None:
         for number in [*numbers, *recv]:
             if not worker.is_of_sums(number):
                 raise UsageError(f"table {number}: GEO adds what workers have changed: give it 'accessor = merge', or "
@@ -194,7 +194,7 @@ class Communicator(Named):
             geo.dense.append(DenseCopy(functools.partial(worker.pull_dense_views, number, known),
                                        functools.partial(worker.push_dense, table_id=number), arrays, workers))
 
-    def _made(self) -> FleetWrapper:
+    def _made(self) -> Worker:
         if self._worker is None:
             raise UsageError("init_with_ctx comes first")
         return self._worker
@@ -243,11 +243,15 @@ class Communicator(Named):
         if failed:
             raise failed[0]
 
+    def _stop_if_running(self) -> None:
+        if self.is_running():
+            self.stop()
+
     def is_running(self) -> bool:
         """Whether it has started and not stopped."""
         return self._running and (self._queues is None or (not self._queues.closed and self._queues.is_running()))
 
-    def _runs(self) -> FleetWrapper:
+    def _runs(self) -> Worker:
         worker = self._made()
         if not self._running and self._queues is None:
             raise UsageError("the communicator does not run: start() comes first")

@@ -15,7 +15,7 @@ import re
 import socket
 import threading
 import weakref
-from typing import Any, Dict, List, Optional, Protocol, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 from tug._abi import ffi
 from tug._arrays import Path, kind_of, real, seconds, whole, word
@@ -24,6 +24,8 @@ from tug._dense import Variables
 from tug._errors import ArgumentTypeError, Error, UsageError
 from tug._library import Handle, lib, text_of
 from tug._table import Table, TableStats
+from tug.fleet._client_worker import ClientWorker
+from tug.fleet._fleet import Fleet, fleet
 from tug.fleet._names import Named
 from tug.fleet._others import shown_stats
 from tug.fleet._own_tables import OwnTables
@@ -32,14 +34,6 @@ from tug.fleet.server_desc import Described, FleetTable, described
 
 _instance: Optional["FleetWrapper"] = None
 _joined: "weakref.WeakSet[FleetWrapper]" = weakref.WeakSet()  # that have been workers
-
-
-class Stopped(Protocol):
-    """A communicator that ends with its worker."""
-
-    def is_running(self) -> bool: ...
-
-    def stop(self) -> None: ...
 
 
 class _Lent(Client):
@@ -55,13 +49,6 @@ class _Lent(Client):
 
     def _end(self) -> None:
         self._lender._run(lib.tug_fleet_stop_worker)
-
-    def close(self) -> None:
-        """Ends the worker's communicators, which may wait for other workers, and leaves."""
-        failed = [] if self.closed else self._lender._stop_communicators()
-        super().close()
-        if failed:
-            raise failed[0]
 
 
 def _table_id(given: Any) -> int:
@@ -106,7 +93,6 @@ class FleetWrapper(Named, OwnTables, Handle):
         self._tables: Dict[int, Table] = {}  # of a worker
         self._variables: Dict[int, Variables] = {}
         self._said = Described([])
-        self._stopped: List[Stopped] = []
         super().__init__("FleetWrapper", ffi.NULL)
 
     @classmethod
@@ -229,20 +215,9 @@ class FleetWrapper(Named, OwnTables, Handle):
         self._ready()
         return self._status_of(lib.tug_fleet_worker_num)
 
-    def note_communicator(self, one: Stopped) -> None:
-        """It is stopped when this worker leaves."""
-        self._stopped.append(one)
-
-    def _stop_communicators(self) -> List[Error]:
-        failed: List[Error] = []
-        stopped, self._stopped = self._stopped, []
-        for one in stopped:
-            try:
-                if one.is_running():
-                    one.stop()
-            except Error as error:
-                failed.append(error)
-        return failed
+    def note_communicator(self, stop: Callable[[], None]) -> None:
+        """It is stopped before this worker leaves."""
+        self.client.before_close(stop)
 
     def stop_worker(self) -> None:
         """Leaves the run, when all requests have ended; a communicator that runs is stopped first."""
@@ -373,17 +348,24 @@ class FleetWrapper(Named, OwnTables, Handle):
                 ffi.release(c)
 
 
-def run_worker_of(proto_txt: Any, hosts: Any, trainer_id: int) -> FleetWrapper:
-    """The FleetWrapper of this process that is in a run; else its own, which joins that of these tables and servers."""
+def run_worker_of(given: Any, hosts: Any, trainer_id: int) -> Union[FleetWrapper, ClientWorker]:
+    """Whose client sends: a FleetWrapper, fleet or client that was given; or, of the tables' text, the FleetWrapper of
+    this process that is in a run; or fleet, if it is in one; else the process's own FleetWrapper, which joins the run
+    of these tables and servers."""
+    if isinstance(given, FleetWrapper):
+        return given
+    if isinstance(given, (Client, Fleet)):
+        return ClientWorker(given if isinstance(given, Client) else given.client)
     there = [one for one in _joined if one.in_run()]
     worker = there[0] if len(there) == 1 else FleetWrapper.GetInstance()
     if worker.in_run():
-        said = described(proto_txt or [], "proto_txt")
-        for one in said.tables:
+        for one in described(given or [], "proto_txt").tables:
             worker.table(one.number)  # says that there is none
         return worker
+    if fleet.in_run():
+        return ClientWorker(fleet.client, described(given or [], "proto_txt"))
     roles: Optional[RoleMaker] = None
     if not hosts and os.environ.get("PADDLE_PSERVERS_IP_PORT_LIST"):
         roles = PaddleCloudRoleMaker()
-    worker.init_worker(proto_txt, hosts or (), max(trainer_id, 0), role_maker=roles)
+    worker.init_worker(given, hosts or (), max(trainer_id, 0), role_maker=roles)
     return worker
