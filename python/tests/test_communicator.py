@@ -254,6 +254,35 @@ def test_sync_waits_for_all_and_for_nobody_who_has_stopped():
     two_and_two(SYNC, work)
 
 
+def test_sync_of_threads():
+    """A batch is of all threads of all workers, which end with different numbers of batches."""
+    def work(worker, me):
+        one = Communicator("SYNC", envs={"communicator_max_merge_var_num": 2})
+        one.init_with_ctx([0, 1], {}, worker)
+        one.start()
+        failed = []
+
+        def thread():
+            try:
+                for _ in range(5 if me == 0 else 3):
+                    one.pull(0, [1])
+                    one.send(0, [1, 10 + me], np.ones((2, 2)))
+                    one.barrier()
+                one.barrier_trigger_decrement()
+            except BaseException as error:  # noqa: B902
+                failed.append(error)
+
+        threads = [threading.Thread(target=thread) for _ in range(2)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(PATIENCE)
+        one.stop()
+        assert not failed and worker.pull_sparse(0, [1, 10, 11])[:, 0].tolist() == [-8, -5, -3]
+
+    two_and_two(SYNC, work)
+
+
 def test_threads_of_a_batch():
     """HALF_ASYNC: rows are as they were until all threads have sent their part."""
     failed = []

@@ -73,6 +73,14 @@ def test_tables():
      'params: ["Param", "LearningRate"] dims: [5, 1] initializers: ["uniform_random&0&-0.5&0.5", "fill_constant&0.1"] '
      'attributes: "beta1&f&0.8" }', "dim = 5; rule = adam:lr=0.1,beta1=0.8; init = -0.5..0.5; entry = count:3; "
      "mode = sync; reduce = mean"),
+    ('table_class: "DownpourSparseTable" accessor { accessor_class: "DownpourFeatureValueAccessor" embedx_dim: 2 '
+     'sparse_sgd_param { learning_rate: 0.1 initial_g2sum: 2 initial_range: 0.5 weight_bounds: [-1, 1] } '
+     'downpour_accessor_param { click_coeff: 2 } }', "accessor = DownpourCtrAccessor; dim = 2; click = 2.0; "
+     "rule = SparseAdaGradSGDRule:lr=0.1,g0=2.0,low=-1.0,high=1.0; init = 0.0; embedx-threshold = 10.0; "
+     "embedx-rule = SparseAdaGradSGDRule:lr=0.1,g0=2.0,low=-1.0,high=1.0; embedx-init = 0.5"),
+    ('table_class: "DownpourDenseTable" accessor { accessor_class: "DownpourDenseValueAccessor" fea_dim: 3 '
+     'dense_sgd_param { name: "adam" adam { learning_rate: 0.5 avg_decay_rate: 0.9 mom_decay_rate: 0.8 } naive { } } }',
+     "dim = 256; rule = adam-d2sum:lr=0.5,beta1=0.8,beta2=0.9999,beta=1e-08"),
     ('table_class: "MemorySparseTable" accessor { embedx_dim: 0x10 embed_sgd_param { name: "naive" } }',
      "accessor = SparseAccessor; dim = 16; rule = SparseNaiveSGDRule:lr=0.05; init = 0.0; embedx-threshold = 10.0")))
 def test_settings(said, settings):

@@ -50,7 +50,9 @@ NEVER = {**dict.fromkeys(("GraphTable", "CommonGraphTable"), GRAPH),
 SERVERS, CLIENTS = ("BrpcPsServer", "PsLocalServer"), ("BrpcPsClient", "PsLocalClient")
 SERVICES = ("BrpcPsService", "PsService", "PsLocalService")
 ACCESSORS = ("SparseAccessor", "CtrCommonAccessor", "CtrDoubleAccessor", "DownpourSparseValueAccessor",
-             "DownpourCtrAccessor", "DownpourUnitAccessor", "DownpourCtrDoubleAccessor", "DownpourDoubleUnitAccessor")
+             "DownpourCtrAccessor", "DownpourUnitAccessor", "DownpourCtrDoubleAccessor", "DownpourDoubleUnitAccessor",
+             "DownpourFeatureValueAccessor")
+_SAME = {"DownpourFeatureValueAccessor": "DownpourCtrAccessor"}  # fleet 1.x
 _RULES = {"naive": "SparseNaiveSGDRule", "adagrad": "SparseAdaGradSGDRule", "std_adagrad": "StdAdaGradSGDRule",
           "adagrad_v2": "SparseAdaGradV2SGDRule", "adam": "SparseAdamSGDRule",
           "shared_adam": "SparseSharedAdamSGDRule"}
@@ -82,6 +84,12 @@ def _rule_of(said: Optional[Said]) -> Tuple[str, Optional[float]]:
     numbers = said.message(group) or Said(said.reader, group, (), said.line)
     said.passed_over("naive", "adagrad", "adam")  # of other rules
     said.done()
+    found = _numbers_of(rule, group, numbers)
+    numbers.done()
+    return found
+
+
+def _numbers_of(rule: str, group: str, numbers: Said) -> Tuple[str, Optional[float]]:
     rate = numbers.real("learning_rate", 0.001 if group == "adam" else 0.05)
     with_ = [f"lr={rate!r}"]
     if group == "adagrad":
@@ -95,9 +103,36 @@ def _rule_of(said: Optional[Said]) -> Tuple[str, Optional[float]]:
         numbers.reader.refuse(numbers.line, f"{group}: weight_bounds has {len(bounds)} numbers, and not 2")
     if bounds:
         with_.append(f"low={bounds[0]!r},high={bounds[1]!r}")
-    spread = numbers.real("initial_range", 1e-4)
+    return f"{rule}:{','.join(with_)}", numbers.real("initial_range", 1e-4)
+
+
+def _rules_of(accessor: Said) -> Tuple[Tuple[str, Optional[float]], Tuple[str, Optional[float]]]:
+    """Of embed and of embedx. Fleet 1.x says one for both, adagrad's."""
+    both = accessor.message("sparse_sgd_param")
+    embed, embedx = _rule_of(accessor.message("embed_sgd_param")), _rule_of(accessor.message("embedx_sgd_param"))
+    if both is not None:
+        embed = embedx = _numbers_of("SparseAdaGradSGDRule", "adagrad", both)
+        both.done()
+    return embed, embedx
+
+
+def _dense_rule_of(said: Optional[Said]) -> str:
+    """The rule of a dense table of fleet 1.x: dense_sgd_param."""
+    if said is None:
+        return ""
+    name = said.pick("name", "naive", ("naive", "adam"), lambda _name: "is neither naive nor adam")
+    numbers = said.message(name) or Said(said.reader, name, (), said.line)
+    said.passed_over("naive", "adam")  # of the other rule
+    said.done()
+    rate = numbers.real("learning_rate", 0.0002 if name == "naive" else 5e-6)
+    with_ = [f"lr={rate!r}"]
+    if name == "adam":
+        with_ += [f"{ours}={numbers.real(theirs, default)!r}" for ours, theirs, default in
+                  (("beta1", "mom_decay_rate", 0.99), ("beta2", "ada_decay_rate", 0.9999),
+                   ("beta", "ada_epsilon", 1e-8))]
+        numbers.passed_over("avg_decay_rate")
     numbers.done()
-    return f"{rule}:{','.join(with_)}", spread
+    return ("sgd:" if name == "naive" else "adam-d2sum:") + ",".join(with_)
 
 
 def _init(spread: Optional[float]) -> str:
@@ -128,9 +163,8 @@ def _accessor_of(said: Said, on_disk: bool, number: int) -> List[str]:
     dim = said.whole("embedx_dim", 8, 0, _DIM_MAX)
     said.whole("fea_dim", 11, 0, _FLOATS_MAX)  # follows from embedx_dim
     threshold = said.real("embedx_threshold", 10.0)
-    life, zero = _life(said.message("ctr_accessor_param"))
-    embed, spread = _rule_of(said.message("embed_sgd_param"))
-    embedx, spread_x = _rule_of(said.message("embedx_sgd_param"))
+    life, zero = _life(said.message("ctr_accessor_param") or said.message("downpour_accessor_param"))
+    (embed, spread), (embedx, spread_x) = _rules_of(said)
     for one in said.messages("table_accessor_save_param"):
         one.passed_over("param")
         for what in ("converter", "deconverter"):
@@ -138,7 +172,7 @@ def _accessor_of(said: Said, on_disk: bool, number: int) -> List[str]:
         one.done()
     said.never("graph_sgd_param", GRAPH)
     said.done()
-    settings = [f"accessor = {name}", f"dim = {dim}", *life]
+    settings = [f"accessor = {_SAME.get(name, name)}", f"dim = {dim}", *life]
     if embed:
         settings += [f"rule = {embed}", f"init = {_init(0 if zero else spread)}"]
     if dim > 0:
@@ -294,11 +328,12 @@ class _Tables:
                                    "floats it has")
         accessor.only("accessor_class", ("CommMergeAccessor", "DownpourDenseValueAccessor"),
                       "is not the accessor of a dense table, CommMergeAccessor")
+        rule = _dense_rule_of(accessor.message("dense_sgd_param"))
         accessor.passed_over("embedx_dim", "embedx_threshold", "ctr_accessor_param", "embed_sgd_param",
                              "embedx_sgd_param", "table_accessor_save_param")
         accessor.done()
         self.flat.setdefault(number, [])
-        settings = [f"dim = {_BLOCK}", f"rule = {common.rule(True)}", *common.mode()]
+        settings = [f"dim = {_BLOCK}", f"rule = {rule or common.rule(True)}", *common.mode()]
         init = common.firsts.get("Param", "fill_constant&0.0")
         return FleetTable(number, self._called(number, common), "; ".join(settings), {"Param": (size, init)})
 
