@@ -1,6 +1,6 @@
-"""Which rows of a table workers have pushed: each worker keeps a list of keys on the servers, and others read on from
-where they were (Paddle: GeoRecorder). Nobody waits for anybody: a list is a ring, and who comes round too late learns
-that anything may have changed.
+"""The rows of a table that workers have pushed: each worker keeps a list of keys on the servers, and the others read on
+from where they were (Paddle: GeoRecorder). No worker waits for another: a list is a ring, and a reader that comes too
+late learns that any row may have changed.
 
 The lists are rows of one table, of 16-bit words in floats. Of each table and worker one row, the head, says how many
 rows the list has had, and how many it is about to have; the others lie behind it.
@@ -30,14 +30,14 @@ NAME = "fleet_changes"
 
 
 class Changed(NamedTuple):
-    """What a worker has not read yet."""
+    """Keys that a worker has not read yet."""
 
     keys: Keys
     complete: bool  # False: more than these
 
 
 def number_for(numbers: Sequence[int]) -> int:
-    """The table's number: the highest that is free, the same at all workers, who all know these tables."""
+    """The table's number: the highest that is free, the same at all workers, as all know these tables."""
     for number in range(lib.TUG_FLEET_TABLE - 1, -1, -1):
         if number not in numbers:
             return number
@@ -127,7 +127,7 @@ class Changes:
         return [number for there, number in _numbers_of(self._table.pull(keys)[:, :8]).tolist() if there == 1]
 
     def reader(self, table: int, own: bool) -> "Reader":
-        """Who reads the lists of a table; `own`: this worker's, too."""
+        """A reader of the lists of a table; `own`: also of this worker's."""
         return Reader(self, table, [worker for worker in range(self.workers) if own or worker != self.worker])
 
     def rows(self, table: int, worker: int, begin: int, end: int) -> List[Keys]:
@@ -141,14 +141,14 @@ class Changes:
 
 
 class Reader:
-    """What of some workers' lists of a table was read."""
+    """Reads some workers' lists of a table, each key once."""
 
     def __init__(self, changes: Changes, table: int, of: Sequence[int]) -> None:
         self._changes, self._table, self._of = changes, table, of
         self._read = [0] * changes.workers
 
     def skip(self) -> None:
-        """What was listed so far is known."""
+        """Passes over the keys that were listed so far."""
         self._read = [had for had, _ in self._changes.heads(self._table)]
 
     def read(self) -> Changed:

@@ -131,7 +131,7 @@ class PSClient(_Side):
 
 
 class Service(Named):
-    """What servers answer; there is one, and nothing to be set in it."""
+    """The service of a server; there is one, and it has no settings."""
 
     holders = ("Service", "tug.fleet")
 
@@ -144,7 +144,7 @@ class Service(Named):
 
 
 class Accessor(Named):
-    """What a row holds."""
+    """The layout of a row."""
 
     holders = ("Accessor", "tug.fleet")
 
@@ -195,7 +195,7 @@ class _Factory(Named):
 
     @classmethod
     def create(cls, name: Any = "") -> Any:
-        """What the class of this name is here."""
+        """The counterpart of the class of this name."""
         name = name or cls.known[0]
         if name not in cls.known:
             _refuse(f"{cls.__name__}.create: '{name}' is not one of {', '.join(cls.known)}", cls.why)

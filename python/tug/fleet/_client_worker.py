@@ -1,5 +1,5 @@
-"""What a Communicator needs of a worker, over a client: that of fleet (fleet.client), or any other. Its tables are
-those that the client has made or found.
+"""A Communicator's worker over a client: that of fleet (fleet.client), or any other. Its tables are those that the
+client has made or found.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -81,7 +81,7 @@ class ClientWorker:
         self.client.before_close(stop)
 
     def __getattr__(self, name: str) -> Any:
-        """What only a FleetWrapper's tables have."""
+        """Refuses the functions that only a FleetWrapper has."""
         if name.startswith("_"):
             raise AttributeError(name)
         raise UsageError(f"{name}: variables of dense tables and clients' infos are a FleetWrapper's, whose "

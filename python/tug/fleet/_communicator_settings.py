@@ -34,7 +34,7 @@ _FACTS = ("trainers", "trainer_id", "pserver_endpoints", "need_global_step", "ba
 
 
 class Settings(NamedTuple):
-    """What a communicator was asked for; 0 and -1: nothing was said."""
+    """The settings of a communicator; 0 and -1: not given."""
 
     queue: int = 0
     merge: int = 0
@@ -104,7 +104,7 @@ def _facts(said: Mapping[str, Any]) -> Dict[str, int]:
 
 
 def settings_of(mode: str, kwargs: Optional[Mapping[str, Any]], envs: Optional[Mapping[str, Any]]) -> Settings:
-    """What was asked for."""
+    """The settings that kwargs, envs and FLAGS_ variables give."""
     said = _said(kwargs, envs)
     for name, (default, why) in _FIXED.items():
         if name in said and str(said[name]) != default:

@@ -1,5 +1,5 @@
-"""What a FleetWrapper does with rows and dense variables of its tables, by the names of Paddle's client (PSClient): a
-request each, done when the call returns.
+"""A FleetWrapper's requests for rows and dense variables of its tables, by the names of Paddle's client (PSClient).
+Each is done when the call returns.
 
 SPDX-License-Identifier: Apache-2.0
 """

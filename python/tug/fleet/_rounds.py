@@ -1,4 +1,4 @@
-"""Batches that a worker's threads compute together: what they send is pushed when all have said that they are done
+"""Batches that a worker's threads compute together: their pushes are sent when all threads have called barrier()
 (Paddle: HalfAsyncCommunicator); with SyncRounds such a batch is one of all workers (SyncCommunicator).
 
 SPDX-License-Identifier: Apache-2.0

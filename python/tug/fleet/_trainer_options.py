@@ -12,7 +12,7 @@ TRAINERS = ("MultiTrainer", "DistMultiTrainer")
 WORKERS = ("Hogwild", "HogwildWorker", "DownpourSGD", "DownpourWorker", "DownpourLite", "DownpourLiteWorker")
 _ONE = ("a pass is threads that take pieces of files and update rows, whatever it is called: leave it out, or name one "
         "of {0}")
-# Paddle's options of a program, _fleet_opt: what is asked for where nothing is.
+# Paddle's options of a program, _fleet_opt, that can only be empty, and the reason.
 _NOTHING: Dict[str, str] = {
     "dump_fields": _DUMPS, "dump_fields_path": _DUMPS, "dump_param": _DUMPS, "dump_converter": _DUMPS,
     "dump_slot": _DUMPS, "dump_file_num": _DUMPS, "user_define_dump_filename": _DUMPS, "dump_num_decimals": _DUMPS,
@@ -26,7 +26,7 @@ _NOTHING: Dict[str, str] = {
     "worker_class": "there is one way of training", "no_cvm": "a net's layers are its own",
     "fleet_desc": "a net's params say what its rows are", "program_configs": "a program has one net"}
 
-# What else is so here; None: whatever is said.
+# Other options, and the values that are true here; None: any value.
 _SO_HERE: Dict[str, Optional[Sequence[Any]]] = {"scale_sparse_gradient_with_batch_size": (True,),
                                                 "scale_datanorm": (-1,), "mpi_rank": None, "mpi_size": None}
 
@@ -45,7 +45,7 @@ def check_name(name: str, given: Any, known: Sequence[str]) -> None:
 
 
 def check_options(given: Any, name: str) -> Mapping[str, Any]:
-    """Paddle's options of a trainer: what is so here is taken; other values are an error that says what to use."""
+    """Paddle's options of a trainer: values that are true here are taken, and others are an error with the reason."""
     if not isinstance(given, Mapping):
         raise ArgumentTypeError(f"{name}: must be a dict, not {type(given).__name__}")
     for option, value in given.items():

@@ -12,7 +12,7 @@ from tug.fleet._names import Named
 from tug.fleet._trainer_options import TRAINERS, WORKERS, check_name, check_options
 
 class DeviceWorker(Named):
-    """What a thread of a pass is."""
+    """A thread of a pass."""
 
     holders = ("a device worker", "a trainer")
 
@@ -35,7 +35,7 @@ class Trainer(Named):
         self.thread_num = 0  # 0: the dataset says it
 
     def _set_thread(self, thread_num: int) -> None:
-        """Threads of the pass: what train_from_dataset(thread=) says."""
+        """The threads of the pass, as train_from_dataset(thread=) has them."""
         self.thread_num = whole(thread_num, "thread_num", 0, 256)
 
     def _set_debug(self, debug: bool) -> None:
@@ -45,7 +45,7 @@ class Trainer(Named):
         """Nothing: there is no description of a pass."""
 
     def _desc(self) -> str:
-        """What the pass is, as text."""
+        """The pass as text."""
         return f"class_name: \"{type(self).__name__}\"\ndevice_worker_name: \"{type(self.device_worker).__name__}\"\n"
 
 

@@ -1,5 +1,5 @@
-"""Paddle's Communicator over tables of the program's own: what becomes of a worker's pushes in the modes SYNC,
-HALF_ASYNC, ASYNC and GEO.
+"""Paddle's Communicator over tables of the program's own: it sends a worker's pushes in the modes SYNC, HALF_ASYNC,
+ASYNC and GEO.
 
     worker = FleetWrapper.GetInstance()
     worker.init_worker(tables, hosts, 0)
@@ -106,7 +106,7 @@ class _Receiver:
 
 
 class Communicator(Named):
-    """What becomes of a worker's pushes.
+    """Sends a worker's pushes.
 
     mode: ASYNC: a thread merges and sends them. HALF_ASYNC: those of a batch of all threads are one push, for which
     all wait in barrier(). SYNC: the same, and a batch is of all workers; its tables are of mode sync. GEO: the worker
@@ -313,7 +313,7 @@ class Communicator(Named):
         self._pull_dense()
         return self._scope
 
-    # What else Paddle's has.
+    # Paddle's other functions.
 
     def init_params(self, context: Mapping[int, Sequence[str]]) -> None:
         """Sets the dense variables {table: names} to those of the scope. One worker calls it."""
@@ -340,7 +340,7 @@ class Communicator(Named):
             worker.push_sparse_param(number, keys, values)
 
     def get_client_info(self) -> List[str]:
-        """What names this worker."""
+        """The text that names this worker."""
         return self._made().get_client_info()
 
     def set_clients(self, host_list: Sequence[str]) -> None:

@@ -1,6 +1,6 @@
-"""What the tables of a run are: FleetTable, and tables that Paddle's server_desc or proto_txt describes (PSParameter).
+"""The tables of a run: FleetTable, and tables that Paddle's server_desc or proto_txt describes (PSParameter).
 
-What such a text says of a table becomes its settings (docs/tables.md); what it says that is not had here is refused
+The fields of a table in such a text become its settings (docs/tables.md); a field that has no counterpart is refused
 with its line.
 
 SPDX-License-Identifier: Apache-2.0
@@ -275,7 +275,7 @@ class _Tables:
                          lambda name: NEVER.get(name, OWN_TABLE))
         self._check_type(said, name)
         said.whole("shard_num", 1000, 1, 2 ** 32)  # rows are spread by hash, whatever it is
-        # What a serving cache and a save would be like.
+        # Saves are tug's own, and there is no serving cache.
         said.passed_over("enable_sparse_table_cache", "sparse_table_cache_rate", "sparse_table_cache_file_num",
                          "compress_in_save", "shard_merge_rate")
         said.only("enable_revert", ("false", "0"), "a save is of rows as they are")
@@ -346,7 +346,7 @@ class _Tables:
             one.done()
             if number in self.flat:
                 self.flat[number] = names
-        # What a program pulls and pushes: the program itself says it here.
+        # The program itself says which rows it pulls and pushes.
         said.passed_over("sparse_table", "push_sparse_per_batch", "push_dense_per_batch", "skip_op", "program_config")
         said.done()
 
