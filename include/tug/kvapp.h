@@ -116,7 +116,10 @@ struct tug_node_info {
     uint32_t id, rank;
     bool alive;
     char host[64];
-    uint16_t port; // that it listens at; 0: a Unix socket, or none
+    // That it listens at; of the scheduler the one that others are given
+    // (DMLC_PS_ROOT_PORT). 0: it listens at no port.
+    uint16_t port;
+    bool recovered; // it has come in the place of one that died (ps::Node::is_recovery)
 };
 TUG_API int tug_node_find(struct tug_node *n, uint32_t id, struct tug_node_info *ret);
 

@@ -381,6 +381,29 @@ size_t tug_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, siz
     return found;
 }
 
+// Of the first TCP address in a list of them (of a scheduler's it is HOST:PORT, too); 0: there
+// is none.
+static uint16_t port_of(const char *addresses)
+{
+    const char *tcp = strstr(addresses, "://") == NULL ? addresses
+                                                       : strstr(addresses, "tcp://");
+    size_t n = tcp != NULL ? strcspn(tcp, ",") : 0;
+    const char *port = n > 0 ? memrchr(tcp, ':', n) : NULL;
+    return port != NULL ? (uint16_t)strtoul(port + 1, NULL, 10) : 0;
+}
+
+// Whether another process of its role had its rank, and died.
+static bool in_dead_ones_place(const struct roster *r, const struct roster_node *node)
+{
+    for (uint32_t i = 0; i < r->n_nodes; i++) {
+        const struct roster_node *x = &r->nodes[i];
+        if (!x->alive && x->id != node->id && x->role == node->role &&
+            x->rank == node->rank && x->loop == node->loop)
+            return true;
+    }
+    return false;
+}
+
 int tug_node_find(struct tug_node *n, uint32_t id, struct tug_node_info *ret)
 {
     int rc = 0;
@@ -389,12 +412,16 @@ int tug_node_find(struct tug_node *n, uint32_t id, struct tug_node_info *ret)
     if (r == NULL) {
         rc = err_set(last_error(), TUG_EUSAGE, "there is no node %u", id);
     } else {
-        const char *port = strrchr(r->address, ':');
+        bool roots = r->role == WIRE_SCHEDULER && port_of(n->scheduler) != 0;
         *ret = (struct tug_node_info){
-            .role = group_of_role(r->role), .id = id, .rank = r->rank, .alive = r->alive};
+            .role = group_of_role(r->role),
+            .id = id,
+            .rank = r->rank,
+            .alive = r->alive,
+            .port = port_of(roots ? n->scheduler : r->address),
+            .recovered = r->alive && in_dead_ones_place(member_roster(n->member), r),
+        };
         snprintf(ret->host, sizeof(ret->host), "%s", r->host);
-        if (port != NULL && strncmp(r->address, "tcp://", 6) == 0)
-            ret->port = (uint16_t)strtoul(port + 1, NULL, 10);
     }
     pump_leave(n->pump);
     return rc;

@@ -190,12 +190,17 @@ template <typename Val> class KVWorker : public SimpleApp
             q.room = room;
             q.done = done;
             q.ctx = this;
+            std::unique_ptr<Message> told;
+            if (Postoffice::Get()->verbose() >= 2)
+                told.reset(new Message(request()));
             int rc = tug_kv_send(app, &q, &timestamp);
             if (rc == TUG_OK)
                 (void)hold.release(); // done's
             if (rc != TUG_OK && thrown)
                 std::rethrow_exception(thrown);
-            check_rc(rc);
+            Postoffice::check_of_thread(rc);
+            if (told)
+                tell_request(*told, timestamp);
             return static_cast<int>(timestamp);
         }
         static int slice(void *ctx, const tug_kv_data *, uint32_t servers,
@@ -225,6 +230,28 @@ template <typename Val> class KVWorker : public SimpleApp
             }
             return reinterpret_cast<float *>(p->pulled->data());
         }
+        // What PS_VERBOSE=2 tells of it, which may be done before it is told.
+        Message request() const
+        {
+            Message m = answer(0);
+            m.meta.request = true;
+            m.meta.recver = kServerGroup;
+            m.meta.data_type.clear();
+            m.data.clear();
+            m.AddData(all.keys);
+            m.AddData(all.vals);
+            return m;
+        }
+        static void tell_request(Message m, uint32_t timestamp)
+        {
+            m.meta.timestamp = static_cast<int>(timestamp);
+            tell_message(m, true);
+        }
+        static void tell_answer(Message m)
+        {
+            m.meta.sender = kServerGroup;
+            tell_message(m, false);
+        }
         // The answer to a request that is done, for who overrides Process.
         Message answer(uint32_t timestamp) const
         {
@@ -245,6 +272,8 @@ template <typename Val> class KVWorker : public SimpleApp
         {
             std::unique_ptr<Pending> p(static_cast<Pending *>(ctx));
             const KVWorker &w = *p->worker;
+            if (rc == TUG_OK && Postoffice::Get()->verbose() >= 2)
+                tell_answer(p->answer(timestamp));
             if (rc == TUG_OK && typeid(w) != typeid(KVWorker))
                 p->worker->Process(p->answer(timestamp));
             if (p->callback && rc == TUG_OK)
@@ -289,6 +318,8 @@ template <typename Val> class KVServer : public SimpleApp
     void Response(const KVMeta &request, const KVPairs<Val> &answer = KVPairs<Val>())
     {
         const tug_kv_data d = pairs_to_tug(answer);
+        if (request.ticket != 0)
+            tell_response(request, answer);
         if (request.ticket == 0)
             answer_by_hand(request, answer);
         else if (d.n_values * sizeof(Val) < kShared)
@@ -300,6 +331,12 @@ template <typename Val> class KVServer : public SimpleApp
                 new SArray<Val>(answer.vals)));
     }
     using SimpleApp::Response;
+    // PS_VERBOSE=2: of what is answered in the library.
+    void tell_response(const KVMeta &request, const KVPairs<Val> &answer)
+    {
+        if (Postoffice::Get()->verbose() >= 2)
+            tell_message(answer_to(request, answer), true);
+    }
     tug_app *app() const
     {
         return obj_->app();
@@ -367,6 +404,8 @@ template <typename Val> class KVServer : public SimpleApp
         if (d->lengths != nullptr)
             pairs.lens.share(std::shared_ptr<int>(hold, const_cast<int *>(d->lengths)),
                              d->n_keys);
+        if (Postoffice::Get()->verbose() >= 2)
+            tell_message(message_of(meta, pairs), false);
         const KVServer &own = *this;
         if (typeid(own) == typeid(KVServer))
             handle_(meta, pairs,
@@ -391,7 +430,7 @@ template <typename Val> class KVServer : public SimpleApp
             m.AddData(pairs.lens);
         return m;
     }
-    void answer_by_hand(const KVMeta &request, const KVPairs<Val> &answer)
+    Message answer_to(const KVMeta &request, const KVPairs<Val> &answer) const
     {
         Message m;
         m.meta.head = request.cmd;
@@ -407,7 +446,11 @@ template <typename Val> class KVServer : public SimpleApp
             if (!answer.lens.empty())
                 m.AddData(answer.lens);
         }
-        (void)Postoffice::Get()->van()->Send(m);
+        return m;
+    }
+    void answer_by_hand(const KVMeta &request, const KVPairs<Val> &answer)
+    {
+        (void)Postoffice::Get()->van()->Send(answer_to(request, answer));
     }
 
     ReqHandle handle_;
@@ -486,6 +529,7 @@ template <> struct KVServerDefaultHandle<float> {
     {
         const tug_kv_meta meta = meta_to_tug(m);
         const tug_kv_data data = pairs_to_tug(d);
+        server->tell_response(m, KVPairs<float>());
         tug_kv_default_handle(store.p.get(), server->app(), &meta, &data);
     }
     Store store;

@@ -46,6 +46,7 @@ class SimpleApp
         uint32_t timestamp;
         check_rc(tug_app_request(obj_->app(), head, body.data(), body.size(),
                                  static_cast<uint32_t>(group_or_id), &timestamp));
+        tell(head, body, group_or_id, static_cast<int>(timestamp), true);
         return static_cast<int>(timestamp);
     }
     virtual void Wait(int timestamp)
@@ -54,6 +55,7 @@ class SimpleApp
     }
     virtual void Response(const SimpleData &request, const std::string &body = "")
     {
+        tell(request.head, body, request.sender, request.timestamp, false);
         answered(request.ticket != 0 ? tug_app_answer(obj_->app(), request.ticket,
                                                       body.data(), body.size())
                                      : answer_by_hand(request, body));
@@ -139,6 +141,21 @@ class SimpleApp
     uint64_t ticket_ = 0; // of the message that Process is given; 0: of none
 
   private:
+    void tell(int head, const std::string &body, int recver, int timestamp, bool request)
+    {
+        if (Postoffice::Get()->verbose() < 2)
+            return;
+        Message m;
+        m.meta.head = head;
+        m.meta.body = body;
+        m.meta.recver = recver;
+        m.meta.timestamp = timestamp;
+        m.meta.app_id = obj_->app_id();
+        m.meta.customer_id = obj_->customer_id();
+        m.meta.request = request;
+        m.meta.simple_app = true;
+        tell_message(m, true);
+    }
     static Message message_of(const SimpleApp *app, const tug_simple *q, bool request)
     {
         Message m;
@@ -150,6 +167,7 @@ class SimpleApp
         m.meta.customer_id = static_cast<int>(q->customer);
         m.meta.request = request;
         m.meta.simple_app = true;
+        tell_message(m, false);
         return m;
     }
     int answer_by_hand(const SimpleData &request, const std::string &body)

@@ -81,10 +81,7 @@ class Customer
         check_rc(tug_app_new_request(app(), static_cast<uint32_t>(recver), &timestamp));
         return static_cast<int>(timestamp);
     }
-    void WaitRequest(int timestamp)
-    {
-        check_rc(tug_app_wait(app(), static_cast<uint32_t>(timestamp)));
-    }
+    void WaitRequest(int timestamp);
     int NumResponse(int timestamp)
     {
         uint32_t n;

@@ -4,10 +4,13 @@
 #ifndef TUG_COMPAT_PS_INTERNAL_ENV_H
 #define TUG_COMPAT_PS_INTERNAL_ENV_H
 
+#include <atomic>
 #include <cstdlib>
 #include <memory>
 #include <string>
 #include <unordered_map>
+
+#include "dmlc/logging.h"
 
 namespace ps
 {
@@ -41,6 +44,49 @@ class Environment
     }
     std::unordered_map<std::string, std::string> settings_;
 };
+
+// What the program has set by Environment::Init goes before the environment.
+inline void export_settings()
+{
+    for (const char *name :
+         {"DMLC_ROLE", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER", "DMLC_PS_ROOT_URI",
+          "DMLC_PS_ROOT_PORT", "DMLC_NODE_HOST", "DMLC_INTERFACE", "PORT"}) {
+        const char *text = Environment::Get()->find(name);
+        if (text != nullptr && text != std::getenv(name))
+            setenv(name, text, 1);
+    }
+}
+
+// Programs and launchers of ps-lite set variables that this library does not read: a process
+// says so once, for each that asks for anything.
+inline void tell_of_environment()
+{
+    static const char *const unread[][3] = {
+        {"DMLC_ENABLE_RDMA", "messages go over TCP or Unix sockets", ""},
+        {"DMLC_RANK", "the scheduler gives ranks", ""},
+        {"DMLC_TASK_ID", "the scheduler gives ranks", ""},
+        {"DMLC_NUM_ATTEMPT", "a process that comes back takes a dead one's place", ""},
+        {"DMLC_USE_KUBERNETES", "host names are looked up in any case", ""},
+        {"DMLC_LOCAL", "links of one machine are Unix sockets under tug launch", ""},
+        {"DMLC_PS_VAN_TYPE", "messages go over TCP or Unix sockets, by priority", "zmq"},
+        {"DMLC_PS_WATER_MARK", "what waits to be sent is bounded by memory", ""},
+        {"PS_RESEND",
+         "a request counts once in any case, and is sent again on a new link", ""},
+        {"PS_RESEND_TIMEOUT", "a link that is silent for 15 s is replaced", ""},
+        {"PS_DROP_MSG", "no message is dropped", ""},
+        {"PS_HEARTBEAT_INTERVAL", "heartbeats are always on", ""},
+        {"PS_HEARTBEAT_TIMEOUT", "TUG_DEAD_SECONDS says when a node is dead", ""},
+    };
+    static std::atomic<bool> told(false);
+    if (told.exchange(true))
+        return;
+    for (const auto &one : unread) {
+        const char *text = Environment::Get()->find(one[0]);
+        const std::string value = text != nullptr ? text : "";
+        if (!value.empty() && value != "0" && value != one[2])
+            LOG(WARNING) << one[0] << " is not read: " << one[1];
+    }
+}
 
 } // namespace ps
 

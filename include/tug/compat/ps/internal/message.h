@@ -82,8 +82,7 @@ struct Node : HasEmpty<Node> {
     int customer_id = 0;
     std::string hostname;
     int port = kEmpty;
-    bool is_recovery =
-        false; // never: whoever takes a dead node's place has no state of it
+    bool is_recovery = false; // it has come in a dead node's place, without its state
 
     std::string ShortDebugString() const
     {

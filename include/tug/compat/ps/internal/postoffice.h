@@ -20,6 +20,8 @@
 #include "ps/internal/van.h"
 #include "ps/range.h"
 
+#define PS_VLOG(x) LOG_IF(INFO, (x) <= ::ps::Postoffice::Get()->verbose())
+
 namespace ps
 {
 
@@ -43,12 +45,14 @@ class Postoffice
         std::unique_lock<std::mutex> hold(lock_);
         changed_.wait(hold, [this] { return stage_ == STOPPED || stage_ == RUNNING; });
         if (stage_ == STOPPED)
-            open_node(hold);
+            open_node(hold, do_barrier);
         started_.insert(customer_id);
         tug_node *n = node_;
         hold.unlock();
-        if (do_barrier)
+        if (do_barrier) {
             check_rc(tug_node_wait(n));
+            tell_connected();
+        }
     }
 
     void Start(const char *argv0, bool do_barrier)
@@ -124,6 +128,16 @@ class Postoffice
         return found;
     }
 
+    // Throws what is wrong. Threads of a program's pool often drop what is thrown, and the
+    // program waits for ever: so a line says it, too.
+    static void check_of_thread(int rc)
+    {
+        const Postoffice *p = Get();
+        if (rc != TUG_OK && p->starter_ != std::this_thread::get_id())
+            LOG(ERROR) << tug_last_error();
+        check_rc(rc);
+    }
+
     tug_node *node() const
     {
         return node_;
@@ -140,6 +154,7 @@ class Postoffice
         tug_node *n = running();
         if (tug_node_id(n) == 0 || !ranges_known(n))
             check_rc(tug_node_wait(n));
+        tell_connected();
         return n;
     }
     Van *van()
@@ -175,13 +190,16 @@ class Postoffice
     {
         return role() == TUG_GROUP_SCHEDULER;
     }
+    // PS_VERBOSE, as it was at Start: 1 tells of the node's connections, 2 of messages, too.
     int verbose() const
     {
-        return GetEnv("PS_VERBOSE", 0);
+        const int level = verbose_.load(std::memory_order_relaxed);
+        return level >= 0 ? level : GetEnv("PS_VERBOSE", 0);
     }
-    bool is_recovery() const
+    // Whether this node has come in the place of one that died.
+    bool is_recovery()
     {
-        return false; // see Node
+        return van_.my_node().is_recovery;
     }
     static int WorkerRankToID(int rank)
     {
@@ -275,49 +293,28 @@ class Postoffice
                : name == "scheduler" ? TUG_GROUP_SCHEDULER
                                      : 0;
     }
+    void tell_connected()
+    {
+        if (verbose() < 1 || told_.exchange(true))
+            return;
+        const Node me = van_.my_node();
+        LOG(INFO) << "Bind to " << me.DebugString();
+        if (me.role == Node::SCHEDULER)
+            LOG(INFO) << "the scheduler is connected to " << num_workers()
+                      << " workers and " << num_servers() << " servers";
+        else
+            LOG(INFO) << me.ShortDebugString() << " is connected to others";
+    }
     static bool ranges_known(tug_node *n)
     {
         uint64_t first, last;
         return tug_node_range(n, 0, &first, &last) == TUG_OK;
     }
 
-    // What the program has set by Environment::Init goes before the environment.
-    static void export_settings()
-    {
-        for (const char *name :
-             {"DMLC_ROLE", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER", "DMLC_PS_ROOT_URI",
-              "DMLC_PS_ROOT_PORT", "DMLC_NODE_HOST", "DMLC_INTERFACE", "PORT"}) {
-            const char *text = Environment::Get()->find(name);
-            if (text != nullptr && text != std::getenv(name))
-                setenv(name, text, 1);
-        }
-    }
-
-    // Programs and launchers of ps-lite set variables that this library does not read: a
-    // process says so once, for each that asks for anything.
-    static void tell_of_environment()
-    {
-        static const char *const unread[][2] = {
-            {"DMLC_ENABLE_RDMA", "messages go over TCP or Unix sockets"},
-            {"DMLC_RANK", "the scheduler gives ranks"},
-            {"DMLC_TASK_ID", "the scheduler gives ranks"},
-            {"DMLC_NUM_ATTEMPT", "a process that comes back takes a dead one's place"},
-            {"DMLC_USE_KUBERNETES", "host names are looked up in any case"},
-            {"PS_RESEND",
-             "a request counts once in any case, and is sent again on a new link"},
-            {"PS_DROP_MSG", "no message is dropped"},
-            {"DMLC_LOCAL", "links of one machine are Unix sockets under tug launch"},
-        };
-        for (const auto &one : unread) {
-            const char *text = Environment::Get()->find(one[0]);
-            if (text != nullptr && *text != '\0' && std::string(text) != "0")
-                LOG(WARNING) << one[0] << " is not read: " << one[1];
-        }
-    }
-
-    void open_node(std::unique_lock<std::mutex> &hold)
+    void open_node(std::unique_lock<std::mutex> &hold, bool wait)
     {
         stage_ = STARTING;
+        starter_ = std::this_thread::get_id();
         hold.unlock();
         // Arrays of many megabytes are used again instead of being mapped, filled with
         // zeros and unmapped for each request: half of the time of a 64 MB pull.
@@ -325,9 +322,11 @@ class Postoffice
         mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
         export_settings();
         tell_of_environment();
+        verbose_ = GetEnv("PS_VERBOSE", 0);
         tug_node_options o = tug_node_options();
         tug_node *n = nullptr;
-        o.async = true;
+        // Who waits here is let in again and again, until a dead one's place is free.
+        o.async = !wait;
         int rc = tug_node_start(&n, &o);
         if (rc == TUG_OK)
             rc = tug_node_at_exit(n, run_exits, this);
@@ -404,8 +403,11 @@ class Postoffice
         changed_.wait(hold, [this] { return closing_ == 0; });
         tug_node *n = node_;
         hold.unlock();
+        const uint32_t id = tug_node_id(n);
         int rc = tug_node_finalize(n, do_barrier);
+        PS_VLOG(1) << "node " << id << " is stopped";
         hold.lock();
+        told_ = false;
         node_ = nullptr;
         for (auto &app : customers_)
             for (auto &c : app.second)
@@ -435,11 +437,14 @@ class Postoffice
     std::mutex lock_;
     std::condition_variable changed_;
     Stage stage_ = STOPPED;
+    std::atomic<std::thread::id> starter_{std::thread::id()};
     std::thread::id ender_;
     uint64_t generation_ = 0;
     int closing_ = 0;
     std::atomic<tug_node *> node_{nullptr};
     std::atomic<int> role_{0};
+    std::atomic<int> verbose_{-1};  // not read yet
+    std::atomic<bool> told_{false}; // of this node's connections
     std::set<int> started_, arrived_;
     std::map<int, std::map<int, Customer *>> customers_; // by app and customer
     std::map<int, std::vector<int>> ids_;                // of groups and single nodes
@@ -447,8 +452,6 @@ class Postoffice
     std::vector<Callback> exits_;
     Van van_; // has a customer, which takes its leave of all of the above
 };
-
-#define PS_VLOG(x) LOG_IF(INFO, (x) <= ::ps::Postoffice::Get()->verbose())
 
 // Customers.
 
@@ -478,6 +481,11 @@ inline Customer::Customer(int app_id, int customer_id, const RecvHandle &handle,
 inline Customer::~Customer()
 {
     Postoffice::Get()->RemoveCustomer(this);
+}
+
+inline void Customer::WaitRequest(int timestamp)
+{
+    Postoffice::check_of_thread(tug_app_wait(app(), static_cast<uint32_t>(timestamp)));
 }
 
 inline void Customer::Open()
@@ -519,81 +527,8 @@ inline void Customer::Accept(const Message &received)
     check_rc(rc);
 }
 
-// The van.
-
-inline Van::~Van()
-{
-}
-
-inline const Node &Van::my_node()
-{
-    tug_node *n = Postoffice::Get()->running();
-    tug_node_info info;
-    // It may know its id before it knows where all the nodes are, itself among them.
-    if (tug_node_find(n, tug_node_id(n), &info) != 0) {
-        check_rc(tug_node_wait(n));
-        check_rc(tug_node_find(n, tug_node_id(n), &info));
-    }
-    std::lock_guard<std::mutex> hold(lock_);
-    my_node_.role = info.role == TUG_GROUP_SERVERS   ? Node::SERVER
-                    : info.role == TUG_GROUP_WORKERS ? Node::WORKER
-                                                     : Node::SCHEDULER;
-    my_node_.id = static_cast<int>(info.id);
-    my_node_.hostname = info.host;
-    my_node_.port = info.port;
-    return my_node_;
-}
-
-inline bool Van::IsReady()
-{
-    tug_node *n = Postoffice::Get()->node();
-    return n != nullptr && tug_node_id(n) != 0;
-}
-
-inline int Van::Send(const Message &m)
-{
-    tug_message t = message_to_tug(m);
-    check_rc(tug_message_send(Postoffice::Get()->running(), &t));
-    size_t bytes = t.body_bytes;
-    for (size_t n : t.data_bytes)
-        bytes += n;
-    return static_cast<int>(bytes);
-}
-
-inline void Van::Connect(const Node &node)
-{
-    check_rc(
-        tug_node_reach(Postoffice::Get()->running(), static_cast<uint32_t>(node.id)));
-}
-
-inline int Van::RecvMsg(Message *m)
-{
-    std::unique_lock<std::mutex> hold(lock_);
-    if (!strays_) {
-        hold.unlock();
-        std::unique_ptr<Customer> strays(new Customer(
-            static_cast<int>(TUG_APP_ANY), 0, [this](const Message &received) {
-                std::lock_guard<std::mutex> inside(lock_);
-                received_.push_back(received);
-                more_.notify_one();
-            }));
-        hold.lock();
-        strays_ = std::move(strays);
-    }
-    if (!more_.wait_for(hold, Postoffice::longest_wait(),
-                        [this] { return !received_.empty(); }))
-        return -1;
-    *m = received_.front();
-    received_.pop_front();
-    return m->meta.data_size + static_cast<int>(m->meta.body.size());
-}
-
-inline void Van::forget()
-{
-    std::lock_guard<std::mutex> hold(lock_);
-    received_.clear();
-}
-
 } // namespace ps
+
+#include "ps/internal/van_calls.h"
 
 #endif
