@@ -80,8 +80,10 @@ static void fail(struct tug_kvstore *s)
     kv_give_up(s->app);
     (void)tug_app_close(s->app);
     s->app = NULL;
+    s->under_way = 0;
     for (size_t i = 0; i < s->entries.n; i++) {
         struct kvs_entry *x = s->entries.list[i];
+        x->sent = 0;
         for (uint32_t k = 0; k < x->n_pieces; k++)
             x->pieces[k].pending = false;
     }

@@ -44,6 +44,9 @@ struct kvs_entry {
     // The array as it is cut: its rows or, where these are fewer than servers, elements.
     uint64_t rows, width;
     uint64_t rounds; // of a synchronous store: those that have a push of this rank
+    uint64_t sent;   // when its push was: the number of that push; 0: none is under way
+    struct err
+        late; // of a push that was waited for to make room; the key's next call tells it
     uint32_t n_pieces;
     struct kvs_piece *pieces;
     float **left; // of compression: an array for each that a push has
@@ -92,6 +95,8 @@ struct tug_kvstore {
     struct tug_app *app;
     uint32_t rank, workers, servers;
     struct kvs_place *places; // by rank of the server
+    uint64_t pushes;          // that were sent
+    size_t under_way;         // pieces of pushes whose answers were not waited for
     bool recovers;
     struct kvs_reply *replies;
     struct err failed; // a wait took too long: nothing goes on from there

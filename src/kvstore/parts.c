@@ -31,7 +31,12 @@ static size_t row_bytes(const struct kvs_entry *x)
 
 // Cuts.
 
-enum { SLICES_MAX = 1024 }; // of a key, on a server: a quarter of what may be under way
+enum { SLICES_MAX = 512 }; // of a key, on a server
+
+// Requests to one server that are under way are limited (kvapp's window). Workers whose windows
+// are full of pieces of different keys would wait for each other, as priorities can have it. So no
+// more pieces of pushes and pulls are handed over than the window of one server has room for.
+enum { PUSHED_MAX = 3000, PULLED_MAX = 500 };
 
 // How many slices of elements; 0: the array is not sliced.
 static uint32_t slices_of(const struct tug_kvstore *s, const struct kvs_entry *x)
@@ -115,6 +120,7 @@ static int send_piece(struct tug_kvstore *s, struct kvs_piece *p, int priority)
     q.data.n_values = kvs_padded(p->send_bytes, 4) / 4;
     TRY(kv_send_words(s->app, &q, &p->timestamp));
     p->pending = true;
+    s->under_way++;
     return 0;
 }
 
@@ -129,15 +135,17 @@ static int reserve_send(struct kvs_piece *p, enum kvs_cmd cmd, size_t bytes, cha
     return at != NULL ? 0 : e->code;
 }
 
-int kvs_parts_settle(struct tug_kvstore *s, struct kvs_entry *x)
+static int settle(struct tug_kvstore *s, struct kvs_entry *x)
 {
     struct err first = {0};
     uint32_t n = 0;
+    x->sent = 0;
     for (uint32_t i = 0; i < x->n_pieces; i++) {
         struct kvs_piece *p = &x->pieces[i];
         if (!p->pending)
             continue;
         p->pending = false;
+        s->under_way--;
         n++;
         if (kvs_dist_wait(s, p->timestamp) != 0 && first.code == 0)
             first = *last_error();
@@ -150,6 +158,32 @@ int kvs_parts_settle(struct tug_kvstore *s, struct kvs_entry *x)
         (void)err_wrap(&first, "a push of each of the %u workers to the key", s->workers);
     (void)err_wrap(&first, "%s", x->key.text);
     return last_error_is(&first);
+}
+
+int kvs_parts_settle(struct tug_kvstore *s, struct kvs_entry *x)
+{
+    struct err late = x->late;
+    x->late.code = 0;
+    int rc = settle(s, x);
+    return late.code != 0 ? last_error_is(&late) : rc;
+}
+
+// Waits for the oldest pushes, until there is room for the key's. What one of them ran into is
+// kept for its key.
+static void make_room(struct tug_kvstore *s, const struct kvs_entry *x)
+{
+    while (s->under_way > 0 && s->under_way + x->n_pieces > PUSHED_MAX) {
+        struct kvs_entry *oldest = NULL;
+        for (size_t i = 0; i < s->entries.n; i++) {
+            struct kvs_entry *y = s->entries.list[i];
+            if (y->sent != 0 && (oldest == NULL || y->sent < oldest->sent))
+                oldest = y;
+        }
+        if (oldest == NULL)
+            return;
+        if (settle(s, oldest) != 0 && oldest->late.code == 0)
+            oldest->late = *last_error();
+    }
 }
 
 // Init.
@@ -330,6 +364,8 @@ int kvs_parts_write(struct tug_kvstore *s, struct kvs_entry *x, const struct tug
 
 int kvs_parts_send(struct tug_kvstore *s, struct kvs_entry *x, int priority)
 {
+    make_room(s, x);
+    x->sent = ++s->pushes;
     for (uint32_t i = 0; i < x->n_pieces; i++)
         if (send_piece(s, &x->pieces[i], priority) != 0)
             return err_wrap(last_error(), "%s", x->key.text);
@@ -342,7 +378,7 @@ struct pull {
     struct kvs_entry *x;
     uint64_t *keys;       // of its pieces, the requests' memory
     uint32_t *timestamps; // of those that were sent
-    uint32_t n_sent;
+    uint32_t n_sent, n_waited;
     char *to;     // dense, of the key's dtype
     void *bounce; // NULL: `to` is the caller's
 };
@@ -399,13 +435,22 @@ static int pull_send(struct tug_kvstore *s, struct pull *p, int priority)
 static int pull_wait(struct tug_kvstore *s, struct pull *p)
 {
     struct err first = {0};
-    for (uint32_t i = 0; i < p->n_sent; i++)
-        if (kvs_dist_wait(s, p->timestamps[i]) != 0 && first.code == 0)
+    for (; p->n_waited < p->n_sent; p->n_waited++)
+        if (kvs_dist_wait(s, p->timestamps[p->n_waited]) != 0 && first.code == 0)
             first = *last_error();
     if (first.code == 0)
         return 0;
     (void)err_wrap(&first, "%s", p->x->key.text);
     return last_error_is(&first);
+}
+
+// For the first n; the first error goes to *first, if there was none before.
+static void pulls_wait(struct tug_kvstore *s, struct pull *pulls, size_t n,
+                       struct err *first)
+{
+    for (size_t i = 0; i < n; i++)
+        if (pulls[i].x != NULL && pull_wait(s, &pulls[i]) != 0 && first->code == 0)
+            *first = *last_error();
 }
 
 // Pieces that were padded move together.
@@ -437,7 +482,8 @@ static int pull_give(struct pull *p, const struct kvs_items *t, struct err *e)
 static int pull_all(struct tug_kvstore *s, const struct kvs_items *t, struct pull *pulls,
                     int priority)
 {
-    struct err first = {0};
+    struct err first = {0}, early = {0};
+    uint64_t asked = 0; // pieces, since all were waited for
     int rc = 0;
     for (size_t i = 0; i < t->n && rc == 0; i++)
         if (t->of[i]->first == i)
@@ -448,12 +494,17 @@ static int pull_all(struct tug_kvstore *s, const struct kvs_items *t, struct pul
         rc = pull_open(&pulls[i], t->of[i], t->items[i].array, last_error());
         if (rc == 0)
             rc = pull_send(s, &pulls[i], priority);
+        asked += t->of[i]->n_pieces;
+        if (rc == 0 && asked > PULLED_MAX) {
+            pulls_wait(s, pulls, i + 1, &early);
+            asked = 0;
+        }
     }
     if (rc != 0)
         first = *last_error();
-    for (size_t i = 0; i < t->n; i++)
-        if (pulls[i].x != NULL && pull_wait(s, &pulls[i]) != 0 && first.code == 0)
-            first = *last_error();
+    if (first.code == 0)
+        first = early;
+    pulls_wait(s, pulls, t->n, &first);
     for (size_t i = 0; i < t->n && first.code == 0; i++)
         if (pulls[i].x != NULL && pull_give(&pulls[i], t, last_error()) != 0)
             first = *last_error();

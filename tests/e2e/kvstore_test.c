@@ -538,6 +538,38 @@ static void sliced(void **state)
     threads(serve, work_sliced);
 }
 
+// More slices than may be under way: a push waits for older ones, and what one of these ran into is
+// told by its key.
+enum { LONG = 1024 * SLICE, LONGS = 4 };
+
+static int work_many(const char *scheduler)
+{
+    static _Thread_local float w[LONGS][LONG];
+    struct tug_array a[LONGS];
+    struct tug_kvstore_item items[LONGS];
+    struct tug_kvstore *s = open_store("p3", scheduler);
+    for (int k = 0; k < LONGS; k++) {
+        a[k] = (struct tug_array){TUG_FLOAT32, false, LONG, 1, w[k], NULL, 0};
+        items[k] = (struct tug_kvstore_item){{.number = k}, &a[k]};
+    }
+    expect(tug_kvstore_init(s, items, LONGS) == 0);
+    expect(tug_kvstore_set_optimizer(s, "sgd:learning_rate=1e38") == 0);
+    w[0][LONG / 2] = 1e30f; // a step of this is beyond a float
+    for (int k = 0; k < LONGS; k++)
+        expect(tug_kvstore_push(s, &items[k], 1, k) == 0);
+    refused(tug_kvstore_pull(s, items, 1, 0), "key 0: by this push optimizer sgd");
+    expect(tug_kvstore_pull(s, items, LONGS, 0) == 0);
+    expect(tug_kvstore_wait(s) == 0 && w[LONGS - 1][LONG - 1] == 0);
+    expect(tug_kvstore_close(s) == 0);
+    return 0;
+}
+
+static void many(void **state)
+{
+    (void)state;
+    threads(serve, work_many);
+}
+
 // An optimizer that takes norms has arrays whole, of whatever size.
 static int work_whole(const char *scheduler)
 {
@@ -931,10 +963,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sync_processes), cmocka_unit_test(sync_threads),
         cmocka_unit_test(sliced),         cmocka_unit_test(whole),
-        cmocka_unit_test(optimized),      cmocka_unit_test(async),
-        cmocka_unit_test(compressed),     cmocka_unit_test(own_servers),
-        cmocka_unit_test(saved_states),   cmocka_unit_test(killed_worker),
-        cmocka_unit_test(garbage),
+        cmocka_unit_test(many),           cmocka_unit_test(optimized),
+        cmocka_unit_test(async),          cmocka_unit_test(compressed),
+        cmocka_unit_test(own_servers),    cmocka_unit_test(saved_states),
+        cmocka_unit_test(killed_worker),  cmocka_unit_test(garbage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
