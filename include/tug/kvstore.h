@@ -162,13 +162,13 @@ TUG_API int tug_kvstore_wait(struct tug_kvstore *s);
 //       multifactor,step=5|10,factor=0.1   poly,max_update=100   cosine,max_update=100, each
 //       with base_lr, warmup_steps, warmup_begin_lr and warmup_mode (linear or constant)
 //
-// What a scheduler is asked for is begin_num_update and the most pushes that a key has had, on
-// each server by itself. lamb and lars take norms over a key's whole array, which lies on one
-// server then: TUG_EUSAGE where a key has been cut before. lars (but for keys whose names end in
-// gamma, beta or bias; layer(KEY)=0 or 1 says otherwise) is one of those that take lazy_update:
-// 1, or 0 where a sparse gradient changes all rows; only lamb always does so. test is
+// A scheduler gets begin_num_update + the pushes of the key that has had most, on each server by
+// itself. lamb and lars take norms over a key's whole array, which lies on one server then:
+// TUG_EUSAGE where a key has been cut before. lars does not scale keys whose names end in gamma,
+// beta or bias (layer(KEY)=0 or 1 says otherwise). sgd, adam and lars take lazy_update (1): with
+// 0 a sparse gradient changes all rows, as with lamb it always does. test is
 // w -= learning_rate (rescale_grad g + wd w) with a learning_rate of -1, which adds. The random
-// numbers of sgld depend on its seed alone (0), its key and the update.
+// numbers of sgld depend on its seed (0), the key, the server and the update.
 //
 // In a cluster the optimizer is the servers', and every worker sets it, all the same one, before
 // it pushes: the last that comes to a server is the one. Again with the same name: states stay.
