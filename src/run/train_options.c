@@ -300,13 +300,15 @@ const struct option_table cli_train_options = {
     .command = "train",
     .summary = "train a model on a log of examples",
     .usage = "--data PATH... --format F [--test PATH...] [--model M] [options]",
-    .about = "Reads examples, trains, and prints how good the model is on the test data: "
-             "AUC (0.5 is guessing, 1 is perfect order), logloss (lower is better), copc "
-             "(clicks that the model predicts over clicks that there were; 1 is right) "
-             "and what 'tug eval --help' explains.\nFeatures need no vocabulary: words "
-             "are hashed with their column, "
-             "and indices of libsvm and libffm data are used as keys. Ctrl-C saves the "
-             "model and stops; --resume continues.",
+    .about =
+        "Reads examples, trains, and prints how good the model is on the test data: "
+        "AUC (0.5 is guessing, 1 is perfect order), logloss (lower is better), copc "
+        "(clicks that the model predicts over clicks that there were; 1 is right) "
+        "and what 'tug eval --help' explains.\nFeatures need no vocabulary: words "
+        "are hashed with their column, "
+        "and indices of libsvm and libffm data are used as keys. Ctrl-C saves the "
+        "model and stops; --resume continues.\nThe flags of `paddle train` of Paddle's "
+        "first version are taken, too: docs/from-paddle-v0.md lists them.",
     .examples =
         "tug train --data day.tsv --test next.tsv --format criteo\n"
         "tug train --data 'logs/*.gz' --format libsvm --model lr --valid 0.1 --out "
