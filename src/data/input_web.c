@@ -1,8 +1,11 @@
 // Inputs: files that lie elsewhere (web/web.h).
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <stdatomic.h>
+
 #include "base/alloc.h"
 #include "data/input.h"
+#include "data/paths.h"
 #include "web/web.h"
 
 struct elsewhere {
@@ -56,4 +59,9 @@ int input_open_web(struct input **ret, const struct web_file *f,
     else
         mem_free(r);
     return rc;
+}
+
+void data_files_any_host(void)
+{
+    atomic_store(&web_any_host, true);
 }

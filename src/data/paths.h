@@ -61,6 +61,9 @@ void data_files_free(struct data_files *f);
 const struct data_file *data_files_pipe(const struct data_files *f);
 
 // Whether what is written to `path` would overwrite one of them.
+// Servers that this process reads from may redirect to any address, from now on: see web/web.h.
+void data_files_any_host(void);
+
 bool data_files_has(const struct data_files *f, const char *path);
 // Whether two of the files [from, to) are one file, by whatever names; which.
 bool data_files_repeated(const struct data_files *f, size_t from, size_t to,

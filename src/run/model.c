@@ -31,6 +31,8 @@ int model_open_data(struct opened_model *m, const struct model_values *v, bool l
                     struct err *e)
 {
     close_data(m);
+    if (v->web_any_host)
+        data_files_any_host();
 #define QUOTED(name) #name,
     static const char *const formats[] = {NULL, READER_FORMATS(QUOTED)};
     const struct reader_options r = {

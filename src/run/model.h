@@ -17,7 +17,7 @@ struct model_values {
     struct option_list data;
     int format; // 0: as the model was trained
     const char *drop, *columns, *slots, *pipe_command;
-    bool allow_missing;
+    bool allow_missing, web_any_host;
     uint64_t threads;
     uint64_t max_bad_lines;
 };
@@ -44,6 +44,9 @@ struct model_values {
          "trained on (see tug train)"},                                                  \
         {"pipe-command", STRING_AT(model.pipe_command, "COMMAND"),                       \
          "'sh -c COMMAND' reads each file, and tug reads its output in its place"},      \
+        {"web-any-host", FLAG_AT(model.web_any_host),                                    \
+         "of data that lies elsewhere (http, s3, webhdfs): a server may redirect to an " \
+         "address of this machine or of its network link, which is refused else"},       \
     {                                                                                    \
         "threads", U64_AT(model.threads, "N", "0", 0, 1024), "0: one per core"           \
     }

@@ -281,6 +281,8 @@ int train_configure(struct train_setup *setup, const struct train_options *t,
 {
     struct train_config *c = &setup->config;
     struct train_settings s;
+    if (t->web_any_host)
+        data_files_any_host();
     TRY(train_options_check(t, o, &s, e));
     TRY(train_check_cv(t, node, e));
     TRY(check_merge(t, node, e));

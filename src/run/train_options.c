@@ -39,6 +39,10 @@ static const struct option options[] = {
      "command that makes the data of each file of --data, --test and --valid: 'sh -c "
      "COMMAND' reads the file, decompressed, and tug reads its output in the file's "
      "place; it isn't saved with the model"},
+    {"web-any-host", .own = true, FLAG_AT(web_any_host),
+     "of data that lies elsewhere (http, s3, webhdfs): a server may redirect to an "
+     "address "
+     "of this machine or of its network link, which is refused else"},
     {"test", .own = true, LIST_AT(test, "PATH..."),
      "data to evaluate on when training is over; never influences training"},
     {"valid", STRING_AT(valid, "PATH|FRACTION|I/K"),

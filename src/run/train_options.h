@@ -43,6 +43,7 @@ struct train_options {
     uint64_t cv;
     const char *group, *merge_ids;
     const char *pipe_command;
+    bool web_any_host;
     int format;
     const char *label, *drop, *numeric, *weight_column, *separator;                 // csv
     const char *lists, *list_separator, *missing, *columns, *cross_columns, *quote; // csv

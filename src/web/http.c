@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "web/http_internal.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "base/printable.h"
 #include "web/curl_internal.h"
 #include "web/http_header_internal.h"
+#include "web/web.h"
 
 enum { LOOK_MS = 100, READ_BYTES = 64 << 10, REDIRECTS = 5 };
 
@@ -101,7 +103,7 @@ static bool is_usual_loopback(const char *ip)
 static bool may_point_anywhere(void)
 {
     const char *any = getenv("TUG_WEB_ANY_HOST");
-    return any != NULL && strcmp(any, "1") == 0;
+    return atomic_load(&web_any_host) || (any != NULL && strcmp(any, "1") == 0);
 }
 
 // A server elsewhere must not make this machine ask its own services for it.
@@ -161,7 +163,7 @@ static int failed(struct http *h, struct err *e)
         return err_set(
             e, TUG_EIO,
             "the server at %s redirects to %s, an address of this machine or of "
-            "its network link; set TUG_WEB_ANY_HOST=1 if it may",
+            "its network link; allow it by --web-any-host or TUG_WEB_ANY_HOST=1",
             h->first_ip, h->wrong_ip);
     if (h->error[0] == '\0')
         return err_set(e, TUG_EIO, "%s", h->c->curl_easy_strerror(h->result));

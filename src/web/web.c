@@ -17,6 +17,7 @@ enum { LIST_READ_BYTES = 64 << 10 };
 
 static const double wait_most = 8; // between two tries
 
+_Atomic bool web_any_host;
 struct web_patience web_patience = {.tries = 7, .wait = 0.25};
 
 uint64_t version_hash(const char *text)

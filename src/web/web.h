@@ -64,6 +64,10 @@ struct web_patience {
 };
 extern struct web_patience web_patience;
 
+// Set once, by who starts a process: a server may redirect to an address of this machine or of
+// its network link (else TUG_WEB_ANY_HOST=1 says so).
+extern _Atomic bool web_any_host;
+
 // How many directories a webhdfs address may have below it: each is asked for by itself.
 // Tests have fewer.
 extern size_t web_directories_max;

@@ -106,6 +106,9 @@ refused 4 'redirects to 127.0.0.2' "http://$at/near/all.csv"
     train near "http://$at/near/all.csv"
 )
 same whole near
+train near-option "http://$at/near/all.csv" --web-any-host
+same whole near-option
+refused 4 'allow it by --web-any-host' "http://$at/near/all.csv"
 
 # S3: pages of two keys, names that need quoting, a prefix, a pattern, one object.
 train s3 s3://bucket/t
