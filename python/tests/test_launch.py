@@ -222,3 +222,25 @@ def test_guests_and_clients_that_only_find():
         assert table.stat().rows == 0 and dense.pull()["a"].tolist() == [0, 0, 0]
         for guest in guests:
             guest.close()
+
+
+def test_the_doctor_looks_at_who_is_there():
+    """Whoever has left is in no row of what it found."""
+    command = os.path.join(os.path.dirname(os.path.realpath(tug._library.PATH)), "tug")
+    if not os.path.exists(command):
+        pytest.skip("the command is not built beside the library")
+    with tug.launch(servers=1) as cluster, cluster.connect() as client:
+        client.table("d", dim=1).push([1], [[1.0]])
+        with cluster.connect(guest=True) as guest:
+            guest.find("d").pull([1])
+        words = ["--scheduler", cluster.scheduler, "--cluster", cluster.name]
+        end = time.monotonic() + PATIENCE
+        while True:
+            said = subprocess.run([command, "status", *words], capture_output=True, text=True, timeout=PATIENCE).stdout
+            if "left" in said:
+                break
+            assert time.monotonic() < end, said
+            time.sleep(0.05)
+        found = subprocess.run([command, "doctor", *words], capture_output=True, text=True, timeout=PATIENCE)
+        assert found.returncode == 0 and "no problem found" in found.stdout and "server 0" in found.stdout
+        assert "driver" in said and "driver" not in found.stdout

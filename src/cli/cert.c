@@ -3,17 +3,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/disk.h"
 #include "base/file.h"
 #include "cli/cli.h"
 #include "cluster/token.h"
 #include "van/tls.h"
 
-enum { PEM_MAX = 256 << 10 };
+enum { PEM_MAX = 256 << 10, TOKEN_SECONDS = 5 };
 
 struct cert_values {
     struct option_list what;
@@ -32,7 +34,8 @@ static const enum wire_role roles[] = {WIRE_NOBODY, WIRE_TOOL,     WIRE_WORKER,
 static const struct option options[] = {
     {"what", .group = "What to make", .choices = "ca node token", LIST_AT(what, NULL),
      "ca: the cluster's own authority, once; node: a key and a certificate signed by it; "
-     "token: what lets others into a cluster on this machine"},
+     "token: what lets others into a cluster on this machine; it waits up to 5 s for the "
+     "scheduler's"},
     {"dir", .fallback = ".", STRING_AT(dir, "DIR"),
      "where the CA is, and where the files go"},
     {"name", .fallback = "node", STRING_AT(name, "NAME"),
@@ -147,6 +150,17 @@ static int make_node(const struct cert_values *v, struct buf *key, struct buf *c
     return rc == 0 ? write_pair(v->dir, v->name, key, cert, e) : rc;
 }
 
+// A scheduler that was started a moment ago has not written it yet.
+static int find_token(struct token *ret, const struct cert_values *v, struct err *e)
+{
+    uint64_t until = clock_ns() + (uint64_t)TOKEN_SECONDS * 1000000000u;
+    int rc;
+    while ((rc = token_find(ret, v->cluster, (uint16_t)v->port, e)) == TUG_EIO &&
+           clock_ns() < until)
+        (void)poll(NULL, 0, 50);
+    return rc;
+}
+
 static int print_token(const struct cert_values *v, struct err *e)
 {
     struct token t;
@@ -156,7 +170,7 @@ static int print_token(const struct cert_values *v, struct err *e)
         return err_set(
             e, TUG_EUSAGE,
             "--port is missing: the port at which the cluster's scheduler listens");
-    TRY(token_find(&t, v->cluster, (uint16_t)v->port, e));
+    TRY(find_token(&t, v, e));
     if (!token_lower(&t, role))
         return err_set(e, TUG_EUSAGE, "--role: there is no token of the role %s",
                        wire_role_name(role));

@@ -161,8 +161,6 @@ static void look_at_the_dead(struct examination *x, const json_t *n, const char 
 // As the scheduler sees it.
 static void look_at_link(struct examination *x, const json_t *n, const char *name)
 {
-    if (tool_true(n, "left"))
-        return;
     // What is seen here is known before the scheduler has waited for long enough.
     if (!tool_true(n, "alive") || has_gone(n))
         look_at_the_dead(x, n, name);
@@ -293,7 +291,8 @@ static int examine(struct examination *x, const struct doctor_values *v, json_t 
                     i, NODES_SECONDS);
             break;
         }
-        examine_node(x, n);
+        if (!tool_true(n, "left")) // a run's driver, a worker: nothing is wrong with them
+            examine_node(x, n);
     }
     look_at_certificate(x, v->node.cert, ret);
     json_decref(status);
