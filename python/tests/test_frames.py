@@ -306,3 +306,17 @@ def test_explained_by_rows_and_a_column_without_a_name(tmp_path):
         assert (first["row"], second["row"]) == (0, 1) and "line" not in first and "file" not in first
         assert {(f["column"], f["word"]) for f in second["features"]} == {("", "b"), ("x", "")}
         assert [one["column"] for one in model.importance(frame, only=[""])] == [""]
+
+
+def test_errors_about_columns_name_no_lines():
+    """A frame has no first line, and its rows are numbered from 0."""
+    frame = {"y": [0, 1] * 50, "x": [1.0, 2.0] * 50}
+    for wrong, given, sentence in (
+            (frame, {"label": "z"}, "^data: the header has no column 'z', which label names; it has 'y', 'x'"),
+            ({"y": [0, 1]}, {"label": "y"}, "^data: no column could be a feature$"),
+            (frame, {"label": (i for i in [0, 1])}, "^label: must have a number for each row, and is a generator"),
+            ({"y": [0, 1], "x": 3}, {"label": "y"}, "^data: column 'x' is an int, and others have a value"),
+            ({**frame, "x": [1e19, 2e19] * 50}, {"label": "y", "model": "fm"}, r"\(first in data: row \d+\)")):
+        with pytest.raises(tug.Error, match=sentence), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tug.train(wrong, **{**FIXED, **given})

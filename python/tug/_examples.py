@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tug._abi import ffi
-from tug._arrays import Floats, Keys, array_of, floats_of, keys_of, listed_in, of_floats, of_keys, word
+from tug._arrays import Floats, Keys, array_of, floats_of, keys_of, kind_of, listed_in, of_floats, of_keys, word
 from tug._errors import ArgumentTypeError, UsageError
 from tug._frames import fill, in_another_order, is_frame, names_of
 
@@ -154,6 +154,8 @@ def _column_of(given: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
     """A number for each row; also a matrix of one column."""
     if given.ndim == 2 and given.shape[1] == 1:
         return given[:, 0]
+    if given.ndim == 0:
+        raise ArgumentTypeError(f"{name}: must have a number for each row, and is {kind_of(given.item())}")
     if given.ndim != 1:
         raise UsageError(f"{name}: has the shape {given.shape}, and must have one dimension, with a number for each row"
                          + ("; several labels are columns of a data frame or a file, named by label" if name != "weight"

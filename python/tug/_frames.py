@@ -158,6 +158,8 @@ def _of_times(name: str, array: npt.NDArray[Any]) -> _Column:
 
 
 def _of_array(name: str, array: npt.NDArray[Any], valid: Optional[npt.NDArray[Any]] = None) -> _Column:
+    if array.ndim == 0:
+        raise UsageError(f"data: column '{name}' is {kind_of(array.item())}, and others have a value for each row")
     if array.ndim != 1:
         raise UsageError(f"data: column '{name}' has {array.ndim} dimension{'' if array.ndim == 1 else 's'}, not one")
     if isinstance(array, np.ma.MaskedArray):

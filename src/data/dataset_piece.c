@@ -116,7 +116,7 @@ static int read_header(struct reader *r, const struct pieces *p, uint32_t file,
     if (rc == 0 && !reader_is_blank(r, line.data, line.len)) {
         rc = reader_header(r, buf_str(&line), line.len, ret, e);
         if (rc == TUG_EDATA)
-            err_wrap(e, "%s:1", pieces_file_name(p, file));
+            reader_wrap_header(r, pieces_file_name(p, file), e);
     }
     buf_free(&line);
     return rc;

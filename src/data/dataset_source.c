@@ -60,8 +60,9 @@ static int read_header(const struct dataset_options *o, struct chunk *c, struct 
     }
     if (rc == 0)
         source_set_layout(o->source, c->file, c->layout);
-    return rc == TUG_EDATA ? err_wrap(e, "%s:1", source_file_name(o->source, c->file))
-                           : rc;
+    return rc == TUG_EDATA
+               ? reader_wrap_header(o->reader, source_file_name(o->source, c->file), e)
+               : rc;
 }
 
 static int source_intake_next(struct intake *in, struct chunk **ret, struct err *e)

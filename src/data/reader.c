@@ -189,6 +189,11 @@ int reader_label(const struct reader *r, const char *text, size_t len, float *re
     return 0;
 }
 
+int reader_wrap_header(const struct reader *r, const char *name, struct err *e)
+{
+    return r->rows != NULL ? err_wrap(e, "%s", name) : err_wrap(e, "%s:1", name);
+}
+
 void reader_note_negative(const struct reader *r, bool minus)
 {
     atomic_uint *seen = (atomic_uint *)(uintptr_t)&r->negatives;
@@ -430,7 +435,7 @@ int reader_decide(struct reader *r, const char *name, struct buf *lines, struct 
         size_t n = end != NULL ? (size_t)(end - lines->data) : len;
         int rc = reader_header(r, lines->data, n, &layout, e);
         if (rc != 0)
-            return rc == TUG_EDATA ? err_wrap(e, "%s:1", name) : rc;
+            return rc == TUG_EDATA ? reader_wrap_header(r, name, e) : rc;
         at = end != NULL ? n + 1 : n;
     }
     return rows ? r->ops->decide(r, layout, name, lines->data + at, len - at, 1 + header,

@@ -346,6 +346,8 @@ static int no_features(const struct csv *c, const struct schema *names, struct e
 {
     char separator[8];
     const char *hint = separator_hint(c, names);
+    if (c->base.rows != NULL)
+        return err_set(e, TUG_EDATA, "no column could be a feature");
     if (hint[0] != '\0')
         return err_set(e, TUG_EDATA, "the header has no column that could be a feature%s",
                        hint);

@@ -28,6 +28,16 @@ static uint32_t find_numbers(const struct reader *r, uint64_t key)
     return DIVERGED_NO_SLOT;
 }
 
+static void place_text(const struct source *s, uint32_t file, uint64_t line,
+                       char ret[ORIGIN_TEXT_MAX])
+{
+    if (source_rows(s, file) != NULL)
+        snprintf(ret, ORIGIN_TEXT_MAX, "%s: row %llu", source_file_name(s, file),
+                 (unsigned long long)line);
+    else
+        origins_text(source_file_name(s, file), line, ret);
+}
+
 // A feature in the words of who gave the data: its column, or the index that its key is.
 static const char *feature_text(const struct reader *r, uint32_t slot, uint64_t key,
                                 char ret[FEATURE_TEXT])
@@ -116,7 +126,7 @@ int diverged_score(struct run *r, uint64_t example, struct err *e)
     uint64_t line;
     char where[ORIGIN_TEXT_MAX];
     dataset_where(r->data, example, &file, &line);
-    origins_text(source_file_name(r->source, file), line, where);
+    place_text(r->source, file, line, where);
     struct worst worst;
     if (explain(r, example, &worst) != 0)
         return err_nomem(e, "explaining a score");
@@ -226,7 +236,7 @@ int diverged_check(const struct run *r, struct err *e)
         return diverged_key(table_row_key(row), r->reader, e);
     char where[ORIGIN_TEXT_MAX], feature[FEATURE_TEXT];
     dataset_where(r->data, example, &file, &line);
-    origins_text(source_file_name(r->source, file), line, where);
+    place_text(r->source, file, line, where);
     return err_set(
         e, TUG_EDATA,
         "training diverged: the weights of %s are not finite (first in %s): " ADVICE,
