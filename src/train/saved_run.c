@@ -344,6 +344,35 @@ static void get_readers(struct json_fields *f, const json_t *o, struct saved_run
         f->rc = err_nomem(f->e, f->path);
 }
 
+// Whether the data has the name that rows of a program have ("HASH BYTES NAME" each).
+static bool is_of_rows(const json_t *data)
+{
+    const json_t *list = json_object_get(data, "list");
+    const char *text = json_string_value(json_array_get(list, 0));
+    const char *name = text != NULL ? strrchr(text, ' ') : NULL;
+    return json_array_size(list) == 1 && name != NULL && strcmp(name, " data") == 0;
+}
+
+// Saves from before schemas said whose words a frame's cells have (SCHEMA_WRITTEN):
+// what learnt from files has the words of those who wrote them, and what learnt from a
+// frame those of tug then.
+static void complete_schema(struct json_fields *f, const json_t *root)
+{
+    json_t *schema = json_object_get(root, "schema");
+    json_t *columns = json_object_get(schema, "columns");
+    const char *format = json_string_value(json_object_get(schema, "format"));
+    if (!json_is_array(columns) || format == NULL || strcmp(format, "csv") != 0 ||
+        is_of_rows(json_object_get(root, "data")))
+        return;
+    for (size_t i = 0; i < json_array_size(columns); i++) {
+        const json_t *use = json_array_get(json_array_get(columns, i), 1);
+        if (json_is_string(use) && strcmp(json_string_value(use), "written") == 0)
+            return;
+    }
+    if (json_array_insert_new(columns, 0, json_pack("[s, s]", "1", "written")) != 0)
+        f->rc = err_nomem(f->e, f->path);
+}
+
 int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
                     struct err *e)
 {
@@ -357,6 +386,7 @@ int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
     }
     if (!json_is_object(root))
         json_complain(&f, "about", "is not a value that a training run saves");
+    complete_schema(&f, root);
     schema_from_json(&ret->schema, json_object_get(root, "schema"), &f);
     ret->options.model.tasks = schema_labels(&ret->schema);
     if (ret->options.model.tasks > MODEL_MAX_TASKS) {

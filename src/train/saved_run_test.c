@@ -56,6 +56,7 @@ static void fill_of(struct saved_run *m, const char *model)
                        .mae = 0.2,
                        .rmse = 0.3},
     };
+    assert_int_equal(schema_add(&m->schema, SCHEMA_WRITTEN, "1", 1, NULL), 0);
     static const char *const names[] = {"click", "age", "w", "id,\"ü\n", "", "city"};
     static const enum schema_use uses[] = {SCHEMA_LABEL,   SCHEMA_NUMBERS, SCHEMA_WEIGHT,
                                            SCHEMA_DROPPED, SCHEMA_DROPPED, SCHEMA_WORDS};
@@ -114,6 +115,37 @@ static void round_trip(void **state)
         saved_run_free(&again);
         written.readers = NULL;
         assert_same_struct(&again, &written);
+    }
+}
+
+static bool has_written(const struct schema *s)
+{
+    const char *text;
+    size_t at = 0;
+    return schema_next_setting(s, SCHEMA_WRITTEN, &at, &text);
+}
+
+// A save from before the schema said whose words a frame's cells have: by what it learnt from.
+static void older_words(void **state)
+{
+    (void)state;
+    for (int rows = 0; rows < 2; rows++) {
+        struct err e = {0};
+        fill(&written);
+        written.schema = (struct schema){
+            .format = "csv", .loss = LOSS_SQUARED, .separator = '\t'};
+        assert_int_equal(schema_add(&written.schema, SCHEMA_LABEL, "y", 1, NULL), 0);
+        assert_int_equal(schema_add(&written.schema, SCHEMA_WORDS, "b", 1, NULL), 0);
+        written.data = (struct identity){0};
+        const char *name = rows ? "data" : "data.csv";
+        identity_add(&written.data,
+                     &(struct identity_file){
+                         .name = name, .name_len = strlen(name), .bytes = 7, .hash = 8});
+        if (again_from(&written, &e) != 0)
+            fail_msg("%s", e.text);
+        assert_int_equal(has_written(&again.schema), !rows);
+        assert_int_equal(again.schema.columns, 2);
+        saved_run_free(&again);
     }
 }
 
@@ -442,15 +474,11 @@ static void failing_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),
-        cmocka_unit_test(no_numbers),
-        cmocka_unit_test(damaged),
-        cmocka_unit_test(forged),
-        cmocka_unit_test(older_than_settings),
-        cmocka_unit_test(same_options),
-        cmocka_unit_test(all_that_was_given),
-        cmocka_unit_test(very_many_differ),
-        cmocka_unit_test(failing_allocations),
+        cmocka_unit_test(older_words),      cmocka_unit_test(round_trip),
+        cmocka_unit_test(no_numbers),       cmocka_unit_test(damaged),
+        cmocka_unit_test(forged),           cmocka_unit_test(older_than_settings),
+        cmocka_unit_test(same_options),     cmocka_unit_test(all_that_was_given),
+        cmocka_unit_test(very_many_differ), cmocka_unit_test(failing_allocations),
     };
     return cmocka_run_group_tests(tests, files_begin, files_end);
 }
