@@ -8,7 +8,7 @@ from rows import Rows, cxx, inner, page_refused, refused, runs, tested, told
 PAGE, TEST, CLUSTER = "docs/from-mxnet.md", "python/tests/test_kvstore.py", "python/tests/test_kvstore_cluster.py"
 
 ROWS: Rows = [
-    runs("Module.init_optimizer", "assert callable(store('local').init_optimizer)"),
+    runs("Module.init_optimizer", "assert callable(tug.kvstore.init_optimizer)"),
     runs("kv.create", "store('local')"),
     runs("type in lower case", "assert store('Local').type == 'local'"),
     runs("has(\"device\")", "store('device'), store('local_allreduce_device')"),
@@ -16,7 +16,7 @@ ROWS: Rows = [
     inner("sync mode of rank 0", "src/kvstore/dist.c"),
     refused("dist without a role", "store('dist_sync')", "DMLC_ROLE"),
     inner("KVStoreLocal, KVStoreDist", "src/kvstore/dist.c"),
-    runs("kv.rank, is_worker_node", "kv = store('local'); assert kv.rank == 0 and kv.is_worker_node()"),
+    told("kv.rank, IsWorkerNode", PAGE, "`IsWorkerNode`"),
     tested("SendCommandToServers", CLUSTER, "_send_command_to_servers"),
     cxx("KVWorker<real_t>(0)", "ps::KVWorker<float> kv(0);"),
     cxx("StartAsync(\"mxnet\")", "ps::StartAsync(\"mxnet\\0\");"),

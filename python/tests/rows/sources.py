@@ -138,7 +138,8 @@ ROWS: Rows = [
                 "void f() { ps::Message m; ps::Postoffice::Get()->Manage(m); }", "Manage"),
     cxx_refused("Van::Create, a class derived from Van",
                 "void f() { ps::Van::Create(\"zmq\"); }", "Create"),
-    cxx_refused("zmq_van.h, p3_van.h, spsc_queue.h", "#include \"ps/internal/zmq_van.h\"", "transport"),
+    page_refused("zmq_van.h, p3_van.h, spsc_queue.h", PS, ["`zmq_van.h`, `p3_van.h`, `spsc_queue.h`",
+                                                           "the transport is the library's"]),
     cxx("Start(), StartAsync(\"name\"), Finalize(), Barrier(group)", "ps::Start(); ps::Start(\"me\"); "
         "ps::StartAsync(\"me\"); ps::Postoffice::Get()->Barrier(ps::kWorkerGroup); ps::Finalize();"),
     cxx("KVWorker(app), SimpleApp(app), Customer(id, handle)", "ps::KVWorker<float> kv(1); ps::SimpleApp app(1); "
@@ -157,7 +158,7 @@ ROWS: Rows = [
     runs("set_lr_mult, set_wd_mult", "import tug.optimizer\no = tug.optimizer.create('sgd'); o.set_lr_mult({}); "
          "o.set_wd_mult({})"),
     runs("optimizer.SGD, Updater, get_updater", "import tug.optimizer\ntug.optimizer.SGD(learning_rate=0.1)"),
-    runs("P3", "store('p3')"),
+    runs("P3", "raises('DMLC_ROLE', store, 'p3')  # it is a store of servers"),
     runs("KVStoreBase.register, KVStoreServer", "import tug.kvserver\nassert "
          "callable(tug.kvstore.KVStoreBase.register) "
          "and tug.kvserver.KVStoreServer"),
