@@ -448,6 +448,12 @@ bool options_given(const struct options *o, const char *name)
     return i != OPTION_NONE && o->origin[i].giver.source != OPTION_DEFAULT;
 }
 
+bool options_said(const struct options *o, const char *name)
+{
+    size_t i = option_find(o->table, name, strlen(name));
+    return i != OPTION_NONE && o->origin[i].giver.source > OPTION_PRESET;
+}
+
 const char *options_given_of_group(const struct options *o, const char *group)
 {
     const char *heading = "";

@@ -10,17 +10,20 @@
 #include "base/log.h"
 #include "base/plural.h"
 #include "cli/cli.h"
+#include "data/encode.h"
 #include "data/paths.h"
 #include "run/explained.h"
 #include "run/predict_options.h"
+#include "save/save.h"
 #include "train/guard.h"
 
 struct printer {
     const struct predict_values *v;
-    struct file_writer *file; // NULL: standard output
+    struct encoder *file; // NULL: standard output
     struct buf line;
     char separator;
     bool quotes;                 // csv
+    bool header;                 // is still to be written
     const struct schema *schema; // of the model: its labels
     uint32_t labels;
 };
@@ -95,7 +98,7 @@ static int put_text(struct printer *p, const char *kept, const float *prediction
 static int write_lines(struct printer *p, struct err *e)
 {
     if (p->file != NULL)
-        TRY(file_write(p->file, p->line.data, p->line.len, e));
+        TRY(encoder_write(p->file, p->line.data, p->line.len, e));
     else if ((p->line.len > 0 &&
               fwrite(p->line.data, 1, p->line.len, stdout) != p->line.len) ||
              (p->v->stream && fflush(stdout) != 0))
@@ -104,11 +107,41 @@ static int write_lines(struct printer *p, struct err *e)
     return 0;
 }
 
+// Before the first line, when it is known that the columns are there.
+static int put_header(struct printer *p)
+{
+    if (!p->header)
+        return 0;
+    p->header = false;
+    const char *names = p->v->keep, *name;
+    size_t len;
+    int rc = 0;
+    while (rc == 0 && reader_next_name(&names, &name, &len)) {
+        char text[512];
+        snprintf(text, sizeof(text), "%.*s", (int)(len < 511 ? len : 511), name);
+        rc = put_field(p, text);
+        if (rc == 0)
+            rc = buf_add(&p->line, &p->separator, 1);
+    }
+    for (uint32_t k = 0; k < p->labels && rc == 0; k++) {
+        char text[512] = "prediction";
+        if (p->labels > 1)
+            snprintf(text, sizeof(text), "prediction_%.490s", schema_label(p->schema, k));
+        if (k > 0)
+            rc = buf_add(&p->line, &p->separator, 1);
+        if (rc == 0)
+            rc = put_field(p, text);
+    }
+    return rc == 0 ? buf_add(&p->line, "\n", 1) : rc;
+}
+
 static int print_predictions(void *ctx, const struct dataset *d, const float *predictions,
                              size_t n, struct err *e)
 {
     enum { ENOUGH = 1 << 16 };
     struct printer *p = ctx;
+    if (put_header(p) != 0)
+        return err_nomem(e, "a prediction");
     for (size_t i = 0; i < n; i++) {
         const char *kept = p->v->keep != NULL ? dataset_kept(d, i) : NULL;
         if ((p->v->json ? put_json : put_text)(p, kept, predictions + i * p->labels) != 0)
@@ -161,6 +194,16 @@ static bool is_unquoted(const struct schema *s)
     return schema_next_setting(s, SCHEMA_QUOTE, &at, &text);
 }
 
+// Columns with names are csv, as the data is: --columns says that it has no header.
+static bool has_header(const struct opened_model *m, const struct predict_values *v)
+{
+    const struct schema *s = reader_schema(m->reader);
+    size_t at = 0;
+    const char *names;
+    return v->keep != NULL && v->header && !v->json && s->separator != 0 &&
+           !schema_next_setting(s, SCHEMA_HEADER, &at, &names);
+}
+
 static int predict_opened(struct opened_model *m, const struct predict_values *v,
                           struct err *e)
 {
@@ -170,6 +213,7 @@ static int predict_opened(struct opened_model *m, const struct predict_values *v
                         .line = BUF_INIT(1 << 30),
                         .separator = separator != 0 ? separator : '\t',
                         .quotes = separator != 0 && !is_unquoted(&m->run.schema),
+                        .header = has_header(m, v),
                         .schema = &m->run.schema,
                         .labels = schema_labels(&m->run.schema)};
     if (v->explain && p.labels > 1)
@@ -178,18 +222,22 @@ static int predict_opened(struct opened_model *m, const struct predict_values *v
                        "each with its own",
                        p.labels);
     if (v->out != NULL && strcmp(v->out, "-") != 0) {
+        TRY(encoder_check_name("--out", v->out, false, e));
+        TRY(save_check_output("--out", v->out, e));
         if (data_files_has(source_data_files(m->source), v->out))
             return err_set(e, TUG_EUSAGE,
                            "--out: '%s' is the data, and would be overwritten: give "
                            "another file",
                            v->out);
-        TRY(file_create(&p.file, v->out, e));
+        TRY(encoder_open(&p.file, v->out, e));
     }
     int rc = (v->explain ? explain_all : print_all)(m, &p, e);
+    if (rc == 0) // of no lines, too
+        rc = put_header(&p) == 0 ? write_lines(&p, e) : err_nomem(e, "a prediction");
     buf_free(&p.line);
     if (rc == 0 && p.file != NULL)
-        return file_commit(p.file, e);
-    file_abort(p.file);
+        return encoder_commit(p.file, NULL, e);
+    encoder_abort(p.file);
     return rc;
 }
 
@@ -198,6 +246,10 @@ static int check(const struct predict_values *v, const struct options *o, struct
     if (!v->explain && options_given(o, "top"))
         return err_set(e, TUG_EUSAGE,
                        "--top needs --explain: it limits the pairs of --explain");
+    if (v->keep == NULL && options_given(o, "header"))
+        return err_set(e, TUG_EUSAGE,
+                       "--%sheader needs --keep: predictions alone have no header",
+                       v->header ? "" : "no-");
     if (v->explain && (v->keep != NULL || v->raw))
         return err_set(e, TUG_EUSAGE,
                        "--%s is for lines of predictions; --explain shows scores, and "

@@ -7,7 +7,9 @@
 #include "base/plural.h"
 #include "cli/cli.h"
 #include "cli/node_options.h"
+#include "data/encode.h"
 #include "facade/profiler.h"
+#include "save/save.h"
 
 struct profile_values {
     struct node_values node;
@@ -102,6 +104,8 @@ static int profile_command(const void *values, const struct options *o, struct e
         return err_set(
             e, TUG_EUSAGE,
             "the action is missing: 'tug profile start' or 'tug profile stop'");
+    TRY(encoder_check_name("--out", v->out, true, e));
+    TRY(save_check_output("--out", v->out, e));
     node_catch_signals();
     struct profiler p = {&n.node, v->node.connect_timeout, &node_interrupted};
     int rc = node_values_open(&n, &v->node, WIRE_OPERATOR, e);

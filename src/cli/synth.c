@@ -10,7 +10,9 @@
 #include "base/json.h"
 #include "base/plural.h"
 #include "cli/cli.h"
+#include "data/encode.h"
 #include "data/synth.h"
+#include "save/save.h"
 
 struct synth_values {
     uint64_t rows, test_rows, seed;
@@ -65,6 +67,12 @@ static int check(const struct synth_values *v, struct err *e)
                        "--test-rows and --test-out must be given together");
     if (!*v->out || (v->test_out && !*v->test_out))
         return err_set(e, TUG_EUSAGE, "--out and --test-out need the path of a file");
+    TRY(encoder_check_name("--out", v->out, false, e));
+    TRY(save_check_output("--out", v->out, e));
+    if (v->test_out != NULL) {
+        TRY(encoder_check_name("--test-out", v->test_out, false, e));
+        TRY(save_check_output("--test-out", v->test_out, e));
+    }
     if (v->test_out && strcmp(v->out, "-") != 0 && file_is_same(v->out, v->test_out))
         return err_set(e, TUG_EUSAGE, "--out and --test-out are one file, '%s': give two",
                        v->out);

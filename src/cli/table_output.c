@@ -11,6 +11,8 @@
 
 #include "base/plural.h"
 #include "base/printable.h"
+#include "data/encode.h"
+#include "save/save.h"
 
 int table_output_open(struct table_output *o, const char *path, const char *converter,
                       struct err *e)
@@ -18,6 +20,10 @@ int table_output_open(struct table_output *o, const char *path, const char *conv
     *o = (struct table_output){0};
     if (path != NULL && strcmp(path, "-") == 0)
         path = NULL;
+    if (path != NULL)
+        TRY(save_check_output("--out", path, e));
+    if (path != NULL && converter == NULL)
+        TRY(encoder_check_name("--out", path, true, e));
     if (converter == NULL)
         return path != NULL ? file_create(&o->file, path, e) : 0;
     if (path != NULL)

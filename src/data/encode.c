@@ -189,6 +189,32 @@ static const struct encode_ops *ops_of(const char *path)
     }
 }
 
+int encoder_check_name(const char *option, const char *path, bool plain, struct err *e)
+{
+    static const char *const others[] = {".xz", ".bz2", ".zip", ".lzma", ".7z",
+                                         ".Z",  ".br",  ".lzo", ".sz",   ".snappy"};
+    const char *says = NULL;
+    size_t len = strlen(path);
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+        size_t n = strlen(others[i]);
+        if (len > n && strcmp(path + len - n, others[i]) == 0)
+            says = others[i];
+    }
+    if (says != NULL && !plain)
+        return err_set(e, TUG_EUSAGE,
+                       "%s: '%s' ends in %s, which tug does not write: end the name in "
+                       ".gz, .zst or .lz4, or write text and compress it yourself",
+                       option, path, says);
+    if (says == NULL && plain)
+        says = ops_of(path)->suffix;
+    return says == NULL || *says == '\0'
+               ? 0
+               : err_set(e, TUG_EUSAGE,
+                         "%s: '%s' ends in %s, and what is written there is not "
+                         "compressed: give a name without it",
+                         option, path, says);
+}
+
 static void encoder_free(struct encoder *c)
 {
     c->ops->close(c);

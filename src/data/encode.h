@@ -5,12 +5,18 @@
 #ifndef TUG_DATA_ENCODE_H
 #define TUG_DATA_ENCODE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
 
 struct encoder;
+
+// What the name says must be what is written. TUG_EUSAGE: it ends like a compression that
+// is not written here; `plain`: or like one that is, for who writes text only. `option`:
+// that named the file.
+int encoder_check_name(const char *option, const char *path, bool plain, struct err *e);
 
 int encoder_open(struct encoder **ret, const char *path, struct err *e);
 int encoder_write(struct encoder *c, const void *bytes, size_t n, struct err *e);

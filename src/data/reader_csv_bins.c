@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/decimal.h"
 #include "data/grow.h"
 #include "data/reader_csv.h"
 
@@ -315,19 +316,22 @@ int csv_bin_key(const struct csv *c, const struct column *column, const struct f
 // "[0.5,7)", "<0.5", ">=7": what a bin is called.
 static size_t bin_name(const struct bins *b, uint32_t bin, char *ret, size_t cap)
 {
-    const float *edge = b->edge;
+    char from[DECIMAL_MAX] = "", to[DECIMAL_MAX] = "";
+    if (bin > 1 && b->edges > 0)
+        decimal_print(b->edge[bin - 2], from);
+    if (bin > 0 && bin <= b->edges)
+        decimal_print(b->edge[bin - 1], to);
     int n;
     if (bin == 0)
         n = snprintf(ret, cap, "%s", MISSING);
     else if (b->edges == 0)
         n = snprintf(ret, cap, "any");
     else if (bin == 1)
-        n = snprintf(ret, cap, "<%.9g", (double)edge[0]);
+        n = snprintf(ret, cap, "<%s", to);
     else if (bin <= b->edges)
-        n = snprintf(ret, cap, "[%.9g,%.9g)", (double)edge[bin - 2],
-                     (double)edge[bin - 1]);
+        n = snprintf(ret, cap, "[%s,%s)", from, to);
     else
-        n = snprintf(ret, cap, ">=%.9g", (double)edge[bin - 2]);
+        n = snprintf(ret, cap, ">=%s", from);
     return n > 0 && (size_t)n < cap ? (size_t)n : 0;
 }
 

@@ -13,12 +13,15 @@ static const struct option options[] = {
      "is printed as 'nan', so that predictions stay beside their lines (empty lines are "
      "skipped and give none)"},
     {"out", .group = "Output", STRING_AT(out, "FILE"),
-     "file for the predictions, which appears when it is complete; by default, and with "
-     "-, standard output"},
+     "file for the predictions, which appears when it is complete, compressed when its "
+     "name ends in .gz, .zst or .lz4; by default, and with -, standard output"},
     {"keep", STRING_AT(keep, "COLUMN,..."),
      "write these columns before each prediction, with the data's separator; of csv by "
      "their names, of criteo I1 to I13 and C1 to C26, of libffm the fields' numbers, of "
      "multislot the slots' names"},
+    {"header", .fallback = "true", FLAG_AT(header),
+     "with --keep, where the data is csv with a header: begin with one, the columns and "
+     "'prediction' (of several labels 'prediction_LABEL'); --no-header leaves it out"},
     {"raw", FLAG_AT(raw), "scores (log-odds) instead of probabilities"},
     {"stream", FLAG_AT(stream),
      "write each prediction as soon as its line has been read, for a program that waits "

@@ -9,7 +9,7 @@
 struct predict_values {
     struct model_values model;
     const char *out, *keep;
-    bool raw, stream, quiet, json, explain;
+    bool header, raw, stream, quiet, json, explain;
     uint64_t top;
 };
 

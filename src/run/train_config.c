@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "cluster/node.h"
 #include "data/paths.h"
 #include "remote/remote.h"
 #include "remote/within.h"
@@ -291,6 +292,8 @@ int train_configure(struct train_setup *setup, const struct train_options *t,
         t->publish != NULL) // perhaps within this process
         c->cluster = &setup->cluster;
     TRY(train_set_model(&c->model, t, o, e));
+    if (node == NULL || node->options.role != WIRE_WORKER)
+        train_warn_of_unused(c->model.ops, o);
     TRY(train_set_mode(setup, t, o, &s, e));
     if (t->table != NULL)
         TRY(set_table(setup, t, o, e));

@@ -15,6 +15,8 @@ static inline int err_in(int rc, const char *where, struct err *e)
     return rc == 0 ? 0 : err_wrap(e, "%s", where);
 }
 
+// Warns of options that were given and that this model has no use for.
+void train_warn_of_unused(const struct model_ops *ops, const struct options *o);
 int train_set_model(struct model_options *m, const struct train_options *t,
                     const struct options *o, struct err *e);
 

@@ -8,8 +8,13 @@
 #include "train/micro.h"
 
 static int set_mode_alone(struct train_config *c, const struct train_settings *s,
-                          struct err *e)
+                          const struct options *o, struct err *e)
 {
+    if (s->mode == TRAIN_ASYNC && c->deterministic && options_given(o, "mode"))
+        return err_set(e, TUG_EUSAGE,
+                       "--deterministic and --mode async cannot be used together: in "
+                       "async mode the result depends on which thread is faster; give "
+                       "one of them");
     if (s->mode == TRAIN_SYNC)
         c->deterministic = true;
     else if (s->mode != TRAIN_ASYNC)
@@ -154,7 +159,7 @@ static int set_mode_cluster(struct train_setup *setup, const struct train_option
     struct train_config *c = &setup->config;
     struct train_cluster *k = &setup->cluster;
     if (k->node == NULL && (s->mode == TRAIN_HALF_ASYNC || train_mode_copies(s->mode)))
-        return set_mode_alone(c, s, e);
+        return set_mode_alone(c, s, o, e);
     if (t->deterministic && options_given(o, "mode") && s->mode != TRAIN_SYNC)
         return err_set(e, TUG_EUSAGE,
                        "--deterministic on a cluster means --mode sync; the result of "
@@ -239,7 +244,7 @@ int train_set_mode(struct train_setup *setup, const struct train_options *t,
                        "--rules worker: layers are updated by the servers, or by the one "
                        "process, or in --mode geo:K and elastic:K; give auto or server");
     TRY(c->cluster != NULL ? set_mode_cluster(setup, t, o, s, e)
-                           : set_mode_alone(c, s, e));
+                           : set_mode_alone(c, s, o, e));
     TRY(set_shuffle(&setup->cluster, t, e));
     TRY(check_use(c, o, e));
     TRY(check_batch_norm(c, e));

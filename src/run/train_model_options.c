@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "rule/rule.h"
 
 static void set_penalties(struct rule_params *p, const struct train_options *t,
@@ -141,4 +142,17 @@ int train_set_model(struct model_options *m, const struct train_options *t,
     if (!(m->linear.lr > 0 && m->latent.lr > 0))
         return err_set(e, TUG_EUSAGE, "--lr: a learning rate of 0 learns nothing");
     return 0;
+}
+
+// Programs give one set of options to several models, so these are no errors.
+void train_warn_of_unused(const struct model_ops *ops, const struct options *o)
+{
+    static const char *const of_vectors[] = {"dim", "init", "latent-lr"};
+    for (size_t i = 0; i < sizeof(of_vectors) / sizeof(*of_vectors); i++)
+        if (ops->layout == NULL && options_said(o, of_vectors[i]))
+            log_warn("--%s has no effect: an %s model has no vectors", of_vectors[i],
+                     ops->name);
+    if (!ops->needs_fields && options_said(o, "fields"))
+        log_warn("--fields has no effect: an %s model takes no notice of fields",
+                 ops->name);
 }

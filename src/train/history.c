@@ -15,6 +15,7 @@
 #include "base/disk.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "data/encode.h"
 #include "data/paths.h"
 #include "save/save.h"
 
@@ -274,7 +275,11 @@ int history_check_file(const char *path, const struct data_files *read, struct e
 {
     struct stat s;
     bool ours;
-    if (path == NULL || stat(path, &s) != 0)
+    if (path == NULL)
+        return 0;
+    TRY(encoder_check_name("--history", path, true, e));
+    TRY(save_check_output("--history", path, e));
+    if (stat(path, &s) != 0)
         return 0; // that it cannot be written is said by who writes it
     if (!S_ISREG(s.st_mode) && !is_stream(&s))
         return err_set(e, TUG_EUSAGE,

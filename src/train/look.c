@@ -15,8 +15,10 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/relaxed.h"
+#include "data/encode.h"
 #include "data/paths.h"
 #include "model/loss.h"
+#include "save/save.h"
 #include "train/dense.h"
 #include "train/groups.h"
 
@@ -157,7 +159,11 @@ static int parse(struct look *l, const struct run *r, struct err *e)
 
 int look_check_dump(const char *path, const struct data_files *read, struct err *e)
 {
-    if (path == NULL || !data_files_has(read, path))
+    if (path == NULL)
+        return 0;
+    TRY(encoder_check_name("--dump", path, true, e));
+    TRY(save_check_output("--dump", path, e));
+    if (!data_files_has(read, path))
         return 0;
     return err_set(e, TUG_EUSAGE,
                    "--dump: '%s' is a file that this run reads, and would be "

@@ -264,7 +264,7 @@ static int begin(void **state)
         return 0;
     make_keys();
     tug_ends(0, "synth --rows 2000 --format libsvm --out data.svm");
-    tug_ends(0, "%s --mode async --deterministic", train("truth"));
+    tug_ends(0, "%s --deterministic", train("truth"));
     return 0;
 }
 

@@ -482,6 +482,26 @@ static void numbered_from_one(void **state)
     e2e_says("the model knows features 1 to 4");
 }
 
+// What does nothing is named, and by one process of a run.
+static void options_without_effect(void **state)
+{
+    (void)state;
+    const char *run = "train --data numbers.csv --format csv --loss squared --epochs 2";
+    tug_ends(0, "%s --model lr --dim 4 --latent-lr 2 --init 1", run);
+    e2e_says("--dim has no effect: an lr model has no vectors");
+    e2e_says("--init has no effect: ");
+    e2e_says("--latent-lr has no effect: ");
+    tug_ends(0, "%s --model fm --dim 4", run);
+    silent("has no effect");
+    tug_ends(0, "launch --servers 1 --workers 2 -- %s --model fm --fields 4", run);
+    e2e_says("--fields has no effect: an fm model takes no notice of fields");
+    const char *first = strstr(e2e_err, "has no effect");
+    assert_null(strstr(first + 1, "has no effect"));
+    tug_ends(2, "%s --deterministic --mode async", run);
+    e2e_says("--deterministic and --mode async cannot be used together");
+    tug_ends(0, "%s --deterministic --mode sync", run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -502,6 +522,7 @@ int main(void)
         cmocka_unit_test(late_files),
         cmocka_unit_test(outputs_that_are_inputs),
         cmocka_unit_test(metrics_that_are_none),
+        cmocka_unit_test(options_without_effect),
         cmocka_unit_test(no_model_on_standard_output),
     };
     return cmocka_run_group_tests(tests, begin, e2e_end);

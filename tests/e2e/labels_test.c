@@ -204,8 +204,11 @@ static void predicted(void **state)
                         of_label(NULL, "buy", "logloss")},
            loss[2] = {0};
     tug_ends(0, "predict --from model --data few.csv --keep click,buy");
+    static const char header[] = "click,buy,prediction_click,prediction_buy\n";
+    assert_memory_equal(e2e_out, header, strlen(header));
     size_t n = 0;
-    for (const char *p = e2e_out; *p != '\0'; p = strchr(p, '\n') + 1, n++) {
+    for (const char *p = e2e_out + strlen(header); *p != '\0';
+         p = strchr(p, '\n') + 1, n++) {
         int label[2];
         double x[2];
         assert_int_equal(sscanf(p, "%d,%d,%lf,%lf\n", &label[0], &label[1], &x[0], &x[1]),

@@ -157,7 +157,7 @@ static void nobody_waits_for_ever(void **state)
     (void)state;
     unsigned port;
     ports_free(&port, 1);
-    tug_ends(4, "server --scheduler 127.0.0.1:%u --connect-timeout 0.3", port);
+    tug_ends(4, "server --scheduler 127.0.0.1:%u --connect-timeout 2", port);
     e2e_says("connection refused");
     tug_ends(4, "scheduler --servers 1 --workers 2 --gather-timeout 0.3");
     e2e_says("missing server 0, worker 0, worker 1");

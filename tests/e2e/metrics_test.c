@@ -125,7 +125,8 @@ static void gauc(void **state)
     double trained = e2e_number("gauc");
     char *said = e2e_out;
     e2e_out = NULL;
-    tug_ends(0, "predict --from out --data test.csv --raw --keep user,click,w");
+    tug_ends(0,
+             "predict --from out --data test.csv --raw --no-header --keep user,click,w");
     read_rows(true, ',');
     assert_int_equal(n_rows, ROWS);
     struct found want = naive();
@@ -169,7 +170,7 @@ static double cell(const json_t *line, const char *name)
 static void table(void **state)
 {
     (void)state;
-    tug_ends(0, "predict --from model --data test.csv --keep ad,click,w");
+    tug_ends(0, "predict --from model --data test.csv --no-header --keep ad,click,w");
     read_rows(true, ',');
     tug_ends(0, "eval --from model --data test.csv --by ad --group user --json");
     json_t *o = e2e_json();

@@ -28,9 +28,14 @@ static void columns_are_kept(void **state)
     assert_int_equal(sscanf(e2e_out, "%lf\n%lf\n%lf\n", plain, plain + 1, plain + 2), 3);
     tug_ends(0, "predict --from model --data new.csv --keep id,site");
     char want[512];
-    snprintf(want, sizeof(want), "17,a,%.7g\n\"x,\"\"y\",b,%.7g\n,a,%.7g\n", plain[0],
+    snprintf(want, sizeof(want),
+             "id,site,prediction\n17,a,%.7g\n\"x,\"\"y\",b,%.7g\n,a,%.7g\n", plain[0],
              plain[1], plain[2]);
     assert_string_equal(e2e_out, want);
+    tug_ends(0, "predict --from model --data new.csv --keep id,site --no-header");
+    assert_string_equal(e2e_out, strchr(want, '\n') + 1);
+    tug_ends(2, "predict --from model --data new.csv --no-header");
+    e2e_says("--no-header needs --keep");
     tug_ends(0, "predict --from model --data new.csv --keep id --json");
     assert_int_equal(lines_of(e2e_out), 3);
     json_t *o = json_loadb(e2e_out, strcspn(e2e_out, "\n"), 0, NULL);
@@ -40,8 +45,55 @@ static void columns_are_kept(void **state)
     json_decref(o);
     tug_ends(3, "predict --from model --data new.csv --keep nobody");
     e2e_says("the data has no column 'nobody', which --keep names");
+    assert_string_equal(e2e_out, "");
     tug_ends(0, "predict --from model --data new.csv --out -");
     assert_int_equal(lines_of(e2e_out), 3);
+}
+
+// What the name says is what is written, and no file of a model is written over.
+static void names_of_outputs(void **state)
+{
+    (void)state;
+    tug_ends(0, "train --data train.csv --format csv --label click --drop id --model lr "
+                "--epochs 1 --out kept");
+    tug_ends(0, "predict --from kept --data new.csv --keep id --out p.csv.gz");
+    assert_int_equal(system("gzip -dc p.csv.gz >p.csv"), 0);
+    tug_ends(0, "predict --from kept --data new.csv --keep id");
+    char *unpacked = files_read("p.csv", NULL);
+    assert_string_equal(unpacked, e2e_out);
+    mem_free(unpacked);
+    char *manifest = files_read("kept/save-000001/manifest.json", NULL);
+    assert_int_equal(symlink("kept/save-000001/manifest.json", "link.txt"), 0);
+    static const char *const commands[] = {
+        "predict --from kept --data new.csv --out",
+        "synth --rows 10 --out",
+        "synth --rows 10 --out some.tsv --test-rows 10 --test-out",
+        "table export --from kept --out",
+        "profile stop --out",
+        "train --data train.csv --format csv --label click --history",
+        "train --data train.csv --format csv --label click --fetch loss --dump",
+    };
+    for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
+        tug_ends(2, "%s kept/save-000001/manifest.json", commands[i]);
+        e2e_says("lies in the saved model");
+        tug_ends(2, "%s kept/save-000001/new.txt", commands[i]);
+        e2e_says("lies in the saved model");
+        tug_ends(2, "%s link.txt", commands[i]);
+        e2e_says("lies in the saved model");
+        tug_ends(2, "%s kept", commands[i]);
+        e2e_says("'kept' is the directory of a saved model: give a file");
+        tug_ends(2, "%s new.xz", commands[i]);
+        e2e_says("'new.xz' ends in .xz");
+        assert_false(files_exists("new.xz"));
+        if (i < 3)
+            continue;
+        tug_ends(2, "%s new.gz", commands[i]);
+        e2e_says("'new.gz' ends in .gz, and what is written there is not compressed");
+    }
+    char *now = files_read("kept/save-000001/manifest.json", NULL);
+    assert_string_equal(now, manifest);
+    mem_free(now);
+    mem_free(manifest);
 }
 
 // Fields of libffm by their numbers; libsvm has none.
@@ -330,6 +382,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_are_kept),
+        cmocka_unit_test(names_of_outputs),
         cmocka_unit_test(fields_are_kept),
         cmocka_unit_test(scores),
         cmocka_unit_test(bad_lines_have_a_place),
