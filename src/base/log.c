@@ -77,20 +77,21 @@ int log_check_file(struct err *e)
     return rc;
 }
 
-static void write_line(int fd, const char *line, size_t len)
+static bool write_line(int fd, const char *line, size_t len)
 {
     while (len > 0) {
         ssize_t n = write(fd, line, len);
         if (n < 0 && errno != EINTR) {
             if (file_error.code == 0)
                 err_sys(&file_error, TUG_EIO, "cannot write the log '%s'", file_path);
-            return;
+            return false;
         }
         if (n > 0) {
             line += n;
             len -= (size_t)n;
         }
     }
+    return true;
 }
 
 static void write_stderr(enum log_level level, const char *text)
@@ -100,7 +101,7 @@ static void write_stderr(enum log_level level, const char *text)
     terminal_say(line, (size_t)n);
 }
 
-static void write_file(int fd, enum log_level level, const char *text)
+static bool write_file(int fd, enum log_level level, const char *text)
 {
     uint64_t now = clock_unix_ns();
     time_t seconds = (time_t)(now / 1000000000u);
@@ -111,7 +112,7 @@ static void write_file(int fd, enum log_level level, const char *text)
     char line[LINE_MAX_BYTES + 64];
     int n = snprintf(line, sizeof(line), "%s.%03uZ %s %s\n", stamp,
                      (unsigned)(now / 1000000u % 1000u), level_names[level], text);
-    write_line(fd, line, (size_t)n);
+    return write_line(fd, line, (size_t)n);
 }
 
 void log_write(enum log_level level, const char *fmt, ...)
@@ -127,8 +128,11 @@ void log_write(enum log_level level, const char *fmt, ...)
     (void)printable_copy(text, sizeof(text), said, strlen(said));
     write_stderr(level, text);
     pthread_mutex_lock(&file_lock);
-    if (file_fd >= 0)
-        write_file(file_fd, level, text);
+    if (file_fd >= 0 && !write_file(file_fd, level, text)) {
+        write_stderr(LOG_WARN, file_error.text);
+        close(file_fd);
+        file_fd = -1;
+    }
     pthread_mutex_unlock(&file_lock);
     errno = saved;
 }

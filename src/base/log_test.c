@@ -165,6 +165,40 @@ static void test_file(void **state)
     buf_free(&b);
 }
 
+// A full log file is reported once, and the rest goes on.
+static void test_file_that_is_full(void **state)
+{
+    (void)state;
+    enum { FULL = 8192 };
+    struct err e;
+    struct rlimit before, now;
+    FILE *f = fopen(log_path, "w");
+    assert_non_null(f);
+    for (int i = 0; i < FULL; i++)
+        putc('x', f);
+    assert_int_equal(fclose(f), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    now = (struct rlimit){FULL, before.rlim_max};
+    assert_int_equal(log_set_file(log_path, &e), 0);
+    int saved = divert_stderr();
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &now), 0);
+    log_warn("one");
+    log_warn("two");
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    restore_stderr(saved);
+    assert_int_equal(log_set_file(NULL, &e), 0);
+    struct buf b = BUF_INIT(10000);
+    read_text(stderr_path, &b);
+    char want[2 * FILE_PATH_MAX];
+    snprintf(want, sizeof(want),
+             "warning: one\nwarning: cannot write the log '%s': File too large\n"
+             "warning: two\n",
+             log_path);
+    assert_string_equal(buf_str(&b), want);
+    buf_free(&b);
+}
+
 static void test_file_that_cannot_be_opened(void **state)
 {
     (void)state;
@@ -218,6 +252,7 @@ int main(void)
         cmocka_unit_test(test_wanted),
         cmocka_unit_test(test_one_line_an_event),
         cmocka_unit_test(test_file),
+        cmocka_unit_test(test_file_that_is_full),
         cmocka_unit_test(test_file_that_cannot_be_opened),
         cmocka_unit_test(test_lines_of_threads_do_not_mix),
         cmocka_unit_test(test_clocks),

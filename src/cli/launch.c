@@ -211,12 +211,37 @@ static void roots_free(struct launch_roots *r)
     mem_free((char *)(uintptr_t)r->load[0]);
 }
 
+// What is wrong of the words behind "--" is said once, before any process is started. Hosts
+// may have other files.
+static int check_training(int argc, char *const *argv, struct err *e)
+{
+    struct train_options t = {0};
+    struct options *parsed = NULL;
+    struct node n = {.options.role = WIRE_WORKER}; // so that warnings are the driver's
+    struct train_setup *s = mem_zalloc(sizeof(*s));
+    if (s == NULL)
+        return err_nomem(e, "the options of a run");
+    int rc = training_words(argc, argv, &t, &parsed, e);
+    t.refit = false; // which of its two runs it is, launch_refit tells
+    if (rc == 0 && !options_help_wanted(parsed)) {
+        rc = train_configure(s, &t, parsed, &n, e);
+        if (rc == 0)
+            rc = train_check_data(&s->config, NULL, e);
+    }
+    train_setup_close(s);
+    options_close(parsed);
+    mem_free(s);
+    return rc;
+}
+
 static int run_launch(const struct launch_values *v, const char *tug, int argc,
                       char *const *argv, struct err *e)
 {
     static const char *const levels[] = {"error", "warn", "info", "debug"};
     bool program = cli_find(argv[0]) == NULL;
     struct launch_roots roots = {0};
+    if (!program && v->hosts == NULL)
+        TRY(check_training(argc, argv, e));
     if (!program)
         roots_of_training(&roots, argc, argv);
     struct launch_options o = {

@@ -38,6 +38,7 @@ struct result {
     uint64_t keys;
     double bytes_per_key;
     uint64_t fixed_bytes;
+    bool streamed;
     uint64_t data_bytes;
     int threads;
     uint32_t servers, workers; // 0: one process

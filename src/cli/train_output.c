@@ -58,6 +58,7 @@ static struct result result_of(const struct train_config *c, const struct train_
         .keys = t->keys,
         .bytes_per_key = t->bytes_per_key,
         .fixed_bytes = t->fixed_bytes,
+        .streamed = t->streamed,
         .data_bytes = t->data_bytes,
         .threads = c->threads,
         .seed = c->model.seed,
@@ -93,7 +94,7 @@ static void format_seconds(const struct result *r, const char *rate, char *to,
 
 static void print_text(const struct result *r)
 {
-    char rate[80] = "", who[64], held[64] = "", seconds[256];
+    char rate[80] = "", who[64], held[64] = "", seconds[256], data[64] = "";
     if (r->workers > 0)
         snprintf(who, sizeof(who), "%u server%s, %u worker%s", r->servers,
                  PLURAL_S(r->servers), r->workers, PLURAL_S(r->workers));
@@ -109,13 +110,15 @@ static void print_text(const struct result *r)
         snprintf(held, sizeof(held), " (%llu more held out)",
                  (unsigned long long)r->held_out);
     format_seconds(r, rate, seconds, sizeof(seconds));
-    cli_printf(
-        "%u pass%s over %llu example%s%s in %.1f s (%s), %.1f MB of data in memory, "
-        "%llu key%s of %.0f bytes and %.1f MB beside them, %s\n",
-        r->epochs, PLURAL_ES(r->epochs), (unsigned long long)r->examples,
-        PLURAL_S(r->examples), held, r->total_seconds, seconds,
-        (double)r->data_bytes / 1e6, (unsigned long long)r->keys, PLURAL_S(r->keys),
-        r->bytes_per_key, (double)r->fixed_bytes / 1e6, who);
+    if (r->data_bytes > 0)
+        snprintf(data, sizeof(data), "%.1f MB of data in memory%s, ",
+                 (double)r->data_bytes / 1e6, r->streamed ? " at a time" : "");
+    cli_printf("%u pass%s over %llu example%s%s in %.1f s (%s), %s"
+               "%llu key%s of %.0f bytes and %.1f MB beside them, %s\n",
+               r->epochs, PLURAL_ES(r->epochs), (unsigned long long)r->examples,
+               PLURAL_S(r->examples), held, r->total_seconds, seconds, data,
+               (unsigned long long)r->keys, PLURAL_S(r->keys), r->bytes_per_key,
+               (double)r->fixed_bytes / 1e6, who);
     if (r->out[0] != 0)
         cli_printf("saved to %s\n", r->out);
 }

@@ -45,6 +45,7 @@ struct run {
     enum stage stage;
     bool interrupted, announced;
     struct err start_error;
+    struct buf told; // lines: why processes have ended that the run goes on without
     char address_file[FILE_PATH_MAX]; // empty: there is none
 };
 
@@ -63,6 +64,54 @@ static void role_of(const struct run *r, uint32_t member, enum launch_role *ret_
                 : member <= r->o->servers ? LAUNCH_SERVER
                                           : LAUNCH_WORKER;
     *ret_rank = member - member_of(r, *ret_role, 0);
+}
+
+// ---------------------------------------------------------------- last words
+
+// Of a run that fails each process says why, and most say the same: the launcher says it once,
+// at the end. In what is held each line begins with one of these.
+static const char *const last_words[] = {
+    "tug scheduler: ", "tug server: ", "tug worker: ", "the cluster ends: "};
+
+static const char *without_head(const char *line, size_t n)
+{
+    for (size_t i = 0; i < sizeof(last_words) / sizeof(*last_words); i++) {
+        size_t head = strlen(last_words[i]);
+        if (n > head && memcmp(line, last_words[i], head) == 0)
+            return line + head;
+    }
+    return NULL;
+}
+
+static bool is_last_word(const char *line, size_t n)
+{
+    return without_head(line, n) != NULL;
+}
+
+static const struct err *end_of(const struct run *r)
+{
+    return r->start_error.code != 0 ? &r->start_error : &r->policy.end;
+}
+
+static bool is_said(void *ctx, const char *line)
+{
+    struct run *r = ctx;
+    const char *text = without_head(line, strlen(line)), *end = end_of(r)->text,
+               *told = r->told.len > 0 ? buf_str(&r->told) : NULL;
+    if (end_of(r)->code != 0 && end[0] != '\0' &&
+        (strstr(end, text) != NULL || strstr(text, end) != NULL))
+        return true;
+    if (told != NULL && strstr(told, text) != NULL)
+        return true;
+    (void)buf_printf(&r->told, "%s\n", text); // as it is now
+    return false;
+}
+
+static void say_held(struct run *r)
+{
+    uint32_t n = 1 + r->o->servers + r->o->workers;
+    for (uint32_t i = 0; i < n && processes_has(r->processes, i); i++)
+        processes_say_held(r->processes, i, is_said, r);
 }
 
 // ---------------------------------------------------------------- the end
@@ -124,8 +173,12 @@ static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
     char text[EXIT_POLICY_TEXT_MAX];
     switch (exit_policy_exit(&r->policy, &x)) {
     case EXIT_POLICY_GO_ON:
-        if ((code != 0 || number != 0) && code != INTERRUPTED && r->stage == STAGE_RUN)
+        if ((code != 0 || number != 0) && code != INTERRUPTED && r->stage == STAGE_RUN) {
             log_warn("%s", exit_policy_describe(&x, text));
+            (void)buf_printf(&r->told, "%s\n", text);
+        }
+        if (r->stage == STAGE_RUN)
+            processes_say_held(r->processes, member, is_said, r);
         break;
     case EXIT_POLICY_SETTLE:
         // As long as the scheduler needs to notice, and to tell what is lost.
@@ -185,6 +238,7 @@ static int start_role(struct run *r, enum launch_role role, uint32_t rank, struc
                                : NULL,
         .n_input = input.len,
         .log = log_path(r, role, rank, log),
+        .holds = r->o->program ? NULL : is_last_word,
     };
     int rc = processes_start(r->processes, &p, e);
     argv_free(&argv);
@@ -290,6 +344,7 @@ int launch_run(const struct launch_options *o, struct err *e)
     if (r == NULL)
         return err_nomem(e, "the launcher");
     r->o = o;
+    r->told = BUF_INIT(1 << 20);
     exit_policy_open(&r->policy, o->program, o->workers);
     int rc = begin(r, e);
     if (rc == 0)
@@ -297,17 +352,18 @@ int launch_run(const struct launch_options *o, struct err *e)
     struct err unlogged = {0};
     if (rc == 0)
         (void)processes_logs(r->processes, &unlogged);
+    if (r->processes != NULL)
+        say_held(r);
     processes_close(r->processes);
     unpublish(r);
     plan_close(&r->plan);
-    const struct err *why = r->start_error.code != 0  ? &r->start_error
-                            : r->policy.end.code != 0 ? &r->policy.end
-                                                      : &unlogged;
+    const struct err *why = end_of(r)->code != 0 ? end_of(r) : &unlogged;
     if (rc == 0 && why->code != 0) {
         if (e != NULL)
             *e = *why;
         rc = why->code;
     }
+    buf_free(&r->told);
     mem_free(r);
     return rc;
 }

@@ -8,11 +8,14 @@
 
 #include "base/log.h"
 
+enum { HELD_MAX = 4096 }; // bytes of a line that is held
+
 void lines_open(struct lines *l, const char *prefix, FILE *to, FILE *log,
                 const char *log_path)
 {
     *l = (struct lines){.prefix = prefix, .to = to, .log = log, .log_path = log_path};
     l->part = BUF_INIT(LINES_MAX);
+    l->held = BUF_INIT(16 * HELD_MAX);
 }
 
 static bool write_line(FILE *to, const char *prefix, const char *line, size_t n)
@@ -26,7 +29,9 @@ static void put_line(struct lines *l, const char *line, size_t n)
 {
     if (n > 0 && line[n - 1] == '\r')
         n--;
-    if (l->to != NULL)
+    bool held = l->holds != NULL && n < HELD_MAX && l->holds(line, n) &&
+                buf_printf(&l->held, "%.*s\n", (int)n, line) == 0;
+    if (!held && l->to != NULL)
         (void)write_line(l->to, l->prefix, line, n); // main tells of standard output
     if (l->log != NULL && !write_line(l->log, "", line, n)) {
         err_sys(&l->failed, TUG_EIO, "cannot write the log '%s'", l->log_path);
@@ -66,4 +71,19 @@ void lines_close(struct lines *l)
     if (l->part.len > 0)
         put_line(l, l->part.data, l->part.len);
     buf_free(&l->part);
+}
+
+void lines_say_held(struct lines *l, bool (*said)(void *ctx, const char *line), void *ctx)
+{
+    char line[HELD_MAX];
+    for (size_t at = 0; at < l->held.len;) {
+        const char *from = l->held.data + at;
+        size_t n = (size_t)((const char *)memchr(from, '\n', l->held.len - at) - from);
+        memcpy(line, from, n);
+        line[n] = '\0';
+        at += n + 1;
+        if (!said(ctx, line) && l->to != NULL)
+            (void)write_line(l->to, l->prefix, line, n);
+    }
+    buf_free(&l->held);
 }

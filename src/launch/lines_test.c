@@ -44,6 +44,40 @@ static void pieces_do_not_matter(void **state)
     }
 }
 
+static bool begins_with_a(const char *line, size_t n)
+{
+    return n > 0 && line[0] == 'a';
+}
+
+static bool is_ab(void *ctx, const char *line)
+{
+    ++*(int *)ctx;
+    return strcmp(line, "ab") == 0;
+}
+
+// What is held comes later, if at all; the last line is known at once.
+static void lines_are_held(void **state)
+{
+    (void)state;
+    char out[200];
+    int asked = 0;
+    FILE *f = tmpfile();
+    assert_non_null(f);
+    struct lines l;
+    lines_open(&l, "[w] ", f, NULL, "log");
+    l.holds = begins_with_a;
+    assert_int_equal(lines_add(&l, "ab\none\nac\ntwo\nad", 17), 0);
+    lines_close(&l);
+    assert_string_equal(l.last, "ad");
+    lines_say_held(&l, is_ab, &asked);
+    lines_say_held(&l, is_ab, &asked); // nothing is left
+    assert_int_equal(asked, 3);
+    rewind(f);
+    out[fread(out, 1, sizeof(out) - 1, f)] = 0;
+    assert_string_equal(out, "[w] one\n[w] two\n[w] ac\n[w] ad\n");
+    fclose(f);
+}
+
 static void long_lines_are_cut(void **state)
 {
     (void)state;
@@ -156,11 +190,9 @@ static void memory_runs_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_do_not_matter),
-        cmocka_unit_test(long_lines_are_cut),
-        cmocka_unit_test(shells_read_words_back),
-        cmocka_unit_test(environments),
-        cmocka_unit_test(full_log),
+        cmocka_unit_test(pieces_do_not_matter), cmocka_unit_test(lines_are_held),
+        cmocka_unit_test(long_lines_are_cut),   cmocka_unit_test(shells_read_words_back),
+        cmocka_unit_test(environments),         cmocka_unit_test(full_log),
         cmocka_unit_test(memory_runs_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

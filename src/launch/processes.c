@@ -113,6 +113,7 @@ static void free_member(struct member *m)
 {
     lines_close(&m->out);
     lines_close(&m->err);
+    buf_free(&m->err.held);
     buf_free(&m->announcement);
     buf_free(&m->input);
     if (m->log != NULL)
@@ -251,6 +252,7 @@ static int open_member(struct processes *c, const struct processes_process *p,
     lines_open(&m->out, m->prefix, p->lines_to_stdout ? stdout : stderr, m->log,
                m->log_path);
     lines_open(&m->err, m->prefix, stderr, m->log, m->log_path);
+    m->err.holds = p->holds;
     return 0;
 }
 
@@ -355,6 +357,17 @@ void processes_signal_all(struct processes *c, int number)
 {
     for (uint32_t i = 0; i < c->n; i++)
         processes_signal(c, i, number);
+}
+
+bool processes_has(const struct processes *c, uint32_t member)
+{
+    return member < c->n;
+}
+
+void processes_say_held(struct processes *c, uint32_t member,
+                        bool (*said)(void *ctx, const char *line), void *ctx)
+{
+    lines_say_held(&c->members[member]->err, said, ctx);
 }
 
 void processes_kill_all(struct processes *c)

@@ -50,6 +50,8 @@ struct processes_process {
     const char *input;
     size_t n_input;
     const char *log; // file for all it writes; NULL: none
+    bool (*holds)(const char *line,
+                  size_t n); // of its standard error: see lines.h; or NULL
 };
 
 int processes_open(struct processes **ret, const struct processes_handler *h,
@@ -62,6 +64,10 @@ int processes_start(struct processes *c, const struct processes_process *p,
 void processes_signal(struct processes *c, uint32_t member,
                       int number); // if it still lives
 void processes_signal_all(struct processes *c, int number);
+// The lines that were held, of one of them: see lines.h.
+bool processes_has(const struct processes *c, uint32_t member);
+void processes_say_held(struct processes *c, uint32_t member,
+                        bool (*said)(void *ctx, const char *line), void *ctx);
 // Kills all; what still holds their outputs open is not waited for.
 void processes_kill_all(struct processes *c);
 

@@ -127,7 +127,7 @@ static int check_paths(const struct train_config *c, const struct path_list *l,
 }
 
 // The worker and the driver of a cluster each see their own data, and open it themselves.
-static int check_data(const struct train_config *c, const char *again, struct err *e)
+int train_check_data(const struct train_config *c, const char *again, struct err *e)
 {
     struct problems problems = PROBLEMS_INIT;
     int rc = check_paths(c, &c->data, again, &problems, e);
@@ -305,7 +305,7 @@ int train_configure(struct train_setup *setup, const struct train_options *t,
     if (t->keep_names > 0 && t->out == NULL)
         return err_set(e, TUG_EUSAGE, "--keep-names needs --out, where words are saved");
     if (node == NULL)
-        TRY(check_data(c, t->refit ? "refit" : t->cv > 0 ? "cv" : NULL, e));
+        TRY(train_check_data(c, t->refit ? "refit" : t->cv > 0 ? "cv" : NULL, e));
     else if (t->refit)
         TRY(train_set_stage(setup, e));
     return 0;

@@ -34,6 +34,10 @@ struct train_setup {
 int train_configure(struct train_setup *s, const struct train_options *t,
                     const struct options *o, struct node *node, struct err *e);
 
+// Whether all files of --data, --test and --valid are there; all that are not are named.
+// `again`: the option that has them read again; NULL: none.
+int train_check_data(const struct train_config *c, const char *again, struct err *e);
+
 // Trains in this process, as it was configured.
 int train_setup_run(const struct train_setup *s, struct train_result *ret, struct err *e);
 

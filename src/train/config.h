@@ -172,6 +172,7 @@ struct train_result {
     uint64_t keys;
     double bytes_per_key; // of memory: of a row and its place in the index
     uint64_t fixed_bytes; // and what lies there beside the keys
+    bool streamed;        // read again in each pass: data_bytes are held at a time
     uint64_t data_bytes;  // of the data set in memory (or of the last window)
     uint64_t skipped_lines;
     char saved[4096]; // directory of the last save; "" when none

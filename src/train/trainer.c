@@ -404,6 +404,8 @@ static void fill_result(struct run *r, struct train_result *result)
     result->best_epoch = r->best_epoch;
     result->trained_examples += r->course->streams(r)->examples; // of a pass cut short
     r->rows->fill_result(r, result);
+    result->streamed = r->course->reads_data ? r->streaming
+                                             : r->config->data_in == DATA_IN_STREAM;
 }
 
 // What is missing is said before the training, not after it.

@@ -206,9 +206,35 @@ static void trains_as_on_one_machine(void **state)
     }
 }
 
+static int times_said(const char *text)
+{
+    int n = 0;
+    for (const char *at = e2e_err; (at = strstr(at, text)) != NULL; at++)
+        n++;
+    return n;
+}
+
 static void bad_input(void **state)
 {
     (void)state;
+    // One sentence, whatever the number of processes that it ends; logs have it of each.
+    tug_ends(3, "launch --servers 2 --workers 2 --log-dir bl -- train --data bad.svm "
+                "--format libsvm");
+    assert_int_equal(times_said("bad.svm:2: "), 1);
+    assert_true(said("bl/scheduler.log", "bad.svm:2: ") &&
+                said("bl/server-1.log", "bad.svm:2: ") &&
+                said("bl/worker-0.log", "bad.svm:2: "));
+    // What is known before is said before anything is started.
+    tug_ends(3,
+             "launch --workers 2 -- train --data no.svm --data nor.svm --valid nay.svm "
+             "--format libsvm");
+    e2e_says(
+        "3 problems: (1) no data at 'no.svm': there is no such file or directory (2) "
+        "no data at 'nor.svm': there is no such file or directory (3) no data at "
+        "'nay.svm': ");
+    assert_int_equal(times_said("scheduler"), 0);
+    tug_ends(2, "launch --workers 2 -- " TRAIN " --mode geo:3 --rules server");
+    assert_int_equal(times_said("each worker applies"), 1);
     tug_ends(3, "launch --workers 2 -- train --data bad.svm --format libsvm");
     e2e_says("bad.svm:2: ");
     tug_ends(3, "launch -- train --data nosuch.svm --format libsvm");
