@@ -177,7 +177,7 @@ static int check_wraps(const struct launch_values *v, struct err *e)
 struct launch_roots {
     const char *save, *cold;
     const char *load[1];
-    bool refit;
+    bool refit, quiet;
     char cold_dir[CONFIG_PATH_MAX];
 };
 
@@ -195,6 +195,7 @@ static void roots_of_training(struct launch_roots *r, int argc, char *const *arg
     const char *save = t.out != NULL ? t.out : t.publish;
     r->save = save != NULL ? mem_strdup(save) : NULL;
     r->refit = t.refit;
+    r->quiet = t.quiet;
     r->load[0] = t.init_from != NULL ? mem_strdup(t.init_from) : NULL;
     if (t.table != NULL && train_read_table(&config, t.table, &ignored) == 0 &&
         config.cold[0] != '\0') {
@@ -234,8 +235,8 @@ static int check_training(int argc, char *const *argv, struct err *e)
     return rc;
 }
 
-static int run_launch(const struct launch_values *v, const char *tug, int argc,
-                      char *const *argv, struct err *e)
+static int run_launch(const struct launch_values *v, const struct options *given,
+                      const char *tug, int argc, char *const *argv, struct err *e)
 {
     static const char *const levels[] = {"error", "warn", "info", "debug"};
     bool program = cli_find(argv[0]) == NULL;
@@ -244,6 +245,9 @@ static int run_launch(const struct launch_values *v, const char *tug, int argc,
         TRY(check_training(argc, argv, e));
     if (!program)
         roots_of_training(&roots, argc, argv);
+    int level = v->node.log_level;
+    if (roots.quiet && !options_given(given, "log-level") && level > LOG_WARN)
+        level = LOG_WARN; // of train's --quiet, for all that is not the driver's, too
     struct launch_options o = {
         .tug = tug,
         .servers = (uint32_t)v->servers,
@@ -266,7 +270,7 @@ static int run_launch(const struct launch_values *v, const char *tug, int argc,
         .connect_seconds = v->node.connect_timeout,
         .dead_seconds = v->dead_timeout,
         .gather_seconds = v->gather_timeout,
-        .log_level = levels[v->node.log_level],
+        .log_level = levels[level],
         .hosts = v->hosts,
         .sync = v->sync,
         .force = v->force,
@@ -278,7 +282,7 @@ static int run_launch(const struct launch_values *v, const char *tug, int argc,
     };
     if (v->load_roots.n > 0)
         o.load_roots = (struct launch_list){v->load_roots.items, v->load_roots.n};
-    log_set_level((enum log_level)v->node.log_level);
+    log_set_level((enum log_level)level);
     int rc = roots.refit ? launch_refit(&o, e) : launch_run(&o, e);
     roots_free(&roots);
     return rc;
@@ -288,7 +292,6 @@ static int launch_command(const void *values, const struct options *o, int argc,
                           char *const *argv, struct err *e)
 {
     const struct launch_values *v = values;
-    (void)o;
     if (argc > 0 && v->child_of != 0)
         return launch_child_of(v->child_of, argv, e);
     if (argc > 0 && v->supervise) {
@@ -304,7 +307,7 @@ static int launch_command(const void *values, const struct options *o, int argc,
     if (n <= 0)
         return err_sys(e, TUG_EIO, "cannot find the program file of tug itself");
     self[n] = 0;
-    return run_launch(v, self, argc, argv, e);
+    return run_launch(v, o, self, argc, argv, e);
 }
 
 const struct cli_command cli_launch = {&cli_launch_options, sizeof(struct launch_values),

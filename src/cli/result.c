@@ -151,8 +151,29 @@ static void print_groups(const struct eval_tables *of)
     }
 }
 
+// Of labels that are numbers, or all of one kind, there is no AUC.
+static void print_importance_of_loss(const struct importance *m)
+{
+    cli_printf("  %12s  %8s  %8s  column\n", "loss rise", "loss", "rmse");
+    for (size_t i = 0; i < m->n; i++) {
+        const struct importance_line *l = &m->line[i];
+        cli_printf("    ");
+        cli_cell(8, l->loss_rise);
+        cli_cell(8, l->metrics.logloss);
+        cli_cell(8, l->metrics.rmse);
+        cli_printf("  %s\n", m->names.data + l->name);
+    }
+}
+
 static void print_importance(const struct importance *m)
 {
+    bool ranks = m->n == 0;
+    for (size_t i = 0; i < m->n; i++)
+        ranks |= isfinite(m->line[i].metrics.auc);
+    if (!ranks) {
+        print_importance_of_loss(m);
+        return;
+    }
     cli_printf("  %8s  %12s  %8s  %8s  column\n", "auc drop", "logloss rise", "auc",
                "logloss");
     for (size_t i = 0; i < m->n; i++) {

@@ -443,6 +443,13 @@ static void metrics_that_are_none(void **state)
                 "--epochs 2 --fetch loss,auc --fetch-every 1");
     e2e_says("auc none");
     silent("nan");
+    tug_ends(0, "train --data numbers.csv --format csv --loss squared --model lr "
+                "--epochs 2 --out of-numbers");
+    tug_ends(0, "eval --from of-numbers --data numbers.csv --importance");
+    const char *table = strstr(e2e_out, "     loss rise      loss      rmse  column\n");
+    assert_non_null(table);
+    assert_null(strstr(table, "none"));
+    assert_null(strstr(table, "auc"));
     tug_ends(0, "synth --rows 1 --out one.tsv");
     assert_non_null(strstr(e2e_out, "all labels of the training rows are the same"));
     assert_null(strstr(e2e_out, "nan"));

@@ -275,6 +275,15 @@ static void bad_input(void **state)
     e2e_says("--mode sync");
 }
 
+static void quiet_runs(void **state)
+{
+    (void)state;
+    tug_ends(0, "launch --workers 2 -- " TRAIN " --epochs 2 --quiet");
+    assert_string_equal(e2e_err, "");
+    tug_ends(0, "launch --workers 2 --log-level info -- " TRAIN " --epochs 2 --quiet");
+    e2e_says("waiting for 1 server and 2 workers");
+}
+
 static void a_worker_is_killed(void **state)
 {
     (void)state;
@@ -452,6 +461,7 @@ int main(void)
         cmocka_unit_test(nothing_outlives_the_launcher),
         cmocka_unit_test(trains_as_on_one_machine),
         cmocka_unit_test(bad_input),
+        cmocka_unit_test(quiet_runs),
         cmocka_unit_test(a_worker_is_killed),
         cmocka_unit_test(a_server_is_asked_to_end),
         cmocka_unit_test(all_are_asked_to_end),
