@@ -191,10 +191,11 @@ static void test_file_that_is_full(void **state)
     struct buf b = BUF_INIT(10000);
     read_text(stderr_path, &b);
     char want[2 * FILE_PATH_MAX];
-    snprintf(want, sizeof(want),
-             "warning: one\nwarning: cannot write the log '%s': File too large\n"
-             "warning: two\n",
-             log_path);
+    snprintf(
+        want, sizeof(want),
+        "warning: one\nwarning: cannot write the log '%s': File too large; a file may "
+        "have 8192 bytes here: raise that limit (ulimit -f)\nwarning: two\n",
+        log_path);
     assert_string_equal(buf_str(&b), want);
     buf_free(&b);
 }
