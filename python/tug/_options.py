@@ -4,8 +4,6 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import contextlib
-import functools
-import re
 from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
@@ -98,22 +96,20 @@ def option_words(function: str, command: str, options: Dict[str, Any]) -> List[s
     return words
 
 
-@functools.lru_cache(maxsize=None)
-def _all_names() -> FrozenSet[str]:
-    return frozenset(name for command in ("train", "eval", "predict") for name in _names(command))
-
-
 def option_names() -> FrozenSet[str]:
     """The options of `tug train`, as keywords."""
     return frozenset(name.replace("-", "_") for name in _names("train"))
 
 
-_OPTION = re.compile(r"'tug [^']*'|(?<![\w-])--([a-z][a-z0-9-]*)")  # what is in a command stays
+lib.tug_log_keywords(True)
 
 
-def _keyword(option: "re.Match[str]") -> str:
-    name = option.group(1)
-    return name.replace("-", "_") if name in _all_names() else option.group()
+def in_keywords(sentence: str) -> str:
+    """A sentence of the library's, with options as a program of Python writes them."""
+    text = ffi.new("char[]", sentence.encode("utf-8", "surrogateescape"))
+    lib.tug_option_keywords(text)
+    raw: bytes = ffi.string(text)
+    return raw.decode("utf-8", "surrogateescape")
 
 
 @contextlib.contextmanager
@@ -122,5 +118,5 @@ def of_keywords() -> Iterator[None]:
     try:
         yield
     except Error as error:
-        error.args = (_OPTION.sub(_keyword, str(error)),)
+        error.args = (in_keywords(str(error)),)
         raise

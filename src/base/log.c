@@ -24,6 +24,7 @@ static const char *const level_prefixes[] = {"error: ", "warning: ", "", "debug:
 
 static atomic_int max_level = LOG_INFO;
 static atomic_int wanted[LOG_DEBUG + 1]; // by how many calls
+static void (*_Atomic rewrite_by)(char *text);
 static pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER;
 // Under file_lock.
 static int file_fd = -1;
@@ -66,6 +67,11 @@ int log_set_file(const char *path, struct err *e)
     snprintf(file_path, sizeof(file_path), "%s", path != NULL ? path : "");
     pthread_mutex_unlock(&file_lock);
     return 0;
+}
+
+void log_rewrite_by(void (*rewrite)(char *text))
+{
+    atomic_store(&rewrite_by, rewrite);
 }
 
 int log_check_file(struct err *e)
@@ -125,6 +131,9 @@ void log_write(enum log_level level, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(said, sizeof(said), fmt, args);
     va_end(args);
+    void (*rewrite)(char *) = atomic_load(&rewrite_by);
+    if (rewrite != NULL)
+        rewrite(said);
     (void)printable_copy(text, sizeof(text), said, strlen(said));
     write_stderr(level, text);
     pthread_mutex_lock(&file_lock);

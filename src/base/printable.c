@@ -44,6 +44,19 @@ bool printable_check(const char *text, size_t n)
     return true;
 }
 
+size_t printable_not_utf8(const char *text, size_t n)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    for (size_t at = 0, bytes; at < n; at += bytes) {
+        bool ascii = s[at]<0x80, c1 = n - at> 1 && s[at] == 0xc2 &&
+                     (s[at + 1] & 0xe0) == 0x80;
+        bytes = ascii ? 1 : c1 ? 2 : bytes_of(s + at, n - at);
+        if (bytes == 0)
+            return at;
+    }
+    return n;
+}
+
 // What stands for a byte that is not printable.
 static size_t escape(unsigned char c, char ret[8])
 {

@@ -311,6 +311,7 @@ static int check_csv_only(const struct reader_options *o, const char *format,
     TRY(only_csv(o->lists, "--lists", format, e));
     TRY(only_csv(o->missing, "--missing", format, e));
     TRY(only_csv(o->quote, "--quote", format, e));
+    TRY(only_csv(o->decimal, "--decimal", format, e));
     TRY(only_csv(o->columns, "--columns", format, e));
     TRY(only_csv(o->cross_columns, "--cross-columns", format, e));
     return only_csv(o->separator != 0 && o->separator != ',' ? separator : NULL,

@@ -69,6 +69,7 @@ struct reader_options {
     const char *missing; // "NA,null": words that stand for an empty cell
     const char
         *quote; // "none": quotes are text; "double": cells may be in them; NULL: not said
+    const char *decimal; // "," or ".": what numbers have before their fraction
     const char *columns; // "a,b": names of the columns of files, which have no header
     const char *cross_columns; // "a*b,a*c*d": their words together are features, too
     const char *weight_column;

@@ -211,6 +211,11 @@ static void settings_agree(const struct reader_options *o, char text[ERR_TEXT_MA
     if (o->quote != NULL && (strcmp(o->quote, "none") == 0) != unquoted)
         reader_add_clause(text, "--quote %s, but the model was trained with --quote %s",
                           o->quote, unquoted ? "none" : "double");
+    bool comma = has_setting(o->schema, SCHEMA_DECIMAL, ",", 1);
+    if (o->decimal != NULL && (o->decimal[0] == ',') != comma)
+        reader_add_clause(text,
+                          "--decimal %s, but the model was trained with --decimal %s",
+                          o->decimal, comma ? "," : ".");
     if (o->list_separator != 0 &&
         !has_setting(o->schema, SCHEMA_LIST_SEPARATOR, &o->list_separator, 1))
         reader_add_clause(text, "--list-separator '%c', but the model's data has another",

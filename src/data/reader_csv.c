@@ -94,6 +94,8 @@ static void csv_close(struct reader *r)
     mem_free(c->missing);
     mem_free(c->names);
     mem_free(c->empty);
+    mem_free(c->odd.cells);
+    mem_free(c->odd.commas);
     mem_free(c);
 }
 
@@ -108,6 +110,7 @@ static int copy_options(struct csv *c, const struct reader_options *o, struct er
     TRY(copy_option(&c->cross_columns, o->cross_columns, e));
     TRY(copy_option(&c->names, o->columns, e));
     c->unquoted = o->quote != NULL && strcmp(o->quote, "none") == 0;
+    c->decimal_comma = o->decimal != NULL && o->decimal[0] == ',';
     size_t at = 0;
     const char *names;
     if (c->names == NULL && o->schema != NULL &&
@@ -132,6 +135,10 @@ static int csv_open(struct reader **ret, const struct reader_options *o, struct 
         strcmp(o->quote, "double") != 0)
         return err_set(e, TUG_EUSAGE, "--quote is double or none, not '%s'",
                        show(o->quote, strlen(o->quote)).text);
+    if (o->decimal != NULL && strcmp(o->decimal, ",") != 0 &&
+        strcmp(o->decimal, ".") != 0)
+        return err_set(e, TUG_EUSAGE, "--decimal is a comma or a point, not '%s'",
+                       show(o->decimal, strlen(o->decimal)).text);
     struct csv *c = mem_zalloc(sizeof *c);
     if (c == NULL)
         return err_nomem(e, "a reader");
@@ -206,16 +213,72 @@ static bool truth(const struct field *f, float *ret)
     return false;
 }
 
+enum { NUMBER_TEXT = NUMBER_MAX + 1 };
+
+// The same number with a decimal point; false: there is no comma, or more than one mark.
+static bool with_point(const struct field *f, char ret[NUMBER_TEXT], struct field *to)
+{
+    const char *comma = memchr(f->text, ',', f->len);
+    if (comma == NULL || f->len >= NUMBER_TEXT || memchr(f->text, '.', f->len) != NULL)
+        return false;
+    memcpy(ret, f->text, f->len);
+    ret[comma - f->text] = '.';
+    *to = (struct field){.text = ret, .len = f->len};
+    return memchr(ret, ',', f->len) == NULL;
+}
+
+static enum number_status parse_comma(const struct field *f, bool either, float *ret)
+{
+    char text[NUMBER_TEXT];
+    struct field pointed;
+    if (with_point(f, text, &pointed))
+        return number_parse(pointed.text, pointed.len, ret);
+    return !either && memchr(f->text, '.', f->len) != NULL
+               ? NUMBER_BAD
+               : number_parse(f->text, f->len, ret);
+}
+
+static enum number_status parse_number(const struct column *column, const struct field *f,
+                                       float *ret)
+{
+    return column->mark == DECIMAL_POINT
+               ? number_parse(f->text, f->len, ret)
+               : parse_comma(f, column->mark == DECIMAL_EITHER, ret);
+}
+
+// What may be meant by a number that cannot be read.
+static int advise_mark(const struct column *column, const struct field *f, struct err *e)
+{
+    char text[NUMBER_TEXT];
+    struct field pointed;
+    float ignored;
+    if (e != NULL && column->mark == DECIMAL_POINT && with_point(f, text, &pointed) &&
+        number_parse(pointed.text, pointed.len, &ignored) == NUMBER_OK)
+        err_set(e, TUG_EDATA,
+                "'%s' of column '%s' has a decimal comma, which --decimal , reads",
+                show(f->text, f->len).text,
+                show(column->name, strlen(column->name)).text);
+    else if (e != NULL && column->mark == DECIMAL_COMMA &&
+             number_parse(f->text, f->len, &ignored) == NUMBER_OK)
+        err_set(
+            e, TUG_EDATA,
+            "'%s' of column '%s' has a decimal point, and --decimal says that numbers "
+            "have a comma",
+            show(f->text, f->len).text, show(column->name, strlen(column->name)).text);
+    return TUG_EDATA;
+}
+
 int csv_number(const char *what, const struct column *column, const struct field *f,
                float *ret, struct err *e)
 {
-    enum number_status status = number_parse(f->text, f->len, ret);
+    enum number_status status = parse_number(column, f, ret);
     if (status == NUMBER_OK || truth(f, ret))
         return 0;
     char where[sizeof(struct shown) + 16];
     snprintf(where, sizeof where, " of column '%s'",
              show(column->name, strlen(column->name)).text);
-    return reader_bad_number(status, what, f->text, f->len, where, e);
+    (void)reader_bad_number(status, what, f->text, f->len, where, e);
+    return advise_mark(column, f, e);
 }
 
 static int take_weight(const struct column *column, const struct field *f, float *ret,
@@ -323,7 +386,12 @@ static int take_label(const struct csv *c, const struct column *column,
     bool word = truth(f, ret);
     if (word)
         reader_note_label(&c->base, *ret);
-    int rc = word ? 0 : reader_label(&c->base, f->text, f->len, ret, e);
+    char text[NUMBER_TEXT];
+    struct field plain = *f; // of a label as of other numbers, but for what it may be
+    if (!word && column->mark != DECIMAL_POINT && !with_point(f, text, &plain) &&
+        column->mark == DECIMAL_COMMA && memchr(f->text, '.', f->len) != NULL)
+        return csv_number("label", column, f, ret, e);
+    int rc = word ? 0 : reader_label(&c->base, plain.text, plain.len, ret, e);
     if (rc == 0 || c->base.n_labels == 1)
         return rc;
     return err_wrap(e, "column '%s'", show(column->name, strlen(column->name)).text);
@@ -358,6 +426,7 @@ int csv_take_field(const struct csv *c, const struct column *column,
     case SCHEMA_EDGES:
     case SCHEMA_WRITTEN:
     case SCHEMA_TYPE:
+    case SCHEMA_DECIMAL:
     case SCHEMA_USES:
         break;
     }
@@ -452,6 +521,7 @@ static int csv_line(const struct reader *r, const struct reader_layout *l,
         return err_set(e, TUG_EDATA,
                        "the line repeats the header, as where csv files were joined into "
                        "one: give the files themselves, or remove the line");
+    csv_look_at_line(c, l, line, len);
     struct example new;
     TRY(csv_begin(c, l, len, x, &new, e));
     const char *p = line, *end = line + len;

@@ -19,6 +19,9 @@ struct bins {
     const float *edge; // ascend; NULL: not decided yet
 };
 
+// What numbers in text have before their fraction. A frame's texts may have either.
+enum decimal_mark { DECIMAL_POINT, DECIMAL_COMMA, DECIMAL_EITHER };
+
 // A column of the schema, or of a file.
 struct column {
     enum schema_use use;
@@ -26,6 +29,7 @@ struct column {
     uint64_t seed;    // of words; of numbers their key
     const char *name; // of the schema
     bool absent;      // some header lacks this feature, which was allowed
+    enum decimal_mark mark;
     const struct bins *bins;
     uint32_t cells; // of SCHEMA_TYPE: what its spellings are folded by; 0: by nothing
 };
@@ -60,6 +64,14 @@ struct cross {
     size_t parts;
 };
 
+// What is seen of text that is perhaps not what it seems (reader_csv_odd.c); from any thread.
+struct csv_odd {
+    atomic_bool told_of_bytes;
+    atomic_uint lines; // looked at for decimal commas
+    atomic_uint *cells,
+        *commas; // by slot: cells of these lines, and those with a decimal comma
+};
+
 struct csv {
     struct reader base;
     char separator;
@@ -69,6 +81,7 @@ struct csv {
     bool allow_missing, drop_elsewhere, no_options;
     char list_separator;      // 0: not given
     bool unquoted;            // quotes are text
+    bool decimal_comma;       // of numbers in text
     bool has_lists;           // some column has several words in a cell
     struct empty_word *empty; // words that stand for an empty cell
     size_t empties;
@@ -88,7 +101,13 @@ struct csv {
     size_t index_mask;
     atomic_uint slots; // 0 before the schema is decided
     struct reader_layout *layouts;
+    struct csv_odd odd;
 };
+
+// Warns of bytes that are not UTF-8 and, where the schema is not a model's, of columns of words
+// that hold numbers with decimal commas.
+void csv_look_at_line(const struct csv *c, const struct reader_layout *l,
+                      const char *line, size_t len);
 
 struct field {
     const char *text;

@@ -59,6 +59,12 @@ static int take_text(const struct csv *c, const struct column *column,
                      struct err *e)
 {
     struct field f = {.text = "", .len = 0};
+    struct column either;
+    if (column->mark == DECIMAL_COMMA) {
+        either = *column;
+        either.mark = DECIMAL_EITHER;
+        column = &either;
+    }
     if (cell->kind != CELL_MISSING)
         f = (struct field){.text = cell->text, .len = cell->len};
     if (column->use == SCHEMA_LISTS)

@@ -71,6 +71,7 @@ int csv_take_schema(struct csv *c, struct err *e)
             .slot = from.use == SCHEMA_LABEL ? labels++ : slots,
             .seed = seed_of(from.use, from.name, len),
             .name = from.name,
+            .mark = c->decimal_comma ? DECIMAL_COMMA : DECIMAL_POINT,
         };
         slots += schema_is_feature(from.use);
         if (from.use != SCHEMA_CROSSES)
@@ -83,6 +84,10 @@ int csv_take_schema(struct csv *c, struct err *e)
         return err_set(e, TUG_EUSAGE, "--label names %u columns; the limit is %d", labels,
                        LABELS_MAX);
     c->base.n_labels = labels > 0 ? labels : 1;
+    c->odd.cells = mem_zalloc((slots + 1) * sizeof *c->odd.cells);
+    c->odd.commas = mem_zalloc((slots + 1) * sizeof *c->odd.commas);
+    if (c->odd.cells == NULL || c->odd.commas == NULL)
+        return err_nomem(e, "the columns of a csv file");
     TRY(csv_take_types(c, e));
     TRY(csv_take_crosses(c, e));
     TRY(csv_take_bins(c, e));
@@ -95,6 +100,10 @@ void csv_forget_schema(struct csv *c)
     mem_free(c->column);
     mem_free(c->index);
     mem_free(c->bin);
+    mem_free(c->odd.cells);
+    mem_free(c->odd.commas);
+    c->odd.cells = c->odd.commas = NULL;
+    atomic_store(&c->odd.lines, 0);
     c->bin = NULL;
     c->binned = 0;
     c->column = NULL;

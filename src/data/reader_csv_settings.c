@@ -30,6 +30,8 @@ int csv_add_settings(struct csv *c, struct err *e)
         TRY(schema_add(s, SCHEMA_LIST_SEPARATOR, &separator, 1, e));
     if (c->unquoted)
         TRY(schema_add(s, SCHEMA_QUOTE, "none", 4, e));
+    if (c->decimal_comma)
+        TRY(schema_add(s, SCHEMA_DECIMAL, ",", 1, e));
     return c->names != NULL ? schema_add(s, SCHEMA_HEADER, c->names, strlen(c->names), e)
                             : 0;
 }
@@ -54,6 +56,8 @@ int csv_take_settings(struct csv *c, struct err *e)
         c->base.between = c->list_separator = text[0];
     for (size_t at = 0; schema_next_setting(s, SCHEMA_QUOTE, &at, &text);)
         c->unquoted = strcmp(text, "none") == 0;
+    for (size_t at = 0; schema_next_setting(s, SCHEMA_DECIMAL, &at, &text);)
+        c->decimal_comma = text[0] == ',';
     return 0;
 }
 

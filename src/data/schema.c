@@ -7,11 +7,12 @@
 #include <string.h>
 
 // Of the columns' uses, in the order of the enum.
-static const char letters[] = "tnlwdikmgbx0|hqeyT";
-static const char *const words[] = {
-    "words",          "numbers", "label", "weight", "dropped", "ids",
-    "keys",           "lists",   "logs",  "bins",   "crosses", "missing",
-    "list-separator", "header",  "quote", "edges",  "written", "type"};
+static const char letters[] = "tnlwdikmgbx0|hqeyT,";
+static const char *const words[] = {"words",          "numbers", "label",   "weight",
+                                    "dropped",        "ids",     "keys",    "lists",
+                                    "logs",           "bins",    "crosses", "missing",
+                                    "list-separator", "header",  "quote",   "edges",
+                                    "written",        "type",    "decimal"};
 
 // Of columns and settings.
 static bool next_entry(const struct schema *s, size_t *at, struct schema_column *ret)

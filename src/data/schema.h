@@ -44,6 +44,7 @@ enum schema_use {
     // are what csv writers write; without it as CELL_OLD has them (columns.h)
     SCHEMA_TYPE, // "bool NAME": of what type a frame's column of words was, whose spellings
                  // are folded (reader_csv_fold.c)
+    SCHEMA_DECIMAL, // ",": numbers have a decimal comma
     SCHEMA_USES
 };
 
@@ -92,7 +93,7 @@ static inline bool schema_is_setting(enum schema_use use)
 {
     return use == SCHEMA_MISSING || use == SCHEMA_LIST_SEPARATOR ||
            use == SCHEMA_HEADER || use == SCHEMA_EDGES || use == SCHEMA_QUOTE ||
-           use == SCHEMA_WRITTEN || use == SCHEMA_TYPE;
+           use == SCHEMA_WRITTEN || use == SCHEMA_TYPE || use == SCHEMA_DECIMAL;
 }
 
 // For files. NULL: no memory, or (schema_has_text false) names that are no UTF-8.

@@ -120,7 +120,8 @@ static int check(struct training *t, struct err *e)
         const struct train_options *o = &t->parsed;
         bool names = o->label != NULL || o->drop != NULL || o->numeric != NULL ||
                      o->lists != NULL || o->missing != NULL || o->quote != NULL ||
-                     o->weight_column != NULL || o->cross_columns != NULL;
+                     o->decimal != NULL || o->weight_column != NULL ||
+                     o->cross_columns != NULL;
         options_close(t->options);
         t->options = NULL;
         mem_free(t->words);

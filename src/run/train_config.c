@@ -221,6 +221,7 @@ static struct reader_options reader_options_of(struct train_setup *setup,
         .cross_columns = t->cross_columns,
         .columns = t->columns,
         .quote = t->quote,
+        .decimal = t->decimal,
         .separator = options_given(o, "separator") ? s->separator : (char)0,
         .allow_missing = t->allow_missing,
     };

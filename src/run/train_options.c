@@ -101,6 +101,8 @@ static const struct option options[] = {
     {"quote", STRING_AT(quote, "double|none"),
      "whether cells may stand between double quotes, as csv writers put them, or quotes "
      "are part of the text, as in many logs (default: double)"},
+    {"decimal", STRING_AT(decimal, ",|."),
+     "decimal mark of numbers: a comma where they are written as 3,14 (default: .)"},
     {"slots", .group = "MultiSlot only", STRING_AT(slots, "TEXT|FILE"),
      "the slots of a line, one after another, as \"label:label, user:ids, seen:ids@user, "
      "price:dense[3], c1..c26:ids, junk:skip\"; types: label, ids, ids@SLOT (the same "

@@ -45,10 +45,11 @@ struct train_options {
     const char *pipe_command;
     bool web_any_host;
     int format;
-    const char *label, *drop, *numeric, *weight_column, *separator;                 // csv
-    const char *lists, *list_separator, *missing, *columns, *cross_columns, *quote; // csv
-    bool allow_missing;                                                             // csv
-    const char *slots; // multislot
+    const char *label, *drop, *numeric, *weight_column, *separator; // csv
+    const char *lists, *list_separator, *missing, *columns, *cross_columns, *quote,
+        *decimal;       // csv
+    bool allow_missing; // csv
+    const char *slots;  // multislot
     uint64_t fields;
     bool normalize;
     uint64_t max_bad_lines;

@@ -42,6 +42,7 @@ static const struct option_case {
     {"allow-missing", CSV, "true"},
     {"separator", CSV, "tab"},
     {"quote", CSV, "none"},
+    {"decimal", CSV, ","},
     {"slots", "--format=multislot --slots=y:label,a:ids,b:ids", "y:label,b:ids,a:ids"},
     {"model", CSV, "mlp"},
     {"dim", CSV, "3"},

@@ -80,14 +80,16 @@ static json_t *reader_to_json(const struct reader_options *r, const char *slots)
                list_separator[] = {r->list_separator != 0 ? r->list_separator : '|',
                                    '\0'};
     return json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:b}",
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, "
+        "s:b}",
         "format", text_of(r->format), "slots", slots, "loss", loss_name(r->loss), "label",
         text_of(r->label_column), "drop", text_of(r->drop), "numeric",
         text_of(r->numeric), "lists", text_of(r->lists), "list-separator", list_separator,
         "missing", text_of(r->missing), "columns", text_of(r->columns), "cross-columns",
         text_of(r->cross_columns), "weight-column", text_of(r->weight_column),
         "separator", separator, "quote", r->quote != NULL ? r->quote : "double",
-        "allow-missing", r->allow_missing);
+        "decimal", r->decimal != NULL ? r->decimal : ".", "allow-missing",
+        r->allow_missing);
 }
 
 static int add_shared(json_t *o, const struct train_config *c)

@@ -88,6 +88,7 @@ static void fill(void)
     X("--loss 'logistic', this process 'squared':", c.reader.loss = LOSS_SQUARED)        \
     X("--weight-column nothing, this process 'w':", c.reader.weight_column = "w")        \
     X("--quote 'double', this process 'none':", c.reader.quote = "none")                 \
+    X("--decimal '.', this process ',':", c.reader.decimal = ",")                        \
     X("--separator ',', this process ';':", c.reader.separator = ';')                    \
     X("--list-separator '|', this process ' ':", c.reader.list_separator = ' ')          \
     X("--allow-missing off, this process on:", c.reader.allow_missing = true)            \
