@@ -113,12 +113,20 @@ static void act(void *ctx)
         stage_lose_server(&w->stage, w->lost);
     for (uint32_t i = 0; i < w->n_workers; i++) {
         struct worker *k = &w->workers[i];
-        (void)stage_dies(&k->c);
+        if (member_ready(client_member(k->c.client))) // before, nothing could begin
+            (void)stage_dies(&k->c);
         if (stage_acts(&k->c) && // a ghost may still be waited for
 
             !member_ended(client_member(k->c.client), NULL))
             act_as(k);
     }
+}
+
+// A worker may have died at the same time.
+static bool names_a_dead_node(const struct world *w, const char *text)
+{
+    return strstr(text, "server") != NULL ||
+           (w->stage.deaths > 0 && strstr(text, "counts as dead") != NULL);
 }
 
 // Whether the worker has heard of the end, which the loss of the server alone may bring.
@@ -127,7 +135,7 @@ static bool has_ended(const struct worker *k)
     struct err why;
     if (!member_ended(client_member(k->c.client), &why))
         return false;
-    if (!has_lost(k->world) || why.code == 0 || strstr(why.text, "server") == NULL)
+    if (!has_lost(k->world) || why.code == 0 || !names_a_dead_node(k->world, why.text))
         stage_failed(&k->world->stage, "worker %u hears of the end: %s", k->c.number,
                      why.text);
     return true;
