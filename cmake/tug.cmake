@@ -58,15 +58,16 @@ function(tug_test_program name label)
   add_dependencies(${label}_tests ${name})
 endfunction()
 
-# tug_part(NAME file.c ...): one part of the house. Every x_test.c in the folder becomes a test of
-# its own, run by ctest as NAME/x. Parts are declared bottom first.
+# tug_part(NAME file.c ...): one part of the house, in src/NAME, which may be a folder of another part (server/rows).
+# Every x_test.c in the folder becomes a test of its own, run by ctest as NAME/x. Parts are declared bottom first.
 function(tug_part name)
   if(NOT ARGN)
     return()
   endif()
-  add_library(tug_${name} OBJECT ${ARGN})
-  target_link_libraries(tug_${name} PUBLIC tug_flags)
-  set_property(GLOBAL APPEND PROPERTY TUG_PARTS tug_${name})
+  string(REPLACE / _ flat ${name})
+  add_library(tug_${flat} OBJECT ${ARGN})
+  target_link_libraries(tug_${flat} PUBLIC tug_flags)
+  set_property(GLOBAL APPEND PROPERTY TUG_PARTS tug_${flat})
   if(TUG_TESTS)
     # A part's tests get the part and what lies below it, so an arrow upwards does not link.
     get_property(below GLOBAL PROPERTY TUG_PARTS)
@@ -74,7 +75,7 @@ function(tug_part name)
     foreach(file ${tests})
       get_filename_component(stem ${file} NAME_WE)
       string(REGEX REPLACE "_test$" "" short ${stem})
-      set(target test_${name}_${short})
+      set(target test_${flat}_${short})
       tug_test_program(${target} unit ${file})
       target_link_libraries(${target} PRIVATE tug_kit ${below})
       tug_add_test(${name}/${short} unit COMMAND ${TUG_UNDER} $<TARGET_FILE:${target}>)
