@@ -53,7 +53,7 @@ static int read_header(struct frame_reader *r, const void *header, struct err *e
     return 0;
 }
 
-// Counts n bytes more of a message that comes in parts.
+// Counts n more bytes of a message that arrives in parts.
 static bool count(struct frame_reader *r, uint64_t n)
 {
     if (r->budget == NULL)
@@ -64,7 +64,7 @@ static bool count(struct frame_reader *r, uint64_t n)
     return true;
 }
 
-// The rest of the message is thrown away as it comes, and all that is there of it now.
+// Discards the message: the part that has arrived now, the rest as it arrives.
 static void refuse(struct frame_reader *r, uint64_t left)
 {
     const struct wire_frame *f = &r->frame;
@@ -107,7 +107,7 @@ static int begin_body(struct frame_reader *r, bool whole, struct err *e)
     return 0;
 }
 
-// All of the message is there: the handler gets it.
+// Passes a complete message to the handler.
 static int finish(struct frame_reader *r, struct err *e)
 {
     TRY(wire_body(&r->frame, r->body != NULL ? (void *)r->body : (void *)&no_body, &r->m,
@@ -128,7 +128,7 @@ static int finish(struct frame_reader *r, struct err *e)
     return more ? 0 : FRAME_STOPPED;
 }
 
-// n bytes more of the body are where they belong.
+// Notes that n more bytes of the body are in place.
 static int body_came(struct frame_reader *r, size_t n, struct err *e)
 {
     r->body_have += n;
@@ -166,7 +166,7 @@ static int head_came(struct frame_reader *r, const void *header, bool whole,
     return r->frame.body_bytes > 0 ? begin_body(r, whole, e) : finish(r, e);
 }
 
-// Puts bytes aside until `need` of header and head are there.
+// Collects bytes until `need` bytes of header and head have arrived.
 static int gather(struct frame_reader *r, size_t need, const char **at, size_t *n,
                   struct err *e)
 {

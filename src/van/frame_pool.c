@@ -10,10 +10,10 @@
 #include "wire/wire.h"
 
 enum { ALIGN = 64, MAPPED_FROM = 1 << 20 };
-// What is kept beyond is given back, and what the account has no room for.
+// Blocks beyond this, and those that the budget has no room for, are freed.
 #define UNUSED_MAX ((uint64_t)256 << 20)
 
-// In front of the memory that is handed out.
+// Stands in front of the memory that frame_pool_take returns.
 struct frame_block {
     struct frame_block *next;
     uint32_t class;
@@ -21,7 +21,8 @@ struct frame_block {
 
 _Static_assert((uint64_t)1 << (FRAME_POOL_MIN + FRAME_POOL_CLASSES - 1) >= WIRE_BODY_MAX,
                "the largest class holds any body");
-_Static_assert(sizeof(struct frame_block) == ALIGN, "what follows is aligned, too");
+_Static_assert(sizeof(struct frame_block) == ALIGN,
+               "the memory behind the block is aligned, too");
 
 static uint64_t class_bytes(uint32_t class)
 {

@@ -1,5 +1,5 @@
-// Memory of message bodies that have arrived, used again and again: a fresh mapping for
-// each message of 64 MB costs half of the speed in page faults.
+// Reuses the memory of received message bodies: with a fresh mapping for each message of
+// 64 MB, page faults would halve the speed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_VAN_FRAME_POOL_H
@@ -21,11 +21,11 @@ struct frame_pool {
     struct budget *budget; // of the process; NULL: none. Set once, before the first take
 };
 
-// At least `bytes`, aligned to 64. NULL: out of memory.
+// Returns at least `bytes` bytes, aligned to 64; NULL if memory is out.
 void *frame_pool_take(struct frame_pool *p, uint64_t bytes);
 void frame_pool_give(struct frame_pool *p, void *memory); // NULL is fine
-uint64_t frame_pool_size(const void *memory);             // of what was taken
+uint64_t frame_pool_size(const void *memory);             // the size that was taken
 void frame_pool_close(struct frame_pool *p);
-void frame_pool_drop(void *memory); // of a pool that is gone
+void frame_pool_drop(void *memory); // frees it after its pool was closed
 
 #endif

@@ -8,7 +8,8 @@
 
 enum { STREAM_MAX = 4096, NODES = 50, SPAN = 77 };
 
-// What the handler saw: requests in order, and the bytes of bodies and texts added up.
+// Records what the handler saw: requests in order, and sums of the bytes of bodies and
+// texts.
 struct seen {
     struct frame_reader reader;
     struct frame_pool pool;
@@ -230,8 +231,8 @@ static void test_out_of_memory(void **state)
     }
 }
 
-// What is there of a message is counted, and given back when it is done with, however
-// the stream is cut and wherever it ends.
+// The budget counts the part of a message that has arrived and gets it back when the
+// message is done, wherever the stream is cut or ends.
 static void test_counted(void **state)
 {
     (void)state;

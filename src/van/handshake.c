@@ -13,7 +13,7 @@ static struct wire_text bytes_of(const uint8_t bytes[MAC_BYTES])
     return (struct wire_text){(const char *)bytes, MAC_BYTES};
 }
 
-// The proof of one end: `what` says which.
+// Computes the proof of one end; `what` says of which.
 static bool prove(const struct handshake *h, const char *what, uint8_t ret[MAC_BYTES])
 {
     const uint8_t role = (uint8_t)h->role, token = h->token;
@@ -57,7 +57,7 @@ static bool keep(char to[VAN_ADDRESS_MAX], struct wire_text text)
     return true;
 }
 
-// Who opens the link.
+// The dialler.
 
 int handshake_knock(struct handshake *h, const struct prover *p,
                     const struct handshake_link *l, struct msg_knock *ret, struct err *e)
@@ -118,7 +118,7 @@ void handshake_refused(const struct handshake *h, const struct msg_error *m,
             h->lacks.code != 0 ? "; " : "", h->lacks.code != 0 ? h->lacks.text : "");
 }
 
-// Who listens.
+// The listener.
 
 static int check_knock(struct handshake *h, const struct msg_knock *m, struct err *e)
 {
@@ -134,9 +134,9 @@ static int check_knock(struct handshake *h, const struct msg_knock *m, struct er
     return 0;
 }
 
-// A proof for another address was meant for another listener: a stranger between the two
-// would be believed by both. What the node tells others of itself is its own, whether it
-// was dialled so or by the numbers that this is.
+// A proof for another address was meant for another listener; accepting it would let a
+// stranger between the two pass for both. An address that this node tells others is its
+// own, whether it was dialled by name or by number.
 static bool is_address(const struct handshake *h)
 {
     const char *told = h->link.name;
@@ -201,7 +201,7 @@ int handshake_proven(struct handshake *h, const struct msg_proof *m, struct err 
     return 0;
 }
 
-// What came of it.
+// The result.
 
 static enum wire_role lesser(enum wire_role a, enum wire_role b)
 {

@@ -1,17 +1,17 @@
-// The handshake of a link: both ends show that they belong to the cluster before anything
-// else is read. No I/O happens here, so any messages can be tried.
+// The handshake of a link: both ends prove that they belong to the cluster before
+// anything else is read. No I/O happens here, so that tests can feed any messages.
 //
-//   who opened the link          who listens
+//   dialler                      listener
 //   KNOCK  role, nonce    ->
 //                         <-     CHALLENGE  nonce, proof
 //   PROOF  proof          ->
 //
-// Who is believed for another reason (its certificate, the user at the other end of a
-// Unix socket) proves nothing here; the nonces make the link's binding all the same. The
-// others show that they know the token of the role: HMAC-SHA256 over who speaks, the
-// role, both nonces, and the address that the dialler has connected to. The token itself
-// is never sent, and a proof is good for one link, one direction and one listener: a
-// stranger who took the port can neither pass a proof on nor send it back.
+// An end that is trusted for another reason (its certificate, the user at the other end
+// of a Unix socket) proves nothing here, but the nonces still make the link's binding.
+// The others prove that they know the token of the role: HMAC-SHA256 over the speaker's
+// end, the role, both nonces, and the address that the dialler has connected to. The
+// token itself is never sent, and a proof is valid for one link, one direction and one
+// listener: a stranger that took the port can neither pass a proof on nor send it back.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_VAN_HANDSHAKE_H
@@ -20,57 +20,57 @@
 #include "van/mac.h"
 #include "van/van.h"
 
-// What a node shows of itself and asks of others.
+// What a node proves to others and asks of them.
 struct prover {
-    enum wire_role role; // as what it knocks
-    bool insecure;       // who knows no token is let in, too
-    // The newest token of `*role`, or, where the node has only one of less, of that:
-    // *role then says which. TUG_EIO: there is none, where it was looked for.
+    enum wire_role role; // the role it claims
+    bool insecure;       // peers without a token are let in, too
+    // Gets the newest token of `*role`, or, if the node has only the token of a lesser
+    // role, that one, and sets *role to it. TUG_EIO if no token was found.
     int (*token)(void *ctx, enum wire_role *role, uint8_t ret[MAC_BYTES], struct err *e);
     bool (*random)(void *ctx, uint8_t ret[MAC_BYTES]);
     void *ctx;
 };
 
-// What is known of the link without a handshake.
+// What the van knows of the link without a handshake.
 struct handshake_link {
-    bool believed;       // TLS, or a Unix socket of the same user
-    enum wire_role role; // of who is believed: what the other end may be at most
-    uint8_t certificate[MAC_BYTES]; // fingerprint of the other end's; zeros: it has none
-    uint8_t channel[MAC_BYTES];     // of TLS: the same at both ends and on no other link
-    char address[VAN_ADDRESS_MAX];  // of the listening socket, as numbers
-    // That it was dialled by. Of an accepted link: under which others know the listener,
-    // apart from where it listens (a proxy, NAT); empty: none.
+    bool believed;                  // TLS, or a Unix socket of the same user
+    enum wire_role role;            // if believed: the highest role of the peer
+    uint8_t certificate[MAC_BYTES]; // fingerprint of the peer's; zeros: none
+    uint8_t channel[MAC_BYTES];    // with TLS: the same at both ends and on no other link
+    char address[VAN_ADDRESS_MAX]; // of the listening socket, numeric
+    // The address that was dialled. On an accepted link: an address by which others know
+    // the listener besides its own (a proxy, NAT); empty: none.
     char name[VAN_ADDRESS_MAX];
 };
 
 struct handshake {
     const struct prover *prover;
     struct handshake_link link;
-    bool token; // it is shown on this link
+    bool token; // this link proves the token
     enum wire_role role;
     uint8_t key[MAC_BYTES], dialler[MAC_BYTES], listener[MAC_BYTES]; // the nonces
     char address[VAN_ADDRESS_MAX], name[VAN_ADDRESS_MAX];            // as in KNOCK
-    struct err lacks; // why it has no token to show; code 0: it has, or needs none
-    uint8_t answer[MAC_BYTES]; // CHALLENGE's or PROOF's: what the message points at
+    struct err lacks; // why the node has no token; code 0: it has one, or needs none
+    uint8_t answer[MAC_BYTES]; // the proof that CHALLENGE or PROOF points at
 };
 
-// Who lacks a token knocks all the same, and is told what for. TUG_EIO: there are no
-// random numbers. Messages point into *h.
+// A dialler without a token knocks all the same, and the listener tells it which token is
+// missing. TUG_EIO if the system gives no random numbers. Messages point into *h.
 int handshake_knock(struct handshake *h, const struct prover *p,
                     const struct handshake_link *l, struct msg_knock *ret, struct err *e);
-// TUG_EUSAGE: the other end is not let in, for this reason.
+// TUG_EUSAGE if the dialler is refused; *e says why.
 int handshake_knocked(struct handshake *h, const struct prover *p,
                       const struct handshake_link *l, const struct msg_knock *m,
                       struct msg_challenge *ret, struct err *e);
-// TUG_EUSAGE: who listens there is not believed.
+// TUG_EUSAGE if the listener's proof is wrong.
 int handshake_challenged(struct handshake *h, const struct msg_challenge *m,
                          struct msg_proof *ret, struct err *e);
-// The other end has answered with an error instead: *e says what it means.
+// Explains in *e an error that the peer sent instead of an answer.
 void handshake_refused(const struct handshake *h, const struct msg_error *m,
                        struct err *e);
 int handshake_proven(struct handshake *h, const struct msg_proof *m, struct err *e);
 
-// What came of it; `accepted`: as the listener sees it. *h forgets the key.
+// Returns the peer's identity; `accepted`: on the listener's end. Wipes the key in *h.
 void handshake_end(struct handshake *h, bool accepted, struct van_trust *ret);
 
 #endif

@@ -46,7 +46,7 @@ static bool fail_random(void *ctx, uint8_t ret[MAC_BYTES])
     return false;
 }
 
-// Who knocks, who listens, and what lies between them.
+// Dialler, listener and the messages between them.
 struct world {
     struct end dialler, listener;
     struct handshake_link dialled, accepted;
@@ -54,7 +54,7 @@ struct world {
     struct msg_challenge challenge;
     struct msg_proof proof;
     struct err e;
-    // Changes what is on its way; NULL: nothing.
+    // Changes a message on its way; NULL: leaves it.
     void (*on_knock)(struct world *w);
     void (*on_challenge)(struct world *w);
     void (*on_proof)(struct world *w);
@@ -80,7 +80,7 @@ static void begin(struct world *w)
 
 enum stage { KNOCKING, KNOCKED, CHALLENGED, PROVEN, DONE };
 
-// How far it comes.
+// The number of messages that the handshake exchanges.
 static enum stage run(struct world *w)
 {
     struct end *d = &w->dialler, *l = &w->listener;
@@ -163,7 +163,7 @@ static void test_no_token(void **state)
     begin(&w);
     w.listener.role = WIRE_NOBODY;
     expect(&w, KNOCKED, "no token");
-    // The listener asks for nothing: who insists on a proof does not believe it.
+    // The listener asks for no proof: a dialler that insists on one refuses it.
     w.listener.prover.insecure = true;
     expect(&w, CHALLENGED, "--insecure");
     w.dialler.prover.insecure = true;
@@ -199,7 +199,7 @@ static void drop_proof(struct world *w)
     w->proof.proof = (struct wire_text){NULL, 0};
 }
 
-// What the listener has just sent, sent back.
+// The listener's own message, sent back to it.
 static void reflect(struct world *w)
 {
     w->proof.proof = w->challenge.proof;

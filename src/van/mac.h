@@ -1,4 +1,4 @@
-// HMAC-SHA256 over parts: what proves that somebody knows a key without showing it.
+// HMAC-SHA256 over parts: proves the knowledge of a key without showing it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_VAN_MAC_H
@@ -8,23 +8,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MAC_BYTES = 32 }; // of a key, a nonce and a proof
+enum { MAC_BYTES = 32 }; // size of a key, a nonce and a proof
 
 struct mac_part {
     const void *data;
     size_t n;
 };
 
-// `what` says what the number is for: those of one kind never serve as another's. Each
-// part goes in with its length. False: out of memory, or the parts are too long (over 1
-// KiB in all); *ret is then random, so that it proves nothing.
+// Computes the code of `parts`. `what` names its purpose, so that a code of one kind is
+// never valid as another. Each part is hashed with its length. Returns false if memory is
+// out or the parts are too long (over 1 KiB in all); *ret is then random, so that it
+// proves nothing.
 bool mac(uint8_t ret[MAC_BYTES], const uint8_t key[MAC_BYTES], const char *what,
          const struct mac_part *parts, unsigned n);
 
-// In a time that says nothing of where they differ.
+// Compares in a time that does not depend on where the codes differ.
 bool mac_same(const void *a, size_t n, const uint8_t b[MAC_BYTES]);
 
-// Random bytes of the system's. False: it gives none.
+// Fills *ret with random bytes of the system; false if the system gives none.
 bool mac_random(uint8_t ret[MAC_BYTES]);
 
 #endif

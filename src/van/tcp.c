@@ -1,8 +1,8 @@
 // The tcp van itself: opening, polling, time and freeing.
 //
-// A round is one run of libuv's loop; after it what is due is done, ended links are told
-// of and freed, the handler's tick is called, and small messages that were sent meanwhile
-// go out together.
+// A round is one run of libuv's loop. After it the van does what is due, reports and
+// frees ended links, calls the handler's tick, and sends together the small messages that
+// handlers have queued.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "van/tcp.h"
@@ -61,8 +61,7 @@ static void tell_ended(struct tcp_van *v)
         if (failed && known && h->closed != NULL && !v->freeing)
             h->closed(h->ctx, l->number, &l->why, v->now);
         else if (failed && !known && h->refused != NULL && !v->freeing &&
-                 (l->why.code != 0 ||
-                  l->knocked)) // else it looked whether anybody listens
+                 (l->why.code != 0 || l->knocked)) // else it only probed the port
             h->refused(h->ctx, &l->why, v->now);
         tcp_link_free(l);
     }
@@ -97,8 +96,8 @@ static void sleep_until(struct tcp_van *v, uint64_t now, uint64_t due)
 {
     if (due != VAN_NEVER) {
         uint64_t left = due > now ? due - now : 0;
-        // Again and again: libuv rings before it polls, and would then poll without an
-        // end.
+        // The timer repeats: libuv runs timers before it polls, and would then poll
+        // without an end.
         uv_update_time(&v->loop);
         uv_timer_start(&v->timer, timer_rang, (left + MS_NS - 1) / MS_NS, 1);
     }
@@ -112,8 +111,8 @@ static uint64_t due_before(const struct tcp_van *v, uint64_t until)
     return clock_earlier(due, v->accept_due);
 }
 
-// What libuv calls may change what is due, and be no event: an attempt to connect has
-// failed, and the next one is to be made in a moment.
+// A callback of libuv may bring a deadline forward without counting as an event, as when
+// an attempt to connect has failed and the next one is due in a moment.
 static void wait_for_events(struct tcp_van *v, uint64_t until)
 {
     uint64_t now = clock_ns(), awake_until = now + v->options.spin_ns, due;
@@ -124,7 +123,7 @@ static void wait_for_events(struct tcp_van *v, uint64_t until)
         due = due_before(v, until);
         if (v->events > 0 || now >= due || now >= awake_until)
             break;
-        sched_yield(); // who is waited for may be waiting for this core
+        sched_yield(); // the awaited peer may need this core
     }
     if (v->events == 0 && now < due)
         sleep_until(v, now, due);
@@ -227,8 +226,8 @@ static void unkeep(struct van *base, void *kept)
 
 // Opening and freeing.
 
-// A peer that is gone is an error of a call, not the end of the process. libuv leaves the
-// signal to us; who has a handler of their own keeps it.
+// Writing to a closed socket must fail and not end the process. libuv leaves SIGPIPE to
+// its callers; a program with its own handler keeps it.
 static void ignore_sigpipe(void)
 {
     struct sigaction a;
@@ -336,7 +335,7 @@ static bool any_closing(const struct tcp_van *v)
     return false;
 }
 
-// Links that were closed by van_close_link have their moment.
+// Gives links that van_close_link has closed a moment to send what is queued.
 static void linger(struct tcp_van *v)
 {
     for (; any_closing(v); finish_round(v)) {

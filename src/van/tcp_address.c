@@ -1,4 +1,4 @@
-// What stands in an address is checked here once, so that a typing error is called one.
+// Addresses are checked here, once, so that a typing error is reported as one.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "van/tcp_address.h"
@@ -124,7 +124,7 @@ void tcp_address_of(char ret[VAN_ADDRESS_MAX], const struct sockaddr_storage *s)
     tcp_address_write(ret, host, tcp_address_port(s));
 }
 
-// The IPv4 address of `s`, also when it is dressed as IPv6; false: it has none.
+// Gets the IPv4 address of `s`, also one that is mapped to IPv6; false if it has none.
 static bool as_ipv4(const struct sockaddr_storage *s, uint32_t *ret)
 {
     if (s->ss_family == AF_INET) {

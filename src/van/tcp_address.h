@@ -14,17 +14,17 @@
 
 struct tcp_address {
     bool is_unix;
-    char host[VAN_ADDRESS_MAX]; // without [ ]; of a Unix socket: the path
+    char host[VAN_ADDRESS_MAX]; // without [ ]; for a Unix socket: the path
     uint16_t port;
 };
 
-// "tcp://HOST:PORT", "tcp://[::1]:PORT" or "unix:///PATH". TUG_EUSAGE saying what is
-// wrong with it.
+// Parses "tcp://HOST:PORT", "tcp://[::1]:PORT" or "unix:///PATH". TUG_EUSAGE says what is
+// wrong with the text.
 int tcp_address_read(struct tcp_address *ret, const char *text, struct err *e);
-// The same of each address of a list, with commas between them.
+// Checks each address of a list with commas.
 int tcp_address_check(const char *list, struct err *e);
 
-// Whether the host is a number: then it is put into *ret with the port.
+// Returns whether the host is numeric, and then sets *ret to it and the port.
 bool tcp_address_number(const struct tcp_address *a, struct sockaddr_storage *ret);
 
 void tcp_address_write(char ret[VAN_ADDRESS_MAX], const char *host, uint16_t port);

@@ -1,5 +1,5 @@
-// Connecting: names are looked up, each address is tried, and all of it again with
-// growing pauses, until it works or the time is over.
+// Connecting: looks up names and tries each address, again and again with growing pauses,
+// until one works or the time is over.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #define PAUSE_MIN (SECOND_NS / 500)
 #define PAUSE_MAX SECOND_NS
-#define ATTEMPT_MIN SECOND_NS // what an address gets while others wait
+#define ATTEMPT_MIN SECOND_NS // the time of one address while others wait
 
 // A name being looked up; it may outlive the link.
 struct tcp_lookup {
@@ -53,7 +53,7 @@ static void give_up(struct tcp_link *l, const struct err *why)
     tcp_link_fail(l, &e);
 }
 
-// The next address of the list, or, behind the last, the first one.
+// Takes the next address of the list, or, after the last, the first.
 static int take_address(struct tcp_link *l, struct err *e)
 {
     struct tcp_dial *d = l->dial;
@@ -66,8 +66,8 @@ static int take_address(struct tcp_link *l, struct err *e)
     return tcp_address_read(&d->address, l->peer, e);
 }
 
-// A fifth of all the time that has gone by: who is there at last, or has left its token, is
-// soon found.
+// Returns a fifth of the time since the first attempt, so that a listener that comes up
+// late, or leaves its token late, is soon found.
 static uint64_t pause_of(const struct tcp_dial *d, uint64_t now)
 {
     uint64_t since = d->unproven_since != 0 ? d->unproven_since : d->began;
@@ -118,7 +118,8 @@ static void failed(struct tcp_link *l, int status)
 {
     struct err e;
     const char *hint = "";
-    // Who refused the token there is gone: the next one is given time to leave its own.
+    // The listener that refused the token has ended: give the next one time to leave its
+    // own.
     if (l->dial->unproven_rest == l->dial->rest)
         l->dial->unproven_since = 0;
     if (status == UV_ECONNREFUSED)
@@ -143,7 +144,8 @@ static void connected(uv_connect_t *req, int status)
         failed(l, status);
 }
 
-// How long this attempt may take: what is left, or less when other addresses wait.
+// Returns when this attempt must end: with the whole dial, or sooner if other addresses
+// wait.
 static uint64_t attempt_until(const struct tcp_dial *d)
 {
     uint64_t now = clock_ns(), left = d->deadline > now ? d->deadline - now : 0;
@@ -312,7 +314,7 @@ void tcp_dial_due(struct tcp_link *l)
     }
 }
 
-// All are looked at; the first one is taken.
+// Checks all addresses of the list and takes the first.
 static int take_all(struct tcp_link *l, struct err *e)
 {
     do

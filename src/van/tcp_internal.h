@@ -1,17 +1,17 @@
-// What the files of the tcp van share: the van, its links, their sockets and what waits
-// to be sent.
+// What the files of the tcp van share: the van, its links, their sockets and their
+// queues.
 //
 //   tcp.c         the van: polling, time, opening and freeing
 //   tcp_listen.c  listening and accepting
-//   tcp_dial.c    connecting: names, addresses, one attempt after the other
+//   tcp_dial.c    connecting: names, addresses, attempts
 //   tcp_link.c    the life of a link, and reading from it
 //   tcp_prove.c   the handshake of a link
 //   tcp_out.c     sending
-//   tcp_limits.c  strangers, slow peers, and the account of what all of them cost
+//   tcp_limits.c  strangers, slow peers, and the budget of all links
 //
-// A link outlives its sockets (connecting takes several) and a socket may outlive its
-// link: libuv closes it in its own time, and frees what is in struct tcp_stream then.
-// Links are freed between rounds only, so that no caller holds one that is gone.
+// A link outlives its sockets (connecting takes several), and a socket may outlive its
+// link: libuv closes it later, and its struct tcp_stream is freed then. Links are freed
+// between rounds only, so that no caller holds a freed one.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_VAN_TCP_INTERNAL_H
@@ -27,10 +27,11 @@
 #include "van/tcp_address.h"
 #include "van/tls_session.h"
 
-// Read at one go from all links; one message after the other is taken out of it. Plain
-// links read less: when the head of a bulky message is there, the rest of it is read to
-// where it belongs, and only what came with the head is copied. TLS copies all of it once
-// more and decrypts the copy: what is read lies in the second level cache until then.
+// The most that one read takes from a link; messages are cut out of it one by one. Plain
+// links read less: once the head of a bulky message has arrived, the rest of the message
+// is read to where it belongs, and only the bytes that came with the head are copied. TLS
+// copies all bytes once more and decrypts the copy; until then they lie in the second
+// level cache.
 enum {
     TCP_INPUT_BYTES = 128 << 10,
     TCP_PLAIN_INPUT = 64 << 10,
@@ -38,13 +39,13 @@ enum {
 };
 
 enum tcp_state {
-    LINK_WAITING, // for the next attempt to connect
+    LINK_WAITING, // until the next attempt to connect
     LINK_RESOLVING,
     LINK_CONNECTING,
-    LINK_SHAKING, // hands: TLS
-    LINK_PROVING, // the token, or nothing but nonces: see handshake.h
+    LINK_SHAKING, // the TLS handshake
+    LINK_PROVING, // the token, or only nonces: see handshake.h
     LINK_OPEN,
-    LINK_CLOSING, // by van_close_link: what is queued goes out
+    LINK_CLOSING, // by van_close_link: sends what is queued
     LINK_FAILED,  // `closed` is to be called
     LINK_DEAD,
 };
@@ -64,42 +65,42 @@ struct tcp_stream {
     struct tcp_link *link; // NULL: abandoned
 };
 
-// A run of bytes to be sent.
+// A run of bytes to send.
 struct tcp_segment {
     struct tcp_segment *next;
     const char *data;
     size_t n;
-    char *block;      // of the van's pool, when the bytes lie there
-    bool offered;     // libuv has been given its extent: nothing may be added to it
-    uint64_t counted; // in the account
-    struct van_release release; // when it has left; .release NULL: nothing to do
+    char *block;                // of the van's pool, if the bytes lie there
+    bool offered;               // libuv knows its size: no bytes may be added
+    uint64_t counted;           // in the account
+    struct van_release release; // called when it was sent; .release NULL: nothing to call
 };
 
-// Of a link that is being connected.
+// The state of a link that is connecting.
 struct tcp_dial {
-    char list[VAN_ADDRESS_MAX]; // as it was asked for: addresses with commas between
-    const char *rest;           // of it: what has not been tried in this round
-    struct tcp_address address; // that is tried
+    char list[VAN_ADDRESS_MAX]; // as given to van_connect: addresses with commas
+    const char *rest;           // the addresses of `list` not tried in this round
+    struct tcp_address address; // being tried
     uint64_t began, deadline;
-    uint64_t unproven_since;   // when the handshake first failed; 0: it has not
-    const char *unproven_rest; // `rest` then
+    uint64_t unproven_since;   // when the handshake first failed; 0: never
+    const char *unproven_rest; // `rest` at that time
     uint32_t tries;
     uint32_t n_found, next; // addresses of the host
     struct sockaddr_storage found[8];
-    struct tcp_lookup *lookup; // of the name, while it goes on
+    struct tcp_lookup *lookup; // of the name, while it runs
 };
 
-// How fast bytes move that should.
+// How fast bytes move while some wait.
 struct tcp_pace {
-    uint64_t since; // 0: none are under way
-    uint64_t bytes; // that have moved since
+    uint64_t since; // 0: no bytes wait
+    uint64_t bytes; // moved since then
 };
 
 enum tcp_room {
     TCP_ROOM,
-    TCP_TRIAL,   // until its role is known: tcp_limits_admit
-    TCP_FULL,    // for who comes now; it is told so
-    TCP_NO_WORD, // it is closed at once: there are no descriptors left
+    TCP_TRIAL,   // on trial until its role is known: tcp_limits_admit
+    TCP_FULL,    // no room; the peer is told
+    TCP_NO_WORD, // no descriptor left even to tell the peer: closed at once
 };
 
 struct tcp_link {
@@ -107,15 +108,15 @@ struct tcp_link {
     van_link number;
     enum tcp_state state;
     bool accepted;
-    bool known; // a whole message has come
+    bool known; // a whole message has arrived
     bool local; // both ends are on this machine
     enum van_kind kind;
     bool writing;             // libuv has bytes to write and will call back
-    bool dirty;               // to be flushed at the end of the round
+    bool dirty;               // flushed at the end of the round
     bool ended;               // in the van's list of those
-    bool opened;              // the handler knows of it
+    bool opened;              // `opened` was called
     bool said_end, heard_end; // of TLS
-    bool knocked;             // the other end has, and was answered
+    bool knocked;             // the peer has knocked and was answered
     struct tcp_stream *stream;
     struct tls_session *tls;
     struct tcp_dial *dial;       // NULL: accepted, or done
@@ -128,13 +129,13 @@ struct tcp_link {
     bool trial;         // it is in the reserve, if still a stranger
     bool joined;        // by van_joined
     struct tcp_link *older, *newer;
-    uint64_t counted; // of the link itself, in the account
+    uint64_t counted; // for the link itself, in the budget
     struct tcp_pace in, out;
     uint64_t due; // when tcp_link_due is to be called; VAN_NEVER
     struct tcp_segment *first, *last;
     uint64_t queued;
-    size_t in_flight; // bytes that libuv has: of the queue, or of the cipher block
-    char *cipher;     // a block with encrypted bytes that libuv has; counted
+    size_t in_flight; // bytes that libuv is sending, of the queue or the cipher block
+    char *cipher;     // a block of encrypted bytes that libuv is sending; counted
     struct tcp_link *next_dirty, *next_ended;
     char peer[VAN_ADDRESS_MAX];
     struct err why;
@@ -149,7 +150,7 @@ struct tcp_listener {
     };
     struct tcp_van *van;
     struct tcp_listener *next;
-    bool waiting; // someone is to be accepted
+    bool waiting; // a peer waits to be accepted
     char address[VAN_ADDRESS_MAX];
 };
 
@@ -161,19 +162,19 @@ struct tcp_van {
     uv_async_t wake;
     uv_timer_t timer;
     struct tcp_listener *listeners;
-    char known_as[VAN_ADDRESS_MAX]; // to those behind a proxy or NAT; empty: not so
+    char known_as[VAN_ADDRESS_MAX]; // by peers behind a proxy or NAT; empty: none
     struct links links;
     uint32_t n_accepted, n_strangers, n_trials;
     struct tcp_link *oldest, *newest; // strangers
-    bool over;                        // more is queued than there is room for
+    bool over;                        // the queues hold more than the budget allows
     struct frame_pool pool;
     struct wire_out out;
     struct tcp_segment *unused_segments;
     struct tcp_link *dirty, *ended;
-    struct frame_reader *reading; // whose message the handler has
+    struct frame_reader *reading; // the reader whose message the handler is in
     uint64_t now;
-    uint64_t next_due;   // no link is due before
-    uint64_t accept_due; // when listeners that wait try again
+    uint64_t next_due;   // no link is due before this
+    uint64_t accept_due; // when waiting listeners try again
     uint64_t tick_due;
     uint32_t events; // of this round
     bool in_round;
@@ -194,12 +195,12 @@ void tcp_accept_due(struct tcp_van *v);
 // tcp_dial.c
 van_link tcp_connect(struct van *base, const char *address, uint64_t timeout_ns);
 void tcp_dial_due(struct tcp_link *l);
-// An attempt has failed: the next one, or, with `final`, none.
+// An attempt has failed: schedules the next one or, if `final`, gives up.
 void tcp_dial_failed(struct tcp_link *l, const struct err *why, bool final);
-// Likewise, for want of the right token: attempts are made for a while.
+// Likewise because the token was wrong: tries for a while longer.
 void tcp_dial_unproven(struct tcp_link *l, struct err *why);
 void tcp_dial_free(struct tcp_link *l);
-// Whether plain TCP to or from there is allowed; else TUG_EUSAGE in a sentence.
+// Returns 0 if plain TCP with that address is allowed, else TUG_EUSAGE and a sentence.
 int tcp_plain_allowed(const struct tcp_van *v, const struct sockaddr_storage *s,
                       const char *what, struct err *e);
 
@@ -207,14 +208,14 @@ int tcp_plain_allowed(const struct tcp_van *v, const struct sockaddr_storage *s,
 struct tcp_link *tcp_link_new(struct tcp_van *v, bool accepted);
 struct tcp_stream *tcp_stream_new(struct tcp_van *v, bool is_unix);
 void tcp_stream_close(struct tcp_stream *s);
-void tcp_link_connected(struct tcp_link *l); // its socket is
-void tcp_link_open(struct tcp_link *l);      // it can be used from now on
-// What comes now are frames of at most so many bytes.
+void tcp_link_connected(struct tcp_link *l); // its socket is connected
+void tcp_link_open(struct tcp_link *l);      // from now on messages can be sent
+// From now on the link reads frames of at most max_bytes.
 void tcp_link_begin_frames(struct tcp_link *l, uint64_t max_bytes);
 void tcp_link_due_at(struct tcp_link *l, uint64_t when);
 void tcp_link_due(struct tcp_link *l); // it is
 void tcp_link_fail(struct tcp_link *l, const struct err *why);
-void tcp_link_drained(struct tcp_link *l); // nothing is queued any more
+void tcp_link_drained(struct tcp_link *l); // the queue is empty
 void tcp_link_say_end(struct tcp_link *l);
 void tcp_link_disconnect(struct tcp_link *l);
 void tcp_link_end(struct tcp_link *l, enum tcp_state state);
@@ -222,37 +223,36 @@ void tcp_link_free(struct tcp_link *l);
 void tcp_close_link(struct van *base, van_link number);
 
 // tcp_prove.c
-void tcp_prove_begin(struct tcp_link *l); // it is connected, and TLS is done
+void tcp_prove_begin(struct tcp_link *l); // after connecting and the TLS handshake
 void tcp_prove_message(struct tcp_link *l, const struct van_message *m);
 void tcp_prove_free(struct tcp_link *l);
 
 // tcp_limits.c
 void tcp_limits_open(struct tcp_van *v);
-// Whether one more may come; the oldest stranger may have been closed for it.
+// Returns whether one more link may be accepted; may close the oldest stranger for it.
 enum tcp_room tcp_limits_room(struct tcp_van *v, const struct tcp_stream *s);
-void tcp_limits_stranger(struct tcp_link *l, bool trial); // who has come
-void tcp_limits_known(struct tcp_link *l);                // who has said something
-// There is room for who says that it is of this role, or, when it has proven it, room is
-// made. TUG_EIO: there is none.
+void tcp_limits_stranger(struct tcp_link *l, bool trial); // notes a new stranger
+void tcp_limits_known(struct tcp_link *l);                // it is a stranger no longer
+// Checks that there is room for a peer that claims this role and, once it has proven the
+// role, makes room. TUG_EIO if there is none.
 int tcp_limits_admit(struct tcp_link *l, enum wire_role role, bool proven, struct err *e);
 void tcp_limits_say_full(const struct tcp_van *v, struct err *ret);
 void tcp_limits_gone(struct tcp_link *l);
 void tcp_limits_came(struct tcp_link *l, size_t n); // n bytes were read
 void tcp_limits_due(struct tcp_link *l);            // of an open link
-// n bytes more, or fewer, wait to be sent.
+// n more (or fewer) bytes wait to be sent.
 void tcp_limits_queue(struct tcp_link *l, uint64_t n);
 void tcp_limits_sent(struct tcp_van *v, uint64_t n);
-void tcp_limits_relieve(struct tcp_van *v); // when there is no room for more
+void tcp_limits_relieve(struct tcp_van *v); // frees memory when the budget is exhausted
 
-// tcp_out.c
-// A message of the van itself, before the link is open. What does not go out is noticed
-// by the one who waits for it.
+// tcp_out.c Sends a message of the van itself, before the link is open. If it is lost,
+// the peer that waits for it times out.
 void tcp_link_say(struct tcp_link *l, uint16_t type, const void *msg);
 int tcp_send(struct van *base, van_link link, uint16_t type, uint64_t request,
              const void *msg, const struct van_release *release);
 void tcp_out_flush(struct tcp_link *l);
 void tcp_out_drop(struct tcp_link *l);
-// What TLS has to say of itself goes out now.
+// Sends the records that TLS itself has produced.
 void tcp_out_session(struct tcp_link *l);
 
 #endif

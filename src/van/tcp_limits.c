@@ -1,9 +1,9 @@
-// What peers may cost: how many strangers there may be, who makes room for whom, and who
-// is too slow to be waited for.
+// Limits of what peers may cost: how many strangers there may be, which link makes room
+// for which, and when a peer is too slow.
 //
-// When a node is full, strangers go first. Without any, a few who come are let into the
-// reserve, on trial, until the handshake has shown their role; then a link of a lesser
-// role goes for theirs, or they do.
+// When a node is full, strangers are closed first. Without strangers, a few new peers are
+// let into the reserve, on trial, until the handshake has shown their role; then a link
+// of a lesser role is closed for them, or they are.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
@@ -15,13 +15,14 @@
 
 enum {
     STRANGERS_MAX = 1024,
-    RESERVE_MIN = 16, // descriptors that are not for links: files, saves, the next dial
+    RESERVE_MIN = 16, // descriptors kept for files, saves and the next dial
     RESERVE_MAX = 256,
     TRIALS = RESERVE_MIN / 2,
-    TLS_BYTES = 64 << 10,   // of a session, in OpenSSL
-    RELIEF_FROM = 64 << 10, // a link with less unread is not to blame
-    SLOWEST = 64 << 10,     // bytes a second, when there is no room for others,
-    SLOWEST_WHOLE_S = 60,   // and all that it holds in so many seconds
+    TLS_BYTES = 64 << 10,   // of a TLS session in OpenSSL
+    RELIEF_FROM = 64 << 10, // a link with fewer unread bytes is spared
+    SLOWEST =
+        64 << 10, // a link must move so many bytes a second while others find no room,
+    SLOWEST_WHOLE_S = 60, // and all that it holds within so many seconds
 };
 #define SLOW_TIMEOUT (5 * SECOND_NS)
 
@@ -104,8 +105,9 @@ static bool drop_stranger(struct tcp_van *v)
     return true;
 }
 
-// The system gives the lowest number that is free; links may have higher ones, too, when
-// another has gone for them. A few links of many are not looked for.
+// Counts the used descriptors: those below `next`, the lowest free number, and links
+// above it, which exist where lower descriptors were closed. Far from the limit the links
+// are not walked.
 static uint64_t descriptors_used(const struct tcp_van *v, int next, uint64_t limit)
 {
     uint64_t used = (uint64_t)next;
@@ -142,7 +144,7 @@ static bool is_full(const struct tcp_van *v, const struct tcp_stream *s,
            !budget_fits(v->options.budget, BUDGET_LINKS, link_bytes(v));
 }
 
-// A link that costs too much is closed, and whoever keeps a log hears of it.
+// Closes a link that costs too much and tells the handler's `refused`.
 static void close_for(struct tcp_link *l, const struct err *why)
 {
     const struct tcp_van *v = l->van;
@@ -152,9 +154,9 @@ static void close_for(struct tcp_link *l, const struct err *why)
     tcp_link_fail(l, why);
 }
 
-// Who goes for whom, when there is no room.
+// Which link is closed for which, when there is no room.
 
-// The higher, the later it goes; from WIRE_FROM_SERVE on it never does.
+// A link of higher rank is closed later; from WIRE_FROM_SERVE on, never.
 static enum wire_from rank(const struct tcp_link *l)
 {
     if (l->stranger)
@@ -162,16 +164,16 @@ static enum wire_from rank(const struct tcp_link *l)
     return l->joined ? WIRE_FROM_ORDER : wire_right(l->trust.role);
 }
 
-// Who has not joined and is silent for a while goes for anybody: for less long than who
-// comes tries again. A worker that comes is about to join, and others could have.
-// Strangers that came just now may be about to prove what they are.
+// A link that has not joined and has been silent for a while, less than a new peer keeps
+// trying, is closed for any other. A new worker is about to join, and others could have
+// joined already. New strangers may be about to prove their role.
 static bool goes_for(const struct tcp_link *l, enum wire_from right)
 {
     bool idle = l->van->now - l->last_byte >= l->van->options.slow_timeout_ns / 2;
     if (!l->accepted || l->state > LINK_OPEN || rank(l) >= WIRE_FROM_SERVE)
         return false;
     if (l->stranger)
-        return idle && !l->trial; // whose place is in the reserve, too
+        return idle && !l->trial; // a link on trial has its place in the reserve, too
     return idle || rank(l) < right || (rank(l) == right && right > WIRE_FROM_LOOK);
 }
 
@@ -189,8 +191,8 @@ static struct tcp_link *first_to_go(const struct tcp_van *v,
     return first;
 }
 
-// Who was told to go and does not hang up has its descriptor for a moment more; that
-// moment ends when others need it.
+// A link that was closed keeps its descriptor for a moment; the moment ends when others
+// need it.
 static bool end_closing(struct tcp_van *v)
 {
     struct tcp_link *first = NULL;
@@ -214,7 +216,7 @@ enum tcp_room tcp_limits_room(struct tcp_van *v, const struct tcp_stream *s)
         return TCP_ROOM;
     bool low = left <= RESERVE_MIN / 2 && !end_closing(v);
     if (crowded || v->n_strangers > v->n_trials || v->n_trials >= TRIALS) {
-        bool trial = full && v->oldest->trial; // whose place it takes
+        bool trial = full && v->oldest->trial; // it takes that link's place
         drop_stranger(v);
         return trial ? TCP_TRIAL : TCP_ROOM;
     }
@@ -223,7 +225,7 @@ enum tcp_room tcp_limits_room(struct tcp_van *v, const struct tcp_stream *s)
     if (drop_stranger(v))
         return TCP_TRIAL;
     budget_refused(v->options.budget);
-    // Who is told why has a descriptor for a moment more.
+    // TCP_FULL keeps a descriptor for a moment longer, to tell the peer why.
     return low ? TCP_NO_WORD : TCP_FULL;
 }
 
@@ -235,7 +237,7 @@ void tcp_limits_say_full(const struct tcp_van *v, struct err *ret)
         err_limit(ret, descriptors_left() < RESERVE_MAX ? EMFILE : 0);
 }
 
-// Whether there are more links than places: this one is counted, too.
+// Returns whether there are more links than places, this link included.
 static bool is_over(const struct tcp_van *v, const struct tcp_link *l)
 {
     uint64_t left;
@@ -247,7 +249,7 @@ static bool is_over(const struct tcp_van *v, const struct tcp_link *l)
 int tcp_limits_admit(struct tcp_link *l, enum wire_role role, bool proven, struct err *e)
 {
     struct tcp_van *v = l->van;
-    if (!l->trial || !is_over(v, l)) // others may have left meanwhile
+    if (!l->trial || !is_over(v, l)) // other links may have ended meanwhile
         return 0;
     struct tcp_link *first = first_to_go(v, l, wire_right(role));
     if (first == NULL) {
@@ -267,14 +269,14 @@ int tcp_limits_admit(struct tcp_link *l, enum wire_role role, bool proven, struc
     return 0;
 }
 
-// When to look at an open link again.
+// Returns when the link is checked next.
 static uint64_t next_look(const struct tcp_link *l)
 {
     uint64_t stall = l->van->options.stall_timeout_ns;
     return l->van->now + clock_earlier(stall, l->van->options.slow_timeout_ns);
 }
 
-// What waits to be sent.
+// Bytes that wait to be sent.
 
 void tcp_limits_queue(struct tcp_link *l, uint64_t n)
 {
@@ -322,7 +324,7 @@ void tcp_limits_relieve(struct tcp_van *v)
     }
 }
 
-// Who stands still, or crawls while others are refused for want of room.
+// Links that do not move, or crawl while others are refused because there is no room.
 
 static bool crawls(const struct tcp_van *v, const struct tcp_pace *p, uint64_t holds)
 {

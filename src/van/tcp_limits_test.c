@@ -1,5 +1,5 @@
-// What peers may cost, on every van with sockets: bodies that are announced or never end,
-// answers that nobody reads, strangers without number.
+// Limits of what peers may cost, on every van with sockets: bodies that are announced or
+// never end, answers that are not read, countless strangers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 #define MIB ((uint64_t)1 << 20)
 
-// What a node was told.
+// The errors that a node was told.
 struct told {
     int ok, code;
     uint64_t request;
@@ -59,8 +59,8 @@ static void send_roster(struct node *n, uint64_t request, const void *data,
     assert_int_equal(van_send(n->v, n->links[0], MSG_ROSTER, request, &m, NULL), 0);
 }
 
-// A body that never fits, and one that does not fit now: both are refused with their
-// request's number, and what comes behind them is read.
+// A body that never fits and one that does not fit now: both are refused with their
+// request's number, and the messages behind them are read.
 static void bodies(struct vans *w)
 {
     struct told t = {0};
@@ -185,8 +185,8 @@ static void crawling(struct vans *w)
     c->v = deaf;
 }
 
-// However many come and say nothing: there are never more than a few, and who says hello
-// has a link.
+// However many peers connect and stay silent, only a few are held, and a peer that says
+// hello gets a link.
 static void strangers(struct vans *w)
 {
     enum { COUNT = 60, MOST = 5 };
@@ -207,7 +207,7 @@ static void strangers(struct vans *w)
         assert_int_not_equal(van_connect(a->v, b->address, PATIENCE), 0);
         PUMP(w, b->opened == COUNT + i && a->opened == COUNT + i);
     }
-    PUMP(w, b->closed == 2 * COUNT - MOST - 1); // it is no stranger
+    PUMP(w, b->closed == 2 * COUNT - MOST - 1); // it is not a stranger
 }
 
 static int connect_raw(const char *address)
@@ -224,7 +224,7 @@ static int connect_raw(const char *address)
     return fd;
 }
 
-// Roles: who has shown one and sits there goes for others.
+// A link that has shown its role and stays idle is closed for others.
 
 static int token(void *ctx, enum wire_role *role, uint8_t ret[MAC_BYTES], struct err *e)
 {
@@ -329,8 +329,8 @@ static void roles(struct vans *w)
     assert_int_equal(b->closed, FULL + 1);
 }
 
-// A tool goes for another one once it has been silent; and silent strangers without
-// number keep nobody from showing what he is.
+// A tool's link is closed for another's once it has been silent, and countless silent
+// strangers keep no peer from proving its role.
 static void silent(struct vans *w)
 {
     int fds[SILENT];
@@ -354,9 +354,9 @@ static void count_errors(struct node *n, van_link link, struct van_message *m)
     *(int *)n->data += m->type == MSG_ERROR;
 }
 
-// Two come for the place of one. To who has shown its role the link is open: should there
-// be no room then, it closes as links do, and is dialled again; an error that comes on it
-// would be the end of a member.
+// Two come for the place of one. To a peer that has shown its role the link is open: if
+// there is no room then, it closes as links do, and is dialled again; an error that comes
+// on it would be the end of a member.
 static void two_at_once(struct vans *w)
 {
     int errors = 0;
@@ -374,7 +374,7 @@ static void two_at_once(struct vans *w)
                 1); // the other one is dialled again, or was open and is closed
 }
 
-// Somebody leaves while another shows its role: then nobody has to go for it.
+// One link ends while another shows its role: then no link is closed for it.
 static void room_meanwhile(struct vans *w)
 {
     fill(w);
@@ -390,8 +390,8 @@ static void room_meanwhile(struct vans *w)
     assert_int_equal(b->closed_link, b->links[0]);
 }
 
-// A node that is full is dialled as long as one at which nobody listens: who has joined and
-// comes back is not at the end of its patience after a moment.
+// A full node is dialled for as long as an address without a listener: a member that
+// comes back does not give up after a moment.
 static void full_for_long(struct vans *w)
 {
     fill_with(w, 0);
@@ -604,7 +604,8 @@ static void join_and_answer(struct node *n, van_link link, struct van_message *m
     answer_ok(n, link, m);
 }
 
-// Who was refused and stays has a descriptor until others need it: they are told why, too.
+// A refused peer that stays keeps its descriptor until others need it; these are told
+// why, too.
 static void test_refused_and_there(void **state)
 {
     (void)state;

@@ -9,16 +9,15 @@
 #include "van/tcp_internal.h"
 
 enum {
-    STRANGER_BYTES = 16 << 10, // the longest first message of who came to us
+    STRANGER_BYTES = 16 << 10, // the longest first message of an accepted peer
     LINGER_NS = 1000000000,    // how long a closed link may take to send what is queued
     KEEPALIVE_S = 30,
-    // What was sent and the other system has not confirmed for so long breaks the
-    // link; by itself it would try for a quarter of an hour. A process that is
-    // stopped for a while must not lose its links: its system confirms, but has no
-    // more room at some time.
+    // A link breaks if the peer's system has not acknowledged sent bytes for this long;
+    // by default the kernel tries for a quarter of an hour. A stopped process must not
+    // lose its links: its system acknowledges until its buffers are full.
     UNANSWERED_MS = 30000,
     UNIX_SEND_BYTES = 2 << 20, // of a Unix socket's send buffer
-    ALERT = 0x15,              // how an alert of TLS begins
+    ALERT = 0x15,              // the first byte of a TLS alert
     TLS_MAJOR = 3,
 };
 
@@ -93,7 +92,7 @@ static bool message(void *ctx, struct van_message *m)
     return l->state == LINK_OPEN;
 }
 
-// A request that there is no room for is answered at once, while its bytes still come.
+// Answers a request that finds no room at once, while its bytes still arrive.
 static void no_room(void *ctx, uint16_t type, uint64_t request, const struct err *why)
 {
     struct tcp_link *l = ctx;
@@ -195,8 +194,8 @@ static bool is_talking(const struct tcp_link *l)
     return l->state == LINK_OPEN || l->state == LINK_PROVING;
 }
 
-// Decrypts what has come; large bodies straight to where they belong. TLS_MORE when all
-// is read, or the handler wants no more.
+// Decrypts the received bytes, large bodies straight to where they belong. Returns
+// TLS_MORE when all is read or the handler wants no more.
 static int read_session(struct tcp_link *l, struct err *e)
 {
     char *plain = l->van->plain;
@@ -259,7 +258,7 @@ static void alloc_input(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
     char *direct = NULL;
     if (l != NULL && l->state == LINK_OPEN && l->tls == NULL)
         direct = frame_direct(&l->reader, &left);
-    bool small = left < TCP_DIRECT_FROM; // then more than this body comes at one go
+    bool small = left < TCP_DIRECT_FROM; // then one read may take more than this body
     size_t input = l != NULL && l->tls == NULL ? TCP_PLAIN_INPUT : TCP_INPUT_BYTES;
     buf->base = small ? l->van->input : direct;
     buf->len = small ? input : left;
@@ -287,8 +286,8 @@ static void read_came(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 
 // Opening.
 
-// The kernel's default congestion control may be one for long lines (bbr): within a
-// machine it gives a third of what cubic does.
+// The kernel's default congestion control may be meant for long lines (bbr); within a
+// machine it reaches a third of cubic's rate.
 static void set_options(struct tcp_link *l)
 {
     static const char cubic[] = "cubic";
@@ -308,16 +307,16 @@ static bool is_unix(const struct tcp_link *l)
     return l->stream->handle.type == UV_NAMED_PIPE;
 }
 
-// A TCP socket's buffer grows by itself, a Unix socket's does not: with the 208 KiB that it
-// begins with, a large message wakes both processes many times over. The system doubles
-// what is asked for, and allows no more than its net.core.wmem_max.
+// A TCP socket's buffer grows by itself, a Unix socket's does not: with its initial 208
+// KiB a large message wakes both processes many times. The system doubles the requested
+// size, up to net.core.wmem_max.
 static void set_unix_options(struct tcp_link *l)
 {
     int bytes = UNIX_SEND_BYTES;
     uv_send_buffer_size(&l->stream->handle, &bytes);
 }
 
-// Whose process is at the other end of a Unix socket: the system knows.
+// Asks the system which user's process is at the other end of a Unix socket.
 static int look_at_user(struct tcp_link *l, struct err *e)
 {
     uv_os_fd_t fd;
@@ -338,8 +337,8 @@ static int look_at_user(struct tcp_link *l, struct err *e)
     return 0;
 }
 
-// Who is at the other end. False: the socket is connected to itself, as happens when one
-// tries again and again to reach a port of one's own machine that nobody listens on.
+// Notes the addresses of both ends. Returns false if the socket is connected to itself,
+// which happens when a process keeps dialling a local port without a listener.
 static bool look_at_ends(struct tcp_link *l)
 {
     struct sockaddr_storage here, there;
@@ -415,7 +414,7 @@ struct tcp_link *tcp_link_new(struct tcp_van *v, bool accepted)
     l->known = !accepted;
     l->due = VAN_NEVER;
     v->n_accepted += accepted;
-    l->trust.role = WIRE_OPERATOR; // where there is no handshake
+    l->trust.role = WIRE_OPERATOR; // without a handshake
     tcp_link_begin_frames(l, accepted ? STRANGER_BYTES : UINT64_MAX);
     return l;
 }
@@ -463,7 +462,7 @@ static void shut(uv_shutdown_t *req, int status)
         tcp_link_end(s->link, LINK_DEAD);
 }
 
-// TLS tells an end from a cut.
+// Sends TLS's end of the stream, which the peer can tell from a cut.
 void tcp_link_say_end(struct tcp_link *l)
 {
     if (l->tls == NULL || l->said_end)
@@ -473,8 +472,8 @@ void tcp_link_say_end(struct tcp_link *l)
     tcp_out_session(l);
 }
 
-// Our end says that it is done and waits for the other to say so: closing at once would
-// make the kernel throw away what is on its way when there is something unread.
+// Shuts down our end and waits for the peer's: if unread bytes are left, closing at once
+// would make the kernel discard what is on its way.
 void tcp_link_drained(struct tcp_link *l)
 {
     struct tcp_stream *s = l->stream;

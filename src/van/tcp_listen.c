@@ -1,5 +1,5 @@
-// Listening: an address becomes a socket and the address that peers are told; who comes
-// becomes a link.
+// Listening: turns an address into a socket and into the address that peers are told, and
+// accepts links.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -30,8 +30,8 @@ static void refuse(struct tcp_listener *listener, struct tcp_link *l)
     tcp_close_link(&v->base, l->number);
 }
 
-// libuv announces nobody else before this one is accepted: without memory for that it is
-// tried again in a moment.
+// libuv announces no further peer before this one is accepted; if memory is out, try
+// again in a moment.
 static void accept_later(struct tcp_listener *listener)
 {
     struct tcp_van *v = listener->van;
@@ -44,7 +44,7 @@ static void accept_one(uv_stream_t *server, int status)
     struct tcp_listener *listener = server->data;
     struct tcp_van *v = listener->van;
     if (status != 0)
-        return; // libuv has closed it for want of descriptors
+        return; // libuv has closed it because descriptors are out
     struct tcp_stream *s = tcp_stream_new(v, server->type == UV_NAMED_PIPE);
     if (s == NULL) {
         accept_later(listener);
@@ -140,7 +140,8 @@ static int resolve(struct tcp_van *v, const struct tcp_address *a, const char *a
     return 0;
 }
 
-// The address of this machine that others reach; that of loopback if it has no other.
+// Gets this machine's address as others reach it; the loopback address if there is no
+// other.
 static void own_address(char *ret, size_t n, int family)
 {
     char own[ROUTE_ADDRESS_MAX];

@@ -1,9 +1,9 @@
-// Sending: what the socket takes at once is neither copied nor queued. What it does not
-// take waits in segments: small pieces are copied together, bodies with a `release` are
-// only pointed at.
+// Sending. Bytes that the socket takes at once are neither copied nor queued. The others
+// wait in segments: small pieces are copied together, bodies with a `release` are only
+// pointed at.
 //
-// Small messages that are sent from inside a handler wait for the end of the round: a
-// server that answers twenty requests of one link does it with one call of the system.
+// Small messages that a handler sends wait for the end of the round, so that a server
+// answers twenty requests of one link with one system call.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -16,8 +16,8 @@ enum {
     TOGETHER_MAX = 4 << 10, // a message that waits for the end of the round
     BUFS_MAX = 64,
     MESSAGE_BUFS = 1 + 2 * WIRE_SPANS_MAX,
-    CIPHER_FIRST = 32 << 10, // encrypted at one go: little, so that the peer can begin,
-    CIPHER_RUN = 480 << 10,  // then more, as far as a block of the pool holds it
+    CIPHER_FIRST = 32 << 10, // bytes encrypted first: few, so that the peer can begin,
+    CIPHER_RUN = 480 << 10,  // then more, up to a block of the pool
 };
 
 // The queue.
@@ -104,7 +104,7 @@ static bool queue_pointer(struct tcp_link *l, const char *data, size_t n)
     return true;
 }
 
-// Takes back what was queued behind `last`, which had `n` bytes.
+// Removes the segments queued behind `last`, which had `n` bytes.
 static void unqueue(struct tcp_link *l, struct tcp_segment *last, size_t n)
 {
     struct tcp_segment *s = last != NULL ? last->next : l->first;
@@ -123,7 +123,7 @@ static void unqueue(struct tcp_link *l, struct tcp_segment *last, size_t n)
     last->n = n;
 }
 
-// n bytes have left.
+// Removes n sent bytes from the queue.
 static void consume(struct tcp_link *l, size_t n)
 {
     l->queued -= n;
@@ -173,7 +173,7 @@ static void lost(struct tcp_link *l, int status)
     tcp_link_fail(l, &why);
 }
 
-// What libuv was given has left.
+// libuv has sent all bytes that it was given.
 static void flight_landed(struct tcp_link *l)
 {
     size_t n = l->in_flight;
@@ -231,7 +231,7 @@ static ssize_t try_write(struct tcp_link *l, const uv_buf_t *bufs, unsigned n)
 
 // TLS.
 
-// What TLS has made leaves: at once, or when there is room.
+// Sends the bytes that TLS has produced, at once or when the socket has room.
 void tcp_out_session(struct tcp_link *l)
 {
     size_t n;
@@ -261,8 +261,8 @@ struct cursor {
     size_t gone; // of the first
 };
 
-// The next bytes for TLS: up to `most` of one piece, or small pieces put together into a
-// record.
+// Returns the next bytes for TLS: up to `most` of one piece, or small pieces joined to
+// one record.
 static const char *next_run(struct tcp_link *l, struct cursor *c, size_t most,
                             size_t *ret_n)
 {
@@ -306,8 +306,8 @@ static ssize_t encrypt(struct tcp_link *l, struct cursor *c, size_t most)
     return (ssize_t)done;
 }
 
-// Encrypts as long as the socket takes what comes of it. Bytes count as taken when they
-// are encrypted.
+// Encrypts as long as the socket takes the result. Bytes count as taken once they are
+// encrypted.
 static ssize_t push_session(struct tcp_link *l, const uv_buf_t *bufs, unsigned n)
 {
     struct cursor c = {bufs, n, 0};
@@ -325,7 +325,7 @@ static ssize_t push_session(struct tcp_link *l, const uv_buf_t *bufs, unsigned n
     return (ssize_t)taken;
 }
 
-// At once, as much as goes.
+// Sends as much as the socket takes now.
 static ssize_t push(struct tcp_link *l, const uv_buf_t *bufs, unsigned n)
 {
     if (l->writing)
@@ -344,7 +344,7 @@ static unsigned fill_bufs(struct tcp_link *l, uv_buf_t bufs[BUFS_MAX], size_t *r
     return n;
 }
 
-// The rest of what the socket did not take, up to BUFS_MAX segments.
+// Hands libuv the bytes that the socket did not take, up to BUFS_MAX segments.
 static void wait_for_room(struct tcp_link *l)
 {
     uv_buf_t bufs[BUFS_MAX];
@@ -379,7 +379,7 @@ void tcp_out_flush(struct tcp_link *l)
 struct piece {
     const char *data;
     size_t n;
-    bool pointed; // it stays where it is until the release
+    bool pointed; // not copied: stays in place until the release
 };
 
 static unsigned pieces_of(const struct wire_out *o, bool stays,
@@ -399,8 +399,8 @@ static unsigned pieces_of(const struct wire_out *o, bool stays,
     return n;
 }
 
-// Queues what is behind the first `skip` bytes. *ret_last is the last segment that points
-// at the sender's memory; NULL: none does.
+// Queues the bytes behind the first `skip`. Sets *ret_last to the last segment that
+// points at the sender's memory, NULL if none does.
 static bool queue_pieces(struct tcp_link *l, const struct piece *p, unsigned n,
                          size_t skip, struct tcp_segment **ret_last)
 {
@@ -430,7 +430,7 @@ static void mark_dirty(struct tcp_link *l)
     l->van->dirty = l;
 }
 
-// As much as the socket takes now.
+// Sends as much of the pieces as the socket takes now.
 static ssize_t push_pieces(struct tcp_link *l, const struct piece *p, unsigned n)
 {
     uv_buf_t bufs[MESSAGE_BUFS];
@@ -460,7 +460,7 @@ static int send_pieces(struct tcp_link *l, const struct piece *p, unsigned n,
     if (!queue_pieces(l, p, n, (size_t)taken, &pointing)) {
         unqueue(l, last, last_n);
         if (taken > 0)
-            lost(l, UV_ENOMEM); // half of a message has left
+            lost(l, UV_ENOMEM); // half of a message was sent
         return TUG_ENOMEM;
     }
     if (pointing != NULL) {
@@ -495,7 +495,7 @@ int tcp_send(struct van *base, van_link link, uint16_t type, uint64_t request,
     if (l != NULL && l->state == LINK_OPEN)
         rc = send_message(l, type, request, msg, &mine);
     if (mine.release != NULL)
-        mine.release(mine.ctx); // nothing points at the body
+        mine.release(mine.ctx); // no segment points at the body
     return rc;
 }
 

@@ -1,5 +1,5 @@
-// The handshake on a link of the tcp van: what handshake.h wants to know of the socket,
-// and the messages that it gives.
+// The handshake on a link of the tcp van: gives handshake.h the facts of the socket and
+// sends its messages.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "van/tcp_internal.h"
 
-// What a peer that has proven nothing may send: a knock, or a sentence.
+// The longest message of a peer that has proven nothing: a knock, or an error.
 enum { UNPROVEN_BYTES = 8 << 10 };
 
 static void numbers_of(const struct tcp_link *l, char ret[VAN_ADDRESS_MAX])
@@ -59,7 +59,7 @@ static void note_refusal(const struct tcp_link *l, const struct err *why)
         v->handler.refused(v->handler.ctx, &e, v->now);
 }
 
-// Who came is told why it is not let in, and the handler hears of it.
+// Tells a peer why it is refused, and tells the handler.
 static void turn_away(struct tcp_link *l, const struct err *why)
 {
     struct msg_error m = {.code = why->code, .what = wire_text(why->text)};
@@ -77,8 +77,8 @@ static void succeeded(struct tcp_link *l)
         tcp_link_open(l);
         return;
     }
-    // To the other end the link is open: an error there would be its node's end, not an
-    // attempt that failed.
+    // The peer sees an open link: an error on it would end its node instead of failing
+    // one attempt.
     note_refusal(l, &e);
     tcp_close_link(&l->van->base, l->number);
 }
@@ -125,7 +125,7 @@ static void knocked(struct tcp_link *l, const struct msg_knock *m)
     if (rc == 0)
         rc = handshake_knocked(l->handshake, l->van->options.prover, &link, m, &answer,
                                &e);
-    if (rc == 0) // else it is told now, while it still tries again
+    if (rc == 0) // without room it is told now, while it still tries again
         rc = tcp_limits_admit(l, l->handshake->role, false, &e);
     l->knocked = rc == 0;
     if (rc == 0)
@@ -164,7 +164,7 @@ static void refused(struct tcp_link *l, const struct msg_error *m)
         tcp_dial_unproven(l, &e);
         return;
     }
-    e.code = TUG_EIO; // it can't now, for want of room: as if nobody listened there
+    e.code = TUG_EIO; // no room now: treated as an address without a listener
     tcp_dial_failed(l, &e, false);
 }
 

@@ -1,5 +1,5 @@
-// The handshake over real sockets: loopback, Unix sockets, TLS. What it decides is tried
-// in handshake_test.c; here is what the van makes of it.
+// The handshake over real sockets: loopback, Unix sockets, TLS. handshake_test.c tests
+// the decisions; this tests how the van acts on them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -155,7 +155,7 @@ static void test_name_of_loopback(void **state)
     close_ends();
 }
 
-// It is read again at each attempt: who comes too early waits for it.
+// The token is read again at each attempt: a node that comes too early waits for it.
 static void test_token_comes_later(void **state)
 {
     (void)state;
@@ -181,8 +181,8 @@ static void poll_for_long(void)
     }
 }
 
-// Who refused it is gone, and for a while nobody listens there: the next one has as long to
-// leave its token as the first one had.
+// The listener that refused it has ended, and for a while no process listens: the next
+// one has as long to leave its token as the first had.
 static void test_token_of_the_next_one(void **state)
 {
     char address[VAN_ADDRESS_MAX];
@@ -275,7 +275,7 @@ static void test_certificates(void **state)
         check_trust(cases[i].is);
         static const uint8_t none[MAC_BYTES];
         struct van_trust there = van_trust(dialler.v, dialler.link);
-        assert_int_equal(there.role, WIRE_SERVER); // and the listener is no scheduler
+        assert_int_equal(there.role, WIRE_SERVER); // and the listener is not a scheduler
         assert_memory_not_equal(there.certificate, none, MAC_BYTES);
         close_ends();
         tls_close(tls[0]);

@@ -82,8 +82,8 @@ static void count_release(void *ctx)
     ++*(int *)ctx;
 }
 
-// Bodies of all sizes, alternating with and without release and place.
-// Of several addresses the first that works is taken, whatever is wrong with the others.
+// Bodies of all sizes, alternating with and without release and place. The first of
+// several addresses that works is taken, whatever is wrong with the others.
 static void test_lists_of_addresses(void **state)
 {
     (void)state;
@@ -115,14 +115,14 @@ static void test_lists_of_addresses(void **state)
     van_free(n.van);
 }
 
-// What both ends of a Unix socket make of an account that is not theirs; only root can be
-// two of them.
+// How both ends of a Unix socket treat another user's account; only root can be two
+// users.
 static void test_unix_socket_of_another_user(void **state)
 {
     (void)state;
     enum { OTHER = 12345 };
     if (geteuid() != 0)
-        skip_because("not root, who alone can become another user");
+        skip_because("only root can become another user");
     for (int insecure = 0; insecure < 2; insecure++) {
         struct tcp_node server = {0}, client = {0};
         const struct tcp_options o = {.insecure = insecure};
@@ -326,7 +326,7 @@ static void test_max_links(void **state)
     close_pair(&p);
 }
 
-// Those who have said nothing make room, the first of them first.
+// Silent links make room, the oldest first.
 static void test_strangers_make_room(void **state)
 {
     (void)state;
@@ -447,8 +447,8 @@ static void expect_no_listening(struct van *v, const char *address, int code,
         fail_msg("%d %s", rc, rc != 0 ? e.text : got);
 }
 
-// The next attempt comes when it is due, however long the van may sleep: that one failed
-// is no event that ends its sleep.
+// The next attempt is made when it is due, however long the van may sleep: a failed
+// attempt is not an event that ends its sleep.
 static void test_attempts_while_asleep(void **state)
 {
     (void)state;

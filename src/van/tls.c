@@ -1,5 +1,5 @@
-// Keys and certificates become one OpenSSL context for both ends of links. What is wrong
-// with them is found here, with the name of the file, and not by the first peer.
+// Makes keys and certificates into one OpenSSL context for both ends of links. Mistakes
+// in them are found here, with the name of the file, and not by the first peer.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "van/tls.h"
@@ -16,7 +16,7 @@
 
 enum { PEM_MAX = 1 << 20 };
 
-// The three parts and where they are from, for messages.
+// The three parts, and their sources for messages.
 struct material {
     X509 *ca, *cert;
     EVP_PKEY *key;
@@ -91,8 +91,8 @@ static int read_file_key(EVP_PKEY **ret, const char *path, struct err *e)
     return rc;
 }
 
-// Of the certificates in a text: that which the key fits is the node's, the other the
-// CA's.
+// Reads the certificates in a text: the one that fits the key is the node's, the other is
+// the CA's.
 static int read_text(struct material *m, const char *pem, size_t n, struct err *e)
 {
     if (n > PEM_MAX)
@@ -152,12 +152,12 @@ static int check(const struct material *m, struct err *e)
 
 // The context.
 
-// Sessions are never taken up again: one ticket is sent as the word that the client's
-// certificate was accepted, which the protocol has no other word for.
+// Sessions are never resumed. One ticket is sent to say that the client's certificate was
+// accepted: the protocol has no other message for that.
 static bool set_up(SSL_CTX *c, const struct material *m)
 {
     static const unsigned char id[] = "tug";
-    // The first one that both have: AES-128 does more bytes a second than AES-256.
+    // The first cipher that both ends have is used; AES-128 is faster than AES-256.
     static const char ciphers[] =
         "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
     SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);

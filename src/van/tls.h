@@ -1,8 +1,8 @@
 // Keys and certificates of a cluster: made by `tug cert`, used by the tcp van.
 //
-// A cluster has a CA of its own; each node has a key and a certificate signed by it, good
-// for both ends of a link. Being signed by the cluster's CA is what lets a node in, the
-// role in it says as what; names in certificates are for people.
+// A cluster has its own CA; each node has a key and a certificate signed by it, valid at
+// both ends of a link. A certificate signed by the cluster's CA lets a node in, with the
+// role that it names; other names in certificates are for people.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_VAN_TLS_H
@@ -13,17 +13,17 @@
 
 struct tls;
 
-// From files in PEM form. TUG_EDATA or TUG_EIO naming the file and what is wrong with it:
-// not there, not readable, expired, not signed by the CA, a key that does not fit.
+// Loads keys from PEM files. TUG_EDATA or TUG_EIO names the file and the mistake:
+// missing, not readable, expired, not signed by the CA, a key that does not fit.
 int tls_open(struct tls **ret, const char *ca_file, const char *cert_file,
              const char *key_file, struct err *e);
-// The same from memory: one text with CA, certificate and key, as launch hands over.
+// Likewise from memory: one text with CA, certificate and key, as launch passes it on.
 int tls_open_text(struct tls **ret, const char *pem, size_t n, struct err *e);
-void tls_close(struct tls *t); // NULL is fine; no van uses it any more
+void tls_close(struct tls *t); // NULL is fine; no van may use it any more
 
 // Makes a CA (PEM texts), and a node's key and certificate signed by it. ECDSA P-256.
 int tls_make_ca(struct buf *ret_key, struct buf *ret_cert, uint32_t days, struct err *e);
-// `role` (wire_role_read): what its holder may do; NULL: everything.
+// `role` (wire_role_read) limits what the holder may do; NULL: no limit.
 int tls_make_node(const char *ca_key, const char *ca_cert, const char *name,
                   const char *role, uint32_t days, struct buf *ret_key,
                   struct buf *ret_cert, struct err *e);

@@ -1,4 +1,4 @@
-// What keys, certificates and sessions share.
+// Shared by keys, certificates and sessions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_VAN_TLS_INTERNAL_H
@@ -9,17 +9,17 @@
 
 #include "van/tls.h"
 
-#define TLS_ROLE_PREFIX "tug " // of the role in a certificate's organizational unit
+#define TLS_ROLE_PREFIX                                                                  \
+    "tug " // stands before the role in a certificate's organizational unit
 
 struct tls {
     SSL_CTX *context;
 };
 
-// Fills *e with what OpenSSL says happened, behind the text, and empties its queue of
-// errors.
+// Fills *e with the text and OpenSSL's reason, and empties OpenSSL's error queue.
 int tls_error(struct err *e, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-// A session says to its owner that the server has accepted our certificate.
+// Called by a session when the server has accepted our certificate.
 int tls_session_accepted(SSL *ssl, SSL_SESSION *ticket);
 
 #endif

@@ -1,5 +1,5 @@
-// OpenSSL reads and writes through a BIO of our own, which lies over the bytes that came
-// and the block that goes out: they are not copied once more.
+// OpenSSL reads and writes through our own BIO, directly on the received bytes and the
+// block to be sent, which saves a copy.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "van/tls_session.h"
@@ -13,7 +13,7 @@
 
 enum {
     OUT_MIN = 4 << 10,
-    RECORD_EXTRA = 64, // more than a record is longer than what it holds
+    RECORD_EXTRA = 64, // more than a record's overhead
 };
 
 struct tls_session {
@@ -21,9 +21,9 @@ struct tls_session {
     struct frame_pool *pool;
     const char *in;
     size_t in_left;
-    char *out; // a block of the pool; NULL: nothing is to go out
+    char *out; // a block of the pool; NULL: nothing to send
     size_t out_from, out_to;
-    bool accepted; // the server has: a ticket of it has come
+    bool accepted; // by the server: its ticket has arrived
 };
 
 // The BIO.
@@ -168,8 +168,8 @@ static bool is_alert_about_certificate(int reason)
     }
 }
 
-// OpenSSL keeps silent towards who does not speak TLS. An alert tells a node without
-// certificates what it met.
+// OpenSSL does not answer a peer that does not speak TLS. This alert tells a node without
+// certificates that TLS is needed.
 static void say_tls(struct tls_session *s)
 {
     static const char alert[] = {0x15, 3, 3, 0, 2, 2, SSL_AD_PROTOCOL_VERSION};
@@ -179,7 +179,7 @@ static void say_tls(struct tls_session *s)
     }
 }
 
-// What the last error of OpenSSL means for people.
+// Translates OpenSSL's last error for people.
 static int broken(struct tls_session *s, struct err *e)
 {
     int reason = ERR_GET_REASON(ERR_peek_error());
@@ -222,8 +222,8 @@ static int result(struct tls_session *s, int rc, struct err *e)
     }
 }
 
-// A client has finished when it has sent its certificate. Whether the server liked it
-// shows in what comes next: a ticket or other data, or an alert.
+// A client's handshake is done when it has sent its certificate. Whether the server
+// accepts it shows in the next record: a ticket or other data, or an alert.
 static int wait_for_acceptance(struct tls_session *s, struct err *e)
 {
     char byte;
@@ -245,7 +245,7 @@ int tls_session_shake(struct tls_session *s, struct err *e)
     return SSL_is_server(s->ssl) ? 0 : wait_for_acceptance(s, e);
 }
 
-// What is behind "tug " in the certificate's organizational unit.
+// Reads the role behind "tug " in the certificate's organizational unit.
 static int role_of(X509 *cert, enum wire_role *ret, struct err *e)
 {
     char text[64] = "";
@@ -255,7 +255,7 @@ static int role_of(X509 *cert, enum wire_role *ret, struct err *e)
     size_t prefix = strlen(TLS_ROLE_PREFIX);
     *ret = WIRE_OPERATOR;
     if (n < 0 || strncmp(text, TLS_ROLE_PREFIX, prefix) != 0)
-        return 0; // not made with a role
+        return 0; // made without a role
     *ret = wire_role_read(text + prefix);
     if (*ret != WIRE_NOBODY)
         return 0;

@@ -1,5 +1,5 @@
-// TLS 1.3 over bytes that others carry: what came is fed in, what is to go out gathers in
-// the session until it is taken. No I/O happens here.
+// TLS 1.3 over bytes that others carry: the caller feeds received bytes in, and takes the
+// bytes to be sent out of the session. No I/O happens here.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_VAN_TLS_SESSION_H
@@ -15,31 +15,32 @@
 struct tls_session;
 
 enum {
-    TLS_MORE = 1,           // goes on when more bytes have come
-    TLS_CLOSED = 2,         // the peer has said that it is done
+    TLS_MORE = 1,           // needs more received bytes
+    TLS_CLOSED = 2,         // the peer has ended the stream
     TLS_RECORD_MAX = 16384, // bytes of the stream in a record
 };
 
-// `t` must outlive it. The pool gives memory for what goes out.
+// `t` must outlive the session. The pool gives memory for the bytes to be sent.
 int tls_session_open(struct tls_session **ret, struct tls *t, bool server,
                      struct frame_pool *pool, struct err *e);
 void tls_session_close(struct tls_session *s); // NULL is fine
 
-// The bytes stay where they are until the session has read them all: until shake or read
-// has returned TLS_MORE.
+// Feeds received bytes. They must stay in place until the session has read them all, that
+// is until shake or read returns TLS_MORE.
 void tls_session_feed(struct tls_session *s, const void *bytes, size_t n);
 
-// 0: the peer has shown a certificate of the CA and has accepted ours. TLS_MORE;
-// TUG_EDATA saying what is wrong.
+// Returns 0 when the peer has shown a certificate of the CA and has accepted ours;
+// TLS_MORE; or TUG_EDATA, saying what is wrong.
 int tls_session_shake(struct tls_session *s, struct err *e);
 
 // After the handshake: the role that the peer's certificate names (WIRE_OPERATOR if it
-// names none), its fingerprint (SHA-256), and a number that both ends have in common and
-// no other session has. TUG_EDATA: its role is not tug's.
+// names none), its fingerprint (SHA-256), and a number that both ends share with no other
+// session. TUG_EDATA if the role is not one of tug's.
 int tls_session_peer(struct tls_session *s, enum wire_role *ret_role,
                      uint8_t ret_certificate[32], uint8_t ret_channel[32], struct err *e);
 
-// Bytes of the stream into `to`: 0 with *ret_n > 0; TLS_MORE; TLS_CLOSED; TUG_EDATA.
+// Reads bytes of the stream into `to`. Returns 0 with *ret_n > 0; TLS_MORE; TLS_CLOSED;
+// TUG_EDATA.
 int tls_session_read(struct tls_session *s, void *to, size_t n, size_t *ret_n,
                      struct err *e);
 
@@ -49,8 +50,8 @@ int tls_session_write(struct tls_session *s, const void *bytes, size_t n, struct
 // Says that nothing more will be sent.
 void tls_session_end(struct tls_session *s);
 
-// What is to go out; that its first n bytes have; or all of it in the pool's block, which
-// is the caller's then (NULL: there is nothing).
+// Returns the bytes to be sent; notes that the first n were sent; or gives the caller all
+// of them in the pool's block, which the caller then owns (NULL if there are none).
 const char *tls_session_out(const struct tls_session *s, size_t *ret_n);
 void tls_session_sent(struct tls_session *s, size_t n);
 char *tls_session_take(struct tls_session *s);

@@ -1,29 +1,29 @@
-// The van: how nodes send messages to each other. Behind the interface is tcp.h:
-// TCP (IPv4, IPv6) and Unix sockets on libuv, TLS 1.3 with mutual authentication.
-// Tests have two more (tests/kit): inproc, between threads of one process, and sim,
-// a network in virtual time with delay, loss, duplication, reordering, partitions
-// and crashes from a seed.
+// The van carries messages between nodes. tcp.h implements it: TCP (IPv4, IPv6) and Unix
+// sockets on libuv, TLS 1.3 with mutual authentication. Tests have two more vans
+// (tests/kit): inproc, between threads of one process, and sim, a network in virtual time
+// with delay, loss, duplication, reordering, partitions and crashes from a seed.
 //
-// A van belongs to one node and serves one handler. What is above it (members,
-// clients, shards, the scheduler) does no I/O and reads no clock: it is called with
-// messages and the time, and sends. The time never goes back.
+// A van belongs to one node and serves one handler. The code above it (members, clients,
+// shards, the scheduler) does no I/O and reads no clock: the van calls it with messages
+// and the time. The time never goes back.
 //
-// Links. A link is one connection to another node's van. van_connect gives a link at
-// once; `opened` tells when it can be used, or `closed` why not: connecting is tried
-// again with back-off until the timeout has passed, and the reason names the address,
-// what failed and for how long. A link that breaks is closed for good; whoever needs the
-// peer connects again. Messages of a link arrive in order (sim: only if the seed says
-// so), each at most once (likewise), or not at all when the link breaks: then `closed` is
-// called on both ends. Numbers of links are not given twice.
+// Links. A link is one connection to another node's van. van_connect returns a link at
+// once; the van calls `opened` when the link can be used, or `closed` with the reason why
+// it cannot: it tries to connect, with back-off, until the timeout has passed, and the
+// reason names the address, the failure and the time that the attempts took. A broken
+// link is closed for good; a caller that still needs the peer connects again. Messages of
+// a link arrive in order (sim: only if the seed says so) and at most once (likewise).
+// When a link breaks, messages may be lost, and `closed` is called on both ends. A link's
+// number is never used again.
 //
-// Threads. A van belongs to one thread: that which calls van_poll. All functions
-// and all handlers run on it; only van_wake may be called from others. Handlers may
-// call any function but van_poll and van_free; van_close_link inside a handler
-// takes effect after it.
+// Threads. A van belongs to the thread that calls van_poll. All functions and handlers
+// run on that thread; only van_wake may be called from others. Handlers may call any
+// function but van_poll and van_free; van_close_link inside a handler takes effect after
+// the handler.
 //
-// Blocking. Only van_poll waits. van_send queues what the system does not take at once:
-// who sends without end looks at van_queued. Reading never stops: back-pressure is the
-// business of who sends requests.
+// Blocking. Only van_poll waits. van_send queues the bytes that the system does not take
+// at once: a caller that sends without end has to look at van_queued. Reading never
+// stops: the sender of requests limits how many are open.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_VAN_VAN_H
@@ -40,8 +40,8 @@ typedef uint32_t van_link; // 0: none
 enum { VAN_ADDRESS_MAX = 256 };
 #define VAN_NEVER UINT64_MAX
 
-// What a link itself says of who is at the other end, before that has said a word. The
-// higher, the more.
+// How far a link's kind alone vouches for the peer, before the peer has sent anything. A
+// higher value vouches for more.
 enum van_kind {
     VAN_OPEN,     // anybody who reaches the address; also: no such link
     VAN_LOOPBACK, // plain TCP over loopback: some account of this machine
@@ -50,64 +50,65 @@ enum van_kind {
                // another thread of this process
 };
 
-// How the refusal (MSG_ERROR, TUG_EIO) of a message begins for which there is no room
-// now: it may be sent again in a moment.
+// Begins the refusal (MSG_ERROR, TUG_EIO) of a message for which there is no room now;
+// the sender may try again in a moment.
 #define VAN_NO_ROOM "no room now"
 
 struct van;
 
-// A message as it is handed to the handler. Everything in it, texts and spans
-// too, is valid until the handler returns; van_keep keeps the body, and with it
-// all spans, for longer.
+// A message as the handler gets it. All of it, with its texts and spans, is valid until
+// the handler returns; van_keep keeps the body, and with it all spans, for longer.
 struct van_message {
     uint16_t type;    // enum wire_type
     uint64_t request; // of the frame
     const union wire_any *m;
     void *body;          // NULL: it has none
     uint64_t body_bytes; // padding included
-    bool placed;         // the body lies where `place` said: it is not the van's
+    bool placed;         // the body lies where `place` said; the van does not own it
 };
 
-// Who is at the other end, as the van knows it before a word is said.
+// The identity of the peer, as the van knows it before the first message.
 struct van_trust {
     enum wire_role role;     // what it may do at most: wire_may
     uint8_t certificate[32]; // fingerprint of its certificate; zeros: it has shown none
     uint8_t binding[32];     // the same at both ends, and on no other link
 };
 
-// What the van calls. `opened`, `closed`, `refused` and `place` may be NULL.
+// The functions that the van calls. `opened`, `closed`, `refused` and `place` may be
+// NULL.
 struct van_handler {
     void *ctx;
 
-    // A link is ready to send: one that was asked for, or (accepted) a peer's. On tcp the
-    // peer has shown its certificate when TLS is on.
+    // A link is ready to send. `accepted`: a peer connected; else this node did. On tcp
+    // with TLS the peer has shown its certificate.
     void (*opened)(void *ctx, van_link link, bool accepted, uint64_t now);
 
     void (*message)(void *ctx, van_link link, struct van_message *m, uint64_t now);
 
-    // The head of a message has come and its body, of body_bytes, follows: where to put
-    // it? NULL: the van takes memory of its own. The memory must stay until `message` or
-    // `closed` is called. Vans that have the whole body already copy it there.
+    // The head of a message has arrived and its body of body_bytes bytes follows. Returns
+    // where the van puts the body; NULL: the van uses its own memory. The returned memory
+    // must stay valid until `message` or `closed` is called. A van that has the whole
+    // body already copies it there.
     void *(*place)(void *ctx, van_link link, uint16_t type, uint64_t request,
                    const union wire_any *head, uint64_t body_bytes);
 
-    // The link is gone, by the peer, an error or a timeout (why->code TUG_EIO;
-    // TUG_EDATA when the peer sent what cannot be read; 0 when the peer just closed).
-    // Not called for van_close_link.
+    // The peer, an error or a timeout has ended the link. why->code is TUG_EIO, TUG_EDATA
+    // if the peer sent bytes that are not valid frames, or 0 if the peer just closed. Not
+    // called after van_close_link.
     void (*closed)(void *ctx, van_link link, const struct err *why, uint64_t now);
 
-    // What is due by `now` is done; returns when to call again at the latest (VAN_NEVER:
-    // after the next message). Called after each round of messages.
+    // Does what is due by `now` and returns when it must be called again at the latest
+    // (VAN_NEVER: after the next message). Called after each round of messages.
     uint64_t (*tick)(void *ctx, uint64_t now);
 
-    // Somebody came to this node and was not let in, or had its link closed for what it
-    // cost: why->text says who and why.
+    // A peer was refused, or its link was closed because it cost too much: why->text
+    // names the peer and the reason.
     void (*refused)(void *ctx, const struct err *why, uint64_t now);
 };
 
-// Memory of a body that is on its way out. `release` is called once, when the van needs
-// it no more (it has left, or the link is gone), maybe before van_send returns. NULL in
-// van_send: the van copies the body at once.
+// Memory of a body that is being sent. `release` is called once, when the van no longer
+// needs the memory (the body was sent, or the link has ended), maybe before van_send
+// returns. If van_send gets NULL, it copies the body at once.
 struct van_release {
     void (*release)(void *ctx);
     void *ctx;
@@ -123,14 +124,14 @@ struct van_ops {
     uint64_t (*queued)(const struct van *v, van_link link);
     const char *(*peer)(const struct van *v, van_link link);
     enum van_kind (*kind)(const struct van *v, van_link link);
-    // May be NULL: between threads everybody is believed.
+    // May be NULL: threads of a process trust each other.
     void (*trust)(const struct van *v, van_link link, struct van_trust *ret);
-    // May be NULL: links are never short.
+    // May be NULL: the van has no limit of links.
     void (*joined)(struct van *v, van_link link);
     uint64_t (*heard)(const struct van *v, van_link link);
     void *(*keep)(struct van *v, struct van_message *m);
     void (*unkeep)(struct van *v, void *kept);
-    void (*drop)(void *kept); // may be NULL: nothing kept outlives the van
+    void (*drop)(void *kept); // may be NULL: no kept body outlives the van
     uint64_t (*now)(const struct van *v);
     void (*hold)(struct van *v); // may be NULL: nothing is ever held
     // May be NULL, all three: who waits, waits in van_poll.
@@ -142,64 +143,69 @@ struct van_ops {
     void (*free)(struct van *v);
 };
 
-// The start of every van.
+// The first member of every van.
 struct van {
     const struct van_ops *ops;
 };
 
-// Listens. Addresses: "tcp://HOST:PORT" (port 0: any; [::1] for IPv6), "unix:///PATH"; of
-// tests "inproc://NAME", "sim://NAME". *ret is the address that peers connect to. TUG_EIO
-// saying which address, why, and what to do; TUG_EUSAGE: that is not an address.
+// Listens. Addresses: "tcp://HOST:PORT" (port 0: any; [::1] for IPv6), "unix:///PATH"; in
+// tests "inproc://NAME", "sim://NAME". *ret is the address that peers connect to. Fails
+// with TUG_EIO, naming the address, the reason and the remedy, or with TUG_EUSAGE if
+// `address` is not an address.
 static inline int van_listen(struct van *v, const char *address,
                              char ret[VAN_ADDRESS_MAX], struct err *e)
 {
     return v->ops->listen(v, address, ret, e);
 }
 
-// Connects; tried again until timeout_ns have passed. On tcp `address` may be several
-// with commas between, as a node has that listens on a Unix socket and on TCP: they are
-// tried in this order. Errors come as `closed`, never inside this call. 0: out of memory.
+// Connects, and tries again until timeout_ns have passed. On tcp `address` may be a list
+// with commas, as of a node that listens on a Unix socket and on TCP; its addresses are
+// tried in this order. Errors arrive through `closed`, never inside this call. Returns 0
+// if memory is out.
 static inline van_link van_connect(struct van *v, const char *address,
                                    uint64_t timeout_ns)
 {
     return v->ops->connect(v, address, timeout_ns);
 }
 
-// Sends `msg`, a struct msg_x of the type (wire/wire.h). What its fields point at is
-// copied, but for spans with a `release`. 0; TUG_EUSAGE: too long; TUG_ENOMEM; TUG_EIO:
-// the link is closed or not yet open. The release is called in every case.
+// Sends `msg`, a struct msg_x of the type (wire/wire.h). The data that its fields point
+// at is copied, except spans with a `release`. Returns 0; TUG_EUSAGE if it is too long;
+// TUG_ENOMEM; TUG_EIO if the link is closed or not yet open. The release is called in
+// every case.
 static inline int van_send(struct van *v, van_link link, uint16_t type, uint64_t request,
                            const void *msg, const struct van_release *release)
 {
     return v->ops->send(v, link, type, request, msg, release);
 }
 
-// Closes a link; what is queued still goes out, for a moment. 0 is fine.
+// Closes a link; queued bytes are still sent for a moment. `link` may be 0.
 static inline void van_close_link(struct van *v, van_link link)
 {
     v->ops->close_link(v, link);
 }
 
-// Bytes that wait to be sent on a link.
+// Returns how many bytes wait to be sent on a link.
 static inline uint64_t van_queued(const struct van *v, van_link link)
 {
     return v->ops->queued(v, link);
 }
 
-// "tcp://10.0.0.7:40112" of the other end, for messages; valid until the link closes.
+// Returns the peer's address for messages, as "tcp://10.0.0.7:40112"; valid until the
+// link closes.
 static inline const char *van_peer(const struct van *v, van_link link)
 {
     return v->ops->peer(v, link);
 }
 
-// Whom the link is to, as far as its kind tells. From `opened` on it stays as it is.
+// Returns how far the link's kind vouches for the peer. It does not change after
+// `opened`.
 static inline enum van_kind van_kind(const struct van *v, van_link link)
 {
     return v->ops->kind(v, link);
 }
 
-// Of an open link. Between threads, and of one that is closed: an operator without a
-// certificate (nothing more will come from a closed link).
+// Returns the identity of an open link's peer. For a link between threads, and for a
+// closed one, which brings no more messages, it is an operator without a certificate.
 static inline struct van_trust van_trust(const struct van *v, van_link link)
 {
     struct van_trust t = {.role = WIRE_OPERATOR};
@@ -208,23 +214,23 @@ static inline struct van_trust van_trust(const struct van *v, van_link link)
     return t;
 }
 
-// Who is at the other end has joined the cluster: its link is not closed to make room for
-// another's. There may be no such link any more.
+// Notes that the peer has joined the cluster: its link is not closed to make room for
+// others. The link may be closed already.
 static inline void van_joined(struct van *v, van_link link)
 {
     if (v->ops->joined != NULL)
         v->ops->joined(v, link);
 }
 
-// When something came on the link last (by van_now), be it a part of a message, or when
-// it was accepted; 0: neither, or there is no such link.
+// Returns when the link last received bytes (by van_now), even a part of a message, or
+// else when it was accepted; 0 if neither happened or the link is closed.
 static inline uint64_t van_heard(const struct van *v, van_link link)
 {
     return v->ops->heard(v, link);
 }
 
-// Inside `message`: keeps the body (not one that was placed) until van_unkeep of what is
-// returned. NULL: out of memory, or there is no body.
+// Inside `message`: keeps the body (unless it was placed) until the returned pointer is
+// given to van_unkeep. Returns NULL if memory is out or there is no body.
 static inline void *van_keep(struct van *v, struct van_message *m)
 {
     return v->ops->keep(v, m);
@@ -235,21 +241,22 @@ static inline void van_unkeep(struct van *v, void *kept)
     v->ops->unkeep(v, kept);
 }
 
-// What does the same when the van is gone: for what somebody keeps beyond its end. From any
-// thread. NULL: nothing may be kept so long.
+// Returns a function that, from any thread, frees a kept body after its van was freed;
+// NULL if no body may be kept that long.
 static inline void (*van_dropper(const struct van *v))(void *kept)
 {
     return v->ops->drop;
 }
 
-// Nanoseconds since some fixed moment: what handlers get as `now`.
+// Returns nanoseconds since a fixed moment; handlers get the same clock as `now`.
 static inline uint64_t van_now(const struct van *v)
 {
     return v->ops->now(v);
 }
 
-// Small messages that are sent from here on wait for the next van_poll and then leave
-// together: for who sends several before polling. Large ones leave at once, as ever.
+// From now on small messages wait for the next van_poll and leave together, which is
+// cheaper for a caller that sends several before it polls. Large ones still leave at
+// once.
 static inline void van_hold(struct van *v)
 {
     if (v->ops->hold != NULL)
@@ -279,20 +286,20 @@ static inline void van_defer(struct van *v, bool on)
 }
 
 // Waits for events until `until` (by van_now; at most until the handler's next tick),
-// runs the handlers of what came, then tick. Returns 0 after at least one round; TUG_EIO
-// when the van itself is broken.
+// calls the handlers, then tick. Returns 0 after at least one round, or TUG_EIO if the
+// van itself fails.
 static inline int van_poll(struct van *v, uint64_t until, struct err *e)
 {
     return v->ops->poll(v, until, e);
 }
 
-// From any thread: van_poll returns soon.
+// Makes van_poll return soon. May be called from any thread.
 static inline void van_wake(struct van *v)
 {
     v->ops->wake(v);
 }
 
-// Closes all links without calling handlers, and frees. NULL is fine.
+// Closes all links without calling handlers, and frees the van. `v` may be NULL.
 static inline void van_free(struct van *v)
 {
     if (v != NULL)

@@ -1,5 +1,5 @@
-// What van.h promises, asked of every van. Each check is written once and knows nothing
-// of what carries the messages.
+// Checks every van against the promises of van.h. Each check is written once and knows
+// nothing of what carries the messages.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <pthread.h>
