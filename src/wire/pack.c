@@ -52,7 +52,7 @@ bool pack_pays(const uint64_t *keys, size_t n)
     return bits_of((most - least) / n) + SPREAD <= WORTH;
 }
 
-// What a block becomes.
+// How a block is packed.
 struct block {
     bool differences;
     unsigned bits;
@@ -72,7 +72,7 @@ static struct block measure(const uint64_t *keys, size_t n)
     return (struct block){false, bits_of(most - least), least};
 }
 
-// Bits gather in a word, which is stored when it is full.
+// Collects bits in a word and stores it when it is full.
 static void put_bits(const uint64_t *keys, size_t n, const struct block *b, uint64_t *to)
 {
     uint64_t word = 0, before = b->base;
@@ -117,7 +117,7 @@ int pack_keys(const uint64_t *keys, size_t n, struct buf *ret)
     return 0;
 }
 
-// `from` has 8 bytes more than the numbers need.
+// `from` must have 8 readable bytes behind the numbers.
 static void take_bits(const unsigned char *from, size_t n, const struct block *b,
                       uint64_t *ret)
 {
@@ -130,7 +130,7 @@ static void take_bits(const unsigned char *from, size_t n, const struct block *b
     }
     if (!b->differences)
         return;
-    for (size_t i = 1; i < n; i++) // each has the base in it already
+    for (size_t i = 1; i < n; i++) // the base is already added to each
         ret[i] += ret[i - 1] - b->base;
 }
 
@@ -139,7 +139,7 @@ static int bad(struct err *e, const char *what)
     return err_set(e, TUG_EDATA, "packed keys that %s", what);
 }
 
-// Bytes of the block at the front; 0: they are not a block.
+// Returns the size of the first block in bytes; 0 if it is not valid.
 static size_t read_block(const unsigned char *bytes, size_t bytes_n, size_t n,
                          uint64_t *ret)
 {
@@ -151,7 +151,7 @@ static size_t read_block(const unsigned char *bytes, size_t bytes_n, size_t n,
     size_t packed_n = bytes_of(n, b.bits);
     if ((b.bits > MOST_BITS && b.bits != 64) || packed_n > bytes_n - HEAD)
         return 0;
-    unsigned char packed[BLOCK * 8 + 8]; // so that loads of 8 bytes stay inside
+    unsigned char packed[BLOCK * 8 + 8]; // 8 more, so that loads of 8 bytes stay inside
     memcpy(packed, bytes + HEAD, packed_n);
     memset(packed + packed_n, 0, 8);
     take_bits(packed, n, &b, ret);

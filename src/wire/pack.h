@@ -1,6 +1,6 @@
-// Keys in fewer bytes. Ids from a small space lie close together: what a block of them
-// has above its least key, or each above the one before it, needs a few bits instead of
-// 64. Hashed keys have nothing to save; pack_pays tells which is which.
+// Packs keys into fewer bytes. Ids from a small space lie close together: the differences
+// to a block's least key, or to the previous key, need a few bits instead of 64. Hashed
+// keys cannot be packed; pack_pays tells the two apart.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_WIRE_PACK_H
@@ -13,16 +13,16 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-// A guess, from the range of the keys and whether they ascend: packing saves at least a
-// third. One pass over the keys.
+// Guesses, from the range of the keys and whether they ascend, if packing saves at least
+// a third. One pass over the keys.
 bool pack_pays(const uint64_t *keys, size_t n);
 
-// Adds the keys, packed, to *ret. Any keys in any order come back as they were; those
-// that ascend, or lie close together in blocks, are packed best. TUG_ENOMEM; TUG_EDATA:
-// more than the buffer may hold.
+// Appends the packed keys to *ret. Any keys in any order can be packed; ascending keys,
+// and keys close together in blocks, need the fewest bytes. TUG_ENOMEM; TUG_EDATA if the
+// buffer may not hold so much.
 int pack_keys(const uint64_t *keys, size_t n, struct buf *ret);
 
-// The n keys that were packed into exactly these bytes; else TUG_EDATA.
+// Unpacks n keys from exactly these bytes; TUG_EDATA if they are not that.
 int unpack_keys(const void *bytes, size_t bytes_n, size_t n, uint64_t *ret,
                 struct err *e);
 

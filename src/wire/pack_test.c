@@ -84,7 +84,7 @@ static void assert_packed(const uint64_t *keys, size_t n, const char *bytes,
     buf_free(&b);
 }
 
-// By hand, from the description in docs/wire.md.
+// Expected bytes were computed by hand from docs/wire.md.
 static void test_golden(void **state)
 {
     (void)state;
@@ -124,7 +124,7 @@ static void test_pays(void **state)
         draw(keys, n, (uint64_t)1 << (r % 64), r >> 20 & 1, t);
         bool saved = round_trip(keys, n) <= n * 8 * 2 / 3;
         bool said = pack_pays(keys, n);
-        assert_true(saved || !said); // it promises nothing that it does not keep
+        assert_true(saved || !said); // a positive guess must be right
         yes += saved && said;
         no += saved && !said;
     }
@@ -167,7 +167,7 @@ static void test_wrong_lengths(void **state)
     buf_free(&b);
 }
 
-// Any bytes: read or refused, and nothing beyond them is looked at.
+// Random bytes are read or refused, without a read past their end.
 static void test_random_bytes(void **state)
 {
     (void)state;

@@ -22,7 +22,7 @@ enum {
     AT_BODY_BYTES = 16,
     AT_REQUEST = 24,
     AT_BODY_CHECKSUM = 32,
-    AT_CHECKSUM = 40, // of all before it and the head
+    AT_CHECKSUM = 40, // of the bytes before it and of the head
 };
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
@@ -31,7 +31,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 #define PUT(at, value) memcpy(at, &(value), sizeof(value))
 #define GET(value, at) memcpy(&(value), at, sizeof(value))
 
-// What of a message is not in its struct: see wire_texts, wire_body.
+// The parts of a message that lie outside its struct: see wire_texts, wire_body.
 struct parts {
     uint32_t n_texts, n_spans;
     struct wire_text *texts[WIRE_SPANS_MAX];
@@ -259,7 +259,7 @@ uint16_t wire_answer(uint16_t type)
     }
 }
 
-// What peers say.
+// Texts and codes from peers.
 
 const char *wire_words(struct wire_text t, char *to, size_t cap)
 {
@@ -358,7 +358,7 @@ static int put_message(struct out *o, uint16_t type, const void *msg)
     }
 }
 
-// What of a message lies elsewhere: texts in the head, spans in the body.
+// Parts of a message outside its struct: texts in the head, spans in the body.
 
 #define MESSAGE(NAME, name, id, ...)                                                     \
     static inline void parts_of_##name(struct parts *p, struct msg_##name *m)            \
@@ -372,7 +372,7 @@ static int put_message(struct out *o, uint16_t type, const void *msg)
 #define END(name) }
 #include "wire/messages.def"
 
-// None has more than there are places.
+// No message has more parts than `struct parts` has places.
 #define MESSAGE(NAME, name, id, ...) _Static_assert(0
 #define RECORD(NAME, name, about) _Static_assert(0
 #define FIELD(type, name, about) +(sizeof(WIRE_TYPE_##type) > sizeof(uint64_t))
@@ -478,7 +478,7 @@ int wire_body(const struct wire_frame *f, const void *body, union wire_any *m,
     const char *at = body;
     for (uint32_t i = 0; i < p.n_spans; i++) {
         p.spans[i]->data = at;
-        if (p.spans[i]->n > 0) // else there may be no body
+        if (p.spans[i]->n > 0) // with empty spans there may be no body
             at += p.spans[i]->n + wire_padding(p.spans[i]->n);
     }
     return 0;

@@ -1,9 +1,9 @@
-// Messages as structs, and structs as bytes. messages.def is the definition; this header
-// makes the structs of it, wire.c the encoder and decoder.
+// Messages as structs and as bytes. messages.def defines them; this header makes the
+// structs, wire.c the encoder and decoder.
 //
 // A frame is a fixed header, a head (the message's small fields), and a body (its spans,
-// each at the next multiple of 8 bytes). Decoding believes nothing: lengths are checked
-// against limits and against what is there before memory is taken or a byte is touched.
+// each at the next multiple of 8 bytes). Decoding trusts no length: each is checked
+// against the limits and the received bytes before memory is taken or a byte is read.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_WIRE_WIRE_H
@@ -18,16 +18,16 @@
 
 enum {
     WIRE_VERSION = 3,
-    WIRE_FRAME_BYTES = 48, // of the header
+    WIRE_FRAME_BYTES = 48, // size of the header
     WIRE_TEXT_MAX = 4096,
     WIRE_BYTES_MAX = 1 << 20,
     WIRE_HEAD_MAX = 4 << 20,
-    WIRE_SPANS_MAX = 4, // and texts, of a message
+    WIRE_SPANS_MAX = 4, // most spans, and most texts, of a message
 };
 #define WIRE_SPAN_MAX ((uint64_t)1 << 30)
 #define WIRE_BODY_MAX (WIRE_SPANS_MAX * WIRE_SPAN_MAX)
-// Steps of one session: no training does as many, and so one session alone can't take
-// the global step, which rates follow, to its end.
+// The most steps of a session. No training does as many, and no session alone can exhaust
+// the global step, which the learning rates depend on.
 #define WIRE_STEPS_MAX ((uint64_t)1 << 48)
 
 enum wire_role {
@@ -36,10 +36,10 @@ enum wire_role {
     WIRE_SERVER,
     WIRE_WORKER,
     WIRE_DRIVER,
-    WIRE_TOOL,    // looks only
-    WIRE_OPERATOR // orders: stop, save, load, clear, shrink
+    WIRE_TOOL,    // may only look
+    WIRE_OPERATOR // may stop, save, load, clear and shrink
 };
-// ps-lite's group ids; sums are unions.
+// ps-lite's group ids; a sum is a union.
 enum wire_group {
     WIRE_GROUP_SCHEDULER = 1,
     WIRE_GROUP_SERVERS = 2,
@@ -54,27 +54,27 @@ enum wire_space { WIRE_SPACE_SPARSE, WIRE_SPACE_DENSE, WIRE_SPACE_RANGE, WIRE_SP
 
 enum wire_mode { WIRE_ASYNC, WIRE_SSP, WIRE_SYNC };
 enum wire_op {
-    WIRE_GRADIENT, // the accessor's rules apply them
-    WIRE_ASSIGN,   // weights are set (n x pull width); state stays
-    // Of rows without a life:
-    WIRE_ROW,   // whole rows are set (n x width)
-    WIRE_DELTA, // changes of whole rows are added (n x width): who pushes applied the rules
+    WIRE_GRADIENT, // gradients; the accessor's rules apply them
+    WIRE_ASSIGN,   // sets weights (n x pull width) and keeps state
+    // Only for rows without a lifecycle:
+    WIRE_ROW, // sets whole rows (n x width)
+    WIRE_DELTA, // adds differences of whole rows (n x width): the sender has applied the rules
 };
 enum wire_flags {
-    WIRE_BF16 = 1,        // values
-    WIRE_KEYS_PACKED = 2, // keys: see wire/pack.h
-    WIRE_ROWS_WHOLE = 4,  // a pull of all columns, and of which keys have a row
-    WIRE_ALSO_PULL = 8,   // a push answered by pulled: the rows after it
-    WIRE_FOUND = 16,      // a pull that also says which keys have a row
+    WIRE_BF16 = 1,        // values are bfloat16
+    WIRE_KEYS_PACKED = 2, // keys are packed: see wire/pack.h
+    WIRE_ROWS_WHOLE = 4,  // pulls all columns, and which keys have a row
+    WIRE_ALSO_PULL = 8,   // a push that is answered by pulled, with the rows after it
+    WIRE_FOUND = 16,      // a pull that also returns which keys have a row
     WIRE_AGAIN =
-        32, // a push of examples that were pushed before in the run: a later pass
+        32, // a push of a later pass, whose examples were pushed before in the run
 };
 enum wire_order {
     WIRE_CLEAR,
     WIRE_COPY,
     WIRE_DROP,
     WIRE_CLOCK,
-    WIRE_SHRINK, // rows decay, and the faded go
+    WIRE_SHRINK, // decays rows and removes those below the threshold
     WIRE_DAY,    // likewise: a day has ended
     WIRE_MEAN,   // rows go by the share `threshold` into their mean in another table
 };
@@ -83,24 +83,24 @@ enum wire_profile {
     WIRE_PROFILE_START,
     WIRE_PROFILE_STOP,
     WIRE_PROFILE_READ,
-    WIRE_PROFILE_FORGET, // it has been read: its memory is given back
+    WIRE_PROFILE_FORGET, // the profile was read: frees its memory
 };
 enum wire_pass {
     WIRE_PASS_PIECES,
     WIRE_PASS_SHARES,
-    // Behind the pass of that number, over files that are scored and not trained on.
+    // After the pass with that number: over files that are scored and not trained on.
     WIRE_PASS_VALID,
     WIRE_PASS_TEST,
     WIRE_PASS_TEST_BEST,
 };
 enum wire_lease {
-    WIRE_LEASE_WAIT,  // ask again in a moment
-    WIRE_LEASE_PIECE, // read and train on this piece
-    WIRE_LEASE_SHARE, // train on this share of every batch of the pass
-    WIRE_LEASE_OVER,  // the run is over
-    WIRE_LEASE_MARK,  // mark a save, and ask again
-    WIRE_LEASE_SCORE, // score the examples of this piece by the rows that are trained
-    WIRE_LEASE_SCORE_BEST, // or by those of the best pass
+    WIRE_LEASE_WAIT,       // ask again in a moment
+    WIRE_LEASE_PIECE,      // read and train on this piece
+    WIRE_LEASE_SHARE,      // train on this share of every batch of the pass
+    WIRE_LEASE_OVER,       // the run is over
+    WIRE_LEASE_MARK,       // mark a save, and ask again
+    WIRE_LEASE_SCORE,      // score the examples of this piece by the rows in training
+    WIRE_LEASE_SCORE_BEST, // likewise by the rows of the best pass
 };
 enum wire_app {
     WIRE_APP_REQUEST = 1,
@@ -109,8 +109,8 @@ enum wire_app {
     WIRE_APP_SIMPLE = 8
 };
 
-// Strings and bulk data point into the receive buffer (or, to be sent, at
-// the sender's memory).
+// Strings and bulk data point into the receive buffer or, in a message to send, at the
+// sender's memory.
 struct wire_text {
     const char *data; // not terminated
     uint32_t n;
@@ -125,14 +125,14 @@ static inline struct wire_text wire_text(const char *s)
     return (struct wire_text){s, (uint32_t)__builtin_strlen(s)};
 }
 
-// A peer's words as people are shown them: cut to fit `cap` bytes, and printable
+// Copies a peer's text for people: cut to fit `cap` bytes, and printable
 // (base/printable.h). Returns `to`.
 const char *wire_words(struct wire_text t, char *to, size_t cap);
-// The same of why something failed, which a peer may have left out.
+// Likewise for the reason of a failure, which a peer may have left out.
 const char *wire_reason(struct wire_text t, char *to, size_t cap);
 
-// A code that a peer gives: how a node or a run ended (0: well), or why a request failed
-// (never 0). One that is not one of tug/tug.h is TUG_EDATA.
+// Checks a code from a peer: how a node or a run ended (0: well), or why a request failed
+// (never 0). Returns it, or TUG_EDATA if tug/tug.h has no such code.
 int wire_code(int32_t code);
 int wire_failure(int32_t code);
 
@@ -167,69 +167,70 @@ union wire_any {
 #include "wire/messages.def"
 };
 
-// Whether tug knows all flags of a message that has some. TUG_EDATA: one is set that has
-// no meaning in a message of that type, so what the peer wants is not known. Who receives
-// a message asks before anything looks at its flags.
+// Checks that a message has only flags that its type defines; TUG_EDATA if another is
+// set, since its meaning is unknown. A receiver calls this before it uses any flag.
 int wire_check_flags(uint16_t type, const union wire_any *m, struct err *e);
 
-// What MSG_ERROR says, as "who: why" (`who` NULL: only why). Returns its code.
+// Puts the text of MSG_ERROR into *e as "who: why" (`who` NULL: only why). Returns its
+// code.
 int wire_refusal(const struct msg_error *m, const char *who, struct err *e);
 
-// Who may ask for a message, the least first; each may what those before it may.
+// The role needed to send a message, the least first; each may send what those before it
+// may.
 enum wire_from {
     WIRE_FROM_KNOCK,
     WIRE_FROM_LOOK,
     WIRE_FROM_WORK,
     WIRE_FROM_SERVE,
     WIRE_FROM_ORDER,
-    WIRE_FROM_ANSWER, // nobody
+    WIRE_FROM_ANSWER, // none may ask; only answers
 };
 
-// What a role may do at most. As certificates and tokens say it; a driver is a role in
-// the cluster, not one of these: it may nothing.
+// Returns the rights of a role in a certificate or token. A driver is a role in the
+// cluster and not one of these: it has none.
 enum wire_from wire_right(enum wire_role role);
 bool wire_may(uint16_t type, enum wire_role role);
-// The error of a message that the role may not send: it names the least role that may.
+// Sets *e for a message that the role may not send, naming the least role that may.
 int wire_may_not(uint16_t type, enum wire_role role, struct err *e);
 
-// Of a role: "worker". NULL: there is none of that number.
+// Returns a role's name, as "worker"; NULL if no role has that number.
 const char *wire_role_name(enum wire_role role);
-// The role of that name that a certificate or a token may have; WIRE_NOBODY: none.
+// Returns the role of that name in certificates and tokens; WIRE_NOBODY if there is none.
 enum wire_role wire_role_read(const char *name);
 
-// "push"; "message 99" for an unknown one is the caller's business: then NULL.
+// Returns a message's name, as "push"; NULL for an unknown type.
 const char *wire_name(uint16_t type);
 
-// The type of the answer to what is asked of a scheduler or of any node, unless that is
-// an ERROR; 0: nothing of this type is asked.
+// Returns the type of the answer to a request of this type to a scheduler or any node, if
+// the answer is not an ERROR; 0 if the type is not a request.
 uint16_t wire_answer(uint16_t type);
 
-// What the header of a frame says.
+// The header of a frame, decoded.
 struct wire_frame {
     uint16_t type;
-    bool body_checked; // body_checksum is that of the body
+    bool body_checked; // body_checksum is set
     uint32_t head_bytes;
     uint64_t body_bytes;
-    uint64_t request; // chosen by who asks, repeated by who answers
+    uint64_t request; // chosen by the sender of a request, repeated in the answer
     uint64_t body_checksum;
 };
 
-// Reads a header. TUG_EDATA in one sentence: no tug speaks here, another version, an
-// unknown type, a length beyond the limits.
+// Reads a header. TUG_EDATA says in one sentence that the peer is not tug, has another
+// version, sends an unknown type or exceeds a limit.
 int wire_frame_read(const unsigned char header[WIRE_FRAME_BYTES], struct wire_frame *ret,
                     struct err *e);
 
-// Decodes the head that follows the header. Texts point into it; spans have their
-// lengths, and NULL where they are: wire_body sets that when the body has arrived. Both
-// TUG_EDATA when bytes are not what the header promised.
+// Decodes the head that follows the header. Texts point into it; spans get their lengths
+// and a NULL address, which wire_body sets when the body has arrived. Both return
+// TUG_EDATA if the bytes are not what the header promises.
 int wire_decode(const unsigned char header[WIRE_FRAME_BYTES], const struct wire_frame *f,
                 const void *head, union wire_any *ret, struct err *e);
 int wire_body(const struct wire_frame *f, const void *body, union wire_any *m,
               struct err *e);
 
-// The bytes of a message's texts (`text` and `bytes`), which end with the frame's head.
-// Who keeps the message longer gives room for them: they are copied to `to`, unless that
-// is NULL, and the message points there.
+// Returns the size of a message's texts (`text` and `bytes`), which are valid only as
+// long as the frame's head. To keep the message longer, give room in `to`: the texts are
+// copied there, and the message points there. NULL: only counts.
 size_t wire_texts(uint16_t type, union wire_any *m, char *to);
 
 // An encoded message: header and head in `head`, the body as the sender's memory.
@@ -243,15 +244,16 @@ struct wire_out {
 #define WIRE_OUT_INIT                                                                    \
     ((struct wire_out){.head = BUF_INIT(WIRE_FRAME_BYTES + WIRE_HEAD_MAX)})
 
-// Encodes `msg`, a struct of the type. With `check_body` the header carries the body's
-// checksum. TUG_EUSAGE: a field is longer than the limits allow; TUG_ENOMEM.
+// Encodes `msg`, a struct of the type. If `check_body`, the header carries the body's
+// checksum. TUG_EUSAGE if a field exceeds its limit; TUG_ENOMEM.
 int wire_encode(struct wire_out *o, uint16_t type, uint64_t request, const void *msg,
                 bool check_body);
 
-// Copies the body of an encoded message, padding included; `to` has body_bytes.
+// Copies the body of an encoded message, padding included, to the body_bytes bytes at
+// `to`.
 void wire_copy_body(const struct wire_out *o, void *to);
 
-// Bytes of padding behind a span.
+// Returns the bytes of padding behind a span.
 static inline uint64_t wire_padding(uint64_t n)
 {
     return -n & 7;

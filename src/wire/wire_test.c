@@ -1,5 +1,5 @@
-// Every message as bytes: the same bytes for ever (tests/golden/wire.hex), the same
-// contents on the other side, and nothing but words for bytes that are damaged.
+// Every message as bytes: the bytes never change (tests/golden/wire.hex), decoding gives
+// the same contents, and damaged bytes give an error.
 //
 // With TUG_GOLDEN_WRITE=1 in the environment the golden bytes, and the fuzzer's first
 // inputs beside them, are written instead of compared.
@@ -65,7 +65,7 @@ static void frame_of(struct frame *ret, uint16_t type, uint64_t request, const v
     buf_free(&o.head);
 }
 
-// As a van does it.
+// Decodes as a van does.
 static int decode(const struct frame *f, struct wire_frame *ret_frame,
                   union wire_any *ret, struct err *e)
 {
@@ -78,7 +78,8 @@ static int decode(const struct frame *f, struct wire_frame *ret_frame,
     return wire_body(ret_frame, f->body, ret, e);
 }
 
-// The header's checksum made right: what is behind it must be refused for itself.
+// Corrects the header's checksum, so that the damage behind it must be found by other
+// checks.
 static void seal(struct frame *f)
 {
     uint64_t sum = hash_bytes(f->head, f->head_n, hash_bytes(f->header, AT_CHECKSUM, 0));
@@ -138,7 +139,7 @@ static const char *next_line(const char *at)
     return end != NULL ? end + 1 : at + strlen(at);
 }
 
-// The line of the message that line `of` is of; NULL: there is none.
+// Returns the line about the same message as line `of`; NULL if there is none.
 static const char *line_like(const char *lines, const char *of)
 {
     size_t name = strcspn(of, " ") + 1;
@@ -154,8 +155,8 @@ static bool same_version(const char *line, const char *other)
                    strchr(other, ' ') + 1 + 2 * (size_t)AT_VERSION, 2) == 0;
 }
 
-// Peers of one version must understand each other: of the same version are both only if no
-// message of `golden` has other bytes, or is gone. *ret_name: that is.
+// Peers of one version must understand each other. Returns whether each message of
+// `golden` still has its bytes; else *ret_name is a message that changed or is missing.
 static bool keeps_version(const char *now, const char *golden, char ret_name[LONGEST])
 {
     for (const char *old = golden; *old != 0 && same_version(now, golden);
@@ -229,7 +230,7 @@ static void test_golden(void **state)
     buf_free(&golden);
 }
 
-// A message whose texts have been copied does without the head that they came in.
+// Once its texts are copied, a message no longer needs the head that they came in.
 static void test_texts(void **state)
 {
     (void)state;
@@ -293,7 +294,7 @@ static void assert_refused(const struct frame *f)
     assert_true(e.text[0] != '\0');
 }
 
-// The head is cut, and everything around it made to agree.
+// Cuts the head and makes all lengths and checksums agree.
 static void cut_head(const struct frame *f, size_t n)
 {
     struct frame cut = *f;
@@ -328,7 +329,7 @@ static void test_truncations(void **state)
     }
 }
 
-// A byte too many is refused as well.
+// One byte too many is refused.
 static void test_longer_heads(void **state)
 {
     (void)state;
@@ -349,7 +350,7 @@ static void test_longer_heads(void **state)
     }
 }
 
-// What a mutation can touch: header, head, body.
+// Returns the byte at `at` of header, head and body.
 static unsigned char *byte_at(struct frame *f, size_t at)
 {
     if (at < sizeof(f->header))
@@ -359,7 +360,7 @@ static unsigned char *byte_at(struct frame *f, size_t at)
     return (unsigned char *)byte;
 }
 
-// What was decoded is encoded to the same head.
+// Encodes a decoded message and expects the same head.
 static void assert_same_again(const struct frame *f, const struct wire_frame *head,
                               const union wire_any *m)
 {
@@ -408,7 +409,7 @@ static void test_mutations(void **state)
         frame_free(&good);
         frame_free(&f);
     }
-    // Some changes are good messages; they are not many when nobody seals them.
+    // Some changes give valid messages; without a corrected checksum they are few.
     assert_in_range(read, MUTATIONS / 100, MUTATIONS * 2 / 3);
 }
 
@@ -471,7 +472,7 @@ static void test_limits_of_encoding(void **state)
     assert_int_equal(wire_encode(&o, MSG_TRACE, 0, &trace, false), 0);
     trace.events.n++;
     assert_int_equal(wire_encode(&o, MSG_TRACE, 0, &trace, false), TUG_EUSAGE);
-    struct msg_pull pull = {.keys = {bytes, WIRE_SPAN_MAX}}; // nobody looks at them
+    struct msg_pull pull = {.keys = {bytes, WIRE_SPAN_MAX}}; // the bytes are not read
     assert_int_equal(wire_encode(&o, MSG_PULL, 0, &pull, false), 0);
     assert_int_equal(o.body_bytes, WIRE_SPAN_MAX);
     pull.keys.n++;
@@ -481,7 +482,8 @@ static void test_limits_of_encoding(void **state)
     buf_free(&o.head);
 }
 
-// A head with its last field's length, which lies `at`, made longer, bytes and all.
+// Decodes a head whose last field, with its length at `at`, was made longer, bytes
+// included.
 static int decode_long(uint16_t type, const void *msg, size_t at, uint64_t n,
                        size_t width, uint64_t body_bytes)
 {
@@ -528,7 +530,7 @@ static void test_limits_of_decoding(void **state)
                      TUG_EDATA);
 }
 
-// Lists of each kind of record, with random contents.
+// Random lists of each kind of record.
 
 #define RECORD(NAME, name, about)                                                        \
     static void list_of_##name(void)                                                     \
@@ -570,7 +572,7 @@ static void test_lists(void **state)
 #include "wire/messages.def"
 }
 
-// A record that does not fit leaves the list as it was.
+// A record that does not fit leaves the list unchanged.
 static void test_full_lists(void **state)
 {
     (void)state;
@@ -622,8 +624,8 @@ static void test_words_and_codes(void **state)
     assert_int_equal(wire_failure(TUG_EINTERRUPTED), TUG_EINTERRUPTED);
 }
 
-// A message that gets flags gets its line in wire_check_flags, too: all bits at once are
-// refused by name, none is fine.
+// Each message with flags has a line in wire_check_flags: all bits together are refused
+// by name, none is fine.
 static void test_flags(void **state)
 {
     (void)state;
@@ -657,7 +659,7 @@ static void test_flags(void **state)
     assert_int_equal(with, 4);
 }
 
-// What answers is a message, and answers nothing itself.
+// An answer is a message, and has no answer itself.
 static void test_answers(void **state)
 {
     (void)state;
