@@ -1,4 +1,4 @@
-// Rows hot in memory and cold on disk: what comes in and what goes out. See cold.h.
+// Moves rows between memory (hot) and disk (cold). See cold.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "store/cold.h"
@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 
 enum {
-    GO_SHARE = 16, // of a partition's rows, 1/16 go out together
+    GO_SHARE = 16, // 1/16 of a partition's rows are demoted together
     AHEAD = 16,
 };
 
@@ -40,8 +40,8 @@ int cold_write_waiting(struct cold *c, struct err *e)
 
 // Opening and closing.
 
-// Of a limit on memory a sixteenth is for RocksDB's cache, and as much for its buffers;
-// 0: as it likes.
+// Returns RocksDB's cache size: a sixteenth of the memory limit (its buffers get as
+// much); 0 without a limit, for RocksDB's default.
 static uint64_t cache_of(uint64_t max_bytes)
 {
     const uint64_t most = 64 << 20, share = max_bytes / 16;
@@ -125,7 +125,7 @@ void cold_close(struct store *s)
 {
     if (s->cold == NULL)
         return;
-    // Who wants to know whether that went well calls it before.
+    // A caller that needs the result calls cold_keep itself before.
     if (s->config.cold_durable)
         (void)cold_keep(s, NULL);
     free_cold(s);
@@ -143,7 +143,7 @@ void cold_stats(const struct store *s, struct store_stats *x)
     x->bytes += tier_memory(c->tier, x->cold_rows);
 }
 
-// Coming in.
+// Promoting rows into memory.
 
 static void fill_row(struct store *s, uint32_t handle, const char *bytes, uint32_t size)
 {
@@ -177,7 +177,7 @@ static int reserve_marks(struct store *s)
     return 0;
 }
 
-// The rows are in memory and complete.
+// Notes rows that are in memory now, complete.
 static int note_promoted(struct store *s, uint32_t p, const uint32_t *handles, uint32_t n,
                          struct err *e)
 {
@@ -199,7 +199,7 @@ static int note_promoted(struct store *s, uint32_t p, const uint32_t *handles, u
     return 0;
 }
 
-// Of one partition: those of `fetch` from `begin` on.
+// Promotes n fetched rows of one partition, from `begin` on.
 static int promote(struct store *s, uint32_t begin, uint32_t n, struct err *e)
 {
     struct cold *c = s->cold;
@@ -219,7 +219,7 @@ static int promote(struct store *s, uint32_t begin, uint32_t n, struct err *e)
     return rc;
 }
 
-// Those of x's n keys that were found, moved to its front.
+// Moves the keys that were found to the front of x's n keys.
 static uint32_t pack_found(struct cold_fetch *x, uint32_t n)
 {
     uint32_t m = 0;
@@ -274,7 +274,7 @@ int cold_fetch_runs(struct store *s, const struct store_run *runs, uint32_t n_ru
                 continue;
             TRY(fetch(s, n, handles, e));
             n = 0;
-            *ret_runs = r; // what follows of it may fail
+            *ret_runs = r; // the rest of this run may fail
         }
     }
     if (n > 0)
@@ -286,16 +286,16 @@ int cold_fetch_runs(struct store *s, const struct store_run *runs, uint32_t n_ru
 void cold_used(struct store *s, const uint32_t *handles, size_t n)
 {
     struct cold *c = s->cold;
-    // Without memory for them some rows look unused: they go out too early.
+    // Without memory for the marks some rows look unused and are demoted too early.
     bool all = reserve_marks(s) == 0;
     for (size_t i = 0; i < n; i++)
         if ((all || handles[i] < c->n_uses) && c->uses[handles[i]] != COLD_USED)
             c->uses[handles[i]]++;
 }
 
-// Going out.
+// Demoting rows to disk.
 
-// What lies on disk of a row.
+// Makes the image of a row for the disk.
 static uint32_t make_image(const struct store *s, const float *row, const void **ret)
 {
     const struct cold *c = s->cold;
@@ -351,7 +351,7 @@ int cold_put_rows(struct store *s, uint32_t p, const uint32_t *handles, uint32_t
     return 0;
 }
 
-// Those of c->going.
+// Demotes the first n rows of c->going.
 static int send_out(struct store *s, uint32_t p, uint32_t n, struct err *e)
 {
     struct cold *c = s->cold;
@@ -379,7 +379,7 @@ static bool may_go(const struct store *s, uint32_t p, uint32_t handle)
     return s->cut == NULL || !cut_keeps(s, p, handle);
 }
 
-// The hand goes on, once round at most, until it has `want` rows that may go.
+// Moves the clock's hand, once around at most, until `want` rows are chosen.
 static uint32_t go_round(struct store *s, uint32_t p, uint32_t want)
 {
     struct cold *c = s->cold;
@@ -393,7 +393,7 @@ static uint32_t go_round(struct store *s, uint32_t p, uint32_t want)
             __builtin_prefetch(store_row_at(s, rows->at[hand + AHEAD]) - 2);
         if (!store_is_live(s, p, h))
             continue;
-        assert(h < c->n_uses); // keep_share has made room for all handles
+        assert(h < c->n_uses); // keep_share has reserved a place for each handle
         if (c->uses[h] >= 1 && c->uses[h] <= COLD_USED) {
             c->uses[h]--;
         } else if (c->uses[h] != COLD_GOING && may_go(s, p, h)) {
@@ -405,8 +405,8 @@ static uint32_t go_round(struct store *s, uint32_t p, uint32_t want)
     return n;
 }
 
-// After COLD_USED rounds all rows have been taken that may go. If those are too few (a
-// save comes first), it is tried again when there are more.
+// After COLD_USED rounds every row that may be demoted was chosen. If these are too few,
+// as during a save, it is tried again when there are more.
 static int keep_share(struct store *s, uint32_t p, struct err *e)
 {
     struct cold *c = s->cold;
@@ -426,7 +426,7 @@ static int keep_share(struct store *s, uint32_t p, struct err *e)
     return 0;
 }
 
-// Rows that were not seen for some days.
+// Demotes rows that were not seen for some days.
 static int sweep_unseen(struct store *s, uint32_t p, struct err *e)
 {
     struct cold *c = s->cold;
@@ -472,7 +472,7 @@ void cold_forget(struct store *s, uint32_t p, const uint32_t *handles, size_t n)
         (void)tier_delete(c->tier, p, store_key_at(s, handles[i]), NULL);
         c->unwritten++;
     }
-    // If it fails, who next needs them written is told.
+    // A failure is reported to the next caller that needs them written.
     if (c->unwritten >= COLD_WAITING)
         (void)cold_write_waiting(c, NULL);
 }

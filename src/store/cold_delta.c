@@ -1,14 +1,14 @@
-// What deltas have to know of rows on disk.
+// Keeps what deltas have to know of rows on disk.
 //
-// A row that has changed since the last base or delta may go out before the next one. Its
-// key is then noted in `out`; so is that of a row that a shrink on disk has made too weak
-// to be published. A key in `out` is of a row that is cold, or in memory and noted there
-// (store_part.changed), or gone: rows that come in are noted, as far as they may be in
-// `out`. A delta looks at rows once too often then, and finds nothing new.
+// A row that has changed since the last base or delta may be demoted before the next one.
+// Its key is then noted in `out`; so is the key of a row that a shrink on disk has made
+// too weak to be published. The row of a key in `out` is cold, or in memory and noted
+// there (store_part.changed), or removed: promoted rows are noted if they may be in
+// `out`. A delta may look at such a row twice, and finds nothing new.
 //
-// A cut takes `out` when it begins. Of the rows that it finds cold it keeps the keys of
-// those that it published, for STORE_PUBLISHED, and of those that are left for the next
-// delta. When it ends, rows of keys that are noted again may have come into memory.
+// A cut takes `out` when it begins. Of the cold rows it keeps the keys of those that it
+// published, for STORE_PUBLISHED, and of those that are left for the next delta. When the
+// cut ends, rows of keys that are noted again may have been promoted.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -38,8 +38,8 @@ static void drop_list(struct key_list *l)
     *l = (struct key_list){0};
 }
 
-// Rows that go in and out note the same keys again and again. After sorting the list has
-// at least as much room as it holds, so that it is sorted rarely.
+// Rows that are promoted and demoted in turn note the same keys repeatedly. After
+// sorting, at least half of the list is free, so that it is sorted rarely.
 int cold_reserve_out(struct store *s, uint32_t p, uint32_t n)
 {
     struct key_list *out = &s->cold->parts[p].out;
@@ -53,7 +53,7 @@ int cold_reserve_out(struct store *s, uint32_t p, uint32_t n)
 void cold_note_out(struct store *s, uint32_t p, uint64_t key)
 {
     struct key_list *out = &s->cold->parts[p].out;
-    assert(out->n < out->cap); // cold_reserve_out comes before
+    assert(out->n < out->cap); // cold_reserve_out was called
     out->at[out->n++] = key;
 }
 
@@ -69,7 +69,7 @@ void cold_cut_begin(struct store *s)
 {
     for (uint32_t p = 0; p < s->n_parts; p++) {
         struct cold_part *part = &s->cold->parts[p];
-        assert(part->cut_out.at == NULL); // the cut before has given it back
+        assert(part->cut_out.at == NULL); // the previous cut has given it back
         part->cut_out = part->out;
         part->out = (struct key_list){0};
     }
@@ -92,13 +92,13 @@ int cold_cut_kept(struct store *s, uint32_t p, uint64_t key)
     return key_list_add(&s->cold->parts[p].cut_kept, key);
 }
 
-// Keys that are noted from now on: in memory those of rows that have come.
+// Notes keys again for the next delta; for promoted rows, notes the row in memory.
 static int note_again(struct store *s, uint32_t p, struct key_list *keys)
 {
     enum { CHUNK = 256 };
     uint32_t handles[CHUNK];
     TRY(cold_reserve_out(s, p, keys->n));
-    while (keys->n > 0) { // what is done is taken off
+    while (keys->n > 0) { // finished keys are removed
         uint32_t n = keys->n < CHUNK ? keys->n : CHUNK;
         const uint64_t *at = keys->at + keys->n - n;
         table_find(s->rows, at, n, handles);
@@ -133,13 +133,13 @@ int cold_cut_end(struct store *s, bool committed)
     return 0;
 }
 
-// What a cut has published, in the order that follows it.
+// The rows that a cut has published, in the operation STORE_PUBLISHED.
 
-// One that has changed and gone out since is passed over.
+// Returns whether the key's row has changed and was demoted since; it is skipped.
 static bool is_out(const struct store *s, uint32_t p, uint64_t key)
 {
     const struct key_list *out = &s->cold->parts[p].out;
-    assert(out->n < 2 || out->at[0] < out->at[out->n - 1]); // cold_publish has sorted it
+    assert(out->n < 2 || out->at[0] < out->at[out->n - 1]); // sorted by cold_publish
     return out->n > 0 && bsearch(&key, out->at, out->n, sizeof(key), compare_u64) != NULL;
 }
 

@@ -210,7 +210,7 @@ static void put_both(struct pair *x, struct rng *d)
         OK(store_put_extras(x->s[i], x->b->keys, x->b->n, x->b->values, &ok_e));
 }
 
-// What a base or delta does to those who load it.
+// Loads a base or delta into another store, as a reader does.
 static void add_to_chain(struct pair *x, int i, enum save_mode mode,
                          const struct image *image)
 {
@@ -374,8 +374,8 @@ static void test_same_rows(void **state)
         assert_true(random_sequence(&configs[i], 1 + i) > 50);
 }
 
-// Without a first store: what was there when it was closed is there again, with the day
-// and what the entry policy has learned.
+// Opening without a first store finds the rows of the last close, with the day and the
+// entry policy's state.
 static void test_durable(void **state)
 {
     (void)state;
@@ -443,7 +443,8 @@ static void test_crash(void **state)
     remove_tier();
 }
 
-// Damage is met when rows are asked for: what they are asked for does not happen.
+// Damage is found when a row is fetched, and the operation that needed the row does not
+// happen.
 static void test_damaged(void **state)
 {
     (void)state;
@@ -477,8 +478,8 @@ static void test_damaged(void **state)
     remove_tier();
 }
 
-// Each allocation fails once: what was done is done, the rest follows, and the rows are
-// the same.
+// Each allocation fails once: finished parts stay, the rest follows later, and the rows
+// are the same.
 static void push_in_pieces(struct pair *x, long fault)
 {
     uint32_t width = store_accessor(x->s[1])->push_width;
@@ -517,7 +518,7 @@ static void test_no_memory(void **state)
     }
 }
 
-// Nobody ever asks for a delta: what is noted for one stays within the number of keys.
+// If a delta is never made, the notes for one stay below the number of keys.
 static void test_no_deltas(void **state)
 {
     (void)state;
@@ -538,8 +539,8 @@ static void test_no_deltas(void **state)
     batch_free(b);
 }
 
-// What RocksDB may take is counted as memory of the table, and is a part of what that may
-// take: with more rows on disk it is more.
+// RocksDB's memory counts as the table's, within the table's limit; it grows with the
+// rows on disk.
 static void test_memory(void **state)
 {
     const uint64_t mib = 1 << 20, limits[] = {0, 4096 * mib, 160 * mib, 1 * mib},

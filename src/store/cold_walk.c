@@ -1,7 +1,7 @@
-// Walks over the rows on disk: admin operations, saves, and what a durable tier finds
-// again.
+// Walks over the rows on disk: for admin operations, saves and the opening of durable
+// tiers.
 //
-// Rows that are in memory, too, are passed over. What lies on disk of them is old.
+// Rows that are also in memory are skipped: their copies on disk are old.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -109,14 +109,14 @@ int cold_each_changed(struct store *s, uint32_t p, store_row_fn fn, void *ctx,
 
 // Admin operations.
 //
-// An admin operation changes all of a partition's rows on disk, or none: its changes are
-// written together, and what it counts counts afterwards.
+// An admin operation changes all of a partition's rows on disk or none: its changes are
+// written together, and counted afterwards.
 
 struct order {
     struct store *s;
     uint32_t p;
     struct life_time t;
-    bool fades; // deltas have to say which rows are no longer worth publishing
+    bool fades; // deltas must name rows that are no longer worth publishing
     uint32_t removed;
 };
 
@@ -130,7 +130,8 @@ static void note_gone(const struct order *o, uint64_t key)
     gone->at[gone->n++] = key;
 }
 
-// A row that was worth publishing at the last shrink, or is it since, and is no more.
+// Notes a row that was worth publishing at the last shrink or since, and is not any
+// longer.
 static int note_faded(const struct order *o, uint64_t key, const float *before,
                       const float *row)
 {
@@ -189,7 +190,8 @@ int cold_admin(struct store *s, uint32_t p, struct err *e)
     struct store_stats stats = s->stats;
     uint32_t gone = part->gone.n;
     struct order o = {.s = s, .p = p, .t = store_admin_time(s, p)};
-    TRY(cold_write_waiting(s->cold, e)); // so that all that waits is the operation's
+    TRY(cold_write_waiting(s->cold,
+                           e)); // so that the batch holds this operation's changes only
     int rc = 0;
     o.fades = s->config.deltas && s->life->saved != NULL && s->accessor.life.decay != 1;
     if (s->order == STORE_SHRINK && s->life->shrink != NULL)
@@ -211,7 +213,8 @@ int cold_admin(struct store *s, uint32_t p, struct err *e)
     return 0;
 }
 
-// Rows come into memory and go from there: so the cut and the next delta hear of it.
+// Promotes the rows and removes them from memory, so that the cut and the next delta note
+// it.
 static int remove_some(struct store *s, uint32_t p, const uint64_t *keys, uint32_t n,
                        struct err *e)
 {
@@ -249,10 +252,9 @@ int cold_remove(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
 
 // Durable tiers.
 //
-// What changes between opening and closing goes to disk when it suits, and rows in
-// memory not at all: after a crash rows of different moments lie there. So a
-// record says that the tier is in use; one that is found when it is opened again
-// says that it was not closed.
+// While a tier is open its changes reach the disk at any time, and rows in memory not at
+// all: after a crash the disk has rows of different moments. So a record marks the tier
+// as in use; if opening finds that record, the tier was not closed.
 #define IN_USE UINT64_MAX // beside the numbers of partitions
 
 static int mark_in_use(struct cold *c, struct err *e)
@@ -266,7 +268,7 @@ int cold_keep(struct store *s, struct err *e)
 {
     struct cold *c = s->cold;
     for (uint32_t p = 0; p < s->n_parts; p++) {
-        c->parts[p].recorded = false; // entry policies have learned since
+        c->parts[p].recorded = false; // entry policies have changed since
         if (store_live_rows(s, p, &c->sweep) != 0)
             return err_nomem(e, "rows that go to disk");
         uint32_t n = c->sweep.n, at = 0;
@@ -303,7 +305,7 @@ static int read_record(void *ctx, uint64_t key, const void *bytes, uint32_t size
             "the rows in '%s' are of different moments, because the process that used "
             "them ended without closing the table; remove the directory and load a save",
             s->cold->dir);
-    uint32_t p = key < s->n_parts ? (uint32_t)key : s->n_parts; // refused there
+    uint32_t p = key < s->n_parts ? (uint32_t)key : s->n_parts; // n_parts: refused there
     TRY(store_put_partition(s, p, bytes, size, e));
     s->cold->parts[p].recorded = true;
     s->cold->parts[p].day = s->cold->parts[p].swept = s->parts[p].day;

@@ -1,4 +1,4 @@
-// Settings of tables: one table drives reading, printing, checking, and help.
+// Settings of tables: one table drives parsing, printing, checking and help.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "store/config.h"
@@ -214,7 +214,7 @@ static int unknown(const char *name, struct err *e)
 static const struct table_setting *find(const char *name, struct err *e)
 {
     char hyphens[OPTION_NAME_MAX];
-    snprintf(hyphens, sizeof(hyphens), "%.63s", name); // no longer one is known
+    snprintf(hyphens, sizeof(hyphens), "%.63s", name); // no known name is longer
     for (char *at = hyphens; *at != '\0'; at++)
         if (*at == '_')
             *at = '-';
@@ -225,7 +225,7 @@ static const struct table_setting *find(const char *name, struct err *e)
     return NULL;
 }
 
-// Without the blanks around it; NULL: it is longer than anything can be.
+// Copies the text without the blanks around it; NULL if it is longer than any value.
 static const char *trim(const char *text, size_t n, char ret[VALUE_MAX])
 {
     while (n > 0 && isspace((unsigned char)*text)) {
@@ -276,8 +276,8 @@ struct parser {
     struct problems problems;
 };
 
-// One "name = value", or nothing. What is wrong with any but the accessor is told by the
-// second walk.
+// Parses one "name = value", or nothing. The first walk (`accessors`) reports only errors
+// of the accessor, the second those of the rest.
 static int parse_setting(struct parser *p, const char *text, size_t n, bool accessors,
                          struct err *e)
 {
@@ -364,8 +364,8 @@ static int print_value(const struct table_config *c, const struct table_setting 
     return buf_str(to) != NULL ? 0 : TUG_ENOMEM;
 }
 
-// What differs is set in `d` as well, as who reads it will do: a setting may change what
-// is the default of others.
+// Prints a setting that differs from *d, and sets it in *d as the reader of the text
+// will: one setting may change the defaults of others.
 static int print_difference(const struct table_config *c, struct table_config *d,
                             const struct table_setting *s, struct buf value[2],
                             struct buf *to)
@@ -395,7 +395,7 @@ int table_config_print(const struct table_config *c, struct buf *to)
 
 // As a whole.
 
-// Whether the setting is as the defaults are.
+// Sets *ret to whether the setting has its default.
 static int is_default(const struct table_config *c, const struct table_setting *s,
                       bool *ret)
 {
@@ -416,7 +416,7 @@ static bool is_of_features(const struct table_config *c)
     return strcmp(c->accessor.name, "features") == 0;
 }
 
-// Whether the accessor makes something of the setting.
+// Returns whether the setting has an effect with this accessor.
 static bool has_effect(const struct table_config *c, const struct table_setting *s,
                        bool lives)
 {
@@ -454,7 +454,7 @@ static int check_effects(const struct table_config *c, bool lives, struct err *e
     return 0;
 }
 
-// Accessors that add whatever is pushed have no use for a rule.
+// Refuses a rule with an accessor that adds pushed values.
 static int check_sums(const struct table_config *c, struct err *e)
 {
     struct rule_params usual = table_config_defaults().accessor.rule;
@@ -513,7 +513,7 @@ static int check_numbers(const struct table_config *c, struct err *e)
     return 0;
 }
 
-// The mean of a clock's gradients is one factor of a whole row.
+// Refuses reduce=mean where it could not be one factor of a whole row.
 static int check_mean(const struct table_config *c, const struct accessor *a,
                       struct err *e)
 {

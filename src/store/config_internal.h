@@ -6,8 +6,8 @@
 
 #include "store/config.h"
 
-// How a setting is read and printed; `at` is where it lies. Errors of `set` say what is
-// wrong with the value; the name of the setting is put in front.
+// Parses and prints a kind of setting; `at` is the field. Errors of `set` say what is
+// wrong with the value; the caller puts the setting's name in front.
 struct setting_kind {
     int (*set)(struct table_config *c, void *at, const char *value, struct err *e);
     int (*print)(const void *at, struct buf *to);

@@ -1,4 +1,4 @@
-// How the values of settings are read and printed.
+// Parses and prints the values of settings.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <ctype.h>
@@ -16,7 +16,7 @@
 
 // Numbers, words and texts.
 
-// No -0, which would be printed as another number than 0.
+// Makes -0 a 0, since they print differently.
 static bool read_float(const char *value, float *ret)
 {
     bool good = decimal_parse(value, ret);
@@ -45,7 +45,7 @@ static int print_number(const void *at, struct buf *to)
     return print_float(*x, to);
 }
 
-// Digits, or a whole number written as 1e6.
+// Reads digits, or a whole number written as 1e6.
 static int read_whole(const char *value, uint64_t most, uint64_t *ret, struct err *e)
 {
     char *end = NULL;
@@ -115,7 +115,7 @@ static int print_flag(const void *at, struct buf *to)
     return buf_printf(to, "%s", *x ? "yes" : "no");
 }
 
-// The number of the word among `words`, which have spaces between them.
+// Finds a word's position in `words`, a list with spaces.
 static int read_word(const char *value, const char *words, unsigned *ret, struct err *e)
 {
     size_t n = strlen(value);
@@ -168,7 +168,7 @@ static int print_text(const void *at, struct buf *to)
     return buf_printf(to, "%s", (const char *)at);
 }
 
-// Settings that have texts of their own.
+// Settings with their own syntax.
 
 static int set_accessor(struct table_config *c, void *at, const char *value,
                         struct err *e)
@@ -229,7 +229,7 @@ static int set_seed(struct table_config *c, void *at, const char *value, struct 
     return 0;
 }
 
-// "X" is -X..X.
+// Reads "LOW..HIGH", or "X" for -X..X.
 static bool read_range(const char *value, float *ret_low, float *ret_high)
 {
     char low[64];

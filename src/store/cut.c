@@ -1,4 +1,4 @@
-// Cuts: beginning and ending one, and what changes meanwhile. See cut_internal.h.
+// Begins and ends cuts, and copies rows that change meanwhile. See cut_internal.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "store/cut.h"
@@ -12,7 +12,7 @@
 enum {
     SIDE_BYTES_MIN = 64 << 20,
     STATE_BYTES_MAX = 1 << 30,
-    STATE_BYTES_MORE = 64, // of a partition's state, beside its policy's
+    STATE_BYTES_MORE = 64, // of a partition's state, besides its policy's
     FIND_KEYS = 256,
 };
 
@@ -118,7 +118,7 @@ static int open_cut(const struct store *s, const struct cut_options *o, struct c
     c->step = s->step;
     int rc = side_open(&c->side, s->accessor.width, s->accessor.extra_width);
     c->parts = mem_zalloc(s->n_parts * sizeof(*c->parts));
-    if (rc == 0 && cut_publishes(c)) // room for the store's own, from now on
+    if (rc == 0 && cut_publishes(c)) // room for the store's new notes
         rc = handle_bits_reserve(&c->changed, table_handles(s->rows));
     if (rc != 0 || c->parts == NULL) {
         free_cut(c, 0);
@@ -135,7 +135,7 @@ static void swap_bits(struct handle_bits *a, struct handle_bits *b)
     *b = x;
 }
 
-// The partition as it is now, and what was noted of it until now.
+// Notes the partition's state and takes its notes of changes.
 static void note_part(struct store *s, struct cut *c, uint32_t p)
 {
     struct store_part *from = &s->parts[p];
@@ -182,8 +182,8 @@ static void note_peak(struct cut *c)
         c->stats.side_peak = bytes;
 }
 
-// Whether the row in it is still the cut's, and not yet safe from changes. (A delta only
-// wants rows that had changed.)
+// Returns whether the handle's row belongs to the cut and is not copied yet. (A delta
+// only needs rows that had changed.)
 static bool is_wanted(const struct cut *c, uint32_t handle)
 {
     return !handle_bit(&c->copied, handle) && !handle_bit(&c->made, handle) &&
@@ -203,8 +203,8 @@ static struct table_entry *find_key(struct table_entry *x, size_t n, uint64_t ke
     return from < n && x[from].key == key ? &x[from] : NULL;
 }
 
-// The entry of a row of the partition at hand that is yet to be written. NULL: it will
-// not be.
+// Returns the entry of a row of the current partition that is still to be written; NULL
+// if it will not be.
 static struct table_entry *find_entry(const struct cut *c, uint64_t key)
 {
     struct table_entry *x = find_key(c->entries + c->rows_at, c->n_entries - c->rows_at,
@@ -265,7 +265,7 @@ int cut_before_change(struct store *s, uint32_t p, const uint32_t *handles, size
 
 int cut_row_made(struct store *s, uint32_t p, uint32_t handle)
 {
-    (void)p; // it may have been another's, one that is not read out yet
+    (void)p; // its row may have been of a partition that is not read out yet
     struct cut *c = s->cut;
     TRY(handle_bits_reserve(&c->made, table_handles(s->rows)));
     handle_bit_set(&c->made, handle);
@@ -301,8 +301,8 @@ bool cut_publishing(const struct store *s)
 bool cut_keeps(const struct store *s, uint32_t p, uint32_t handle)
 {
     const struct cut *c = s->cut;
-    // One that has changed since stays noted until the cut has ended: from disk it would
-    // come back as one that the cut has published.
+    // A row that has changed since stays in memory until the cut ends: from disk it would
+    // come back as a published one.
     return !cut_read_out(c, p) || handle_bit(&c->changed, handle) ||
            (cut_publishes(c) && handle_bit(&s->changed, handle));
 }
@@ -330,7 +330,8 @@ int cut_before_admit(struct store *s, uint32_t p, struct err *e)
 
 // Room for the cut.
 
-// Bytes of copies that a push to n keys of partition p needs beside theirs.
+// Returns the bytes that a push to n keys of partition p needs besides the copies of
+// their rows.
 static uint64_t part_need(const struct store *s, uint32_t p, size_t n)
 {
     const struct cut *c = s->cut;
@@ -344,7 +345,8 @@ static uint64_t part_need(const struct store *s, uint32_t p, size_t n)
     return bytes;
 }
 
-// The same for all partitions of the keys, which come by ascending partition.
+// Returns the same sum over all partitions of the keys, which come by ascending
+// partition.
 static uint64_t parts_need(const struct store *s, const uint64_t *keys, size_t n)
 {
     uint64_t bytes = 0;
@@ -359,7 +361,7 @@ static uint64_t parts_need(const struct store *s, const uint64_t *keys, size_t n
     return bytes;
 }
 
-// Rows that a push to these keys copies, at most.
+// Returns how many rows a push to these keys copies at most.
 static uint64_t count_copies(const struct store *s, const uint64_t *keys, size_t n)
 {
     const struct cut *c = s->cut;
@@ -384,14 +386,14 @@ bool cut_has_room(const struct store *s, const uint64_t *keys, size_t n)
     if (c == NULL)
         return true;
     uint64_t need = parts_need(s, keys, n), row = side_row_bytes(&c->side);
-    // Finding the keys takes time: only when not all could be copied.
+    // Keys are looked up, which takes time, only if copies of all of them would not fit.
     return has_bytes(c, need + n * row) ||
            has_bytes(c, need + count_copies(s, keys, n) * row);
 }
 
 // Ending.
 
-// What was noted before the cut is noted again, beside what was since.
+// Adds the notes from before the cut to those made since.
 static int give_back_changed(struct store *s, uint32_t p, struct handle_list *list)
 {
     const struct cut *c = s->cut;
@@ -419,7 +421,7 @@ static int give_back_gone(struct store *s, uint32_t p, struct key_list *list)
     return 0;
 }
 
-// For the order that follows: rows that were written and are still in their places.
+// Gives STORE_PUBLISHED the written rows that are still in their places.
 static void give_published(struct store *s, uint32_t p, struct handle_list *list)
 {
     const struct cut *c = s->cut;
@@ -428,7 +430,8 @@ static void give_published(struct store *s, uint32_t p, struct handle_list *list
         if (!handle_bit(&c->made, list->at[i]))
             list->at[n++] = list->at[i];
     list->n = n;
-    assert(s->parts[p].published.n == 0); // the operation after the cut before emptied it
+    assert(s->parts[p].published.n ==
+           0); // the operation after the previous cut has emptied it
     mem_free(s->parts[p].published.at);
     s->parts[p].published = *list;
     *list = (struct handle_list){0};
@@ -457,7 +460,7 @@ int cut_end(struct store *s, bool committed, struct err *e)
         return err_set(e, TUG_EUSAGE,
                        "table %s: a save was committed before all of it was read out",
                        s->config.name);
-    // Each partition has left its copies when it was read out.
+    // Each partition has freed its copies when it was read out.
     assert(!committed || (c->side.rows.used == 0 && c->side.extras.used == 0));
     assert(!committed || c->state_bytes == 0);
     bool cold = cut_publishes(c) && s->cold != NULL;

@@ -1,13 +1,13 @@
-// What a cut is made of, for cut.c (beginning, ending, changes meanwhile), cut_read.c
-// (reading out) and cut_sort.c.
+// The inside of a cut, for cut.c (begin, end, changes meanwhile), cut_read.c (reading
+// out) and cut_sort.c.
 //
-// A row belongs to the cut if it was there when the cut began. Of each partition, the
-// first `n_rows` handles of its list hold all of them. What became of a handle since says
+// A row belongs to the cut if it existed when the cut began; it is then among the first
+// `n_rows` handles of its partition's list. Two marks say what became of a handle since:
 //
-//   made      the row in it is a new one; if an older one lay there, it was copied or its
-//             partition had been read out
-//   copied    the row that lay in it is among the copies, or is not needed any more
-//   neither   it holds the row as it was
+//   made      it holds a new row; an older one was copied, or its partition had been read
+//   out
+//   copied    its row is among the copies, or is no longer needed
+//   neither   it holds its row unchanged
 //
 // While a partition is read out, its rows are entries sorted by key; those that change
 // then become copies in place.
@@ -21,21 +21,21 @@
 #include "store/store_internal.h"
 
 struct cut_part {
-    uint32_t n_rows; // of the partition's list, when the cut began
+    uint32_t n_rows; // length of the partition's list when the cut began
     uint32_t day;    // likewise
-    uint32_t copies; // list of the side's slots
-    bool admitted;   // `state` is its ROWS_PARTITION from before pushes changed it
+    uint32_t copies; // the first of a list of slots
+    bool admitted;   // `state` is its ROWS_PARTITION as of before the first push
     struct buf state;
     struct handle_list promoted; // rows that were cold when the cut began
 
-    // What was noted before the cut, and of it, after reading out, what stays for the
-    // next delta; and rows in memory that were written.
+    // The notes from before the cut, and, after reading out, those kept for the next
+    // delta; and the written rows in memory.
     struct handle_list changed, kept, published;
     struct key_list gone;
     bool gone_lost; // see store_part
 };
 
-// What is read out next of the partition at hand, in the order of blocks.
+// The next kind of block of the current partition.
 enum cut_stage { CUT_BEGIN, CUT_PARTITION, CUT_GONE, CUT_ROWS, CUT_EXTRAS, CUT_DONE };
 
 struct cut {
@@ -43,20 +43,19 @@ struct cut {
     uint64_t step;
     struct cut_part *parts;
     struct handle_bits made, copied;
-    struct handle_bits changed; // the store's, when the cut began
+    struct handle_bits changed; // the store's notes when the cut began
     struct side side;
     uint64_t state_bytes; // of all states
     struct cut_stats stats;
 
-    // The partition at hand; those before it are read out.
+    // The current partition; those before it are read out.
     uint32_t at;
     enum cut_stage stage;
-    // Its rows. [0, n_extras): were written, and have an extra row that was
-    // not; [rows_at, n_entries): were not written. Handles with CUT_COPY
-    // are slots of the side.
+    // Its rows. [0, n_extras) were written, their extra rows were not; [rows_at,
+    // n_entries) were not written. Handles with CUT_COPY are slots of copies.
     struct table_entry *entries;
     size_t n_entries, cap_entries, rows_at, n_extras, extras_at;
-    struct key_list gone; // to write
+    struct key_list gone; // keys to write
     size_t gone_at;
 
     char *block;

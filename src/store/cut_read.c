@@ -11,7 +11,7 @@
 #include "store/cut_internal.h"
 
 enum {
-    AHEAD = 16, // rows on their way while one is looked at
+    AHEAD = 16, // rows prefetched while one is read
     KEY_BYTES = sizeof(uint64_t),
 };
 
@@ -56,13 +56,13 @@ static int add_entry(struct cut *c, uint64_t key, uint32_t handle)
     return 0;
 }
 
-// Rows that lie in memory as they were. `noted`: only those that had changed before.
+// Collects unchanged rows in memory; `noted`: only those that had changed before the cut.
 static int collect_rows(struct store *s, uint32_t p, const struct handle_list *l,
                         uint32_t n, bool noted)
 {
     struct cut *c = s->cut;
     const uint32_t *handles = l->at;
-    assert(n <= l->n); // lists are not packed while a cut goes on
+    assert(n <= l->n); // lists are not packed during a cut
     for (uint32_t i = 0; i < n; i++) {
         uint32_t h = handles[i];
         if (i + AHEAD < n)
@@ -83,13 +83,13 @@ static int collect_copies(struct cut *c, uint32_t p)
     return 0;
 }
 
-// Cold rows become copies of the partition at hand. All of them: one partition fits.
+// Copies all cold rows of the current partition: one partition fits into memory.
 struct cold_ctx {
     struct store *s;
     uint32_t p;
 };
 
-// Whether it is another row when it has been published.
+// Returns whether publishing changes the row.
 static bool is_published_anew(const struct store *s, const float *row)
 {
     size_t bytes = s->accessor.width * sizeof(float);
@@ -100,7 +100,7 @@ static bool is_published_anew(const struct store *s, const float *row)
     return memcmp(s->first, row, bytes) != 0;
 }
 
-// Of all modes but the delta.
+// Copies a cold row, in all modes but the delta.
 static int copy_cold(void *ctx, uint64_t key, const float *row, const float *extra,
                      struct err *e)
 {
@@ -117,7 +117,7 @@ static int copy_cold(void *ctx, uint64_t key, const float *row, const float *ext
     return rc == 0 ? 0 : err_nomem(e, "the cold rows of a partition");
 }
 
-// One that had changed; the delta's selection will say the same.
+// Copies a cold row that had changed, as the delta's selection will find.
 static int copy_changed(void *ctx, uint64_t key, const float *row, const float *extra,
                         struct err *e)
 {
@@ -127,7 +127,7 @@ static int copy_changed(void *ctx, uint64_t key, const float *row, const float *
     const struct key_list *gone = &part->gone;
     int rc;
     if (!is_saved(s, x->p, row, SAVE_BASE))
-        rc = 0; // it will be named
+        rc = 0; // its key will be written as gone
     else if (is_saved(s, x->p, row, SAVE_DELTA) ||
              (gone->n > 0 &&
               bsearch(&key, gone->at, gone->n, KEY_BYTES, compare_u64) != NULL))
@@ -163,7 +163,8 @@ static void drop_duplicates(struct cut *c)
     c->n_entries = n;
 }
 
-// The partition's rows as they were, by key; for a delta, those that had changed.
+// Collects the partition's rows as of the cut, by key; for a delta, those that had
+// changed.
 static int collect(struct store *s, uint32_t p, struct err *e)
 {
     struct cut *c = s->cut;
@@ -185,7 +186,7 @@ static int collect(struct store *s, uint32_t p, struct err *e)
     return 0;
 }
 
-// What the mode writes of it.
+// Selection of the rows that the mode writes.
 
 static void select_base(struct store *s, uint32_t p)
 {
@@ -197,7 +198,7 @@ static void select_base(struct store *s, uint32_t p)
     c->n_entries = n;
 }
 
-// A row of a delta. `gone`: it is another than the one that was published.
+// Selects a row for a delta. `gone`: it replaced the one that was published.
 static int select_changed(struct store *s, uint32_t p, struct table_entry x, bool gone)
 {
     struct cut *c = s->cut;
@@ -206,7 +207,7 @@ static int select_changed(struct store *s, uint32_t p, struct table_entry x, boo
         return key_list_add(&c->gone, x.key);
     if (gone || is_saved(s, p, row, SAVE_DELTA))
         c->entries[c->n_entries++] = x;
-    else if (!is_copy(&x)) // copies have changed since, and are noted
+    else if (!is_copy(&x)) // copied rows have changed since and are noted
         return handle_list_add(&c->parts[p].kept, x.handle);
     return 0;
 }
@@ -258,7 +259,7 @@ static int select_rows(struct store *s, uint32_t p, struct err *e)
     return 0;
 }
 
-// On failure it is as if it had not begun.
+// On failure nothing has changed.
 static int open_part(struct store *s, struct err *e)
 {
     struct cut *c = s->cut;
@@ -309,7 +310,7 @@ static int reserve_block(struct cut *c, size_t bytes)
     return 0;
 }
 
-// How many of `left` elements a block of about `bytes` has.
+// Returns how many of `left` elements fit a block of about `bytes`.
 static uint32_t block_elements(size_t bytes, size_t element, size_t left)
 {
     size_t n = bytes / element;
@@ -344,7 +345,7 @@ static void gone_block(struct cut *c, size_t bytes, struct rows_block *ret)
     c->stats.gone += ret->n;
 }
 
-// A row as it is written: a handle means nothing elsewhere, only whether there is one.
+// Writes a row. A handle has no meaning elsewhere; only whether there is one is written.
 static void write_row(const struct store *s, const struct table_entry *x,
                       const float *extra, char *to)
 {
@@ -381,7 +382,7 @@ static int rows_block(struct store *s, size_t bytes, struct rows_block *ret)
         write_row(s, x, extra, c->block + i * element);
         if (extra != NULL) {
             table_row_prefetch(extra, s->accessor.extra_width * sizeof(float));
-            assert(c->n_extras <= c->rows_at + i); // over entries that are written
+            assert(c->n_extras <= c->rows_at + i); // only over entries that are written
             c->entries[c->n_extras++] = *x;
         }
         if (cut_publishes(c) && !is_copy(x))
@@ -403,7 +404,8 @@ static int extras_block(struct store *s, size_t bytes, struct rows_block *ret)
     for (uint32_t i = 0; i < n; i++) {
         const struct table_entry *x = &c->entries[c->extras_at + i];
         const float *extra = entry_extra(s, x);
-        assert(extra != NULL); // as when its row was written: changes are made on copies
+        assert(extra !=
+               NULL); // its row had one when it was written; changes are made on copies
         memcpy(c->block + i * element, &x->key, KEY_BYTES);
         memcpy(c->block + i * element + KEY_BYTES, extra, row_bytes);
     }
@@ -413,8 +415,7 @@ static int extras_block(struct store *s, size_t bytes, struct rows_block *ret)
     return 0;
 }
 
-// The next block of the partition's stage; n == 0: there is none, and the next stage
-// comes.
+// Makes the next block of the partition's stage; n == 0: the stage has ended.
 static int stage_block(struct store *s, size_t bytes, struct rows_block *ret)
 {
     struct cut *c = s->cut;
@@ -427,7 +428,7 @@ static int stage_block(struct store *s, size_t bytes, struct rows_block *ret)
         TRY(rows_block(s, bytes, ret));
     else if (c->stage == CUT_EXTRAS && c->extras_at < c->n_extras)
         TRY(extras_block(s, bytes, ret));
-    // A partition has one state; of the others there may be more.
+    // A partition has one block of state and any number of the others.
     if (ret->n == 0 || c->stage == CUT_PARTITION)
         c->stage++;
     return 0;

@@ -96,7 +96,7 @@ int side_add(struct side *d, uint64_t key, const float *row, const float *extra,
 void side_free(struct side *d, uint32_t list, uint32_t until)
 {
     while (list != until) {
-        assert(list != TABLE_NONE); // `until` is one of its slots
+        assert(list != TABLE_NONE); // `until` must be one of its slots
         uint32_t slot = list, extra = get_link(&d->rows, slot, EXTRA);
         list = side_next(d, slot);
         if (extra != TABLE_NONE)

@@ -1,8 +1,8 @@
-// Copies of rows as they were when a cut began, with their extra rows.
+// Keeps copies of rows, with their extra rows, as they were when a cut began.
 //
 // A copy is a slot: the key, the floats, the slot of the extra row's copy, and the next
-// slot of a list. Slots of one size lie in slabs; those that were freed are used again,
-// so memory is what the most copies at one time took.
+// slot of a list. Slots of one size lie in slabs. Freed slots are reused, so that memory
+// grows only to the most copies at one time.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_STORE_CUT_SIDE_H
@@ -14,8 +14,8 @@ struct side_slots { // of one size
     struct slabs slabs;
     struct table_slabs view;
     uint32_t width;     // floats of a row
-    uint32_t next, end; // of the chunk at hand
-    uint32_t free;      // list; TABLE_NONE: none
+    uint32_t next, end; // in the current chunk
+    uint32_t free;      // first of a list; TABLE_NONE: empty
     uint64_t used;
 };
 
@@ -27,17 +27,17 @@ struct side {
 int side_open(struct side *d, uint32_t width, uint32_t extra_width);
 void side_close(struct side *d); // a zeroed one is fine
 
-// Copies a row (extra NULL: it has none), in front of *list.
+// Copies a row (extra NULL: it has none) and puts the copy in front of *list.
 int side_add(struct side *d, uint64_t key, const float *row, const float *extra,
              uint32_t *list);
-// Slots of a list before `until` (TABLE_NONE: all).
+// Frees the slots of a list before `until` (TABLE_NONE: all).
 void side_free(struct side *d, uint32_t list, uint32_t until);
 
-const float *side_row(const struct side *d, uint32_t slot);   // its key before it
+const float *side_row(const struct side *d, uint32_t slot);   // its key stands before it
 const float *side_extra(const struct side *d, uint32_t slot); // NULL: none
-uint32_t side_next(const struct side *d, uint32_t slot); // TABLE_NONE: it is the last
+uint32_t side_next(const struct side *d, uint32_t slot);      // TABLE_NONE after the last
 
 uint64_t side_bytes(const struct side *d);     // in use
-uint64_t side_row_bytes(const struct side *d); // most that one copy takes
+uint64_t side_row_bytes(const struct side *d); // the most that one copy takes
 
 #endif

@@ -1,5 +1,5 @@
-// Sorting the rows of a partition by key, in one pass where keys are spread evenly: half
-// the time of sorting in place, which is a third of what reading a cut out takes.
+// Sorts the rows of a partition by key, in one pass if keys are spread evenly. That takes
+// half the time of sorting in place, which was a third of the time of reading a cut out.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -9,11 +9,11 @@
 #include "store/cut_internal.h"
 
 enum {
-    PLACE_ENTRIES = 4, // in a place, about
+    PLACE_ENTRIES = 4, // per place, about
     PLACE_MANY = 32,
 };
 
-// Entries go to places by the highest bits in which their keys differ.
+// Entries are put into places by the highest bits in which their keys differ.
 struct places {
     uint64_t low; // the lowest key
     uint32_t shift;
@@ -55,7 +55,7 @@ static void sort_place(struct table_entry *x, size_t n)
     }
 }
 
-// `at`: zeros, one more than there are places. `to`: room for n.
+// `at`: zeros, one more than places. `to`: room for n.
 static void sort_by_place(const struct places *p, struct table_entry *x, size_t n,
                           uint32_t *at, struct table_entry *to)
 {
@@ -63,7 +63,7 @@ static void sort_by_place(const struct places *p, struct table_entry *x, size_t 
         at[place(p, &x[i]) + 1]++;
     for (uint32_t i = 0; i < p->n; i++)
         at[i + 1] += at[i];
-    assert(at[p->n] == n); // no entry is beyond the last place
+    assert(at[p->n] == n); // no entry lies beyond the last place
     for (size_t i = 0; i < n; i++)
         to[at[place(p, &x[i])]++] = x[i];
     memcpy(x, to, n * sizeof(*x));
@@ -83,7 +83,7 @@ void cut_sort(struct table_entry *x, size_t n)
     }
     if (to != NULL && at != NULL)
         sort_by_place(&p, x, n, at, to);
-    else // few, or memory is short
+    else // few entries, or memory is out
         table_sort_by_key(x, n);
     mem_free(to);
     mem_free(at);

@@ -48,7 +48,8 @@ static void pull_some(struct store *s, struct batch *b, struct rng *d)
     OK(store_pull(s, b->keys, b->n, b->values, NULL, &ok_e));
 }
 
-// Whatever may happen between two calls of cut_next. A push that has no room is left out.
+// Does any of the operations that may happen between two calls of cut_next. A push that
+// has no room is left out.
 static void do_something(struct store *s, struct batch *b, struct rng *d)
 {
     switch (rng_below(d, 8)) {
@@ -265,9 +266,9 @@ static void test_abort(void **state)
     batch_free(b);
 }
 
-// With little room for copies pushes wait until partitions are read out; nothing is lost,
-// and no more than the cap is used, whatever else a push does (states of entry policies,
-// evictions).
+// With little room for copies pushes wait until partitions are read out; no row is lost,
+// and the copies stay below their limit, whatever else a push does (states of entry
+// policies, evictions).
 static void check_cap(const char *settings, uint64_t cap)
 {
     struct store *s = stores_open(settings, 4);
@@ -354,8 +355,8 @@ static void test_usage(void **state)
     store_close(s); // with a cut that goes on
 }
 
-// Every allocation of a cut and of what happens meanwhile fails once. What could not be
-// done is done again; the next cut is right.
+// Every allocation of a cut and of what happens meanwhile fails once. An operation that
+// failed is repeated; the next cut is right.
 
 static int try_cut(struct store *s, enum save_mode mode, struct batch *b, struct rng *d,
                    bool *ret_committed)

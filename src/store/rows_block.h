@@ -1,4 +1,5 @@
-// What a cut gives and a file of rows holds: rows of one partition and one kind.
+// A block of rows of one partition and one kind, as a cut gives it and a file of rows
+// holds it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_STORE_ROWS_BLOCK_H
@@ -8,7 +9,7 @@
 
 enum rows_kind {
     ROWS_END,
-    ROWS_PARTITION, // day, step and sketch of the partition: n bytes, as the store says
+    ROWS_PARTITION, // day, step and sketch of the partition: n bytes in the store's format
     ROWS_GONE,      // keys whose rows are gone; width 0
     ROWS_ROW,
     ROWS_EXTRA, // extra rows, by the keys of their rows

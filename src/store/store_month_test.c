@@ -1,6 +1,6 @@
 // A month of a table: 30 days of passes over features that come, are popular for some
-// days, and are seen no more; a shrink and a base each day, a delta after each pass. What
-// it takes stays bounded, and base and deltas together are what a checkpoint is.
+// days, and are seen no more; a shrink and a base each day, a delta after each pass.
+// Memory stays bounded, and a base with its deltas equals a checkpoint.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -50,7 +50,7 @@ static uint64_t pass(struct store *s, struct batch *b, struct rng *d, uint32_t d
     return first;
 }
 
-// What grows if anything is forgotten: handles given out, lists of partitions.
+// Sizes that would grow if a row were forgotten: handles in use, lists of partitions.
 static uint64_t held(const struct store *s)
 {
     uint64_t n = table_handles(s->rows) + slabs_end(&s->extras);
@@ -109,7 +109,7 @@ static void test_month(void **state)
     store_close(s);
 }
 
-// Who never saves: what is noted for deltas stays bounded, and a base begins it anew.
+// Without any save the notes for deltas stay bounded, and a base begins them anew.
 static void test_nobody_saves(void **state)
 {
     (void)state;

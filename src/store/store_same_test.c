@@ -53,8 +53,8 @@ static void check_same_partition(struct store *a, struct store *b, uint32_t p)
     buf_free(&y);
 }
 
-// The first of `all` stores has all partitions, the others share them: partition p is
-// that of store 1 + p % (all - 1).
+// Store 0 of `all` has all partitions, the others share them: store 1 + p % (all - 1) has
+// partition p.
 struct stores {
     struct store *of[4];
     uint32_t n;
@@ -98,7 +98,8 @@ static void order_all(struct stores *x, struct rng *d)
     }
 }
 
-// The same is done to all, but each does its admin operations when it likes to.
+// All stores get the same operations, but each works on its admin operations at its own
+// times.
 static void do_to_all(struct stores *x, struct rng *d, struct naive_batch *b)
 {
     uint32_t kind = rng_below_u32(d, 16);
@@ -170,7 +171,7 @@ static void test_one_and_three(void **state)
     mem_free(b);
 }
 
-// Loads: what was read out and put into another store goes on as if nothing had been.
+// Loads: rows that were read out and put into another store behave as before.
 
 struct copy {
     struct store *to;
@@ -331,7 +332,8 @@ static void test_many_keys(void **state)
 
 // Memory that fails.
 
-// What is done is done once more until it succeeds; it must be as if it had at once.
+// Repeats an operation until it succeeds; the result must be as if it had succeeded at
+// once.
 static void push_until_done(struct store *s, const struct store_push *p)
 {
     struct store_push rest = *p;
@@ -390,7 +392,8 @@ static void fail_everywhere(struct store *s, struct rng *d, struct naive_batch *
 
 static void test_without_memory(void **state)
 {
-    // Without budgets: what can't be removed for lack of memory is removed later.
+    // Without budgets: rows that cannot be removed because memory is out would be removed
+    // later.
     static const uint32_t of[] = {0, 0, 6, 8, 9, 13};
     (void)state;
     struct naive_batch *b = mem_alloc(sizeof(*b));

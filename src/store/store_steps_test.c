@@ -16,13 +16,13 @@
 
 enum { BITS = 3, THREADS = 4, BATCHES = 200, BATCH = 40 };
 
-// What a caller keeps of each key.
+// A caller's record of each key.
 struct keeper {
     struct store *store;
     struct store_steps *steps;
     _Atomic uint32_t handle[KEYS], extra[KEYS];
     uint64_t removed;
-    // Of the naive count.
+    // Part of the naive count.
     _Atomic uint32_t pushes[KEYS];
     bool again;
     bool count_all;
@@ -325,8 +325,8 @@ static void test_counters_are_exact(void **state)
             3, 20);
 }
 
-// Rows come and go all the time. What went and what came make what there is; partitions
-// have no more than their share, or the batch that is still at work.
+// Rows come and go all the time. Rows made minus rows removed are the rows there are; no
+// partition has more than its share, plus the batch in progress.
 static void test_rows_are_kept_from_reuse(void **state)
 {
     (void)state;

@@ -12,7 +12,7 @@
 #include "kit/test.h"
 #include "rule/rule.h"
 
-// What a pull of keys without rows says, said by the naive store.
+// The naive store's answer to a pull of keys without rows.
 static void check_first(const struct naive *m, uint32_t i, const float *got)
 {
     struct naive *copy = mem_alloc(sizeof(*copy));
@@ -59,7 +59,7 @@ static void pull(struct rng *d, struct store *s, const struct naive *m,
     }
 }
 
-// All of it, once nothing goes on.
+// Compares the whole store once no operation is in progress.
 
 static bool is_gone(const struct store *s, uint64_t key)
 {
@@ -288,8 +288,8 @@ static void test_counters(void **state)
     store_close(s);
 }
 
-// Keys from sums-from on: what is pushed is added, times the scale, whatever rule others
-// follow, and their states stay.
+// Keys from sums-from on: pushed values are added, times the scale, whatever the rule of
+// other keys, and their states stay.
 static void test_sums_from(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// A shrink that goes on while rows are pushed to and pulled is the same as one that was
-// finished first: rows that are asked for have their turn before their partition.
+// A shrink that runs while rows are pushed to and pulled gives the same rows as one that
+// was finished first: requested rows get their turn before their partition.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -112,7 +112,7 @@ static void test_meanwhile(void **state)
     assert_true(evicted > 0);
 }
 
-// Out of memory, what could not be done is done by the next who asks.
+// If memory is out, the next request does what could not be done.
 static void test_no_memory(void **state)
 {
     (void)state;
