@@ -1,4 +1,4 @@
-// Making and ending a store, and the lists that it is made of.
+// Opens and closes a store, and has its lists.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "store/store_internal.h"
@@ -13,7 +13,7 @@
 
 enum {
     LIST_FIRST = 8,
-    CHECKED_ROWS = 1 << 16, // at most, that are looked at when a store closes
+    CHECKED_ROWS = 1 << 16, // the most rows checked when a store closes
 };
 
 // Lists.
@@ -72,7 +72,7 @@ int handle_bits_reserve(struct handle_bits *b, uint32_t handles)
     if (words <= b->n_words)
         return 0;
     size_t more = b->n_words + b->n_words / 2 +
-                  64; // of what there is: a copy is no larger
+                  64; // bytes more than the contents: a copy fits
     words = words > more ? words : more;
     uint64_t *larger = mem_realloc_array(b->words, words, sizeof(*larger));
     if (larger == NULL)
@@ -96,7 +96,7 @@ static struct table_options rows_of(const struct store *s)
     return t;
 }
 
-// Whether rows begin tame.
+// Returns whether new rows are tame.
 static bool begins_tame(const struct store *s)
 {
     const struct table_config *c = &s->config;
@@ -126,7 +126,7 @@ static int open_rows(struct store *s, struct err *e)
     return 0;
 }
 
-// Whether rows are made with their extra row is asked of one that has just begun.
+// Makes a row to learn whether new rows have their extra row at once.
 static void set_life(struct store *s)
 {
     static const struct life_class none;
@@ -258,7 +258,7 @@ void store_set_published_by(struct store *s, uint64_t checksum)
 
 void store_loaded(struct store *s)
 {
-    assert(s->cut == NULL); // it holds lists of changes, and gives them back
+    assert(s->cut == NULL); // a cut holds lists of changes and gives them back
     for (uint32_t p = 0; p < s->n_parts; p++) {
         s->parts[p].changed.n = s->parts[p].gone.n = 0;
         s->parts[p].gone_lost = false;

@@ -1,6 +1,5 @@
-// Batches of keys: whole partitions, as many as make up a batch that fits the
-// caches. Keys of many partitions are searched for together, so it does not
-// matter how many there are.
+// Cuts keys into batches of whole partitions that fit the caches. The keys of a batch are
+// looked up together, so that the number of partitions does not matter.
 //
 // Everything that can fail happens here, before any row changes.
 //
@@ -34,7 +33,7 @@ static int reserve(struct store_scratch *b, size_t n)
     return 0;
 }
 
-// Of n keys those of the next batch: whole partitions.
+// Returns how many of n keys are in the next batch: whole partitions.
 static uint32_t batch_end(const struct store *s, const uint64_t *keys, size_t n)
 {
     uint32_t end = STORE_BATCH;
@@ -58,7 +57,8 @@ int store_batch_runs(struct store *s, struct store_batch *b, struct err *e)
                                "the keys of table %s are not in the order of ascending "
                                "partitions: %u follows %u",
                                s->config.name, p, b->last);
-            assert(b->n_runs < STORE_BATCH); // beyond STORE_BATCH keys follow of the last
+            assert(b->n_runs <
+                   STORE_BATCH); // keys beyond STORE_BATCH are of the last run
             run = &s->batch.runs[b->n_runs++];
             *run = (struct store_run){p, i, i};
             b->last = p;
@@ -87,7 +87,7 @@ int store_batch_take(struct store *s, const uint64_t *keys, size_t n,
     if (reserve(&s->batch, end) != 0)
         return err_nomem(e, "a batch of keys");
     b->n = end;
-    // A partition is in one batch: what fails later ends a batch between two of them.
+    // A partition lies in one batch: a later failure ends a batch between two partitions.
     assert(end == n - b->at || store_partition_of(s, b->keys[end]) !=
                                    store_partition_of(s, b->keys[end - 1]));
     int rc = b->quiet ? 0 : store_batch_runs(s, b, e);
@@ -104,7 +104,7 @@ void store_batch_cut(struct store_batch *b, const struct store_scratch *x, uint3
     b->n = r > 0 ? x->runs[r - 1].end : 0;
 }
 
-// Turns come before the search: rows may go in them.
+// Does the turns of its partitions before the lookup, since a turn may remove rows.
 static int give_turns(struct store *s, struct store_batch *b, struct err *e)
 {
     for (uint32_t r = 0; r < b->n_runs; r++) {
@@ -142,7 +142,7 @@ static int fetch(struct store *s, struct store_batch *b, struct err *e)
     return rc;
 }
 
-// Turns of the rows alone that were found.
+// Does the turns of the found rows alone.
 static int turn_rows(struct store *s, struct store_batch *b, struct err *e)
 {
     struct store_scratch *x = &s->batch;
@@ -162,7 +162,9 @@ static int turn_rows(struct store *s, struct store_batch *b, struct err *e)
 
 int store_batch_find(struct store *s, struct store_batch *b, struct err *e)
 {
-    int turned = b->quiet ? 0 : give_turns(s, b, e); // those before one that failed go on
+    int turned = b->quiet
+                     ? 0
+                     : give_turns(s, b, e); // partitions before a failed one continue
     table_find(s->rows, b->keys, b->n, s->batch.handles);
     if (turned == 0 && s->order_at < s->n_parts)
         turned = turn_rows(s, b, e);
@@ -170,7 +172,7 @@ int store_batch_find(struct store *s, struct store_batch *b, struct err *e)
     return turned != 0 ? turned : fetched;
 }
 
-// Keys of a run without rows that are to have one: s->batch.keys and .which.
+// Lists the keys of a run that need a row in s->batch.keys and .which.
 static uint32_t list_missing(struct store *s, const struct store_batch *b,
                              struct store_run run)
 {
@@ -197,13 +199,14 @@ static int begin_entry(struct store *s, uint32_t p, struct err *e)
     return 0;
 }
 
-// The first n of s->batch.keys: those that are admitted move to the front.
+// Moves the admitted ones of the first n of s->batch.keys to the front.
 static int admit(struct store *s, const struct store_push *push, struct store_run run,
                  size_t at, uint32_t *n, struct err *e)
 {
     const struct accessor *a = &s->accessor;
     struct store_scratch *x = &s->batch;
-    assert(push->op == STORE_GRADIENT); // other values have no statistics to go by
+    assert(push->op ==
+           STORE_GRADIENT); // other operations have no statistics to decide by
     TRY(begin_entry(s, run.partition, e));
     struct entry *entry = s->parts[run.partition].entry;
     size_t stats = a->push_width - a->pushed_stats;
@@ -241,8 +244,8 @@ static int touch(struct store *s, struct store_run run, uint32_t missing, struct
     return n > 0 ? store_touch(s, run.partition, x->some, n, e) : 0;
 }
 
-// Beyond max_bytes no row gets an extra row: whether one would is not known yet, so rows
-// without are refused.
+// Beyond max_bytes no row may earn an extra row. Which rows would is not known yet, so
+// that all rows without one are refused.
 static int check_extras(const struct store *s, struct store_run run, struct err *e)
 {
     if (s->o.max_bytes == 0 || s->accessor.extra_width == 0 ||
@@ -293,7 +296,7 @@ int store_batch_make(struct store *s, struct store_batch *b,
             return rc;
         }
     }
-    // Each row may get one, when it is made or when it earns it.
+    // Each row may get an extra row, when it is made or when it earns one.
     if (s->accessor.extra_width > 0 && store_reserve_extras(s, b->n) != 0) {
         store_batch_cut(b, &s->batch, 0);
         return err_nomem(e, "rows of a table");

@@ -1,4 +1,4 @@
-// What must hold of a store whenever nobody is at it. In builds with assertions alone.
+// Invariants of a store between two calls. Only in builds with assertions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef NDEBUG
@@ -10,8 +10,8 @@
 #include "store/cut_internal.h"
 #include "store/store_internal.h"
 
-// Partitions count their rows, and the store counts them again: statistics, budgets and
-// what shrinks and saves walk go by one or the other.
+// The partitions' counts of rows agree with the store's: statistics, budgets, shrinks and
+// saves use one or the other.
 static void rows_are_counted(const struct store *s)
 {
     uint64_t live = 0, cold = 0, entries = 0;
@@ -20,18 +20,19 @@ static void rows_are_counted(const struct store *s)
         live += part->live;
         cold += part->cold;
         entries += part->entry != NULL ? entry_bytes(part->entry) : 0;
-        assert(part->rows.n >= part->live); // a live row is in the list of its partition
+        assert(part->rows.n >= part->live); // each live row is in its partition's list
         assert(part->rows.n <= part->rows.cap);
         assert(part->changed.n <= part->changed.cap && part->gone.n <= part->gone.cap);
         assert(s->config.deltas || (part->changed.n == 0 && part->gone.n == 0));
     }
     assert(s->stats.rows == live);
     assert(s->entry_bytes == entries);
-    assert(s->cold != NULL || cold == 0); // rows on disk need a disk
+    assert(s->cold != NULL || cold == 0); // cold rows need a tier
 }
 
-// An order is done to partitions in their order, unless somebody comes to one before: so
-// those behind it have been through it, and none is ahead of the last that was given.
+// An order is done partition by partition, unless a request comes to one sooner:
+// partitions before `order_at` have done it, and none has done an order that was not
+// given.
 static void orders_are_in_order(const struct store *s)
 {
     assert(s->order_at <= s->n_parts);
@@ -39,14 +40,14 @@ static void orders_are_in_order(const struct store *s)
         assert(s->parts[p].order <= s->order_number);
         assert(p >= s->order_at || s->parts[p].order == s->order_number);
     }
-    // A cut copies rows before their first change, an operation changes all: one at a
-    // time.
+    // A cut copies rows before their first change and an operation changes all rows: only
+    // one may be in progress.
     assert(s->cut == NULL || s->order_at == s->n_parts);
     assert(s->demote_at <= s->n_parts);
 }
 
-// What is read out is given in order, so lists over the same entries never meet; and a
-// partition that was read out keeps no copy.
+// Blocks are read out in order, so that lists over the same entries never overlap, and a
+// partition that was read out has no copies.
 static void cut_is_in_order(const struct store *s, const struct cut *c)
 {
     uint64_t states = 0;
@@ -60,18 +61,17 @@ static void cut_is_in_order(const struct store *s, const struct cut *c)
         const struct cut_part *x = &c->parts[p];
         assert(p >= c->at || (x->copies == TABLE_NONE && x->state.cap == 0));
         states += x->admitted ? x->state.cap : 0;
-        // Lists are not packed meanwhile: the cut's rows stay at their beginning.
+        // Lists are not packed during a cut: its rows stay at the front.
         assert(p < c->at || x->n_rows <= s->parts[p].rows.n);
     }
     assert(states == c->state_bytes);
     assert(c->stats.side_peak >= side_bytes(&c->side));
 }
 
-// The hand goes when there are more rows than the limit, which is the share or, where a
-// save keeps rows, above it.
+// Rows are demoted above the limit, which is the share or, while a save keeps rows, more.
 static void cold_is_in_order(const struct store *s, const struct cold *c)
 {
-    assert(!s->steps); // threads find rows by themselves, in memory alone
+    assert(!s->steps); // threads look rows up themselves, in memory only
     for (uint32_t p = 0; p < s->n_parts; p++) {
         assert(c->parts[p].limit >= c->share);
         assert(s->config.cold_durable || !c->parts[p].recorded);
@@ -79,7 +79,7 @@ static void cold_is_in_order(const struct store *s, const struct cold *c)
     }
 }
 
-// Extra rows belong to rows, or are free to be given.
+// Each extra row belongs to a row or is free.
 static void extras_are_counted(const struct store *s)
 {
     assert(s->accessor.extra_width > 0 || (s->n_extras == 0 && s->extra_free.n == 0));
@@ -97,8 +97,8 @@ void store_check(const struct store *s)
         cold_is_in_order(s, s->cold);
 }
 
-// Row by row: each lies in the partition of its key and is found by it, and its extra row
-// is its own. False: without memory it is looked at another time.
+// Row by row: each lies in its key's partition, is found by its key, and owns its extra
+// row. Returns false if memory is out; it is checked another time.
 static bool check_partition(struct store *s, uint32_t p, uint64_t *extras)
 {
     struct handle_list rows = {0};
@@ -130,5 +130,5 @@ void store_check_rows(struct store *s)
 }
 
 #else
-typedef int store_check_is_empty; // a file has to hold something
+typedef int store_check_is_empty; // a C file must not be empty
 #endif

@@ -1,5 +1,5 @@
-// What happens to rows beside pushes: admin operations for the whole table, a partition
-// at a time, budgets, and days.
+// Changes of rows other than pushes: admin operations for the whole table, a partition at
+// a time; budgets; days.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "store/store_internal.h"
 
-enum { AHEAD = 16 }; // rows on their way while one is looked at
+enum { AHEAD = 16 }; // rows prefetched while one is processed
 
 void store_set_step(struct store *s, uint64_t step)
 {
@@ -52,7 +52,7 @@ void store_count_evicted(struct store *s, const float *row, struct life_time t)
         s->stats.evicted_ttl++;
 }
 
-// Decays a row. True: it goes.
+// Decays a row. Returns true if it is to be removed.
 static bool fades(struct store *s, uint32_t handle, struct life_time t)
 {
     float *row = store_row_at(s, handle);
@@ -62,12 +62,13 @@ static bool fades(struct store *s, uint32_t handle, struct life_time t)
     return true;
 }
 
-// Decays the rows of s->walk. Those that go come to its end; returns how many stay.
+// Decays the rows of s->walk and moves those to be removed to its end; returns how many
+// stay.
 static uint32_t decay(struct store *s, struct life_time t)
 {
     uint32_t *at = s->walk.at, n = s->walk.n, stay = 0, gone = 0;
     uint32_t *going = at + n;
-    assert(s->walk.cap - n >= n); // there is room for as many again
+    assert(s->walk.cap - n >= n); // room for the removed ones
     for (uint32_t i = 0; i < n && i < AHEAD; i++)
         prefetch_row(s, at[i]);
     for (uint32_t i = 0; i < n; i++) {
@@ -84,7 +85,8 @@ static uint32_t decay(struct store *s, struct life_time t)
     return stay;
 }
 
-// All that the operation needs for the n rows of s->walk, so that it is done as a whole.
+// Reserves all that the operation needs for the n rows of s->walk, so that it cannot fail
+// halfway.
 static int reserve(struct store *s, struct store_part *part)
 {
     uint32_t n = s->walk.n;
@@ -121,7 +123,8 @@ static int shrink(struct store *s, uint32_t p, struct life_time t, struct err *e
 
 // Rows alone.
 
-// A budget looks at all rows of a partition, and rows on disk have their turn with it.
+// A budget has to see all rows of a partition, and rows on disk get their turn with the
+// partition.
 bool store_turns_rows(const struct store *s, uint32_t p)
 {
     return s->order_at < s->n_parts && s->parts[p].order != s->order_number &&
@@ -200,7 +203,7 @@ static int published(struct store *s, uint32_t p, struct err *e)
     for (uint32_t i = 0; i < l->n && s->life->published != NULL; i++) {
         if (i + AHEAD < l->n)
             prefetch_row(s, l->at[i + AHEAD]);
-        // One that went and came again has changed, and is live.
+        // A row that was removed and made again is live, and noted as changed.
         if (store_is_live(s, p, l->at[i]) && !handle_bit(&s->changed, l->at[i]))
             s->life->published(&s->accessor, store_row_at(s, l->at[i]));
     }
@@ -217,7 +220,7 @@ int store_turn(struct store *s, uint32_t p, struct err *e)
     assert(p < s->n_parts);
     if (part->order == s->order_number)
         return 0;
-    // A cut begins when no admin operation goes on, and no order is given while it does.
+    // A cut begins only without an admin operation, and no order is given during it.
     assert(p >= s->order_at && s->cut == NULL);
     switch (s->order) {
     case STORE_SHRINK:
@@ -250,7 +253,7 @@ int store_admin(struct store *s, enum store_admin o, float threshold, struct err
     return 0;
 }
 
-// The next partition's part of what goes on. False: nothing goes on.
+// Does the next partition's turn. Sets *ret_more to whether more is left.
 static int step(struct store *s, bool *ret_more, struct err *e)
 {
     *ret_more = true;
@@ -272,7 +275,7 @@ bool store_work(struct store *s, uint64_t ns)
     bool more = true;
     do {
         if (step(s, &more, NULL) != 0)
-            return true; // memory or disk are short: later, or store_finish says why
+            return true; // memory or disk are out: tried later; store_finish says why
     } while (more && clock_ns() < end);
     return more;
 }
@@ -303,7 +306,7 @@ static bool goes_before(const struct candidate *x, const struct candidate *y)
     return x->key < y->key;
 }
 
-// The first k are those that go before all others (quickselect; Hoare 1961).
+// Moves the k candidates to be removed first to the front (quickselect; Hoare 1961).
 static void select_first(struct candidate *x, uint32_t n, uint32_t k)
 {
     while (n > 1 && k > 0 && k < n) {
@@ -321,7 +324,7 @@ static void select_first(struct candidate *x, uint32_t n, uint32_t k)
             x[j] = swap;
         }
         if (k <= j + 1) {
-            n = j + 1; // none of these goes behind one of the others
+            n = j + 1; // these all come before the others
         } else {
             x += j + 1;
             n -= j + 1;
@@ -343,8 +346,8 @@ static struct candidate candidate(const struct store *s, uint32_t handle,
     return c;
 }
 
-// Brings those k rows of s->walk to its front that are worth least. Without scores rows
-// go in the order in which they were made, which is theirs already.
+// Moves the k rows of s->walk with the lowest scores to its front. Without scores rows
+// are removed in the order of making, which is their order already.
 static int sort_out(struct store *s, uint32_t k, struct life_time t)
 {
     struct handle_list *l = &s->walk;
@@ -373,7 +376,7 @@ uint32_t store_over_budget(const struct store *s, uint32_t live)
     if (s->config.budget_rows == 0 || live <= share)
         return 0;
     uint32_t stay = (uint32_t)((double)s->config.budget_floor * (double)share);
-    assert(stay <= share); // so that the partition shrinks when rows go
+    assert(stay <= share); // so that the partition shrinks
     return live - (stay > 0 ? stay : 1);
 }
 

@@ -1,9 +1,8 @@
-// Rows and partitions as they are saved: reading all of a partition, and
-// putting back what was read. Who loads gets what was saved, whatever the entry
-// policy and the budget say.
+// Saved rows and partitions: reads all of a partition, and puts it back. A load restores
+// what was saved, whatever the entry policy and the budget say.
 //
-// Of a partition, little-endian: version, day, step, bytes of the entry policy's state
-// (u64 each), the state.
+// The bytes of a partition, little-endian: version, day, step, size of the entry policy's
+// state (u64 each), the state.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -117,7 +116,8 @@ int store_put_rows(struct store *s, const uint64_t *keys, size_t n, const float 
         TRY(store_batch_find(s, &b, e));
         TRY(store_batch_make(s, &b, NULL, e));
         for (uint32_t i = 0; i < b.n; i++) {
-            assert(s->batch.handles[i] != TABLE_NONE); // without a policy all get one
+            assert(s->batch.handles[i] !=
+                   TABLE_NONE); // without a policy each key gets a row
             float *row = store_row_at(s, s->batch.handles[i]);
             assert(table_row_key(row) == b.keys[i]);
             store_free_extra(s, row);
@@ -153,13 +153,13 @@ int store_put_extras(struct store *s, const uint64_t *keys, size_t n, const floa
         TRY(store_batch_take(s, keys, n, &b, e));
         TRY(store_batch_find(s, &b, e));
         TRY(check_found(s, &b, e));
-        TRY(store_batch_make(s, &b, NULL, e)); // none are missing
+        TRY(store_batch_make(s, &b, NULL, e)); // no row is missing
         for (uint32_t i = 0; i < b.n; i++) {
             float *row = store_row_at(s, s->batch.handles[i]);
             float *extra = store_extra_of(s, row);
             if (extra == NULL)
                 extra = store_add_extra(s, row);
-            assert(extra != NULL); // store_batch_make has reserved it
+            assert(extra != NULL); // reserved by store_batch_make
             memcpy(extra, extras + (b.at + i) * width, width * sizeof(float));
         }
         store_look_at_rows(s, &b);
@@ -196,7 +196,8 @@ int store_remove(struct store *s, const uint64_t *keys, size_t n, struct err *e)
     return 0;
 }
 
-// All rows of a partition: those in memory sorted, and merged with the cold ones.
+// Gives all rows of a partition: sorts those in memory and merges them with the cold
+// ones.
 
 struct merge {
     struct store *s;
@@ -207,14 +208,15 @@ struct merge {
     void *ctx;
 };
 
-// Rows in memory of keys below `end`, or all.
+// Gives the rows in memory with keys below `end`, or all.
 static int give(struct merge *m, const uint64_t *end, struct err *e)
 {
     const struct accessor *a = &m->s->accessor;
     for (; m->at < m->n && (end == NULL || m->rows[m->at].key < *end); m->at++) {
         assert(m->at == 0 || m->rows[m->at - 1].key < m->rows[m->at].key);
         const float *row = store_row_at(m->s, m->rows[m->at].handle);
-        float *copy = m->s->first; // without the handle, which is of this store alone
+        float *copy =
+            m->s->first; // without the handle, which has a meaning in this store only
         memcpy(copy, row, a->width * sizeof(float));
         if (a->extra_width > 0)
             accessor_set_extra(a, copy, TABLE_NONE);
@@ -230,7 +232,7 @@ static int give_cold(void *ctx, uint64_t key, const float *row, const float *ext
     if (key < m->from)
         return 0;
     TRY(give(m, &key, e));
-    assert(m->at == m->n || m->rows[m->at].key != key); // it is on disk alone
+    assert(m->at == m->n || m->rows[m->at].key != key); // it is on disk only
     return m->fn(m->ctx, key, row, extra, e);
 }
 
@@ -394,7 +396,7 @@ int store_copy(struct store *to, struct store *from, struct err *e)
     return copy_partitions(to, from, 0, from->n_parts, e);
 }
 
-// Nothing of the partition stays, and deltas have nothing to say of it.
+// Removes everything of the partition, without notes for deltas.
 static int forget_partition(struct store *s, uint32_t p, struct err *e)
 {
     struct store_part *part = &s->parts[p];

@@ -1,5 +1,4 @@
-// Pushes and pulls: rows of a batch, and what is done to them. Nothing here fails once a
-// row has changed.
+// Pushes and pulls the rows of a batch. Nothing here fails once a row has changed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -7,16 +6,16 @@
 
 #include "store/store_internal.h"
 
-enum { WATCHED = 256 }; // rows that are looked at behind each other
+enum { WATCHED = 256 }; // rows processed one after the other
 
 bool store_has_whole_rows(const struct store *s)
 {
     return !s->lives;
 }
 
-// Rows of a batch by their handles, NULL where there is none; returns whether there are
-// all. Those with a life are asked for at once: whether they have an extra row is read
-// first.
+// Lists the rows of a batch by their handles, NULL without one; returns whether all have
+// one. Rows with a lifecycle are prefetched at once, since their extra row's handle is
+// read first.
 static bool list_rows(struct store *s, const struct store_batch *b)
 {
     const uint32_t *handles = s->batch.handles;
@@ -48,7 +47,7 @@ static void list_extras(struct store *s, const struct store_batch *b)
 
 // Gradients.
 
-// Rows take the statistics of a push, and some earn their extra row.
+// Adds a push's statistics to rows, of which some earn their extra row.
 static void see_run(struct store *s, const struct store_run *run, const float *values,
                     bool again)
 {
@@ -72,7 +71,7 @@ static void see_run(struct store *s, const struct store_run *run, const float *v
     }
 }
 
-// Rows [i, i + n) of the batch: none of them is missing.
+// Applies rules to rows [i, i + n) of the batch, all of which exist.
 static void apply_block(struct store *s, const struct store_push *push,
                         const struct rule_params *rules, const float *values, size_t i,
                         size_t n)
@@ -99,7 +98,7 @@ static void apply_block(struct store *s, const struct store_push *push,
     }
 }
 
-// While they are in the cache they are looked at, where that is needed.
+// Checks the rows, if needed, while they are in the cache.
 static void apply_some(struct store *s, const struct store_push *push,
                        const struct rule_params *rules, const float *values, size_t i,
                        size_t n)
@@ -155,7 +154,8 @@ static bool all_zero(const float *x, uint32_t n)
     return true;
 }
 
-// Where the weights of a group of row i are; NULL: nowhere, and these need no place.
+// Returns the weights of a group of row i; NULL if the row has none and the values need
+// none.
 static float *group_weights(struct store *s, uint32_t i, uint32_t group,
                             const float *values)
 {
@@ -177,7 +177,7 @@ static void apply_weights(struct store *s, const struct store_push *p,
     const struct accessor *a = &s->accessor;
     const float *values = p->values + b->at * accessor_weights(a);
     bool all = list_rows(s, b);
-    assert(all); // of these operations no policy refuses a key
+    assert(all); // no policy refuses a key of these operations
     (void)all;
     list_extras(s, b);
     for (uint32_t i = 0; i < b->n; i++)
@@ -219,15 +219,15 @@ static void apply(struct store *s, const struct store_push *p,
         apply_rows(s, p, b);
 }
 
-// What was applied stays applied: where rows beyond the budget can't go now, they go with
-// a later push.
+// The push stays applied: rows beyond the budget that cannot be removed now are removed
+// by a later push.
 static void keep_budgets(struct store *s, const struct store_batch *b)
 {
     for (uint32_t r = 0; r < b->n_runs && s->config.budget_rows > 0; r++)
         (void)store_keep_budget(s, s->batch.runs[r].partition, NULL);
 }
 
-// Whether what a push makes of finite rows may be infinite or no number.
+// Returns whether a push to finite rows may give infinities or NaN.
 static bool may_leave(const struct store *s, const struct store_push *p)
 {
     return p->op == STORE_DELTA ||
@@ -284,7 +284,8 @@ int store_push(struct store *s, const struct store_push *p, size_t *ret_keys,
 
 // Pulls.
 
-// What a key without a row pulls, with a life: of the row that a push would make.
+// Pulls a key without a row, with a lifecycle: the values of the row that a push would
+// make.
 static void pull_first(struct store *s, uint64_t key, struct life_time t, float *ret)
 {
     const struct accessor *a = &s->accessor;
@@ -349,7 +350,7 @@ static void gather_rows(struct store *s, const struct store_batch *b, float *ret
 
 typedef void (*gather_fn)(struct store *s, const struct store_batch *b, float *ret);
 
-// n x width values, a batch of them by each call of `fill`.
+// Pulls n x width values; each call of `fill` gives a batch.
 static int pull(struct store *s, const uint64_t *keys, size_t n, gather_fn fill,
                 uint32_t width, float *ret, uint8_t *found, struct err *e)
 {

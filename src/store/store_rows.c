@@ -1,8 +1,7 @@
-// Rows of a store: made, removed, and changed; their extra rows.
+// Makes, removes and changes the rows of a store and their extra rows.
 //
-// Memory is asked for before anything changes, so that what fails leaves everything as it
-// was. Lists of a partition's rows grow by making and are packed when half of them is
-// stale.
+// Memory is reserved before anything changes, so that a failure changes nothing. Lists of
+// a partition's rows grow with each new row and are packed when half of them is stale.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "store/store_internal.h"
@@ -17,14 +16,14 @@
 enum {
     PACK_SLACK = 64,
     GONE_SLACK = 1024,
-    GONE_MOST = 4, // times the rows that there are
+    GONE_MOST = 4, // times the number of rows
     AHEAD = 16,
     INDEX_ROW_BYTES = 6,
 };
 
 // Extra rows.
 
-// Extra rows that nobody can be stepping on any more.
+// Takes back extra rows that no thread can be stepping on any more.
 static void take_from_limbo(struct store *s)
 {
     uint32_t handle;
@@ -51,7 +50,7 @@ int store_reserve_extras(struct store *s, size_t n)
 
 float *store_add_extra(struct store *s, float *row)
 {
-    assert(store_extra_of(s, row) == NULL); // else that would be nobody's
+    assert(store_extra_of(s, row) == NULL); // else the old one would be lost
     if (store_reserve_extras(s, 1) != 0)
         return NULL;
     uint32_t handle = s->extra_free.at[--s->extra_free.n];
@@ -81,7 +80,7 @@ void store_free_extra(struct store *s, float *row)
     assert(table_row_key(table_row(s->extra_view, handle)) == table_row_key(row));
     assert(s->n_extras > 0);
     accessor_set_extra(&s->accessor, row, TABLE_NONE);
-    // Without memory the extra row is not used again; it is found by nobody.
+    // If memory is out, the extra row is lost: no row refers to it.
     if (s->steps)
         limbo_push(&s->extra_limbo, handle, reclaim_stamp(&s->rows->reclaim));
     else
@@ -127,7 +126,7 @@ int store_check_room(const struct store *s, size_t n, struct err *e)
                    (unsigned long long)s->o.max_bytes);
 }
 
-// A key that comes twice would count as two rows for ever.
+// A key given twice would count as two rows for ever.
 static int check_distinct(struct store *s, const uint32_t *handles, size_t n,
                           struct err *e)
 {
@@ -215,7 +214,7 @@ int store_make_rows(struct store *s, uint32_t p, const uint64_t *keys, size_t n,
 
 // Removing rows.
 
-// Live rows alone, and none twice: the last of them, which was made when the row was.
+// Keeps live rows only, each once: its last entry, from when the row was made.
 static int unique(struct store *s, struct handle_list *l)
 {
     uint32_t kept = 0;
@@ -244,7 +243,7 @@ bool store_is_live(const struct store *s, uint32_t p, uint32_t handle)
            store_partition(s, store_key_at(s, handle)) == p;
 }
 
-// Those of the list that are rows of partition p now.
+// Copies the entries of the list that are rows of partition p now.
 static uint32_t keep_live(const struct store *s, uint32_t p, const struct handle_list *l,
                           uint32_t *ret)
 {
@@ -263,14 +262,14 @@ int store_live_rows(struct store *s, uint32_t p, struct handle_list *ret)
     const struct store_part *part = &s->parts[p];
     ret->n = 0;
     TRY(handle_list_reserve(ret, part->rows.n));
-    if (part->rows.n == part->live) { // nothing is stale
+    if (part->rows.n == part->live) { // no entry is stale
         if (part->live > 0)
             memcpy(ret->at, part->rows.at, part->live * sizeof(*ret->at));
         ret->n = part->live;
         return 0;
     }
     ret->n = keep_live(s, p, &part->rows, ret->at);
-    assert(ret->n >= part->live); // each live row is in the list of its partition
+    assert(ret->n >= part->live); // each live row is in its partition's list
     return ret->n == part->live ? 0 : unique(s, ret);
 }
 
@@ -295,7 +294,7 @@ static void pack_changed(struct store *s, uint32_t p)
         handle_bit_set(&s->changed, l->at[i]);
 }
 
-// Without memory it is done another time.
+// If memory is out, it is done another time.
 static void pack(struct store *s, uint32_t p)
 {
     struct store_part *part = &s->parts[p];
@@ -318,10 +317,10 @@ void store_drop_rows(struct store *s, uint32_t p, const uint32_t *handles, size_
     for (size_t at = 0, len; at < n; at += len) {
         len = n - at < CHUNK ? n - at : CHUNK;
         for (size_t i = 0; i < len; i++) {
-            assert(store_is_live(s, p, handles[at + i])); // and none comes twice
+            assert(store_is_live(s, p, handles[at + i])); // and no handle twice
             keys[i] = store_key_at(s, handles[at + i]);
         }
-        if (s->removed != NULL) // before the row can be anybody else's
+        if (s->removed != NULL) // before the handle can get another row
             s->removed(s->removed_ctx, keys, len);
         for (size_t i = 0; i < len; i++) {
             store_free_extra(s, store_row_at(s, handles[at + i]));

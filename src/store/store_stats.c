@@ -1,4 +1,4 @@
-// What a store holds, in numbers; and single rows for tests and statistics.
+// Statistics of a store, and single rows for tests and statistics.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "store/store_internal.h"

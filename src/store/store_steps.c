@@ -1,9 +1,9 @@
 // Threads at the rows of a store: see store_steps.h.
 //
-// Two kinds of locks, in this order: the partition's, which its entry policy, its rows'
-// statistics and its counts are under; and the one of making, which the table, lists,
-// extra rows and figures of the whole store are under. A batch whose keys all have rows
-// takes the first alone.
+// Two kinds of locks, taken in this order: a partition's lock guards its entry policy,
+// its rows' statistics and its counts; the lock of making guards the table, lists, extra
+// rows and the whole store's counts. A batch whose keys all have rows takes only the
+// first.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "store/store_steps.h"
@@ -28,7 +28,7 @@ struct store_steps {
 struct store_stepper {
     struct store_steps *steps;
     struct table_reader *reader;
-    // Of those arrivals of a run that have no row, or have earned an extra row.
+    // The arrivals of a run without a row, or that have earned an extra row.
     size_t cap;
     uint64_t *keys;
     uint32_t *which, *handles;
@@ -55,7 +55,7 @@ int store_steps_open(struct store_steps **ret, struct store *s, store_removed_fn
     s->removed = removed;
     s->removed_ctx = ctx;
     s->steps = true;
-    s->wild = true; // what threads make of rows nobody looks at
+    s->wild = true; // results of threads are not checked
     return 0;
 }
 
@@ -153,7 +153,7 @@ static int begin_entry(struct store *s, uint32_t p, size_t *ret_bytes, struct er
     return 0;
 }
 
-// Those of the n keys listed that are to have a row come to the front of the lists.
+// Moves the admitted ones of the n listed keys to the front of the lists.
 static int admit(struct store_stepper *t, const struct store_arriving *w,
                  const struct store_arrival *a, size_t *n, struct err *e)
 {
@@ -179,7 +179,7 @@ static int admit(struct store_stepper *t, const struct store_arriving *w,
     return 0;
 }
 
-// Rows for those n arrivals that are listed.
+// Makes rows for the n listed arrivals.
 static int make(struct store_stepper *t, const struct store_arriving *w,
                 struct store_arrival *a, size_t n, struct err *e)
 {
@@ -211,7 +211,7 @@ static int make_missing(struct store_stepper *t, const struct store_arriving *w,
     return missing > 0 ? make(t, w, a, missing, e) : 0;
 }
 
-// Rows take the statistics; those that have earned their extra row by it are listed.
+// Adds the statistics to rows and lists those that have earned their extra row.
 static size_t see(struct store_stepper *t, const struct store_arriving *w,
                   const struct store_arrival *a, size_t n)
 {
@@ -225,7 +225,7 @@ static size_t see(struct store_stepper *t, const struct store_arriving *w,
         if (a[i].handle == TABLE_NONE)
             continue;
         float *row = store_row_at(s, a[i].handle);
-        // The thread is pinned since the row was found: it is no other one's by now.
+        // The thread was pinned before the row was found: the handle still has that row.
         assert(store_partition(s, table_row_key(row)) == w->partition);
         const float stats[] = {a[i].show, a[i].click, a[i].slot};
         if (s->life->seen != NULL)
@@ -270,7 +270,7 @@ int store_arrive(struct store_stepper *t, const struct store_arriving *w,
     return earned > 0 ? make_extras(t, a, earned, e) : 0;
 }
 
-// As in store_push: where rows can't go now, they go with a later batch.
+// As in store_push, rows that cannot be removed now are removed with a later batch.
 void store_arrived(struct store_stepper *t, uint32_t partition)
 {
     struct store *s = t->steps->store;

@@ -1,19 +1,20 @@
 // Rows of a store that threads of this process step on in place.
 //
-// A thread brings its batch's distinct keys to their partitions first: under the
-// partition's lock the entry policy decides, rows are made, statistics added up, and
-// embeddings earned (store_arrive). So which rows there are, and their counters, are as
-// exact as by store_push. Then it steps on the rows that it was given, without a lock:
-// floats of their groups' weights and states are shared (base/relaxed.h), nothing else.
+// A thread first brings its batch's distinct keys to their partitions: under the
+// partition's lock the entry policy decides, rows are made, statistics are added and
+// embeddings earned (store_arrive). So the set of rows and their counters are as exact as
+// with store_push. Then the thread steps on its rows without a lock: only the floats of
+// their groups' weights and states are shared (base/relaxed.h).
 //
-// Rows are given as handles. One stays what it is while a thread is pinned that may have
-// read it: what is removed meanwhile (a budget) is used again only when all have unpinned
-// (table/reclaim.h). Who keeps handles between batches is told which keys have lost their
-// rows, before these rows go, and must not give them out from then on.
+// Rows are given as handles. A handle stays valid while a thread is pinned that may have
+// read it: the memory of a removed row (budgets) is reused only when all such threads
+// have unpinned (table/reclaim.h). A caller that keeps handles between batches is told
+// which keys lose their rows before the rows are removed, and must not use these handles
+// from then on.
 //
-// While it is open, the store is used through it alone, or while no thread is at work:
-// saves, loads and admin operations are the owner's, between two stretches of batches. It
-// cannot be had of a store with a cold tier.
+// While it is open, the store may be used only through it, or while no thread works: the
+// owner does saves, loads and admin operations between two stretches of batches. A store
+// with a cold tier cannot have it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_STORE_STORE_STEPS_H
@@ -21,7 +22,7 @@
 
 #include "store/store.h"
 
-// Called with the partition's lock held, of keys of this partition.
+// Called with the partition's lock held, for keys of this partition.
 typedef void (*store_removed_fn)(void *ctx, const uint64_t *keys, size_t n);
 
 struct store_steps;
@@ -29,18 +30,18 @@ int store_steps_open(struct store_steps **ret, struct store *s, store_removed_fn
                      void *ctx, struct err *e);
 void store_steps_close(struct store_steps *x); // NULL is fine
 
-// One thread's.
+// The part of one thread.
 struct store_stepper;
 int store_stepper_open(struct store_stepper **ret, struct store_steps *x, struct err *e);
-void store_stepper_close(struct store_stepper *t); // NULL is fine; unpinned
+void store_stepper_close(struct store_stepper *t); // NULL is fine; must be unpinned
 void store_stepper_pin(struct store_stepper *t);
 void store_stepper_unpin(struct store_stepper *t);
 
-// A key of a batch, and what the batch says of it.
+// A key of a batch with its statistics.
 struct store_arrival {
-    uint64_t key;    // looked at where there is no row
-    uint32_t handle; // TABLE_NONE: there is no row
-    uint32_t extra;  // of its extra row; TABLE_NONE: there is none
+    uint64_t key;    // used if there is no row
+    uint32_t handle; // TABLE_NONE: no row
+    uint32_t extra;  // of its extra row; TABLE_NONE: none
     float show, click, slot;
     uint32_t id; // the caller's
 };
@@ -51,31 +52,32 @@ struct store_arriving {
     bool again;    // as in store_push
 };
 
-// Of the partition, for the time from reading the handles of arrivals to writing down
-// what has become of them. The thread is pinned.
+// The partition's lock, to be held from reading the handles of arrivals until their
+// results are stored. The thread must be pinned.
 void store_steps_lock(struct store_steps *x, uint32_t partition);
 void store_steps_unlock(struct store_steps *x, uint32_t partition);
 
-// n distinct keys of the partition arrive: handles and extras are filled in where rows
-// are made and extra rows earned. TUG_ENOMEM: all were counted, but some have no row.
+// Brings n distinct keys to the partition: fills in handles and extras of rows that are
+// made and extra rows that are earned. TUG_ENOMEM: all were counted, but some have no
+// row.
 int store_arrive(struct store_stepper *t, const struct store_arriving *w,
                  struct store_arrival *a, size_t n, struct err *e);
-// Rows beyond the partition's budget go, perhaps of those that have just arrived.
+// Removes rows beyond the partition's budget, perhaps some that have just arrived.
 void store_arrived(struct store_stepper *t, uint32_t partition);
 
-// Handles of n keys, while no thread is at work. Their rows are about to change.
+// Finds the handles of n keys whose rows are about to change, while no thread works.
 int store_steps_find(struct store_steps *x, const uint64_t *keys, size_t n,
                      uint32_t *ret_handles, uint32_t *ret_extras, struct err *e);
 
-// Of an empty store whose policy lets in every key: keys[p] of them will come to
-// partition p. A hint, so that the index needs not grow step by step.
+// For an empty store whose policy admits every key: a hint that keys[p] keys will come to
+// partition p, so that the index need not grow in steps.
 void store_steps_expect(struct store_steps *x, const uint64_t *keys);
 
-// The row of a key, to be stepped on by who knows that it stays: it never moves. NULL:
-// there is none.
+// Returns the row of a key, for a caller that knows it will not be removed; rows never
+// move. NULL if there is none.
 float *store_steps_row(struct store *s, uint64_t key);
 
-// Where rows and extra rows lie. extras.slab is NULL where there are none.
+// The memory of rows and extra rows. extras.slab is NULL without extra rows.
 struct store_views {
     struct table_slabs rows, extras;
 };
