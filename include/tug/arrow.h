@@ -1,7 +1,7 @@
-// The Arrow C data interface and its stream, word for word as Apache Arrow's specification
-// "The Arrow C data interface" (arrow.apache.org) says them: structs by which data frames are
-// handed over inside a process. Whoever has them from elsewhere has the same ones; tug reads
-// them (tug/train.h) and needs no library for it.
+// The Arrow C data interface and its stream, word for word as in Apache Arrow's
+// specification "The Arrow C data interface" (arrow.apache.org): structs that pass data
+// frames inside a process. Other libraries define the same structs; tug reads them
+// (tug/train.h) without any library.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_ARROW_H

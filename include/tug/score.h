@@ -3,12 +3,12 @@
 // A scorer opens what `tug train --out` writes and predicts as tug_model_predict does,
 // bit for bit, but from any number of threads at the same time: they share the model, do
 // not wait for each other, and allocate nothing once their memory is as large as their
-// batches. With `follow` it takes new saves as they are published: bases and checkpoints
+// batches. With `follow` it loads new saves as they are published: bases and checkpoints
 // replace the model, deltas change it. A call sees the rows of one save from its first
-// example to its last. New calls read a save within a second after it was renamed into
-// place, unless it takes longer to load; a save that is damaged, incomplete or of another
-// model is refused with a warning, and the last good one goes on being served. A scorer
-// reads files and nothing else: the process that publishes may stop, die and come again.
+// example to its last. New calls use a save within a second after it was renamed into
+// place, unless it takes longer to load. A save that is damaged, incomplete or of another
+// model is refused with a warning, and the last good one stays in use. A scorer reads
+// files and nothing else: the publishing process may stop, die and restart.
 //
 //     struct tug_scorer *s;
 //     const struct tug_scorer_options o = {.follow = true};
@@ -16,16 +16,18 @@
 //         ... tug_last_error() ...
 //     tug_scorer_predict(s, &rows, false, predictions, rows.n, NULL);     // any thread
 //
-// serving.md of the documentation has the whole of it, score.c of the examples is a program.
+// serving.md of the documentation describes serving, score.c of the examples is a
+// program.
 //
-// Memory: a row is its key and its weights, 64 bytes for fm of 8 dimensions. It is held
-// twice where deltas are followed, and while a new save is loaded.
+// Memory: a row is its key and its weights, 64 bytes for fm of 8 dimensions. Rows are
+// held twice if deltas are followed, and while a new save is loaded.
 //
-// Ownership: arguments are the caller's and are read during the call only.
+// Ownership: arguments belong to the caller and are read during the call only.
 //
-// Threads: any thread may call all functions but tug_scorer_close at any time. At most 512 at once
-// predict; one more is TUG_EUSAGE. Functions return 0 or a code of tug/tug.h, and tug_last_error()
-// is the sentence. Only tug_scorer_open waits, at most wait_seconds and the time of loading.
+// Threads: any thread may call all functions but tug_scorer_close at any time. At most
+// 512 threads predict at once; for one more the call returns TUG_EUSAGE. Functions return
+// 0 or a code of tug/tug.h, and tug_last_error() is the sentence. Only tug_scorer_open
+// waits, at most wait_seconds and the time of loading.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SCORE_H
@@ -40,21 +42,22 @@ extern "C" {
 struct tug_scorer;
 
 struct tug_scorer_options {
-    bool follow; // new saves are taken as they come, by a thread of the scorer's
-    // How long there may be no save at all yet; 0: there has to be one.
+    bool follow; // a thread of the scorer loads new saves as they come
+    // How long to wait for the first save; 0: there must be one.
     double wait_seconds;
+    uint32_t poll_ms; // how often a scorer that follows checks the directory; 0: 200
     uint32_t
-        poll_ms; // how often the directory is looked at, in a scorer that follows; 0: 200
-    uint32_t threads; // that load saves, at most 1,023; 0: one per core, at most 8
+        threads; // threads that load saves, at most 1,023; 0: one per core, at most 8
 };
 
-// The newest save in the directory `path`, or one save (which cannot be followed). `o`
-// may be NULL. *ret is set only when all is well. TUG_EDATA: there is none, or it is
-// damaged, of another version, or of tables that are not a model; TUG_EUSAGE: an option that
-// cannot be; TUG_EINTERRUPTED: the function of tug_interrupt_by.
+// Opens the newest save in the directory `path`, or one save (which cannot be followed).
+// `o` may be NULL. *ret is set only on success. TUG_EDATA if there is no save, or it is
+// damaged, of another version, or of tables that are not a model; TUG_EUSAGE if an option
+// is invalid; TUG_EINTERRUPTED: see tug_interrupt_by.
 TUG_API int tug_scorer_open(struct tug_scorer **ret, const char *path,
                             const struct tug_scorer_options *o);
-// Frees it, when its thread has ended. No other thread is in it. NULL is fine.
+// Ends the scorer's thread and frees the scorer. No other thread may be using it. NULL is
+// fine.
 TUG_API void tug_scorer_close(struct tug_scorer *s);
 
 // Predictions for rows by keys: probabilities, or numbers of a model with loss=squared
@@ -69,57 +72,58 @@ TUG_API void tug_scorer_close(struct tug_scorer *s);
 TUG_API int tug_scorer_predict(struct tug_scorer *s, const struct tug_rows *rows,
                                bool raw, float *ret, size_t room, uint32_t *ret_save);
 
-// The same for lines of text, as the data was that the model learnt from: features by
-// the names of their columns. csv begins with a header, whose columns may be in another
-// order and need no label; in other formats lines are as in `tug predict`. An empty line
-// is passed over. `text` has `bytes` bytes and need not end with a newline or a 0.
-// *ret_n: predictions, also where there was too little room for them (TUG_EUSAGE).
-// TUG_EDATA naming the line. Each column of which the model knows less than 5 % of the
-// values is warned of on standard error, once, by its name and three of them; likewise of
-// columns in memory.
+// Predicts for lines of text in the format of the training data. csv begins with a
+// header, whose columns may be in another order and need no label; in other formats lines
+// are as in `tug predict`. Empty lines are skipped. `text` has `bytes` bytes and need not
+// end with a newline or a 0. *ret_n: the number of predictions, also if the room was too
+// small (TUG_EUSAGE). TUG_EDATA names a wrong line. If the model knows less than 5 % of
+// the values of a column, a warning on standard error names the column and three of the
+// values, once; likewise for columns in memory.
 TUG_API int tug_scorer_predict_text(struct tug_scorer *s, const char *text, size_t bytes,
                                     bool raw, float *ret, size_t room, size_t *ret_n,
                                     uint32_t *ret_save);
 
-// The same for columns in memory, as tug_model_predict takes them (tug/train.h), with what it
-// makes of them. They are released by the call, also when it fails. TUG_EDATA naming the
-// row. TUG_EUSAGE: the model did not learn from csv or columns, or there is too little room.
+// Predicts for columns in memory, as tug_model_predict does (tug/train.h). The call
+// releases them, also when it fails. TUG_EDATA names a wrong row. TUG_EUSAGE if the model
+// was not trained on csv or columns, or there is too little room.
 TUG_API int tug_scorer_predict_columns(struct tug_scorer *s,
                                        const struct tug_columns *columns, bool raw,
                                        float *ret, size_t room, size_t *ret_n,
                                        uint32_t *ret_save);
 
-// The key of a feature by its name, and its field: "site=f3845767", "C9=7cc72ec2". A program that
-// keeps them need not hash again. Words that the model has not seen have keys, too. TUG_EUSAGE: the
-// data of this model has no names (libsvm, libffm), or no such column; TUG_EDATA: the column cannot
-// have such a word (ids of multislot are whole numbers).
+// Returns the key and the field of a feature by its name: "site=f3845767", "C9=7cc72ec2".
+// A program that keeps them need not hash again. Words that the model has not seen have
+// keys, too. TUG_EUSAGE if the model's data has no names (libsvm, libffm), or no such
+// column; TUG_EDATA if the column cannot have such a word (ids of multislot are whole
+// numbers).
 TUG_API int tug_scorer_feature(struct tug_scorer *s, const char *name, uint64_t *ret_key,
                                uint32_t *ret_field);
 
-// The format of the data that the model learnt from ("libsvm", "csv", ...), valid as long
-// as the scorer is. Of libsvm and libffm keys are the numbers in the data; of all others
-// they are hashes of column and word, which tug_scorer_feature tells.
+// Returns the format of the training data ("libsvm", "csv", ...), valid as long as the
+// scorer. In libsvm and libffm keys are the numbers in the data; in all other formats
+// they are hashes of column and word, which tug_scorer_feature returns.
 TUG_API const char *tug_scorer_format(struct tug_scorer *s);
 
-// Labels of an example, and what the i-th is called ("" where it has no name; NULL:
-// there is no such label), valid as long as the scorer is.
+// The number of labels of an example, and the name of the i-th ("" if it has none; NULL
+// if there is no such label), valid as long as the scorer.
 TUG_API uint32_t tug_scorer_labels(struct tug_scorer *s);
 TUG_API const char *tug_scorer_label(struct tug_scorer *s, uint32_t i);
 
-// Takes a new save now, if there is one, in a scorer that does not follow (TUG_EUSAGE: it
-// does). *ret_taken (may be NULL): whether there was one. One that is refused leaves the scorer as
-// it was, is a warning, and 0: tug_scorer_status says why.
+// Loads a new save now, if there is one, in a scorer that does not follow (else
+// TUG_EUSAGE). *ret_taken (may be NULL): whether there was one. If the save is refused,
+// the scorer stays unchanged and warns, and the call returns 0; tug_scorer_status says
+// why.
 TUG_API int tug_scorer_refresh(struct tug_scorer *s, bool *ret_taken);
 
 enum { TUG_SCORER_TEXT = 1024 };
 struct tug_scorer_status {
-    uint32_t save;                 // number of the save that is served
-    bool is_delta;                 // which it is
-    uint64_t step;                 // of its training: batches
+    uint32_t save;                 // number of the save in use
+    bool is_delta;                 // the save is a delta
+    uint64_t step;                 // batches of its training
     uint64_t rows;                 // of features
-    uint64_t taken;                // saves, the first one included
-    uint64_t refused;              // saves that were not taken
-    char refusal[TUG_SCORER_TEXT]; // of the newest save; "": it is the one that is served
+    uint64_t taken;                // saves loaded, including the first
+    uint64_t refused;              // saves refused
+    char refusal[TUG_SCORER_TEXT]; // why the newest save was refused; "": it is in use
 };
 TUG_API void tug_scorer_status(struct tug_scorer *s, struct tug_scorer_status *ret);
 

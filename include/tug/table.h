@@ -1,9 +1,9 @@
 // tug: tables of sparse models that live for months, for C programs.
 //
-// tug_table_create of tug/tug.h makes a table from settings (`tug table settings` lists them):
-// what a row holds and how it lives (accessor), which keys may have a row (entry), how gradients
-// change it (rule), how it is placed, how large it may become. Its rows are pushed to and pulled
-// from with tug_push, tug_pull and tug_push_pull:
+// tug_table_create of tug/tug.h makes a table from settings (`tug table settings` lists
+// them): what a row holds and its lifecycle (accessor), which keys may have a row
+// (entry), how gradients change it (rule), how it is placed, how large it may become.
+// tug_push, tug_pull and tug_push_pull use its rows:
 //
 //   accessor     a push of a key carries                       a pull returns
 //   plain, merge dim gradients (amounts)                       dim weights
@@ -13,18 +13,20 @@
 //   ctr_double   the same                                      the same
 //   counter      dim amounts                                   2 x dim: see tug_count
 //
-// A key that repeats in a push counts once for each time: its gradients, shows and clicks
-// are added up (of slots the last stays). Later passes over the same examples: tug_again.
+// The gradients, shows and clicks of a key that repeats in a push are added up (the last
+// slot stays). For later passes over the same examples see tug_again.
 //
-// Threads: a client's functions may be called from any thread, those of one struct tug_dense by
-// one thread at a time. Ownership: texts and arrays are the caller's, and are read or written to
-// during the call only, but for what tug_assign is given and what is registered.
+// Threads: a client's functions may be called from any thread, those of one struct
+// tug_dense by one thread at a time. Ownership: texts and arrays belong to the caller and
+// are read or written during the call only, except those given to tug_assign and those
+// that are registered.
 //
-// Errors: functions return 0 or a code of tug/tug.h, and tug_last_error() is the sentence. Those
-// that are not said to return at once wait for servers, at most the client's wait_seconds: TUG_EIO
-// then, and TUG_EINTERRUPTED where the program interrupts them (tug_interrupt_by); what the
-// servers were asked is done or not. In a callback these are TUG_EUSAGE, and nothing is asked.
-// TUG_EUSAGE, too: the client has neither made nor found the table.
+// Errors: functions return 0 or a code of tug/tug.h, and tug_last_error() is the
+// sentence. Functions that do not say "returns at once" wait for servers, at most the
+// client's wait_seconds: TUG_EIO then, or TUG_EINTERRUPTED if the program interrupts them
+// (tug_interrupt_by); the servers may have done the request or not. In a callback they
+// return TUG_EUSAGE and ask nothing. TUG_EUSAGE, too, if the client has neither made nor
+// found the table.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TABLE_H
@@ -36,87 +38,88 @@
 extern "C" {
 #endif
 
-// Finds a table that others have made, by its name. TUG_EUSAGE: there is none.
+// Finds a table that another client has made, by its name. TUG_EUSAGE if there is none.
 TUG_API int tug_table_find(struct tug_client *c, const char *name, uint32_t *ret_number);
 
-// Floats of a key in a pull, a push, and tug_assign. Returns at once.
+// Returns the floats of a key in a pull, a push and tug_assign. Returns at once.
 struct tug_table_widths {
     uint32_t pull, push, assign;
 };
 TUG_API int tug_table_widths(struct tug_client *c, uint32_t table,
                              struct tug_table_widths *ret);
 
-// Sets weights instead of pushing gradients; rows are made. State and statistics stay.
-// Arrays, `done` and errors as in tug_push, and it returns at once as that does. TUG_EUSAGE, too:
-// a key repeats. (Paddle: push_sparse_param, push_dense_param.)
+// Sets weights instead of pushing gradients, and makes missing rows. State and statistics
+// stay. Arrays, `done` and errors as in tug_push, and it returns at once, too.
+// TUG_EUSAGE, too, if a key repeats. (Paddle: push_sparse_param, push_dense_param.)
 TUG_API int tug_assign(struct tug_client *c, uint32_t table, const uint64_t *keys,
                        size_t n, const float *values, tug_done_fn done, void *ctx,
                        uint64_t *ret_timestamp);
 
-// From now on this client pushes examples that were pushed before in the run, in a second
-// pass over the data: shows, clicks, the change of score and the entry policy count an
-// example once (unless the table says count-passes = all). Gradients are applied as ever,
-// and rows count as seen today. false: new examples again. Returns at once.
+// `again`: from now on this client pushes examples of an earlier pass of the run once
+// more. Shows, clicks, the change of score and the entry policy do not count them again
+// (unless the table has count-passes = all); gradients are applied as always, and rows
+// count as seen today. false: new examples. Returns at once.
 TUG_API void tug_again(struct tug_client *c, bool again);
 
 // How a table learns. Returns at once.
 struct tug_table_learning {
-    // The rate (lr) of its rule, or of embed's; NAN: a push has values, not gradients (rules
-    // sum, summary, assign, average).
+    // The learning rate (lr) of its rule, or of embed's; NAN if pushes have values
+    // instead of gradients (rules sum, summary, assign, average).
     float rate;
     bool sync; // in batches: see tug_batch
 };
 TUG_API int tug_table_learning(struct tug_client *c, uint32_t table,
                                struct tug_table_learning *ret);
 
-// From now on this client's pushes to the table learn at `factor` times its rules' rates,
-// besides its schedule: for programs that have a schedule of their own. 1 at first.
-// TUG_EUSAGE: it is not finite, or negative. Returns at once.
+// Multiplies the rules' rates by `factor` in this client's later pushes to the table,
+// besides the table's schedule: for programs with their own schedule. Initially 1.
+// TUG_EUSAGE if it is negative or not finite. Returns at once.
 TUG_API int tug_rate_factor(struct tug_client *c, uint32_t table, float factor);
 
-// Tables of mode sync: from now on this client's pushes are part `part` (from 0) of the
-// `parts` (16 at most) of batch `batch`, and pulls see all batches before it. A batch is
-// applied when all its parts are in, each by one push, of no keys where it has none;
-// gradients are added up, or, with reduce = mean, averaged over the parts. The first
-// batch of a table, and the one to go on with, is the `clock` of tug_table_stat. Pulls
-// wait for the others' parts, at most the client's wait_seconds. TUG_EUSAGE: the table is
-// not of mode sync, or there is no such part. Returns at once.
+// In tables of mode sync: this client's next pushes are part `part` (from 0) of the
+// `parts` (at most 16) of batch `batch`, and its pulls see all earlier batches. A batch
+// is applied when one push has come for each part (an empty one if a part has no keys);
+// gradients are added up or, with reduce = mean, averaged over the parts. The `clock` of
+// tug_table_stat is the batch to begin or continue with. Pulls wait for the others'
+// parts, at most the client's wait_seconds. TUG_EUSAGE if the table is not of mode sync
+// or there is no such part. Returns at once.
 TUG_API int tug_batch(struct tug_client *c, uint32_t table, uint64_t batch, uint32_t part,
                       uint32_t parts);
 
-// Keys [first, first + n) of a table that is placed by ranges (any table will do; one by
-// ranges asks few servers): n times the floats of a pull or push, row after row. Of a push that
-// fails a part may have been taken. TUG_EUSAGE: they go beyond the last key.
+// Pull and push keys [first, first + n), which asks fewest servers if the table is placed
+// by ranges: n times the floats of a pull or push, row after row. If a push fails, a part
+// of it may have been applied. TUG_EUSAGE if the range goes beyond the last key.
 TUG_API int tug_pull_range(struct tug_client *c, uint32_t table, uint64_t first, size_t n,
                            float *values);
 TUG_API int tug_push_range(struct tug_client *c, uint32_t table, uint64_t first, size_t n,
                            const float *values);
 
-// The life of a table. Each is done once, in all partitions, between pushes.
-// Decays shows and clicks and removes rows that have faded; `threshold` in place of the
-// table's delete-threshold unless it is NAN. *ret_removed (may be NULL): rows.
+// The lifecycle of a table. Each operation is done once, in all partitions, between
+// pushes. Decays shows and clicks, and removes rows whose score is below the table's
+// delete-threshold, or below `threshold` unless that is NAN. *ret_removed (may be NULL):
+// the rows removed.
 TUG_API int tug_shrink(struct tug_client *c, uint32_t table, float threshold,
                        uint64_t *ret_removed);
-// A day has ended: rows are unseen for one day more. (tug_save with TUG_DAY does it,
-// too.)
+// Ends a day: rows are unseen for one day more. (tug_save with TUG_DAY does it, too.)
 TUG_API int tug_day(struct tug_client *c, uint32_t table);
 // Removes all rows.
 TUG_API int tug_clear(struct tug_client *c, uint32_t table);
-// Removes the table itself from all servers; its number and name are free again. What other clients
-// have in flight for it is refused, and so is what dense variables and communicators that were
-// opened on it send, also where another table has the number, of other widths.
+// Removes the table itself from all servers; its number and name are free again. Requests
+// of other clients that are in flight are refused, and so are those of dense variables
+// and communicators on it, even if another table with other widths has the number by
+// then.
 TUG_API int tug_table_drop(struct tug_client *c, uint32_t table);
 
 // The contents of a table on all servers, and the counts of requests to it.
 struct tug_table_stats {
     uint64_t rows, extra_rows, cold_rows, bytes; // extra rows: embedx that were earned
-    uint64_t made, refused; // rows; pushes that the entry policy kept out
+    uint64_t made, refused; // rows made; pushes that the entry policy refused
     uint64_t evicted_score, evicted_age, evicted_ttl, evicted_budget;
     uint64_t hot_hits, promoted, demoted; // with a cold tier
     uint64_t pushes, pulls, pushed_keys, pulled_keys;
     uint64_t step;
     uint32_t day;
-    uint64_t clock; // mode sync: the next batch; ssp: the slowest worker's
+    uint64_t clock; // mode sync: the next batch; ssp: the slowest worker's clock
 };
 TUG_API int tug_table_stat(struct tug_client *c, uint32_t table,
                            struct tug_table_stats *ret);
@@ -135,14 +138,14 @@ TUG_API int tug_step(struct tug_client *c, uint64_t steps, uint64_t *ret_global)
 
 // Saves. The servers write in parallel, each its own partitions, into DIR/save-000001 and
 // so on: `directory` must lie below the --save-root of all of them, on a file system that
-// they and this process share under one name. (A cluster of one's own, local_loops,
-// writes anywhere.) Of two that save at once one waits for the other. When tug_save
-// returns 0, the save is complete; until then nothing of it is visible, whatever dies.
+// they and this process share under one name. (A cluster in this process, local_loops,
+// writes anywhere.) If two clients save at once, one waits for the other. When tug_save
+// returns 0, the save is complete; until then it is not visible, whichever process dies.
 // (Paddle: save modes 0 to 3.)
 enum tug_save_mode {
     TUG_CHECKPOINT, // every row, all state
     TUG_BASE,       // rows worth publishing
-    TUG_DELTA,      // of those, what has changed since the last base or delta
+    TUG_DELTA,      // of these, the ones changed since the last base or delta
     TUG_DAY,        // a checkpoint; then the day ends
 };
 struct tug_save_options {
@@ -151,62 +154,67 @@ struct tug_save_options {
     const uint32_t *tables; // their numbers
     size_t n_tables;        // 0: all
     int zstd;               // level; 0: not compressed
-    uint32_t keep;     // bases and checkpoints kept in `directory`; 0, or a delta: all
-    const char *about; // JSON that is found again by who loads; NULL: none
-    // A cut of a run that goes on: not 0, the same number at every worker, another
-    // for each save. Each worker calls tug_save_mark(number) between two of its
-    // batches; the save holds exactly what was pushed before the marks. 0: as the
-    // servers are when they are asked. Below 2^63.
+    uint32_t
+        keep; // number of bases and checkpoints to keep in `directory`; 0, or a delta: all
+    const char *about; // JSON for the reader of the save; NULL: none
+    // For a save in the middle of a run: a number below 2^63, not 0, the same at every
+    // worker and another for each save. Each worker calls tug_save_mark(number) between
+    // two of its batches, and the save holds exactly the pushes before the marks. 0: the
+    // rows at the moment that each server is asked.
     uint64_t mark;
 };
-// One worker (or guest) calls it. TUG_EUSAGE: a directory, mode or mark that cannot be;
-// TUG_EIO, TUG_EDATA: a file cannot be written, or one that a delta builds on be read.
-// `ret_path` (may be NULL): where it is.
+// One worker (or guest) calls it. TUG_EUSAGE if directory, mode or mark is wrong;
+// TUG_EIO, TUG_EDATA if a file cannot be written, or one that a delta builds on cannot be
+// read. `ret_path` (may be NULL): the path of the save.
 TUG_API int tug_save(struct tug_client *c, const struct tug_save_options *o,
                      char ret_path[TUG_PATH_MAX]);
-// Earlier pushes of this worker belong to that save, later ones do not.
+// Marks the point of a save: it holds this worker's earlier pushes and not its later
+// ones.
 TUG_API int tug_save_mark(struct tug_client *c, uint64_t mark);
 
-// The rows of table `name` of a save (or of the newest in a directory, with all deltas it
-// builds on) into a table, which is cleared first. It must lie below the --save-root of all
-// servers, or below a --load-root. `name` NULL: the table's own. *ret_rows (may be NULL): how many.
-// TUG_EDATA: there is no save, or it is damaged; TUG_EUSAGE: it lies elsewhere.
+// Clears a table and loads into it the rows of table `name` (NULL: its own name) of a
+// save, or of the newest save in a directory, with all deltas it builds on. The path must
+// lie below the --save-root or a --load-root of all servers. *ret_rows (may be NULL): the
+// rows loaded. TUG_EDATA if there is no save or it is damaged; TUG_EUSAGE if it lies
+// elsewhere.
 TUG_API int tug_load(struct tug_client *c, uint32_t table, const char *path,
                      const char *name, uint64_t *ret_rows);
 
-// Pulls the whole table and writes it as text, in this process: a row a line, sorted by key, floats
-// that read back as the same bits. The file is there when it is complete. All rows are in memory
-// meanwhile. TUG_EIO: it cannot be written.
+// Pulls the whole table and writes it as text, in this process: a row a line, sorted by
+// key, floats that read back to the same bits. The file appears when it is complete. All
+// rows are in memory meanwhile. TUG_EIO if it cannot be written.
 TUG_API int tug_dump(struct tug_client *c, uint32_t table, const char *file);
 
-// Dense variables: arrays of floats in a table, cut into blocks of `dim` floats, a row
-// each, that spread over the servers by themselves. All variables of a table are pulled
-// by one request per server, and in mode sync a pull never sees half of an update.
+// Dense variables are arrays of floats in a table, cut into blocks of `dim` floats, a row
+// each, which are spread over the servers automatically. One request per server pulls all
+// variables of a table, and in mode sync a pull never sees half of an update.
 struct tug_variable {
     const char *name;
     uint64_t n; // floats
     // "constant:0.1", "uniform:-1,1", "gaussian:0,0.01", "truncated-gaussian:0,0.01",
-    // "xavier:FAN_IN,FAN_OUT"; or Paddle's "gaussian_random&0&0.0&0.01" and so on. First
-    // values depend on the table's number and the variable's name only. NULL: zeros.
+    // "xavier:FAN_IN,FAN_OUT"; or Paddle's "gaussian_random&0&0.0&0.01" and so on.
+    // Initial values depend only on the table's number and the variable's name. NULL:
+    // zeros.
     const char *init;
 };
 struct tug_dense;
-// All workers call it, and name the same variables in the same order. The worker of
-// rank 0 sets first values, if the table has no rows; others wait for it. A guest sets
-// none, and does not wait. It belongs to the program, and is closed before its client.
-// TUG_EUSAGE: no variables, two of a name, an `init` that cannot be, or the table is
-// not of accessor plain.
+// Opens variables. All workers call it, with the same variables in the same order. The
+// worker of rank 0 sets initial values if the table has no rows; the others wait for it.
+// A guest sets none and does not wait. The caller closes it before its client. TUG_EUSAGE
+// if there are no variables, two have one name, an `init` is wrong, or the table's
+// accessor is not plain.
 TUG_API int tug_dense_open(struct tug_dense **ret, struct tug_client *c, uint32_t table,
                            const struct tug_variable *variables, size_t n);
 TUG_API void tug_dense_close(struct tug_dense *d); // NULL is fine
-// All variables, one behind the other: as many floats as they have together.
-// tug_dense_push takes gradients (tug_push), tug_dense_assign sets values (tug_assign);
-// tug_dense_floats returns at once.
+// All variables, one after the other, as tug_dense_floats floats in all (which returns at
+// once). tug_dense_push takes gradients (tug_push), tug_dense_assign sets values
+// (tug_assign).
 TUG_API uint64_t tug_dense_floats(const struct tug_dense *d);
 TUG_API int tug_dense_pull(struct tug_dense *d, float *values);
 TUG_API int tug_dense_push(struct tug_dense *d, const float *gradients);
 TUG_API int tug_dense_assign(struct tug_dense *d, const float *values);
-// Floats [begin, begin + n) of one of them, by its place in the list. TUG_EUSAGE: it lacks some.
+// Floats [begin, begin + n) of one variable, by its position in the list. TUG_EUSAGE if
+// it has fewer.
 TUG_API int tug_dense_pull_range(struct tug_dense *d, size_t variable, uint64_t begin,
                                  uint64_t n, float *values);
 
@@ -256,39 +264,42 @@ static inline double tug_count(const float pulled[2])
 }
 
 // The AUC of all workers' predictions together: a histogram of scores in a table of
-// accessor "counter" and dim 2 (negatives and positives), a row for each of 4,096 buckets
-// of probability. The sum of any number of workers' counts is exact, so the AUC is that
-// of one machine, to the bit. (Paddle: the distributed AUC of fleet metrics.) It is a
-// table as others are: tug_clear begins anew, and a save of all tables has it, too.
-// Counts that no save has, and other metrics: tug/metric.h. Labels above 0 are positives.
-// *ret_auc is NAN without both classes; ret_examples may be NULL. TUG_EUSAGE: the table
-// is another one, or a prediction is not a probability: nothing of a call of up to 2^24
-// predictions is counted then.
+// accessor "counter" and dim 2 (negatives and positives), with a row for each of 4,096
+// buckets of probability. The sums of all workers' counts are exact, so that the AUC
+// equals one machine's to the bit. (Paddle: the distributed AUC of fleet metrics.) It is
+// an ordinary table: tug_clear begins anew, and a save of all tables includes it.
+// tug/metric.h has metrics that no save includes. Labels above 0 are positives. *ret_auc
+// is NAN without both classes; ret_examples may be NULL. TUG_EUSAGE if the table has
+// other settings, or a prediction is not a probability; then a call with up to 2^24
+// predictions counts none of them.
 TUG_API int tug_auc_add(struct tug_client *c, uint32_t table, const float *probabilities,
                         const float *labels, size_t n);
 TUG_API int tug_auc(struct tug_client *c, uint32_t table, double *ret_auc,
                     uint64_t *ret_examples);
 
-// Times of the requests on all servers, by kind, between the two calls; `file`: a trace that
-// Chrome and Perfetto open, written in this process. Servers are waited for ten seconds.
+// Record the times of the requests on all servers, by kind, between the two calls; `file`
+// is a trace for Chrome and Perfetto, written by this process. They wait ten seconds for
+// a server.
 TUG_API int tug_profile_start(struct tug_client *c);
 TUG_API int tug_profile_stop(struct tug_client *c, const char *file);
 
-// Ends the cluster in order (Paddle: stop_server): what its processes wait for ends with
-// TUG_EINTERRUPTED and this sentence; NULL: one that says that a program did it.
+// Ends the cluster in order (Paddle: stop_server): waits of its processes end with
+// TUG_EINTERRUPTED and the sentence `why`; NULL: a sentence that says that a program did
+// it.
 TUG_API int tug_stop(struct tug_client *c, const char *why);
 
-// A program's own accessors, rules and entry policies, up to 16 of each: named in settings like
-// others. Registered by one thread before the first client or node of the process opens; where
-// rows are (in the servers' processes, tug/kvapp.h) and where tables are made. Structs are copied;
-// what they point at (name, about, ctx) is there as long as the process. Functions are called on
-// servers' threads, several at a time, must be quick, must not fail, and depend on nothing but
-// their arguments. Registering returns at once. TUG_EUSAGE: a name that cannot be or that there is
-// already, no function, or one too many.
+// A program's own accessors, rules and entry policies, up to 16 of each, which settings
+// name like the built-in ones. One thread registers them before the process opens its
+// first client or node, both where rows are (in the servers' processes, tug/kvapp.h) and
+// where tables are made. Structs are copied; the memory that they point at (name, about,
+// ctx) must live as long as the process. The functions are called on servers' threads,
+// several at a time; they must be quick, must not fail, and may depend only on their
+// arguments. Registering returns at once. TUG_EUSAGE if the name is invalid or taken, a
+// function is missing, or there are 16 already.
 struct tug_rule {
     const char *name, *about;
-    uint32_t state_per_weight, state_per_row; // floats, beginning with 0
-    // n weights of a row by their gradients; rate: after schedules.
+    uint32_t state_per_weight, state_per_row; // floats, initially 0
+    // Updates n weights of a row by their gradients; `rate` is the rate after schedules.
     void (*apply)(void *ctx, float rate, float *weights, float *state,
                   const float *gradients, size_t n);
     void *ctx;
@@ -298,8 +309,8 @@ TUG_API int tug_register_rule(const struct tug_rule *r);
 
 struct tug_entry_policy {
     const char *name, *about;
-    // Whether a key without a row is to have one, by its hash's 64 bits, the push's show
-    // and click (both 0 where it comes again), and the settings' threshold.
+    // Returns whether a key without a row gets one, by the 64 bits of its hash, the
+    // push's show and click (both 0 in a later pass), and the settings' threshold.
     bool (*admit)(void *ctx, uint64_t key, float show, float click, float threshold);
     void *ctx;
 };
@@ -308,14 +319,15 @@ TUG_API int tug_register_entry(const struct tug_entry_policy *p);
 struct tug_accessor {
     const char *name, *about;
     uint32_t stats;  // floats of statistics in a row
-    uint32_t pushed; // floats that a push carries behind the gradients
+    uint32_t pushed; // floats of a push behind the gradients
     uint32_t
-        pulled; // of the statistics, the first so many are pulled, before the weights
-    // The statistics of a push, unless it comes again (tug_again). NULL: nothing.
+        pulled; // how many of the statistics, from the first, a pull returns before the weights
+    // Adds the statistics of a push, unless it is of a later pass (tug_again). NULL: adds
+    // nothing.
     void (*seen)(void *ctx, float *stats, const float *pushed);
     float (*score)(void *ctx, const float *stats); // for budgets; NULL: 0
     bool (*shrink)(void *ctx, float *stats,
-                   float threshold); // true: the row goes; NULL: none
+                   float threshold); // returns true to remove the row; NULL: removes none
     bool (*saved)(void *ctx, const float *stats, enum tug_save_mode mode); // NULL: all
     void *ctx;
 };

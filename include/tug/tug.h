@@ -1,8 +1,8 @@
 // tug: the public C interface.
 //
-// Status codes, and a client of a running cluster: tables of rows of floats under 64-bit
-// keys, pushed to and pulled from by many processes. Programs that also are servers, in
-// the way of ps-lite, find that in tug/kvapp.h.
+// Status codes, and a client of a running cluster: many processes push to and pull from
+// tables of rows of floats under 64-bit keys. tug/kvapp.h is for programs that are
+// servers, too, as with ps-lite.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TUG_H
@@ -22,31 +22,31 @@ extern "C" {
 #define TUG_API
 #endif
 
-// Functions return TUG_OK or a negative code. The values never change.
+// Functions return TUG_OK or one of these codes. Their values never change.
 enum tug_status {
     TUG_OK = 0,           // done
     TUG_EUSAGE = -1,      // a wrong argument, or a call at the wrong time
     TUG_EDATA = -2,       // input data or a file is missing or damaged
     TUG_EIO = -3,         // the system refused: file, network or permission
-    TUG_ENOMEM = -4,      // out of memory; what was there before is as it was
+    TUG_ENOMEM = -4,      // out of memory; nothing was changed
     TUG_EINTERNAL = -5,   // a bug in tug: please report it
     TUG_EINTERRUPTED = -6 // a signal asked to stop
 };
 
 enum {
-    TUG_TABLES_MAX = 4096, // tables of a cluster: their numbers are below it
-    TUG_PATH_MAX = 4096    // bytes of a path that is returned, with the 0 at its end
+    TUG_TABLES_MAX = 4096, // a cluster's tables have numbers below this
+    TUG_PATH_MAX = 4096    // size of a returned path in bytes, including the final 0
 };
 
-// "MAJOR.MINOR.PATCH" of the library in use.
+// Returns the version of the library in use, "MAJOR.MINOR.PATCH".
 TUG_API const char *tug_version(void);
 
-// A few words for a status code; for an unknown one "unknown status". Never NULL, never
-// to be freed.
+// Returns a few words for a status code, "unknown status" for an unknown one. Never NULL;
+// must not be freed.
 TUG_API const char *tug_status_text(int status);
 
-// The error of this thread's last failed call: one sentence that says what, where and
-// why. Valid until the thread's next call.
+// Returns the error of this thread's last failed call: one sentence that says what
+// failed, where and why. Valid until the thread's next call.
 TUG_API const char *tug_last_error(void);
 
 // A warning of this thread's last call that scored data by a model or a scorer (tug/train.h,
@@ -67,133 +67,134 @@ TUG_API void tug_keep_warnings(bool keep);
 // NULL: none, as at first.
 TUG_API void tug_interrupt_by(bool (*interrupted)(void *ctx), void *ctx);
 
-// A client: this process's part in a cluster (ps-lite: KVWorker; Paddle: a trainer's
-// fleet worker). All functions may be called from any thread. A thread that waits works
-// for all of them; without one, a thread of the library does.
+// A client is this process's part in a cluster (ps-lite: KVWorker; Paddle: a trainer's
+// fleet worker). All functions may be called from any thread. A waiting thread does the
+// network work of all threads; if none waits, a thread of the library does it.
 struct tug_client;
 
-// A member that is 0 or NULL has a default, or comes from the environment: TUG_SCHEDULER,
-// TUG_CLUSTER, else DMLC_* or Paddle's names (see tug_kvapp(3)); TUG_CA, TUG_CERT,
-// TUG_KEY, TUG_INSECURE, TUG_SPIN_US, TUG_WAIT_SECONDS. Texts are read by tug_client_open
-// only.
+// A member that is 0 or NULL comes from the environment or has a default. Variables:
+// TUG_SCHEDULER, TUG_CLUSTER, else DMLC_* or Paddle's names (see tug_kvapp(3)); TUG_CA,
+// TUG_CERT, TUG_KEY, TUG_INSECURE, TUG_SPIN_US, TUG_WAIT_SECONDS. Only tug_client_open
+// reads the texts.
 struct tug_client_options {
     const char *scheduler;       // "HOST:PORT", or as the scheduler prints it
     const char *cluster;         // its name; NULL: "tug"
     const char *ca, *cert, *key; // PEM files; none: no TLS
-    bool insecure;               // off loopback without TLS
-    // A guest is not one of the workers that the cluster was started for: the others do
-    // not wait for it at barriers or at the end.
+    bool insecure;               // allows links off loopback without TLS
+    // A guest is an extra worker: the others do not wait for it at barriers or at the
+    // end.
     bool guest;
-    double wait_seconds; // the longest wait; 0: 600
-    double spin_us;      // look for so long before sleeping; 0: chosen
-    bool bf16;           // values travel as bf16: half the bytes, 8 bits of precision
-    bool pack_keys;      // keys travel packed: pays for ids of a small range
-    bool cache_keys;     // a repeated list of keys is sent once, then its signature
-    // Not 0: no cluster is joined; this process is one, with so many server loops as
-    // threads, and ends with the client. Nothing has to be started first.
+    double wait_seconds; // limit of every wait; 0: 600
+    double spin_us;      // spins for so long before it sleeps; 0: chosen by the machine
+    bool bf16;           // sends values as bfloat16: half the bytes, 8 bits of precision
+    bool pack_keys;      // packs keys: pays for ids from a small range
+    bool cache_keys;     // sends a repeated list of keys once, then its signature
+    // Not 0: joins no cluster, but makes this process one, with this many server loops as
+    // threads, until the client closes. No process has to be started first.
     uint32_t local_loops;
 };
 
-// Joins and waits until all servers and workers are there. `o` may be NULL.
-// TUG_EUSAGE: the environment lacks something; TUG_EIO: the cluster cannot be
-// reached, or not in time.
+// Joins, and waits until all servers and workers have joined. `o` may be NULL. TUG_EUSAGE
+// if a setting is missing; TUG_EIO if the cluster cannot be reached in time.
 TUG_API int tug_client_open(struct tug_client **ret, const struct tug_client_options *o);
-// Waits for the requests in flight and their callbacks, leaves and frees. NULL is
-// fine. The client is gone also when an error is returned: requests that took longer
-// than its wait_seconds have been given up then, their callbacks have heard so, and
-// their arrays are the caller's. Only in a callback (TUG_EUSAGE) it goes on.
+// Waits for the requests in flight and their callbacks, leaves the cluster and frees the
+// client. NULL is fine. The client is freed even if an error is returned: requests that
+// took longer than wait_seconds were given up, their callbacks were called with that
+// error, and the caller owns their arrays again. Only in a callback (TUG_EUSAGE) nothing
+// is done.
 TUG_API int tug_client_close(struct tug_client *c);
 
-// Rank among the workers, from 0 (a guest's is among the guests); how many workers the cluster was
-// started for. These three return at once.
+// The rank among the workers, from 0 (a guest's is among the guests); the number of
+// workers that the cluster was started for; the number of servers. These three return at
+// once.
 TUG_API uint32_t tug_client_rank(struct tug_client *c);
 TUG_API uint32_t tug_client_workers(struct tug_client *c);
 TUG_API uint32_t tug_client_servers(struct tug_client *c); // processes
-// Waits until all living workers are here as often (ps-lite: Postoffice::Barrier), at
-// most wait_seconds. Requests in flight are not waited for. TUG_EIO: a node has not come
-// in this time, and the sentence names it, or the cluster has ended; TUG_EINTERRUPTED:
-// see tug_interrupt_by; TUG_EUSAGE: in a callback, or of a guest.
+// Waits until all living workers have called it as often (ps-lite: Postoffice::Barrier),
+// at most wait_seconds. Does not wait for requests in flight. TUG_EIO if a node did not
+// arrive in time, which the sentence names, or if the cluster has ended;
+// TUG_EINTERRUPTED: see tug_interrupt_by; TUG_EUSAGE in a callback, or for a guest.
 TUG_API int tug_barrier(struct tug_client *c);
 
-// Makes table `number` (below TUG_TABLES_MAX) on all servers, or finds it as another
-// worker has made it: rows of floats under 64-bit keys, all by the same settings. Each
-// client does so before it uses a table. Settings are text, "dim = 8; rule =
-// adagrad:lr=0.1", with ';' or newlines between them, and NULL: as all are by default
-// (`tug table settings` lists them). These are most asked for:
+// Makes table `number` (below TUG_TABLES_MAX) on all servers, or finds it if another
+// worker has made it with the same settings. Each client calls this before it uses a
+// table. Settings are text, "dim = 8; rule = adagrad:lr=0.1", with ';' or newlines
+// between them; NULL: all defaults (`tug table settings` lists them). The most used ones:
 //
 //   name = NAME          letters, digits, '_', '-', '.'; by default table-NUMBER
-//   dim = N              floats of a row to push and pull, where the accessor is plain (of others
-//                        they are as many as tug_table_widths says)
+//   dim = N              floats of a row to push and pull, with accessor plain (for
+//   others see tug_table_widths)
 //   rule = RULE          how gradients change a row: sgd, adagrad, ftrl, ...; sum adds
-//   init = X             first values of a row: uniform in -X..X, by seed, table and key
+//   init = X             initial values of a row: uniform in -X..X, by seed, table and
+//   key
 //   placement = range    by ranges of keys instead of by their hash
 //   mode = ssp:S         a pull waits for workers that are more than S clocks behind
-//   accessor = NAME      what else a row holds, and how it lives: see tug/table.h
+//   accessor = NAME      what else a row holds, and its lifecycle: see tug/table.h
 //
-// Waits. TUG_EUSAGE: a setting that cannot be (the sentence names it), or that
-// differs from those it was made with; in a callback. (Paddle: a table's
-// accessor and TableParameter.)
+// Waits for the servers. TUG_EUSAGE if a setting is wrong or differs from the existing
+// table's (the sentence names it), or in a callback. (Paddle: a table's accessor and
+// TableParameter.)
 TUG_API int tug_table_create(struct tug_client *c, uint32_t number, const char *settings);
 
-// Called when a request ends: rc 0, or an error, which tug_last_error explains. Called
-// once, on some thread; it may send requests, and must not wait.
+// Called once, on any thread, when a request ends: rc is 0, or an error that
+// tug_last_error explains. It may send requests but must not wait.
 typedef void (*tug_done_fn)(void *ctx, uint64_t timestamp, int rc);
 
-// Gradients (rule "sum": amounts) of n keys, in any order: n x dim values, row after
-// row; those of a key that repeats are added up. Each push is applied exactly once,
-// whatever links do. The arrays belong to the request until it is done: then *ret_timestamp can
-// be waited for, once, or, with `done`, it is called instead. `done` may be NULL.
-// TUG_EUSAGE: no such table, or a value that is not finite, and nothing was sent;
-// TUG_EIO: the cluster has ended.
+// Pushes gradients (rule "sum": amounts) for n keys in any order: n x dim values, row
+// after row; the values of a repeated key are added up. Each push is applied exactly
+// once, even if links break. Returns at once; the request uses the arrays until it is
+// done. With `done`, that is called then; if it is NULL, *ret_timestamp must be given to
+// tug_wait, once. TUG_EUSAGE if there is no such table or a value is not finite: nothing
+// was sent; TUG_EIO if the cluster has ended.
 //
-// What is atomic: a key belongs to one of the table's partitions (256, by its hash or by
-// ranges), and a partition applies all of a push's values for it, or none of them.
-// Between partitions nothing is: others' pulls may see a push in some partitions and not
-// yet in others (but in mode sync whole batches only). A push that is done without an
-// error is in all of them. One that ends with an error after it was sent (a server has no
-// memory left, is gone, or has not answered in time) is in each partition once or not at
-// all; what it says in the end is the only sign of it. It is not taken back.
+// Atomicity: a key belongs to one of the table's partitions (256, by hash or by ranges),
+// and a partition applies either all of a push's values for it or none. Across partitions
+// there is no atomicity: pulls of others may see a push in some partitions and not yet in
+// others (in mode sync they see whole batches only). A push that ends without an error is
+// in all partitions. One that ends with an error after it was sent (a server is out of
+// memory, has died, or did not answer in time) is in each partition once or not at all.
+// It is not rolled back.
 //
-// Rows stay finite. A partition in which a weight would become infinite, or no number, refuses its
-// part (TUG_EUSAGE, which names the key) and keeps what it had; the others take theirs. Where only
-// a rule's state would (the square of a gradient of 1e20), that key's update is left out, and the
-// server logs it once a table.
+// Rows stay finite. If a weight would become infinite or NaN, its partition refuses its
+// part of the push (TUG_EUSAGE names the key) and stays unchanged; the other partitions
+// apply theirs. If only a rule's state would become infinite (the square of a gradient of
+// 1e20), that key's update is left out, and the server logs this once for a table.
 TUG_API int tug_push(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
                      const float *values, tug_done_fn done, void *ctx,
                      uint64_t *ret_timestamp);
 
-// The rows of n keys, in any order, as they are: n x dim values. Own pushes that were
-// sent before are in them. Arrays, `done`, *ret_timestamp and errors as in tug_push:
-// `values` is written until the request is done.
+// Pulls the rows of n keys in any order: n x dim values. They include this client's
+// earlier pushes. Arrays, `done`, *ret_timestamp and errors as in tug_push; `values` may
+// be written until the request is done.
 TUG_API int tug_pull(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
                      float *values, tug_done_fn done, void *ctx, uint64_t *ret_timestamp);
 
-// A push whose answer is the rows after it, into `pulled`, which may be `values`' own
-// memory only if no key repeats.
+// Pushes, and pulls the rows as of after that push into `pulled`, which may be the memory
+// of `values` only if no key repeats.
 TUG_API int tug_push_pull(struct tug_client *c, uint32_t table, const uint64_t *keys,
                           size_t n, const float *values, float *pulled, tug_done_fn done,
                           void *ctx, uint64_t *ret_timestamp);
 
-// Tables of mode ssp: this client's pushes of clocks below `clock` are acknowledged, and pulls from
-// now on are of this clock. A client counts from its first tick on: one that is to be
-// waited for from the start says 0 first, one that comes late begins at the others' clock.
-// UINT64_MAX: it has finished, and no worker waits for it. Waits for the acknowledgements, at most
-// wait_seconds: TUG_EIO then. TUG_EUSAGE: in a callback, or the table is of another mode.
+// In tables of mode ssp, moves this client to `clock`: waits until its pushes of earlier
+// clocks are acknowledged, at most wait_seconds (TUG_EIO); later pulls are of this clock.
+// A client counts from its first tick: call it with 0 first to be waited for from the
+// start; a late client begins at the others' clock. UINT64_MAX: the client has finished,
+// and no worker waits for it. TUG_EUSAGE in a callback, or if the table has another mode.
 TUG_API int tug_tick(struct tug_client *c, uint32_t table, uint64_t clock);
 
-// Waits for a request without a `done`, at most `seconds` (0: the client's longest wait).
-// 0, or how it failed: a server died, or refused. TUG_EUSAGE: in a callback; there is no
-// such request, or it was waited for before. After TUG_EIO for the time it can be waited
-// for again.
+// Waits for a request without a `done`, at most `seconds` (0: the client's wait_seconds).
+// Returns 0 or the request's error: a server died or refused. TUG_EUSAGE in a callback,
+// or if there is no such request or it was waited for before. After a TUG_EIO for the
+// time limit it can be waited for again.
 TUG_API int tug_wait(struct tug_client *c, uint64_t timestamp, double seconds);
 
-// Whether tug_wait would return at once: the request has ended, or there is none. One with
-// a `done` has ended when that is about to be called.
+// Returns whether tug_wait would return at once: the request has ended or does not exist.
+// One with a `done` has ended when that is about to be called.
 TUG_API bool tug_is_done(struct tug_client *c, uint64_t timestamp);
 
-// Gives a request without a `done` up, in whatever state; it cannot be waited for any more.
-// When this returns its arrays are the caller's. A push that is given up is in each
-// partition once or not at all. TUG_EUSAGE: in a callback.
+// Gives up a request without a `done`, whatever its state; it cannot be waited for any
+// more, and its arrays are the caller's again. Each partition has applied a push that is
+// given up once or not at all. TUG_EUSAGE in a callback.
 TUG_API int tug_cancel(struct tug_client *c, uint64_t timestamp);
 
 #ifdef __cplusplus
