@@ -61,20 +61,20 @@ struct tug_model;
 // The progress of a pass of tug_model_train, reported a few times a second, and once at
 // the end of each pass, in order. With several labels, of the first. NAN: not known.
 struct tug_progress {
-    uint32_t pass, passes; // from 1; of all calls for this model
+    uint32_t pass, passes; // from 1, over all calls for this model
     double share;          // share of the pass that is done, 0 to 1; negative: not known
     bool done;             // the pass has ended
     uint64_t examples;     // of the pass so far
-    double loss, auc;      // of these, each before it was trained on
+    double loss, auc;      // of these examples, each before it was trained on
     double valid_loss, valid_auc; // of a finished pass, with validation
 };
 
 // The record of a finished pass (the option "history" writes it to a file, as lines of
 // JSON). NAN: not known.
 struct tug_pass {
-    uint32_t pass;           // from 1; of all calls for this model
+    uint32_t pass;           // from 1, over all calls for this model
     uint64_t examples;       // trained on, without those held out for validation
-    double loss, auc;        // of these, each before it was trained on
+    double loss, auc;        // of these examples, each before it was trained on
     uint64_t valid_examples; // 0: no validation
     double valid_loss, valid_auc;
     double seconds; // reading, training and validation, without saves
@@ -122,7 +122,7 @@ TUG_API void tug_model_close(struct tug_model *m);
 // not including, offsets[i + 1].
 struct tug_rows {
     size_t n;                // rows
-    const float *labels;     // n; NULL: none, for predictions
+    const float *labels;     // n labels; NULL: none, for predictions
     const uint64_t *offsets; // n + 1, ascending
     const uint64_t *keys;    // of features: their indices, or hashes
     const uint32_t *fields;  // one a feature (format libffm); NULL: none (libsvm)
@@ -137,7 +137,7 @@ struct tug_rows {
 // libsvm); zeros are no features.
 struct tug_matrix {
     size_t n, columns;
-    const float *labels;               // n; NULL: none, for predictions
+    const float *labels;               // n labels; NULL: none, for predictions
     const void *values;                // address of row 0, column 0
     bool doubles;                      // values are doubles, else floats
     ptrdiff_t row_bytes, column_bytes; // distance between rows, and between columns

@@ -1,5 +1,5 @@
-// The loading of RocksDB: by the name that the linker would have used, so that it is the
-// version whose header was compiled.
+// Loads RocksDB by the name that the linker would have used, so that it is the version
+// whose header was compiled.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cold/rocks.h"

@@ -1,7 +1,7 @@
-// RocksDB's C interface, loaded when the first cold tier is opened: it brings the
-// C++ runtime with it, and few tables need it, so neither library nor command is
-// linked with it. What is used of it stands in one list, from which come the
-// pointers and the loading.
+// RocksDB's C interface, loaded when the first cold tier is opened: it brings the C++
+// runtime with it and few tables need it, so that neither library nor command is linked
+// with it. One list names the functions used; the pointers and the loading are made from
+// it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_COLD_ROCKS_H
@@ -55,7 +55,7 @@ struct rocks {
 #undef X
 };
 
-// Loaded once and never unloaded. TUG_EUSAGE: it is not installed.
+// Loads RocksDB once; it is never unloaded. TUG_EUSAGE if it is not installed.
 int rocks_load(const struct rocks **ret, struct err *e);
 
 #endif

@@ -1,14 +1,14 @@
 // The cold tier on RocksDB.
 //
-// A key there is 10 bytes, big-endian: 2 of the partition, 8 of the key. So a partition
-// is a range, in order of its keys. Rows have a Bloom filter and blocks of 4 KiB, without
-// compression: floats of gradients have nothing to compress.
+// A key in RocksDB is 10 bytes, big-endian: 2 of the partition, 8 of the key, so that a
+// partition is a range in the order of its keys. Rows have a Bloom filter and blocks of 4
+// KiB, without compression: trained floats do not compress.
 //
-// There is no write-ahead log. RocksDB writes what it holds in memory in the order in
-// which it came, whole batches, so after a crash the tier is as it was after some
-// tier_write, and not before the last tier_flush. That the latter is so is checked: each
-// flush leaves its sequence number in the marker (tier_home.h), and a database that is
-// found older than that was damaged, even if it looks whole.
+// There is no write-ahead log. RocksDB writes its batches whole and in order, so that
+// after a crash the tier is as it was after some tier_write at or behind the last
+// tier_flush. That is checked: each flush leaves its sequence number in the marker
+// (tier_home.h), and a database that is older than the marker was damaged, even if it
+// looks whole.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cold/tier.h"
@@ -28,14 +28,14 @@
 enum {
     PARTITION_BYTES = 3,
     KEY_BYTES = PARTITION_BYTES + 8,
-    LIMIT_BYTES = KEY_BYTES + 1, // behind all keys of a partition
+    LIMIT_BYTES = KEY_BYTES + 1, // length of a key behind all keys of a partition
     DEFAULT_CACHE = 64 << 20,
     MIN_CACHE = 1 << 20,
     MAX_WRITE_BUFFER = 64 << 20,
     WRITE_BUFFERS = 3,
 };
 
-// A key that is asked for, comparable as RocksDB compares it.
+// A requested key, in the order of RocksDB's comparison.
 struct wanted {
     uint64_t high; // partition and the upper 40 bits of the key
     uint32_t low;
@@ -44,7 +44,7 @@ struct wanted {
 
 // What a batch of gets needs; grows with the largest.
 struct gets {
-    size_t n; // of the last one: so many slices
+    size_t n; // number of slices of the last batch
     size_t room;
     struct wanted *wanted;
     char (*bytes)[KEY_BYTES];
@@ -58,7 +58,7 @@ struct tier {
     const struct rocks *rocks;
     struct tier_home home;
     uint32_t row_bytes;
-    uint64_t memory; // beside what it takes by row
+    uint64_t memory; // besides the memory that grows with the rows
     rocksdb_options_t *options;
     rocksdb_readoptions_t *reading;
     rocksdb_writeoptions_t *writing;
@@ -69,7 +69,7 @@ struct tier {
     struct gets gets;
 };
 
-// RocksDB's reason, of which `text` is taken: damage, or the system.
+// Sets *e to RocksDB's reason `text`, which is freed: damage, or an error of the system.
 static int refused(const struct tier *t, const char *doing, char *text, struct err *e)
 {
     bool damage = strncmp(text, "Corruption", strlen("Corruption")) == 0;
@@ -98,9 +98,9 @@ static void put_limit(char ret[LIMIT_BYTES], uint32_t partition)
     ret[LIMIT_BYTES - 1] = 0;
 }
 
-// Memory: see tier_memory. Filters and indexes lie beside the block cache, so that they stay.
-// More than RocksDB's usual number of files may lie in the first level: a scan of them costs
-// less than waiting for them to be merged.
+// Memory: see tier_memory. Filters and indexes are kept outside the block cache, so that
+// they stay in memory. The first level may have more files than RocksDB's default:
+// scanning them costs less than waiting for a merge.
 static int make_options(struct tier *t, const struct tier_options *o, struct err *e)
 {
     const struct rocks *r = t->rocks;
@@ -145,7 +145,7 @@ static int open_database(struct tier *t, struct err *e)
         r->free(error);
         return err_set(e, TUG_EUSAGE, "'%s' is in use by another process", t->home.dir);
     }
-    // A durable tier was complete when it was made: what is not there now was lost.
+    // A durable tier was complete when it was made: a missing file was lost.
     bool lost = !t->home.scratch && (strstr(error, "No such file") != NULL ||
                                      strstr(error, "does not exist") != NULL);
     int rc = refused(t, "open", error, e);
@@ -154,7 +154,8 @@ static int open_database(struct tier *t, struct err *e)
     return rc;
 }
 
-// From now on a durable tier is one. An old one: is it at least as old as it should be?
+// Makes a new tier durable from now on; checks that an old one has all that its marker
+// promises.
 static int check_kept(struct tier *t, struct err *e)
 {
     uint64_t sequence = t->rocks->get_latest_sequence_number(t->db);
@@ -182,8 +183,8 @@ static int open_rocks(struct tier *t, const struct tier_options *o, struct err *
     return o->durable ? check_kept(t, e) : 0;
 }
 
-// Each takes some, and more as it grows; a quarter of all stay for links, or nobody could
-// come in any more.
+// Each tier takes some descriptors, and more as it grows; a quarter of all is kept for
+// links, or no node could connect any more.
 static int check_descriptors(const struct tier_options *o, struct err *e)
 {
     uint64_t limit = descriptors_limit(), left = descriptors_left();
@@ -438,7 +439,8 @@ int tier_each(struct tier *t, uint32_t partition, uint64_t from, tier_row_fn row
     put_limit(limit, partition);
     rocksdb_readoptions_t *reading = r->readoptions_create();
     r->readoptions_set_iterate_upper_bound(reading, limit, sizeof(limit));
-    r->readoptions_set_fill_cache(reading, 0); // what is read once displaces nothing
+    r->readoptions_set_fill_cache(reading,
+                                  0); // rows read once must not displace cached ones
     rocksdb_iterator_t *it = r->create_iterator(t->db, reading);
     r->iter_seek(it, first, sizeof(first));
     int rc = each(t, it, row, ctx, e);

@@ -52,7 +52,7 @@ static int damaged(const struct tier_home *h, struct err *e)
         h->marker);
 }
 
-// What one marker says. `text` is terminated and is cut into lines.
+// The content of a marker. `text` is terminated and cut into lines.
 struct marker {
     bool scratch;
     const char *about;
@@ -90,7 +90,7 @@ static int check_durable(struct tier_home *h, const struct marker *m, struct err
     return 0;
 }
 
-// The directory has a marker: may it be used?
+// Checks whether a directory with a marker may be used.
 static int check_marker(struct tier_home *h, bool durable, struct err *e)
 {
     struct buf b = BUF_INIT(MARKER_MAX);
@@ -118,8 +118,7 @@ static bool is_link(const char *path)
     return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
 }
 
-// Rows would be written and removed where the link leads, in a directory that this lock is
-// not of.
+// Through a link, rows would be written and removed in a directory that is not locked.
 static int check_links(const struct tier_home *h, struct err *e)
 {
     const char *link = is_link(h->rows) ? h->rows : h->marker;
@@ -137,7 +136,7 @@ static int check_dir(struct tier_home *h, bool durable, struct err *e)
     if (file_exists(h->marker))
         return check_marker(h, durable, e);
     if (h->lock >= 0)
-        new_file_sweep(h->lock, "tug-tier"); // a marker that was not finished
+        new_file_sweep(h->lock, "tug-tier"); // removes an unfinished marker
     if (!file_dir_is_empty(h->dir))
         return err_set(
             e, TUG_EUSAGE,
@@ -174,7 +173,7 @@ int tier_home_open(struct tier_home *h, const char *dir, bool durable, const cha
     h->scratch = true; // unless a marker says otherwise
     int rc = check_dir(h, durable, e);
     if (rc != 0) {
-        h->scratch = h->made = false; // it is not ours
+        h->scratch = h->made = false; // it belongs to another
         return rc;
     }
     if (!h->scratch)
@@ -195,7 +194,8 @@ int tier_home_keep(struct tier_home *h, uint64_t sequence, struct err *e)
 
 void tier_home_close(struct tier_home *h)
 {
-    // The marker goes last: what is left of an interrupted removal still is ours.
+    // The marker is removed last, so that the rest of an interrupted removal is still
+    // known as ours.
     if (h->scratch && file_remove_tree(h->rows, NULL) == 0)
         (void)disk_remove(h->marker);
     if (h->scratch && h->made)

@@ -1,5 +1,5 @@
-// The cold tier of a program that was built where RocksDB's header was missing: it says
-// so. Stands in for tier.c, which see.
+// Replaces tier.c if RocksDB's header was missing when tug was built: opening a tier says
+// so.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cold/tier.h"

@@ -369,9 +369,9 @@ static void test_no_memory(void **state)
     remove_tier(path);
 }
 
-// --- directories that are somebody's ---
+// --- directories with other owners ---
 
-// What is not ours stays as it is.
+// Files that are not a tier's stay unchanged.
 static void test_foreign_directory(void **state)
 {
     (void)state;
@@ -389,7 +389,7 @@ static void test_foreign_directory(void **state)
     assert_int_equal(unlink(file), 0);
     tier_close(open_tier(path, false));
     assert_true(file_exists(path) && file_dir_is_empty(path));
-    // What is not a directory.
+    // Paths that are not directories.
     assert_int_equal(rmdir(path), 0);
     files_write(path, "a file");
     struct tier_options o = options(path, false);
@@ -597,7 +597,7 @@ static int child_hold(const char *path)
     return 0;
 }
 
-// Locked by another process; what that leaves when it is killed is emptied.
+// The directory is locked by another process; after that is killed, its rows are removed.
 static void test_locked_there(void **state)
 {
     (void)state;
@@ -662,7 +662,7 @@ static int child_full(const char *path)
     return 0;
 }
 
-// What was kept before stays.
+// Rows that were kept before stay.
 static void test_full_disk(void **state)
 {
     (void)state;
@@ -828,7 +828,7 @@ static void damage_file(const char *path, uint64_t seed)
     buf_free(&b);
 }
 
-// All rows as they were: 0; or what the refusal says.
+// Returns 0 if all rows are as before, or else the refusal.
 static int read_all(struct tier *t, struct err *e)
 {
     for (uint64_t k = 0; k < DAMAGE_ROWS; k++) {

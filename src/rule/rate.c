@@ -1,4 +1,4 @@
-// Schedules of learning rates: their values, and how they are written.
+// Schedules of learning rates: their values and their text form.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "rule/rate.h"
@@ -14,7 +14,7 @@
 #include "base/maths.h"
 #include "base/options.h"
 
-// What each kind takes besides a warm-up, and what that is when it is not given.
+// The parameters of each kind besides a warm-up, and their defaults.
 enum { STEPS = 1, FACTOR = 2, END = 4, POWER = 8, STAIRS = 16, DIM = 32 };
 static const struct {
     const char *name;

@@ -1,8 +1,9 @@
-// Schedules of learning rates: the factor on a table's rates at a step of the run.
+// Schedules of learning rates: a factor of a table's rates as a function of the run's
+// step.
 //
-// The server owns the global step, so all of a table's rows learn at the same rate,
-// whoever pushes; a schedule is a pure function of that step, with the same bits on every
-// machine. With t the steps since the warm-up and x = t / steps:
+// The server owns the global step, so that all rows of a table learn at the same rate,
+// whichever worker pushes. A schedule is a pure function of that step, with the same bits
+// on every machine. With t the steps since the warm-up and x = t / steps:
 //
 //   constant             1
 //   exponential          factor^x
@@ -27,7 +28,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-// The numbers go into messages and files: new ones come last.
+// The numbers are used in messages and files: add new ones at the end.
 enum rate_kind {
     RATE_CONSTANT,
     RATE_EXPONENTIAL,
@@ -42,7 +43,7 @@ enum rate_kind {
 
 enum { RATE_PIECES = 16 };
 
-// All zero is the constant 1. What a kind has no use for is 0.
+// All zero is the constant 1. Members that a kind does not use are 0.
 struct rate {
     enum rate_kind kind;
     uint32_t dim;    // noam
@@ -57,18 +58,19 @@ struct rate {
     float to[RATE_PIECES];
 };
 
-// Finite and not negative for any step, where rate_check finds nothing wrong.
+// Returns a factor that is finite and not negative for any step, if rate_check accepts
+// the schedule.
 float rate_factor(const struct rate *r, uint64_t step);
 
-// TUG_EUSAGE says which number can't be.
+// TUG_EUSAGE says which number is invalid.
 int rate_check(const struct rate *r, struct err *e);
 
 // "constant", "exponential:steps=1000,factor=0.9,stairs,warmup=100",
-// "piecewise:1000=0.5,2000=0.1". What is left out: factor 0.9 (exponential) or 1, end 0,
-// power 1, dim 512, noam's warmup 4000; steps must be given.
+// "piecewise:1000=0.5,2000=0.1". Defaults: factor 0.9 (exponential) or 1, end 0, power 1,
+// dim 512, noam's warmup 4000; steps must be given.
 int rate_parse(const char *text, struct rate *ret, struct err *e);
 
-// The other way: parsed again, it is the same schedule to the bit. TUG_ENOMEM.
+// Prints a schedule; parsing the text gives the same one to the bit. TUG_ENOMEM.
 int rate_print(const struct rate *r, struct buf *to);
 
 const char *rate_names(void); // "constant, exponential, ..."

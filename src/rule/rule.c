@@ -1,4 +1,4 @@
-// The registry of update rules: tug's own and those of the program.
+// The registry of update rules: tug's and the program's.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "rule/rule.h"
@@ -162,7 +162,7 @@ struct rule_params rule_defaults(enum rule_kind kind)
     return p;
 }
 
-// Names are equal if they differ in - and _ only.
+// Treats - and _ as equal.
 static bool same_name(const char *a, size_t n, const char *b)
 {
     for (size_t i = 0; i < n; i++)
@@ -184,7 +184,7 @@ static bool is_called(const struct rule_info *r, const char *name)
     return false;
 }
 
-// Paddle's rules that do not look at shows; those of adam step all weights of a vector.
+// Paddle's rules that ignore shows; its adam rules step all weights of a vector.
 static const struct {
     const char *name;
     bool dense;

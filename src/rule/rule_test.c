@@ -12,7 +12,7 @@
 enum { MAX_N = 19, MAX_STATE = 3 * MAX_N + 4, STEPS = 1000 };
 static const uint64_t SEED = 77;
 
-// A row in double precision, by the book.
+// A row in double precision, as the formulas define it.
 struct book {
     struct rule_params p;
     size_t n;
@@ -245,7 +245,7 @@ static void book_update(struct book *r, double l2, const float *gradient)
     }
 }
 
-// What tables do: see rule.h.
+// Updates a row as tables do: see rule.h.
 static void update(const struct kernels *k, const struct rule_params *p, float l2,
                    float *w, float *s, const float *g, size_t n)
 {
@@ -338,7 +338,7 @@ static void formulas(void **state)
                     check_rule(levels[level], (enum rule_kind)kind, variant, sizes[i]);
 }
 
-// What makes no sense leaves finite weights and a rule that goes on learning.
+// Absurd values leave finite weights and a rule that continues to learn.
 static void wild_gradients(void **state)
 {
     (void)state;

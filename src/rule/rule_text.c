@@ -1,4 +1,4 @@
-// Update rules as text: how a configuration names them, and what their numbers may be.
+// Update rules as text: parses and prints them, and checks the ranges of their numbers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -14,7 +14,8 @@
 
 #define BELOW_1 0x1.fffffep-1f
 
-// The numbers of struct rule_params; `any` rule takes those, whatever rule_info.takes.
+// The numbers of struct rule_params; each rule has those marked `any`, whatever
+// rule_info.takes.
 static const struct number {
     const char *name;
     size_t offset;
@@ -173,7 +174,7 @@ static int read_number(const char *name, const char *text, struct rule_params *p
     return unknown(p->kind, name, e);
 }
 
-// One "name=number", or "dense" or "unscaled". `word` is taken apart.
+// Reads "name=number", "dense" or "unscaled". Changes `word`.
 static int read_word(char *word, struct rule_params *p, struct err *e)
 {
     char *value = strchr(word, '=');
@@ -202,7 +203,7 @@ static int read_word(char *word, struct rule_params *p, struct err *e)
     return read_number(word, value, p, e);
 }
 
-// Words with commas between them; NULL: none. They are taken apart.
+// Reads words separated by commas; NULL: none. Changes `words`.
 static int read_words(char *words, struct rule_params *p, struct err *e)
 {
     while (words != NULL) {

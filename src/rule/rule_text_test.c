@@ -91,7 +91,7 @@ static void texts(void **state)
     assert_true(p.n0 == 0 && p.beta == 0.5f && p.block == 8);
 }
 
-// Whatever numbers a rule has: printed and parsed it is the same.
+// A rule with any numbers is the same after printing and parsing.
 static void texts_return(void **state)
 {
     (void)state;

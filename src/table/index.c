@@ -27,12 +27,12 @@ enum {
 
 enum {
     INDEXES = 4 * 16, // tables of a run and their stripes
-    SHARE = 4,        // of limited addresses, that all indexes together may take
+    SHARE = 4,        // 1/4 of limited addresses is for all indexes together
 };
 
-// Addresses cost nothing, so each stripe gets a quarter of the memory. Where they are
-// limited (ulimit -v), less must do: an equal share, so that all indexes of a process
-// together leave most of the addresses to rows and data.
+// Address space costs nothing, so that each stripe reserves a quarter of the memory's
+// size. If it is limited (ulimit -v), a stripe reserves an equal share, so that all
+// indexes of a process together leave most addresses to rows and data.
 static uint64_t most_addresses(void)
 {
     uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -51,9 +51,9 @@ static bool are_free(uint64_t bytes)
     return p != NULL;
 }
 
-// Addresses may also end where no limit says so (emulators, valgrind). An index that took
-// what is left would leave none to rows and answers, so it takes as much as it wants only
-// where SHARE times that is free, and an equal share of what is free otherwise.
+// Addresses may run out without a stated limit (emulators, valgrind). An index that took
+// the rest would leave none to rows and answers: it reserves its full size only if SHARE
+// times that is free, and else an equal share of the free addresses.
 static uint64_t reserve(void **ret)
 {
     uint64_t bytes = most_addresses(), room = SHARE * bytes;
@@ -141,7 +141,7 @@ static uint32_t get_slot(const struct index_line *line, uint32_t slot)
     return atomic_load_explicit(&line->slot[slot], memory_order_relaxed);
 }
 
-// Without branches: which slot it is can't be predicted.
+// Without branches, since the slot cannot be predicted.
 static uint32_t free_slot(const struct index_line *line)
 {
     uint32_t empty = 1u << INDEX_SLOTS;
@@ -182,7 +182,7 @@ static bool growing(const struct index *ix)
     return get(&ix->n) != get(&ix->m);
 }
 
-// The bucket at the frontier is empty: is it the last one?
+// The bucket at the frontier is empty: ends the round if it was the last one.
 static void end_round(struct index *ix)
 {
     if (growing(ix) && ix->left == 0 && get(&ix->frontier) == 0)
@@ -211,7 +211,7 @@ void index_reserve(struct index *ix, uint64_t entries)
     index_change_end(ix);
 }
 
-// What a visit finds in a line.
+// The result of a visit to a line.
 struct found {
     uint32_t n;      // entries of the bucket
     uint32_t before; // old entries with a home before it
@@ -249,7 +249,8 @@ static void open_bucket(struct index *ix, uint64_t bucket, const struct found *h
     atomic_store_explicit(&ix->frontier, bucket, memory_order_release);
 }
 
-// What later visits will read, and where they will put it (a fifth further up).
+// Prefetches the lines that later visits read and those that they write (a fifth further
+// up).
 static void prefetch_visits(const struct index *ix)
 {
     uint64_t at = get(&ix->frontier);
@@ -293,7 +294,7 @@ static int visit(struct index *ix)
     return 0;
 }
 
-// The part of growth that one insert does.
+// Does one insert's part of growing.
 static int move_some(struct index *ix)
 {
     uint64_t before = ix->moves;

@@ -81,12 +81,12 @@ struct index_line {
 static_assert(sizeof(struct index_line) == 64, "a line is one cache line");
 
 struct index {
-    // What readers see.
+    // Read without the lock.
     struct index_line *lines;
     _Atomic uint64_t seq;
     _Atomic uint64_t n, m, frontier;
 
-    // Under the stripe's lock.
+    // Guarded by the stripe's lock.
     const struct table_slabs *slabs; // where the keys are
     uint64_t reserved, committed;    // bytes
     uint64_t end;                    // lines before it may be used; all are committed
@@ -97,18 +97,18 @@ struct index {
     uint64_t moves, max_moves;
 };
 
-// Room for at least `lines` lines, to begin with.
+// Opens an index with room for at least `lines` lines.
 int index_open(struct index *ix, uint64_t lines, const struct table_slabs *slabs);
 void index_close(struct index *ix); // a zeroed one is fine
 
-// An empty index gets lines for so many entries, so that it needn't grow step by step.
-// Nothing happens to one that isn't empty, or without memory.
+// Gives an empty index lines for so many entries, so that it need not grow in steps. Does
+// nothing if it is not empty or memory is out.
 void index_reserve(struct index *ix, uint64_t entries);
 
 void index_change_begin(struct index *ix);
 void index_change_end(struct index *ix);
 
-// Where an entry lies; valid until the next change.
+// The place of an entry, valid until the next change.
 struct index_place {
     uint64_t at;
     uint32_t slot;
@@ -122,8 +122,8 @@ bool index_search(const struct index *ix, uint64_t hash, uint64_t key,
 int index_insert(struct index *ix, uint64_t hash, uint32_t handle);
 void index_erase(struct index *ix, uint64_t hash, const struct index_place *place);
 
-// What a lock-free reader needs to know of an index, read once for many keys. It may be
-// out of date when it is used: then keys are not found, and seq has changed.
+// The state of an index that a lock-free reader needs, read once for many keys. If it is
+// out of date, keys are not found and seq has changed.
 struct index_view {
     struct index_line *lines;
     uint64_t n, m, frontier;
@@ -145,7 +145,8 @@ static inline uint64_t index_bucket(uint64_t hash, uint64_t n_lines)
     return (uint64_t)(((unsigned __int128)(hash << 16) * n_lines) >> 64);
 }
 
-// Where to look for a hash. Without a branch: which side it falls on can't be predicted.
+// Returns the home line of a hash. Without a branch, since the side of the frontier
+// cannot be predicted.
 static inline uint64_t index_home(const struct index_view *v, uint64_t hash)
 {
     uint64_t under_n = index_bucket(hash, v->n);
@@ -153,7 +154,7 @@ static inline uint64_t index_home(const struct index_view *v, uint64_t hash)
     return under_n >= v->frontier ? under_m : under_n;
 }
 
-// Whether "not found" can be believed. The frontier's bucket may lie on both sides.
+// Returns whether "not found" is certain. The frontier's bucket may lie on both sides.
 static inline bool index_still(const struct index *ix, const struct index_view *v,
                                uint64_t hash)
 {
@@ -168,8 +169,8 @@ static inline uint8_t index_tag(uint64_t hash)
 
 #if defined(__SSE2__) && !RELAXED_SCALAR
 
-// The slots whose tags match, one bit each. The CPU may tear the 16 bytes, no single
-// tag; a wrong answer is noticed as any other that is out of date.
+// Returns the slots whose tags match, one bit each. The load of 16 bytes may be torn, but
+// not within a tag; a wrong answer is noticed like any outdated one.
 static inline uint64_t index_match(const struct index_line *line, uint8_t tag)
 {
     __m128i tags = _mm_load_si128((const __m128i *)(const void *)line->tags);

@@ -1,4 +1,4 @@
-// First values of dense variables; see initial.h.
+// Initial values of dense variables; see initial.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "table/initial.h"
@@ -14,7 +14,7 @@
 enum { NUMBERS_MAX = 5, TRIES = 1000 }; // NUMBERS_MAX: the most that a form has
 #define TRUNCATED_AT 2.0
 
-// What is written, for messages and to be read.
+// The text forms, for parsing and messages.
 struct form {
     const char *name;
     enum initial_kind kind;
@@ -47,7 +47,7 @@ static const struct form *find(const char *text, size_t n)
     return NULL;
 }
 
-// Numbers from `at` on; their count, or -1.
+// Reads numbers from `at` on; returns their count, or -1.
 static int read_numbers(const char *at, const struct form *f, double *ret)
 {
     int n = 0;
@@ -74,7 +74,7 @@ static int check(const struct initial *x, const char *text, struct err *e)
         return err_set(e, TUG_EUSAGE,
                        "first values '%.200s': a standard deviation is not negative",
                        text);
-    // Beyond, tries would not find one.
+    // Beyond these bounds the tries would not find a value.
     if (x->kind == INITIAL_TRUNCATED_GAUSSIAN &&
         !(x->low < x->high && x->low < 3 && x->high > -3 && x->high - x->low >= 0.01))
         return err_set(
@@ -123,7 +123,7 @@ int initial_parse(const char *text, struct initial *ret, struct err *e)
     return check(ret, text, e);
 }
 
-// Two uniform numbers for each try.
+// Uses two uniform numbers for each try.
 static double normal(uint64_t seed, uint64_t stream, uint64_t index, uint64_t *at)
 {
     for (;;) {

@@ -1,5 +1,6 @@
-// First values of dense variables: each is a function of (seed, stream, its index), so they
-// are the same whoever computes them and however the variable lies on servers.
+// Initial values of dense variables: each is a function of (seed, stream, its index), so
+// that every process computes the same values, however the variable is spread over
+// servers.
 //
 //   constant:X                     X
 //   uniform:LOW,HIGH               uniform in [LOW, HIGH)
@@ -9,9 +10,9 @@
 //   xavier:FAN_IN,FAN_OUT          uniform within sqrt(6 / (FAN_IN + FAN_OUT)) of 0 (Glorot
 //                                  & Bengio 2010, equation 16)
 //
-// Paddle's texts are understood, too: "fill_constant&V", "uniform_random&SEED&MIN&MAX",
-// "gaussian_random&SEED&MEAN&STD", "truncated_gaussian_random&SEED&MEAN&STD"; their seed is
-// added to the table's.
+// Paddle's forms are accepted, too: "fill_constant&V", "uniform_random&SEED&MIN&MAX",
+// "gaussian_random&SEED&MEAN&STD", "truncated_gaussian_random&SEED&MEAN&STD"; their seed
+// is added to the table's.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TABLE_INITIAL_H
@@ -38,7 +39,7 @@ struct initial {
 
 int initial_parse(const char *text, struct initial *ret, struct err *e);
 
-// Values [first, first + n) of the stream.
+// Fills in the values [first, first + n) of the stream.
 void initial_fill(const struct initial *x, uint64_t seed, uint64_t stream, uint64_t first,
                   size_t n, float *ret);
 

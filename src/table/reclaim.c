@@ -89,7 +89,7 @@ void table_pin(struct table_reader *t)
     atomic_fetch_add_explicit(epoch, 0, memory_order_acq_rel); // the touch
 }
 
-// Release: what the reader did with the rows comes before their reuse.
+// Release: the reader's accesses to rows come before their reuse.
 void table_unpin(struct table_reader *t)
 {
     atomic_store_explicit(&t->epoch, 0, memory_order_release);
@@ -100,7 +100,7 @@ uint64_t reclaim_stamp(struct reclaim *r)
     return atomic_fetch_add_explicit(&r->epoch, 1, memory_order_acq_rel);
 }
 
-// Rows with stamps below it may be used again, now and later.
+// Returns the horizon: rows with stamps below it may be reused, now and later.
 static uint64_t horizon_of(struct reclaim *r)
 {
     uint64_t horizon = atomic_fetch_add_explicit(&r->epoch, 0, memory_order_acq_rel);

@@ -1,15 +1,15 @@
 // When a row may be used again: epoch-based reclamation (Fraser 2004, section 5.2.3).
 //
-// A reader that pins itself writes down the epoch of that moment. A row taken out of the
-// index gets a stamp, the epoch of then, and the epoch advances. The row may be used
-// again once no reader is pinned at an epoch <= its stamp: every reader that could have
-// found the row has unpinned.
+// A reader that pins itself notes the current epoch. A row taken out of the index is
+// stamped with the current epoch, and the epoch advances. The row may be reused once no
+// reader is pinned at an epoch <= its stamp: every reader that could have found the row
+// has unpinned.
 //
-// Why no reader is missed: pinning is "write the epoch down, then touch the counter";
-// erasing is "take out, then touch the counter"; the horizon is "touch the counter, then
-// look at all readers". The touches are read-modify-writes of one counter, so they are
-// ordered. A reader that touched before the horizon was taken is seen; one that touched
-// after it came after the row was taken out and cannot find it.
+// Why no reader is missed: pinning is "note the epoch, then touch the counter"; erasing
+// is "take out, then touch the counter"; the horizon is "touch the counter, then read all
+// readers". The touches are read-modify-writes of one counter, so they are ordered. A
+// reader that touched before the horizon was taken is seen; one that touched after it
+// came after the row was taken out and cannot find it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TABLE_RECLAIM_H
@@ -34,12 +34,12 @@ void reclaim_close(struct reclaim *r); // no reader may be open
 
 int reclaim_join(struct reclaim *r, struct table_reader **ret, struct err *e);
 
-// For rows just taken out of the index.
+// Returns the stamp for rows just taken out of the index.
 uint64_t reclaim_stamp(struct reclaim *r);
 
-// Erased rows of a stripe, oldest first, under the stripe's lock. They are kept apart
-// from the rows: a reader may still compare keys with what lies there. A block has the
-// stamp of its youngest row.
+// Erased rows of a stripe, oldest first, under the stripe's lock. The list lies outside
+// the rows: a reader may still compare keys in them. A block has the stamp of its
+// youngest row.
 struct limbo_block;
 
 struct limbo {
@@ -51,13 +51,13 @@ struct limbo {
 
 void limbo_close(struct limbo *l);
 
-// Out of memory, the row is not used again before the table is closed.
+// If memory is out, the row is not reused until the table is closed.
 void limbo_push(struct limbo *l, uint32_t handle, uint64_t stamp);
 
-// A row that may be used again, TABLE_NONE if there is none under l->horizon.
+// Returns a row that may be reused, TABLE_NONE if there is none under l->horizon.
 uint32_t limbo_pop(struct limbo *l);
 
-// Looks at the readers again, if that can help. Once per batch.
+// Reads the readers' epochs again, if that can help. Call once per batch.
 void limbo_refresh(struct limbo *l, struct reclaim *r);
 
 #endif

@@ -1,5 +1,5 @@
-// Where rows lie: slabs of memory that never move, a directory that finds them, and one
-// bit per row that says whether it is live.
+// The memory of rows: slabs that never move, a directory of them, and one bit per row
+// that says whether it is live.
 //
 //     directory           slab 0, 2 MiB or more
 //     +--------+          +--------------+--------------+-----
@@ -13,8 +13,8 @@
 // the larger the table is, since the kernel limits the number of mappings; memory is used
 // when it is first touched.
 //
-// Rows are handed out in chunks, so that each stripe writes to memory of its own and
-// takes this lock rarely.
+// Rows are given out in chunks, so that each stripe writes to its own memory and rarely
+// takes this lock.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TABLE_SLABS_H
@@ -37,10 +37,10 @@ struct slabs {
 
     pthread_mutex_t lock;
     uint32_t mapped;           // slabs with an address
-    _Atomic uint64_t next_row; // handles below it were handed out
+    _Atomic uint64_t next_row; // handles below it were given out
 };
 
-// Also fills what table_row needs.
+// Also fills in the view that table_row needs.
 int slabs_open(struct slabs *s, uint32_t width, uint32_t align,
                struct table_slabs *ret_view);
 void slabs_close(struct slabs *s); // a zeroed one is fine
@@ -48,13 +48,13 @@ void slabs_close(struct slabs *s); // a zeroed one is fine
 // Rows [*ret_first, *ret_first + s->chunk_rows), zeroed. Any thread.
 int slabs_take(struct slabs *s, uint32_t *ret_first);
 
-// Handles are all below it.
+// All handles are below it.
 static inline uint64_t slabs_end(const struct slabs *s)
 {
     return atomic_load_explicit(&s->next_row, memory_order_relaxed);
 }
 
-// Bytes of the slabs from which rows were handed out.
+// Returns the bytes of the slabs from which rows were given out.
 uint64_t slabs_bytes(const struct slabs *s);
 
 // Rows of other stripes may share the word.

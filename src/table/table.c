@@ -1,14 +1,15 @@
 // Batches of keys: find, create, erase.
 //
-// The happy path of a batch: blocks of keys take three steps, each of which touches
-// memory that the one before has asked for: hash the keys and prefetch their lines; match
+// The happy path of a batch: blocks of keys take three steps, each of which uses memory
+// that the previous step has prefetched: hash the keys and prefetch their lines; match
 // tags and prefetch the rows; compare keys. The steps of three blocks alternate, so that
-// memory always has something to do. What is left (a tag that matched by chance, an entry
-// behind its home line, a missing key) goes round again, when enough has come together.
-// No lock, no allocation.
+// loads are always in flight. The remaining keys (a tag that matched by chance, an entry
+// behind its home line, a missing key) are retried when there are enough of them. No
+// lock, no allocation.
 //
-// What is missing is settled under the locks: sorted by stripe, each stripe locked once,
-// searched again (another thread, or the same batch, may have created the key), created.
+// Missing keys are handled under the locks: they are sorted by stripe, each stripe is
+// locked once, and its keys are searched again (another thread, or the same batch, may
+// have created the key) and created.
 //
 // Failures: only memory can fail. A key that could not be created has TABLE_NONE; the row
 // taken for it waits in `spare`.
@@ -25,15 +26,15 @@
 enum {
     CHUNK = 1024, // keys between two rounds of locks
     BLOCK = 8,    // keys that take a step together
-    LAG = 24,     // keys between two steps: what was asked for has time to come
+    LAG = 24,     // keys between two steps, so that prefetched memory has time to arrive
 };
 
 static_assert(CHUNK <= UINT16_MAX && LAG % BLOCK == 0, "which[] is 16 bits");
 
-// A key that goes round again.
+// A key that is retried.
 struct probe {
     const struct index_line *line; // the one being searched
-    uint64_t match;                // its slots not looked at yet
+    uint64_t match;                // its slots not compared yet
     uint32_t which;
     uint8_t tag;
 };
@@ -45,9 +46,9 @@ struct search {
     uint32_t n;
     uint32_t n_rest, n_missing;
     struct index_view view[TABLE_STRIPES];
-    const struct index_line *line[CHUNK]; // where each key is at home
+    const struct index_line *line[CHUNK]; // each key's home line
     uint8_t tag[CHUNK];
-    uint16_t rest[CHUNK];    // keys whose first candidate was not it
+    uint16_t rest[CHUNK];    // keys whose first candidate was wrong
     uint16_t missing[CHUNK]; // keys that were not found
     struct probe probe[CHUNK];
 };
@@ -87,7 +88,8 @@ static ALWAYS_INLINE void prefetch_lines(struct search *x, uint32_t at, uint32_t
         prefetch(x->line[i]);
 }
 
-// The first candidates. Without one the next line is wanted, if there is one.
+// Finds the first candidates. A key without one continues in the next line, if there is
+// one.
 static ALWAYS_INLINE void match_tags(struct search *x, uint32_t at, uint32_t n)
 {
     struct table_slabs slabs = x->t->view;
@@ -121,7 +123,7 @@ static ALWAYS_INLINE void compare_keys(struct search *x, uint32_t at, uint32_t n
     x->n_rest = rest;
 }
 
-// What is behind the first candidate of a key.
+// Begins the search behind a key's first candidate.
 static struct probe begin_probe(struct search *x, uint32_t i)
 {
     struct probe p = {.line = x->line[i], .which = i, .tag = x->tag[i]};
@@ -130,7 +132,8 @@ static struct probe begin_probe(struct search *x, uint32_t i)
     return p;
 }
 
-// The next candidate of a key, TABLE_NONE if it is not known yet. False: there is none.
+// Gets the next candidate of a key, TABLE_NONE if it is not known yet. Returns false if
+// there is none.
 static bool next_candidate(struct probe *p, uint32_t *ret_handle)
 {
     if (p->match == 0) {
@@ -147,7 +150,7 @@ static bool next_candidate(struct probe *p, uint32_t *ret_handle)
     return true;
 }
 
-// One step further with the keys that are left: asks for what the next step needs.
+// Does one step for the remaining keys and prefetches for the next.
 static uint32_t step_probes(struct search *x, uint32_t n)
 {
     struct table_slabs slabs = x->t->view;
@@ -186,7 +189,7 @@ static void search_edge(struct search *x, uint32_t at)
         compare_keys(x, at - 2 * LAG, block_length(x, at - 2 * LAG));
 }
 
-// At most CHUNK keys, without a lock.
+// Searches at most CHUNK keys, without a lock.
 static void search_run(struct search *x, const struct table *t, const uint64_t *keys,
                        uint32_t n, uint32_t *ret_handles)
 {
@@ -362,7 +365,7 @@ static int create_in_stripe(struct table *t, struct stripe *s, const uint64_t *k
     return rc;
 }
 
-// Rows for some keys of a chunk.
+// Creates rows for some keys of a chunk.
 static int create_some(struct table *t, const uint64_t *keys, const uint16_t *which,
                        uint32_t n, bool unset, uint32_t *ret_handles)
 {
@@ -452,7 +455,7 @@ static size_t erase_chunk(struct table *t, const uint64_t *keys, uint32_t n)
     uint32_t handles[CHUNK];
     uint16_t all[CHUNK];
     size_t gone = 0;
-    // It only warms the caches: whether a key is there is decided under the lock.
+    // This only warms the caches; the lookup that counts is done under the lock.
     search_run(&found, t, keys, n, handles);
     for (uint32_t i = 0; i < n; i++)
         all[i] = (uint16_t)i;

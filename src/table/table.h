@@ -29,9 +29,9 @@ enum {
 #define TABLE_NONE UINT32_MAX // "no row" among handles; handles are below TABLE_MAX_ROWS
 #define TABLE_MAX_ROWS ((uint32_t)1 << 31)
 
-// What columns [begin, begin + count) of a new row hold: uniform in [low, high), by
+// Initial values of columns [begin, begin + count) of a row: uniform in [low, high), by
 // counter-based random numbers of (seed, table id, key, column); low == high: that
-// constant. Others begin as 0.
+// constant. Other columns are 0.
 struct table_init {
     uint32_t begin, count;
     float low, high;
@@ -39,7 +39,7 @@ struct table_init {
 
 struct table_options {
     uint64_t seed;
-    uint32_t id;             // of the table within the model: part of the random numbers
+    uint32_t id;             // of the table within the model; enters its random numbers
     uint32_t width;          // floats in a row, 0 allowed (a set of keys)
     uint32_t align;          // of rows in bytes, a power of two in 8..4096; 0 means 8
     uint32_t partition_bits; // 0..16: partition = mix64(key) >> (64 - bits)
@@ -50,33 +50,34 @@ struct table_options {
 struct table;
 
 int table_open(struct table **ret, const struct table_options *o, struct err *e);
-void table_close(struct table *t); // NULL is fine; nobody may be pinned
+void table_close(struct table *t); // NULL is fine; no reader may be pinned
 
 const struct table_options *table_options(const struct table *t);
 
-// The index of an empty table gets room for keys to come, so that it needn't grow step by
-// step: rows[i] of them have hashes that begin with the `bits` bits i. It is a hint: a
-// table that isn't empty, or too little memory, leave all as it was.
+// Reserves room in the index of an empty table, so that it need not grow in steps: for
+// rows[i] keys whose hashes begin with the `bits` bits i. It is a hint: nothing happens
+// if the table is not empty or memory is out.
 void table_reserve(struct table *t, const uint64_t *rows, uint32_t bits);
 
-// Handles of n keys; TABLE_NONE where there is no row. Never creates one. No lock in the
-// usual case. Hold a pin (below) while the handles are in use, unless nobody erases.
+// Finds the handles of n keys, TABLE_NONE for keys without a row. Never creates a row.
+// Usually takes no lock. Hold a pin (below) while the handles are in use, unless no
+// thread erases.
 void table_find(struct table *t, const uint64_t *keys, size_t n, uint32_t *ret_handles);
 
-// The same, creating what is missing. A key may occur several times in the batch.
-// TUG_ENOMEM: keys not created have TABLE_NONE, the table is as good as before.
+// Likewise, but creates missing rows. A key may occur several times in the batch.
+// TUG_ENOMEM: keys without a row have TABLE_NONE, and the table stays valid.
 int table_rows(struct table *t, const uint64_t *keys, size_t n, uint32_t *ret_handles);
 
-// The same for keys that were just looked for in vain, but with anything in their rows:
-// who asked writes them before anyone reads.
+// Creates rows for keys that a search just did not find, with undefined values: the
+// caller writes them before any thread reads.
 int table_rows_unset(struct table *t, const uint64_t *keys, size_t n,
                      uint32_t *ret_handles);
 
-// Removes rows; keys without a row are passed over. Returns how many went. Their memory
-// is reused once no reader can hold a handle.
+// Removes rows; skips keys without one. Returns how many were removed. Their memory is
+// reused once no reader can hold a handle.
 size_t table_erase(struct table *t, const uint64_t *keys, size_t n);
 
-// The start of every table: what table_row needs, so that it inlines.
+// The first member of every table, which table_row needs, so that it can be inlined.
 struct table_slabs {
     char *const *slab; // base addresses; set before the first handle into it is given out
     uint32_t shift;    // handle >> shift = number of the slab
@@ -101,9 +102,9 @@ static inline uint64_t table_row_key(const float *row)
     return __atomic_load_n((const uint64_t *)(const void *)row - 1, __ATOMIC_RELAXED);
 }
 
-// Asks for all lines of a row's `bytes`: rows are too short for the hardware to find out
-// by itself. Of long ones it gets the begin and then does. `rest`: for all but the first
-// line, which a find of the row's key has read.
+// Prefetches all lines of a row's `bytes`: rows are too short for the hardware's
+// prefetcher, which follows only the long ones once it has their beginning. `rest`: all
+// but the first line, which a find of the row's key has read.
 static inline void table_row_prefetch_rest(const float *row, size_t bytes)
 {
     enum { LINE = 64, MAX_BYTES = 2048 };
@@ -118,35 +119,35 @@ static inline void table_row_prefetch(const float *row, size_t bytes)
     table_row_prefetch_rest(row, bytes);
 }
 
-// Handles given out so far are below it: for arrays indexed by handle.
+// Returns a bound of all handles given out so far, for arrays indexed by handle.
 uint32_t table_handles(const struct table *t);
 
-// Writes what the row of `key` begins with (width floats): what a pull of a missing key
-// returns. Or only its columns [begin, begin + n).
+// Writes the initial values of the row of `key` (width floats), which a pull of a missing
+// key returns, or only its columns [begin, begin + n).
 void table_first_values(const struct table *t, uint64_t key, float *ret_row);
 void table_first_columns(const struct table *t, uint64_t key, uint32_t begin, uint32_t n,
                          float *ret);
 
-// The random numbers behind first values, uniform in [low, high), of columns [column,
-// column + n) of the row of `key`: also for columns behind its last, as extra rows have.
+// Writes the random numbers, uniform in [low, high), of columns [column, column + n) of
+// the row of `key`, also for columns behind its last, as extra rows have.
 void table_random_columns(const struct table *t, uint64_t key, uint32_t column,
                           uint32_t n, float low, float high, float *ret);
 
-// Readers. While one is pinned, rows erased since are not reused. Pin for a batch, not
-// for a run.
+// Readers. While a reader is pinned, rows erased since are not reused. Pin for a batch,
+// not for a run.
 struct table_reader;
 int table_reader_open(struct table_reader **ret, struct table *t, struct err *e);
 void table_reader_close(struct table_reader *r); // NULL is fine
 void table_pin(struct table_reader *r);
 void table_unpin(struct table_reader *r);
 
-// All live rows, in no order: calls until it returns 0; each call gives up to `max`
-// handles. No one inserts or erases meanwhile. Start with *cursor = 0.
+// Scans all live rows, in no order. Start with *cursor = 0 and call until it returns 0;
+// each call gives up to `max` handles. No thread may insert or erase meanwhile.
 size_t table_scan(const struct table *t, uint64_t *cursor, uint32_t *ret_handles,
                   size_t max);
 
-// All live rows of partitions [first, first + n), by partition and then by key. Caller
-// frees with mem_free. No one inserts or erases meanwhile.
+// Returns all live rows of partitions [first, first + n), by partition and then by key.
+// The caller frees them with mem_free. No thread may insert or erase meanwhile.
 struct table_entry {
     uint64_t key;
     uint32_t handle;
@@ -154,10 +155,10 @@ struct table_entry {
 int table_sorted(const struct table *t, uint32_t first, uint32_t n,
                  struct table_entry **ret, size_t *ret_n, struct err *e);
 
-// Sorts entries by key alone, whatever their partitions.
+// Sorts entries by key, whatever their partitions.
 void table_sort_by_key(struct table_entry *rows, size_t n);
 
-// A second table with the same rows (the best pass is kept this way).
+// Makes a second table with the same rows (used to keep the best pass).
 int table_clone(struct table **ret, const struct table *t, struct err *e);
 
 struct table_stats {
@@ -165,13 +166,14 @@ struct table_stats {
     uint64_t row_bytes;   // slabs in use
     uint64_t index_bytes; // index lines in use
     uint64_t inserts, erases;
-    uint64_t index_moves;     // entries moved by growth, in all
+    uint64_t index_moves;     // entries moved by growth in total
     uint64_t index_max_moves; // the most that one insert caused
 };
 struct table_stats table_stats(const struct table *t);
 
-// Of `bytes` that hold so many rows of `width` floats: what one takes, with its key and its place
-// in the index, at most; and in *ret_fixed what is left, which a few rows take, too.
+// Divides the `bytes` of so many rows of `width` floats: returns the most that one row
+// takes, with its key and its place in the index, and in *ret_fixed the rest, which does
+// not depend on the rows.
 double table_key_bytes(uint64_t rows, uint64_t bytes, uint32_t width,
                        uint64_t *ret_fixed);
 

@@ -1,4 +1,4 @@
-// What a table is made of, for the files of this folder.
+// The inside of a table, for the files of this folder.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TABLE_TABLE_INTERNAL_H
@@ -24,7 +24,7 @@ struct stripe {
     _Alignas(128) struct index index; // own cache lines: its head is read by all threads
     pthread_mutex_t lock;
     struct limbo limbo;
-    uint32_t next, end; // rows of the chunk at hand
+    uint32_t next, end; // rows of the current chunk
     uint32_t spare;     // a row that was taken but not put into the index, or TABLE_NONE
     uint64_t inserts, erases;
     bool ready; // lock and index are open
@@ -46,7 +46,7 @@ static inline struct stripe *table_stripe(const struct table *t, uint64_t hash)
     return &t->stripes[hash >> (64 - TABLE_STRIPE_BITS)];
 }
 
-// Partition of a hash; all of 0 bits are one partition.
+// Returns the partition of a hash; with 0 bits there is one partition.
 static inline uint32_t table_partition(uint64_t hash, uint32_t bits)
 {
     return bits == 0 ? 0 : (uint32_t)(hash >> (64 - bits));

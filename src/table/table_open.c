@@ -1,4 +1,4 @@
-// Making and ending a table; its statistics.
+// Opens and closes a table; its statistics.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "table/table_internal.h"
@@ -9,9 +9,9 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 
-// Lines of stripe i to begin with: FIRST_LINES + i. The last begins almost a
-// growth step (a fifth) above the first, so that they don't grow all at once and
-// memory per key stays level.
+// Stripe i begins with FIRST_LINES + i lines. The last begins almost a growth step (a
+// fifth) above the first, so that they do not all grow at once and memory per key stays
+// level.
 enum { FIRST_LINES = 80 };
 
 static_assert(FIRST_LINES + FIRST_LINES / 5 == FIRST_LINES + TABLE_STRIPES, "one step");
@@ -87,7 +87,7 @@ int table_open(struct table **ret, const struct table_options *o, struct err *e)
     return 0;
 }
 
-// Of rows[] by the first `bits` bits of hashes, those of stripe i.
+// Returns stripe i's part of rows[], which is indexed by the first `bits` bits of hashes.
 static uint64_t rows_of_stripe(const uint64_t *rows, uint32_t bits, uint32_t i)
 {
     uint64_t n = 0;

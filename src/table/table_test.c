@@ -49,7 +49,7 @@ static uint32_t row_of(struct table *t, uint64_t key)
     return handle;
 }
 
-// The inverse of mix64: a key for a hash of our choice.
+// Inverts mix64, to get a key for a chosen hash.
 static uint64_t unshift(uint64_t x, uint32_t by)
 {
     uint64_t y = x;
@@ -400,8 +400,8 @@ static void test_collisions(void **state)
     }
 }
 
-// Bytes per key, sampled through a doubling; moves per insert. Under a sanitizer smaller:
-// a slab half empty counts for more then.
+// Bytes per key, sampled through a doubling; moves per insert. Smaller under a sanitizer,
+// where a half empty slab weighs more.
 static void test_memory(void **state)
 {
     (void)state;
@@ -434,8 +434,7 @@ static void test_memory(void **state)
     table_close(t);
 }
 
-// Room that was asked for is enough; where it is asked for in vain, the index still
-// grows.
+// Reserved room is enough; if it was not reserved, the index still grows.
 static void test_reserve(void **state)
 {
     (void)state;

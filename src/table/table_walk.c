@@ -1,4 +1,4 @@
-// Going through all rows: scan, sorted rows, a copy of the table.
+// Walks over all rows: scan, sorted rows, a copy of the table.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "table/table_internal.h"
@@ -35,15 +35,15 @@ struct range {
     uint32_t first, n, bits;
 };
 
-// The number of a key's partition within the range; false: it is outside.
+// Gets the position of a key's partition within the range; false if it is outside.
 static bool range_find(const struct range *r, uint64_t key, uint32_t *ret)
 {
     *ret = table_partition(mix64(key), r->bits) - r->first;
     return *ret < r->n;
 }
 
-// Calls for every live row of the range; `at` is where the next entry of its partition
-// goes.
+// Adds an entry for every live row of the range; at[p] is the place of the next entry of
+// partition p.
 static void fill(const struct table *t, const struct range *r, uint64_t *at,
                  struct table_entry *ret)
 {

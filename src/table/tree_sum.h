@@ -1,11 +1,12 @@
-// Sums in the order of a fixed tree, so that they have the same bits whoever adds them.
+// Sums in the order of a fixed tree, so that they have the same bits whichever process
+// adds them.
 //
 // Floats do not add up the same in every order. A synchronous batch is cut into
 // TREE_LEAVES parts (train/micro.h) that threads, workers and servers share in any way;
-// what each finds for a key is added as the balanced binary tree over the parts says:
-// (0..7) + (8..15), and so on down. A half that has nothing for the key adds nothing.
-// Whoever has a whole half can therefore add it up beforehand: one contribution for parts
-// 4..7 gives the same bits as four.
+// their values for a key are added along the balanced binary tree over the parts: (0..7)
+// + (8..15), and so on down. A half without the key adds nothing. A process that has a
+// whole half can therefore add it up beforehand: one contribution for parts 4..7 gives
+// the same bits as four.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TABLE_TREE_SUM_H
@@ -19,15 +20,15 @@
 
 enum { TREE_LEAVES = 16 };
 
-// Adds n arrays of `width` floats up into values[0]; what the others hold is lost.
-// first[i]: the first of the parts that contribution i stands for; ascending. Several of
-// the same part are added from first to last.
+// Adds n arrays of `width` floats up into values[0] and overwrites the others. first[i]:
+// the first part of contribution i; ascending. Contributions of the same part are added
+// from first to last.
 void tree_sum(const struct kernels *k, const uint8_t *first, float *const *values,
               size_t n, size_t width);
 
-// The same tree for contributions that come one at a time, a < b < next: whether a's and
-// b's are to be added before next's comes in, because it lies outside the smallest half
-// that has both.
+// The same tree for contributions that come one at a time, a < b < next: returns whether
+// a and b must be added before `next`, because `next` lies outside the smallest half that
+// has both.
 static inline bool tree_joins(uint32_t a, uint32_t b, uint32_t next)
 {
     return (a ^ b) < (b ^ next);

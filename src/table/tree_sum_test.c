@@ -1,4 +1,4 @@
-// The fixed tree: against its definition, whoever adds which halves.
+// The fixed tree against its definition, with halves added in different places.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "table/tree_sum.h"
@@ -10,7 +10,7 @@
 
 enum { WIDTH = 5, ROUNDS = 2000 };
 
-// What some of the parts hold.
+// The values of some parts.
 struct parts {
     bool has[TREE_LEAVES];
     float values[TREE_LEAVES][WIDTH];
@@ -75,7 +75,7 @@ static void any_halves(void **state)
     assert_true(most > TREE_LEAVES / 2);
 }
 
-// As parts come one at a time, on a stack.
+// Adds parts one at a time, on a stack.
 static void one_at_a_time(void **state)
 {
     (void)state;
@@ -88,7 +88,7 @@ static void one_at_a_time(void **state)
         for (unsigned i = 0; i <= TREE_LEAVES; i++) {
             if (i < TREE_LEAVES && !p.has[i])
                 continue;
-            // Behind the last part, everything joins.
+            // After the last part all are added.
             while (n > 1 && tree_joins(first[n - 2], first[n - 1], i)) {
                 for (unsigned c = 0; c < WIDTH; c++)
                     sum[n - 2][c] += sum[n - 1][c];
