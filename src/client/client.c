@@ -1,4 +1,4 @@
-// The life of a client, what the van calls, and what is due.
+// Opens and closes a client, handles the van's calls, and does what is due.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "client/client.h"
@@ -98,7 +98,7 @@ struct client_stats client_stats(const struct client *c)
     return c->stats;
 }
 
-// What the van calls.
+// Handlers of the van.
 
 static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {
@@ -116,7 +116,8 @@ static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t 
     client_check(c);
 }
 
-// The slice that an answer is for. Who has not shown that it is a server answers nothing.
+// Returns the slice that an answer is for; NULL if the peer has not proven to be a
+// server.
 static struct slice *slice_asked(struct client *c, van_link link, uint64_t request)
 {
     struct slice *s = slice_find(c, request);
@@ -180,7 +181,7 @@ void client_abandon(struct client *c, const struct err *why)
 static void look_at_peers(struct client *c, uint64_t now)
 {
     uint64_t next = VAN_NEVER;
-    c->next_due = VAN_NEVER; // what is looked at may lower it again
+    c->next_due = VAN_NEVER; // the checks below may lower it again
     for (size_t i = 0; i < c->n_peers; i++)
         next = min_u64(next, peer_tick(c->peers[i], now));
     c->next_due = min_u64(c->next_due, next);

@@ -1,8 +1,8 @@
-// What must hold of a client between two events, asserted after each of them where
-// asserts are compiled in: each request is in the list of its state, each slice is its
-// request's and waits at one peer, numbers and pins are counted.
+// Invariants of a client between two events, asserted after each event in builds with
+// assertions: each request is in the list of its state, each slice belongs to its request
+// and waits at one peer, numbers and pins are counted.
 //
-// No assert speaks of what servers or the scheduler say.
+// No assertion depends on what servers or the scheduler send.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "client/private.h"
@@ -15,14 +15,14 @@
 
 enum { NUMBERS_MAX = 64 }; // bits of struct numbers
 
-// What the lists of requests and peers hold, counted once for all that is compared.
+// Counts over the lists of requests and peers, made once for all comparisons.
 struct counted {
     size_t requests, slices, waiting, placing, pins, sendings;
     size_t pushes, admins, specs;
 };
 
-// A timestamp finds its request without a search, and only as long as that is not given
-// to another one.
+// A timestamp finds its request without a search, and never a later request in the same
+// slot.
 static void request_is_found(const struct client *c, const struct request *r)
 {
     size_t slot = r->ts & (SLOT_MAX - 1);
@@ -31,8 +31,8 @@ static void request_is_found(const struct client *c, const struct request *r)
     assert(r->client == c && r->spec != NULL);
 }
 
-// Requests start in their order: those that are open stand before the first that is
-// queued, and that is where the next one is looked for.
+// Requests start in order: open ones come before the first queued one, which is the next
+// to start.
 static void request_is_in_order(const struct request *r, bool queued)
 {
     assert(r->state == (queued ? REQUEST_QUEUED : REQUEST_OPEN));
@@ -40,8 +40,8 @@ static void request_is_in_order(const struct request *r, bool queued)
     assert(r->behind == NULL || r->behind->before == r);
 }
 
-// The first deadline that is not due ends the search for others, so they ascend; requests
-// that may take long are passed over.
+// Deadlines ascend, since a search for due ones ends at the first that is not; requests
+// that may take long are skipped.
 static void deadline_is_in_order(const struct request *r)
 {
     const struct request *b = r->before;
@@ -49,8 +49,8 @@ static void deadline_is_in_order(const struct request *r)
            b->deadline <= r->deadline);
 }
 
-// An answer finds its slice by the number, and tells its request: both must be those who
-// asked.
+// An answer finds its slice by number, and its request through the slice: both must be
+// the ones that asked.
 static void slice_is_found(const struct client *c, const struct request *r,
                            const struct slice *s)
 {
@@ -60,16 +60,16 @@ static void slice_is_found(const struct client *c, const struct request *r,
     assert(s->begin + s->n <= r->n);
 }
 
-// What was sent, or is being received, went over the link that stands: when one breaks
-// all that has no answer is sent again.
+// A sent slice, or one being answered, uses the current link: when a link breaks, all
+// slices without an answer are sent again.
 static void slice_was_sent_over_its_link(const struct slice *s)
 {
     assert((!s->sent && !s->placing) || s->peer->s.state == SESSION_OPEN);
     assert(!s->sent || s->epoch != 0);
 }
 
-// A request is over with its last slice, so one that is open has some, and one that has
-// not begun has neither slices nor a number that servers would wait for.
+// A request ends with its last slice: an open one has some, and one that has not begun
+// has neither slices nor a number that servers would wait for.
 static void slices_are_counted(const struct client *c, const struct request *r,
                                struct counted *all)
 {
@@ -85,8 +85,8 @@ static void slices_are_counted(const struct client *c, const struct request *r,
     all->slices += n;
 }
 
-// Servers forget what lies below the low mark of a session, so the number of a push that
-// is under way never does, and no bit beyond the window is asked for.
+// Servers forget numbers below the low mark of a session: the number of a push in flight
+// must not be below it, nor beyond the window.
 static void number_is_open(const struct numbers *x, const struct request *r)
 {
     if (r->state == REQUEST_QUEUED)
@@ -128,8 +128,8 @@ static void requests_hold(const struct client *c, struct counted *all)
     assert(all->requests == c->in_flight);
 }
 
-// A number that is closed leaves the window when all before it have: each one inside is
-// open, or its bit is set.
+// A closed number leaves the window when all before it have: each number inside is open
+// or has its bit set.
 static void numbers_hold(const struct numbers *x, size_t open)
 {
     assert(x->low >= 1 && x->low <= x->next);
@@ -138,8 +138,7 @@ static void numbers_hold(const struct numbers *x, size_t open)
     assert(x->next - x->low == open + (size_t)__builtin_popcountll(x->done));
 }
 
-// While a mark is under way no push is: those before it are acknowledged, those behind it
-// wait.
+// While a mark is in flight no push is: earlier ones are acknowledged, later ones wait.
 static void mark_stands_alone(const struct client *c)
 {
     if (c->marking == NULL)
@@ -163,7 +162,7 @@ static void peer_list_is_in_order(const struct peer *p, struct counted *all)
     }
 }
 
-// Another link is tried beside one that stands only.
+// A second link is only tried beside an established one.
 static void peer_link_fits_the_state(const struct peer *p)
 {
     session_check(&p->s, van_now(p->client->van));
@@ -172,7 +171,7 @@ static void peer_link_fits_the_state(const struct peer *p)
            (p->s.state == SESSION_OPEN && p->silence.another.link != p->s.link));
 }
 
-// What the van says of a link is told to one peer, and a loop is one peer.
+// A link belongs to one peer, and a loop is one peer.
 static void peer_is_the_only_one(const struct client *c, size_t one)
 {
     const struct peer *p = c->peers[one];
@@ -186,8 +185,7 @@ static void peer_is_the_only_one(const struct client *c, size_t one)
     }
 }
 
-// The loop keeps the lists of keys that came last, each once, so the places that have
-// none stand at the end.
+// The loop keeps the most recent lists of keys, each once: empty places are at the end.
 static void lists_of_keys_hold(const struct peer *p)
 {
     assert(p->list_room <= KEYS_LISTS_BYTES);
@@ -208,11 +206,11 @@ static void peers_hold(const struct client *c, struct counted *all)
         peer_list_is_in_order(c->peers[i], all);
         peer_link_fits_the_state(c->peers[i]);
     }
-    assert(all->waiting == all->slices); // so each slice waits at its peer, and once
+    assert(all->waiting == all->slices); // each slice waits at its peer exactly once
 }
 
-// A van that still uses the memory of a request is pinned to it: with a pin too few its
-// arrays were the caller's while they are sent, with one too many it would never end.
+// Each use of a request's memory by the van is a pin: with a pin too few the caller would
+// own arrays that are still sent, with one too many the request would never end.
 static void pins_hold(const struct client *c, struct counted *all)
 {
     for (size_t i = 0; i < c->n_requests; i++) {
@@ -230,7 +228,7 @@ static void pins_hold(const struct client *c, struct counted *all)
     assert(all->pins == all->sendings + all->placing);
 }
 
-// What was used once is kept for the next request: nothing is lost, or in use and free.
+// Memory is kept for the next request: no block is lost, or both in use and free.
 static void pools_hold(const struct client *c, const struct counted *all)
 {
     size_t requests = 0, slices = 0, used = 0;
@@ -259,7 +257,8 @@ static void ended_are_in_their_list(const struct client *c)
     assert(last == c->ended_last);
 }
 
-// Tables are found by halving, and an answer that makes one known finds room for it.
+// Tables are found by binary search, and an answer that makes one known finds room for
+// it.
 static void tables_hold(const struct client *c, const struct counted *all)
 {
     assert(c->n_tables + all->specs <= c->max_tables);
@@ -282,7 +281,7 @@ static void partition_has_its_place(const struct client *c, int space, uint32_t 
     assert(p->loops[loop] != NULL && p->loops[loop]->client == c);
 }
 
-// Placements are those of the member's roster, unless there was no memory for the newest.
+// Placements follow the member's roster, unless memory was out for the newest.
 static void placements_hold(const struct client *c, uint64_t turn)
 {
     const struct roster *r = member_roster(c->member);
@@ -295,7 +294,7 @@ static void placements_hold(const struct client *c, uint64_t turn)
         partition_has_its_place(c, space, k);
 }
 
-// A client whose cluster has ended has told so all who waited.
+// After the end of its cluster a client has ended all its requests.
 static void end_holds(const struct client *c)
 {
     assert(!c->over || (c->first == NULL && c->in_flight == 0));

@@ -203,7 +203,7 @@ static void test_push_pull(void **state)
     fake_close(c);
 }
 
-// What client_arrange promises: a permutation; loops side by side, beginning with the
+// The promises of client_arrange: a permutation; loops side by side, beginning with the
 // rank's; partitions ascending in them; stable.
 static void test_arrange(void **state)
 {
@@ -502,7 +502,7 @@ static void test_callbacks_and_cancel(void **state)
     assert_true(fake_run_until(c, fake_is_idle, 1000 * MS));
     assert_int_equal(h.calls, 2);
     assert_int_equal(h.rc, 0);
-    // What is cancelled is never written again.
+    // The arrays of a cancelled request are never written again.
     client_ts ts = client_pull(c->client, &p, &e);
     for (int i = 0; i < 3; i++)
         fake_step(c, MS);
@@ -676,8 +676,8 @@ static void test_no_memory_at_first(void **state)
     fail_msg("a pull allocates without end");
 }
 
-// The second and later requests of the same shape allocate nothing in the client; what is
-// counted here is the simulated network's, the same each time.
+// The second and later requests of the same shape allocate nothing in the client; the
+// allocations counted here are the simulated network's, the same each time.
 static void test_steady_state(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-// From slices to messages and back: the order of keys, values as they travel, what an
-// answer means. Bodies are sent from the caller's arrays (or the request's own), and
-// answers received into them, wherever one run of an array is one body.
+// From slices to messages and back: orders keys, encodes values, interprets answers.
+// Bodies are sent from the caller's arrays (or the request's own), and answers received
+// into them, if one run of an array is one body.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -14,13 +14,13 @@
 #include "wire/pack.h"
 
 enum {
-    COPY_BYTES = 4096, // a smaller body is copied by the van: cheaper than to track it
+    COPY_BYTES = 4096, // the van copies a smaller body: cheaper than tracking it
     LIST_MIN_KEYS = 64 // a shorter list is worth neither its signature nor packing
 };
 
 // Preparing.
 
-// Keys in the order in which they travel.
+// Gathers keys in the order of sending.
 static int gather_keys(struct request *r)
 {
     struct client *c = r->client;
@@ -50,8 +50,8 @@ static int prepare_keys(struct request *r, const uint64_t *keys, bool arranged)
     return slice_cut(r);
 }
 
-// A push's values in the order of its keys, as they travel. Only gradients are rounded:
-// what is assigned is meant to the bit.
+// Encodes a push's values in the order of its keys. Only gradients are rounded: assigned
+// values are exact.
 static int prepare_values(struct request *r)
 {
     const float *values = r->u.push.values;
@@ -129,8 +129,8 @@ static void pack(struct slice *s, struct wire_span keys)
     s->packed = (struct wire_span){to, c->packed.len};
 }
 
-// The keys of a slice as they travel: as they are, packed, or as the signature that
-// stands for them.
+// Returns the keys of a slice as they are sent: plain, packed, or as their list's
+// signature.
 static struct wire_span keys_of(struct slice *s, uint64_t *ret_list, uint8_t *flags)
 {
     const struct request *r = s->request;
@@ -218,14 +218,14 @@ void encode_send(struct slice *s, uint64_t now)
         c->next_due = min_u64(c->next_due, peer_tick(p, now));
         return;
     }
-    // It waited under another placement.
+    // The slice waited under an older placement.
     if (s->epoch != 0 && s->epoch != c->epoch && slice_replace(s))
         return;
     bool again = s->sent;
     uint64_t id = s->id;
     const struct request *r = s->request;
     int rc = r->kind->send != NULL ? r->kind->send(s) : request_send(s, r->message);
-    if (s->id != id) // it was given up meanwhile
+    if (s->id != id) // given up meanwhile
         return;
     if (rc == TUG_EUSAGE || rc == TUG_EINTERNAL) {
         struct err e;
@@ -237,7 +237,7 @@ void encode_send(struct slice *s, uint64_t now)
     }
     s->sent = rc == 0;
     s->epoch = c->epoch;
-    if (rc != 0) // no memory, or the link is gone: then the slice hears of it
+    if (rc != 0) // memory is out, or the link has ended: the slice is told then
         s->due = now + 10 * MS;
     else
         s->due = c->o.resend_ns != 0 ? now + c->o.resend_ns : VAN_NEVER;
@@ -257,7 +257,7 @@ static void fail(struct slice *s, int code, const char *what)
     request_end(s->request, code, &e);
 }
 
-// Bytes of a float in an answer, or 0: it does not answer this slice.
+// Returns the bytes of a float in an answer; 0 if it does not answer this slice.
 static size_t check_pulled(const struct slice *s, const struct msg_pulled *m)
 {
     const struct request *r = s->request;
@@ -270,7 +270,7 @@ static size_t check_pulled(const struct slice *s, const struct msg_pulled *m)
     return m->found.n >= (says ? (s->n + 7) / 8 : 0) ? bytes : 0;
 }
 
-// A body without padding or anything but values is written where the caller wants them.
+// Places a body that is values only, without padding, into the caller's array.
 void *encode_place(struct slice *s, uint16_t type, const union wire_any *head,
                    uint64_t body_bytes)
 {
@@ -342,7 +342,7 @@ REQUEST_KIND(push, "a push to", MSG_PUSH, MSG_OK, begin_push, .send = send_push,
 REQUEST_KIND(pull, "a pull from", MSG_PULL, MSG_PULLED, begin_pull, .send = send_pull,
              .take = take_pulled);
 
-// It is sent once more, after a pause that grows.
+// Schedules the slice to be sent again after a growing pause.
 static void again(struct slice *s, uint64_t now)
 {
     struct client *c = s->request->client;
@@ -351,8 +351,8 @@ static void again(struct slice *s, uint64_t now)
     c->next_due = min_u64(c->next_due, s->due);
 }
 
-// The loop says that it does not own all of the slice's partitions. When its placement
-// is the newer one the scheduler is asked for it: what then belongs to others goes there.
+// The loop does not own all of the slice's partitions. If its placement is newer, asks
+// the scheduler for it, and sends the others' partitions to them.
 static void refused(struct slice *s, uint64_t epoch, uint64_t now)
 {
     struct client *c = s->peer->client;
@@ -364,8 +364,8 @@ static void refused(struct slice *s, uint64_t epoch, uint64_t now)
     again(s, now);
 }
 
-// Whether the loop had no room for the slice, or for its answer, at that moment. Its list
-// of keys may have been thrown away with it.
+// Returns whether the loop had no room for the slice, or for its answer, at that moment.
+// It may have dropped the slice's list of keys, too.
 static bool no_room(struct slice *s, int code, const char *what, uint64_t now)
 {
     if (code != TUG_EIO || strncmp(what, VAN_NO_ROOM, strlen(VAN_NO_ROOM)) != 0)
@@ -397,7 +397,7 @@ static void answer_error(struct slice *s, const struct msg_error *m, uint64_t no
         fail(s, code, what);
         return;
     }
-    if (s->all_keys) // answers an earlier message: the one with the keys is under way
+    if (s->all_keys) // answers an earlier message; the one with the keys is in flight
         return;
     peer_forgets(s->peer, s->list);
     s->all_keys = true;

@@ -1,7 +1,7 @@
-// Peers: a link to each server loop, opened when the first slice for it is there,
-// greeted, and opened again with back-off when it breaks. Slices wait in the peer's list,
-// in the order of their requests, until they are answered; all that had no answer when a
-// link broke is sent again on the next one.
+// Peers: a link to each server loop, opened with the first slice for it, greeted, and
+// opened again with back-off when it breaks. Slices wait in the peer's list, in the order
+// of their requests, until they are answered; when a link breaks, those without an answer
+// are sent again on the next one.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -48,7 +48,7 @@ const char *peer_name(const struct peer *p, char to[ROSTER_NAME_MAX])
     return roster_name_of(member_roster(p->client->member), p->node, to);
 }
 
-// The link is no more: its slices have not been sent.
+// The link has ended: marks its slices as not sent.
 static void lost(struct peer *p)
 {
     silence_end(&p->silence);
@@ -59,7 +59,8 @@ static void lost(struct peer *p)
         s->due = 0;
         if (s->placing) {
             s->placing = false;
-            s->request->pins--; // it has a slice, so it is not waiting for the last pin
+            s->request
+                ->pins--; // the request has a slice, so that this is not its last pin
         }
     }
 }
@@ -72,7 +73,7 @@ void peer_break(struct peer *p, const struct err *why, uint64_t now)
     lost(p);
 }
 
-// Goes on over the other link, which has been greeted; the silent one is closed.
+// Switches to the second link, which was greeted, and closes the silent one.
 static void adopt(struct peer *p, uint64_t now)
 {
     silence_adopt(&p->silence, &p->s, now);
@@ -141,8 +142,8 @@ static uint64_t tick_slices(struct peer *p, uint64_t now)
     for (struct slice *s = p->first, *behind; s != NULL; s = behind) {
         if (s->due <= now)
             encode_send(s, now);
-        // Sending may end the request, or break the link: then what follows is looked
-        // at in the next round.
+        // Sending may end the request or break the link: the rest is done in the next
+        // round then.
         if (p->s.state != SESSION_OPEN || s->id == 0)
             return now;
         behind = s->behind;
@@ -151,8 +152,8 @@ static uint64_t tick_slices(struct peer *p, uint64_t now)
     return p->first != NULL ? min_u64(next, watch(p, now)) : next;
 }
 
-// Since when requests wait for a loop that is not reached, or does not answer a PING (see
-// cluster/silence.h); `now` when they do not.
+// Returns since when requests wait for a loop that cannot be reached or does not answer a
+// PING (see cluster/silence.h); `now` if none waits.
 static uint64_t away_since(struct peer *p, uint64_t now)
 {
     if (p->s.state == SESSION_OPEN || p->first == NULL)
@@ -164,8 +165,9 @@ static uint64_t away_since(struct peer *p, uint64_t now)
     return p->away_since != 0 ? p->away_since : now;
 }
 
-// Requests that may take long have deadlines to match. They are not spent on a loop that
-// can't be reached. A load is all that a loop does meanwhile: then silence is no sign.
+// Requests that may take long have long deadlines, which must not be spent on a loop that
+// cannot be reached. A loop does nothing else during a load: its silence has no meaning
+// then.
 static bool is_in_vain(const struct slice *s)
 {
     const struct request_kind *kind = s->request->kind;
@@ -206,9 +208,9 @@ uint64_t peer_tick(struct peer *p, uint64_t now)
     return next;
 }
 
-// A loop remembers the lists of keys that it met last on a link, as far as it has room
-// for them; messages come in order, so who sends can tell which. Should it be wrong, the
-// loop says so: when it does so again, it has less room than was thought.
+// A loop remembers the most recent lists of keys of a link as far as it has room.
+// Messages arrive in order, so that the sender knows which lists it has. If the sender is
+// wrong, the loop says so; if that repeats, the loop has less room than assumed.
 
 bool peer_has_room(const struct peer *p, size_t bytes)
 {
@@ -226,7 +228,7 @@ bool peer_knows(struct peer *p, uint64_t list, size_t bytes)
     l[0] = (struct peer_list){list, bytes};
     for (i = 1; i < KEYS_LISTS; i++) {
         sum += l[i].bytes;
-        if (sum > p->list_room) // it has dropped the oldest ones
+        if (sum > p->list_room) // the loop has dropped the oldest ones
             l[i] = (struct peer_list){0};
     }
     return known;

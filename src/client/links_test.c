@@ -9,7 +9,7 @@
 
 enum { MOST = 10 << 20, DRAWS = 60, SIGNATURES = 12 };
 
-// Beside the loop's own memory of lists, whose limit large lists reach.
+// Compares with the loop's own memory of lists, whose limit large lists reach.
 static void test_lists_as_a_loop_keeps_them(void **state)
 {
     (void)state;
@@ -49,7 +49,7 @@ static void test_lists_as_a_loop_keeps_them(void **state)
     fake_close(c);
 }
 
-// A loop that has less room than was thought is not asked again and again for what it has
+// A loop with less room than assumed is not asked repeatedly for lists that it has
 // forgotten.
 static void test_lists_that_are_forgotten(void **state)
 {

@@ -1,5 +1,5 @@
-// Pools of requests, slices and staging memory. What was used once is kept for the next
-// request: a client in steady state allocates nothing.
+// Pools of requests, slices and staging memory. Used memory is kept for the next request:
+// a client in steady state allocates nothing.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -45,7 +45,7 @@ struct request *request_take(struct client *c)
         c->requests[c->n_requests++] = r;
     }
     size_t slot = r->ts & (SLOT_MAX - 1);
-    // Not the sentence: it is large, and only read when rc says so.
+    // The sentence is not cleared: it is large, and only read if rc says so.
     memset(r, 0, offsetof(struct request, why));
     r->ts = new_id(c, slot);
     r->client = c;
@@ -99,7 +99,7 @@ struct slice *slice_take(struct client *c)
 void slice_give(struct slice *s)
 {
     struct client *c = s->peer->client;
-    assert(s->id != 0); // not given yet
+    assert(s->id != 0); // not freed yet
     s->id = 0;
     s->next = c->free_slices;
     c->free_slices = s;
@@ -141,8 +141,8 @@ void sending_give(struct client *c, struct sending *s)
     c->free_sendings = s;
 }
 
-// The first that is large enough, but not wastefully so. If none is, one that was no use
-// goes: so there are never more than were in use at the same time.
+// Takes the first block that is large enough but not far too large. If there is none,
+// frees an unused one, so that there are never more blocks than were in use at a time.
 void *staging_take(struct request *r, size_t bytes)
 {
     struct client *c = r->client;

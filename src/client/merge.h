@@ -1,5 +1,5 @@
-// Makes the keys of a batch distinct: values of equal keys are added up, and what was
-// pulled for a key goes to every place that it stands in.
+// Makes the keys of a batch distinct: adds up the values of equal keys, and copies a
+// key's pulled values to all its places.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLIENT_MERGE_H
@@ -16,21 +16,21 @@ struct client_merge;
 int client_merge_open(struct client_merge **ret, struct err *e);
 void client_merge_close(struct client_merge *m); // NULL is fine
 
-// Reads a batch of n keys. *ret_keys: the distinct ones, in the order in which they came
-// first; valid until the next batch. n < 2^31.
+// Reads a batch of n keys. *ret_keys: the distinct ones, in the order of their first
+// occurrence; valid until the next batch. n < 2^31.
 int client_merge_keys(struct client_merge *m, const uint64_t *keys, size_t n,
                       const uint64_t **ret_keys, size_t *ret_n, struct err *e);
 
-// Adds up the n rows of `width` values: one row for each distinct key, in the order of
-// the batch, so that the sum has the same bits each time.
+// Adds up n rows of `width` values into one row for each distinct key, in the order of
+// the batch, so that the sums have the same bits each time.
 void client_merge_add(const struct client_merge *m, const float *values, uint32_t width,
                       float *ret);
 
-// Columns of `ret` from `first` on become those of each key's last row instead.
+// Sets the columns of `ret` from `first` on to those of each key's last row.
 void client_merge_last(const struct client_merge *m, const float *values, uint32_t width,
                        uint32_t first, float *ret);
 
-// The way back: n rows, from one for each distinct key.
+// Copies one row for each distinct key back to n rows.
 void client_merge_scatter(const struct client_merge *m, const float *rows, uint32_t width,
                           float *ret);
 

@@ -1,17 +1,17 @@
-// What the files of the client share: requests, their slices, and the peers that those go
-// to. client.h says what a client is; a file each says how:
+// The inside of the client, shared by its files: requests, their slices, and the peers
+// that slices go to. client.h describes a client:
 //
-//   client.c   its life, the van's calls, what is due
+//   client.c   opening and closing, the van's calls, what is due
 //   request.c  requests from the first call to the end
-//   tables.c   the calls that make tables, ask about them and change them
-//   saves.c    the calls that save and load them
-//   slice.c    which key goes where; slices after a new placement
-//   links.c    a link to each loop, opened when it is wanted, and again when it breaks
-//   silence.c  links that are dead and open: noticed and replaced
+//   tables.c   calls that make tables, ask about them and change them
+//   saves.c    calls that save and load tables
+//   slice.c    placing keys; slices after a new placement
+//   links.c    a link to each loop, opened when needed, and again when it breaks
+//   silence.c  notices and replaces links that are open and dead
 //   encode.c   from slices to messages, and from answers to the caller's arrays
-//   memory.c   pools: in steady state nothing is allocated
+//   memory.c   pools: no allocation in steady state
 //   wait.c     the functions that wait
-//   client_check.c  what must hold between two events
+//   client_check.c  invariants between two events
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLIENT_PRIVATE_H
@@ -23,11 +23,11 @@
 #include "protocol/keys.h"
 #include "protocol/limits.h"
 
-// An id is (count << SLOT_BITS | slot): found without a search, and never given twice.
+// An id is (count << SLOT_BITS | slot): found without a search, and never used again.
 enum { SLOT_BITS = 20, SLOT_MAX = 1 << SLOT_BITS };
 
 #define MS ((uint64_t)1000000)
-#define CLIENT_TIMEOUT_NS (60000 * MS) // of a request, unless somebody says otherwise
+#define CLIENT_TIMEOUT_NS (60000 * MS) // the default for a request
 
 // Memory of a request: gathered keys and values, encoded ones.
 struct staging {
@@ -38,10 +38,10 @@ struct staging {
 
 enum request_state {
     REQUEST_FREE,
-    REQUEST_QUEUED, // behind a push that has no place in the window
-    REQUEST_OPEN,   // slices are under way
-    REQUEST_ENDING, // how it ends is known; a van still uses its memory
-    REQUEST_ENDED,  // in the list of those whose callbacks are due
+    REQUEST_QUEUED, // waits behind a push without a place in the window
+    REQUEST_OPEN,   // slices are in flight
+    REQUEST_ENDING, // its result is known; a van still uses its memory
+    REQUEST_ENDED,  // its callback is due
     REQUEST_DONE,   // client_done has not been called yet
 };
 
@@ -80,31 +80,30 @@ struct below_wanted {
     bool found;
 };
 
-// What requests of a kind are and do. Each kind stands where its calls are; what all
-// requests need to know of one is here.
+// What all requests need to know about their kind; each kind is defined beside its calls.
 struct request_kind {
     const char *says; // "a push to", for messages
     uint16_t type;    // of its messages
     uint16_t answer;  // the type of a loop's answer
-    // Cuts its slices. TUG_ENOMEM: it has none.
+    // Cuts its slices. On TUG_ENOMEM it has none.
     int (*begin)(struct request *r);
-    // These may be NULL. What is sent: the request's message as it is.
+    // These may be NULL. Sends a slice; NULL: the request's message unchanged.
     int (*send)(struct slice *s);
-    // An answer of the right type. False: it does not fit, or the request's `why` says
-    // more.
+    // Takes an answer of the right type. Returns false if it does not fit; the request's
+    // `why` may say more.
     bool (*take)(struct slice *s, const struct van_message *m);
-    // All slices are answered: how it ends, unless it has new ones. Not 0: see its `why`.
+    // Called when all slices are answered; may cut new ones. Not 0: fails, see its `why`.
     int (*answered)(struct request *r);
     void (*free)(void *own);
-    size_t numbers;  // which of the client's numbers it takes one of (offsetof); 0: none
-    bool takes_long; // as long as there are rows
-    bool blocks;     // a loop does nothing else meanwhile: that it is silent is no sign
-    bool stands_alone; // it waits for all pushes before it, and those behind it for it
-    bool anyone_knows; // a loop's refusal is no end: another may know
+    size_t numbers;  // the client's sequence of numbers that it uses (offsetof); 0: none
+    bool takes_long; // its time grows with the rows
+    bool blocks; // a loop does nothing else meanwhile, so that its silence has no meaning
+    bool stands_alone; // waits for all pushes before it, and those behind wait for it
+    bool anyone_knows; // a loop's refusal does not end it: another may know
     bool of_partition; // not of keys (slice_cut_partition)
 };
 
-// A kind is not to be had without what stands before the dots.
+// The arguments before the dots are required for each kind.
 #define REQUEST_KIND(name, words, message_type, answer_type, cuts, ...)                  \
     const struct request_kind request_##name = {.says = words,                           \
                                                 .type = message_type,                    \
@@ -118,13 +117,14 @@ extern const struct request_kind request_push, request_pull, request_table, requ
 
 struct request {
     client_ts ts;
-    struct request *before, *behind; // of the client's list; `behind` of those ended
+    struct request *before,
+        *behind; // in the client's list; `behind` also in the list of ended ones
     const struct request_kind *kind;
     enum request_state state;
     struct client *client;
     const struct table_spec *spec;
     uint16_t type, answer; // of its messages and their answers
-    const void *message;   // what slices send, unless they send one each
+    const void *message;   // sent by slices, unless each has its own
     union {
         struct client_push push;
         struct client_pull pull;
@@ -138,48 +138,48 @@ struct request {
         struct stat_wanted stat;
         struct rows_wanted rows;
     } u;
-    void *own; // what it wants, of kinds that have to free it
+    void *own; // data of kinds that have to free it
     client_done_fn done;
     void *ctx;
-    bool forget; // nobody asks how it ended
+    bool forget; // its result is not asked for
 
-    // Keys in the order in which they travel: the caller's, or gathered. order: where
-    // each came from; NULL: from its own place.
+    // Keys in the order of sending: the caller's, or gathered. order: the original
+    // position of each; NULL: the same.
     const uint64_t *keys;
     size_t n;
     const uint32_t *order;
-    const char *values; // of a push, as they travel, value_bytes of each key
+    const char *values; // of a push, encoded, value_bytes for each key
     size_t value_bytes;
-    float *answers; // of a pull, answer_width of each key
+    float *answers; // of a pull, answer_width for each key
     uint32_t answer_width;
-    bool all_loops; // it goes to loops without keys of it, too
+    bool all_loops; // also goes to loops without its keys
     struct staging *stagings;
 
     uint64_t number; // of a push, or of an admin operation; 0: not begun
     uint64_t *sum;   // of the loops' answers to an admin operation; may be NULL
     struct slice *slices;
     uint32_t open; // slices without an answer
-    uint32_t pins; // sends and bodies for which a van holds memory of the request
+    uint32_t pins; // sends and bodies in which a van uses the request's memory
     uint64_t timeout, deadline;
     int rc;
     struct err why;
 };
 
-// A run of a request's keys on its way to one loop.
+// A run of a request's keys for one loop.
 struct slice {
     uint64_t id; // of its messages; 0: free
     uint32_t slot;
     struct request *request;
     struct peer *peer;
-    struct slice *before, *behind; // of the peer's, in the order of the requests
-    struct slice *next;            // of the request's; or of free ones
+    struct slice *before, *behind; // in the peer's list, in the order of the requests
+    struct slice *next;            // in the request's list or the free list
     size_t begin;
     uint32_t n;
     uint32_t tries;
     bool sent;
     bool all_keys;  // the loop does not know the list of keys
-    bool no_room;   // the loop had none for it at the last try
-    bool placing;   // its answer is being written where it belongs
+    bool no_room;   // the loop had no room for it at the last try
+    bool placing;   // its answer is being written into place
     uint64_t epoch; // of the placement under which it was sent
     uint64_t due;   // when it is sent (again) at the latest; 0: as soon as possible
     uint64_t list;  // signature of its keys
@@ -187,7 +187,7 @@ struct slice {
     struct wire_span packed; // its keys, if that pays; memory of the request
 };
 
-// A message whose body is the request's memory, until the van lets go of it.
+// A message whose body is the request's memory, while the van uses it.
 struct sending {
     struct sending *before, *behind;
     struct request *request;
@@ -200,20 +200,20 @@ struct peer {
     struct client *client;
     uint32_t node;
     struct session s;
-    uint64_t away_since;    // since when requests wait for the link; 0: they do not
-    struct silence silence; // of `s`: another link is tried
+    uint64_t away_since;    // since when requests wait for the link; 0: none waits
+    struct silence silence; // of `s`; then another link is tried
     struct slice *first, *last;
-    // Lists of keys that it remembers, the last one sent first, and for how many bytes of
-    // them it has room, as far as is known.
+    // Lists of keys that the loop remembers, the last one sent first, and how many bytes
+    // of lists it has room for, as far as is known.
     struct peer_list {
         uint64_t signature; // 0: none
         size_t bytes;
     } lists[KEYS_LISTS];
     size_t list_room;
-    uint32_t list_misses; // lists that it was to have, but had not
+    uint32_t list_misses; // lists that it should have had and had not
 };
 
-// Where the partitions of a space lie. Keys travel in the order of `place`: by loop,
+// The owners of a space's partitions. Keys are sent in the order of `place`: by loop,
 // beginning with the one of the worker's rank, then by partition.
 struct placement {
     uint32_t n_loops;
@@ -226,7 +226,7 @@ struct placement {
 
 // A question to the scheduler, for client_ask.
 struct asking {
-    void (*answer)(void *ctx, const union wire_any *m); // NULL: nobody waits any more
+    void (*answer)(void *ctx, const union wire_any *m); // NULL: no caller waits any more
     void *ctx;
     bool done;
     int rc;
@@ -249,7 +249,7 @@ struct client {
     struct client_stats stats;
 
     uint64_t epoch; // of the placements
-    bool stale;     // there was no memory for the newest one
+    bool stale;     // memory was out for the newest one
     uint32_t partition_bits;
     struct placement placements[WIRE_SPACES];
     uint32_t *counts; // scratch of client_arrange: partitions + 1
@@ -259,16 +259,16 @@ struct client {
 
     struct table_spec **tables; // made, by ascending number
     size_t n_tables, max_tables;
-    struct table_spec **former; // of tables that are no more: requests may point at them
+    struct table_spec **former; // specs of dropped tables: requests may point at them
     size_t n_former, max_former;
 
-    struct request *first, *last;       // queued and open ones, in their order
+    struct request *first, *last;       // queued and open requests, in order
     struct request *queued;             // the first one queued
     struct request *ended, *ended_last; // callbacks are due
     struct numbers pushes, admins;      // admins: of admin operations
     uint64_t steps;                     // of the session
-    struct request *marking;            // a mark that is under way
-    uint64_t next_due;                  // when a slice or a peer wants to be looked at
+    struct request *marking;            // a mark in flight
+    uint64_t next_due;                  // when a slice or a peer is due
     struct request **requests, *free_requests;
     size_t n_requests, max_requests, in_flight;
     struct slice **slices, *free_slices;

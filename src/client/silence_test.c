@@ -96,8 +96,8 @@ static void silence(struct cluster *c, size_t peer)
     sim_silence(c->sim, c->van, c->client->peers[peer]->s.link);
 }
 
-// Of three links one is dead, before the push or when it has been applied: that one is
-// replaced within 12 s, and all is applied once.
+// One of three links is dead, before the push or after it was applied: that link is
+// replaced within 12 s, and each push is applied once.
 static void test_replaced(void **state)
 {
     (void)state;
@@ -208,7 +208,7 @@ static void test_busy(void **state)
     fake_close(c);
 }
 
-// A pull that waits for a clock may wait for long: the link answers PING meanwhile.
+// A pull may wait long for a clock; meanwhile its link answers PING.
 static void test_held(void **state)
 {
     (void)state;
@@ -226,7 +226,7 @@ static void test_held(void **state)
     fake_close(c);
 }
 
-// Without a request nothing is said, and long idleness is no silence.
+// Without a request no message is sent, and a long idle time is not silence.
 static void test_idle(void **state)
 {
     (void)state;

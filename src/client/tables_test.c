@@ -1,5 +1,5 @@
-// Requests about tables: marks stand between pushes, admin operations have
-// numbers, tables of others are found, steps and what saves say are added up.
+// Requests about tables: marks stand between pushes, admin operations have numbers,
+// tables of other clients are found, steps and the counts of saves are added up.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -43,8 +43,8 @@ static bool note_mark(struct server *s, van_link link, const struct van_message 
     return false;
 }
 
-// Whatever comes late, twice or in another order: when a mark comes, all pushes before
-// it are there and none of those behind it.
+// Messages may come late, twice or in another order: when a mark arrives, all pushes
+// before it have arrived and none behind it.
 static void test_marks(void **state)
 {
     (void)state;
@@ -162,8 +162,8 @@ static void test_info_and_steps(void **state)
     assert_int_equal(global, 5 + most);
     assert_int_equal(fake_wait(c, client_step(c->client, 2, &global, &e), &e), 0);
     assert_int_equal(global, 7 + most);
-    // No more than servers believe, in how many calls it may be; what was refused is not
-    // done.
+    // The steps of all calls together stay below the servers' limit; refused ones are not
+    // counted.
     for (int i = 0; i < 2; i++) {
         assert_int_equal(client_step(c->client, UINT64_MAX - (uint64_t)i, &global, &e),
                          0);
@@ -174,7 +174,7 @@ static void test_info_and_steps(void **state)
     assert_int_equal(
         fake_wait(c, client_step(c->client, WIRE_STEPS_MAX - 7, &global, &e), &e), 0);
     assert_int_equal(client_step(c->client, 1, &global, &e), 0);
-    // Another table than the one of that number.
+    // A table other than the one with that number.
     struct table_config other = table_config_defaults();
     assert_int_equal(table_config_parse(&other, "name=x;accessor=nothing", NULL),
                      TUG_EUSAGE);
@@ -190,7 +190,7 @@ static bool save(struct server *s, van_link link, const struct van_message *m)
 {
     struct buf files = BUF_INIT(WIRE_BYTES_MAX);
     char name[32];
-    // All who save ask the same loop first, so no two hold what the other waits for.
+    // All savers ask the same loop first, so that no two wait for each other.
     if (m->type == MSG_SAVE_TURN) {
         assert_int_equal(s->node, FIRST_NODE);
         turn_of = m->m->save_turn.save;
@@ -249,7 +249,7 @@ static void test_saves(void **state)
                                &e),
                      0);
     assert_int_equal(rows, 3 * MAX_SERVERS); // what each said
-    // What can't be is refused at once.
+    // Invalid requests are refused at once.
     char far[FILE_PATH_MAX + 1];
     memset(far, 'x', sizeof(far));
     far[FILE_PATH_MAX] = '\0';
@@ -376,8 +376,7 @@ static void test_pages_that_do_not_ascend(void **state)
     fake_close(c);
 }
 
-// Who answers by a row at a time, or by more rows than there is memory, is not believed
-// for ever.
+// A server that answers a row at a time, or with more rows than fit memory, is stopped.
 static void test_pages_without_end(void **state)
 {
     (void)state;
@@ -442,7 +441,7 @@ static void test_errors_of_loops(void **state)
     fake_close(c);
 }
 
-// An admin operation may take an hour, but not because nobody is there.
+// An admin operation may take an hour, but not because a server has died.
 static void test_order_to_a_loop_that_is_silent(void **state)
 {
     (void)state;

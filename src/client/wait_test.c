@@ -206,7 +206,7 @@ static void test_a_run(void **state)
     assert_int_equal(mem_live(), live);
 }
 
-// What was cancelled is the caller's again: it may be freed at once.
+// The arrays of a cancelled request may be freed at once.
 static void test_cancel(void **state)
 {
     (void)state;
@@ -325,7 +325,7 @@ static void test_no_scheduler(void **state)
     client_close(c.client);
 }
 
-// A scheduler that shows signs of life and does not answer: a pass, before all are there.
+// A scheduler may be alive and not answer: it opens a pass only when all have joined.
 static void test_scheduler_that_does_not_answer(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// Chooses the kernels once, by what the CPU has and what TUG_KERNELS says.
+// Chooses the kernels once, by the CPU's features and TUG_KERNELS.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/kernels.h"

@@ -24,9 +24,9 @@
 // adds its elements from left to right starting at 0, then lanes are added as a tree (i
 // and i + 8, i and i + 4, i and i + 2, 0 and 1).
 //
-// Arrays of n features (rows, x, g, l2, ...) can be read KERNEL_PADDING entries
-// beyond the n-th: pointers there are valid rows, floats anything. What lies there
-// is read and never used.
+// Arrays of n features (rows, x, g, l2, ...) can be read KERNEL_PADDING entries beyond
+// the n-th: pointers there are valid rows, floats anything. These entries are read but
+// never used.
 enum { KERNEL_LANES = 16, KERNEL_PADDING = 16 };
 
 struct kernels {
@@ -64,17 +64,17 @@ struct kernels {
     // FFM, Juan et al. 2016, without looking at pairs. Row i has a vector of k columns
     // for each of the fields, at rows[i] + col; its own field is slot[i]. Both results
     // are fields x fields vectors of k columns:
-    //   out[h][f]  sum of u[j] * v_j[f] over the features j of field h: what h says to f
-    //   in[f][h]   the same the other way around: what f hears from h
-    // Only the `present` fields in list[] are looked at (NULL: all); the rows of `out`
-    // and `in` that belong to other fields are left as they are. Both have KERNEL_PADDING
-    // floats behind them that may be written. Rows shared.
+    //   out[h][f]  sum of u[j] * v_j[f] over the features j of field h
+    //   in[f][h]   = out[h][f], the transposed array
+    // Only the `present` fields in list[] are read (NULL: all); the rows of `out` and
+    // `in` of other fields stay unchanged. Both have KERNEL_PADDING floats behind them
+    // that may be written. Rows shared.
     void (*ffm_sums)(float *const *rows, size_t col, const uint16_t *slot, const float *u,
                      size_t n, size_t fields, size_t k, const uint16_t *list,
                      size_t present, float *out, float *in);
 
-    // Half of the sum over all pairs of present fields of <out[h][f], in[h][f]>, less
-    // what each feature says to itself. Lanes run over the columns of a field's row.
+    // Half of the sum over all pairs of present fields of <out[h][f], in[h][f]>, less the
+    // product of each feature with itself. Lanes run over the columns of a field's row.
     float (*ffm_score)(float *const *rows, size_t col, const uint16_t *slot,
                        const float *u, size_t n, size_t fields, size_t k,
                        const uint16_t *list, size_t present, const float *out,
@@ -104,13 +104,13 @@ struct kernels {
     // One update of n weights of a row by each rule.
     rule_apply_fn apply[RULE_KINDS];
 
-    // Whether a row comes twice among rows[16 i] to rows[16 i + 15], for some i. `count` and
-    // what is below take sixteen rows at a time for different ones: of one that comes twice
-    // an update would be lost. kernels_ref takes any.
+    // Returns whether a row repeats among rows[16 i] to rows[16 i + 15], for some i.
+    // `count` and the kernels below assume that sixteen rows at a time are different: an
+    // update of a repeated row would be lost. kernels_ref takes any rows.
     bool (*repeats)(float *const *rows, size_t n);
 
-    // The same for one weight in each of n rows: the bits of apply with n = 1 (of
-    // adagrad's where the rule is adagrad-row).
+    // Updates one weight in each of n rows, with the bits of apply for n = 1 (adagrad's,
+    // if the rule is adagrad-row).
     void (*apply_column[RULE_KINDS])(const struct rule_params *p, const float *l2,
                                      float *const *rows, size_t w, size_t s,
                                      const float *g, size_t n);
@@ -131,10 +131,11 @@ struct kernels {
 // The C reference.
 extern const struct kernels kernels_ref;
 
-// The table for this CPU. Any thread; the choice is made once.
+// Returns the kernels for this CPU, chosen once. May be called from any thread.
 const struct kernels *kernels_get(void);
 
-// By name ("ref", "avx2", "avx512"); NULL when unknown or not possible on this CPU.
+// Returns kernels by name ("ref", "avx2", "avx512"); NULL if unknown or not possible on
+// this CPU.
 const struct kernels *kernels_named(const char *name);
 
 #endif

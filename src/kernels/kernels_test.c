@@ -29,7 +29,7 @@ static bool can_tell; // whether this CPU says which registers are in use
             fail_msg("upper halves of vectors are dirty behind %s", #call);              \
     } while (0)
 
-// A number in (-1, 1), one in eight of them 0.
+// Returns a number in (-1, 1), in one case of eight 0.
 static float number(uint64_t stream, uint64_t i)
 {
     float x = 2 * random_f32(SEED, stream, i) - 1;
@@ -51,7 +51,7 @@ static void assert_same(const char *what, const float *a, const float *b, size_t
                      length, i, (double)b[i], (double)a[i]);
 }
 
-// What a rule may be told besides; each is a bit.
+// Options of a rule, one bit each.
 enum { L1 = 1, DENSE = 2, BOUNDED = 4, VARIANTS = 8 };
 
 static struct rule_params params(enum rule_kind kind, int variant)
@@ -109,7 +109,7 @@ static size_t pick_row(size_t i, bool repeats)
                : i;
 }
 
-// Who may take these rows, as models ask.
+// Returns the kernels that may take these rows, as models choose.
 static const struct kernels *taker(const struct kernels *k, float *const *rows, size_t n)
 {
     bool repeats;

@@ -1,4 +1,4 @@
-// The tables that exist on this architecture: what kernels.c chooses from.
+// The kernels of this architecture, from which kernels.c chooses.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KERNELS_LEVELS_H

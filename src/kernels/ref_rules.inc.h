@@ -332,7 +332,7 @@ static void apply_adamw(const struct rule_params *p, float l2, float *w, float *
     apply_adam_by(adamw, p, l2, w, s, g, n);
 }
 
-// What one weight makes of the vector's m and v.
+// Updates one weight by the vector's m and v.
 static float adam_shared(const struct rule_params *p, float l2, float w, float g,
                          float *m, float *v)
 {

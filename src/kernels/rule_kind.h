@@ -62,7 +62,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The numbers go into messages and files: new ones come last.
+// The numbers are used in messages and files: add new ones at the end.
 enum rule_kind {
     RULE_SGD,
     RULE_MOMENTUM,

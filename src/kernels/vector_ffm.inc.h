@@ -2,9 +2,9 @@
 // is usual), so 8 floats at a time is the natural width on every level; lanes 0 to 7 and
 // 8 to 15 of a sum are two accumulators.
 //
-// What is stored in pieces must not be loaded whole soon after: the load would
-// wait until the last piece has reached the cache. So stores here are as wide as
-// the loads that follow.
+// Memory stored in pieces must not be loaded whole soon after: the load would wait until
+// the last piece has reached the cache. So stores here are as wide as the loads that
+// follow.
 //
 // SPDX-License-Identifier: Apache-2.0
 
@@ -151,8 +151,8 @@ static float ffm_score(float *const *rows, size_t col, const uint16_t *slot,
     return 0.5f * (lanes_sum(all) - lanes_sum(self));
 }
 
-// Columns c and on of a feature's gradient. Its own vector is part of what its field
-// heard: there it is taken away again.
+// Computes a feature's gradient from column c on. The sum for its field includes its own
+// vector, which is subtracted again.
 static inline v8 ffm_grad_8(v8 met, v8 v, size_t c, size_t own, size_t k, float eu,
                             float minus)
 {
@@ -182,8 +182,8 @@ static void ffm_grad(float *const *rows, size_t col, const uint16_t *slot, const
 }
 
 // ffm_step of adagrad-row with vectors of 4, the default: a strip of rows at a time, in
-// three walks, so that the roots and quotients of all its blocks run one behind the
-// other and nobody waits.
+// three walks, so that the roots and quotients of all its blocks are pipelined without
+// stalls.
 enum { STRIP_FLOATS = 2560, STRIP_ROWS = 16 };
 
 // The sums of squares of the four blocks of 4 in two vectors.
@@ -221,7 +221,7 @@ static inline void ffm_walk_sums(const struct rule_params *p, float l2, const fl
     }
 }
 
-// Where d is 0 the rate may be infinite: nothing moves there.
+// If d is 0, the rate may be infinite: the weight stays.
 static inline void ffm_walk_move(float *w, const float *d, const float *rate, size_t row)
 {
     size_t c = 0;

@@ -252,7 +252,7 @@ UPDATE_HEAD(assign)
     VSTORE(w, next);
 }
 
-// Of rules whose state is the vector's: one step of this rate along the gradient.
+// For rules with a state per vector: one step of this rate along the gradient.
 UPDATE_HEAD(move)
 {
     (void)s, (void)n;
@@ -316,7 +316,7 @@ static inline void N(update_group)(const struct rule_params *p, float l2, float 
     VSTORE(w, next);
 }
 
-// What a strip adds to sums over a vector.
+// The terms that a strip adds to sums over a vector.
 
 static inline V N(of_squares)(const struct rule_params *p, float l2, float c, float *w,
                               float *s, size_t n, const float *g)

@@ -1,4 +1,4 @@
-// bf16: the upper half of a float, as values may travel.
+// bf16: the upper half of a float, an encoding of values in messages.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_PROTOCOL_BF16_H
@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
-// To the nearest, halves to even. What is not finite stays so: a NaN is made quiet, lest
-// its upper half be an infinity.
+// Rounds to the nearest, halves to even. Infinities and NaN stay what they are: a NaN is
+// made quiet, lest its upper half be an infinity.
 static inline uint16_t bf16_from(float x)
 {
     uint32_t bits;

@@ -62,7 +62,8 @@ static struct key_list *list_oldest(struct key_lists *l)
     return oldest;
 }
 
-// Remembers a list, if there is memory for it: who asks for it later is told otherwise.
+// Remembers a list if there is memory for it; else a later request for it is told that
+// the list is unknown.
 static void list_add(struct key_lists *l, uint64_t signature, const uint64_t *keys,
                      uint32_t n)
 {
@@ -79,7 +80,7 @@ static void list_add(struct key_lists *l, uint64_t signature, const uint64_t *ke
         for (size_t k = 0; k < KEYS_LISTS; k++)
             if (l->list[k].signature != 0 && (old == NULL || l->list[k].used < old->used))
                 old = &l->list[k];
-        assert(old != NULL); // else nothing would be left to be too much
+        assert(old != NULL); // else the limit would not be exceeded
         list_drop(l, old);
     }
     assert(x->signature == 0 && l->bytes + bytes <= KEYS_LISTS_BYTES);
@@ -125,7 +126,7 @@ static int unpacked_reserve(struct keys_scratch *s, size_t n)
 static int unpack(struct keys_scratch *s, const struct keys_wire *w, const uint64_t **ret,
                   struct err *e)
 {
-    // No packing needs less than a byte for 256 keys: a greater number is not believed.
+    // Packing needs at least a byte for 256 keys: a greater number of keys is refused.
     if (w->n / 256 > w->span.n)
         return err_set(e, TUG_EUSAGE, "it announces %u keys, packed in %llu bytes", w->n,
                        (unsigned long long)w->span.n);
@@ -178,7 +179,8 @@ static int cut(struct keys_scratch *s, enum wire_space space, struct keys *k,
         if (i > 0 && i - run->begin > longest)
             longest = i - run->begin;
         *++run = (struct key_run){p, i};
-        assert(p >> bits == 0 && run - s->runs <= p); // partitions ascend: there is room
+        assert(p >> bits == 0 &&
+               run - s->runs <= p); // partitions ascend, so that the runs fit
         last = p;
     }
     k->runs = s->runs;
@@ -201,7 +203,7 @@ int keys_read(struct keys_scratch *s, struct key_lists *lists, const struct keys
 
 // Keys that occur twice are in the same run.
 
-// Whether a run has none twice; else *ret_twice is one.
+// Returns whether the keys of a run are distinct; else *ret_twice is one that repeats.
 static bool run_distinct(struct key_set *seen, const uint64_t *keys, uint32_t n,
                          uint32_t *ret_twice)
 {

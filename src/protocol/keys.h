@@ -20,11 +20,11 @@ enum {
 };
 #define KEYS_LISTS_BYTES ((size_t)64 << 20) // and their memory
 
-// How the refusal of a request begins whose list of keys the loop does not have (any
-// more): to be sent again with its keys.
+// Begins the refusal of a request whose list of keys the loop does not have: it must be
+// sent again with its keys.
 #define KEYS_LIST_UNKNOWN "key list unknown"
 
-// Lists of keys that the other end of a link has sent: those used last.
+// The lists of keys most recently used by the other end of a link.
 struct key_lists {
     struct key_list {
         uint64_t signature; // 0: free

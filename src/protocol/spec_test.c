@@ -53,7 +53,7 @@ static void test_there_and_back(void **state)
     }
 }
 
-// What a push carries: gradients and what of the examples; weights; whole rows.
+// The contents of a push: gradients and statistics of the examples; weights; whole rows.
 static void test_widths(void **state)
 {
     (void)state;
