@@ -61,13 +61,13 @@ void accessor_rules(const struct accessor *a, float factor,
     }
 }
 
-// Whether a group's columns are those of the extra row.
+// Returns whether the group lies in the extra row.
 static bool in_extra(const struct accessor *a, uint32_t group)
 {
     return group > 0 && a->extra_width > 0;
 }
 
-// Checks of what came from outside.
+// Checks of layouts from outside.
 
 static int check_rule(const struct accessor *a, uint32_t group, struct err *e)
 {
@@ -116,7 +116,7 @@ struct columns {
 };
 enum { MAX_COLUMNS = 2 * ACCESSOR_MAX_GROUPS + 3 };
 
-// The columns lie within a row of that width, none in two of the ranges.
+// Checks that the columns lie within a row of that width and do not overlap.
 static int check_fit(const struct columns *c, size_t n, uint32_t width, struct err *e)
 {
     for (size_t i = 0; i < n; i++) {
@@ -155,7 +155,8 @@ static int check_columns(const struct accessor *a, struct err *e)
     return 0;
 }
 
-// Statistics come with a class, and without a count; an extra row is one group's.
+// Checks that statistics come with a class and without a count, and that an extra row
+// belongs to one group.
 static int check_life(const struct accessor *a, struct err *e)
 {
     bool any = a->n_stats != 0 || a->pulled_stats != 0 || a->pushed_stats != 0 ||
@@ -354,7 +355,7 @@ struct strip {
     float scales[STRIP]; // of gradients
     float scale;         // of those of rules that are unscaled
     // Where the rows of each group are listed, from this strip on to the batch's end:
-    // there are `left`. NULL: there are none; so may be each extra row.
+    // there are `left`. NULL without any; each extra row may be NULL, too.
     float *const *at[ACCESSOR_MAX_GROUPS];
     size_t left;
     const float *gradients[ACCESSOR_MAX_GROUPS][STRIP];
@@ -381,8 +382,8 @@ static void pad(struct strip *x)
     }
 }
 
-// Of rows that count their updates each gradient has an l2, and both are scaled alike; of
-// others the update has one.
+// In rows that count their updates each gradient has its l2, and both are scaled alike;
+// in others the update has one.
 static void set_l2(const struct strip *x, const struct accessor *a,
                    const struct accessor_group *g, const struct rule_params *rule,
                    float *ret_l2)
@@ -400,7 +401,7 @@ static void set_l2(const struct strip *x, const struct accessor *a,
             ret_l2[i] /= x->occurrences[i];
 }
 
-// As rule_clip, of each of n gradients alone.
+// Clips each of n gradients by itself, as rule_clip does.
 static void clip_column(const struct accessor_scratch *s, const struct rule_params *rule,
                         float *column, size_t n)
 {
@@ -410,7 +411,7 @@ static void clip_column(const struct accessor_scratch *s, const struct rule_para
         (void)rule_clip(s->kernels, rule, &column[i], 1, &column[i]);
 }
 
-// As the kernel of that name, of one weight in each of n rows.
+// Does what the kernel `bound` does, for one weight in each of n rows.
 static void bound_column(const struct rule_params *rule, float *const *rows, uint32_t w,
                          size_t n)
 {
@@ -444,9 +445,9 @@ static void apply_column(const struct accessor_scratch *s, const struct strip *x
         bound_column(rule, x->rows, g->weights, x->n);
 }
 
-// Rows are asked for one by one: of as many requests at once as a strip has
-// rows, some are forgotten (measured on an AMD EPYC: 112 instead of 67 ns for
-// an extra row of dim 1).
+// Rows are prefetched one by one: of as many prefetches at once as a strip has rows, the
+// CPU drops some (measured on an AMD EPYC: 112 instead of 67 ns for an extra row of dim
+// 1).
 static void apply_vectors(const struct accessor_scratch *s, const struct strip *x,
                           uint32_t group, const float *l2)
 {
@@ -492,8 +493,7 @@ static void apply_strip(const struct accessor_scratch *s, struct strip *x)
     }
 }
 
-// Rows [from, from + n) of a batch of `all`; those of the strip after it are on their way
-// meanwhile.
+// Rows [from, from + n) of a batch of `all`; prefetches those of the next strip.
 static void take_rows(const struct accessor *a, struct strip *x, float *const *rows,
                       float scale, size_t from, size_t all)
 {

@@ -50,7 +50,7 @@ static const struct accessor_class *classes[MAX_CLASSES] = {
 enum { OWN = 7 }; // of these are tug's
 enum { NAMES_MAX = (MAX_CLASSES + 1) * (ACCESSOR_NAME_MAX + 2) };
 
-// Their Unit accessors are those whose gradients are not divided by shows.
+// Paddle's Unit accessors do not divide gradients by shows.
 static const struct {
     const char *theirs;
     const struct accessor_class *ours;
@@ -156,7 +156,7 @@ int accessor_register(const struct accessor_class *c, struct err *e)
     return 0;
 }
 
-// Layouts for options.
+// Making layouts from options.
 
 void accessor_add_extra(struct accessor *a, const struct rule_params *rule, uint32_t n)
 {
@@ -184,7 +184,8 @@ static void set_block(struct rule_params *rule, uint32_t n)
         rule->block = n;
 }
 
-// That layouts can ask for its state, whether they use it or not.
+// Checks a rule so that its state's size can be computed, whether the layout uses the
+// rule or not.
 static int check_rule(struct rule_params *rule, struct err *e)
 {
     if (rule->block == 0)

@@ -46,7 +46,7 @@ static void layouts(void **state)
     assert_int_equal(accessor_made(&o).extra_width, 7);
 }
 
-// What rows and extra rows begin with, by the same random numbers as one long row.
+// Initial rows and extra rows have the random numbers of one long row.
 static void first_rows(void **state)
 {
     (void)state;
@@ -210,7 +210,7 @@ static void test_features(void **state)
     assert_int_equal(accessor_make(&a, &o, &e), TUG_EUSAGE);
 }
 
-// A program's own accessor: one counter, in a row of its own layout.
+// A program's own accessor: one counter in its own layout.
 static int layout_hits(const struct accessor_options *o, struct accessor *ret,
                        struct err *e)
 {

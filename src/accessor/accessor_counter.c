@@ -18,8 +18,8 @@ static double get(const float *row, uint32_t counter)
     return x;
 }
 
-// A count that would become infinite or no number stays what it was. Amounts are what is
-// pushed, no statistics of it: they are added whenever they come.
+// A count that would become infinite or NaN stays unchanged. Amounts are the pushed
+// values and not statistics: they are added in every pass.
 static float seen(const struct accessor *a, float *row, const float *amounts, bool again,
                   struct life_time t)
 {

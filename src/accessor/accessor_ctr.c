@@ -1,13 +1,13 @@
-// The accessors of click-through models: sparse, ctr and ctr_double. They have one layout
-// and one life (accessor/life.h) and differ in what a pull returns and in how many floats
-// show and click take.
+// The accessors of click-through models: sparse, ctr and ctr_double. They share one
+// layout and lifecycle (accessor/life.h) and differ in what a pull returns and in the
+// size of show and click.
 //
 //   [embed | its rule's state][slot][day][delta_score][show][click][step][extra row]
 //
 // Scores are computed in double and rounded once: 0.1 * 3 reaches a threshold of 0.3.
 //
-// A sum that would become infinite or no number stays what it was: one bad push can't
-// spoil a row for good. Who calls has the row to himself.
+// A sum that would become infinite or NaN stays unchanged, so that one bad push cannot
+// spoil a row for good. The caller has exclusive access to the row.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -15,8 +15,8 @@
 
 #include "accessor/accessor_internal.h"
 
-// Columns of the statistics: life.h has the first ones. Of the wide ones show and click
-// are doubles, two floats each.
+// Columns of the statistics: life.h has the first ones. In wide rows show and click are
+// doubles, two floats each.
 enum { WIDE_CLICK = LIFE_SHOW + 2, PUSHED = 3, KEPT = 1 };
 
 static inline float get(const struct accessor *a, const float *row, uint32_t column)
@@ -73,8 +73,8 @@ static inline void set_step(const struct accessor *a, float *row, uint64_t step)
         memcpy(row + a->stats + a->n_stats - 1, &bits, sizeof(bits));
 }
 
-// Negative: the row comes from a save of a later step. Pushes that are older than 2^31
-// steps look like that as well, until others have passed.
+// A negative difference means that the row comes from a save of a later step. A push more
+// than 2^31 steps ago looks like that, too, for the next 2^31 steps.
 static bool outlived(const struct accessor *a, const float *row, uint64_t step)
 {
     int32_t age = (int32_t)((uint32_t)step - get_step(a, row));
@@ -87,7 +87,7 @@ static float score_of(const struct accessor *a, double show, double click)
     return (float)((double)l->nonclick * (show - click) + (double)l->click * click);
 }
 
-// What all three do.
+// Functions of all three.
 
 static void begin(const struct accessor *a, float *row, struct life_time t)
 {
@@ -97,8 +97,8 @@ static void begin(const struct accessor *a, float *row, struct life_time t)
     set_step(a, row, t.step);
 }
 
-// A row that is not worth publishing is gone for those who load deltas. When it is worth
-// it again they want it back, however little it has changed.
+// A row that is not worth publishing is missing for readers of deltas. When it is worth
+// publishing again, they need it back, however little it has changed.
 static void unpublish(const struct accessor *a, float *row)
 {
     if (get(a, row, LIFE_DELTA) < a->life.delta_threshold)
@@ -112,7 +112,7 @@ static uint32_t unseen(const struct accessor *a, const float *row, struct life_t
     return day >= 0 && day < (float)t.day ? t.day - (uint32_t)day : 0;
 }
 
-// All but the sums of show and click.
+// Adds all statistics but show and click.
 static float seen_by(const struct accessor *a, float *row, const float *stats, bool again,
                      struct life_time t)
 {
@@ -128,7 +128,7 @@ static float seen_by(const struct accessor *a, float *row, const float *stats, b
     return a->life.show_scale && show > 0 && isfinite(show) ? show : 1;
 }
 
-// What both shrinks do, when shows and clicks have decayed.
+// The common part of both shrinks, after shows and clicks have decayed.
 static bool goes(const struct accessor *a, float *row, float before, float score,
                  float threshold, struct life_time t)
 {

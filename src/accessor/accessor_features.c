@@ -4,13 +4,14 @@
 //
 //   [embed weights | state][count][dim weights | state]
 //
-// Rows have no life: each stays once it was made.
+// Rows have no lifecycle: each stays once it was made.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "accessor/accessor_internal.h"
 #include "rule/rule.h"
 
-// As wide as the groups say, before it is made; state is no more than what fits a row.
+// Returns the width by the groups' sizes, before the layout is made; a state of any size
+// must not overflow it.
 static uint64_t width_of(const struct accessor_options *o)
 {
     return (uint64_t)o->embed + rule_state(&o->rule, o->embed) + 1 + o->dim +

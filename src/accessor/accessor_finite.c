@@ -1,4 +1,4 @@
-// Whether rows are finite, and whether what a push makes of them is for sure.
+// Whether rows are finite, and whether they stay finite under a push.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>

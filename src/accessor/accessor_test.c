@@ -82,7 +82,7 @@ static void naive_group(const struct kernels *k, const struct accessor_group *g,
         row[g->weights + c] = clamp(row[g->weights + c], g->rule.low, g->rule.high);
 }
 
-// What accessor.h and rule_kind.h say, in words of one row.
+// The definitions of accessor.h and rule_kind.h, for one row.
 static void naive(const struct accessor *a, float *row, const float *push, float pass,
                   float scale)
 {
@@ -219,7 +219,7 @@ static void pulls(void **state)
     }
 }
 
-// What a missing key's pull returns is what its row is when a push makes it.
+// A pull of a missing key returns the row that a push would make.
 static void first_pulls(void **state)
 {
     (void)state;
@@ -291,7 +291,7 @@ static void refused(void **state)
 
 // Accessors with a life.
 
-// What the update of one row with a life is.
+// The update of one row with a lifecycle.
 static void naive_life(const struct accessor *a, float *row, float *extra,
                        const float *push, float factor)
 {

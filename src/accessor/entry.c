@@ -81,8 +81,8 @@ struct entry_options entry_defaults(const char *policy)
     return o;
 }
 
-// The numbers of options: their names in texts and messages, what they may be, and of
-// which policies here they are; a program's own may have all.
+// The numbers among the options: names in texts and messages, ranges, and the policies
+// that use them; a program's own policy may use all.
 static const struct number {
     const char *name;
     size_t offset;
@@ -235,7 +235,7 @@ static int parse_word(const struct entry_class *c, char *word, struct entry_opti
                    word);
 }
 
-// The number that a policy's name is followed by.
+// Returns the number that follows a policy's name.
 static const struct number *first_number(const struct entry_class *c)
 {
     const struct number *n = &numbers[c == &entry_probability];
@@ -255,8 +255,8 @@ static int parse_words(const struct entry_class *c, struct words *w,
     return 0;
 }
 
-// Paddle's names, whose numbers have no defaults. Which variables carry shows and clicks
-// is the model's to know.
+// Parses Paddle's names, whose numbers have no defaults. The names of variables with
+// shows and clicks are ignored.
 static int parse_paddle(struct words *w, const char **name, struct err *e)
 {
     static const struct {
@@ -319,7 +319,7 @@ int entry_print(const struct entry_options *o, struct buf *to)
     return 0;
 }
 
-// Policies that remember nothing.
+// Policies without state.
 
 static bool none_admit(void *state, const struct entry_options *o, uint64_t key,
                        float show, float click)

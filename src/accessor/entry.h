@@ -1,8 +1,8 @@
 // Entry policies: which keys may have a row.
 //
-// Ids follow a power law: most occur once or twice and are never seen again. A policy
-// decides, for a key that has no row yet, whether a push makes one; until then what it
-// remembers of the key is small, or shared with others (a sketch).
+// Ids follow a power law: most occur once or twice and never again. For a key without a
+// row, a policy decides whether a push makes one; until then its record of the key is
+// small, or shared with other keys (a sketch).
 //
 //   none         every key
 //   count        keys that occurred `threshold` times: pushes, or the shows that they carry
@@ -10,14 +10,14 @@
 //   bloom        as count (to 15), with a counting Bloom filter: a few bits a key, sometimes
 //                too early, never too late. More keys than it is made for come in too early
 //                more often; it forgets none
-//   sketch       as count, with a count-min sketch (Cormode & Muthukrishnan 2005): likewise,
-//                in memory that depends on `error` alone
+//   sketch       as count, with a count-min sketch (Cormode & Muthukrishnan 2005):
+//   likewise, in memory that depends on `error` only
 //   show-click   keys whose score of shows and clicks reached `threshold`
 //
 // The push that reaches the threshold is the first that counts for the row. Pushes of
-// examples that were counted before, in an earlier pass, count nothing. What is
-// remembered belongs to a partition: who has which partitions, one process or ten
-// servers, makes no difference to which keys come in.
+// examples that were counted before, in an earlier pass, count nothing. The state belongs
+// to a partition: the same keys get rows whether one process or ten servers have the
+// partitions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_ACCESSOR_ENTRY_H
@@ -44,16 +44,16 @@ struct entry_options {
     uint64_t seed;         // of hashes
 };
 
-// What a policy of that name begins with. Checking: TUG_EUSAGE naming all policies if
-// there is none of that name, or saying which of the numbers that it looks at can't be.
+// Returns a policy's defaults. entry_check: TUG_EUSAGE lists all policies if there is
+// none of that name, or says which of its numbers is wrong.
 struct entry_options entry_defaults(const char *policy);
 int entry_check(const struct entry_options *o, struct err *e);
 
 // "count:10", "count:10:shows", "probability:0.1", "bloom:5", "sketch:5",
 // "show-click:2.5"; Paddle's "count_filter_entry:10", "probability_entry:0.1" and
-// "show_click_entry:a:b" (threshold 1) likewise. Behind a policy's own number, other
-// numbers by name: "bloom:5:shows:capacity=1000000:error=0.001". Printing gives what
-// reads back as the same; the seed is not part of it.
+// "show_click_entry:a:b" (threshold 1) likewise. Other numbers follow a policy's first
+// one by name: "bloom:5:shows:capacity=1000000:error=0.001". Printed options parse to the
+// same ones, without the seed.
 int entry_parse(const char *text, struct entry_options *ret, struct err *e);
 int entry_print(const struct entry_options *o, struct buf *to);
 const char *entry_names(void); // "none, count, ..."
@@ -61,24 +61,24 @@ const char *entry_names(void); // "none, count, ..."
 // A policy, its own or a program's.
 struct entry_class {
     const char *name, *about;
-    // What it remembers of a partition. NULL: it needs nothing.
+    // Opens the state of a partition. NULL: it has no state.
     int (*open)(const struct entry_options *o, void **ret, struct err *e);
     void (*close)(void *state);
-    // A push of a key without a row: counts it, and says whether it is to have one.
-    // Memory that is short means no.
+    // Counts a push of a key without a row and returns whether the key gets one. If
+    // memory is out, it does not.
     bool (*admit)(void *state, const struct entry_options *o, uint64_t key, float show,
                   float click);
-    // A push of a key without a row that counts nothing: its examples were pushed before.
-    // NULL: as `admit` decides without shows and clicks.
+    // Decides for a push of a later pass, which counts nothing. NULL: as `admit` does
+    // without shows and clicks.
     bool (*again)(const void *state, const struct entry_options *o, uint64_t key);
     size_t (*bytes)(const void *state);
-    // For saves: the same bits after a load. `load` believes nothing.
+    // For saves: a load restores the same bits. `load` checks all bytes.
     int (*save)(const void *state, struct buf *to);
     int (*load)(void *state, const void *bytes, size_t n, struct err *e);
 };
 
-// By name; NULL: there is none. Registering is done before any table is made, by one
-// thread; TUG_EUSAGE: the name is taken, or no name.
+// entry_find returns NULL if there is no policy of that name. One thread registers
+// policies before any table is made; TUG_EUSAGE if the name is taken or invalid.
 const struct entry_class *entry_find(const char *name);
 int entry_register(const struct entry_class *c, struct err *e);
 

@@ -1,5 +1,5 @@
-// Entry policies that know each candidate: a map from its key to the sum of what its
-// pushes were worth. A candidate that comes in is forgotten.
+// Entry policies that know each candidate: a map from its key to the sum of its pushes'
+// counts. A candidate that gets a row is forgotten.
 //
 // The map is open addressing with linear probing in a power of two of slots, at most 3/4
 // of them taken: 16 bytes a slot. Sums are above 0, so 0 marks a free slot, and every
@@ -43,7 +43,8 @@ static struct candidate *place(const struct exact *x, uint64_t key)
     return &x->slots[at];
 }
 
-// Empties a slot and closes the gap: what can't be found over it moves into it.
+// Empties a slot and closes the gap: entries that could not be found across it move into
+// it.
 static void forget(struct exact *x, struct candidate *c)
 {
     size_t mask = x->max - 1, gap = (size_t)(c - x->slots);
@@ -77,7 +78,7 @@ static bool is_full(const struct exact *x)
     return x->n >= x->max / 4 * 3;
 }
 
-// The push was worth `more` >= 0: is the key to have a row, which takes `threshold`?
+// Adds `more` >= 0 to the key's sum and returns whether it reaches `threshold`.
 static bool add(struct exact *x, uint64_t key, double more, double threshold)
 {
     struct candidate *c = place(x, key);
@@ -176,7 +177,7 @@ static int load_candidates(struct exact *x, const char *bytes, uint64_t n, struc
     return 0;
 }
 
-// Loads beside what there is: a save that is refused changes nothing.
+// Loads into a second map first: a refused save changes nothing.
 static int exact_load(void *state, const void *bytes, size_t size, struct err *e)
 {
     struct exact *x = state, loaded = {.max = FIRST_SLOTS, .salt = x->salt};

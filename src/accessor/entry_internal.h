@@ -1,4 +1,4 @@
-// What entry.c has of the policies: their classes, and the numbers both files go by.
+// The policies' classes for entry.c, and numbers that the files share.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_ACCESSOR_ENTRY_INTERNAL_H
@@ -14,8 +14,8 @@ extern const struct entry_class entry_none, entry_probability; // entry.c
 extern const struct entry_class entry_count, entry_show_click; // entry_exact.c
 extern const struct entry_class entry_bloom, entry_sketch;     // entry_shared.c
 
-// What a push adds to its key's count: its shows, or 1. Shows that are no number, or
-// below 0, are none.
+// Returns what a push adds to its key's count: its shows, or 1. Shows that are NaN or
+// negative count 0.
 static inline double entry_counts(const struct entry_options *o, float show)
 {
     if (!o->by_shows)

@@ -1,6 +1,6 @@
 // Entry policies whose keys share counters: a key has a few, found by its hash, and its
-// count is the least of them. Others only add to them, so a count may be too high and
-// never is too low.
+// count is the least of them. Other keys only add to them, so that a count may be too
+// high but never too low.
 //
 //   bloom    one line of 4-bit counters, of which a key has `hashes`
 //            (Fan et al. 2000: counting filters)
@@ -70,8 +70,8 @@ static void counter_raise(struct shared *s, uint64_t at, uint32_t to)
     }
 }
 
-// Where the key's counters are (double hashing: Kirsch & Mitzenmacher 2008), asked for
-// all at once.
+// Gets the positions of the key's counters (double hashing: Kirsch & Mitzenmacher 2008)
+// and prefetches them.
 static void places(const struct shared *s, uint64_t key, uint64_t ret[MAX_HASHES])
 {
     uint64_t hash = mix64(key ^ s->shape.salt), step = mix64(hash + s->shape.salt) | 1;
@@ -183,7 +183,7 @@ static int shared_save(const void *state, struct buf *to)
     return buf_add(to, s->counters, s->size);
 }
 
-// Any counters are possible ones: those above the goal count as it.
+// Any counters are valid: those above the goal count as the goal.
 static int shared_load(void *state, const void *bytes, size_t n, struct err *e)
 {
     struct shared *s = state;

@@ -59,7 +59,7 @@ static double *open_sums(void)
     return sums;
 }
 
-// What a push is worth, in words of entry.h.
+// The count of a push, by the definition in entry.h.
 static double worth(const struct entry_options *o, float show, float click)
 {
     if (strcmp(o->policy, "show-click") == 0)
@@ -68,7 +68,8 @@ static double worth(const struct entry_options *o, float show, float click)
     return o->by_shows ? (double)show : 1;
 }
 
-// count and show-click come in exactly when their sums say so, and begin anew then.
+// count and show-click give a row exactly when their sums reach the threshold, and then
+// begin anew.
 static void exact(void **state)
 {
     (void)state;
@@ -319,7 +320,7 @@ static void saves(void **state)
     mem_free(got);
 }
 
-// What has been refused changed nothing.
+// A refused load changed nothing.
 static void refuse(struct entry *x, const void *bytes, size_t n, const char *says)
 {
     struct buf before = BUF_INIT(1 << 24), after = BUF_INIT(1 << 24);

@@ -1,5 +1,5 @@
-// Numbers of a row's life, ways to save, and counters as models see them. What accessors
-// do with them is in accessor_ctr.c.
+// Numbers of a row's lifecycle, save modes, and counters as models see them.
+// accessor_ctr.c uses them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "accessor/life.h"
@@ -10,7 +10,7 @@
 
 #include "base/options.h"
 
-// By number, and by Paddle's.
+// Save modes by name and by Paddle's number.
 static const struct {
     const char *name, *paddle;
 } modes[] = {

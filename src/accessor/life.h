@@ -1,6 +1,6 @@
-// The life of a row: statistics of how often its feature was shown and clicked, the score
-// that follows from them, and what the score decides: when the feature has earned its
-// embedding, whether it is published, and when it is forgotten.
+// The lifecycle of a row: statistics of how often its feature was shown and clicked, the
+// score computed from them, and the decisions by the score: when the feature earns its
+// embedding, whether it is published, and when it is removed.
 //
 //   accessor     rows hold                                  a pull returns         rule of life
 //   plain        weights, state                             weights                none
@@ -61,7 +61,7 @@
 #include "base/err.h"
 
 enum save_mode {
-    SAVE_CHECKPOINT, // every row: to go on from
+    SAVE_CHECKPOINT, // every row, to continue from
     SAVE_BASE,       // rows worth publishing
     SAVE_DELTA,      // what has changed of them since the last base or delta
     SAVE_DAY,        // a checkpoint at the end of a day: rows age by a day
@@ -89,7 +89,7 @@ struct life {
 struct life life_defaults(void);
 int life_check(const struct life *l, struct err *e);
 
-// What a partition's rows need to know of time.
+// The time of a partition's rows.
 struct life_time {
     uint32_t day;  // of the partition
     uint64_t step; // the table's global step
@@ -102,19 +102,21 @@ struct accessor;
 // is the step of the last push: an uint32_t, as bits.
 enum { LIFE_SLOT, LIFE_DAY, LIFE_DELTA, LIFE_SHOW, LIFE_CLICK };
 
-// What an accessor does with one row's statistics. `row` is the whole row. A program may
-// register its own (accessor_register). Any may be NULL: nothing happens, false, score 0.
+// An accessor's functions on one row's statistics. `row` is the whole row. A program may
+// register its own (accessor_register). Any may be NULL: it does nothing, and returns
+// false or 0.
 struct life_class {
     void (*begin)(const struct accessor *a, float *row, struct life_time t); // a new row
     // The statistics of a push, `pushed_stats` floats; `again`: of examples that a push
-    // has brought before, so they do not count once more. Returns what gradients are
-    // divided by: never 0.
+    // has brought before, so they do not count once more. Returns the divisor of
+    // gradients, never 0.
     float (*seen)(const struct accessor *a, float *row, const float *stats, bool again,
                   struct life_time t);
     bool (*earned)(const struct accessor *a, const float *row); // its extra row
     float (*score)(const struct accessor *a, const float *row);
     uint32_t (*unseen)(const struct accessor *a, const float *row, struct life_time t);
-    // Decays; true: the row goes. `threshold` replaces delete_threshold unless NaN.
+    // Decays the row; returns true to remove it. `threshold` replaces delete_threshold
+    // unless NaN.
     bool (*shrink)(const struct accessor *a, float *row, float threshold,
                    struct life_time t);
     bool (*saved)(const struct accessor *a, const float *row, enum save_mode m,

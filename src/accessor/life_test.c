@@ -1,4 +1,4 @@
-// The life of rows against the formulas of life.h in double; what settings are refused;
+// The lifecycle of rows against the formulas of life.h in double; refused settings;
 // counters as models see them.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -33,7 +33,7 @@ static struct accessor make(const char *name, const struct life *l)
     return a;
 }
 
-// What life.h says of one row, without columns and floats.
+// The rules of life.h for one row, without columns and floats.
 struct naive {
     double show, click, delta, slot;
     uint32_t seen;
@@ -45,7 +45,8 @@ static double naive_score(const struct life *l, double show, double click)
     return (double)l->nonclick * (show - click) + (double)l->click * click;
 }
 
-// What has been worth publishing, and is not, changes by enough to be published again.
+// A row that was worth publishing and is not any more changes enough to be published
+// again.
 static void naive_unpublish(const struct life *l, struct naive *n)
 {
     n->delta = fmax(n->delta, (double)l->delta_threshold);
@@ -67,7 +68,7 @@ static double naive_push(const struct life *l, struct naive *n, const float *sta
     return l->show_scale && stats[0] > 0 ? (double)stats[0] : 1;
 }
 
-// Whether x > y, 1 or 0; -1: they are too near to tell in floats.
+// Returns whether x > y, 1 or 0, or -1 if floats cannot tell.
 static int above(double x, double y)
 {
     return fabs(x - y) <= 1e-5 * (fabs(x) + fabs(y)) + 1e-6 ? -1 : x > y;
@@ -135,8 +136,8 @@ static void check_shrink(const struct accessor *a, float *row, struct naive *n,
     assert_true(agrees(!goes, stays));
 }
 
-// A row through pushes, days, shrinks and publications in a random order. It is not
-// removed when it should go: what it holds stays comparable.
+// A row through pushes, days, shrinks and publications in a random order. The row is not
+// removed when it should be, so that its numbers stay comparable.
 static void live(const struct accessor *a, uint64_t seed)
 {
     static float row[MAX_WIDTH];
@@ -205,7 +206,7 @@ static void many_shows(void **state)
     }
 }
 
-// What outsiders push can't make a row that no threshold ever touches.
+// No push can make a row that thresholds never remove.
 static void bad_pushes(void **state)
 {
     (void)state;
