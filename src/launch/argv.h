@@ -18,8 +18,8 @@ int argv_add(struct argv *w, const char *fmt, ...) PRINTF_LIKE(2, 3);
 int argv_add_all(struct argv *w, const char *const *from, size_t n);
 void argv_free(struct argv *w);
 
-// Environments: "NAME=VALUE" words. Those of this process but for the ones that `drop`
-// knows; argv_set replaces or adds one.
+// Environments: "NAME=VALUE" words. Copies this process's variables except those that
+// `drop` selects; argv_set replaces or adds one.
 int argv_environment(struct argv *w, int (*drop)(const char *name_value));
 int argv_set(struct argv *w, const char *fmt, ...) PRINTF_LIKE(2, 3);
 

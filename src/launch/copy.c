@@ -20,7 +20,7 @@ static int run_shell(const char *script)
 }
 
 // A pipeline ends as its last command does: a tar that could not read all ends the shell.
-// With 1 it has met a file that changes.
+// Exit code 1: a file changed while tar read it.
 static int add_pipeline(struct buf *b, const struct plan *p, const struct host *h)
 {
     struct argv ssh = {0};

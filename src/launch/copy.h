@@ -6,8 +6,8 @@
 
 #include "launch/plan.h"
 
-// The directory plan->o->sync into ~/.tug/JOB/work of each host, by tar over ssh; what
-// lay there before is gone.
+// The directory plan->o->sync into ~/.tug/JOB/work of each host, by tar over ssh; earlier
+// contents are removed.
 int copy_workspace(const struct plan *p, struct err *e);
 
 #endif

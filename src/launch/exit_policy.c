@@ -46,8 +46,8 @@ const char *exit_policy_describe(const struct launch_exit *x,
     return to;
 }
 
-// Of a process that ended by itself, as a status; exit codes of other programs become
-// "the system refused".
+// Returns the status of a process that ended by itself; exit codes of other programs
+// become "the system refused".
 static int status_of(const struct launch_exit *x)
 {
     static const int known[] = {TUG_EUSAGE, TUG_EDATA, TUG_EIO, TUG_EINTERNAL,

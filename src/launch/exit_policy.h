@@ -1,5 +1,5 @@
-// Whether a run can go on when one of its processes has ended, and how the whole run is
-// to end: pure rules, without processes.
+// Decides whether a run can continue when one of its processes has ended, and how the
+// whole run ends: pure rules, without processes.
 //
 //   the scheduler     it decides how a training run ended; whatever the others do after
 //                     it counts no more

@@ -1,4 +1,4 @@
-// Which ends of which processes end a run, and with what.
+// The ends of processes that end a run, and the run's status.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/exit_policy.h"
@@ -73,7 +73,7 @@ static void a_server_cannot_be_lost(void **state)
     assert_int_equal(v.end.code, TUG_EIO);
     assert_string_equal(v.end.text,
                         "server 1 was killed by signal 9 (Killed): 7 is lost");
-    // What comes behind it counts no more.
+    // Later ends do not count.
     assert_int_equal(ended(LAUNCH_WORKER, 1, 3, 0, ""), EXIT_POLICY_GO_ON);
     assert_int_equal(v.end.code, TUG_EIO);
 }

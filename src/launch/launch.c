@@ -1,5 +1,5 @@
-// A run from its start to its end: see launch.h. What each role is started with lies in
-// plan.c, when a run is over in exit_policy.c, processes in processes.c.
+// A run from its start to its end: see launch.h. plan.c makes each role's command line,
+// exit_policy.c decides when a run is over, processes.c has the processes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/launch.h"

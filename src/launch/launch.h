@@ -1,6 +1,6 @@
 // Launching a whole run: a scheduler, servers and workers, on this machine or on hosts
-// that ssh reaches. What is started are `tug scheduler`, `tug server` and `tug worker`,
-// or one program in all roles.
+// that ssh reaches. It starts `tug scheduler`, `tug server` and `tug worker`, or one
+// program in all roles.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_LAUNCH_LAUNCH_H
@@ -24,7 +24,7 @@ struct launch_options {
     bool program;             // not `train`
     const char *cluster;
     const char *host, *interface; // where the scheduler listens; on one machine all do
-    const char *advertise;        // what others are told of the scheduler; may be NULL
+    const char *advertise;        // the scheduler's address for others; may be NULL
     bool sockets;                 // Unix sockets, where all run on this machine
     uint16_t port;
     uint32_t loops, sparse_loops;
@@ -42,17 +42,17 @@ struct launch_options {
     const char *log_dir;
 };
 
-// Returns when nobody is left. How the run ended: 0, or an error that names the role.
+// Returns when all processes have ended: 0, or an error that names the role.
 int launch_run(const struct launch_options *o, struct err *e);
 
 // Between SIGTERM and SIGKILL, for programs.
 enum { LAUNCH_GENTLE_SECONDS = 5 };
 
-// What is started runs under one of these, so that nothing stays behind when the launcher
-// is killed: the program takes this process's place and gets SIGKILL when `parent` ends;
-// or it is a child whose group is ended when standard input closes, and all that is read
-// there is passed on to it. Both return errors only, or (supervise) its exit code in
-// *ret_code.
+// Each started process runs under one of these, so that none stays behind when the
+// launcher is killed: the program takes this process's place and gets SIGKILL when
+// `parent` ends; or it is a child whose group is ended when standard input closes, and
+// all that is read there is passed on to it. Both return errors only, or (supervise) its
+// exit code in *ret_code.
 int launch_child_of(uint64_t parent, char *const *argv, struct err *e);
 int launch_supervise(char *const *argv, const char *lock, bool force, int *ret_code,
                      struct err *e);

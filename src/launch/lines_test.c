@@ -11,7 +11,7 @@
 #include "kit/test.h"
 #include "launch/argv.h"
 
-// What comes out when `text` comes in pieces of n bytes.
+// The output for `text` in pieces of n bytes.
 static char *passed(const char *text, size_t n, char last[512])
 {
     static char out[3 * LINES_MAX];

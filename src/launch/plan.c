@@ -18,7 +18,7 @@ enum { REMOTE_PORT = 36000, SPIN_US = 30 };
 
 // ---------------------------------------------------------------- what holds for all
 
-// Busy waiting is worth it only while everybody has a core.
+// Busy waiting pays only while each process has a core.
 static bool may_spin(const struct launch_options *o)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -66,7 +66,7 @@ static bool may_use_sockets(const struct plan *p)
            (strncmp(p->host, "127.", 4) == 0 || strcmp(p->host, "::1") == 0);
 }
 
-// Of a program: before it runs.
+// Checks a program before it runs.
 static int foresee_address(struct plan *p, struct err *e)
 {
     char tcp[PLAN_ADDRESS_MAX], local[VAN_ADDRESS_MAX];
@@ -210,7 +210,7 @@ static int add_member(struct argv *w, const struct plan *p, enum launch_role rol
     return argv_add(w, "--sparse-loops=%u", o->sparse_loops);
 }
 
-// What runs in the end, without what it runs under.
+// Returns the process's own command, without its wrapper (ssh).
 static int add_command(struct argv *w, const struct plan *p, enum launch_role role,
                        uint32_t rank)
 {
@@ -227,7 +227,7 @@ static int add_command(struct argv *w, const struct plan *p, enum launch_role ro
 
 // ---------------------------------------------------------------- environments
 
-// What this process was told about a cluster is not what the new one is told.
+// Variables that tell this process about a cluster are not passed on.
 static int is_of_a_cluster(const char *name_value)
 {
     static const char *const beginnings[] = {

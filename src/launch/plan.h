@@ -1,4 +1,4 @@
-// What to start: the command line, environment and standard input of each role of a run.
+// Plans a run: the command line, environment and standard input of each role.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_LAUNCH_PLAN_H
@@ -32,7 +32,7 @@ void plan_close(struct plan *p);
 // The words that a role's command line is wrapped by, or NULL.
 const char *plan_wrap(const struct plan *p, enum launch_role role, uint32_t rank);
 
-// Where it runs; NULL: on this machine. And the beginning of a command line of ssh.
+// The host; NULL: this machine. And the beginning of a command line of ssh.
 const struct host *plan_host(const struct plan *p, enum launch_role role, uint32_t rank);
 int plan_ssh(struct argv *argv, const struct host *h);
 

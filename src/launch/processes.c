@@ -63,8 +63,8 @@ static void on_signal(uv_signal_t *s, int number)
         c->handler.interrupted(c->handler.ctx, said == WISH_AT_ONCE);
 }
 
-// By nohup: the run outlives the terminal. SIGINT is ignored in what a shell without job control
-// starts with `&`, and yet asks for the end.
+// nohup ignores the signal: the run outlives the terminal. SIGINT is ignored in what a
+// shell without job control starts with `&`, and yet asks for the end.
 static bool is_ignored(int number)
 {
     struct sigaction now;
@@ -175,7 +175,7 @@ static void on_ended(uv_process_t *p, int64_t code, int signal_number)
     struct member *m = p->data;
     m->code = (int)code;
     m->signal = signal_number;
-    // What it has started and left behind has nobody to end it any more.
+    // The processes that it started and left behind would never be ended.
     if (m->started)
         kill(-p->pid, SIGKILL);
     uv_close((uv_handle_t *)p, on_process_closed);

@@ -58,7 +58,8 @@ int processes_open(struct processes **ret, const struct processes_handler *h,
                    struct err *e);
 void processes_close(struct processes *c); // whoever still lives is killed; NULL is fine
 
-// Members are numbered from 0 in the order of their start. What *p points to is copied.
+// Members are numbered from 0 in the order of their start. The memory that *p points to
+// is copied.
 int processes_start(struct processes *c, const struct processes_process *p,
                     struct err *e);
 void processes_signal(struct processes *c, uint32_t member,
@@ -74,7 +75,7 @@ void processes_kill_all(struct processes *c);
 void processes_timer(struct processes *c,
                      double seconds); // one timer: the last call counts
 
-// Runs until nobody lives.
+// Runs until all have ended.
 int processes_run(struct processes *c, struct err *e);
 // After it: whether all logs were written to their end, else the first error.
 int processes_logs(const struct processes *c, struct err *e);

@@ -1,5 +1,5 @@
-// Keys of a run over ssh: a CA that lives as long as the run, and what each role is
-// handed on its standard input.
+// Keys of a run over ssh: a CA for the time of the run, and the keys that each role gets
+// on its standard input.
 //
 // The text is "PEM <bytes>\n" and then as many bytes: CA, certificate and key, as
 // tls_open_text takes them. Standard input stays open behind it.
@@ -24,7 +24,7 @@ int secrets_open(struct secrets *s, const char *ca, const char *cert, const char
                  struct err *e);
 void secrets_close(struct secrets *s); // a zeroed one is fine
 
-// What the process of this name reads, added to *ret: its certificate says what it may do
+// Appends to *ret the input of the process of this name; its certificate names its role
 // (wire_role_read).
 int secrets_node(const struct secrets *s, const char *name, const char *role,
                  struct buf *ret, struct err *e);

@@ -1,5 +1,5 @@
-// Keys handed over: what is written is what is read, and nothing else is believed. And
-// the addresses of this machine.
+// Passing keys: the text that is written is read back, and any other is refused. And the
+// addresses of this machine.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/secrets.h"

@@ -1,4 +1,4 @@
-// What started programs run under, so that nothing of a run outlives its launcher.
+// The parent of started programs, which makes sure that none outlives its launcher.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
@@ -58,7 +58,8 @@ static bool take_lock(int fd, double seconds)
     return false;
 }
 
-// Who holds a lock: the file may be shared by hosts, and a number is a process of one.
+// Identifies the holder of a lock: hosts may share the file, and a process number belongs
+// to one host.
 struct holder {
     long pid;
     char host[64];
@@ -169,7 +170,8 @@ static int start(struct supervised *s, char *const *argv, struct err *e)
 
 // ---------------------------------------------------------------- watching it
 
-// What comes together is passed on once: a program may take a second one for another wish.
+// Signals that come together are passed on once: a program may take a second one for a
+// new request.
 static void end_gently(struct supervised *s)
 {
     if (wish_take(&s->wish, clock_ns()) != WISH_SAME)

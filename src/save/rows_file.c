@@ -1,6 +1,6 @@
-// Writing rows files. What can't be read back is not written: the order of blocks and
-// keys is looked at here as it is by who reads. Each byte is hashed once, while it is in
-// the cache, and goes to the system from where the caller has it.
+// Writing rows files. Writes nothing that could not be read back: checks the order of
+// blocks and keys as the reader does. Each byte is hashed once, while it is in the cache,
+// and goes to the system from where the caller has it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "save/rows_file.h"
@@ -23,7 +23,7 @@ struct rows_writer {
     struct rows_order order;
 };
 
-// The width of a block's rows by its kind; false: there is no such kind.
+// Gets the width of a block's rows by its kind; false if there is no such kind.
 static bool kind_width(const struct rows_shape *s, enum rows_kind kind, uint32_t *ret)
 {
     *ret = kind == ROWS_ROW ? s->width : kind == ROWS_EXTRA ? s->extra_width : 0;
@@ -129,7 +129,7 @@ void rows_abort(struct rows_writer *w)
     writer_free(w);
 }
 
-// The directory's entry of the partition: the last one, or a new one behind it.
+// Returns the directory's entry of the partition: the last one, or a new one behind it.
 static int begin_partition(struct rows_writer *w, uint32_t partition, struct err *e)
 {
     if (w->n_entries > 0) {
@@ -168,7 +168,7 @@ static int compress_block(struct rows_writer *w, struct rows_block_header *h,
         if (w->packed == NULL)
             return err_nomem(e, "a block of rows");
     }
-    // No room for as many bytes as there are: what does not get fewer fails.
+    // The room is smaller than the input: compression fails unless it saves bytes.
     size_t n = ZSTD_compress2(w->zstd, w->packed, h->bytes - 1, *payload, h->bytes);
     if (ZSTD_isError(n))
         return 0;

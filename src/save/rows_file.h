@@ -60,7 +60,7 @@ int rows_commit(struct rows_writer *w, struct rows_info *ret, struct err *e); //
 void rows_abort(struct rows_writer *w); // frees; NULL is fine
 
 struct rows_reader;
-// `expect` NULL: whatever is there. Else TUG_EDATA if it is not that very file.
+// `expect` NULL: accepts any. Else TUG_EDATA if it is not that very file.
 int rows_open(struct rows_reader **ret, int root, const char *path,
               const struct rows_info *expect, struct err *e);
 void rows_close(struct rows_reader *r); // NULL is fine

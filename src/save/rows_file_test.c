@@ -31,7 +31,7 @@ static int make_dir(void **state)
     return 0;
 }
 
-// What a file is to hold: blocks in order, payloads in one buffer.
+// The expected contents of a file: blocks in order, payloads in one buffer.
 struct content {
     struct rows_shape shape;
     struct rows_block blocks[256];

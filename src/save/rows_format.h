@@ -17,7 +17,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 // Everything begins at a multiple of it, so that what was read can be used where it lies.
 enum { ROWS_ALIGN = 8 };
 
-// What a partition's state may take: more is a damaged length.
+// The most bytes of a partition's state: more means a damaged length.
 enum { ROWS_STATE_MAX = 1 << 30 };
 
 static const char rows_begin[8] = {'T', 'U', 'G', 'R', 'O', 'W', 'S', 1};
@@ -67,7 +67,7 @@ static inline uint64_t rows_block_checksum(const struct rows_block_header *h,
     return hash_bytes(stored, h->stored, seed);
 }
 
-// Of a partition: over the checksums of its blocks, one after the other.
+// The checksum of a partition: over the checksums of its blocks, in order.
 static inline uint64_t rows_add_checksum(uint64_t sum, uint64_t block)
 {
     return hash_bytes(&block, sizeof(block), sum);
@@ -104,13 +104,14 @@ static inline uint32_t rows_partition(const struct rows_shape *s, uint64_t key)
     return s->partition_bits == 0 ? 0 : (uint32_t)(bits >> (64 - s->partition_bits));
 }
 
-// Where a partition's last block ended.
+// The end of a partition's last block.
 struct rows_order {
     uint32_t kind;
     uint64_t key; // of its last row
 };
 
-// What is wrong with a block's kind, width and place behind `o`; NULL: nothing.
+// Returns what is wrong with a block's kind, width and place behind `o`; NULL if nothing
+// is.
 const char *rows_check_block(const struct rows_shape *s, const struct rows_order *o,
                              const struct rows_block *b);
 // Whether all keys of a block are of its partition and ascend, those before it included;

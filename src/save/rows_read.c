@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "save/rows_format.h"
 
-// What is read at once, and what the system is asked to read ahead meanwhile.
+// Bytes read at a time, and bytes that the system is asked to read ahead.
 enum { READ_BYTES = 2 << 20, AHEAD_BYTES = 8 << 20 };
 
 struct rows_reader {
@@ -296,7 +296,7 @@ static int view(struct rows_reader *r, uint64_t at, size_t n, uint64_t end,
     return 0;
 }
 
-// What is read of a partition.
+// The state of reading a partition.
 struct progress {
     const struct rows_entry *entry;
     uint64_t at, end; // of the partition's bytes that are left

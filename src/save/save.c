@@ -1,6 +1,6 @@
-// Saves as directories: numbered, made visible by the rename of a manifest,
-// found, chained and removed. Nothing in a save's directory is changed once
-// its manifest is there.
+// Saves as directories: numbered, made visible by the rename of a manifest, found,
+// chained and removed. A save's directory is never changed after its manifest was
+// written.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "save/save.h"
@@ -97,7 +97,7 @@ static int list_numbers(struct numbers *ret, const char *dir, struct err *e)
     return 0;
 }
 
-// The newest save that has its manifest; 0: there is none.
+// Returns the newest save with a manifest; 0 if there is none.
 static uint32_t newest_complete(const struct numbers *l, const char *dir)
 {
     char path[FILE_PATH_MAX];
@@ -109,7 +109,7 @@ static uint32_t newest_complete(const struct numbers *l, const char *dir)
 
 // Removing.
 
-// What a save consists of, and what is left of it half-written.
+// The files of a save, and those of an unfinished one.
 static bool is_ours(const char *name)
 {
     char plain[NAME_MAX + 1];
@@ -131,8 +131,8 @@ static bool is_link(const char *path)
     return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
 }
 
-// The manifest first: without it, what is left of a save is none. What can't be removed
-// now is tried again at a later commit.
+// The manifest first: without it the other files are not a save. Files that cannot be
+// removed now are tried again at a later commit.
 void save_remove(const char *dir, uint32_t number)
 {
     char path[FILE_PATH_MAX];
@@ -150,7 +150,7 @@ void save_remove(const char *dir, uint32_t number)
     (void)disk_remove(path);
 }
 
-// What there is in a directory.
+// The saves in a directory.
 struct old_save {
     uint32_t number;
     bool complete, readable; // there is a manifest; it is one of ours
@@ -183,8 +183,8 @@ static void need(const struct numbers *l, bool *needed, uint32_t number)
         needed[at - l->at] = true;
 }
 
-// From the newest down. A complete save that can't be read is not ours to remove, and
-// none is if all are kept.
+// Sorts from the newest down. A complete save that can't be read is not ours to remove,
+// and none is if all are kept.
 static void remove_old(const char *dir, const struct numbers *l, bool *needed,
                        uint32_t keep)
 {
@@ -309,7 +309,7 @@ void save_abort(const char *dir, struct save_manifest *m)
     unlock(m);
 }
 
-// What servers wrote must be seen by who commits: they may be other machines.
+// The committer must see the servers' files, which may be written on other machines.
 static int check_files(const struct save_manifest *m, const char *path, struct err *e)
 {
     for (size_t t = 0; t < m->n_tables; t++) {

@@ -33,7 +33,7 @@ enum {
 #define SAVE_MANIFEST "manifest.json"
 #define SAVE_NAMES "names.words" // of a training run: words behind keys (train/names.h)
 #define SAVE_HISTORY "history.jsonl" // likewise: its passes (train/history.h)
-// How a server's refusal begins whose table has gone beyond the batch of the save.
+// Begins a server's refusal if its table is past the batch of the save.
 #define SAVE_PASSED "the save's batch has passed"
 
 struct save_file {
@@ -53,11 +53,10 @@ struct save_manifest {
     uint64_t step;   // global
     uint32_t parent; // deltas: number of the save before, and its manifest's checksum
     uint64_t parent_checksum;
-    // What its tables had been published by when it was made (store_published_by), and
-    // what its parent's had been.
+    // The save that had published its tables when it was made (store_published_by), and
+    // the one of its parent.
     uint64_t published, parent_published;
-    // What else the saver wants to find again, JSON: of training runs train/saved_run.h;
-    // or NULL.
+    // Further JSON of the saver, or NULL: in training runs train/saved_run.h.
     char *about;
     struct save_table *tables;
     size_t n_tables;
@@ -76,11 +75,11 @@ int save_add_file(struct save_table *t, const char *name, const struct rows_info
 
 // A new save in `dir` (made if missing): its number and directory; nothing is visible
 // yet. A delta's parent is the newest save, of whatever mode: TUG_EUSAGE when there is
-// none. TUG_EUSAGE as well while another process saves there. Who saves fills in the
-// step, what else there is to find again, tables and files.
+// none. TUG_EUSAGE as well while another process saves there. The saver fills in the
+// step, its JSON, tables and files.
 int save_begin(const char *dir, enum save_mode mode, struct save_manifest *ret,
                char ret_path[FILE_PATH_MAX], struct err *e);
-// The same for who has locked `dir` already (file_lock_dir), and keeps it locked.
+// Likewise for a caller that has locked `dir` (file_lock_dir) and keeps the lock.
 int save_begin_locked(const char *dir, enum save_mode mode, struct save_manifest *ret,
                       char ret_path[FILE_PATH_MAX], struct err *e);
 // Whether a delta on that parent lacks nothing: the store was published by it, or, if
@@ -90,9 +89,9 @@ int save_begin_locked(const char *dir, enum save_mode mode, struct save_manifest
 int save_check_parent(const struct store *s, const struct save_manifest *m,
                       struct err *e);
 // The commit: the files must be there. Then removes unfinished saves and, if keep > 0 and
-// this is no delta, saves that the newest `keep` bases and checkpoints (with their deltas)
-// do not need; of what lies in their directories, only what a save consists of. On
-// failure the save is aborted.
+// this is not a delta, saves that the newest `keep` bases and checkpoints (with their
+// deltas) do not need; of what lies in their directories, only what a save consists of.
+// On failure the save is aborted.
 int save_commit(const char *dir, struct save_manifest *m, uint32_t keep, struct err *e);
 void save_abort(const char *dir, struct save_manifest *m); // removes its directory
 
@@ -127,8 +126,9 @@ int save_chain_open(struct save_chain *ret, const char *from, struct err *e);
 // `root`.
 int save_chain_open_below(struct save_chain *ret, int root, const char *path,
                           struct err *e);
-// The same for who has loaded the save whose manifest has the checksum `known`: what comes behind
-// it, if that is what the first one of *ret is a delta of, or else all of the chain. 0: none.
+// Likewise for a reader that has loaded the save whose manifest has the checksum `known`:
+// only the saves behind it, if the first one of *ret is a delta of, or else all of the
+// chain. 0: none.
 int save_chain_open_behind(struct save_chain *ret, int root, const char *path,
                            uint64_t known, struct err *e);
 void save_chain_close(struct save_chain *c);
@@ -136,7 +136,7 @@ void save_chain_close(struct save_chain *c);
 // Rows of the table of that name into a store, of those partitions (the store's) that
 // `mine` says (NULL: all), whatever number of files, owners and partitions wrote them.
 // Day and step are those of the newest save, and if that is a SAVE_DAY, the day has
-// ended. What an entry policy remembers is loaded if the number of partitions and the
+// ended. The state of an entry policy is loaded if the number of partitions and the
 // policy are the same; else candidates begin anew. Nothing counts as changed then: a
 // delta that is saved next builds on this save, so it must be the newest one of its
 // directory. TUG_EUSAGE: the table's rows differ in what (settings that only matter for
@@ -145,7 +145,8 @@ void save_chain_close(struct save_chain *c);
 // changes nothing. On a later failure the store may hold some of the rows.
 int save_load(const struct save_chain *c, const char *table, struct store *s,
               bool (*mine)(void *ctx, uint32_t partition), void *ctx, struct err *e);
-// What save_load looks at before the first row, for who has to clear the store first.
+// Does the checks that save_load does before the first row, for callers that have to
+// clear the store first.
 int save_check(const struct save_chain *c, const char *table, struct store *s,
                struct err *e);
 // Without a store: the table of that name in the newest save, once all its files are seen
@@ -155,7 +156,7 @@ int save_open_table(const struct save_chain *c, const char *table,
                     const struct save_table **ret, struct err *e);
 int save_each_block(const struct save_chain *c, const struct save_table *t, size_t file,
                     rows_block_fn fn, void *ctx, struct err *e);
-// What the header of a file of the cut that goes on says.
+// Returns the header of a file of the current cut.
 struct rows_shape save_cut_shape(const struct store *s);
 
 // Whole stores into a new save of `dir`: one owner, no training meanwhile. `about`: as in

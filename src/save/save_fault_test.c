@@ -1,6 +1,6 @@
 // Saves that are interrupted: the process ends, or the system refuses, at every single
-// call that changes the disk. What is left is the save before or the new one, never a
-// mixture; who saves goes on training, and its next save succeeds.
+// call that changes the disk. Afterwards the previous save or the new one is there, never
+// a mixture; the saver continues training, and its next save succeeds.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <dirent.h>
@@ -73,7 +73,7 @@ static uint64_t dir_hash(const char *path)
     return sum;
 }
 
-// A store with a save of its state before, and traffic since.
+// A store with a save, and pushes since.
 struct scene {
     const char *before; // a copy of the directory as it was
     const char *dir;

@@ -17,7 +17,7 @@ int save_write_manifest(struct save_manifest *m, const char *path, struct err *e
 int save_read_manifest(int root, const char *path, struct save_manifest *ret,
                        struct err *e);
 
-// The table of that name; NULL: there is none.
+// Returns the table of that name; NULL if there is none.
 const struct save_table *save_find_table(const struct save_manifest *m, const char *name);
 
 // Whether rows of one table can be rows of the other: `then` is the saved one.

@@ -36,7 +36,7 @@ static int same_rule(const struct rule_params *then, const struct rule_params *n
     return 0;
 }
 
-// What else makes rows wider: a time to live.
+// A time to live makes rows wider, too.
 static int same_widths(const struct table_config *then, const struct table_config *now,
                        const char *path, struct err *e)
 {
@@ -267,7 +267,7 @@ static int reserve(struct load *l, size_t n, size_t values, struct err *e)
     return 0;
 }
 
-// Which rows of the block, and in which order.
+// Selects and orders the rows of the block.
 static size_t choose(struct load *l, const struct rows_block *b)
 {
     size_t stride = sizeof(uint64_t) + b->width * sizeof(float), n = 0;
@@ -350,8 +350,8 @@ static bool same_entry(const struct save_table *t, const struct store *s)
 }
 
 // The first save brings most of the rows that there will be. Keys are spread evenly over
-// partitions by hash, but not over ranges: how many of them are ours isn't known then.
-// With a tier most rows leave memory again.
+// partitions by hash, but not over ranges: how many of them belong to this store is not
+// known then. In a store with a tier most rows are demoted again.
 static void reserve_index(const struct load *l, const struct save_table *t)
 {
     struct store *s = l->store;

@@ -59,7 +59,7 @@ void save_file_name(char ret[SAVE_FILE_MAX], const char *table, uint32_t owner)
              owner);
 }
 
-// What save.c also knows for a file of a save when it lies around.
+// The names that save.c takes for files of a save when it cleans up.
 static bool is_plain_name(const char *name)
 {
     size_t n = strlen(name), suffix = strlen(SAVE_ROWS_SUFFIX);

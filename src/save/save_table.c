@@ -31,7 +31,8 @@ static void pack_rows(const struct writing *w, const struct table_entry *rows, s
     }
 }
 
-// How many of the sorted rows are of the first one's partition, and fit into a block.
+// Returns how many of the sorted rows are of the first one's partition and fit into a
+// block.
 static size_t block_rows(const struct writing *w, const struct table_entry *rows,
                          size_t n)
 {

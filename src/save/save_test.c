@@ -86,7 +86,7 @@ static const struct {
 };
 enum { N_TABLES = sizeof(tables) / sizeof(*tables) };
 
-// As with one owner, before and after: rows, and what the entry policy remembers.
+// Rows and the entry policy's state are as with one owner, before and after.
 static void test_owners(void **state)
 {
     (void)state;
@@ -156,8 +156,8 @@ static void test_other_partitions(void **state)
     }
 }
 
-// Random traffic, deltas, days, shrinks; now and then a base. What is loaded is what is
-// there, whatever the mode of the newest save.
+// Random traffic, deltas, days, shrinks; now and then a base. A load gives the store's
+// rows, whatever the mode of the newest save.
 static void test_chains(void **state)
 {
     (void)state;
@@ -194,7 +194,7 @@ static void test_chains(void **state)
     store_close(s);
 }
 
-// Who goes on from the save of a day's end is where the saver went on: rows age alike.
+// A store that continues from the save of a day's end equals the saver: rows age alike.
 static void test_day(void **state)
 {
     (void)state;
@@ -328,7 +328,7 @@ static void test_what_a_manifest_refuses(void **state)
     assert_false(file_exists(path));
     save_manifest_free(&m);
 
-    // What a server wrote to a disk of its own.
+    // The files that a server wrote to its own disk.
     OK(save_begin(dir, SAVE_BASE, &m, path, &ok_e));
     t = save_add_table(&m, 1, &c, 4, &e);
     OK(save_add_file(t, "other-0.rows", &info, &ok_e));
@@ -437,7 +437,7 @@ static void test_leftovers(void **state)
     store_close(s);
 }
 
-// Of saves that were linked in, and of files in them that are links, the links go alone.
+// If a save or a file of one is a link, only the link is removed.
 static void test_links(void **state)
 {
     (void)state;
@@ -622,7 +622,7 @@ static void test_wrong_parents(void **state)
     const char *second = saves_path(dir, "save-000002"), *away = saves_path(dir, "away");
     assert_int_equal(rename(second, away), 0);
     refuse(dir, settings, TUG_EDATA, "save-000002', which is missing");
-    // Another save of that number, complete by itself.
+    // Writes another complete save of that number.
     OK(saves_one(s, elsewhere, SAVE_BASE, 0, &ok_e));
     saves_push(s, (struct saves_owner){0, 1}, 9, 1, 200);
     OK(saves_one(s, elsewhere, SAVE_DELTA, 0, &ok_e));

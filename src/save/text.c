@@ -1,6 +1,6 @@
-// Which numbers of a row are text, and writing them. Rows lie in partitions, each by key;
-// text is sorted by key alone: so a range of keys is collected from all partitions at a
-// time, as many as fit into memory twice.
+// Chooses the numbers of a row that are exported, and writes them. Rows lie in
+// partitions, each by key; text is sorted by key alone: so a range of keys is collected
+// from all partitions at a time, as many as fit into memory twice.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "save/text.h"
@@ -33,7 +33,7 @@ const char *text_accessor(const struct store *s)
 
 // Columns.
 
-// Halves of doubles, as floats, are no numbers that anybody knows, or none at all.
+// Halves of doubles, read as floats, are meaningless or NaN.
 static bool is_counter(const struct accessor *a)
 {
     return a->class != NULL && strcmp(a->class->name, "counter") == 0;

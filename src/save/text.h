@@ -1,7 +1,7 @@
 // Tables as text, for people, scripts and other systems, and Paddle's text.
 //
-// What is exported begins with two lines that say what follows, and has one row a line,
-// sorted by key; floats have as many digits as it takes to read the same ones again:
+// An export begins with two lines that describe it, and has one row a line, sorted by
+// key; floats have as many digits as it takes to read the same ones again:
 //
 //   # tug table users accessor=ctr dim=2 state=yes day=12 step=3400
 //   # key embed embed.state slot unseen_days delta_score show click embedx:2 embedx.state
@@ -9,11 +9,12 @@
 //   44 0.5 0.5 -1 2 0 1 0
 //
 // embedx is left out where it has not been earned. Without state there are the weights,
-// and shows and clicks before them; of a model's features also the count of their updates.
-// Of counters there are the counts. Import reads both: what is not there begins as in a new
-// row. Lines without the first ones (KEY WEIGHTS...) are taken as text without state.
+// and shows and clicks before them; of a model's features also the count of their
+// updates. For counters the values are the counts. Import reads both: missing values
+// begin as in a new row. Lines without the first ones (KEY WEIGHTS...) are taken as text
+// without state.
 //
-// Of Paddle: the lines of its sparse tables' part files,
+// For Paddle: the lines of its sparse tables' part files,
 //
 //   ctr, sparse  key slot unseen_days delta_score show click embed state... [embedx...
 //   state...]
@@ -42,7 +43,7 @@ int text_import_open(struct text_import **ret, struct store *s, bool paddle,
                      struct err *e);
 int text_import_file(struct text_import *x, const char *name, struct err *e); // begins
 int text_import_add(struct text_import *x, const char *bytes, size_t n, struct err *e);
-// What is left of the last file. Frees x, also on failure; ret_rows: lines with rows.
+// The unread rest of the last file. Frees x, also on failure; ret_rows: lines with rows.
 int text_import_end(struct text_import *x, uint64_t *ret_rows, struct err *e);
 void text_import_abort(struct text_import *x); // frees; NULL is fine
 

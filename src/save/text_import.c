@@ -70,7 +70,7 @@ static int open_batch(struct text_import *x, struct err *e)
     size_t floats = (size_t)a->width + a->extra_width;
     x->max = BATCH_BYTES / (floats * sizeof(float) + 1) + 1;
     x->max = x->max < BATCH_ROWS ? x->max : BATCH_ROWS;
-    // One number more than fits, to see that there is one too many.
+    // Room for one number more, to notice a surplus.
     x->max_numbers = (uint32_t)floats + 8;
     x->numbers = mem_array(x->max_numbers, sizeof(*x->numbers));
     x->items = mem_array(x->max, sizeof(*x->items));
@@ -170,7 +170,7 @@ static int put_batch(struct text_import *x, struct err *e)
     return n_extras > 0 ? store_put_extras(x->s, x->keys, n_extras, x->put_extras, e) : 0;
 }
 
-// The next row of the batch, as a new one of its key.
+// Returns the next row of the batch, initialized as a new row of its key.
 static struct text_row begin_row(struct text_import *x, uint64_t key)
 {
     const struct accessor *a = &x->s->accessor;

@@ -1,4 +1,4 @@
-// What text.c (columns, export), text_import.c (lines, batches) and text_paddle.c share.
+// Shared by text.c (columns, export), text_import.c (lines, batches) and text_paddle.c.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SAVE_TEXT_INTERNAL_H
@@ -23,7 +23,7 @@ int text_columns(const struct store *s, bool state, struct text_columns *ret,
                  struct err *e);
 void text_columns_free(struct text_columns *c);
 
-// A row on its way in: begun as a new one of its key.
+// A row being imported, initialized as a new row of its key.
 struct text_row {
     float *row, *extra;
     bool has_extra;

@@ -55,7 +55,7 @@ int text_paddle_check(const struct store *s, struct err *e)
     return 0;
 }
 
-// What adam keeps of time: here 1 - beta^steps, there beta^(steps + 1).
+// Adam's measure of time: tug keeps 1 - beta^steps, Paddle beta^(steps + 1).
 static float steps_of(double power, float beta)
 {
     double rest = beta > 0 ? 1 - power / (double)beta : 1;

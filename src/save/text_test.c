@@ -1,5 +1,5 @@
-// Tables as text: what is read back is what was written, Paddle's lines against rows made
-// by hand, and lines that are refused with their place.
+// Tables as text: the rows read back equal those written, Paddle's lines give rows made
+// by hand, and wrong lines are refused with their place.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "save/text.h"
@@ -124,7 +124,7 @@ static void test_looks_like_this(void **state)
     store_close(s);
 }
 
-// Whose halves would be floats that are no numbers.
+// A double whose halves would be NaN as floats.
 static void test_counts(void **state)
 {
     (void)state;

@@ -87,7 +87,7 @@ static int reserve(struct scratch *x, size_t nnz, struct err *e)
     return b->cap_nnz > 0 ? 0 : err_nomem(e, "a thread's scratch");
 }
 
-// What a program gives.
+// The program's input.
 
 static int bad_row(const struct score_rows *rows, size_t i, struct err *e)
 {
@@ -125,7 +125,7 @@ static int check_fields(const struct served *s, const struct score_rows *rows,
         o->ops->name);
 }
 
-// Fields of models that have none are looked at by nobody.
+// Models without fields ignore the fields of rows.
 static int take_fields(const struct served *s, struct scratch *x,
                        const struct score_rows *rows, uint64_t from, size_t nnz,
                        struct err *e)

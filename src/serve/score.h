@@ -24,20 +24,20 @@ struct score_rows { // as struct tug_rows (tug/train.h)
 int score_rows(struct served *s, const struct score_rows *rows, bool raw, float *ret,
                uint32_t *ret_number, struct err *e);
 
-// The same of lines of text in the format of the model's data, without labels (or with, and
-// they are passed over); csv with a header. An empty line is none. *ret_n is how many
-// examples there are; `ret` has room for `room` floats. TUG_EDATA naming the line.
+// Likewise for lines of text in the format of the model's data; labels are optional and
+// ignored; csv has a header. An empty line is none. *ret_n is how many examples there
+// are; `ret` has room for `room` floats. TUG_EDATA naming the line.
 int score_text(struct served *s, const char *text, size_t bytes, bool raw, float *ret,
                size_t room, size_t *ret_n, uint32_t *ret_number, struct err *e);
 
-// The same of columns in memory, which have names and types: what evaluation makes of them.
+// Likewise for columns in memory, with names and types, as evaluation reads them.
 // TUG_EDATA naming the row.
 struct rows;
 int score_columns(struct served *s, const struct rows *rows, bool raw, float *ret,
                   size_t room, size_t *ret_n, uint32_t *ret_number, struct err *e);
 
-// The key and the field of a feature by its name, "COLUMN=WORD". TUG_EUSAGE: data of this format
-// has no such names; TUG_EDATA: there is none.
+// Gets the key and the field of a feature by its name, "COLUMN=WORD". TUG_EUSAGE if data
+// of this format has no such names; TUG_EDATA if there is no such feature.
 int score_feature(struct served *s, const char *name, uint64_t *ret_key,
                   uint32_t *ret_field, struct err *e);
 

@@ -1,4 +1,4 @@
-// What score.c and score_text.c share: a thread's memory.
+// A thread's memory, shared by score.c and score_text.c.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVE_SCORE_INTERNAL_H
@@ -27,7 +27,7 @@ struct scratch {
     struct numbering numbering; // of all keys so far
 };
 
-// What a program gives as text or, if that is not NULL, as columns in memory.
+// The program's input: text or, if that is not NULL, columns in memory.
 struct score_given {
     const char *text;
     size_t bytes;

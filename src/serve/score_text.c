@@ -149,7 +149,7 @@ static int rows_of(struct scratch *x, struct score_rows *ret, struct err *e)
     return 0;
 }
 
-// What the reader has made of them.
+// The examples that the reader made.
 static int score_taken(struct served *s, struct served_reader *r,
                        const struct score_given *given, bool raw, float *ret, size_t room,
                        size_t *ret_n, uint32_t *ret_number, struct err *e)

@@ -66,7 +66,8 @@ static bool is_pinned(struct served *s, const struct served_copy *c)
     return false;
 }
 
-// The copy that `current` is not; once nobody reads it. NULL: it was stopped meanwhile.
+// Returns the copy other than `current`, once no thread reads it. NULL if it was stopped
+// meanwhile.
 static struct served_copy *idle_copy(struct served *s)
 {
     struct served_copy *c = &s->copies[atomic_load(&s->current) == &s->copies[0]];
@@ -137,8 +138,8 @@ static int load_chain(struct served *s, struct served_copy *c,
     return 0;
 }
 
-// Makes *c, which nobody reads, the model as `save` has it: by what came behind the save that it
-// holds, where that is what it builds on. On failure it is as it was, or empty.
+// Makes *c, which no thread reads, the model of `save`: by loading only the newer deltas,
+// if they build on the save that *c holds. On failure it is as it was, or empty.
 static int bring(struct served *s, struct served_copy *c, const char *save, struct err *e)
 {
     struct save_chain chain;
@@ -150,7 +151,7 @@ static int bring(struct served *s, struct served_copy *c, const char *save, stru
     return rc;
 }
 
-// What is new.
+// New saves.
 
 static bool look_at(const char *save, struct served_file *ret)
 {

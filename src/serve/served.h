@@ -1,9 +1,9 @@
-// A saved model as it is served: one that readers score by, and a second one into which the next
-// save is loaded beside them. When that is complete one pointer moves, so that readers wait
-// for nobody and see rows of one save only (docs/design/0018-scoring.md).
+// A saved model as it is served: one that readers score by, and a second one into which
+// the next save is loaded beside them. When that is complete, one pointer changes, so
+// that readers never wait and see rows of one save only (docs/design/0018-scoring.md).
 //
-// A reader pins the copy that it reads, in a place of its own, and nobody else writes there.
-// Who loads waits until the copy that it is to write is pinned by nobody.
+// A reader pins the copy that it reads, in a place of its own, and nobody else writes
+// there. The loader waits until no reader has pinned the copy that it is going to write.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVE_SERVED_H
@@ -37,7 +37,8 @@ struct served_reader {
     void *scratch; // of whoever has taken it; freed by served_close's caller
 };
 
-// Which file a manifest is: another one is another save, even under the same number.
+// Identifies a manifest's file: a different one is a different save, even under the same
+// number.
 struct served_file {
     uint64_t device, inode, bytes;
     int64_t seconds, nanoseconds;
@@ -65,7 +66,7 @@ struct served {
         told[SERVED_TOLD]; // a bit a column: its values are unknown, which
                            // is warned of once
 
-    // What follows is the follower's: one thread at a time.
+    // The members below belong to the follower: one thread at a time.
     struct team *team;
     struct served_file seen; // the newest manifest, whether it was taken or not
     uint32_t wait,
@@ -88,20 +89,21 @@ struct served_options {
     void (*warn)(const char *text); // gets warnings of the data's numbering
 };
 
-// The newest save in `from`, or one save. TUG_EDATA: there is none.
+// Opens the newest save in `from`, or one save. TUG_EDATA: there is none.
 int served_open(struct served **ret, const char *from, const struct served_options *o,
                 struct err *e);
 void served_stop(struct served *s);  // no more saves are taken
 void served_close(struct served *s); // nobody reads; NULL is fine
 
-// One look, by who has not asked for a follower: takes what is new. A save that is refused leaves
-// the readers with the one that they have, and is a warning; 0 all the same. *ret_taken may be
-// NULL.
+// Checks once for new saves and loads them, for callers without a follower. A save that
+// is refused leaves the readers with the one that they have, and is a warning; 0 all the
+// same. *ret_taken may be NULL.
 int served_refresh(struct served *s, bool *ret_taken, struct err *e);
 
 struct served_status served_status(struct served *s);
 
-// A place among the readers; NULL: all are taken. Takes no lock; a thread gets the one that it had.
+// Returns a place among the readers; NULL if all are taken. Takes no lock; a thread gets
+// the one that it had.
 struct served_reader *served_enter(struct served *s);
 void served_leave(struct served_reader *r);
 

@@ -7,8 +7,8 @@
 #include "serve/served.h"
 
 // A save and those that it builds on, behind the one whose manifest has the checksum
-// `known` (save_chain_open_behind). Of the first one what it says of its model is kept;
-// one that is of another model is refused. TUG_EDATA.
+// `known` (save_chain_open_behind). Keeps the model's description from the first save; a
+// save of another model is refused. TUG_EDATA.
 int served_open_chain(struct served *s, const char *save, uint64_t known,
                       struct save_chain *ret, struct err *e);
 

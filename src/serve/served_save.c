@@ -1,4 +1,4 @@
-// What a save says of its model, and whether it is the one that is served.
+// Reads a save's description of its model and compares it with the model in use.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>

@@ -152,7 +152,7 @@ static bool has_read(struct readers *x, uint32_t n)
     return atomic_load(&x->batches) >= n;
 }
 
-// One that publishes up to `end`, and is killed wherever it is when `kill_at` is there.
+// A process that publishes up to `end`, and is killed anywhere once `kill_at` exists.
 static void run_publisher(const char *dir, uint32_t end, uint32_t kill_at,
                           uint32_t damaged)
 {
@@ -324,7 +324,7 @@ static void test_naive(void **state)
     publisher_close(&p);
 }
 
-// What cannot be opened.
+// Saves that cannot be opened.
 
 static void assert_refused(const char *from, bool follow, int code, const char *why)
 {
