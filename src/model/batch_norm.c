@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const float epsilon = 1e-5f;
-// What a batch changes of a summary. Workers add up their changes of the same rows: with
+// The change of a summary by a batch. Workers add up their changes of the same rows: with
 // PyTorch's tenth, those of ten and more would swing.
 static const float momentum = 0.01f;
 
@@ -81,7 +81,7 @@ static void move_summary(const struct batch_norm *b, size_t n, size_t units, flo
     }
 }
 
-// Of each unit the sum of dy to b->mean, that of dy z to b->by_z.
+// Adds up, for each unit, dy into b->mean and dy z into b->by_z.
 static void sums(const struct batch_norm *b, struct matrix z, struct matrix dy)
 {
     add_rows(dy, b->mean);

@@ -4,9 +4,9 @@
 //
 // In training mean and variance are those of the examples that are computed together.
 // Scores are made with running ones, which are summaries of the layer: each batch moves
-// them a hundredth of the way to its own. They begin at 0, so one more float is moved
-// towards 1 in the same way, and what they are divided by when they are used: from the
-// first batch on they are means, over the last hundred batches or so.
+// them a hundredth of the way to its own. They begin at 0, so that one more float is
+// moved towards 1 in the same way, as their divisor when they are used: from the first
+// batch on they are means, over the last hundred batches or so.
 //
 // One example alone has no variance: it is computed as when it is scored.
 //

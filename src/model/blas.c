@@ -35,8 +35,8 @@ static struct library library = {.file = OPENBLAS_SONAME,
                                  .begin = begin,
                                  .lock = PTHREAD_MUTEX_INITIALIZER};
 
-// OpenBLAS asks for a buffer and a stack for each CPU when it is loaded, and asks again and
-// again where it gets none. So it is tried beforehand whether there is room.
+// OpenBLAS allocates a buffer and a stack for each CPU when it is loaded, and retries
+// forever if it cannot. So it is tried beforehand whether there is room.
 static int check_room(struct err *e)
 {
     enum { MIB = 1 << 20, LIBRARY_MIB = 64, BUFFER_MIB = 136 };

@@ -17,10 +17,10 @@ struct blas {
     __typeof__(openblas_get_corename) *get_corename;
 };
 
-// Any thread; once it has succeeded it costs next to nothing. TUG_EUSAGE: it is not on this
-// machine; TUG_ENOMEM: there is too little address space for it.
+// Any thread; once it has succeeded it costs next to nothing. TUG_EUSAGE if it is not
+// installed; TUG_ENOMEM if there is too little address space for it.
 int blas_load(struct err *e);
-// Behind a blas_load that has succeeded.
+// Valid after a successful blas_load.
 const struct blas *blas(void);
 
 #endif

@@ -11,8 +11,8 @@
 
 enum { SIZE, HIGH, LOW, SQUARES, SUMMARY }; // the floats of a number
 
-// Of about so many examples, the last ones, sums are kept: so they never grow so large
-// that floats would lose what is added.
+// Sums cover about this many of the last examples, so that they never grow so large that
+// floats lose the terms.
 static const double memory = 1 << 18;
 
 size_t data_norm_numbers(const struct model_options *o)
@@ -68,7 +68,7 @@ static int reserve(struct model_data_norm *d, size_t n)
     return d->cap != 0 ? 0 : TUG_ENOMEM;
 }
 
-// Of each feature the number that it is, from 1 on, or 0.
+// For each feature its number, from 1 on, or 0.
 static void find_numbers(struct model_data_norm *d, const struct model_batch *b)
 {
     for (size_t i = 0; i < b->n; i++) {
@@ -102,8 +102,8 @@ static void read_summaries(struct model_data_norm *d, const float *summaries)
                                          .squares = (double)summaries[SQUARES]};
 }
 
-// What the batch's numbers add up to, with squares from the means of before. A number
-// that was not there before has the batch's own.
+// The sums of the batch's numbers, with squares around the previous means. A number that
+// was not there before has the batch's own.
 static void add_up(struct model_data_norm *d, const struct model_batch *b)
 {
     struct model_sums *old = d->sums, *new = d->sums + d->n;
@@ -131,7 +131,7 @@ static void add_up(struct model_data_norm *d, const struct model_batch *b)
 }
 
 // The part of a sum that floats add without loss: a multiple of a power of two that goes
-// into the whole sum no more than 2^23 times. All who add find about the same power.
+// into the whole sum no more than 2^23 times. All adders find about the same power.
 static double exact_part(double sum, const struct model_sums *old)
 {
     double most = 2 * fabs(mean_of(old)) * fmax(memory, old->size);

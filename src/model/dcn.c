@@ -49,8 +49,8 @@ static void first(const struct model_options *o, float *ret)
                    ret + cross_at(o, o->cross) + k * in);
 }
 
-// What is kept of an example, behind deep_kept: x_l W_l + b_l and x_{l+1} of each layer,
-// then d loss / d x_L, and by x_l W_l + b_l.
+// Kept for an example, behind deep_kept: x_l W_l + b_l and x_{l+1} of each layer, then d
+// loss / d x_L, and d loss / d (x_l W_l + b_l).
 struct cross {
     size_t n;
     struct matrix x0, z[MODEL_MAX_CROSS], x[MODEL_MAX_CROSS], dx, dz;

@@ -126,8 +126,8 @@ static struct tower shared(const struct model_options *o)
     return tower_of(o, fields_floats(o));
 }
 
-// Of a task, on the shared layers, behind the towers of the tasks before. The first
-// number of its layers is that behind its unit's.
+// The tower of a task, on the shared layers, behind the towers of earlier tasks. The
+// first number of its layers is that behind its unit's.
 static struct tower tower(const struct model_options *o, uint32_t task)
 {
     struct tower bottom = shared(o), t = bottom;
@@ -141,7 +141,7 @@ static struct tower tower(const struct model_options *o, uint32_t task)
     return t;
 }
 
-// Behind the last task's.
+// The end of the last task's parameters.
 static struct tower end(const struct model_options *o)
 {
     return tower(o, o->tasks);

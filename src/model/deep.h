@@ -1,4 +1,4 @@
-// What the models with layers share: their options, and the gradients of the linear part.
+// Shared by the models with layers: their options, and the gradients of the linear part.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MODEL_DEEP_H
@@ -15,15 +15,15 @@ int deep_check(const struct model_options *o, struct err *e);
 void deep_layout(const struct model_options *o, struct accessor_options *ret);
 
 // The dense parameters of the layers that the tasks share, and of each task's tower with
-// the unit behind it. With one task that tower has no layers.
+// the unit behind it. For a single task that tower has no layers.
 size_t deep_dense(const struct model_options *o);
 void deep_first(const struct model_options *o, float *ret);
 size_t deep_summaries(const struct model_options *o);
 void deep_layer_name(const struct model_options *o, size_t at,
                      char ret[MODEL_LAYER_NAME_MAX]);
 
-// What is kept of an example: the layers' input x, d loss / d x, then what the shared
-// layers keep, and what each tower does.
+// Kept for an example: the layers' input x, d loss / d x, then the values of the shared
+// layers and of each tower.
 struct deep {
     struct tower shared;
     struct matrix x, dx;
@@ -40,8 +40,8 @@ void deep_layers(struct model_work *w, const struct model_batch *b, float *ret_s
 void deep_backward(struct deep *d, const struct model_work *w,
                    const struct model_batch *b, const float *err, float *dense);
 
-// What models are that have the tower alone behind the bias, but for their names: the
-// file has `forward` and `backward`.
+// Defines a model that has only the tower behind the bias, but for its name: the file
+// provides `forward` and `backward`.
 #define DEEP_OPS                                                                         \
     .groups = {"w", "v"}, .needs_fields = true, .tasks = true,                           \
     .defaults = deep_defaults, .check = deep_check, .dense = deep_dense,                 \

@@ -176,7 +176,7 @@ static const double *naive_layer(const double *x, size_t in, size_t out, const d
     return p + in * out + out;
 }
 
-// Of a unit, over all examples.
+// Statistics of a unit over all examples.
 struct naive_moments {
     double mean, variance;
 };
@@ -204,8 +204,8 @@ static void naive_batch_norm(double y[EXAMPLES][IN], size_t units, const double 
     }
 }
 
-// Of all examples the layers, rectified, of which y is the input and then the output;
-// gives what lies behind their parameters.
+// Computes the rectified layers for all examples; y is the input and then the output.
+// Returns the address behind their parameters.
 static const double *naive_layers(const struct world *t, const uint32_t *units,
                                   const double *at, const double *summary,
                                   double y[EXAMPLES][IN], size_t in, bool training)
@@ -274,7 +274,7 @@ static struct naive_example naive_example(const struct world *t, const struct na
     return e;
 }
 
-// What lies behind all towers: cross layers, or weights of pairs.
+// The parameters behind all towers: cross layers, or weights of pairs.
 static double naive_beside(const struct world *t, const struct naive_example *e,
                            const double *at, size_t task)
 {
@@ -291,7 +291,7 @@ static double naive_beside(const struct world *t, const struct naive_example *e,
                                        : 0;
 }
 
-// Those of an example's tasks one behind the other.
+// The values of an example's tasks, one after the other.
 static void naive_scores(const struct world *t, const struct naive *p, bool training,
                          double ret[EXAMPLES * TASKS])
 {
@@ -337,7 +337,7 @@ static void test_scores(void **state)
     }
 }
 
-// Of what is tested the gradient is taken of: the sum of err[i] times score i.
+// The function whose gradient is tested: the sum of err[i] times score i.
 static double naive_sum(const struct world *t, const struct naive *p, const float *err)
 {
     double sum = 0, scores[EXAMPLES * TASKS];
@@ -435,8 +435,7 @@ static void test_tasks(void **state)
     close_world(t);
 }
 
-// Parts of a batch have its gradients, and what a batch leaves does not matter to the
-// next.
+// Parts of a batch add up to its gradients, and a batch does not affect the next.
 static void test_parts(void **state)
 {
     (void)state;
@@ -461,8 +460,8 @@ static void test_parts(void **state)
     }
 }
 
-// What a model says of its dense parameters while it computes. They come when it needs them,
-// and are no numbers before.
+// The calls that a model makes about its dense parameters while it computes. The
+// parameters arrive when it needs them, and are NaN before.
 struct flowing {
     struct world *t;
     float dense[MAX_DENSE];
@@ -570,9 +569,9 @@ static void test_room(void **state)
     }
 }
 
-// What a batch says goes into the summaries: a hundredth of how far they are from it, of
-// a part of a batch as much less as it has fewer examples. Of one example alone nothing
-// does, and it is as it is scored.
+// A batch moves the summaries by a hundredth of their distance to it; a part of a batch
+// moves them by its share of the examples. A batch of one example does not move them, and
+// is computed as in scoring.
 static void test_summaries(void **state)
 {
     (void)state;

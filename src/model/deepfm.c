@@ -135,7 +135,7 @@ static void backward(struct model_work *w, const struct model_batch *b, const fl
     fields_backward(w, b, d.dx, ret[MODEL_LATENT]);
 }
 
-// Of features of two fields, whose vectors are terms of the fields'.
+// For features of two fields, whose vectors are terms of the fields' sums.
 static float pair(const struct model *m, const struct model_batch *b, size_t i, size_t j)
 {
     uint32_t v = m->accessor.groups[MODEL_LATENT].weights;

@@ -16,8 +16,8 @@
 // TUG_EUSAGE: the model's vectors have one length, or a field or a length cannot be.
 int dims_check(const struct model_options *o, struct err *e);
 
-// Of the lengths of all fields' vectors the longest, the shortest, and the largest number
-// that divides all of them: options.dim where none differs.
+// The longest and the shortest of all fields' vectors, and the greatest common divisor of
+// their lengths: options.dim if none differs.
 struct dims {
     uint32_t longest, shortest, divisor;
 };
@@ -26,7 +26,7 @@ struct dims dims_of(const struct model_options *o);
 // Floats of all fields' vectors.
 size_t dims_sum(const struct model_options *o);
 
-// Where each field's vector lies among them. TUG_ENOMEM.
+// The position of each field's vector among them. TUG_ENOMEM.
 int dims_open(struct model_work *w);
 void dims_close(struct model_work *w);
 

@@ -1,10 +1,10 @@
-// What a score is made of: the bias, each feature's linear term, pairs of features,
+// Splits a score into its parts: the bias, each feature's linear term, pairs of features,
 // layers.
 //
-// Linear terms and pairs are exact terms of a sum. What a feature does to layers is
-// no term of anything: `layers` of a feature is by how much they add less when it
-// is left out of the example and all else stays, and these differences do not add
-// up to what layers add.
+// Linear terms and pairs are exact terms of a sum. The effect of a feature on layers is
+// not a term of a sum: `layers` of a feature is by how much they add less when it is left
+// out of the example and all else stays, and these differences do not add up to what
+// layers add.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MODEL_EXPLAIN_H
@@ -32,7 +32,7 @@ struct model_explained {
     uint64_t all_pairs; // that there are
 };
 
-// Of a batch of one example. TUG_EINTERNAL: the parts do not add up to the model's own
+// For a batch of one example. TUG_EINTERNAL: the parts do not add up to the model's own
 // score within what rounding explains; TUG_ENOMEM.
 int model_explain(struct model_work *w, const struct model_batch *b,
                   struct model_explained *ret, struct err *e);

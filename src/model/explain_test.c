@@ -1,5 +1,5 @@
-// What a feature adds against scores without it, pairs against scores of two features,
-// and a model that does not tell of all its parts.
+// Compares a feature's part with scores without it, and pairs with scores of two
+// features; and a model that does not report all its parts.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model/explain.h"
@@ -144,8 +144,8 @@ static void largest_pairs_come_first(void **state)
     model_work_close(&t.w);
 }
 
-// The square of a number that is far from 1 comes and goes: what it leaves is rounding, and
-// no part that is missing.
+// The square of a number far from 1 is added and subtracted: the difference is rounding
+// and not a missing part.
 static void large_numbers_are_rounded(void **state)
 {
     (void)state;

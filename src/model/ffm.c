@@ -41,8 +41,8 @@ static void layout(const struct model_options *o, struct accessor_options *ret)
     ret->by_squares = true;
 }
 
-// What is kept of an example: what fields say to each other, what they hear, the list of
-// the fields that it has, and marks of those (a byte each, zeros between examples).
+// Kept for an example: the arrays `out` and `in` (kernels.h), the list of the fields that
+// it has, and marks of those (a byte each, zeros between examples).
 
 static size_t sums(const struct model *m)
 {

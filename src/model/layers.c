@@ -68,7 +68,7 @@ void layer_forward(const struct kernels *exact, struct matrix x, const float *pa
     product_add(exact, x, parameters, y);
 }
 
-// x w, without biases, and what it takes back.
+// x w, without biases, and its gradients.
 static void product_forward(const struct kernels *exact, struct matrix x, const float *w,
                             struct matrix y)
 {
@@ -186,7 +186,7 @@ size_t tower_summaries(const struct tower *t)
     return t->batch_norm ? summaries_before(t, t->n) : 0;
 }
 
-// What is kept of an example: of all units these, one behind the other. Statistics are
+// Kept for an example: these values of all units, one after the other. Statistics are
 // those of the part, in the first examples' rows.
 enum { OUTPUT, DELTA, NORMALISED, STATISTICS };
 
@@ -212,7 +212,7 @@ static struct matrix delta(const struct tower *t, size_t l, struct matrix x, flo
     return kept_of(t, DELTA, l, x, kept);
 }
 
-// Of layer l, whose parameters these are.
+// The parameters of layer l.
 static struct batch_norm norm_of(const struct tower *t, const struct model_work *w,
                                  const struct model_batch *b, size_t l,
                                  const float *parameters, struct matrix x, float *kept)
@@ -346,7 +346,7 @@ void tower_backward(const struct tower *t, const struct model_work *w,
     }
 }
 
-// Of what its many inputs add up to, only a little: the first scores are near the bias.
+// Initial weights of an output unit: small, so that the first scores are near the bias.
 void unit_first(size_t in, uint64_t seed, size_t number, float *ret)
 {
     float most = 1 / sqrtf((float)in);
@@ -378,7 +378,7 @@ void unit_backward(struct matrix y, const float *w, size_t tasks, const float *e
         }
 }
 
-// Which layer has its parameter `at`.
+// Returns the layer that has parameter `at`.
 void tower_layer_name(const struct tower *t, size_t at, char ret[MODEL_LAYER_NAME_MAX])
 {
     for (size_t l = 0; l < t->n; at -= parameters_of(t, l++))

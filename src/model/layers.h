@@ -1,10 +1,10 @@
 // Layers of deep models, on a batch at a time.
 //
-// What a layer reads and leaves of an example are floats of a row of the thread's memory
+// A layer reads and writes floats of an example's row in the thread's memory
 // (model_kept); a batch is a matrix whose rows are `stride` floats apart. Parameters are
 // floats of the dense parameters: of a layer from m to n units a matrix of m rows of n
-// weights, then n biases. The products of matrices in training are OpenBLAS's: their
-// bits depend on the CPU.
+// weights, then n biases. The products of matrices in training are OpenBLAS's: their bits
+// depend on the CPU.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MODEL_LAYERS_H
@@ -20,13 +20,13 @@ int layers_begin(struct err *e);
 // since an OpenBLAS does not know CPUs that are newer than itself; else NULL.
 const char *layers_older_cpu(void);
 
-// What multiplies matrices forward: kernels, where a batch is scored, so that an example's
-// score has the same bits whatever is scored with it, and on every CPU; NULL, which is
-// OpenBLAS, where it is trained on.
+// How matrices are multiplied forward: by kernels when a batch is scored, so that an
+// example's score has the same bits whatever is scored with it, and on every CPU; NULL,
+// which is OpenBLAS, where it is trained on.
 const struct kernels *layers_exact(const struct model_work *w,
                                    const struct model_batch *b);
 
-// y = x w + b, and what it takes back: dw += x' dy, db += the sum of dy, dx += dy w'. Layers
+// y = x w + b, and its gradients: dw += x' dy, db += the sum of dy, dx += dy w'. Layers
 // have y.columns units.
 void layer_forward(const struct kernels *exact, struct matrix x, const float *parameters,
                    struct matrix y);
@@ -57,7 +57,7 @@ struct tower {
     size_t tasks;      // scores of an example, of which a tower with a unit makes `task`
     size_t task;
 };
-// Of --hidden: its parameters and summaries are the model's first ones.
+// The layers of --hidden, whose parameters and summaries are the model's first ones.
 struct tower tower_of(const struct model_options *o, size_t in);
 size_t tower_out(const struct tower *t); // units of the last layer
 size_t tower_parameters(const struct tower *t);

@@ -11,7 +11,7 @@
 #include "base/loss.h"
 #include "base/maths.h"
 
-// What `tug predict` prints: a probability, or the score itself.
+// Returns what `tug predict` prints: a probability, or the score itself.
 static inline double loss_prediction(enum loss loss, float score)
 {
     return loss == LOSS_LOGISTIC ? maths_sigmoid(score) : score;
@@ -24,7 +24,7 @@ static inline float loss_gradient(enum loss loss, double prediction, float label
     return (float)(prediction - label);
 }
 
-// Probabilities are kept 1e-15 away from 0 and 1, as everybody's logloss does.
+// Probabilities are kept 1e-15 away from 0 and 1, as is usual for logloss.
 static inline double loss_value(enum loss loss, double prediction, float label)
 {
     if (loss == LOSS_SQUARED)

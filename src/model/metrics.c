@@ -42,9 +42,9 @@ static bool has_weights(const struct scored *s, size_t n)
     return false;
 }
 
-// Least significant digit first, 11 bits at a time; ends in `s`. What ties is sorted by
-// its weight, if that is not always 1: the sum of the weights has the same bits then, in
-// whatever order they came.
+// Least significant digit first, 11 bits at a time; ends in `s`. Ties are sorted by
+// weight, unless all are 1, so that the sum of the weights has the same bits in whatever
+// order the examples came.
 static void sort_by_score(struct scored *s, struct scored *scratch, size_t n)
 {
     struct scored *from = s, *to = scratch;
@@ -68,7 +68,7 @@ double metrics_auc(struct scored *s, struct scored *scratch, size_t n)
     return ranking_auc(&r);
 }
 
-// From the highest scores on.
+// Walks from the highest scores down.
 double metrics_pr_auc(const struct scored *s, size_t n)
 {
     double positives = 0, negatives = 0, area = 0;

@@ -28,14 +28,14 @@ struct metrics {
     double base;    // the mean loss of predicting the mean label for all
     double mean;    // of the labels
     uint64_t features, known; // of an evaluation: in all, and those that the model knows
-    // Of gauc: groups that count, those with labels of one kind, which do not, and
-    // examples of no group.
+    // For gauc: the groups that count, those with a single class, which do not, and the
+    // examples without a group.
     uint64_t groups, one_class, without_group;
     uint64_t without_weight; // of an evaluation: examples of weight 0, beside `examples`
     bool weightless;         // there are examples, and all weights are 0
 };
 
-// Those that results and saves hold, by their names there.
+// The metrics in results and saves, by their names there.
 struct metrics_field {
     const char *name;
     size_t offset;
@@ -110,9 +110,9 @@ static inline double ranking_auc(struct ranking *r)
 // too. NaN when a class is absent.
 double metrics_auc(struct scored *s, struct scored *scratch, size_t n);
 
-// Average precision: the mean over positives of the share of positives among what
-// scores as high or higher, ties together. Of scores that metrics_auc has sorted. NaN
-// when a class is absent.
+// Average precision: the mean over positives of the share of positives among what scores
+// as high or higher, ties together. For scores that metrics_auc has sorted. NaN when a
+// class is absent.
 double metrics_pr_auc(const struct scored *s, size_t n);
 
 // logloss / base of a logistic loss. NaN when all labels are the same.
@@ -137,7 +137,7 @@ void metrics_streams_clear(struct metrics_stream *m, uint32_t n);
 void metrics_stream_add(struct metrics_stream *m, enum loss loss, float score,
                         double prediction, float label, float weight);
 void metrics_stream_merge(struct metrics_stream *into, const struct metrics_stream *from);
-// What `now` counts beyond `before`, an earlier moment of the same stream.
+// Subtracts the counts of `before`, an earlier moment of the same stream, from `now`.
 void metrics_stream_since(struct metrics_stream *ret, const struct metrics_stream *now,
                           const struct metrics_stream *before);
 struct metrics metrics_stream_result(const struct metrics_stream *m, enum loss loss);

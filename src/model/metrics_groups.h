@@ -16,25 +16,26 @@ struct graded {
     struct scored scored;
 };
 
-// By group, score and weight; what is equal stays in its order. `scratch` has n elements, too.
+// Sorts by group, score and weight; equal elements keep their order. `scratch` has n
+// elements, too.
 void graded_sort(struct graded *g, struct graded *scratch, size_t n);
 
-// How many there are of the group of g[0], n > 0.
+// Returns the number of elements in the group of g[0]; n > 0.
 size_t graded_group(const struct graded *g, size_t n);
 
-// Of the logistic loss.
+// For the logistic loss.
 struct group_metrics {
     uint64_t examples, positives;
     double weight; // of the examples
     double auc, logloss, copc;
 };
 
-// Of one group.
+// For one group.
 double group_auc(const struct graded *g, size_t n, double *ret_weight);
 struct group_metrics group_metrics(const struct graded *g, size_t n);
 
-// The mean of the groups' AUC by their examples' weights, without groups that have labels of
-// one kind (Zhou et al. 2018, section 6), and what it is of. Of what is sorted.
+// The mean of the groups' AUC by their examples' weights, without groups of a single
+// class (Zhou et al. 2018, section 6), and its counts. The elements must be sorted.
 struct gauc {
     double gauc;        // NaN: no group has an AUC
     uint64_t groups;    // that count

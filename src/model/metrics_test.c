@@ -26,7 +26,7 @@ static double naive_auc(const struct scored *s, size_t n)
     return won / pairs;
 }
 
-// Each positive against all that score as high or higher.
+// Compares each positive with all examples of the same or a higher score.
 static double naive_pr_auc(const struct scored *s, size_t n)
 {
     double sum = 0, positives = 0;
@@ -140,7 +140,7 @@ static void test_gauc(void **state)
                          g[i - 1].scored.score <= g[i].scored.score));
         got = graded_gauc(g, n);
         again = graded_gauc(other, n);
-        // Whatever the order was, but for the rounding of ties' sums.
+        // The results do not depend on the order, except for the rounding of ties' sums.
         assert_true(fabs(got.gauc - again.gauc) < 1e-12 || isnan(got.gauc));
         if (!(fabs(want.gauc - got.gauc) < 1e-12 ||
               (isnan(want.gauc) && isnan(got.gauc))))
@@ -152,8 +152,8 @@ static void test_gauc(void **state)
     }
 }
 
-// One group of two users that agree with nobody: their own orders are perfect, the common one
-// is not.
+// A group of two users with opposite orders: each one's own order is perfect, the common
+// one is not.
 static void test_gauc_is_not_auc(void **state)
 {
     (void)state;
@@ -211,7 +211,7 @@ static void test_auc_edges(void **state)
     assert_true(fabs(metrics_pr_auc(known, 4) - 5.0 / 6) < 1e-15);
 }
 
-// Who predicts the base rate for all has a normalized entropy of 1.
+// Predicting the base rate for all gives a normalized entropy of 1.
 static void test_ne(void **state)
 {
     (void)state;

@@ -1,5 +1,4 @@
-// What all models have in common: the registry, tables, a thread's memory, batches in
-// parts.
+// Common to all models: the registry, tables, a thread's memory, batches in parts.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "model/model.h"
@@ -170,7 +169,7 @@ int model_init(struct model *m, const struct model_options *o, struct err *e)
         TRY(layers_begin(e));
     } else {
         m->options.dense = m->options.linear;
-        // The bias is no feature that could be left out: no penalty moves it.
+        // The bias is not a feature that could be left out: no penalty applies to it.
         m->options.dense.l1 = m->options.dense.l2 = m->options.dense.prior = 0;
     }
     set_blocks(m);
@@ -246,7 +245,7 @@ void model_first_dense(const struct model *m, float *ret)
         m->options.ops->first(&m->options, ret + m->options.tasks);
 }
 
-// Floats that fill a block behind the layers, or behind the summaries, are nobody's.
+// Floats that fill a block behind the layers, or behind the summaries, have no meaning.
 static bool fills_block(const struct model *m, size_t at)
 {
     const struct model_options *o = &m->options;
@@ -290,7 +289,7 @@ bool model_by_layer(const struct model *m)
     return m->options.ops->by_layer && m->summaries == 0;
 }
 
-// Of any number of examples; what was kept of others is forgotten.
+// Takes any number of examples; the values kept for earlier ones are dropped.
 static int make_room(struct model_work *w, size_t n)
 {
     size_t bytes = (w->stride * n + KERNEL_PADDING) * sizeof(float),
@@ -435,7 +434,7 @@ static bool task_err(struct model_work *w, struct model_training *t,
     return true;
 }
 
-// Of as many examples as the model takes.
+// For as many examples as the model takes at once.
 static int part_gradients(struct model_work *w, const struct model_batch *b,
                           struct model_training *t, float *ret_err,
                           float *const *ret_gradients)

@@ -1,11 +1,11 @@
-// Models: what a row holds, how examples are scored, what the gradients of their features
-// are.
+// Models define a row's contents, the scores of examples, and the gradients of their
+// features.
 //
 // A model is a `struct model_ops` in a file of its own and a line of MODELS below. It
 // sees batches of examples as arrays: a pointer to a row and a value for each feature.
-// Who stands behind the rows (this process, servers) and who adds up gradients is the
-// trainer's business. A row is one of the accessor features: one or two groups of
-// weights, each followed by its rule's state, and the count of the row's updates:
+// The trainer decides where rows are (in this process, on servers) and how gradients are
+// added up. A row is one of the accessor features: one or two groups of weights, each
+// followed by its rule's state, and the count of the row's updates:
 //
 //   lr   [w | state][count]                            f(x) = b + sum w_i x_i
 //   fm   [w | state][count][v: dim | state]            + sum over pairs <v_i, v_j> u_i u_j
@@ -22,10 +22,10 @@
 //
 // Dense parameters are those that every example uses: the bias b, which is every model's,
 // and behind it the weights of layers. They are one array of floats for a model, and
-// blocks of it, the number of a block its key, are the rows of the dense table. Who
-// trains gives a model the array and takes the gradient of it. Summaries, what a model
-// counts of its examples, are the last blocks: no rule trains them, their gradients are
-// added to them as they are.
+// blocks of it, the number of a block its key, are the rows of the dense table. The
+// trainer gives the model the array and takes its gradient. Summaries, a model's
+// statistics of its examples, are the last blocks: no rule trains them, their gradients
+// are added to them unscaled.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MODEL_MODEL_H
@@ -75,12 +75,12 @@ struct model_options {
     uint64_t seed;
     bool normalize;
     float init; // weights of all groups but the first begin in (-init, init)
-    // Of the first group, and of the bias of models without layers.
+    // For the first group, and the bias of models without layers.
     struct rule_params linear;
     struct rule_params latent; // of the others; its block is set here
-    // Of models with layers:
+    // For models with layers:
     struct rule_params dense; // of the dense parameters
-    // Units of each layer, from the input on; 0: no more.
+    // Units of each layer, from the input on, up to the first 0.
     uint32_t hidden[MODEL_MAX_HIDDEN];
     // Labels of an example, each of which is a task: 1, or more in models that have
     // them (model_ops.tasks). On the layers of `hidden`, which the tasks share, each has
@@ -137,15 +137,15 @@ struct model_batch {
     const uint16_t *slot;
     const float *label;  // options.tasks of each example, NaN where one is missing
     const float *weight; // NULL: all 1
-    // A random number of each example, another in each pass, which says what dropout
-    // leaves of the layers; NULL: all of them, as for scores.
+    // A random number for each example, another in each pass, which selects the units
+    // that dropout keeps; NULL: all units, as for scores.
     const uint64_t *draw;
     bool training; // scores for gradients: by statistics of the batch itself
     float share;   // in training: of the examples of a whole batch
     struct model_latent latent;
 };
 
-// Training on examples: what it needs to know beside them, and what it leaves.
+// Training on examples: its parameters besides them, and its results.
 struct model_training {
     enum loss loss;
     const struct rule_params *rules; // of the groups, at the rate now
@@ -157,17 +157,18 @@ struct model_training {
     size_t bad;     // with TUG_EDATA: whose score is not finite
 };
 
-// Dense parameters on their way: who trains is told while a model computes which it comes
-// to, so that those may still be coming, and gradients that are complete may go. `needs`:
-// floats [first, first + n) are about to be read. `has`: all is added to their gradient that
-// these examples add. Each float is told of once or, of `has`, not at all.
+// Dense parameters in transfer: while a model computes it reports which parameters it
+// needs next, so that these may still be arriving, and gradients that are complete may
+// go. `needs`: floats [first, first + n) are about to be read. `has`: all is added to
+// their gradient that these examples add. Each float is reported once or, by `has`, maybe
+// never.
 struct model_flow {
     void (*needs)(void *ctx, size_t first, size_t n);
     void (*has)(void *ctx, size_t first, size_t n);
     void *ctx;
 };
 
-// What one thread needs to score and to train.
+// The memory of one thread that scores or trains.
 struct model_work {
     const struct model *model;
     const float *dense; // the dense parameters, as who calls has them: model_dense floats
@@ -221,8 +222,8 @@ struct model_ops {
     // TUG_EUSAGE: options that the model cannot work with; may be NULL.
     int (*check)(const struct model_options *o, struct err *e);
 
-    // What a feature's row holds, as settings of the accessor features: `embed` weights
-    // (1, before this is called) and `dim` more (0). NULL: so it stays.
+    // Sets a row's contents as settings of the accessor features: `embed` weights
+    // (initially 1) and `dim` more (initially 0). NULL: so it stays.
     void (*layout)(const struct model_options *o, struct accessor_options *ret);
 
     // Dense parameters behind the biases, one a task, and their first values, into zeros.
@@ -250,23 +251,23 @@ struct model_ops {
 
     // After `forward` of the same examples, with d loss / d score of each in err: the
     // gradients by the weights of each feature. Group g of the batch's first feature is
-    // at ret_gradients[g], its n floats, then those of the next feature. Those of the
-    // dense parameters behind the biases are added to what is at `dense`.
+    // at ret_gradients[g], its n floats, then those of the next feature. Gradients of the
+    // dense parameters behind the biases are added to `dense`.
     void (*backward)(struct model_work *w, const struct model_batch *b, const float *err,
                      float *const *ret_gradients, float *dense);
 
-    // Score, loss and update of the rows, example after example, for models that do all
-    // in one faster than model_step does it of the above; NULL: there is none. It takes
+    // Score, loss and update of the rows, example after example, for models that do this
+    // faster than model_step can with the functions above; NULL: there is none. It takes
     // as many examples as there are. TUG_EDATA, TUG_ENOMEM.
     int (*step)(struct model_work *w, const struct model_batch *b,
                 struct model_training *t);
 
-    // What a score is made of beside the linear part, for who wants to know (explain.h).
-    // What features i and j of the batch add as a pair; what layers add, as `forward`.
-    // NULL: the model has none.
+    // The parts of a score besides the linear part, for explain.h. `pair` returns the
+    // term of features i and j of the batch; `layers` the term of the layers, as
+    // `forward`. NULL: the model has none.
     float (*pair)(const struct model *m, const struct model_batch *b, size_t i, size_t j);
     void (*layers)(struct model_work *w, const struct model_batch *b, float *ret_scores);
-    // Which layer has dense parameter `at` behind the biases, for messages. NULL: no
+    // Returns the layer of dense parameter `at` behind the biases, for messages. NULL: no
     // names.
     void (*layer_name)(const struct model_options *o, size_t at,
                        char ret[MODEL_LAYER_NAME_MAX]);
@@ -277,7 +278,7 @@ static inline size_t model_dense_block(const struct model *m)
 {
     return m->dense.groups[0].n;
 }
-// Those that anything is computed from, with what fills blocks between them.
+// The parameters used in computations, with the padding between blocks.
 static inline size_t model_dense_used(const struct model *m)
 {
     const struct model_options *o = &m->options;
@@ -317,7 +318,7 @@ void model_weights_print(const float weights[MODEL_MAX_TASKS],
 void model_defaults(struct model_options *o, const struct model_ops *ops,
                     enum rule_kind rule);
 
-// --dims: whether vectors may differ in length by field. TUG_EUSAGE: they may not.
+// --dims: whether vectors may differ in length by field. TUG_EUSAGE if they may not.
 int model_check_dims_by_field(const struct model_ops *ops, struct err *e);
 
 int model_init(struct model *m, const struct model_options *o, struct err *e);
@@ -325,8 +326,8 @@ int model_init(struct model *m, const struct model_options *o, struct err *e);
 // The dense parameters that training begins with: model_dense floats.
 void model_first_dense(const struct model *m, float *ret);
 
-// What dense parameter `at` is of: "the bias", "layer 2 of 3"; "": of nothing, it fills the
-// rest of a block.
+// Returns the owner of dense parameter `at`: "the bias", "layer 2 of 3"; "" if it only
+// fills a block.
 void model_dense_name(const struct model *m, size_t at, char ret[MODEL_LAYER_NAME_MAX]);
 
 // One update of the rows of all blocks by `rule`, at the rate now, and model_dense
@@ -340,7 +341,7 @@ void model_packed(struct model *ret, const struct model *m);
 
 // Whether rows of one can be rows of the other.
 bool model_same_rows(const struct model *a, const struct model *b);
-// Likewise of the dense parameters: whether the layers are the same.
+// Likewise for the dense parameters: returns whether the layers are the same.
 bool model_same_dense(const struct model *a, const struct model *b);
 
 // The tables that the model's rows lie in: sparse features (id 0) and dense parameters

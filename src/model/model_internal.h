@@ -55,7 +55,7 @@ static inline float *model_summary_gradients(const struct model_work *w, float *
     return layers - w->model->options.tasks + w->model->summaries;
 }
 
-// What `forward` has left of example i of the batch.
+// The values that `forward` has kept for example i of the batch.
 static inline float *model_kept(const struct model_work *w, size_t i)
 {
     return w->kept + i * w->stride;
@@ -163,8 +163,7 @@ static inline void model_linear_step(struct model_work *w, const struct model_ex
                                 x->n);
 }
 
-// Where a feature comes twice, or two slots share it, its second update builds on the
-// first.
+// If a feature occurs twice, or in two slots, its second update builds on the first.
 static inline const struct kernels *model_step_kernels(const struct model_work *w,
                                                        const struct model_example *x)
 {

@@ -1,5 +1,5 @@
-// What becomes of several features of a field: their vectors are added up, or with
-// `pooling_mean` it is the mean of them, whether or not the model knows them all.
+// Pools several features of a field: adds up their vectors, or with `pooling_mean` takes
+// the mean of them, whether or not the model knows them all.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_MODEL_POOLING_H

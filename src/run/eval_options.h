@@ -13,7 +13,7 @@ struct eval_values {
     bool importance, calibration, quiet, json;
 };
 
-// How it says to evaluate what is open. The model's --merge-ids is its own.
+// Returns how to evaluate the open data. The model's --merge-ids is its own.
 int eval_options_evaluation(struct opened_model *m, const struct eval_values *v,
                             struct evaluation_options *ret, struct err *e);
 

@@ -1,5 +1,5 @@
-// What `tug eval` finds beside metrics, where it is asked for: metrics by the values of columns
-// (--by), what each column is worth (--importance), calibration (--calibration); as JSON.
+// Optional results of `tug eval` besides metrics: metrics by the values of columns
+// (--by), the importance of columns (--importance), calibration (--calibration); as JSON.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_RUN_EVAL_TABLES_H
@@ -24,8 +24,8 @@ void eval_tables_free(struct eval_tables *t);
 int eval_tables_check(const struct eval_values *v, const struct options *o,
                       struct err *e);
 
-// Evaluates, `o` being eval_options_evaluation's; what is asked for beside goes to *ret, which
-// the caller frees, also after an error.
+// Evaluates, with `o` from eval_options_evaluation. The optional results go to *ret,
+// which the caller frees, also after an error.
 int eval_tables_find(const struct evaluation_options *o, const struct eval_values *v,
                      struct eval_tables *ret, struct metrics *ret_metrics, struct err *e);
 

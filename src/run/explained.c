@@ -51,7 +51,7 @@ static int compare(const void *a, const void *b)
     return x->i < y->i ? -1 : x->i > y->i;
 }
 
-// What is not a number stands first: it is what one looks for.
+// NaN comes first: it is what one looks for.
 static double size_of(const struct explained *x, size_t i)
 {
     double size = fabs(left_out(x, i));

@@ -8,8 +8,8 @@
 #include "run/predict_options.h"
 #include "train/explain.h"
 
-// Of all examples of the data that is open, by the words that the model keeps; each one goes to
-// `each`.
+// Explains all examples of the open data, with the words that the model keeps; calls
+// `each` for every one.
 int explained_run(struct opened_model *m, const struct predict_values *v,
                   int (*each)(void *ctx, const struct explained *x, struct err *e),
                   void *ctx, struct err *e);

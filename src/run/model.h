@@ -69,10 +69,10 @@ struct opened_model {
     void *warn_ctx;
 };
 
-// All of it, for scoring data. `labels`: whether each line must have one.
+// Opens a model and data to score. `labels`: whether each line must have one.
 int model_open(struct opened_model *m, const struct model_values *v, bool labels,
                struct err *e);
-// The same in three steps: what it is; data to score, in place of what was open before; rows.
+// Likewise in three steps: the description; data to score, replacing earlier data; rows.
 int model_read(struct opened_model *m, const char *from, uint64_t threads, struct err *e);
 int model_open_data(struct opened_model *m, const struct model_values *v, bool labels,
                     struct err *e);
@@ -85,12 +85,12 @@ struct evaluation_options model_evaluation(struct opened_model *m,
 // 0 means all processors that this process may use.
 int model_threads(uint64_t wanted);
 
-// How a column is named, for the help of options that take some.
+// The syntax of column names, for the help of options that take them.
 #define GROUP_COLUMNS                                                                    \
     "Columns of csv by their names (also dropped ones), of criteo I1 to I13 and C1 to "  \
     "C26, of libffm a field's number, of multislot a slot's name"
 
-// The same of the columns that features are of.
+// Likewise for the columns of features.
 #define FEATURE_COLUMNS                                                                  \
     "Columns of csv by their names, of criteo I1 to I13 and C1 to C26, of libffm a "     \
     "field's number, of multislot a slot's name"

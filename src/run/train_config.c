@@ -35,8 +35,8 @@ int train_read_table(struct table_config *c, const char *text, struct err *e)
     return rc;
 }
 
-// What the run says of its table, from which settings may not differ. From then on they
-// stay out of c, so that the same run has the same settings.
+// The table settings that follow from the run, which --table may not change. From then on
+// they stay out of c, so that the same run has the same settings.
 static int take_run_settings(struct table_config *c, const struct table_config *run,
                              const struct table_config *usual, struct err *e)
 {
@@ -227,7 +227,7 @@ static struct reader_options reader_options_of(struct train_setup *setup,
     };
 }
 
-// What the options say as they are, before it is checked against anything.
+// Copies the options as given, before any checks.
 static void set_config(struct train_setup *setup, const struct train_options *t,
                        const struct options *o, const struct train_settings *s,
                        struct node *node)

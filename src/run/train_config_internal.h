@@ -1,4 +1,4 @@
-// What the files that make a run's configuration share:
+// Shared by the files that make a run's configuration:
 //
 //   train_model_options.c   the model
 //   train_mode.c            how workers work together

@@ -1,5 +1,5 @@
-// What the options of `tug train` say of how workers work together: --mode, who applies the
-// rules, shuffling, and who scores.
+// Options of `tug train` about the cooperation of workers: --mode, the place where rules
+// are applied, shuffling, and the place of scoring.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "run/train_config_internal.h"
@@ -57,7 +57,7 @@ static int set_geo(const struct train_config *c, struct train_cluster *k,
     return 0;
 }
 
-// Who applies the rules, which some modes leave no choice of.
+// Chooses where rules are applied; some modes leave no choice.
 static int set_rules(struct train_config *c, struct train_cluster *k,
                      const struct train_options *t, const struct train_settings *s,
                      struct err *e)
@@ -107,7 +107,7 @@ static int set_shuffle(struct train_cluster *k, const struct train_options *t,
 // .7030 at 256, .7016 at 512, .6973 at 1,024; async .7162, sync .7187.
 enum { CLUSTER_BATCH = 1024, CLUSTER_BATCH_ONCE = 512 };
 
-// What a mode of a cluster cannot do.
+// Refuses options that a mode of a cluster does not support.
 static int check_cluster(const struct train_config *c, const struct train_options *t,
                          const struct options *o, const struct train_settings *s,
                          struct err *e)
@@ -217,7 +217,7 @@ static int check_batch_norm(const struct train_config *c, struct err *e)
                    least);
 }
 
-// What would be passed over in silence.
+// Refuses options that would be ignored silently.
 static int check_use(const struct train_config *c, const struct options *o, struct err *e)
 {
     const char *of_clusters = options_given_of_group(o, TRAIN_OF_CLUSTERS);

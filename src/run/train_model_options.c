@@ -1,4 +1,4 @@
-// What the options of `tug train` say of the model: its kind, sizes, rules and layers.
+// Options of `tug train` about the model: its kind, sizes, rules and layers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "run/train_config_internal.h"

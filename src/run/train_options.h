@@ -119,7 +119,7 @@ static inline bool train_mode_copies(enum train_mode m)
     return m == TRAIN_GEO || m == TRAIN_ELASTIC;
 }
 
-// What the texts among the options say.
+// The parsed texts among the options.
 struct train_settings {
     enum train_mode mode;
     uint64_t mode_n;   // ssp: the bound; geo, elastic: batches between exchanges

@@ -1,5 +1,5 @@
-// Options of `tug train` on a cluster: each one is a process's own, or has to be the same in all
-// processes of a run, and then one that differs is told of by its name.
+// Options of `tug train` on a cluster: each one may differ between processes, or must be
+// the same in all processes of a run, and then a difference is reported, of by its name.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "run/train_options.h"
@@ -18,7 +18,7 @@ enum { WORDS_MAX = 16 };
 #define CSV "--format=csv --model=dcn"
 #define SYNC "--format=csv --model=lr --mode=sync"
 
-// How a run is started, and another value. NULL: on a cluster it is refused.
+// A run's arguments, and another value. NULL: on a cluster it is refused.
 static const struct option_case {
     const char *name, *base, *other;
 } cases[] = {

@@ -11,7 +11,7 @@
 static const struct scheme *const schemes[] = {&scheme_http, &scheme_https, &scheme_s3,
                                                &scheme_webhdfs, &scheme_swebhdfs};
 
-// The length of "scheme" in "scheme://"; 0: there is none.
+// Returns the length of "scheme" in "scheme://"; 0 if there is none.
 static size_t scheme_len(const char *text)
 {
     size_t n = strspn(
@@ -44,8 +44,8 @@ static int no_scheme(const char *text, size_t len, struct err *e)
                    (int)(len < 20 ? len : 20), text, advice);
 }
 
-// Without the query, which may have a secret. Of patterns '?' is a wildcard, and yet what
-// looks like "?name=value" is not shown.
+// Without the query, which may have a secret. In patterns '?' is a wildcard, but a part
+// like "?name=value" is hidden.
 static size_t shown_length(const struct scheme *s, const char *text)
 {
     size_t n = strcspn(text, "?#");

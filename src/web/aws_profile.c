@@ -131,7 +131,7 @@ static int take_file(struct aws_profile *p, const char *text, size_t n, const ch
     return 0;
 }
 
-// Where a variable says, or below HOME.
+// Returns the path in a variable, or the one below HOME.
 static bool find_file(const char *variable, const char *usual, char *ret, size_t cap)
 {
     const char *path = getenv(variable), *home = getenv("HOME");

@@ -1,4 +1,4 @@
-// The files in which AWS's tools keep who asks: ~/.aws/credentials and ~/.aws/config.
+// The files in which AWS's tools keep credentials: ~/.aws/credentials and ~/.aws/config.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_WEB_AWS_PROFILE_INTERNAL_H
@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 
-// What a profile says; "": nothing.
+// The settings of a profile; "" if missing.
 struct aws_profile {
     char name[128];
     bool found;

@@ -1,5 +1,5 @@
-// The files of AWS's tools: what a profile says, which file comes first, and settings that
-// no request could carry.
+// The files of AWS's tools: the settings of a profile, which file comes first, and
+// settings that no request could carry.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "web/aws_profile_internal.h"
@@ -133,7 +133,7 @@ static void test_refused(void **state)
         if (strstr(e.text, bad[i].why) == NULL || strstr(e.text, "x y") != NULL)
             fail_msg("%s", e.text);
     }
-    // What is no section, no setting, or of another profile is nobody's.
+    // Lines that are not sections or settings, or belong to another profile, are ignored.
     static const char *const odd[] = {"",
                                       "[",
                                       "]",

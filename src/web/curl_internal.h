@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 
-// What is used of it.
+// The functions used.
 #define CURL_FUNCTIONS(X)                                                                \
     X(curl_global_init)                                                                  \
     X(curl_easy_init)                                                                    \

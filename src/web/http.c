@@ -1,5 +1,5 @@
-// HTTP by libcurl's multi interface, one transfer at a time: who reads drives it, so that
-// there is no thread, and a reader that is busy keeps the server waiting.
+// HTTP by libcurl's multi interface, one transfer at a time: the reader drives it, so
+// that no thread is needed, and a busy reader keeps the server waiting.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "web/http_internal.h"
@@ -224,7 +224,7 @@ static int look(struct http *h, struct err *e)
     return err_set(e, TUG_EIO, "nothing came from the server for %.3g s", h->silent);
 }
 
-// Until some of the body is there, or the end.
+// Runs until some of the body, or its end, has arrived.
 static int wait_body(struct http *h, struct err *e)
 {
     int running;

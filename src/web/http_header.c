@@ -69,7 +69,7 @@ static void take_range(struct http_answer *a, const char *text)
     a->has_range = known && passes(&p, '/') && digits(&p, &a->total);
 }
 
-// Of "HTTP/1.1 200 OK"; 0: none.
+// Returns the status of "HTTP/1.1 200 OK"; 0 if there is none.
 static int status_of(const char *line, size_t n)
 {
     const char *p = memchr(line, ' ', n);

@@ -1,5 +1,5 @@
-// What the lines before the body of an HTTP answer say. They come from whoever answers:
-// apart from http.c, so that tests can send anything without a server.
+// Parses the lines before the body of an HTTP answer. They come from any server; separate
+// from http.c, so that tests can pass any lines without a server.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_WEB_HTTP_HEADER_INTERNAL_H

@@ -55,7 +55,8 @@ void http_close(struct http *h); // NULL is fine
 // end is given up.
 int http_begin(struct http *h, const struct http_request *q, struct http_answer *ret,
                struct err *e);
-// What comes next of the body; *ret_n = 0: that was all, and as much as was announced.
+// Returns the next part of the body; *ret_n = 0 at its end, if its length is as
+// announced.
 int http_read(struct http *h, char *out, size_t cap, size_t *ret_n, struct err *e);
 
 // Whether the last failure may be over when one tries again.

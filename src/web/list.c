@@ -1,5 +1,4 @@
-// Lists of files that lie elsewhere: what an address stands for, and a first look at each
-// file.
+// Lists remote files: expands an address, and checks each file.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <fnmatch.h>

@@ -1,6 +1,6 @@
-// S3, and stores that speak it: signed requests, and lists by pages. Who asks is said by
-// the variables of the environment and the files that AWS's own tools read. Both are looked at
-// for each request, so that keys which somebody renews are the new ones.
+// S3, and stores that speak it: signed requests, and lists by pages. Credentials come
+// from the environment and the files that AWS's own tools read. Both are read for each
+// request, so that renewed keys are used.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -16,7 +16,7 @@
 
 enum { PAGE_KEYS = 1000, PAGES_MAX = 10 * LISTED_FILES_MAX / PAGE_KEYS };
 
-// What the environment says, and else the profile.
+// Takes a setting from the environment, else from the profile.
 struct account {
     const char *key_id, *secret, *token, *region, *endpoint;
     struct aws_profile profile;
@@ -97,8 +97,7 @@ static int read_account(struct account *ret, struct err *e)
 
 // ---------------------------------------------------------------- a request
 
-// Where it goes: URL up to the path, the header "host", and what of the path the bucket
-// is.
+// The target: URL up to the path, the header "host", and the bucket's part of the path.
 struct target {
     char origin[WEB_ADDRESS_MAX + 64];
     const char *host; // in it
@@ -141,7 +140,7 @@ static void date_now(char ret[32])
     strftime(ret, 32, "%Y%m%dT%H%M%SZ", &t);
 }
 
-// As clients write it: without the port that goes without saying.
+// Without the scheme's default port, as clients write it.
 static void host_header(const struct target *t, char *ret, size_t n)
 {
     bool tls = strncmp(t->origin, "https:", 6) == 0;

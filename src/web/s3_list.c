@@ -1,6 +1,5 @@
-// Lists of S3: the few elements that we want of them, by a scanner that knows
-// as much of XML as they use. What it does not know (declarations, CDATA,
-// entities by name) is refused.
+// Lists of S3: the few elements that we want of them, by a scanner that knows as much of
+// XML as they use. Other syntax (declarations, CDATA, named entities) is refused.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>

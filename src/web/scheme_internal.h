@@ -1,5 +1,5 @@
-// What a kind of store implements (http.c knows none of them): how bytes of a file are
-// asked for, and how files are listed. Only src/web includes it.
+// The interface of a kind of store (http.c knows none of them): requests for bytes of a
+// file, and lists of files. Only src/web includes it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_WEB_SCHEME_INTERNAL_H
@@ -32,8 +32,8 @@ struct scheme {
     int (*list)(struct listing *l, struct err *e);
     bool whole;          // the answer to a range is 200, and its length that of the range
     const char *host_is; // in messages: "host", "bucket"
-    // A refusal that more can be said about than its status: `reason` is the server's word
-    // for it, with a blank before it, or "". Its code; 0: nothing more. NULL: never.
+    // A refusal that more can be said about than its status: `reason` is the server's
+    // word for it, with a blank before it, or "". Its code; 0 at the end. NULL: never.
     int (*refused)(const struct address *a, const struct http_answer *answer,
                    const char *reason, struct err *e);
 };
@@ -52,8 +52,8 @@ int url_encode(struct buf *b, const char *text, size_t n, bool slashes);
 int request_header(struct http_request *q, const char *name, const char *value);
 int request_range(struct http_request *q, uint64_t from, uint64_t to);
 
-// A setting of the environment; NULL: not set, or empty. TUG_EUSAGE, without the value,
-// when it has blanks or what is no letter: it would not fit into a line.
+// A setting of the environment; NULL: not set, or empty. TUG_EUSAGE, without showing the
+// value, if it has blanks or control characters, which no header line may have.
 int environment_text(const char *name, const char **ret, struct err *e);
 
 // Another file of the same server.
@@ -85,7 +85,7 @@ struct web {
 int web_session(struct web **ret, const struct address *a, const struct interrupt *i,
                 struct err *e);
 
-// All of an answer, tried again as reading is. *ret_status: 2xx or 404.
+// Reads a whole answer, with the retries of reading. *ret_status: 2xx or 404.
 int web_get(struct web *r,
             int (*request)(const void *arg, struct http_request *q, struct err *e),
             const void *arg, struct buf *body, int *ret_status, struct err *e);

@@ -1,5 +1,4 @@
-// AWS Signature Version 4: by it S3, and stores that are compatible with it, know who
-// asks.
+// AWS Signature Version 4, by which S3 and compatible stores authenticate requests.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_WEB_SIGV4_INTERNAL_H

@@ -1,5 +1,5 @@
-// Reading of files that lie elsewhere: a request gives bytes from a place on, and
-// whatever ends it too early makes the next one begin where it ended.
+// Reads remote files: a request gives bytes from an offset on, and if it ends too early,
+// the next one begins there.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "web/web.h"
@@ -104,7 +104,7 @@ static bool status_may_pass(int status)
     return status == 408 || status == 429 || status >= 500;
 }
 
-// What an answer without data means.
+// Explains an answer without data.
 static int refused(struct web *r, const struct http_answer *a, struct err *e)
 {
     char reason[64];
@@ -190,7 +190,7 @@ static int changed(const struct web *r, struct err *e)
     return err_set(e, TUG_EDATA, "'%s' changed since the run began", r->a.name);
 }
 
-// What an answer says of the file, against what is known of it.
+// Compares an answer's facts about the file with earlier ones.
 static int check_answer(struct web *r, const struct http_answer *a, struct err *e)
 {
     uint64_t version = version_hash(a->version), total = a->total;
@@ -261,7 +261,8 @@ static int skip(struct web *r, size_t *ret_n, struct err *e)
     return 0;
 }
 
-// What the open answer has next: nothing when it failed or ended, to be tried again.
+// Returns the next bytes of the open answer; none if it failed or ended, to be tried
+// again.
 static int read_some(struct web *r, char *out, size_t cap, size_t *ret_n, struct err *e)
 {
     uint64_t left = r->to - r->from;

@@ -1,7 +1,7 @@
 // Files that lie elsewhere: http(s)://, s3:// and (s)webhdfs://. Listed, asked how large
 // they are, and read, in order or at any byte, by requests of ranges.
 //
-// What may pass is tried again, a bounded number of times, with growing waits:
+// Temporary failures are retried, a bounded number of times, with growing waits:
 // connections that fail or break, answers 408, 429 and 5xx. Reading goes on where it was.
 // A file whose size or version is not that of the beginning is an error: it changed.
 //
@@ -37,8 +37,8 @@ bool web_is(const char *path);
 
 // Calls `found` for what the address stands for: a file, or (s3, webhdfs) all files of a
 // directory or that a pattern matches, not those with a name on the way that begins with
-// '.' or '_'. In any order. TUG_EUSAGE: an address as we have none; TUG_EDATA: nothing is
-// there.
+// '.' or '_'. In any order. TUG_EUSAGE if the kind of address is unknown; TUG_EDATA if
+// there is no such file.
 int web_list(const char *address, const struct interrupt *i,
              int (*found)(void *arg, const struct web_file *f, struct err *e), void *arg,
              struct err *e);
@@ -56,8 +56,8 @@ int web_seek(struct web *r, uint64_t at, struct err *e);
 int web_read_at(struct web *r, char *out, size_t n, uint64_t at, size_t *ret_n,
                 struct err *e);
 
-// How often a request is made at most while nothing comes of it, and seconds before the
-// second time, which double. Tests wait less.
+// The most attempts of a request without any data, and the seconds before the second one,
+// which double. Tests wait less.
 struct web_patience {
     unsigned tries;
     double wait;

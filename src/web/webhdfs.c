@@ -14,7 +14,7 @@ enum { DEPTH_MAX = 64 };
 
 size_t web_directories_max = 100000;
 
-// As whom: Hadoop's own variable, or the account of this machine.
+// The user: Hadoop's own variable, or the account on this machine.
 static int add_user(struct buf *b, struct err *e)
 {
     const char *user;
@@ -73,8 +73,9 @@ static bool read_entry(const json_t *o, struct webhdfs_entry *ret)
     return true;
 }
 
-// A value of JSON takes some hundred bytes of memory, and an entry has eight of text for
-// each of its own: what has less is no list, and would take many times its bytes.
+// A JSON value takes some hundred bytes of memory, and an entry has at least eight bytes
+// of text for each value: a text with fewer is not a list, and would take many times its
+// bytes.
 static bool has_too_many_values(const char *text, size_t n)
 {
     size_t values = 0;
