@@ -70,7 +70,7 @@ static void plan_slots(struct block *b, const struct examples *x)
             b->mask_bytes = (uint8_t)(b->max_slot / 8 + 1);
 }
 
-// Where a value's number is, or belongs.
+// Returns the position of a value's number, or where to insert it.
 static uint16_t *code_place(struct block_codes *c, float value)
 {
     uint32_t bits;
@@ -312,7 +312,7 @@ static void pack_records(const struct block *b, struct block_codes *codes,
     memset(to, 0, BLOCK_PADDING);
 }
 
-// Of label t; and which examples lack it.
+// The values of label t, and the examples without it.
 static void pack_plane(const struct block *b, const struct examples *x, uint32_t t,
                        uint8_t *bits)
 {

@@ -66,7 +66,7 @@ struct block_codes {
     uint16_t place[4 * BLOCK_CODES]; // by hash: 0, or a number + 1
 };
 
-// What block_pack will write, decided from the examples and their ids.
+// The layout that block_pack will write, decided from the examples and their ids.
 struct block_plan {
     struct block block;
     uint32_t record_total;
@@ -115,7 +115,7 @@ static inline uint32_t block_features(const struct block *b, uint32_t bytes)
 void block_unpack(const struct block *b, uint32_t at, uint32_t k, uint32_t *ret_id,
                   uint16_t *ret_slot, float *ret_value);
 
-// The line of an example in its file.
+// Returns an example's line in its file.
 uint64_t block_line(const struct block *b, uint32_t i);
 
 #endif

@@ -1,6 +1,6 @@
-// Arrow arrays taken over, and looked at before they are believed. What the interface does not
-// say is the size of buffers, so that offsets are held against each other and against what they
-// point into.
+// Arrow arrays taken over, and looked at before they are believed. The interface does not
+// give the size of buffers, so that offsets are checked against each other and against
+// the arrays that they point into.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/columns.h"
@@ -17,7 +17,7 @@ static int malformed(const struct column_type *t, const char *why, struct err *e
                    show(t->name, strlen(t->name)).text, why);
 }
 
-// Numbers of buffers that a kind has; -1: it depends.
+// The number of buffers of a kind; -1: it depends.
 static int64_t buffers_of(const struct column_type *t)
 {
     switch (t->kind) {
@@ -43,7 +43,7 @@ static int64_t buffers_of(const struct column_type *t)
     return -1;
 }
 
-// Sums of a few of these, and numbers of bits and bytes, are no overflow.
+// Sums of a few of these, and their numbers of bits and bytes, do not overflow.
 static bool is_extent(const struct ArrowArray *a)
 {
     return a->length >= 0 && a->offset >= 0 && a->length <= INT64_MAX / 64 &&

@@ -1,9 +1,10 @@
-// Columns that a program has in memory, as the Arrow C data interface hands them over: whole
-// numbers, floats, bool, text, dates, times, decimals, dictionaries of these, and lists of them;
-// any of them null. A cell's text is what the frame's own csv writer writes: polars' for Arrow
-// data, pandas' and Python's where the metadata of the table's schema has the key tug.python. All
-// that would lead out of a buffer is checked when they are opened, so that cells are read
-// without a doubt. A column of another kind may be there, as long as nobody reads it.
+// Columns that a program has in memory, as the Arrow C data interface hands them over:
+// whole numbers, floats, bool, text, dates, times, decimals, dictionaries of these, and
+// lists of them; any of them null. A cell's text is what the frame's own csv writer
+// writes: polars' for Arrow data, pandas' and Python's where the metadata of the table's
+// schema has the key tug.python. Opening checks every offset that could lead out of a
+// buffer, so that cells are read without checks. Columns of other kinds may be there, as
+// long as they are not read.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_COLUMNS_H
@@ -33,7 +34,7 @@ enum column_kind {
     COLUMN_OTHER,
 };
 
-// Who writes the text of cells.
+// The writer whose text cells have.
 enum cell_style {
     CELL_ARROW,  // true, 1e16: as polars does
     CELL_PYTHON, // True, 1e+16
@@ -42,7 +43,7 @@ enum cell_style {
 
 enum { COLUMN_STATED = 16 };
 
-// What the schema says of a column, or of what is in its lists or its dictionary.
+// The schema of a column, or of the items of its lists or its dictionary.
 struct column_type {
     enum column_kind kind;
     uint8_t bytes;
@@ -91,9 +92,9 @@ int columns_open_stream(struct columns **ret, struct ArrowArrayStream *s, struct
 int columns_open_array(struct columns **ret, struct ArrowSchema *s, struct ArrowArray *a,
                        struct err *e);
 void columns_close(struct columns *c); // NULL is fine
-// Takes a column of numbers out: *ret has its numbers, a float for each row, which the caller
-// frees, and the column is no longer there. TUG_EUSAGE: there is no such column; TUG_EDATA names
-// the row that has no number.
+// Takes a column of numbers out: *ret has its numbers, a float for each row, which the
+// caller frees, and the column is no longer there. TUG_EUSAGE if there is no such column;
+// TUG_EDATA names a row without a number.
 int columns_take_out(struct columns *c, const char *name, float **ret, struct err *e);
 
 // Inside: the types of a schema, and the spans of an array of them.
@@ -104,11 +105,11 @@ void columns_free_spans(struct column_span *span, size_t n);
 
 // Also texts that are stated to be numbers.
 bool column_is_number(const struct column_type *t);
-// What the schema of a model keeps of the column's type ("bool", "whole", "float64", ...), by
-// which csv's spellings of its words are folded (reader_csv_fold.c); NULL: texts are words.
+// The column's type in the schema of a model ("bool", "whole", "float64", ...), by which
+// csv's spellings of its words are folded (reader_csv_fold.c); NULL: texts are words.
 const char *column_cells(const struct column_type *t);
 
-// What stands in a cell. Lists are items of `list`, which are cells themselves.
+// The content of a cell. Lists are items of `list`, which are cells themselves.
 enum cell_kind { CELL_MISSING, CELL_TEXT, CELL_NUMBER, CELL_LIST };
 
 enum { CELL_OWN = 64 };
@@ -139,7 +140,7 @@ int column_cell(const struct column_span *s, int64_t i, struct cell *ret, struct
 void cell_write(struct cell *cell);
 // The float that the number's text is read as.
 float cell_float(const struct cell *cell);
-// From here on the cell is as CELL_OLD has it.
+// From here on the cell is the same as with CELL_OLD.
 void cell_make_old(struct cell *cell);
 // A float's text as cell_write makes it; `ret` has CELL_OWN bytes.
 size_t cell_write_float(double x, bool single, enum cell_style style, char *ret);

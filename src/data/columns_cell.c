@@ -1,4 +1,4 @@
-// Cells of columns: what stands in a row, whatever the column is made of.
+// Cells of columns: the content of a row, for every kind of column.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>

@@ -23,8 +23,8 @@ static bool reads_back(double x, bool single, const char *text)
     return single ? (double)strtof(text, NULL) == x : strtod(text, NULL) == x;
 }
 
-// Of a finite number that is not negative. What has 15 digits (a float 6) is what it reads as;
-// numbers near 0 have fewer.
+// For a finite number that is not negative. A number of up to 15 digits (6 for floats)
+// reads back as itself; numbers near 0 have fewer.
 static void find_digits(double x, bool single, struct decimal *ret)
 {
     char text[CELL_OWN];

@@ -1,5 +1,5 @@
-// A column of numbers taken out of columns in memory: what stands in it is no feature, and the
-// frame that it came in has it among its columns all the same.
+// Takes a column of numbers out of columns in memory: its values are not features, though
+// the frame has it among its columns all the same.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -44,7 +44,7 @@ static int read_all(const struct columns *c, size_t column, float *ret, struct e
     return 0;
 }
 
-// The ones behind it take its place, and the spans of these point to their types.
+// The columns behind it move up, and their spans point to their types.
 static void remove_column(struct columns *c, size_t column)
 {
     columns_free_types(c->type[column].of, c->type[column].of != NULL);

@@ -8,7 +8,7 @@
 
 static int put_quoted(const char *text, size_t len, char separator, struct buf *to)
 {
-    if (len == 0) // which may be no text at all
+    if (len == 0) // which may not be text
         return 0;
     bool plain = memchr(text, separator, len) == NULL && memchr(text, '"', len) == NULL &&
                  memchr(text, '\n', len) == NULL && memchr(text, '\r', len) == NULL;
@@ -20,7 +20,7 @@ static int put_quoted(const char *text, size_t len, char separator, struct buf *
     return buf_add(to, "\"", 1);
 }
 
-// What cannot be read is empty: only columns that nobody reads are so.
+// Cells that cannot be read are empty: only unused columns have such.
 static int put_cell(struct cell *cell, char between, struct buf *to)
 {
     struct cell item;

@@ -1,4 +1,4 @@
-// What an Arrow schema says of columns.
+// Reads an Arrow schema of columns.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -122,8 +122,8 @@ static bool find_format(const char *format, struct column_type *ret)
     return end > format + 3 && *end == '\0' && ret->each >= 0 && ret->each < INT32_MAX;
 }
 
-// Where a type stands. Below a column lie items of its lists, and below both the values of a
-// dictionary; what would nest deeper is not walked, so that no schema is too deep.
+// The position of a type. Below a column are the items of its lists, and below both the
+// values of a dictionary; deeper nesting is not walked, so that no schema is too deep.
 enum place { OF_COLUMN, OF_ITEM, OF_DICTIONARY };
 
 static int32_t take_length(const char **p)

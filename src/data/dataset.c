@@ -12,7 +12,7 @@ int dataset_resolve_nothing(void *ctx, const uint64_t *keys, size_t n, uint32_t 
 {
     (void)ctx;
     (void)keys;
-    if (n > 0) // else there may be no array
+    if (n > 0) // without tasks there may be no array
         memset(ret_ids, 0, n * sizeof(*ret_ids));
     return 0;
 }

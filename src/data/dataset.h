@@ -22,7 +22,7 @@
 // Turns keys into ids (row handles of a table). Called by team members at the same time.
 typedef int (*dataset_resolve_fn)(void *ctx, const uint64_t *keys, size_t n,
                                   uint32_t *ret_ids);
-// Where ids are not wanted: 0 for all.
+// For callers without ids: 0 for all.
 int dataset_resolve_nothing(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids);
 
 struct dataset_options {
@@ -42,8 +42,8 @@ struct dataset_options {
     // The texts of these columns ("a,b"; NULL: none) stay with the examples; and the
     // option that asks for them, for messages.
     const char *keep, *keep_option;
-    // Of a source that is loaded to its end: so many examples whose kept texts are the
-    // same become one (dataset_merge.h). 0: each stays. `keep` is then not kept.
+    // For a source that is loaded to its end: merges this many examples with equal kept
+    // texts into one (dataset_merge.h). 0: merges none. `keep` is then not kept.
     uint32_t merge;
     struct dataset_merged *merged;
 };
@@ -94,8 +94,8 @@ void dataset_prefetch(const struct dataset *d, uint64_t example);
 // The texts of the columns that are kept, each with a NUL behind it.
 const char *dataset_kept(const struct dataset *d, uint64_t example);
 
-// Where an example came from, for messages. In a piece of a plain file this reads the
-// file up to the piece; line 0: it could not be read again, or was dealt (data/deal.h).
+// The origin of an example, for messages. In a piece of a plain file this reads the file
+// up to the piece; line 0: it could not be read again, or was dealt (data/deal.h).
 void dataset_where(const struct dataset *d, uint64_t example, uint32_t *ret_file,
                    uint64_t *ret_line);
 

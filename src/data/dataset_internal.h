@@ -22,7 +22,7 @@ struct dataset {
     uint32_t finder_shift;
     bool has_values, has_weights, at_end;
     bool dealt; // a bucket: lines of the blocks are not those of the files
-    // Of a piece whose place is known in bytes only: lines count from its first. NULL:
+    // For a piece whose place is known in bytes only: lines count from its first. NULL:
     // the lines of the blocks are those of the file.
     const struct pieces *pieces;
     uint64_t offset;
@@ -43,7 +43,7 @@ int dataset_make_finder(struct dataset *d);
 // Empties the batch, with room for n examples with nnz features of the data set.
 int batch_reserve(const struct dataset *d, struct batch *b, size_t n, size_t nnz);
 
-// Where a load takes its chunks from. The first member of something larger.
+// The source of a load's chunks. The first member of something larger.
 struct intake {
     // NULL at the end. The reader has seen the header that the chunk needs. One caller at
     // a time.
@@ -61,7 +61,7 @@ struct intake {
 int dataset_read_headers(struct reader *r, const struct pieces *p, uint32_t file,
                          const struct reader_layout **ret, struct err *e);
 
-// As dataset_load, from `in` instead of o->source.
+// Like dataset_load, from `in` instead of o->source.
 int dataset_load_from(struct dataset **ret, const struct dataset_options *o,
                       struct intake *in, struct err *e);
 

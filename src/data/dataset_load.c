@@ -44,7 +44,7 @@ struct part {
     struct chunk *held; // with bad lines, until committed
 };
 
-// What one member needs for a chunk, reused from chunk to chunk.
+// A member's memory for a chunk, reused from chunk to chunk.
 struct scratch {
     struct examples x;
     uint32_t *ids;        // of all features
@@ -149,7 +149,7 @@ static int hold_place(struct examples *x, struct err *e)
     return 0;
 }
 
-// What is made of a chunk, and how far it is.
+// The result of a chunk, and its progress.
 struct parse {
     const struct loader *l;
     const struct chunk *c;
@@ -158,7 +158,7 @@ struct parse {
     uint32_t bad;
 };
 
-// What is kept of a line, or of a row as text; NULL: it is none.
+// Returns the kept columns of a line, or of a row as text; NULL if it is not an example.
 static int keep_line(struct parse *p, size_t example, const char *text, size_t len,
                      struct err *e)
 {
@@ -189,8 +189,8 @@ static int keep_row(struct parse *p, size_t example, bool good, uint32_t row,
     return rc;
 }
 
-// What a reader made of line number `line`, or of a row: `text` is NULL then. `n`: examples
-// before.
+// Takes the reader's result for line number `line`, or for a row, with `text` NULL. `n`:
+// examples before it.
 static int take_line(struct parse *p, uint32_t line, size_t n, const char *text,
                      size_t len, int rc, struct err *e)
 {

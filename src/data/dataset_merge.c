@@ -76,7 +76,7 @@ static void merging_end(struct merging *m)
     examples_free(&m->x);
 }
 
-// Those of the wanted size.
+// Keeps the groups of the wanted size.
 static void find_groups(struct merging *m)
 {
     struct dataset_merged *told = m->o->merged;

@@ -7,7 +7,7 @@
 
 #include "data/dataset.h"
 
-// What became of the lines.
+// Counts of merged and dropped lines.
 struct dataset_merged {
     uint64_t lines, examples; // before and after
     uint64_t groups;          // that are left out because they have another size,

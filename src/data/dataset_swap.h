@@ -18,8 +18,8 @@ struct swap_scratch {
 };
 void swap_scratch_free(struct swap_scratch *t);
 
-// As dataset_gather. Labels, weights, and features of other slots are the examples' own;
-// features are in the order of slots if they are so in the data.
+// Like dataset_gather. Labels, weights, and features of other slots are the examples'
+// own; features are in the order of slots if they are so in the data.
 int dataset_gather_swapped(const struct dataset *d, const uint64_t *order, size_t n,
                            const struct swap *s, struct swap_scratch *t, struct batch *b);
 

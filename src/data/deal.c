@@ -84,8 +84,8 @@ struct line {
     uint32_t bucket;
 };
 
-// `by`: lines with equal texts meet; one that cannot be read goes by its number, and
-// whoever has its bucket tells why it cannot.
+// `by`: lines with equal texts meet; an unreadable line is dealt by its number, and the
+// loader of its bucket reports why it is unreadable.
 static int bucket_by(struct deal *d, const struct reader_layout *layout, struct line *l,
                      struct err *e)
 {

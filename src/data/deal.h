@@ -2,11 +2,11 @@
 // together from its part of every piece (a *cell*), is a random sample of all the data.
 // Buckets then take the place of pieces: docs/design/0015-global-shuffle.md.
 //
-// Lines are dealt as they stand, before anybody parses them. As many lines as there are
-// buckets go to all of them, in an order that is drawn anew for the next ones: of the
-// lines of a piece no bucket has two more than another. Where a line goes depends on
-// seed, file, piece and its number in the piece only; or, `by` columns, on the texts in
-// these: lines with equal ones meet in a bucket.
+// Lines are dealt unparsed. As many lines as there are buckets go to all of them, in an
+// order that is drawn anew for the next ones: of the lines of a piece no bucket has two
+// more than another. The bucket of a line depends only on seed, file, piece and its
+// number in the piece; or, with `by` columns, on the texts in these: lines with equal
+// ones meet in a bucket.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_DEAL_H
@@ -55,7 +55,7 @@ struct dealt {
     size_t n;
 };
 
-// As dataset_load_piece, of a bucket. Its examples do not know their lines
+// Like dataset_load_piece, for a bucket. Its examples do not know their lines
 // (dataset_where); a line that cannot be read is looked for by dealing its piece once
 // more.
 int dataset_load_dealt(struct dataset **ret, const struct dataset_options *o,

@@ -1,4 +1,4 @@
-// Where dealt lines came from: shared by dealing and the loading of buckets.
+// The origins of dealt lines, shared by dealing and the loading of buckets.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_DEAL_INTERNAL_H

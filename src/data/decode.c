@@ -1,4 +1,4 @@
-// What all decoders share: reading the file, telling its compression, skipping.
+// Shared by all decoders: reading the file, detecting its compression, skipping.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/decode.h"
@@ -52,7 +52,7 @@ const struct decode_ops *decoder_detect(const char *bytes, size_t n)
     return &decode_plain;
 }
 
-// What people have and what cannot be read. Those whose first bytes are letters that a
+// Common kinds of files that cannot be read. Those whose first bytes are letters that a
 // text could begin with too are told by a byte behind them that no text has.
 static const struct {
     const char *what, *advice;
@@ -88,7 +88,7 @@ static bool begins_as(const char *bytes, size_t n, size_t kind)
     size_t len = FOREIGN[kind].len;
     if (n < len || memcmp(bytes, FOREIGN[kind].magic, len) != 0)
         return false;
-    // Of bzip2: the size of its blocks, and pi.
+    // bzip2's mark: the size of its blocks, and pi.
     if (strcmp(FOREIGN[kind].magic, "BZh") == 0)
         return n >= 8 && memcmp(bytes + 4, "1AY&", 4) == 0;
     return !FOREIGN[kind].binary_behind ||
@@ -133,8 +133,8 @@ static bool is_short_line(const struct decoder *d)
     return false;
 }
 
-// The first bytes tell the compression: a pipe may give them in pieces. Who writes a line
-// and waits for what becomes of it would wait for ever if more were wanted.
+// The first bytes tell the compression: a pipe may give them in pieces. A writer that
+// sends a line and waits for its result would wait for ever if more bytes were needed.
 static int fill_magic(struct decoder *d, struct err *e)
 {
     while (d->in_len < MAGIC_BYTES && !d->at_end && !is_short_line(d)) {
@@ -145,7 +145,7 @@ static int fill_magic(struct decoder *d, struct err *e)
     return 0;
 }
 
-// What is compressed, and how.
+// Detects the compression.
 static int begin(struct decoder *d, struct err *e)
 {
     d->in = mem_alloc(IN_BYTES);

@@ -1,5 +1,5 @@
-// Decoders: the bytes of one file, decompressed on the way. What a file holds is told by
-// its first bytes, never by its name.
+// Decoders: the bytes of one file, decompressed on the way. The first bytes of a file
+// tell its compression, never its name.
 //
 // A new compression is one file with a `decode_ops` and a line in decode.c. Streams that
 // were put one behind the other (gzip members, zstd and lz4 frames) are read through; a
@@ -49,7 +49,7 @@ struct decoder {
 // readable.
 int decoder_open(struct decoder **ret, int fd, const char *name, int wake_fd,
                  struct err *e);
-// The same of a file wherever it lies; takes over `in`.
+// Likewise for a file anywhere; takes over `in`.
 int decoder_open_input(struct decoder **ret, struct input *in, const char *name,
                        struct err *e);
 void decoder_close(struct decoder *d); // NULL is fine

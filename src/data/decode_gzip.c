@@ -1,4 +1,4 @@
-// gzip, one member or many (RFC 1952), by zlib.
+// Decodes gzip, one member or many (RFC 1952), by zlib.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <limits.h>

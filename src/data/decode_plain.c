@@ -11,8 +11,8 @@ static int plain_open(struct decoder *d, struct err *e)
     return 0;
 }
 
-// What was read to tell the compression comes first, the rest goes straight to the
-// caller.
+// The bytes that were read to detect the compression come first; the rest is read
+// straight into the caller's memory.
 static int plain_read(struct decoder *d, char *out, size_t cap, size_t *ret_n,
                       struct err *e)
 {

@@ -1,5 +1,5 @@
-// A compression is three functions on a half-filled output block; what they share is here
-// too, since each is a dozen lines.
+// A compression is three functions on a half-filled output block; all are here, since
+// each is a dozen lines.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/encode.h"

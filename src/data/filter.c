@@ -33,7 +33,7 @@ struct filter {
     double last;             // when something came
     bool mentioned, ended;
 
-    // Of the thread that feeds the command.
+    // Used by the thread that feeds the command.
     bool feeds; // it is there
     pthread_t thread;
     struct decoder *d;
@@ -45,7 +45,7 @@ struct filter {
 
 // ---------------------------------------------------------------- feeding
 
-// False: nobody reads it any more, or the thread is to stop.
+// Returns false if the command has closed its input, or the thread must stop.
 static bool feed_write(struct filter *f, const char *bytes, size_t n)
 {
     while (n > 0) {
@@ -179,8 +179,8 @@ static int wait_for_end(struct filter *f, struct err *e)
     return 0;
 }
 
-// What is wrong with the file comes before what the command said of it. That the data
-// could not be made is a fault of the data: it will not go better the next time.
+// An error of the file is reported before the command's. That the data could not be made
+// is a fault of the data: it will not go better the next time.
 static int filter_end(struct filter *f, struct err *e)
 {
     struct err why = {0};

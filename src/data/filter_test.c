@@ -1,4 +1,4 @@
-// Data through shell commands: what is read is what the command writes, of plain and
+// Data through shell commands: the reader gets the command's output, from plain and
 // compressed files and pipes, in chunks and in pieces, also from the middle; and every
 // way for a command to fail is told, with the file's name.
 //
@@ -91,7 +91,7 @@ static void test_files(void **state)
         lines(&want, 50000, "b");
         assert_through(path, "tr a b", &want);
     }
-    // Of a kind that only the command knows.
+    // A compression that only the command knows.
     path = files_write_bytes(files_in("other.xz"),
                              "\xfd"
                              "7zXZ\0 is this",
@@ -203,7 +203,7 @@ static void test_failures(void **state)
         if (strncmp(e.text, path, strlen(path)) != 0 || strstr(e.text, bad[i][1]) == NULL)
             fail_msg("'%s' does not say '%s'", e.text, bad[i][1]);
     }
-    // What is wrong with a compressed file is told before what the command says of it.
+    // An error of a compressed file is reported before the command's.
     path = files_write_bytes(files_in("cut.gz"), "\x1f\x8b\x08\0\0\0\0\0\0\3\x4b", 11);
     struct err e = {0};
     assert_int_equal(read_through(path, "cat; exit 2", &b, &e), TUG_EDATA);
@@ -211,8 +211,8 @@ static void test_failures(void **state)
     buf_free(&b);
 }
 
-// Who gives up waits for no command, and leaves none behind: its input is a pipe of which
-// nobody else holds an end.
+// A reader that gives up waits for no command and leaves none behind: no other process
+// holds an end of its input pipe.
 static void test_stop(void **state)
 {
     (void)state;
@@ -256,7 +256,7 @@ static void *interrupt(void *ctx)
     return NULL;
 }
 
-// Pieces are read by who asks for them, whom only the signal's word reaches.
+// The caller's thread reads pieces; only the signal's flag can interrupt it.
 static void test_interrupt(void **state)
 {
     (void)state;

@@ -1,6 +1,5 @@
-// Which data a run trains on: the files' base names, their sizes and hashes of their ends,
-// in their order. Saved with the run, and compared when it goes on. A pipe is known by
-// being one.
+// Identifies the data of a run: the files' base names, sizes and hashes of their ends, in
+// order. Saved with the run, and compared when it goes on. A pipe is known by being one.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_IDENTITY_H

@@ -26,7 +26,7 @@ struct input_ops {
     void (*close)(struct input *in);
 };
 
-// The first member of every kind of input.
+// The first member of each kind of input.
 struct input {
     const struct input_ops *ops;
     const char *name; // for messages; borrowed
@@ -44,7 +44,7 @@ int input_open_web(struct input **ret, const struct web_file *f,
 
 void input_close(struct input *in); // NULL is fine
 
-// All of [at, at + n); TUG_EDATA when the file ends before: it changed.
+// Reads all of [at, at + n); TUG_EDATA if the file ends before that: it has changed.
 int input_read_all(struct input *in, char *out, size_t n, uint64_t at, struct err *e);
 
 #endif

@@ -1,5 +1,5 @@
-// Columns that are kept as they were read, beside the examples: what tells which line a
-// prediction is of, or which group an example belongs to.
+// Columns that are kept as text beside the examples: they tell the line of a prediction,
+// or the group of an example.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_KEPT_H
@@ -10,8 +10,8 @@
 
 enum { KEPT_COLUMNS = 256, KEPT_BYTES = 1 << 30 };
 
-// Of the lines of one chunk: for each example the texts of the columns, each with a NUL
-// behind it. One thread's.
+// The kept columns of one chunk: for each example the texts of the columns, each with a
+// NUL behind it. One thread's.
 struct kept {
     const char *names;  // "a,b,c"
     const char *option; // that asks for them, for messages

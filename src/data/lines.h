@@ -1,4 +1,4 @@
-// Lines in memory: what all that cut text at line ends must agree on.
+// Lines in memory: the rules for all code that cuts text at line ends.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_LINES_H
@@ -8,8 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-// What is parsed at a time, and the longest line there may be, unless options say
-// otherwise.
+// The defaults of the bytes parsed at a time and of the longest line.
 enum { CHUNK_BYTES = 1 << 20, MAX_LINE_BYTES = 64 << 20 };
 
 static inline uint64_t count_lines(const char *text, size_t len)
@@ -34,7 +33,7 @@ static inline size_t find_long_line(const char *text, size_t len, size_t max)
     return len;
 }
 
-// What a line that is too long may be.
+// Explains a line that is too long.
 static inline const char *long_line_hint(const char *text, size_t len)
 {
     return len > 0 && memchr(text, '\r', len) != NULL

@@ -23,7 +23,7 @@ static const char *skip_digits(const char *p, const char *end)
     return p;
 }
 
-// What the grammar says of a text, and its digits as m / 10^scale when that fits.
+// The parts of a number's text, and its digits as m / 10^scale if that fits.
 struct decimal {
     bool valid, exact;
     uint64_t m;

@@ -23,8 +23,8 @@ static inline uint64_t load_word(const char *p)
     return w;
 }
 
-// How many of the first eight bytes are digits. A byte over 9 (after the xor) gets its
-// high bit set; a carry can only spoil the bytes behind the first such byte.
+// Returns how many of the first eight bytes are digits. A byte over 9 (after the xor)
+// gets its high bit set; a carry can only spoil the bytes behind the first such byte.
 static inline unsigned digits_count(uint64_t w)
 {
     uint64_t t = w ^ 0x3030303030303030u;
@@ -48,7 +48,7 @@ static inline uint64_t word_find(uint64_t w, char c)
     return (t - 0x0101010101010101u) & ~t & 0x8080808080808080u;
 }
 
-// The first c in [p, end), or end.
+// Returns the first c in [p, end), or end.
 static inline const char *find_byte(const char *p, const char *end, char c)
 {
     for (; p < end; p += 8) {

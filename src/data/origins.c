@@ -14,7 +14,7 @@
 
 enum { TEXT_MAX = FILE_PATH_MAX + 64 }; // of one of its lines
 
-// NULL: there is none. Whoever made it, it is read only, and nothing waits for it.
+// NULL if there is none. The file is only read, without waiting for it.
 static FILE *open_beside(const char *file)
 {
     char path[FILE_PATH_MAX];

@@ -1,5 +1,5 @@
-// Lines of a file that was made of others are told by where they came from; what is damaged
-// or not there says nothing.
+// Messages name the origins of the lines of a merged file; a damaged or missing origins
+// file is ignored.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/origins.h"

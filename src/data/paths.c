@@ -45,7 +45,7 @@ static int add_name(struct data_files *f, const char *name, struct data_file fil
     return 0;
 }
 
-// "-" may be named once: what it gives can be read once only.
+// "-" may be given once: standard input can be read only once.
 static int add_stdin(struct data_files *f, struct err *e)
 {
     for (size_t i = 0; i < f->n; i++)
@@ -63,7 +63,7 @@ static int open_failed(const char *path, struct err *e)
     return err_sys(e, TUG_EIO, "open '%s'", path);
 }
 
-// What the first bytes say. A command may make text of anything.
+// Checks the first bytes. A command may make text of anything.
 static int take_head(const struct data_files *f, const char *head, size_t n,
                      const char *path, struct data_file *ret, struct err *e)
 {
@@ -91,7 +91,7 @@ static int check_file(const struct data_files *f, int fd, const char *path,
     return take_head(f, head, (size_t)n, path, ret, e);
 }
 
-// Whether there is no text in it. What cannot be read is told by who reads all of it.
+// Whether there is no text in it. The later reader of the whole file reports read errors.
 static int is_empty(const struct data_file *file, bool *ret, struct err *e)
 {
     struct decoder *d = NULL;

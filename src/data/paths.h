@@ -21,11 +21,11 @@ struct data_file {
     uint64_t version; // of one that lies elsewhere (web/web.h)
     uint64_t device, inode;  // of a file of this machine that has a name; 0: it has none
     const struct rows *rows; // rows in memory, which have no bytes (`bytes`: how many
-                             // they are, for who tells data apart); NULL: it is a file
+                             // their address, which tells data apart); NULL: it is a file
     bool is_stdin, compressed;
     bool is_pipe; // it can be read once only: standard input, a named pipe, <(command)
-    // What its bytes go through (data/filter.h), so that its text is not known before it
-    // is read; NULL: nothing. `compressed` is true then.
+    // The command that its bytes go through (data/filter.h), so that its text is not
+    // known before it is read; NULL: none. With a command `compressed` is true.
     const char *command;
     bool packed;                        // it is compressed, whatever its command
     const struct reader_layout *layout; // see source_layout
@@ -52,12 +52,12 @@ struct data_files {
 int data_files_add(struct data_files *f, const char *path, struct err *e);
 // When all paths were added: TUG_EDATA where all their files are empty.
 int data_files_check(const struct data_files *f, struct err *e);
-// All of them; what is wrong with any is noted, and the others are added. TUG_EDATA
-// where all are empty.
+// Adds all of them; notes errors of single ones and adds the others. TUG_EDATA where all
+// are empty.
 int data_files_add_all(struct data_files *f, const char *const *paths, size_t n,
                        struct problems *p, struct err *e);
 void data_files_free(struct data_files *f);
-// The first that can be read once only, or NULL.
+// Returns the first that can be read only once, or NULL.
 const struct data_file *data_files_pipe(const struct data_files *f);
 
 // Whether what is written to `path` would overwrite one of them.
@@ -69,8 +69,8 @@ bool data_files_has(const struct data_files *f, const char *path);
 bool data_files_repeated(const struct data_files *f, size_t from, size_t to,
                          size_t ret[2]);
 
-// Its bytes as they lie, and its text: decompressed, and through its command. Of files of
-// this machine only pipes wait, and `wake_fd` ends that.
+// Its bytes as they lie, and its text: decompressed, and through its command. Among local
+// files only pipes wait, and `wake_fd` ends that.
 int data_file_input(struct input **ret, const struct data_file *f,
                     const struct interrupt *i, struct err *e);
 struct decoder;
@@ -82,8 +82,8 @@ int data_file_first_lines(const struct data_file *f, const atomic_bool *interrup
                           size_t lines, size_t most, struct buf *b, struct err *e);
 
 // XXH3 of the file's size, its first 64 KiB and its last 64 KiB: reads these. TUG_EDATA
-// when it has changed since. Of one that lies elsewhere and has a version, of the size
-// and that. Not of pipes.
+// when it has changed since. A remote file with a version is compared by its size and
+// version. Not of pipes.
 int data_file_hash(const struct data_file *f, uint64_t *ret, struct err *e);
 
 #endif

@@ -36,7 +36,7 @@ struct stream {
 
 struct pieces {
     struct data_files files;
-    bool *exact; // of each file: its text_bytes is no estimate
+    bool *exact; // for each file, whether its text_bytes is exact
     uint64_t piece_bytes;
     size_t max_line_bytes;
     const atomic_bool *interrupted;
@@ -169,8 +169,8 @@ static int read_packed(struct pieces *p, char *out, size_t cap, uint64_t at,
     return 0;
 }
 
-// What comes at byte `at`, behind all that was read before; fewer than `cap` bytes only
-// at the end of the file.
+// Reads from byte `at`, behind all bytes read before; fewer than `cap` bytes only at the
+// end of the file.
 static int read_on(struct pieces *p, char *out, size_t cap, uint64_t at, size_t *ret_n,
                    struct err *e)
 {
@@ -308,7 +308,7 @@ static int too_long(const struct cut *k, size_t at, struct err *e)
                    long_line_hint(k->c->memory + at, k->have - at));
 }
 
-// Where the last line ends: behind the first newline at `from` or later, or at the end of
+// The end of the last line: behind the first newline at `from` or later, or at the end of
 // the file.
 static int find_end(struct cut *k, size_t begin, size_t from, size_t *ret, struct err *e)
 {
@@ -331,7 +331,7 @@ static int find_end(struct cut *k, size_t begin, size_t from, size_t *ret, struc
     return 0;
 }
 
-// Where in memory the text begins and ends. Without text both are behind what can be
+// The begin and end of the text in memory. Without text both are behind what can be
 // passed: all but the byte before the next piece, which may be the newline that begins
 // it.
 static int find_text(struct cut *k, uint64_t begin, uint64_t end, size_t *ret_begin,

@@ -45,14 +45,14 @@ void pieces_close(struct pieces *p); // NULL is fine
 size_t pieces_files(const struct pieces *p);
 const char *pieces_file_name(const struct pieces *p, uint32_t file);
 
-// Rows in memory that a file stands for; NULL: it is a file.
+// The rows in memory behind this name; NULL if it is a file.
 const struct rows *pieces_rows(const struct pieces *p, uint32_t file);
 
 // Number of pieces of a file, empty ones included. Exact for plain files, and for
 // compressed ones once their end was read; an estimate, at least 1, before that.
 uint64_t pieces_count(const struct pieces *p, uint32_t file, bool *ret_exact);
 
-// What the scheduler compares to know that all workers see the same data.
+// The facts that the scheduler compares to check that all workers see the same data.
 struct piece_file {
     const char *name; // of the pieces; lives as long as they do
     uint64_t bytes;   // on disk
@@ -70,18 +70,18 @@ struct piece {
     uint64_t offset; // of the first byte in the decompressed file
     uint64_t line;   // its number, from 1; 0: not known (plain files), see pieces_line
     bool at_end;     // no piece behind this one has a line
-    // Of rows in memory instead of text: these, from row `offset` on. NULL: it is text.
+    // The rows in memory, from row `offset` on, instead of text. NULL if it is text.
     const struct rows *rows;
     uint64_t n_rows;
     char *memory; // what the text lies in
     size_t cap;
 };
 
-// Reads into *ret, which begins as {0} and is used again from piece to piece. Behind the
-// end of the file: no text, and at_end. A piece with the file's last line always says
-// at_end; one inside that line need not.
-// TUG_EDATA, naming the file: it is cut short, corrupt, changed since pieces_open, has no
-// text at all, or has a line longer than the limit.
+// Reads into *ret, which begins as {0} and is used again from piece to piece. A piece
+// behind the end of the file has no text, and at_end. A piece with the file's last line
+// always says at_end; one inside that line need not. TUG_EDATA, naming the file: it is
+// cut short, corrupt, changed since pieces_open, has no text at all, or has a line longer
+// than the limit.
 int piece_read(struct pieces *p, uint32_t file, uint64_t index, struct piece *ret,
                struct err *e);
 void piece_free(struct piece *c);

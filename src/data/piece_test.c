@@ -1,5 +1,5 @@
 // Pieces against a plain walk over the lines: every piece size, compression and order of
-// requests; what is wrong with a file is said with its name and line.
+// requests; errors of a file are reported with its name and line.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/piece.h"
@@ -65,7 +65,7 @@ static const char *write_form(int form, const struct buf *text)
     return path;
 }
 
-// The first line at `at` or later, and its number.
+// Finds the first line at `at` or later, and its number.
 static size_t line_from(const struct buf *text, uint64_t at, uint64_t *ret_line)
 {
     size_t begin = 0;
@@ -363,7 +363,7 @@ static void test_line_limit(void **state)
     buf_free(&b);
 }
 
-// What is read of a line that never ends is bounded by its limit.
+// An endless line is read up to its limit only.
 static void test_endless_line(void **state)
 {
     (void)state;

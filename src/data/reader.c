@@ -1,4 +1,4 @@
-// What all formats share: the list of them, growing examples, labels, messages.
+// Shared by all formats: their list, growing examples, labels, messages.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/reader.h"
@@ -55,7 +55,7 @@ static bool grow_examples(struct examples *x, size_t n)
     return ok;
 }
 
-// Of all examples that there is room for.
+// For all examples that fit.
 static bool grow_labels(struct examples *x, size_t n)
 {
     if (n <= x->cap_labels)
@@ -127,7 +127,7 @@ void reader_add_clause(char text[ERR_TEXT_MAX], const char *fmt, ...)
     va_end(args);
 }
 
-// What spreadsheets write for numbers, and what to do about it.
+// Numbers as spreadsheets write them, and advice.
 static const char *spelt_otherwise(const char *text, size_t len)
 {
     char plain[64];
@@ -331,7 +331,7 @@ static struct schema *make_schema(const struct reader_options *o, const char *fo
     return s;
 }
 
-// With what is not said taken from the schema.
+// Fills in missing options from the schema.
 static int open_complete(struct reader **ret, const struct reader_options *o,
                          struct err *e)
 {

@@ -49,8 +49,8 @@ void examples_clear(struct examples *x);
 void examples_free(struct examples *x);
 
 struct reader_options {
-    // Of the data that the model at hand was trained on; NULL: there is none. What is
-    // said below must not contradict it, what is not said is taken from it.
+    // The schema of the model's training data; NULL if there is no model. Options below
+    // must not contradict it; missing ones are taken from it.
     const struct schema *schema;
     const char *format; // of READER_FORMATS; NULL: not said
     enum loss loss;     // logistic: labels 0/1 or -1/+1 become 0/1, others are errors;
@@ -77,7 +77,7 @@ struct reader_options {
     bool allow_missing;  // feature columns of the schema may be absent
     bool no_options;     // who reads has no options that errors could advise: a scorer
     bool drop_elsewhere; // some file has the columns of `drop`, not always the first one
-    // multislot only: what a line holds, as text or the name of a file with it
+    // multislot only: the slots of a line, as text or the name of a file with it
     // (reader_multislot.h). With a schema it may be another order, or fewer slots with
     // allow_missing; NULL: as the schema says.
     const char *slots;
@@ -93,8 +93,9 @@ void reader_close(struct reader *r);
 // 0 (unknown) for libffm without `fields`.
 uint32_t reader_slots(const struct reader *r);
 
-// How many labels an example has, at most LABELS_MAX: 1 before the first header of csv.
-// schema_label has their names. Of several some may be missing, but not all.
+// Returns the number of labels of an example, at most LABELS_MAX; 1 before the first
+// header of csv. schema_label has their names. Some of several may be missing, but not
+// all.
 uint32_t reader_label_count(const struct reader *r);
 
 // Whether the first line of every file is a header (csv, unless its columns are given).
@@ -112,14 +113,14 @@ int reader_header(struct reader *r, const char *line, size_t len,
 size_t reader_wants(const struct reader *r);
 enum { READER_LOOK_BYTES = 64 << 20 }; // they may be fewer, where they are long
 // Decides what is open, by these lines, to which it adds its padding. Lines that are not
-// examples are passed over: who reads all of the file tells them. TUG_EDATA, with
+// examples are skipped: the reader of the whole file reports them. TUG_EDATA, with
 // `name`:LINE where it is a line's fault.
 int reader_decide(struct reader *r, const char *name, struct buf *lines, struct err *e);
 
-// Where columns lie in the lines of a file: of the names "a,b,c" that of each in ret[].
-// csv has those of its header and crosses of them, criteo I1 to I13 and C1 to C26, libffm
-// the fields' numbers. TUG_EDATA naming one that is not there, with the option that asks
-// for it; TUG_EUSAGE for formats without columns.
+// Gets the columns of the names "a,b,c" in a file's lines, in ret[]. csv has those of its
+// header and crosses of them, criteo I1 to I13 and C1 to C26, libffm the fields' numbers.
+// TUG_EDATA naming one that is not there, with the option that asks for it; TUG_EUSAGE
+// for formats without columns.
 int reader_find_columns(const struct reader *r, const struct reader_layout *layout,
                         const char *names, const char *option, size_t max, size_t *ret,
                         size_t *ret_n, struct err *e);
@@ -138,8 +139,8 @@ int reader_columns(const struct reader *r, const struct reader_layout *layout,
 
 // Features for people: a column by its name, and a word in it.
 
-// What the column of a slot is called, added to *ret; nothing in formats whose columns
-// have no names. TUG_ENOMEM.
+// Appends the name of a slot's column to *ret; nothing in formats without names of
+// columns. TUG_ENOMEM.
 int reader_slot_name(const struct reader *r, uint32_t slot, struct buf *ret);
 // Whether it has a name, which may be empty.
 bool reader_slot_is_named(const struct reader *r, uint32_t slot);
@@ -151,8 +152,8 @@ int reader_find_slot(const struct reader *r, const char *name, size_t len, uint3
 int reader_schema_find_slot(const struct schema *s, const char *name, size_t len,
                             uint32_t slots, uint32_t *ret, struct err *e);
 
-// A text of a slot's column as a feature. What has many texts has one word (criteo's
-// integers are buckets), and numbers, whose column is the feature, have none.
+// Returns the feature of a text in a slot's column. Several texts may have one word
+// (criteo's integers are buckets); numbers have none, since their column is the feature.
 struct reader_word {
     uint64_t key;
     const char *text; // in the text that was given, or in `own`
@@ -160,7 +161,7 @@ struct reader_word {
     bool number; // of a column of numbers
     char own[48];
 };
-// TUG_EDATA when the text is no word of such a column.
+// TUG_EDATA if such a column cannot have the text.
 int reader_word(const struct reader *r, uint32_t slot, const char *text, size_t len,
                 struct reader_word *ret, struct err *e);
 // The next word of a column's text as reader_columns gives it, where a column
@@ -179,8 +180,7 @@ int reader_header_names(const char *line, size_t len, char separator, bool quote
 // NULL. Every name between commas counts, also an empty one.
 bool reader_next_name(const char **list, const char **ret, size_t *ret_len);
 
-// The same of --numeric, where ":log" or ":bins:64" behind a name says how
-// and is not part of it.
+// Likewise for --numeric, whose ":log" or ":bins:64" behind a name is not part of it.
 struct reader_numeric {
     const char *name;
     size_t len;
@@ -190,8 +190,8 @@ struct reader_numeric {
 enum { READER_BINS = 32, READER_BINS_MAX = 1024 }; // when no number is given; at most
 bool reader_next_numeric(const char **list, struct reader_numeric *ret);
 
-// By which the data is read: complete from the beginning, but for the columns of csv,
-// which the first header decides.
+// The schema by which the data is read: complete from the beginning, except the columns
+// of csv, which the first header decides.
 const struct schema *reader_schema(const struct reader *r);
 
 // The parsers look ahead in words: this many bytes from line[len] on must be readable,
@@ -222,7 +222,7 @@ bool reader_is_blank(const struct reader *r, const char *text, size_t len);
 struct rows;
 void reader_see_rows(struct reader *r, const struct rows *rows);
 
-// The same of row i of rows in memory whose format is the reader's (else TUG_EUSAGE).
+// Likewise for row i of rows in memory in the reader's format (else TUG_EUSAGE).
 int reader_row(const struct reader *r, const struct reader_layout *layout,
                const struct rows *rows, uint64_t i, struct examples *x, struct err *e);
 
@@ -240,9 +240,9 @@ void reader_explain_first(const struct reader *r, const char *line, size_t len,
 struct buf;
 int reader_slots_text(const char *given, struct buf *to, struct err *e);
 
-// Key of a text value in a slot. XXH3 of one to three bytes only adds the seed to them,
-// so slots must lie far apart: with the slot itself as the seed, "L12" and "L13" of
-// neighbours are one key.
+// Returns the key of a text value in a slot. XXH3 of one to three bytes only adds the
+// seed to them, so slots must lie far apart: with the slot itself as the seed, "L12" and
+// "L13" of neighbours are one key.
 static inline uint64_t reader_key(uint32_t slot, const char *value, size_t len)
 {
     return hash_bytes(value, len, slot * 0x9e3779b97f4a7c15ull);

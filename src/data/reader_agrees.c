@@ -23,7 +23,8 @@ static bool ends_with(const char *text, size_t len, const char *end)
     return len > n && memcmp(text + len - n, end, n) == 0;
 }
 
-// Of "name:bins:64": how many, and what is before the number; false when there is none.
+// Splits "name:bins:64" into the text before the number and the number; false if there is
+// none.
 static bool take_count(struct reader_numeric *n)
 {
     size_t digits = 0;
@@ -60,7 +61,7 @@ bool reader_next_numeric(const char **list, struct reader_numeric *ret)
     return true;
 }
 
-// The column of a use; NULL: there is none.
+// Returns the column with this use; NULL if there is none.
 static const char *column_of(const struct schema *s, enum schema_use use)
 {
     struct schema_column c;

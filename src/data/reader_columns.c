@@ -1,6 +1,6 @@
 // Columns of lines by their names, for who wants their text (data/kept.h) or to know what
-// feature it is. What is a column depends on the format: of csv those of the header, of
-// criteo those that Kaggle names, of libffm the fields, of multislot the slots.
+// feature it is. Columns depend on the format: csv has those of the header, criteo those
+// that Kaggle names, libffm its fields, multislot its slots.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>

@@ -138,8 +138,8 @@ static bool long_integer(const char *p, size_t len, int64_t *ret)
     return true;
 }
 
-// Integers of up to 7 digits without a loop. Returns the tab behind, NULL when there is
-// none or the text is no integer.
+// Integers of up to 7 digits without a loop. Returns the tab behind it, NULL if there is
+// none or the text is not an integer.
 static inline const char *integer(const char *p, const char *end, int64_t *ret)
 {
     bool negative = *p == '-';

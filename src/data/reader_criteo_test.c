@@ -192,7 +192,7 @@ static void test_real_data(void **state)
     reader_close(r);
 }
 
-// Texts of columns as they stand in the line, with a label and without.
+// Texts of columns, unchanged, in lines with a label and without.
 static void test_columns(void **state)
 {
     (void)state;

@@ -455,8 +455,8 @@ static void order_features(struct examples *x, const struct example *new, size_t
     }
 }
 
-// The same where slots have several features, which keep their order. Behind the features
-// there is room for as many, and for a number of each slot in place of keys.
+// Likewise if slots have several features, which keep their order. Behind the features
+// there is room for as many more, and for a count of each slot in place of keys.
 static int order_lists(struct examples *x, const struct example *new, size_t slots,
                        struct err *e)
 {

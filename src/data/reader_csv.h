@@ -123,8 +123,8 @@ const char *csv_quoted_field(const char *p, const char *end, char separator,
 // Adds to the error of a quoted field what may be meant; TUG_EDATA.
 int csv_explain_quote(const struct csv *c, struct err *e);
 
-// What quotes cells: of rows in memory always a quote, as rows_text writes; 0: nothing does,
-// for no line has a byte 0.
+// The quote of cells: for rows in memory always ", as rows_text writes; 0: none, since no
+// line has a byte 0.
 static inline char csv_quote(const struct csv *c)
 {
     return c->unquoted && c->base.rows == NULL ? (char)0 : '"';
@@ -182,7 +182,7 @@ void csv_take_number(const struct column *column, float v, struct examples *x,
                      struct example *new);
 int csv_row(const struct reader *r, const struct reader_layout *l,
             const struct rows *rows, uint64_t i, struct examples *x, struct err *e);
-// What a column in memory is where nobody says, by its type.
+// The default use of a column in memory, by its type.
 enum schema_use csv_row_use(const struct rows *rows, size_t column, const char *name);
 
 // The schema as the first header, whose columns are `names`, and the options have it.
@@ -190,13 +190,14 @@ int csv_decide_schema(struct csv *c, const struct schema *names, struct err *e);
 // Takes the columns out of the schema; slots are those of features, in order.
 int csv_take_schema(struct csv *c, struct err *e);
 void csv_forget_schema(struct csv *c);
-// The column of that name, of the schema; NULL: there is none.
+// Returns the schema's column of that name; NULL if there is none.
 struct column *csv_schema_column(const struct csv *c, const char *name, size_t len);
 
 const char *csv_separator_name(char c, char ret[8]); // "tab", "';'"
-// Of a column that was learnt from a frame: the word that the frame's writer makes of the same
-// value as this text, another spelling of it. Returns `text` where there is nothing to fold, or
-// `own`, which has CELL_OWN bytes. Inside: how, by the name in the schema; 0: it is not known.
+// For a column that was learnt from a frame: returns the word that the frame's writer
+// gives for the value of this text, which may be spelt differently. Returns `text` where
+// there is nothing to fold, or `own`, which has CELL_OWN bytes. The kind of folding, by
+// its name in the schema; 0 if unknown.
 const char *csv_fold_cells(uint32_t cells, const char *text, size_t *len, char *own);
 uint32_t csv_find_cells(const char *name, size_t len);
 // Types of columns go into the schema, as rows in memory have them, and out of it.
@@ -232,15 +233,15 @@ struct csv_named {
 void csv_name_column(struct csv_named *l, const char *name);
 const char *csv_named_rest(const struct csv_named *l, char ret[32]);
 
-// What options say beside the columns goes into the schema, and from there into the
+// Copies the options that are not about columns into the schema, and from there into the
 // reader.
 int csv_add_settings(struct csv *c, struct err *e);
 int csv_take_settings(struct csv *c, struct err *e);
-// Of files without a header: the layout that all of them have.
+// For files without a header: the layout of all of them.
 int csv_take_names(struct csv *c, struct err *e);
 
-// What --cross-columns says goes into the schema, and from there into the reader, when
-// its other columns are there.
+// Copies --cross-columns into the schema, and from there into the reader, once its other
+// columns are known.
 int csv_add_crosses(struct csv *c, struct err *e);
 int csv_take_crosses(struct csv *c, struct err *e);
 // The next name of "a*b", which begins as *name; false when there is none left.
@@ -255,7 +256,7 @@ bool csv_cross_word(const struct csv *c, const struct column *column, const char
 int csv_cross_text(const struct csv *c, const struct reader_layout *l, size_t cross,
                    const char *line, const char *end, struct buf *to);
 
-// What --numeric says of a column; false when it does not name it.
+// Gets the form that --numeric gives a column; false if it does not name the column.
 bool csv_numeric(const struct csv *c, const char *name, struct reader_numeric *ret);
 
 // The bins that --numeric asks for: places for them, and the edges as the schema has
@@ -265,7 +266,7 @@ int csv_take_bins(struct csv *c, struct err *e);
 size_t csv_wants(const struct reader *r);
 int csv_decide_bins(struct reader *r, const struct reader_layout *l, const char *name,
                     const char *text, size_t len, uint64_t first, struct err *e);
-// The key of a cell of numbers that go into bins. What is missing is a bin, too.
+// The key of a cell of numbers that go into bins. Missing values have a bin, too.
 int csv_bin_key(const struct csv *c, const struct column *column, const struct field *f,
                 uint64_t *ret, struct err *e);
 // The bin that a text is in or, as reader_word gives it, is the name of.

@@ -132,7 +132,7 @@ struct look {
     struct sample *sample; // of each column with bins
     struct examples x;     // of a line
     uint64_t lines;
-    struct err bad; // of the first line that is no example; code 0: none
+    struct err bad; // of the first line that is not an example; code 0: none
     uint64_t bad_line;
 };
 
@@ -182,7 +182,8 @@ static int by_value(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-// Where sorted values are cut next to `at`: before or behind those that equal the one there.
+// Returns the cut of sorted values nearest to `at`: before or behind the values equal to
+// the one there.
 static size_t cut_near(const struct sample *s, size_t at)
 {
     size_t first = at, end = at;
@@ -283,7 +284,7 @@ int csv_decide_bins(struct reader *r, const struct reader_layout *l, const char 
 
 // ---------------------------------------------------------------- cells
 
-// How many edges are not above the number.
+// Returns the number of edges that are not above the number.
 static uint32_t find_bin(const struct bins *b, float v)
 {
     uint32_t at = 0;
@@ -313,7 +314,7 @@ int csv_bin_key(const struct csv *c, const struct column *column, const struct f
     return 0;
 }
 
-// "[0.5,7)", "<0.5", ">=7": what a bin is called.
+// Prints a bin's name: "[0.5,7)", "<0.5", ">=7".
 static size_t bin_name(const struct bins *b, uint32_t bin, char *ret, size_t cap)
 {
     char from[DECIMAL_MAX] = "", to[DECIMAL_MAX] = "";

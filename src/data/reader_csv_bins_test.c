@@ -57,7 +57,7 @@ static struct reader *decided(const char *numeric, const char *text)
     return r;
 }
 
-// The key of the only feature of a line "1,CELL".
+// Returns the key of the only feature of a line "1,CELL".
 static uint64_t key_of(const struct reader *r, const char *cell)
 {
     struct examples x = {0};
@@ -234,7 +234,7 @@ static void test_columns(void **state)
                                "y,a,b,c,d\n1,w,1,1,5\n0,w,2,1,6\n");
     struct examples x = {0};
     assert_int_equal(line_parse(r, "1,,7,,", &x, NULL), 0);
-    assert_int_equal(x.nnz, 2); // a word and a number that are missing are no features
+    assert_int_equal(x.nnz, 2); // missing words and numbers are not features
     assert_true(x.slot[0] == 1 && x.slot[1] == 3);
     uint64_t missing = x.key[1], high = x.key[0];
     // A file in another order, and one that lacks a column: the bin of what is missing.
@@ -327,7 +327,7 @@ static void test_columns_without_numbers(void **state)
     assert_undecided("n:bins", "y,n", "the first 0 lines have no number there");
     assert_undecided("m:bins", "y,n\n1,2\n",
                      "f.csv:1: the header has no column 'm', which --numeric names");
-    // Who reads the data tells of lines that are none, or counts them.
+    // The reader of the data reports lines that are not examples, or counts them.
     struct reader *r = decided("n:bins:2", "y,n\n1,a\n0,1\nx,3\n0,2\n");
     assert_true(key_of(r, "1") != key_of(r, "2") && key_of(r, "2") == key_of(r, "3"));
     reader_close(r);

@@ -114,7 +114,7 @@ int csv_take_crosses(struct csv *c, struct err *e)
 
 // ---------------------------------------------------------------- combinations
 
-// How many words each part has; the last part's changes first.
+// The number of words of each part; the last part's changes first.
 struct combinations {
     size_t parts, n[CSV_CROSS_PARTS];
 };
@@ -129,7 +129,7 @@ static size_t count_all(const struct combinations *k)
     return all;
 }
 
-// Which word of each part the combination i has.
+// Gets the word of each part in combination i.
 static void pick(const struct combinations *k, size_t i, size_t ret[CSV_CROSS_PARTS])
 {
     for (size_t p = k->parts; p-- > 0; i /= k->n[p])
@@ -194,7 +194,8 @@ int csv_cross_line(const struct csv *c, struct examples *x, struct example *new,
 
 // ---------------------------------------------------------------- words
 
-// Of "a*b": false when there are more or fewer words than columns, or one is no word.
+// Splits "a*b"; false if the number of words is not that of the columns, or one is not a
+// word.
 bool csv_cross_word(const struct csv *c, const struct column *column, const char *text,
                     size_t len, uint64_t *ret)
 {
@@ -216,7 +217,7 @@ bool csv_cross_word(const struct csv *c, const struct column *column, const char
     return n == k->parts;
 }
 
-// The words of a part's cell. Those that would not be found again in the cross's text are
+// The words of a part's cell. Words that would not be found again in the cross's text are
 // left out.
 struct words {
     struct buf text; // each word with a NUL behind it

@@ -120,8 +120,8 @@ static const char *fold_bool(const struct cells *k, const char *text, size_t *le
     return text;
 }
 
-// Digits, with perhaps a point and zeros behind them, of any size; what has an exponent is
-// read as a double, which is exact up to 2^53.
+// Digits of any number, maybe with a point and zeros behind them; a number with an
+// exponent is read as a double, which is exact up to 2^53.
 static const char *fold_whole(const char *text, size_t *len, char *own)
 {
     const char *p = text, *end = text + *len;
@@ -169,8 +169,9 @@ static bool digits_are(const char *text, const char *form)
     return true;
 }
 
-// YYYY-MM-DD, perhaps with HH:MM or HH:MM:SS and a fraction, behind a blank or a T. All are as
-// long as the type's own writer makes them, or longer where it would lose something.
+// YYYY-MM-DD, perhaps with HH:MM or HH:MM:SS and a fraction, behind a blank or a T. Each
+// text is as long as the type's own writer makes it, or longer where that would lose
+// digits.
 static const char *fold_time(const struct cells *k, const char *text, size_t *len,
                              char *own)
 {

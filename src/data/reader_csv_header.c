@@ -45,7 +45,7 @@ int reader_header_names(const char *line, size_t len, char separator, bool quote
     TRY(reader_text(&line, &len, quotes, e));
     return split_header(line, len, separator, quotes ? '"' : (char)0, ret, e);
 }
-// What of a header does not fit the schema.
+// Differences between a header and the schema.
 struct misfit {
     struct csv_named unknown,
         missing;                      // columns that are new, features that are not there
@@ -129,7 +129,7 @@ static int nothing_fits(const struct csv *c, const struct schema *names, struct 
     return 0;
 }
 
-// All that is wrong in one message.
+// Reports all differences in one message.
 static int tell_misfit(const struct csv *c, const struct misfit *bad, struct err *e)
 {
     char text[ERR_TEXT_MAX] = "", more[32];

@@ -73,7 +73,7 @@ static void test_data(void **state)
     reader_close(r);
 }
 
-// What $(head -1 FILE) leaves of a file whose lines end with CR LF.
+// The result of $(head -1 FILE) for a file whose lines end with CR LF.
 static void test_names_of_windows(void **state)
 {
     (void)state;
@@ -98,7 +98,8 @@ static struct reader *open_with_header(const char *line, struct reader_options o
     return r;
 }
 
-// Without labels, as in data to predict, nothing else would tell that it is no example.
+// Without labels, as in data to predict, no other check would show that it is not an
+// example.
 static void test_repeated_header(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// Columns of csv files by their names, their texts, and what features these are.
+// Columns of csv files by name, their texts, and the features of these.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>

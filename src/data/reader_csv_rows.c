@@ -18,7 +18,7 @@ static int read_cell(const struct csv *c, const struct column_span *s, int64_t i
     return 0;
 }
 
-// What needs no text. False: it does.
+// Cells that need no text. False: it does.
 static bool take_number(const struct csv *c, const struct column *column,
                         const struct cell *cell, struct examples *x, struct example *new)
 {

@@ -202,7 +202,7 @@ static void check_name(const struct schema *names, const char *option, const cha
                       show(near, strlen(near)).text, *near ? "'?)" : "");
 }
 
-// What a header that is one column may have meant; "" where nothing in it separates.
+// Suggests a separator for a header of one column; "" if no character in it separates.
 static const char *separator_hint(const struct csv *c, const struct schema *names)
 {
     static const char other[] = "\t;|,";
@@ -218,7 +218,7 @@ static const char *separator_hint(const struct csv *c, const struct schema *name
     return "";
 }
 
-// What the options name is there; all that is not is told in one message.
+// Checks that the columns in options exist; reports all missing ones in one message.
 static int check_names(const struct csv *c, const struct schema *names, struct err *e)
 {
     char text[ERR_TEXT_MAX] = "";

@@ -1,5 +1,5 @@
-// What is said of csv beside its columns: words that stand for nothing, what separates
-// the words of a cell, and the names of columns where files have none.
+// Settings of csv besides its columns: words that mean a missing value, separators of the
+// words of a cell, and the names of columns if files have none.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"

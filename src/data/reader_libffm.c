@@ -106,7 +106,7 @@ static int libffm_find_column(const struct reader *r, const struct reader_layout
     return 0;
 }
 
-// A label has no colon, and is passed over as what is no feature.
+// A label has no colon and is skipped like other tokens that are not features.
 static int libffm_column(const struct reader *r, const struct reader_layout *layout,
                          const char *p, const char *end, size_t column, struct buf *to)
 {

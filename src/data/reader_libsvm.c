@@ -26,7 +26,7 @@ static uint32_t libsvm_slots(const struct reader *r)
     return 1;
 }
 
-// Why a token is no feature.
+// Explains why a token is not a feature.
 static int bad_feature(const struct reader *r, const char *p, const char *end,
                        struct err *e)
 {

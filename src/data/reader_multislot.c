@@ -172,7 +172,7 @@ static inline const char *number(const char *p, const char *end, float *ret)
 
 // ---------------------------------------------------------------- messages
 
-// What is at p, for people.
+// The text at p, for messages.
 static const char *word_end(const char *p, const char *end)
 {
     while (p < end && !is_blank(*p))
@@ -336,10 +336,10 @@ static int pass_over(struct line *l, const struct slot *s, uint64_t n, struct er
     return 0;
 }
 
-// Usual slots, " 1 ID" or " 0", from slot i on; returns the first one that is another. The
-// id is looked for three bytes further on, which need not wait for what those are: only
-// the digits of one id stand between it and the next. What changes from slot to slot is
-// kept in registers.
+// Usual slots, " 1 ID" or " 0", from slot i on; returns the first one that is another.
+// The id is looked for three bytes further on, which need not wait for what those are:
+// only the digits of one id stand between it and the next. Variables that change from
+// slot to slot are kept in registers.
 static size_t take_usual(struct line *l, size_t i)
 {
     const struct slots *slots = &l->m->slots;
@@ -461,7 +461,7 @@ static int multislot_find_column(const struct reader *r,
     return 0;
 }
 
-// Of a line that was read, so its counts fit.
+// The line was read before, so that its counts fit.
 static int multislot_column(const struct reader *r, const struct reader_layout *layout,
                             const char *p, const char *end, size_t column, struct buf *to)
 {
@@ -484,7 +484,7 @@ static int multislot_column(const struct reader *r, const struct reader_layout *
     return 0;
 }
 
-// Of a slot of numbers each place is a feature, and its words are the places from 0.
+// In a slot of numbers each place is a feature, and the words are the places from 0.
 static int multislot_word(const struct reader *r, uint32_t field, const char *text,
                           size_t len, struct reader_word *ret, struct err *e)
 {

@@ -1,5 +1,4 @@
-// What lies in the lines of multislot data: the text that says it, and
-// whether that fits a model.
+// The slots of multislot lines: parses their description and compares it with a model's.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -74,7 +73,7 @@ static size_t find_count(const char *text, size_t len, uint32_t *ret)
     return (size_t)(open - text);
 }
 
-// What follows the name in the column of a schema.
+// The text behind the name in a schema's column.
 struct type {
     enum schema_use use;
     const char *group; // ids@group
@@ -129,7 +128,8 @@ static int add_slot(struct schema *s, const struct entry *x, const char *name, s
     return rc;
 }
 
-// PREFIX1..PREFIX26 stands for all between them. *ret_prefix = len: the name is no range.
+// PREFIX1..PREFIX26 stands for all between them. *ret_prefix = len if the name is not a
+// range.
 static int parse_range(const struct entry *x, const char *name, size_t len,
                        size_t *ret_prefix, uint64_t *ret_first, uint64_t *ret_last,
                        struct err *e)

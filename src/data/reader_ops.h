@@ -1,4 +1,4 @@
-// What a format implements, and what the formats share. Only readers include it.
+// The interface of a format, and functions that formats share. Only readers include it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_READER_OPS_H
@@ -16,15 +16,16 @@ struct reader_ops {
     // Makes the format's reader, whose first member is a struct reader; reader_open fills
     // that.
     int (*open)(struct reader **ret, const struct reader_options *o, struct err *e);
-    // Takes r->schema as that of a model when it has columns; else who needs no header
-    // fills it, and who does is not asked. NULL: formats without columns.
+    // Takes r->schema as a model's if it has columns; else a format without headers fills
+    // it. A format that needs a header is not called. NULL: formats without columns.
     int (*adopt)(struct reader *r, struct err *e);
     void (*close)(struct reader *r); // half-built is fine
     uint32_t (*slots)(const struct reader *r);
     int (*read_header)(struct reader *r, const char *line, size_t len,
                        const struct reader_layout **ret, struct err *e);
-    // How many lines behind the header it wants to see, and what it makes of them: `text`
-    // is padded, and begins with line `first` of the file `name`. NULL: none.
+    // Returns how many lines behind the header the format needs first; the second
+    // function takes them: `text` is padded, and begins with line `first` of the file
+    // `name`. NULL: none.
     size_t (*wants)(const struct reader *r);
     int (*decide)(struct reader *r, const struct reader_layout *layout, const char *name,
                   const char *text, size_t len, uint64_t first, struct err *e);
@@ -40,7 +41,7 @@ struct reader_ops {
                        const char *name, size_t len, size_t *ret, struct err *e);
     int (*column)(const struct reader *r, const struct reader_layout *layout,
                   const char *line, const char *end, size_t column, struct buf *to);
-    // As reader_word. NULL: words are whole numbers, and are the keys.
+    // Implements reader_word. NULL: words are whole numbers, and are the keys.
     int (*word)(const struct reader *r, uint32_t slot, const char *text, size_t len,
                 struct reader_word *ret, struct err *e);
     // As reader_slot_name, of formats whose schema has no columns.
@@ -54,7 +55,7 @@ struct reader_ops {
 READER_FORMATS(READER_DECLARE)
 #undef READER_DECLARE
 
-// That of a format; NULL where there is none, and of NULL.
+// Returns the format's function; NULL if it has none, or for NULL.
 const struct reader_ops *reader_ops_find(const char *format);
 
 struct reader {
@@ -75,7 +76,8 @@ enum { READER_MAX_SLOT = 65535 };
 // Room for one more example with up to `features` features.
 int examples_reserve(struct examples *x, size_t features, struct err *e);
 
-// What a format found in a line: features lie behind x->nnz already.
+// Completes the example that a format read from a line; its features are behind x->nnz
+// already.
 struct example {
     float label[LABELS_MAX], weight;
     size_t nnz; // x->nnz with this example
@@ -100,10 +102,10 @@ static inline void reader_note_label(const struct reader *r, float label)
         reader_note_negative(r, label < 0);
 }
 
-// The same of a number.
+// Likewise for a number.
 int reader_label_number(const struct reader *r, float label, float *ret, struct err *e);
 
-// Of several labels one may be missing (NaN), of an example that is learned from not all.
+// One of several labels may be missing (NaN), but not all labels of a training example.
 int reader_check_labels(const struct reader *r, const struct example *new, struct err *e);
 
 // The error of a text that is not a finite number, as number_parse said;
@@ -117,13 +119,13 @@ struct shown {
 };
 struct shown show(const char *text, size_t len);
 
-// What every line is before its format reads it: without a byte order mark, and without
-// a carriage return at its end. TUG_EDATA for text that is not lines of UTF-8: UTF-16,
-// bytes 0, lines that end with CR alone (`quotes`: one may stand between quotes).
+// Prepares a line for its format: removes a byte order mark and a carriage return at its
+// end. TUG_EDATA for text that is not lines of UTF-8: UTF-16, bytes 0, lines that end
+// with CR alone (`quotes`: one may stand between quotes).
 int reader_text(const char **line, size_t *len, bool quotes, struct err *e);
 void reader_text_trim(const char **line, size_t *len);
 
-// Adds "; " and what follows to a message of several things that are wrong.
+// Appends "; " and a further error to a message.
 void reader_add_clause(char text[ERR_TEXT_MAX], const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 static inline bool is_blank(char c)

@@ -1,5 +1,5 @@
-// libsvm and libffm: random examples printed in every legal way are read back; what is
-// not legal is refused with its reason.
+// libsvm and libffm: random examples printed in every legal way are read back; illegal
+// lines are refused with the reason.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>
@@ -355,7 +355,7 @@ static void test_formats(void **state)
     assert_non_null(strstr(e.text, "--drop works only with csv"));
 }
 
-// Fields' indices as they stand in the line.
+// The fields' indices, unchanged from the line.
 static void test_columns(void **state)
 {
     (void)state;

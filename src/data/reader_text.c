@@ -1,5 +1,5 @@
-// What lines are before any format reads them: without byte order marks and carriage
-// returns at their ends, and refused by name where the file is not lines of UTF-8.
+// Prepares lines for all formats: removes byte order marks and carriage returns at their
+// ends, and names files that are not lines of UTF-8.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>

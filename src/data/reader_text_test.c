@@ -195,7 +195,7 @@ static void another_separator_is_named(void **state)
     }
 }
 
-// A quote is text where --quote none says so, also to who has the model of such data.
+// A quote is text with --quote none, also for models of such data.
 static void quotes_are_text(void **state)
 {
     (void)state;

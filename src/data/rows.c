@@ -16,8 +16,8 @@
 
 #define SCHEME "memory://"
 
-// All that are published, by a number that is never given twice: an address that was
-// withdrawn stands for nothing.
+// All published rows, by a number that is never used again: a withdrawn address stays
+// invalid.
 struct published {
     const struct rows *rows;
     uint64_t number;
@@ -46,7 +46,7 @@ bool rows_is_address(const char *path)
     return strncmp(path, SCHEME, strlen(SCHEME)) == 0;
 }
 
-// The link that leads to them; NULL: there are none. Locked.
+// Returns the link that points to them; NULL if there are none. Locked.
 static struct published **find(const char *address)
 {
     if (!rows_is_address(address))

@@ -61,28 +61,28 @@ enum { ROWS_ADDRESS_MAX = 40 };
 int rows_publish(const struct rows *r, char ret_address[ROWS_ADDRESS_MAX], struct err *e);
 void rows_withdraw(const char *address); // one that was never given ("") is fine
 bool rows_is_address(const char *path);
-// NULL: they are not published.
+// NULL if they are not published.
 const struct rows *rows_find(const char *address);
 
 // About how long their text would be: at least a byte a row.
 uint64_t rows_text_bytes(const struct rows *r);
-// How many rows' text is about so long: at least 1.
+// Returns how many rows have about that much text; at least 1.
 uint64_t rows_within(const struct rows *r, uint64_t text_bytes);
-// Of the text of the first and the last rows.
+// Hashes of the text of the first and the last rows.
 int rows_hash(const struct rows *r, uint64_t *ret, struct err *e);
 
-// Row i as a line of text in the format, without its newline.
+// Prints row i as a line of text in the format, without the newline.
 int rows_text(const struct rows *r, uint64_t i, struct buf *to, struct err *e);
 // The first lines of their text, at most `lines` of them and about `most` bytes, appended
 // without the last one's newline.
 int rows_first_lines(const struct rows *r, size_t lines, size_t most, struct buf *to,
                      struct err *e);
 
-// Gives *ret the weight of row i, 1 where there are no weights. TUG_EDATA: it is negative, or
-// not finite.
+// Gives *ret the weight of row i, 1 where there are no weights. TUG_EDATA if it is
+// negative or not finite.
 int rows_weight(const struct rows *r, uint64_t i, float *ret, struct err *e);
 
-// Of columns: a row, and the header with their names.
+// For columns: a row, and the header with their names.
 int columns_text(const struct rows *r, uint64_t i, struct buf *to);
 int columns_header(const struct rows *r, struct buf *to);
 

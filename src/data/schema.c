@@ -14,7 +14,7 @@ static const char *const words[] = {"words",          "numbers", "label",   "wei
                                     "list-separator", "header",  "quote",   "edges",
                                     "written",        "type",    "decimal"};
 
-// Of columns and settings.
+// Columns and settings.
 static bool next_entry(const struct schema *s, size_t *at, struct schema_column *ret)
 {
     if (*at >= s->text_len)
@@ -87,7 +87,7 @@ int schema_add(struct schema *s, enum schema_use use, const char *name, size_t l
     return 0;
 }
 
-// What a key is made of.
+// The parts of a key.
 static const char *hashing_of(const char *format)
 {
     if (strcmp(format, "csv") == 0)

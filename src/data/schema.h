@@ -67,11 +67,11 @@ struct schema_column {
 
 // The columns in order: begins with *at = 0; false when there is none left.
 bool schema_next(const struct schema *s, size_t *at, struct schema_column *ret);
-// The same of the settings of one kind.
+// Likewise for the settings of one kind.
 bool schema_next_setting(const struct schema *s, enum schema_use kind, size_t *at,
                          const char **ret);
 
-// How many labels there are, and what number i of them is called; NULL: it has no name.
+// Returns the number of labels, and the name of label i; NULL if it has none.
 uint32_t schema_labels(const struct schema *s);
 const char *schema_label(const struct schema *s, uint32_t i);
 

@@ -48,8 +48,8 @@ static void test_large(void **state)
     }
 }
 
-// How many of the first places two shuffles have in common: about one for independent
-// ones.
+// Counts the first places that two shuffles have in common: about one if they are
+// independent.
 static unsigned in_common(struct shuffle a, struct shuffle b)
 {
     unsigned same = 0;
@@ -108,8 +108,8 @@ static void test_spread(void **state)
     assert_true(worst < 50); // 15 degrees of freedom: 50 has probability 1e-5
 }
 
-// Each example once, whatever pieces the positions are taken in; neighbours of the text
-// apart.
+// Each example comes once, in whatever parts the positions are taken; neighbours in the
+// text are far apart.
 static void test_order(void **state)
 {
     (void)state;

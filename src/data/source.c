@@ -132,7 +132,7 @@ static bool is_interrupted(const struct source *s)
     return s->interrupted != NULL && atomic_load(s->interrupted);
 }
 
-// A signal handler cannot signal a condition, so whoever waits looks up now and then.
+// A signal handler cannot signal a condition, so that waiters check now and then.
 static void wait_ready(struct source *s)
 {
     struct timespec until = clock_deadline(0.1);
@@ -233,7 +233,7 @@ struct source_place source_place(struct source *s)
 
 // ---------------------------------------------------------------- the first line
 
-// What is wrong when a pipe has no chunk at all.
+// Explains a pipe without any chunk.
 static int no_first_line(const struct source *s, struct err *e)
 {
     if (s->failure.code != 0)
@@ -241,7 +241,7 @@ static int no_first_line(const struct source *s, struct err *e)
     return err_set(e, TUG_EDATA, "%s: there is no data", s->files.file[0].name);
 }
 
-// The chunk behind `last`, or the first one, of the first file; NULL: it has no more.
+// Returns the chunk behind `last`, or the first one, of the first file; NULL at its end.
 // Locked.
 static int chunk_behind(struct source *s, const struct box *last, const struct box **ret,
                         struct err *e)

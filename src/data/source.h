@@ -39,9 +39,8 @@ struct source_options {
 };
 
 // Whole lines of one file. The last line of a file may lack its newline; the byte behind
-// the text is then NUL. READER_PADDING bytes behind the text can be read.
-// Of rows in memory instead of text the rows from number `offset` on; `line` is that
-// number, too.
+// the text is then NUL. READER_PADDING bytes behind the text can be read. For rows in
+// memory: the rows from number `offset` on instead of text; `line` is that number, too.
 struct chunk {
     const struct rows *rows; // NULL: it is text
     uint64_t n_rows;
@@ -77,24 +76,24 @@ struct source_place {
 #define SOURCE_START ((struct source_place){.line = 1})
 int source_rewind(struct source *s, struct source_place at, struct err *e);
 
-// Where the next chunk to be handed out begins: waits for it. At the end of the pass
-// `file` is source_files(); before an error it is the file that is at fault.
+// Returns the start of the next chunk to be handed out; waits for it. At the end of the
+// pass `file` is source_files(); before an error it is the file that is at fault.
 struct source_place source_place(struct source *s);
 
 // The first lines of a file, at most `lines` of them and `most` bytes, appended to *b
 // without the last one's newline: a header can so be read before the data. For a pipe
-// only if it is the first file, and before its first chunk was taken (else TUG_EUSAGE); what
-// was seen of it is handed out later all the same, and is kept until then.
+// only if it is the first file, and before its first chunk was taken (else TUG_EUSAGE);
+// these bytes are handed out later all the same, and is kept until then.
 int source_first_lines(struct source *s, uint32_t file, size_t lines, size_t most,
                        struct buf *b, struct err *e);
 // The first one.
 int source_first_line(struct source *s, uint32_t file, struct buf *b, struct err *e);
 
-// The beginning of a file that is no pipe, at most `most` bytes of text, appended to *b.
+// Appends the beginning of a file that is not a pipe to *b, at most `most` bytes of text.
 int source_head(const struct source *s, uint32_t file, size_t most, struct buf *b,
                 struct err *e);
 
-// What who reads headers keeps of a file's; NULL at first. One thread at a time.
+// Data that the reader of headers keeps for a file; initially NULL. One thread at a time.
 const struct reader_layout *source_layout(const struct source *s, uint32_t file);
 void source_set_layout(struct source *s, uint32_t file, const struct reader_layout *l);
 
@@ -103,10 +102,10 @@ size_t source_files(const struct source *s);
 bool source_is_pipe(const struct source *s, uint32_t file);
 const struct data_files *source_data_files(const struct source *s);
 
-// Rows in memory that a file stands for; NULL: it is a file.
+// The rows in memory behind a name; NULL if it is a file.
 const struct rows *source_rows(const struct source *s, uint32_t file);
 
-// Which data it is. Reads both ends of each file that is no pipe.
+// The identity of the data. Reads both ends of each file that is not a pipe.
 struct identity;
 int source_identity(const struct source *s, struct identity *ret, struct err *e);
 

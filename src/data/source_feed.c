@@ -219,7 +219,7 @@ static int feed_push(struct feed *f, size_t cut, bool *ret_stop, struct err *e)
     return 0;
 }
 
-// Of all files.
+// For all files.
 static int no_text(const struct source *s, struct err *e)
 {
     const struct data_file *file = &s->files.file[0];

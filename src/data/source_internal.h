@@ -5,11 +5,11 @@
 //    chunk_bytes of o; when there is none, behind the first newline after; at the end of
 //    the file, there. It so depends on nothing but the file and o, and reading can begin
 //    anew at any chunk.
-// 2. At most queue_chunks finished chunks wait, but for the first lines of a pipe while
-//    somebody looks at them. Their buffers come from a free list and go
+// 2. At most queue_chunks finished chunks wait, except the first lines of a pipe while a
+// caller reads them. Their buffers come from a free list and go
 //    back to it; one that grew for a long line is freed instead.
-// 3. What the thread found wrong is handed out behind the chunks that came before it, so
-//    that which of several faults is reported does not depend on timing.
+// 3. An error of the thread is handed out behind the earlier chunks, so that the choice
+// among several errors does not depend on timing.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_SOURCE_INTERNAL_H

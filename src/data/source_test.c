@@ -521,7 +521,7 @@ static void test_many_files(void **state)
     paths[0] = files_in("d/*");
     paths[1] = files_in("d/a");
     paths[2] = files_in("q[1]");
-    // What a pattern matches is named, and so not hidden.
+    // Files that match a pattern are named, and so not hidden.
     assert_files(paths, 3, "d/_y d/a d/b d/c.txt d/sub/deep/m d/sub/z d/a q[1] ");
     assert_int_equal(symlink("nowhere", files_in("d/sub/gone")), 0);
     assert_not_opened(files_in("d"), TUG_EDATA,
@@ -531,8 +531,8 @@ static void test_many_files(void **state)
     assert_not_opened(files_in("d"), TUG_EDATA, "is a link back to a directory");
 }
 
-// As Hive and Spark write tables: a directory for each value of a column, in the order of
-// their names, without what is not committed and what only says that all is.
+// Tables of Hive and Spark: a directory for each value of a column, in the order of their
+// names, without uncommitted files and markers that only say that all is.
 static void test_partitions(void **state)
 {
     (void)state;
@@ -557,8 +557,7 @@ static void test_partitions(void **state)
     assert_files(&path, 1, "t/day=2024-01-02/part-0 ");
 }
 
-// Kinds of files that people have and that are no text are named, before anything is
-// read.
+// Common kinds of files that are not text are named before anything is read.
 static void test_foreign_files(void **state)
 {
     (void)state;
@@ -740,7 +739,7 @@ static void *write_to_pipe(void *path)
     return NULL;
 }
 
-// A named pipe, and what a shell makes of <(command): read once, as standard input is.
+// A named pipe, and a shell's <(command), are read once, like standard input.
 static void test_pipes(void **state)
 {
     (void)state;

@@ -82,7 +82,7 @@ double synth_score_logloss(const struct synth_score *s)
 
 enum { BLOCK = 1 << 18 }; // of text per write
 
-// Where the rows of a part go, and what watches them on the way.
+// The target of a part's rows, and the statistics over them.
 struct output {
     const struct synth *synth;
     enum synth_part part;

@@ -77,7 +77,7 @@ void synth_score_close(struct synth_score *s); // NULL is fine
 void synth_score_add(struct synth_score *s, double score, bool label);
 // Ties half; scores closer than 2^-14 may count as ties. NaN when a class is absent.
 double synth_score_auc(const struct synth_score *s);
-// What the AUC would be on average if the labels were drawn again.
+// The mean AUC over new draws of the labels.
 double synth_score_expected_auc(const struct synth_score *s);
 double synth_score_logloss(
     const struct synth_score *s); // of sigmoid(score); NaN when empty

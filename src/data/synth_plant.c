@@ -15,14 +15,14 @@
 #include "base/maths.h"
 #include "base/random.h"
 
-// What the plant is made of. Found by training on it, one pass of AdaGrad: from 0.25, 1
-// and 4 million rows a factorization machine reached an AUC of 0.746, 0.773 and 0.784
-// where 0.800 was possible, a linear model 0.727 from 1 million where 0.738 was.
+// The planted model. Found by training on it, one pass of AdaGrad: from 0.25, 1 and 4
+// million rows a factorization machine reached an AUC of 0.746, 0.773 and 0.784 where
+// 0.800 was possible, a linear model 0.727 from 1 million where 0.738 was.
 static const double linear_variance = 1.2; // of the log-odds
 static const double pair_variance = 0.62;
 static const double click_rate = 0.25;
-// The share of its slot at which a value's weights are halved: what is seen once says
-// little.
+// The share of its slot at which a value's weights are halved: rare values have little
+// effect.
 static const double linear_rarity = 2e-5;
 static const double latent_rarity = 2e-4;
 
@@ -190,8 +190,8 @@ static void slot_weights(struct synth_slot *slot, const struct recipe *r, uint64
     }
 }
 
-// Takes the mean out of every column: what is left of an interaction cannot be had by a
-// linear model.
+// Subtracts the mean from every column: a linear model cannot learn the rest of an
+// interaction.
 static void slot_centre(struct synth_slot *slot, const double *p, double tail)
 {
     uint32_t n = slot->head + SYNTH_TAIL;

@@ -103,7 +103,7 @@ static void split(const struct synth_example *x, enum synth_format format, char 
     assert_string_equal(l->field[0], x->label ? "1" : "0");
 }
 
-// As Criteo's readers have it (libffm's preprocessing): above 2, floor(ln(n)^2).
+// As in Criteo's readers (libffm's preprocessing): above 2, floor(ln(n)^2).
 static uint32_t bucket_of(uint32_t n)
 {
     return n <= 2 ? n : 2 + (uint32_t)floor(log(n) * log(n));
@@ -153,7 +153,7 @@ static void check_pairs(const struct synth_example *x)
     assert_int_equal(k, svm.n);
 }
 
-// Word after word: the label, and of each slot the count and the value.
+// Reads word after word: the label, and for each slot the count and the value.
 static void check_slots(const struct synth_example *x)
 {
     char text[SYNTH_LINE_MAX], *at = text;
