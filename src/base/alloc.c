@@ -122,7 +122,7 @@ static void *map_pages(size_t bytes)
     return p == MAP_FAILED ? NULL : p;
 }
 
-// Of a mapping of 2 MiB more than `bytes`: gives back what lies around the aligned part.
+// Trims a mapping of 2 MiB more than `bytes` to its aligned part.
 static char *align_huge(char *p, size_t bytes)
 {
     size_t before = -(uintptr_t)p % HUGE_PAGE;

@@ -103,7 +103,7 @@ static void test_alignment(void **state)
         mem_unmap(p[i], bytes[i]);
 }
 
-// Growing in place: what was written stays, what is new is zero, whatever the steps.
+// Growing in place: old bytes stay and new ones are zero, for steps of any size.
 static void test_reserved_space_grows_in_place(void **state)
 {
     (void)state;

@@ -194,7 +194,7 @@ int below_absolute(const char *path, char ret[FILE_PATH_MAX], struct err *e)
         return err_set(e, TUG_EUSAGE, "'%.64s' is not a path that can be used here",
                        path);
     memcpy(there, path, n + 1);
-    // From its end on, to what is there.
+    // Walks from the path's end up to an existing directory.
     while (realpath(n > 0 ? there : (*path == '/' ? "/" : "."), real) == NULL) {
         if (errno != ENOENT || n == 0)
             return err_sys(e, TUG_EIO, "cannot find '%s'", path);

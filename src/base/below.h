@@ -1,5 +1,5 @@
-// Files below a directory, by paths that somebody else has named: whatever the path says,
-// and whatever links lie there, nothing outside is opened.
+// Files below a directory, by paths from another process: whatever the path and the links
+// below it, no file outside is opened.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_BELOW_H
@@ -11,9 +11,9 @@
 #include "base/file.h"
 
 // `root`: a descriptor of a directory. `path` is relative to it; "" and "." are the
-// directory itself. As open, never for making a file: -1 and errno on failure, EXDEV
-// for a path that leads out (absolute, or with a ".."), ELOOP where a link lies on
-// the way or at its end.
+// directory itself. Like open, but never makes a file: -1 and errno on failure, EXDEV for
+// a path that leads out (absolute, or with a ".."), ELOOP for a link on the way or at its
+// end.
 int below_open(int root, const char *path, int flags);
 
 // Opens the directory that `path` lies in; its last part goes into *ret_name, and is a
@@ -28,11 +28,11 @@ int below_make_dir(int root, const char *path);
 int below_error(struct err *e, const char *what, const char *path);
 
 // The way back: what `path`, absolute and without links, is below `root`, likewise; ""
-// when they are the same. NULL: it isn't below it.
+// when they are the same. NULL if it is not below it.
 const char *below_rest(const char *root, const char *path);
 
 // `path` as absolute and without links, as far as it is there; the rest as it was given.
-// TUG_EUSAGE when it is too long, or has a ".." behind what is there.
+// TUG_EUSAGE if it is too long, or has a ".." behind its existing part.
 int below_absolute(const char *path, char ret[FILE_PATH_MAX], struct err *e);
 
 // For tests: as on kernels without openat2.

@@ -14,7 +14,7 @@
 
 enum { EIGHTHS = 8 };
 
-// Of what all kinds but BUDGET_REST may take.
+// The share of all kinds but BUDGET_REST.
 static const struct kind {
     const char *name;
     unsigned eighths;

@@ -1,9 +1,9 @@
-// What the buffers of a process may take together: one account that all of its loops draw
-// on, so that no peer, and no number of peers, makes it hold more than was allowed.
+// The memory limit of all buffers of a process: one account for all of its loops, so that
+// no peer, and no number of peers, makes it hold more than was allowed.
 //
 // Bytes are counted by kinds, each of which has its share at most: none starves the
-// others. Who is refused waits, or says so; nobody waits in here. A NULL account has no
-// limit and counts nothing.
+// others. A refused caller waits or reports it; the functions here never wait. A NULL
+// account has no limit and counts nothing.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_BUDGET_H
@@ -32,8 +32,8 @@ struct budget {
     atomic_uint_least64_t closed;     // links, for want of room or of an answer's reader
 };
 
-// Of `memory`, what a process may take in all (0: nothing was said): the bytes of its
-// buffers, and what is left for rows (0: no limit).
+// Divides `memory`, the limit of a process (0: none given): the bytes for its buffers,
+// and the rest for rows (0: no limit).
 uint64_t budget_of(uint64_t memory, uint64_t *ret_rows);
 
 void budget_open(struct budget *b, uint64_t bytes);
@@ -49,14 +49,15 @@ bool budget_fits(const struct budget *b, enum budget_kind kind, uint64_t n);
 uint64_t budget_most(const struct budget *b, enum budget_kind kind); // ever, at once
 uint64_t budget_used(const struct budget *b, enum budget_kind kind);
 
-// Somebody had to wait, or to go: counts it, and notes it for budget_short.
-// budget_delayed only counts: it was for who asked, not for want of room; budget_pressed
-// only notes: who was refused before still waits.
+// Counts that a peer had to wait or was closed, and notes it for budget_short.
+// budget_delayed only counts: the peer's own limit was the reason; budget_pressed only
+// notes: who was refused before still waits.
 void budget_refused(struct budget *b);
 void budget_delayed(struct budget *b);
 void budget_pressed(struct budget *b);
 void budget_closed(struct budget *b); // a link was closed for it
-// Whether somebody was refused within the last seconds: then who is slow must go.
+// Returns whether a peer was refused within the last seconds: slow peers must be closed
+// then.
 bool budget_short(const struct budget *b, uint64_t now);
 
 const char *budget_name(enum budget_kind kind); // for status

@@ -20,8 +20,8 @@ static uint64_t sum_of(const uint64_t used[BUDGET_KINDS])
     return sum;
 }
 
-// Whatever is taken and given back: no kind has more than its share, all together not
-// more than is left beside what rests, and a refusal takes nothing.
+// Random takes and returns: no kind has more than its share, all together have no more
+// than the limit leaves beside unused blocks, and a refusal takes nothing.
 static void like_a_naive_one(void **state)
 {
     (void)state;

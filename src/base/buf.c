@@ -75,7 +75,8 @@ static bool continues(unsigned char byte)
     return (byte & 0xc0) == 0x80;
 }
 
-// Bytes of the character of UTF-8 at `c`; 0: there is none. Looks no further than a 0.
+// Returns the size of the UTF-8 character at `c`; 0 if it is not one. Looks no further
+// than a 0.
 static size_t utf8_length(const unsigned char *c)
 {
     if (c[0] < 0x80)

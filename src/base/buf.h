@@ -29,8 +29,8 @@ int buf_json(struct buf *b, const char *text); // a string in quotes, valid what
 int buf_json_number(struct buf *b, int digits, double x); // null unless it is finite
 const char *buf_str(struct buf *b); // terminated; "" when empty; NULL when out of memory
 void buf_clear(struct buf *b);      // keeps the memory
-// Behind a call that has failed: "WHAT is too long: more than N bytes" (TUG_EDATA), or out of
-// memory for it.
+// After a failed call: sets *e to "WHAT is too long: more than N bytes" (TUG_EDATA), or
+// to out of memory.
 int buf_error(const struct buf *b, const char *what, struct err *e);
 void buf_free(struct buf *b);
 

@@ -159,7 +159,7 @@ static void test_out_of_memory_changes_nothing(void **state)
     assert_int_equal(mem_live(), before);
 }
 
-// What is too long is not called out of memory.
+// A text that is too long is not reported as out of memory.
 static void test_error(void **state)
 {
     (void)state;

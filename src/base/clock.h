@@ -22,8 +22,8 @@ static inline double clock_seconds(void)
     return (double)clock_ns() * 1e-9;
 }
 
-// Of so many seconds, which a program may give as it likes: none, or less, is 0, and what is more
-// than a hundred years (INFINITY) that.
+// Converts any number of seconds from a program: 0 or less gives 0, and more than a
+// hundred years (INFINITY) gives a hundred years.
 static inline uint64_t clock_ns_of(double seconds)
 {
     const double most = 3.2e9;

@@ -51,7 +51,7 @@ static int wait_for(pid_t pid)
     return status;
 }
 
-// What the command has left running may go on.
+// Processes that the command has left running may continue.
 static void release_keeper(struct command *c)
 {
     struct iovec line = {(void *)(uintptr_t) "\n", 1};
@@ -198,8 +198,8 @@ int command_begin(struct command **ret, const char *text, enum command_way way, 
     return 0;
 }
 
-// What it wrote to its standard error before the end that is told gives its memory back,
-// whenever we look after the command; its place in the file stays, and so no byte moves.
+// Its standard error before the part that is reported is freed whenever we check on the
+// command; its place in the file stays, and so no byte moves.
 static void forget_complaints(const struct command *c)
 {
     struct stat s;
@@ -241,7 +241,7 @@ int command_read(struct command *c, void *bytes, size_t cap, size_t *ret_n, stru
     }
 }
 
-// The end of what it wrote to its standard error, as one line.
+// Returns the end of its standard error as one line.
 static void complaint(const struct command *c, char ret[COMPLAINT_MAX + 1])
 {
     off_t all = lseek(c->complaints, 0, SEEK_END);

@@ -32,7 +32,7 @@ int command_read(struct command *c, void *bytes, size_t cap, size_t *ret_n,
 int command_fd(const struct command *c);     // our end, for who waits for several things
 bool command_ended(const struct command *c); // command_end would not wait
 int command_end(struct command *c, struct err *e); // waits; frees c, also on failure
-// Ends it, and what it has started, wherever it is; frees c. NULL is fine.
+// Ends the command and the processes it has started, at any point; frees c. NULL is fine.
 void command_abort(struct command *c);
 
 // A file at `path` that is what `text` makes of the bytes that are written: there when it

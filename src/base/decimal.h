@@ -9,7 +9,7 @@
 enum { DECIMAL_MAX = 24 }; // with the zero
 void decimal_print(float x, char ret[DECIMAL_MAX]);
 
-// The whole text as a finite number; false: it is none, or too large.
+// Parses the whole text as a finite number; false if it is not one, or too large.
 bool decimal_parse(const char *text, float *ret);
 
 #endif

@@ -1,4 +1,4 @@
-// How many files and links this process may have open.
+// The limit of files and links of this process.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_DESCRIPTORS_H
@@ -18,7 +18,7 @@ void descriptors_hold_standard(void);
 // The soft limit as it is now.
 uint64_t descriptors_limit(void);
 
-// How many more can be opened, roughly.
+// Returns roughly how many more can be opened.
 uint64_t descriptors_left(void);
 
 #endif

@@ -36,8 +36,8 @@ static void what_is_open_is_not_left(void **state)
     close(ends[1]);
 }
 
-// In a process of its own: what gets a low number is neither a file nor a link, and using it
-// fails as if it were closed.
+// In a process of its own: low numbers are never files or links, and using them fails as
+// if they were closed.
 static void standard_ones_are_held(void **state)
 {
     (void)state;

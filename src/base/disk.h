@@ -2,8 +2,8 @@
 // (base/file.h) are made of these alone, so that a test can end the process at each of
 // them, as a power cut would, or let each of them fail, and look at what is left.
 //
-// All of the program that makes, renames or removes something on a disk does it by these
-// (tools/check): none of them follows a link at the end of a path.
+// All code that makes, renames or removes files uses these functions (tools/check): none
+// of them follows a link at the end of a path.
 //
 // All return what the call returns, errno included.
 //
@@ -18,8 +18,8 @@
 // Opened for writing; EEXIST if anything is there, be it a link that leads nowhere.
 int disk_create_at(int dir, const char *name, mode_t mode);
 ssize_t disk_write(int fd, struct iovec *parts, int n);
-// To a pipe or device, which is no disk and no test's fault: a reader that is gone
-// is EPIPE and no signal.
+// Writes to a pipe or device, which is not a disk and not a place for injected faults: a
+// closed reader gives EPIPE and no signal.
 ssize_t disk_write_pipe(int fd, struct iovec *parts, int n);
 int disk_sync(int fd); // a file or a directory
 int disk_rename_at(int dir, const char *from, const char *to);

@@ -77,7 +77,7 @@ static void test_each_call_ends_the_process(void **state)
             return;
         }
         assert_int_equal(WEXITSTATUS(status), DISK_FAULT_EXIT);
-        // What is left of it goes when the file is made the next time.
+        // Its remains are removed when the file is made the next time.
         assert_int_equal(files_beside(files_dir, beside), n >= 1 && n < 4);
         if (n == 1) // in the write, which is half done
             assert_text(beside, "n");

@@ -1,5 +1,5 @@
-// Errors: a small set of codes, and one sentence that says what happened, where
-// and what to do.
+// Errors: a small set of codes, and one sentence with the problem, its place and the
+// remedy.
 //
 // Functions return 0 or one of the negative codes of tug/tug.h. Cold functions also take
 // a `struct err *`; the first function that knows the reason fills it, callers may put
@@ -38,16 +38,16 @@ struct err {
 // `return err_set(...)` reads well.
 int err_set(struct err *e, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-// As err_set, with ": " and the text of errno at the end, and what err_limit adds. EACCES and
-// EPERM stay `code`.
+// Like err_set, with ": " and the text of errno at the end, and the addition of
+// err_limit. EACCES and EPERM stay `code`.
 int err_sys(struct err *e, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-// Puts "context: " in front of what *e holds; returns e->code. Never 0: without e, or where
-// nobody has filled it, it is TUG_EINTERNAL.
+// Puts "context: " in front of what *e holds; returns e->code. Never returns 0:
+// TUG_EINTERNAL if e is NULL or was not set.
 int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-// Behind an error number of the system (libuv's are the same, negative): names the limit that
-// was met and what to do, as far as there is one. Returns e->code, or 0 where e is NULL.
+// For an error number of the system (libuv's are the same, negative): appends the limit
+// that was reached, if any, and the remedy. Returns e->code, or 0 where e is NULL.
 int err_limit(struct err *e, int error);
 
 // The usual answer to a failed allocation of `what`.

@@ -48,7 +48,7 @@ static void test_wrap(void **state)
     assert_string_equal(e.text, "save 'm': part 3: disk full");
 }
 
-// A wrapped error is a failure, even if nobody asked for its sentence or filled it.
+// A wrapped error is a failure, even without a sentence.
 static void test_wrap_of_nothing(void **state)
 {
     (void)state;
@@ -75,7 +75,7 @@ static void test_long_text_is_cut(void **state)
     assert_int_equal(strlen(e.text), ERR_TEXT_MAX - 1);
 }
 
-// Whatever the lengths: the reason stays whole, and nothing is overrun.
+// For all lengths the reason stays whole, and no buffer overflows.
 static void test_wrap_keeps_the_reason(void **state)
 {
     (void)state;

@@ -1,5 +1,4 @@
-// Sums of doubles that are exact: whatever the order and the division of what is added,
-// the bits are the same.
+// Exact sums of doubles: the bits are the same for any order and division of the terms.
 //
 // A double is a whole number of 53 bits times a power of two, so any sum of doubles is a
 // whole number of units of 2^-1074. It is kept in limbs of 32 bits, each in 64 so that
@@ -27,7 +26,7 @@ struct exact {
     uint64_t adds;             // since carries were taken
 };
 
-// Every limb but the last is from 0 to 2^32 - 1 then.
+// Afterwards every limb but the last is from 0 to 2^32 - 1.
 static inline void exact_carry(struct exact *s)
 {
     int64_t carry = 0;

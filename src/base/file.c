@@ -22,8 +22,8 @@
 #include "base/log.h"
 #include "base/new_file.h"
 
-// Large writes go past the buffer. The disk is put to work while more is computed: what
-// waits for fsync would all be written then, with nothing else to do.
+// Large writes go past the buffer. Starts writing to the disk while more is computed;
+// else fsync would write it all while the process waits.
 enum { WRITE_BYTES = 256 << 10, START_BYTES = 8 << 20 };
 
 struct file_writer {
@@ -71,7 +71,7 @@ static int read_all(int fd, const char *path, size_t expect, struct buf *b, stru
 
 int file_open(int root, const char *path, int *ret_fd, struct err *e)
 {
-    // Without O_NONBLOCK opening a pipe that nobody writes would wait for ever.
+    // Without O_NONBLOCK opening a pipe without a writer would wait for ever.
     enum { HOW = O_RDONLY | O_CLOEXEC | O_NONBLOCK };
     *ret_fd = root == FILE_ANYWHERE ? open(path, HOW) : below_open(root, path, HOW);
     if (*ret_fd >= 0)
@@ -182,7 +182,7 @@ static void pass_over(struct iovec parts[2], size_t n)
     }
 }
 
-// What is pending and the bytes behind it.
+// Writes the pending bytes and the given ones.
 static int write_through(struct file_writer *w, const char *bytes, size_t n,
                          struct err *e)
 {
@@ -255,7 +255,7 @@ void file_abort(struct file_writer *w)
 
 int file_open_log(const char *path, bool fresh, int *ret_fd, struct err *e)
 {
-    // O_NONBLOCK: a pipe that nobody reads is refused at once.
+    // O_NONBLOCK: a pipe without a reader is refused at once.
     enum { HOW = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC };
     struct stat st;
     int fd = open(path, HOW, NEW_FILE_SHARED);
@@ -358,7 +358,7 @@ int file_sync_dir(const char *path, struct err *e)
     return rc;
 }
 
-// Whose lock it is, as the kernel lists locks; 0: not known.
+// Returns the lock's owner from the kernel's list of locks; 0 if not known.
 static long lock_holder(int fd)
 {
     char line[256];

@@ -13,10 +13,10 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-// As `root` below: a path means what it usually means. Else it is one below the directory
-// that is open as `root`, and neither ".." nor a link leads out (base/below.h).
-// FILE_OWN, for files that are made: the program has named it, not its user, so a link in
-// its place is replaced, and what it leads to stays.
+// For `root` below: the path is an ordinary path. Else it is one below the directory that
+// is open as `root`, and neither ".." nor a link leads out (base/below.h). FILE_OWN, for
+// new files: the program has chosen the name, not its user, so that a link in its place
+// is replaced and the link's target stays.
 enum { FILE_ANYWHERE = -1, FILE_OWN = -2 };
 
 // Reads a whole regular file of at most b->max bytes.
@@ -29,10 +29,11 @@ int file_read_secret(const char *path, struct buf *b, struct err *e);
 // For reading. It need not be a regular file.
 int file_open(int root, const char *path, int *ret_fd, struct err *e);
 
-// A file under construction: beside, under a name that nobody can guess, until
+// A file under construction: it lies beside PATH under an unpredictable name until
 // file_commit syncs and renames it to PATH and syncs the directory. Without a commit,
 // file_abort removes it. A device or a pipe is written straight; base/new_file.h says
-// more. Writes are buffered. A full disk is reported with the path and the system's reason.
+// more. Writes are buffered. A full disk is reported with the path and the system's
+// reason.
 struct file_writer;
 
 int file_create(struct file_writer **ret, const char *path, struct err *e);

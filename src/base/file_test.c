@@ -258,7 +258,7 @@ static void test_remove_tree(void **state)
     assert_int_equal(file_remove_tree(files_in("tree"), &e), 0);
     assert_false(file_exists(files_in("tree")));
     assert_int_equal(file_remove_tree(files_in("tree"), &e), 0);
-    // A link is removed, what it points to is not.
+    // A link is removed, its target is not.
     write_file(files_in("target"), "x", 1);
     assert_int_equal(symlink(files_in("target"), files_in("link")), 0);
     assert_int_equal(file_remove_tree(files_in("link"), &e), 0);

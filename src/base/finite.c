@@ -1,5 +1,5 @@
-// All are looked at before one says no: without a branch the compiler makes vectors of
-// it.
+// All values are checked before the result is used: without a branch the compiler
+// vectorizes the loop.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/finite.h"
@@ -7,7 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
-// Of the bits without the sign: signed numbers, which the oldest vectors can compare.
+// Works on the bits without the sign: signed numbers, which the oldest vectors can
+// compare.
 static const int32_t infinity = 0x7f800000;
 static const int32_t infinite_bf16 = 0x7f7f8000; // the least that is rounded up to it
 

@@ -1,4 +1,4 @@
-// Whether floats are finite: many at a time, whatever they are aligned to.
+// Checks whether floats are finite, many at a time, for any alignment.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_FINITE_H

@@ -1,6 +1,5 @@
-// What ends a wait for data with TUG_EINTERRUPTED: a descriptor that becomes
-// readable, for who stops a thread, and a flag that a signal sets, at which
-// waits look now and then.
+// Ends a wait for data with TUG_EINTERRUPTED: a descriptor that becomes readable, to stop
+// a thread, and a flag that a signal sets, which waits look now and then.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_INTERRUPT_H

@@ -26,7 +26,7 @@ json_t *json_hex(uint64_t x);
 // JSON has no infinity, and nothing that is not a number: null.
 json_t *json_real_or_null(double x);
 
-// Of the compact text of a value, keys sorted. TUG_ENOMEM.
+// The hash of a value's compact text, keys sorted. TUG_ENOMEM.
 int json_checksum(const json_t *value, uint64_t seed, uint64_t *ret);
 
 // Prints one line of compact text, by further flags of jansson's. Takes `root` over,

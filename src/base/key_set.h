@@ -1,6 +1,6 @@
-// Which keys were met, by their numbers: a table of places (open addressing, linear
-// probing, at most a quarter full) over an array of distinct keys that is the caller's.
-// It is emptied for each use, 16 to 32 bytes a key, and no key is taken out.
+// A set of keys with numbers: a table of places (open addressing, linear probing, at most
+// a quarter full) over an array of distinct keys that is the caller's. It is emptied for
+// each use, 16 to 32 bytes a key, and no key is taken out.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_KEY_SET_H
@@ -14,7 +14,7 @@ struct key_set {
     size_t mask, room;
 };
 
-// Memory for n keys, less than 2^31. TUG_ENOMEM: all is as it was.
+// Memory for n keys, less than 2^31. TUG_ENOMEM: unchanged.
 int key_set_reserve(struct key_set *s, size_t n);
 void key_set_fini(struct key_set *s); // a zeroed one is fine
 

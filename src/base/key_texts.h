@@ -22,7 +22,7 @@ struct key_texts {
 #define KEY_TEXTS_INIT(max_bytes) ((struct key_texts){.text = BUF_INIT(max_bytes)})
 void key_texts_fini(struct key_texts *t); // a zeroed one is fine
 
-// The key's number + 1; 0: it has none.
+// Returns the key's number + 1; 0 if it has none.
 static inline size_t key_texts_find(const struct key_texts *t, uint64_t key)
 {
     return t->n > 0 ? *key_set_place(&t->set, t->key, key) : 0;
@@ -37,9 +37,9 @@ static inline char *key_texts_at(const struct key_texts *t, size_t number)
 // Room for one more key. Below KEY_TEXTS_MAX of them: TUG_ENOMEM, and all is as it was.
 int key_texts_reserve(struct key_texts *t);
 
-// Of a key that has no number, after key_texts_reserve: its text is what the caller has
-// added to t->text from byte `at` on, without a NUL. TUG_ENOMEM, TUG_EDATA: as buf_add; then
-// the text is taken back.
+// Adds a key without a number, after key_texts_reserve: its text is the bytes that the
+// caller has appended to t->text from byte `at` on, without a NUL. TUG_ENOMEM, TUG_EDATA:
+// as buf_add; then the text is taken back.
 int key_texts_add(struct key_texts *t, uint64_t key, size_t at);
 
 #endif

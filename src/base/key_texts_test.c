@@ -50,7 +50,7 @@ static void test_numbers(void **state)
     assert_int_equal(mem_live(), 0);
 }
 
-// Of a text that does not fit nothing is left.
+// A text that does not fit leaves no bytes behind.
 static void test_full(void **state)
 {
     (void)state;

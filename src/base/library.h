@@ -1,5 +1,5 @@
-// A shared library that is loaded when it is first wanted: who does without it neither
-// needs it on the machine nor waits for it.
+// A shared library that is loaded at its first use: programs that do not use it neither
+// need it installed nor wait for it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_LIBRARY_H
@@ -13,7 +13,7 @@
 
 struct library {
     const char *file; // as the linker names it
-    // For messages: "WHAT needs LIBRARY", the package that has it, and what it is when it
+    // For messages: "WHAT needs LIBRARY", the package that has it, and its name if it
     // lacks a function.
     const char *need, *package, *other;
     const struct library_function {
@@ -22,7 +22,7 @@ struct library {
     } * functions;
     size_t n;
     int (*begin)(struct err *e); // called once they are all there; NULL: nothing to do
-    // What came of it.
+    // The result of loading.
     pthread_mutex_t lock; // PTHREAD_MUTEX_INITIALIZER
     bool tried;
     int rc;

@@ -30,7 +30,7 @@ static void functions_are_found_once(void **state)
     assert_int_equal(begun, 1);
 }
 
-// What is wrong is said again to who asks again.
+// A second call reports the same error.
 static void what_is_missing_is_said(void **state)
 {
     (void)state;

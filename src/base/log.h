@@ -12,13 +12,13 @@
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 enum log_level log_set_level(enum log_level level); // gives what it was
-// What a call in a program wants while it goes on, in place of that level: of several
-// calls at the same time the quietest one's. Each is taken back with the same level.
+// The level during a program's call, instead of that one; of several calls at a time the
+// quietest level counts. Each is taken back with the same level.
 void log_want(enum log_level level);
 void log_unwant(enum log_level level);
 bool log_shows(enum log_level level); // whether messages of that level are written
 
-// Lines also go to the end of this file, with their times. NULL: no more.
+// Lines also go to the end of this file, with their times. NULL: none.
 int log_set_file(const char *path, struct err *e);
 // Whether all lines were written there, else the first error. 0 without a file.
 int log_check_file(struct err *e);

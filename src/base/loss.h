@@ -1,5 +1,5 @@
-// What a score means, and which labels there are: known to who reads labels and to models
-// (model/loss.h has the formulas).
+// Kinds of loss: the meaning of a score and the valid labels, for readers of labels and
+// for models (model/loss.h has the formulas).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_LOSS_H

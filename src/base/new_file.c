@@ -1,6 +1,6 @@
 // Names beside are NAME.0123456789abcdef.tmp, with 64 random bits.
 //
-// Who sweeps opens a file, locks it and removes it. So who makes one locks it first and
+// A sweep opens a file, locks it and removes it. So who makes one locks it first and
 // looks afterwards whether it still has its name: a sweeper that was between the two has
 // taken it, and another one is made.
 //
@@ -38,7 +38,7 @@ size_t new_file_target(const char *beside)
     return ours ? n - BESIDE_MORE : 0;
 }
 
-// How much of a name its files beside begin with.
+// The length of the name's part with which its temporary files begin.
 static size_t kept_bytes(const char *name)
 {
     size_t n = strlen(name);
@@ -62,7 +62,7 @@ static void sweep_one(int dir, const char *name)
     close(fd);
 }
 
-// What can't be removed now is tried again the next time.
+// A file that cannot be removed now is tried again the next time.
 void new_file_sweep(int dir, const char *name)
 {
     int again = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -80,7 +80,7 @@ void new_file_sweep(int dir, const char *name)
     closedir(d);
 }
 
-// Where the file is to lie.
+// The directory of the file.
 
 static int split(char path[FILE_PATH_MAX], char **ret_parent, char **ret_name)
 {
@@ -231,7 +231,8 @@ static int make_beside(struct new_file *f, mode_t mode)
     return -1;
 }
 
-// What can't be replaced by a rename. A pipe waits for who reads it, as the shell's do.
+// Files that a rename cannot replace. A pipe waits for its reader, as a shell's
+// redirection does.
 static int open_straight(struct new_file *f, int at, const char *path)
 {
     struct stat st;
@@ -245,7 +246,7 @@ static int open_straight(struct new_file *f, int at, const char *path)
     return 0;
 }
 
-// What is there, if anything, says how to go on.
+// The existing file, if any, decides how to continue.
 static int open_place(struct new_file *f, int root, const char *path, mode_t mode)
 {
     struct stat there, named;

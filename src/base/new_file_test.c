@@ -88,8 +88,8 @@ static bool is_link(const char *path)
     return S_ISLNK(st.st_mode);
 }
 
-// What a stranger has put where a file beside used to be made: "NAME.tmp", a link to a
-// file of ours. It is not followed, and neither is a link with a name of today's kind.
+// A stranger has put "NAME.tmp", a link to a file of ours, where temporary files used to
+// be made. It is not followed, and neither is a link with a name of today's kind.
 static void test_planted_links(void **state)
 {
     (void)state;
@@ -104,7 +104,7 @@ static void test_planted_links(void **state)
     assert_true(is_link(in_dir("out.0123456789abcdef.tmp"))); // nothing of ours
 }
 
-// Nobody can know the name beforehand, and it is nobody's twice.
+// The name is unpredictable and never repeats.
 static void test_names(void **state)
 {
     (void)state;
@@ -130,7 +130,7 @@ static void test_names(void **state)
     assert_text(in_dir(longest), "fits");
 }
 
-// What the user names is followed: the link stays, the file is replaced.
+// A link that the user names is followed: the link stays, its target is replaced.
 static void test_users_links(void **state)
 {
     (void)state;
@@ -158,12 +158,12 @@ static void test_users_links(void **state)
 }
 
 // In a directory where all may write, links of others are not followed. Only root can
-// make somebody else's here.
+// make another user's files here.
 static void test_links_of_others(void **state)
 {
     (void)state;
     if (geteuid() != 0)
-        skip_because("not root, who alone can become another user");
+        skip_because("only root can become another user");
     struct err e;
     assert_int_equal(mkdir(in_dir("shared"), 0755), 0);
     assert_int_equal(chmod(in_dir("shared"), 01777), 0);
@@ -250,7 +250,8 @@ static void test_file_without_a_name(void **state)
     assert_int_equal(files_beside(dir, NULL), 0);
 }
 
-// 0644 at most, less the umask; who replaces a file gives no right that it did not give.
+// At most 0644, less the umask; a replaced file gives no right that the old one did not
+// give.
 static void test_modes(void **state)
 {
     (void)state;
@@ -270,8 +271,8 @@ static void test_modes(void **state)
     assert_int_equal(mode_of(in_dir("usual")), 0644);
 }
 
-// A process that is killed leaves a file beside; the next one removes it, but not what
-// belongs to one that lives, to another file, or to nobody.
+// A killed process leaves a temporary file; the next one removes it, but not those of a
+// living process, of other files, or without an owner.
 static void test_leftovers(void **state)
 {
     (void)state;
@@ -374,7 +375,7 @@ static void test_below(void **state)
     close(root);
 }
 
-// A name that the program has chosen: a link there goes, and what it leads to stays.
+// With a name that the program has chosen a link is removed, and its target stays.
 static void test_own(void **state)
 {
     (void)state;

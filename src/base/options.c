@@ -102,9 +102,9 @@ static bool family_has_env(const struct option_table *t, const char *name, size_
     return len == 10 && memcmp(name, "TUG_CONFIG", len) == 0;
 }
 
-// A TUG_ variable one edit away from an option of this command is a typo. Others are let
-// be: the environment is shared (Kubernetes sets TUG_SERVICE_HOST when a service is
-// called tug).
+// A TUG_ variable one edit away from an option of this command is a typo. Other variables
+// are ignored: the environment is shared (Kubernetes sets TUG_SERVICE_HOST if a service
+// is called tug).
 static int check_environment(struct options *o, struct err *e)
 {
     const struct option_table *t = o->table;
@@ -146,7 +146,7 @@ static bool wants_help(const struct words *w)
     return false;
 }
 
-// The value of the option at w->i: behind '=', or the next word.
+// Returns the value of the option at w->i: behind '=', or the next word.
 static int word_value(struct words *w, const char *eq, const char **ret, struct err *e)
 {
     if (eq) {
@@ -296,7 +296,7 @@ static int load_setting(struct options *o, const char *setting, size_t len,
                                                        : 0;
 }
 
-// What the preset says of options that have no other value.
+// Sets options that have no other value from the preset.
 static int load_preset(struct options *o, struct err *e)
 {
     if (o->table->preset == NULL)

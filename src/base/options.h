@@ -46,15 +46,15 @@ struct option {
     const char *fallback;
     const char *metavar; // "PATH"; NULL: the choices, or nothing for a flag
     const char *choices; // OPTION_CHOICE: "lr fm ffm"; of others what shells offer
-    // OPTION_CHOICE: what --name alone means, and words only behind '='; NULL: it needs a
-    // word.
+    // OPTION_CHOICE: the meaning of --name alone, with words only behind '='; NULL: it
+    // needs a word.
     const char *bare;
     double min, max; // numbers, both inclusive; both 0: any
     const char *env; // further environment names, separated by spaces, that mean the same
     const char *group; // heading in the help; NULL: that of the option before
     bool required;
-    // Of commands that several processes run together: in this option each may differ. All
-    // others are compared.
+    // For commands that several processes run together: this option may differ between
+    // them. All others are compared.
     bool own;
 };
 
@@ -82,8 +82,9 @@ struct option_table {
     size_t n_options;
     // The list option that plain words go to; NULL: plain words are errors.
     const char *operands;
-    // The choice whose words stand for settings of other options, and those of each word, as
-    // "epochs=1 lr=0.05": values for what nobody gives otherwise. The first word has none.
+    // The choice whose words are presets of other options, and the settings of each word,
+    // as "epochs=1 lr=0.05": values for options that are not given otherwise. The first
+    // word has none.
     const char *preset;
     const char *const *presets;
 };
@@ -107,8 +108,8 @@ extern const struct option_table *const *_Atomic options_family;
 enum { OPTIONS_INCOMPLETE = 1 };
 
 // Fills *values (the command's struct, zeroed first) from all sources. argv[0] is the
-// first word behind the command. The strings and lists in *values belong to *ret. With
-// --help among the words nothing but the defaults is filled; ask options_help_wanted.
+// first word behind the command. The strings and lists in *values belong to *ret. If
+// --help is among the words, only the defaults are set; ask options_help_wanted.
 // TUG_EUSAGE: wrong usage.
 int options_parse(struct options **ret, const struct option_table *t, int argc,
                   char *const *argv, void *values, unsigned flags, struct err *e);
@@ -117,9 +118,9 @@ void options_close(
 
 bool options_help_wanted(const struct options *o);
 
-// Where option i of the table came from; the place in words: "default", "recipe criteo",
-// "FILE:LINE", "TUG_X", "command line"; and the value as it was given (nothing when unset,
-// a list's items with spaces between them), added to *b.
+// The origin of option i of the table; the origin in words: "default", "recipe criteo",
+// "FILE:LINE", "TUG_X", "command line"; and the value as it was given (nothing when
+// unset, a list's items with spaces between them), added to *b.
 enum option_source options_source(const struct options *o, size_t i);
 const char *options_place(const struct options *o, size_t i);
 int options_text(const struct options *o, size_t i, struct buf *b);
@@ -143,12 +144,13 @@ int options_wrap(struct buf *b, const char *text, size_t at, size_t indent, size
 enum { OPTION_NAME_MAX = 64 };
 void options_nearest(const char *given, const char *words,
                      char ret_word[OPTION_NAME_MAX]);
-// The name of an option that somebody meant who wrote `given`: what other programs call so, or what
-// is near it; else "".
+// Returns the option that `given` probably means: another program's name for it, or a
+// similar name; else "".
 void options_meant(const struct option_table *t, const char *given, size_t len,
                    char ret_word[OPTION_NAME_MAX]);
 
-// Word `index` of them, into ret: what a choice's value stands for. There must be as many.
+// Copies word `index` of a choice, the meaning of its value, into ret. There must be as
+// many.
 const char *options_word(const char *words, int index, char ret[OPTION_NAME_MAX]);
 
 #endif

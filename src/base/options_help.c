@@ -1,5 +1,5 @@
-// Manuals from the table: --help for the terminal and scdoc for man pages. What is
-// written about an option here is what the parser takes, because both read the same line.
+// Manuals from the table: --help for the terminal and scdoc for man pages. Help and
+// parser read the same table, so that they always agree.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <ctype.h>
@@ -15,7 +15,7 @@ enum { WIDTH = 80, COLUMN = 26, NARROW = 60, COLUMN_OF_NARROW = 8 };
 struct page;
 typedef void (*option_fn)(const struct option *opt, struct page *p);
 
-// A buffer, and the first thing that went wrong with it.
+// A buffer and its first error.
 struct page {
     struct buf *b;
     int rc;
@@ -140,7 +140,7 @@ static const struct option common[] = {
     {"help", .kind = OPTION_FLAG, .help = "print this"},
 };
 
-// What `build` writes about an option, by itself and terminated; "" when out of memory.
+// Returns the text that `build` writes about an option, terminated; "" if memory is out.
 static const char *built(option_fn build, const struct option *opt, struct buf *b,
                          struct page *p)
 {

@@ -9,7 +9,7 @@
 
 #define OPTION_NONE SIZE_MAX // "no such option" among indices into the table
 
-// Who gives a value: what errors begin with and what `tug config` shows.
+// The origin of a value, with which errors begin and which `tug config` shows.
 struct option_giver {
     enum option_source source;
     const char *place; // kept by the options
@@ -32,8 +32,8 @@ struct options {
     struct problems problems;
 };
 
-// Keeps a wrong usage for the end, so that who typed the command is told of all at once;
-// returns 0 then. Anything else ends the parsing: rc is returned.
+// Keeps a usage error for the end, so that the user sees all at once; returns 0 then.
+// Anything else ends the parsing: rc is returned.
 int option_note(struct options *o, int rc, const struct err *e);
 
 // A copy that lives as long as o; NULL when out of memory.

@@ -173,7 +173,7 @@ static void test_defaults(void **state)
     assert_null(options_given_of_group(o, "Training"));
 }
 
-// Of a group, whose heading stands at its first option, the first that is given.
+// The first given option of a group, whose heading is at its first option.
 static void test_groups(void **state)
 {
     (void)state;
@@ -277,7 +277,7 @@ static void test_bad_values(void **state)
 static void test_all_problems(void **state)
 {
     (void)state;
-    // What follows an option that is wrong was meant for it.
+    // The word behind a wrong option was meant for it.
     REFUSED("4 problems: (1) there is no option '--epocs'; did you mean '--epochs'? (2) "
             "--lr: 'x' is not a number, 0 to 100 (3) unexpected argument 'stray'; "
             "did you mean --data stray? (4) --out needs a value",

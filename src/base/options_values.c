@@ -1,5 +1,5 @@
-// Values of options: text to number, choice or flag, within bounds, or an error that says
-// who gave it and what would have been taken.
+// Values of options: converts text to a number, choice or flag within bounds, or gives an
+// error with the value's origin and the valid values.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -30,7 +30,7 @@ const char *option_keep(struct options *o, const char *text, size_t len)
     return o->kept[o->n_kept++] = copy;
 }
 
-// What a message about a value begins with: who gave it, and to which option.
+// The start of a message about a value: its origin and its option.
 static const char *label(const struct option *opt, const struct option_giver *by,
                          char ret_text[512])
 {
@@ -206,7 +206,7 @@ static int list_add(struct options *o, size_t i, const char *text, struct err *e
     return 0;
 }
 
-// Stores a scalar; false when the text is no value of the option.
+// Stores a scalar; false if the text is not a value of the option.
 static bool store(const struct option *opt, const char *text, void *at)
 {
     switch (opt->kind) {

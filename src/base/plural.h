@@ -4,7 +4,7 @@
 #ifndef TUG_BASE_PLURAL_H
 #define TUG_BASE_PLURAL_H
 
-// What ends the word for n things: "row%s", "pass%s".
+// Returns the ending of the word for n things: "row%s", "pass%s".
 #define PLURAL_S(n) ((n) == 1 ? "" : "s")
 #define PLURAL_ES(n) ((n) == 1 ? "" : "es")
 

@@ -20,7 +20,7 @@ static const struct {
     {0xf4, 0xf4, 0x80, 0x8f, 4},
 };
 
-// Bytes of the character at the front of n bytes; 0: it is not printable.
+// Returns the size of the first character of n bytes; 0 if it is not printable.
 static size_t bytes_of(const unsigned char *s, size_t n)
 {
     size_t i = 0, k = 2, end = sizeof(forms) / sizeof(*forms);

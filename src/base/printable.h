@@ -1,5 +1,5 @@
-// Words from outside that people are shown: names, and sentences of peers. What would
-// begin a new line or steer a terminal is not shown as it is.
+// Words from outside that people are shown: names, and sentences of peers. Characters
+// that would begin a new line or control a terminal are escaped.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_PRINTABLE_H

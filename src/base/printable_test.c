@@ -35,7 +35,8 @@ static void check_copy(const char *text, size_t cap, const char *want)
     assert_true(printable_check(made, strlen(made)));
 }
 
-// What is shown as it is, what is escaped, and cuts, which leave whole characters.
+// Characters that are shown, those that are escaped, and cuts, which keep characters
+// whole.
 static void copies(void **state)
 {
     (void)state;

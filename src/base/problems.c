@@ -1,4 +1,4 @@
-// Several problems become one sentence: whoever mends one should know of the others.
+// Several problems become one sentence, so that the user can mend all at once.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/problems.h"
@@ -12,7 +12,7 @@ int problems_note(struct problems *p, int rc, const struct err *e)
         return rc;
     if (p->n++ == 0)
         p->code = rc;
-    // What there is no room for is counted all the same.
+    // Problems beyond the room are still counted.
     if (e != NULL)
         (void)buf_printf(&p->text, "%s\n", e->text);
     return 0;

@@ -1,4 +1,4 @@
-// What is wrong with what somebody gave, all of it told at once.
+// Collects the problems of an input, to report all at once.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_PROBLEMS_H
@@ -15,12 +15,12 @@ struct problems {
 
 #define PROBLEMS_INIT ((struct problems){.text = BUF_INIT(1 << 14)})
 
-// Keeps a wrong usage or wrong data for the end, so that everything is told at once;
-// returns 0 then. Anything else ends the work: rc is returned.
+// Keeps a usage or data error for the end, so that all are reported at once; returns 0
+// then. Anything else ends the work: rc is returned.
 int problems_note(struct problems *p, int rc, const struct err *e);
 
-// One problem as it is, several in one sentence with a number before each; 0: there is
-// none. Forgets them.
+// Sets *e to one problem unchanged, or to several in one sentence with a number before
+// each; returns 0 if there is none. Forgets them.
 int problems_tell(struct problems *p, struct err *e);
 void problems_free(struct problems *p);
 

@@ -1,4 +1,4 @@
-// Which address of this machine another one is reached from.
+// Finds the address of this machine from which another one is reached.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_ROUTE_H
@@ -12,12 +12,12 @@
 
 enum { ROUTE_ADDRESS_MAX = 64 };
 
-// `to`: a host name or address. Nothing is sent to it but what finding its name takes.
+// `to`: a host name or address. Sends nothing to it, except for the lookup of its name.
 int route_address(const char *to, char ret[ROUTE_ADDRESS_MAX], struct err *e);
 
-// The address of this machine that others most likely reach: that of the default route,
-// else of the first interface that is no bridge of containers or virtual machines. False:
-// it has none but loopback's.
+// Returns the address of this machine that others most likely reach: that of the default
+// route, else of the first interface that is not a bridge of containers or virtual
+// machines. False: it has none but loopback's.
 bool route_own(bool six, char ret[ROUTE_ADDRESS_MAX]);
 
 // The host of "HOST:PORT", "[ADDRESS]:PORT", with or without "tcp://"; and the port.

@@ -1,5 +1,4 @@
-// Where the files of running clusters lie, and who may have put them there: see
-// runtime_dir.h.
+// The directory of running clusters' files, and checks of its owner: see runtime_dir.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/runtime_dir.h"
@@ -74,7 +73,7 @@ int runtime_dir_check(const char *path, struct err *e)
     return check_parent(path, e);
 }
 
-// The path of place i; false: there is no such place for this process.
+// Gets the path of place i; false if this process has no such place.
 static bool place(int i, char ret[FILE_PATH_MAX])
 {
     const char *xdg = getenv("XDG_RUNTIME_DIR");
@@ -102,7 +101,8 @@ int runtime_dir_make(char ret[FILE_PATH_MAX], struct err *e)
     struct stat s;
     const char *xdg = getenv("XDG_RUNTIME_DIR");
     // A session's directory is gone after the session, and root may have kept the
-    // variable of the user it was before. What is there and ours is used, or is an error.
+    // variable of the user it was before. An existing directory must be ours, or it is an
+    // error.
     if (place(0, ret) && stat(xdg, &s) == 0 && s.st_uid == geteuid())
         return make(ret, e);
     (void)place(1, ret);

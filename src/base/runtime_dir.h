@@ -1,5 +1,6 @@
 // The user's directory for what running clusters leave to find them by: addresses, tokens
-// and Unix sockets. What lies there is believed, so nobody else may have put it there.
+// and Unix sockets. Its files are trusted, so that no other user may be able to write
+// there.
 //
 // The places, best first: $XDG_RUNTIME_DIR/tug, and /tmp/tug-UID. A process with
 // XDG_RUNTIME_DIR and one without it (from cron, in a container, over ssh) look for each
@@ -20,8 +21,8 @@
 
 enum { RUNTIME_DIR_PLACES = 2 };
 
-// The best place that can be had, made if it is missing. TUG_EIO: which one is not safe
-// (whose it is, what to do), or cannot be made.
+// The best place that can be had, made if it is missing. TUG_EIO names a directory that
+// is not safe (its owner, the remedy) or cannot be made.
 int runtime_dir_make(char ret[FILE_PATH_MAX], struct err *e);
 
 // Place i, to look for what another process has left: false when it is missing or not
@@ -43,13 +44,13 @@ void runtime_dir_sweep(const char *dir);
 // places that are safe, in no order.
 void runtime_dir_list(const char *begins, const char *ends,
                       void (*each)(void *ctx, const char *path), void *ctx);
-// The same in one directory.
+// Likewise in one directory.
 void runtime_dir_list_in(const char *dir, const char *begins, const char *ends,
                          void (*each)(void *ctx, const char *path), void *ctx);
 
-// Who puts a file here in the place of another, or removes one that somebody has left,
-// holds this lock meanwhile, so that nobody removes what was put there just now. -1: it
-// could not be had for a second, or this file system has none. Closed to give it back.
+// A process that replaces a file here, or removes a leftover, holds this lock meanwhile,
+// so that no process removes a file that was put there just now. -1: it could not be had
+// for a second, or this file system has none. Closed to give it back.
 int runtime_dir_lock(const char *dir);
 
 #endif

@@ -101,12 +101,12 @@ static void test_a_directory_where_others_write_is_refused(void **state)
     assert_int_equal(runtime_dir_check(mine, NULL), 0);
 }
 
-// Only root can give a directory to somebody else.
+// Only root can give a directory to another user.
 static void test_anothers_directory_is_refused(void **state)
 {
     (void)state;
     if (geteuid() != 0)
-        skip_because("not root, who alone can become another user");
+        skip_because("only root can become another user");
     assert_int_equal(mkdir(mine, 0700), 0);
     assert_int_equal(chown(mine, 12345, 12345), 0);
     assert_refused("uid 12345");

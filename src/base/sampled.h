@@ -1,6 +1,6 @@
-// How often a whole state is looked at. Checks of what must hold (`*_check`, without NDEBUG)
-// run after every event, and some look at all there is: in small clusters they always do,
-// in large ones so rarely that an event costs no more than in small ones.
+// Chooses how often a whole state is checked. Checks of what must hold (`*_check`,
+// without NDEBUG) run after every event, and some look at all there is: in small clusters
+// they always do, in large ones so rarely that an event costs no more than in small ones.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_SAMPLED_H

@@ -4,8 +4,8 @@
 //
 // Phases between barriers are often shorter than a thread takes to wake up (a batch of a
 // few hundred examples is 50 us), so a member first watches the phase for a while and
-// sleeps only then. With more members than CPUs watching would take time from who is
-// waited for; then it sleeps at once.
+// sleeps only then. With more members than CPUs, spinning would take time from the
+// awaited members, and it sleeps at once.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/team.h"
@@ -55,8 +55,8 @@ static void open_next_phase(struct team *t, unsigned phase)
 {
     atomic_store_explicit(&t->arrived, 0, memory_order_relaxed);
     pthread_mutex_lock(&t->lock);
-    // Release: what any member wrote before the barrier (gathered by the acq_rel count)
-    // is seen by whoever sees the new phase.
+    // Release: a member that sees the new phase sees all writes of members before the
+    // barrier (gathered by the acq_rel count).
     atomic_store_explicit(&t->phase, phase + 1, memory_order_release);
     pthread_cond_broadcast(&t->next_phase);
     pthread_mutex_unlock(&t->lock);

@@ -18,8 +18,8 @@ void team_close(struct team *t); // NULL is fine
 int team_size(const struct team *t);
 
 // Calls fn(arg, rank) once for every rank, at the same time; returns when all have
-// returned. What one run wrote is seen by the next (a barrier on both sides). Not to be
-// nested; one caller.
+// returned. A run sees the writes of the previous run (a barrier on both sides). Not to
+// be nested; one caller.
 void team_run(struct team *t, team_fn fn, void *arg);
 
 // Inside a run: waits until every member has called it. All members must call it equally

@@ -1,4 +1,5 @@
-// See temp_home.h. A directory gets its lock under a name that nobody sweeps, and then its own.
+// See temp_home.h. A directory is locked under a name that is never swept, and then
+// renamed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/temp_home.h"

@@ -1,5 +1,5 @@
-// Directories of processes that were really killed go with the next one's; those of processes that
-// live, and whatever somebody else has called likewise, stay.
+// Directories of killed processes are removed by the next one; those of living processes,
+// and other users' paths with such names, stay.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/temp_home.h"
@@ -100,7 +100,7 @@ static void test_killed(void **state)
     OK(file_remove_tree(far, &ok_e));
 }
 
-// Names alone, modes alone, links and other kinds are somebody else's.
+// A name alone, a mode alone, links and other kinds of files are not ours.
 static void test_of_others(void **state)
 {
     (void)state;

@@ -37,7 +37,7 @@ size_t terminal_output_columns(void)
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-// What could not be written has nowhere to be complained about.
+// There is no place to report a failed write to.
 static void write_all(const char *text, size_t len)
 {
     while (len > 0) {
@@ -51,7 +51,7 @@ static void write_all(const char *text, size_t len)
     }
 }
 
-// To the begin of the line that was drawn. In a terminal that was made narrower since it
+// Moves to the beginning of the drawn line. In a terminal that was made narrower since it
 // stands in several rows.
 static void erase(void)
 {

@@ -20,8 +20,7 @@ size_t terminal_columns(void);
 // Characters in a line of the terminal that is standard output; 0 where it is not one.
 size_t terminal_output_columns(void);
 
-// Draws the line, cut to what fits; one byte is one column. NULL: there is none any more.
-// Any thread.
+// Draws the line, cut to what fits; one byte is one column. NULL removes it. Any thread.
 void terminal_draw(const char *line);
 
 // Writes dots behind each other; what is drawn or said next begins a line. Any thread.

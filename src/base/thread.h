@@ -1,5 +1,5 @@
 // Threads that signals do not reach: these are for the threads that expect them. And
-// conditions whose waits a wall clock that is set does not stretch.
+// conditions whose waits do not depend on changes of the wall clock.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_THREAD_H

@@ -1,8 +1,8 @@
-// What a signal that asks for the end means. Who ends a group of processes often sends more
-// than one within milliseconds: `timeout` one to its child and one to the group, a terminal
-// SIGINT to all of which a launcher passes on SIGTERM, a closed terminal SIGHUP and SIGTERM.
-// All that come within a second of the first are one wish, to end in order; a later one is a
-// person's who will not wait.
+// Interprets signals that ask a process to end. A sender that ends a group of processes
+// often sends several within milliseconds: `timeout` one to its child and one to the
+// group, a terminal SIGINT to all of which a launcher passes on SIGTERM, a closed
+// terminal SIGHUP and SIGTERM. All signals within a second of the first are one request
+// to end in order; a later one comes from a user that will not wait.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_WISH_H
