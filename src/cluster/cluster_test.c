@@ -1,6 +1,6 @@
 // Whole clusters in the simulator: hundreds of seeds with losses, repeats, messages out
-// of order, broken links, deaths and late joins. Nobody hangs, everybody has the same
-// roster, barriers hold, each piece counts once in each pass.
+// of order, broken links, deaths and late joins. No process hangs, all have the same
+// roster, barriers hold, and each piece counts once in each pass.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/random.h"

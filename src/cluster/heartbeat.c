@@ -1,5 +1,5 @@
-// The thread of heartbeats. It never gives up: what a silent scheduler means is decided
-// by the members of the process.
+// The thread of heartbeats. It never gives up: the members of the process decide what to
+// do about a silent scheduler.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/heartbeat.h"

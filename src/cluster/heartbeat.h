@@ -28,8 +28,8 @@ int heartbeat_start(struct heartbeat **ret, struct node *n, atomic_bool *lost,
                     struct err *e);
 void heartbeat_stop(struct heartbeat *h); // NULL is fine; waits for the thread
 
-// Without a thread. Of the node are used: scheduler, cluster, process. After
-// heartbeat_serve the van calls the handler; heartbeat_stop frees what is not the van.
+// Without a thread. Uses of the node: scheduler, cluster, process. After heartbeat_serve
+// the van calls the handler; heartbeat_stop frees what is not the van.
 int heartbeat_open(struct heartbeat **ret, const struct node *n, atomic_bool *lost,
                    struct err *e);
 struct van_handler heartbeat_handler(struct heartbeat *h);

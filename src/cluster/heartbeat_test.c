@@ -1,5 +1,5 @@
-// Links that are dead and open, between members, heartbeats and their scheduler: who
-// lives is not taken for dead, who is dead is not taken for living.
+// Dead links that stay open, between members, heartbeats and their scheduler: living
+// processes are not declared dead, and dead ones are.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/heartbeat.h"
@@ -123,7 +123,7 @@ static void on_answer(void *ctx, const struct van_message *m)
     answers++;
 }
 
-// What was asked on a link that is dead is asked again on the next one.
+// A request on a dead link is sent again on the next one.
 static void test_a_members_dead_link_is_replaced(void **state)
 {
     (void)state;
@@ -136,7 +136,7 @@ static void test_a_members_dead_link_is_replaced(void **state)
     assert_all_live();
 }
 
-// A server that asks nothing hears of the end, too.
+// A server without requests is told of the end, too.
 static void test_an_idle_members_dead_link_is_replaced(void **state)
 {
     (void)state;
@@ -348,7 +348,7 @@ static void test_the_number_is_for_the_scheduler(void **state)
         heartbeat_serve(beat, v);
         while (sim_now(sim) < 20 * SECONDS && sim_step(sim, 20 * SECONDS))
             ;
-        // In vain it dials again and again: the scheduler may come back.
+        // It keeps dialling without success: the scheduler may come back.
         if (cases[i].told ? x.told < 15 || x.links != 1 || x.process != 77
                           : x.told != 0 || x.links < 4)
             fail_msg("case %zu: told %u times over %u links", i, x.told, x.links);

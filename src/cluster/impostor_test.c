@@ -1,5 +1,5 @@
-// Somebody took the scheduler's port and does not say who it is, for then it would have
-// to show it: whatever it says instead, members and heartbeats do not hear it.
+// A stranger took the scheduler's port and does not claim to be it, which it would have
+// to prove: whatever it sends instead, members and heartbeats do not hear it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -96,7 +96,7 @@ static void check_member(uint16_t says, uint64_t request)
 }
 
 // Also one that answers what the member may have asked on an earlier link. An ERROR of
-// the link itself is no order: it says why there will be no session.
+// the link itself is not an order: it explains why there is no session.
 static void test_members_hear_nothing(void **state)
 {
     static const uint16_t types[] = {

@@ -180,7 +180,7 @@ bool leases_done(struct leases *l, uint32_t id, const struct msg_piece_done *m)
     return news;
 }
 
-// As many reports as fit, whole ones. False: some are left.
+// Moves as many whole reports as fit. False: some are left.
 static bool move_reports(struct leases *l, struct buf *to, uint64_t *ret_n)
 {
     size_t at = 0;

@@ -1,9 +1,10 @@
-// Who works on what in a pass over the data: a state machine of the scheduler's.
+// Divides the work of a pass over the data among workers: a state machine in the
+// scheduler.
 //
 // Pieces: the data is cut into pieces (file, index); a worker leases one at a time,
 // trains on it, and reports it done when all its pushes are acknowledged. A dead worker's
-// pieces are leased again. A worker gets first what it had in the pass before (it may
-// still hold it in memory), then pieces that nobody had or whose holder has enough left
+// pieces are leased again. A worker first gets its pieces of the previous pass (they may
+// still be in its memory), then pieces without a holder or whose holder has enough left
 // to do, in the seeded order of the pass. In a compressed file, whose number of pieces is
 // not known, new pieces are handed out in ascending order until one is reported to be the
 // last; pieces behind the end are done when reported so with no examples.
@@ -11,15 +12,16 @@
 // Buckets: with them a worker that leases a piece deals its examples into all of them,
 // once, in the first pass of the scheduler's life; when all pieces are dealt, the buckets
 // are leased in their place: the pieces of one more file, behind the others. Passes that
-// go on from a save have their pieces dealt again: who held the buckets is gone.
+// continue from a save deal their pieces again: the holders of the buckets have ended.
 //
-// Scoring: behind a pass, with its number, there may be one over the files of --valid and one
-// over those of --test. Their pieces are leased in the same way, and scored. What is told of
-// one is needed: a piece whose report finds no room is not done.
+// Scoring: behind a pass, with its number, there may be one over the files of --valid and
+// one over those of --test. Their pieces are leased in the same way, and scored. Reports
+// are needed: a piece whose report finds no room is not done.
 //
 // Shares: every worker trains on its share (slot of slots) of every batch of the pass.
-// When one dies the batches are divided anew among the living (a new view); who joins
-// waits for the next pass. The pass is over when all living workers have finished it.
+// When a worker dies, the batches are divided anew among the living (a new view); a new
+// worker waits for the next pass. The pass is over when all living workers have finished
+// it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLUSTER_LEASES_H
@@ -37,24 +39,25 @@ struct buf;
 int leases_open(struct leases **ret, struct err *e);
 void leases_close(struct leases *l);
 
-// The data as a worker sees it. The first to tell is believed; others must agree:
-// TUG_EDATA saying which file differs and how, naming both workers (`who`).
+// The data as a worker sees it. The first report counts; others must agree: TUG_EDATA
+// names the file that differs, the difference and both workers (`who`).
 int leases_data(struct leases *l, const char *who, const struct msg_data *m,
                 struct err *e);
 
 // The driver says how the data is to be read; empty: as the first worker does.
 int leases_schema(struct leases *l, const struct msg_schema *m, struct err *e);
 
-// What is known of the data; files are appended to `to`, which *ret points into. TUG_ENOMEM.
+// Gets the known facts of the data; files are appended to `to`, which *ret points into.
+// TUG_ENOMEM.
 int leases_data_is(const struct leases *l, const struct msg_data_wanted *m,
                    struct msg_data_is *ret, struct buf *to);
 
-// Opens pass 1, 2, ...; again the same one: nothing happens. Those of one number are opened
-// in the order of enum wire_pass. TUG_EUSAGE: the pass before is not over.
+// Opens pass 1, 2, ...; again the same one: nothing happens. Passes with one number are
+// opened in the order of enum wire_pass. TUG_EUSAGE: the pass before is not over.
 int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e);
 
-// Which pieces a save holds that every worker is to mark; asked again until it is
-// known. Save 0: the one before has ended, nobody is to mark it any more. The list is
+// Asks which pieces a save holds, for which every worker must mark; repeated until it is
+// known. Save 0: the previous save has ended, and no worker needs to mark it. The list is
 // appended to `to`. TUG_ENOMEM.
 int leases_cut(struct leases *l, uint64_t save, struct msg_cut_state *ret, struct buf *to,
                struct err *e);
@@ -77,15 +80,15 @@ void leases_worker_dead(struct leases *l, uint32_t worker);
 // there is none.
 bool leases_next_view(struct leases *l, uint32_t *ret_worker, struct msg_view *ret);
 
-// All of the pass that changed are due again (a message may have been lost); false: there
-// is none, nobody died in this pass.
+// Makes all changed views of the pass due again (a message may have been lost); false if
+// no worker died in this pass.
 bool leases_views_again(struct leases *l);
 
-// How the pass stands; reports since the last call are moved into `reports`.
+// Gets the state of the pass; moves the reports since the last call into `reports`.
 void leases_state(struct leases *l, uint64_t pass, struct msg_pass_state *ret,
                   struct buf *reports);
 
-// Tests: who joins when the pieces of a save are known need not mark it.
+// Tests: a worker that joins when the pieces of a save are known need not mark it.
 void leases_forget_late_marks(struct leases *l);
 
 void leases_over(struct leases *l); // the run is over: everybody who asks is told so

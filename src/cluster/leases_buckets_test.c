@@ -1,5 +1,6 @@
-// Buckets: pieces are dealt once, whatever dies meanwhile; no bucket is leased before all
-// are; then each bucket is once in every pass, also in one that goes on from a save.
+// Buckets: pieces are dealt once, whichever worker dies meanwhile; no bucket is leased
+// before all are dealt; then each bucket comes once in every pass, also in one that goes
+// on from a save.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -145,7 +146,7 @@ static void run_pass(bool deaths)
     assert_int_equal(now.examples, 10 * BUCKETS);
     for (uint32_t b = 0; b < BUCKETS; b++)
         assert_int_equal(m.trained[b], 1);
-    // Who still looks behind the end of a file is not heard any more.
+    // A worker that still reads behind the end of a file is ignored.
     memset(m.holds, 0, sizeof(m.holds));
 }
 
@@ -163,7 +164,7 @@ static void every_bucket_once_a_pass(void **state)
     }
 }
 
-// The position names the pieces as done, but nobody holds the buckets any more.
+// The position names the pieces as done, but no worker holds the buckets any more.
 static void a_run_that_goes_on_deals_again(void **state)
 {
     (void)state;
@@ -233,7 +234,7 @@ static void workers_agree_on_buckets(void **state)
     assert_int_equal(tell("worker 1", BUCKETS + 1, &e), TUG_EUSAGE);
     assert_int_equal(tell("worker 1", 0, &e), TUG_EUSAGE);
     assert_int_equal(tell("worker 1", UINT32_MAX, &e), TUG_EUSAGE);
-    // They are no file of the data.
+    // They are not a file of the data.
     OK(leases_data_is(m.l, &(struct msg_data_wanted){.files = 1}, &is, &files));
     struct wire_data_file f;
     uint32_t n = 0;

@@ -1,5 +1,5 @@
-// What must hold of the leases between two calls, asserted where asserts are compiled in:
-// every piece is free, done, or with one living worker, and is counted as what it is.
+// Invariants of the leases between two calls, in builds with assertions: every piece is
+// free, done, or with one living worker, and is counted as what it is.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/leases_internal.h"
@@ -29,13 +29,13 @@ static void held_piece_is_leased(const struct leases *l, const struct leases_wor
     assert(l->files[w->file].p[w->index].state == PIECE_LEASED);
 }
 
-// Whose session is over asks for nothing: what was kept for it is free for all.
+// A worker whose session is over asks for nothing: pieces kept for it are free.
 static void dead_have_nothing(const struct leases_worker *w)
 {
     assert(w->alive || (!w->holds && w->reserved == 0));
 }
 
-// Who has the worker's number has its pieces, so a number is there once.
+// The worker's number identifies its pieces, so that numbers are distinct.
 static void worker_is_the_only_one(const struct leases *l, uint32_t one)
 {
     for (uint32_t i = 0; i < l->n_workers; i++)
@@ -71,8 +71,8 @@ static void leased_piece_has_one_holder(const struct leases *l, uint32_t file,
     assert(holders == (l->files[file].p[index].state == PIECE_LEASED ? 1 : 0));
 }
 
-// A pass is done when as many pieces of each file are done as it has, so what was handed
-// out behind the end of a file is not counted; what came back is handed out by its count.
+// A pass is done when all pieces of each file are done, so that pieces behind the end of
+// a file are not counted; returned ones are handed out by its count.
 static void pieces_are_counted(const struct file *f)
 {
     uint64_t done = 0, free = 0;
@@ -121,8 +121,8 @@ static void free_pieces_are_found(const struct leases *l, uint32_t whose)
     assert(reserved == (nobody ? l->unreserved : l->workers[whose].reserved));
 }
 
-// A save waits for the marks of all who were there; nobody is given another piece until
-// the pieces are known, so whoever lives of them has marked by then.
+// A save waits for the marks of all workers at its start; no worker gets another piece
+// until the pieces are known, so that the living ones have marked by then.
 static void save_is_marked(const struct leases *l)
 {
     for (uint32_t i = 0; i < l->save_workers && l->save != 0 && l->save_known; i++)

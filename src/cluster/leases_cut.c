@@ -1,13 +1,12 @@
-// Which pieces a save holds that is made while a pass goes on, and passes that go on from
-// one.
+// The pieces in a save that is made during a pass, and passes that continue from one.
 //
 // Every worker marks the save between two of its pieces, and gets no other until all
 // have: then the save holds the pieces that each had done by then, whole, and nothing
-// else. Who joins later is not waited for, but marks the save before its first piece,
-// until the driver says that the save has ended: servers may not have come to the save's
-// moment yet. A worker that died unmarked had done its pieces before the save's moment;
-// what it had pushed of the one it was at is in the save, too, so unless somebody else
-// has done that piece again before his mark, the save is torn.
+// else. A worker that joins later is not waited for, but marks the save before its first
+// piece, until the driver says that the save has ended: servers may not have come to the
+// save's moment yet. A worker that died unmarked had done its pieces before the save's
+// moment; its pushes of the piece in progress are in the save, too, so that unless
+// somebody else has done that piece again before his mark, the save is torn.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -75,7 +74,7 @@ static bool all_marked(const struct leases *l)
     return true;
 }
 
-// Those who died unmarked, and pieces that they left half done.
+// Workers that died unmarked, and the pieces that they left unfinished.
 static void take_the_dead(struct leases *l)
 {
     for (uint32_t i = 0; i < l->n_workers; i++)

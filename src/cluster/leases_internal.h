@@ -17,7 +17,7 @@ enum {
     LEASES_MAX_REPORTS = 64 << 20, // bytes that wait for the driver
 };
 
-// What the examples of a file are for.
+// The purpose of a file's examples.
 enum file_use { FILE_TRAIN, FILE_VALID, FILE_TEST };
 
 enum piece_state { PIECE_FREE, PIECE_LEASED, PIECE_DONE };
@@ -113,7 +113,7 @@ struct leases {
     uint64_t events; // as leases_check counts them
 };
 
-// Those that are trained on, the buckets among them: the first so many.
+// How many files, from the first, are for training, including the buckets.
 static inline uint32_t leases_trained(const struct leases *l)
 {
     return l->n_files - l->scored;

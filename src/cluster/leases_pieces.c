@@ -1,7 +1,7 @@
 // Pieces: who gets which next.
 //
-// A worker first gets free pieces that it had in the pass before, then free ones that
-// nobody alive had, then one of the worker that has most of its own still to begin, while
+// A worker first gets free pieces that it had in the previous pass, then free ones that
+// no living worker had, then one of the worker with most of its own still to begin, while
 // that has more than one: so nobody idles beside a heap, and the last one is left to who
 // holds it in memory.
 //
@@ -14,7 +14,7 @@
 #include "base/random.h"
 #include "cluster/leases_internal.h"
 
-// The worker for whom a piece is reserved: who had it and is alive.
+// Returns the worker for which a piece is reserved: its previous holder, if alive.
 static struct leases_worker *keeper(struct leases *l, const struct piece *p)
 {
     if (p->had == LEASES_NOBODY || !l->workers[p->had].alive)
@@ -32,9 +32,10 @@ static int by_key(const void *a, const void *b)
     return (x->index > y->index) - (x->index < y->index);
 }
 
-// Where a piece stands in the order of the pass. It is a random one: models learn less from
-// passes that are all in one order. But pieces of a compressed file that nobody holds in
-// memory stay in theirs, spread evenly: who reads it from its start reads it once.
+// Returns a piece's position in the order of the pass. It is a random one: models learn
+// less from passes that are all in one order. But pieces of a compressed file that no
+// worker holds in memory keep their order, spread evenly, so that a worker reads the file
+// from its start only once.
 static uint64_t key_of(struct leases *l, uint32_t file, uint64_t index)
 {
     const struct file *f = &l->files[file];
@@ -171,7 +172,8 @@ static void take(struct leases *l, struct leases_worker *w, uint32_t file, uint6
     w->index = index;
 }
 
-// The first free piece from *cursor on that is reserved for `whose` (NULL: for nobody).
+// Returns the first free piece from *cursor on that is reserved for `whose` (NULL: not
+// reserved).
 static const struct place *find_in_order(struct leases *l,
                                          const struct leases_worker *whose,
                                          size_t *cursor)
@@ -223,9 +225,9 @@ static bool take_from_file(struct leases *l, struct leases_worker *w, uint32_t f
     return false;
 }
 
-// Of a compressed file that it will read, a worker takes another's pieces in their own order,
-// though that one, who holds them in memory, takes them in a random one: else it would
-// decompress the file from its start for each that lies behind the next.
+// From a compressed file that it must read, a worker takes another's pieces in file
+// order, though that worker, which holds them in memory, takes them in a random one: else
+// it would decompress the file from its start for each that lies behind the next.
 static bool take_of(struct leases *l, struct leases_worker *w, struct leases_worker *rich)
 {
     const struct file *f = &l->files[w->file];
@@ -307,8 +309,7 @@ void leases_ask_piece(struct leases *l, struct leases_worker *w, struct msg_leas
     leases_pieces_done(l, &ret->pieces_done, &ret->pieces);
 }
 
-// The file has no piece from `count` on. What was handed out behind it counts for
-// nothing.
+// The file has no piece from `count` on. Pieces handed out behind the end do not count.
 static void set_end(struct file *f, uint64_t count)
 {
     if (!f->in_order || count >= f->count)
@@ -397,8 +398,8 @@ void leases_return_pieces(struct leases *l, struct leases_worker *w)
     w->reserved = 0;
 }
 
-// Pieces of files whose end nobody has seen: as many a byte as those have that were read to
-// their end. 0 when there are none yet, and nobody can say.
+// Estimates the pieces of files whose end is unknown by the pieces per byte of files that
+// were read to their end; 0 if there are none yet.
 static double pieces_a_byte(const struct leases *l)
 {
     double pieces = 0, bytes = 0;

@@ -1,5 +1,5 @@
-// Passes that score: behind a pass, over files of their own, each piece once whoever dies, and
-// no report lost; what is trained on does not see them.
+// Scoring passes: after a training pass, over their own files, each piece once even if
+// workers die, and no report lost; training is not affected.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/leases.h"
@@ -12,7 +12,7 @@
 #include "wire/wire.h"
 
 // Files 0 and 1 are trained on, then come the buckets, if there are any; 2 and 3 are of
-// --valid, and the last is of --test. Of file 3 nobody knows the end.
+// --valid, and the last is of --test. The end of file 3 is unknown.
 enum { FILES = 5, FIRST = 7, SECOND = 9, BUCKETS = 2 };
 static const uint64_t pieces[FILES] = {3, 2, 4, 3, 5};
 

@@ -24,7 +24,7 @@ static void give_slots(struct leases *l)
     l->views++;
 }
 
-// All who are alive.
+// The number of living workers.
 static void take_all(struct leases *l)
 {
     for (uint32_t i = 0; i < l->n_workers; i++)

@@ -1,5 +1,6 @@
-// Leases against a model: each piece once in each pass whatever dies, joins or is said
-// twice; pieces go to who had them; nobody idles beside a heap. Shares: divided anew.
+// Leases against a model: each piece once in each pass whichever workers die or join and
+// whichever messages repeat; pieces go to their previous holders; no worker idles while
+// another has many. Shares: divided anew.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/leases.h"
@@ -95,7 +96,8 @@ static void die(uint32_t worker)
     w->holds = false;
 }
 
-// Free pieces that the worker had in the pass before; NOBODY: that nobody alive had.
+// Free pieces that the worker had in the previous pass; NOBODY: that no living worker
+// had.
 static uint32_t reserved(int worker)
 {
     uint32_t n = 0;
@@ -336,7 +338,7 @@ static void test_affinity(void **state)
     leases_close(m.l);
 }
 
-// How many pieces of a pass come right behind their predecessor in the file.
+// Counts pieces of a pass that come right behind their predecessor in the file.
 static int in_file_order(uint64_t pass, bool held)
 {
     struct msg_piece_done done = {.pass = pass, .held = held};
@@ -404,8 +406,8 @@ static void done_by(uint32_t worker, uint64_t pass, const struct msg_leased *of)
     assert_true(leases_done(m.l, id_of(worker), &done));
 }
 
-// A worker that comes late reads what it takes of another's, who holds the pieces in memory
-// and takes them in a random order: forwards, each of the files once.
+// A late worker must read the pieces that it takes from another, which holds them in
+// memory and takes them in random order: it reads forwards, each of the files once.
 static void test_late_workers_read_forwards(void **state)
 {
     (void)state;
@@ -508,7 +510,7 @@ static void test_data_must_agree(void **state)
     leases_close(l);
 }
 
-// What the driver tells first stays, and reaches who asks for it.
+// The driver's first message stays, and is returned to callers.
 static void test_options_are_told(void **state)
 {
     (void)state;
@@ -552,8 +554,8 @@ static void test_passes_in_turn(void **state)
     leases_close(l);
 }
 
-// A pass that goes on from its middle: the data must be what it began with, whoever is
-// heard first.
+// A pass that continues from its middle: the data must be that of its start, whichever
+// worker reports first.
 static void test_data_of_before(void **state)
 {
     (void)state;
@@ -669,7 +671,8 @@ static void test_shares(void **state)
     leases_close(l);
 }
 
-// Who dies after it has finished takes nothing with it; the last of the others ends it.
+// A worker that dies after it has finished loses nothing; the last of the others ends the
+// pass.
 static void test_shares_finished_and_dead(void **state)
 {
     (void)state;
@@ -683,7 +686,7 @@ static void test_shares_finished_and_dead(void **state)
     leases_close(l);
 }
 
-// All die: who came later does the pass from its start.
+// All die: a later worker does the pass from its start.
 static void test_shares_all_dead(void **state)
 {
     (void)state;
@@ -720,7 +723,7 @@ static void test_shares_reports(void **state)
     leases_close(l);
 }
 
-// Each allocation fails once; what failed is asked again, and the pass is done.
+// Each allocation fails once; failed requests are repeated, and the pass is done.
 static void test_no_memory(void **state)
 {
     (void)state;
@@ -780,9 +783,9 @@ static struct msg_cut_state cut_of(struct leases *l, uint64_t save, uint8_t *ret
     return c;
 }
 
-// A save in the middle of a pass: all who are there mark it between two pieces. Who joins
-// later is not waited for, but marks it, too, before its first piece, as long as the
-// driver has not said that the save is over.
+// A save in the middle of a pass: all who are there mark it between two pieces. A worker
+// that joins later is not waited for, but marks it, too, before its first piece, until
+// the driver has said that the save is over.
 static void test_cut(void **state)
 {
     (void)state;
@@ -827,8 +830,8 @@ static void test_cut(void **state)
     buf_free(&files);
 }
 
-// A pass that goes on from a save: what it began with is in every save, with its examples,
-// also where no worker has said yet which files there are.
+// A pass that continues from a save: every later save includes the pieces that it began
+// with, and their examples, even before a worker has reported the files.
 static void test_cut_of_resumed(void **state)
 {
     (void)state;

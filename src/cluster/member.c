@@ -1,6 +1,5 @@
 // The member's link to the scheduler: to reach it, to join, to keep the roster, to learn
-// of the end. What it asks the scheduler for lies in member_ask.c, greetings in
-// member_greet.c.
+// of the end. member_ask.c has its requests to the scheduler, member_greet.c greetings.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/member.h"
@@ -82,7 +81,7 @@ void member_close(struct member *m)
 void member_send(struct member *m, uint16_t type, uint64_t request, const void *msg)
 {
     assert(m->s.link != 0);
-    // What does not go out is sent again later, or the link closes.
+    // A message that is not sent is sent again later, or the link closes.
     (void)van_send(m->side.van, m->s.link, type, request, msg, NULL);
 }
 
@@ -102,7 +101,7 @@ static void end(struct member *m, int code, const char *why)
     member_asks_end(m);
 }
 
-// No link any more, and none to come.
+// There is no link any more, and none will be opened.
 static void part(struct member *m)
 {
     session_end(&m->s);
@@ -186,7 +185,7 @@ bool member_closed(struct member *m, van_link link, const struct err *why, uint6
     return true;
 }
 
-// Who was given another id would own other partitions than those whose rows it holds.
+// With another id the node would own other partitions than those whose rows it holds.
 static bool is_somebody_else(const struct member *m, const struct msg_joined *msg)
 {
     return m->who.id != 0 && !m->o.without_identity &&
@@ -275,7 +274,7 @@ static void end_with(struct member *m, int code, struct wire_text why)
     end(m, code, (code != 0 ? wire_reason : wire_words)(why, text, sizeof(text)));
 }
 
-// Who has not joined yet has nothing to leave.
+// A node that has not joined has nothing to leave.
 static void stop(struct member *m, const struct msg_stop *msg)
 {
     if (m->who.id == 0)
@@ -283,8 +282,8 @@ static void stop(struct member *m, const struct msg_stop *msg)
     end_with(m, wire_code(msg->code), msg->why);
 }
 
-// Who is refused, at the door or as a member, has ended; who wants to leave has nothing
-// more to ask for.
+// A node that is refused, before or after joining, has ended; one that is leaving has no
+// more requests.
 static void refused(struct member *m, const struct err *why)
 {
     part(m);

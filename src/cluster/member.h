@@ -1,4 +1,4 @@
-// A member: a node's side of the cluster. It links to the scheduler, joins, keeps the
+// A member is a node's side of the cluster. It links to the scheduler, joins, keeps the
 // roster, reaches barriers, leases work, and learns when it is over. A state machine
 // inside the node's van handler: the node passes on what belongs to the member.
 //
@@ -54,18 +54,19 @@ int member_set_address(struct member *m, const char *address, struct err *e);
 // The van it sends on, once that is open; it connects to the scheduler at once.
 void member_serve(struct member *m, struct van *v, uint64_t now);
 
-// From the node's van handler. True: it was the member's.
+// Called from the node's van handler. True: it was the member's.
 bool member_opened(struct member *m, van_link link, bool accepted, uint64_t now);
 bool member_message(struct member *m, van_link link, const struct van_message *msg,
                     uint64_t now);
 bool member_closed(struct member *m, van_link link, const struct err *why, uint64_t now);
 uint64_t member_tick(struct member *m, uint64_t now);
 
-// As whom it greets other nodes; for sessions of the same van (cluster/session.h).
+// The identity with which it greets other nodes; for sessions of the same van
+// (cluster/session.h).
 const struct session_who *member_who(const struct member *m);
-// Of one who opened a link to this node: checks a HELLO (cluster, and that the session is
-// alive when the roster knows it) and answers WELCOME or ERROR; then the link's other end
-// is node *ret_node of session *ret_session.
+// For a peer that opened a link to this node: checks a HELLO (cluster, and that the
+// session is alive if the roster knows it) and answers WELCOME or ERROR; then the link's
+// other end is node *ret_node of session *ret_session.
 int member_greeted(struct member *m, van_link link, const struct van_message *msg,
                    uint32_t *ret_node, uint64_t *ret_session, struct err *e);
 
@@ -75,12 +76,13 @@ uint32_t member_rank(const struct member *m);
 const struct roster *member_roster(const struct member *m); // epoch 0 before it has come
 bool member_ready(const struct member *m); // joined, and the epoch is not 0
 bool member_ended(const struct member *m, struct err *ret_why); // code 0: all was well
-// Likewise as a status, where an end is a failure: 0, it has not; TUG_EIO, all was well.
+// Likewise as a status, for callers to which any end is a failure: 0 if it has not ended;
+// TUG_EIO if it ended well.
 int member_over(const struct member *m, struct err *e);
-// What keeps one that waits, as the end of "the scheduler at X ...".
+// Returns the reason of a wait, as the end of "the scheduler at X ...".
 const char *member_waits_for(const struct member *m);
 
-// Asks the scheduler for its newest roster (somebody has a newer epoch).
+// Asks the scheduler for its newest roster (a peer has a newer epoch).
 void member_want_roster(struct member *m, uint64_t epoch);
 
 // Tells the scheduler something that needs no answer; lost if it is out of reach.
@@ -92,12 +94,13 @@ void member_tell(struct member *m, uint16_t type, const void *msg);
 typedef void (*member_answer_fn)(void *ctx, const struct van_message *answer);
 int member_ask(struct member *m, uint16_t type, const void *msg, member_answer_fn done,
                void *ctx);
-// What was asked with this ctx is given up: `done` is not called any more.
+// Gives up requests with this ctx: `done` is not called any more.
 void member_unask(struct member *m, const void *ctx);
 
 // Reaches the next barrier of the group (enum wire_group bits). Poll member_barrier_done;
-// *ret_missing names who has not come yet. Any loop of a process speaks for all of them.
-// Who joins a running cluster is waited for from its first barrier on.
+// *ret_missing names the members that have not come yet. Any loop of a process speaks for
+// all of them. A member that joins a running cluster is waited for from its first barrier
+// on.
 void member_barrier(struct member *m, uint8_t group);
 bool member_barrier_done(const struct member *m, uint8_t group, const char **ret_missing);
 

@@ -1,5 +1,5 @@
-// What a member asks the scheduler for: requests, barriers, leave. All of it is sent
-// again until answered, and at once when a new link has come up.
+// A member's requests to the scheduler: requests, barriers, leave. Each is sent again
+// until answered, and at once on a new link.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -61,7 +61,8 @@ void member_unask(struct member *m, const void *ctx)
             m->asks[i].request = 0;
 }
 
-// Who asked reads the fields of the answer's type: what is of another one is an error.
+// The caller reads the fields of the answer's type: an answer of another type is an
+// error.
 static void tell(const struct ask *a, const struct van_message *msg)
 {
     if (a->done == NULL)

@@ -1,6 +1,5 @@
-// What must hold of a member between two events, asserted after each of them where
-// asserts are compiled in. What the scheduler says of others is its business, and no
-// assert's.
+// Invariants of a member between two events, asserted after each event in builds with
+// assertions. No assertion depends on what the scheduler says about others.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/member_internal.h"
@@ -9,7 +8,8 @@
 
 #include <assert.h>
 
-// Who is apart tries again, unless it has ended or left: nobody else would wake it.
+// A disconnected member tries again, unless it has ended or left: no other event would
+// wake it.
 static void somebody_dials(const struct member *m)
 {
     assert(m->side.van == NULL || m->s.state != SESSION_CLOSED || m->s.due != VAN_NEVER ||
@@ -26,7 +26,7 @@ static void joined_as_somebody(const struct member *m)
 }
 
 // A roster of before JOINED is of no use to who does not know its own id, so it has none.
-// With a placement every partition has an owner.
+// If there is a placement, every partition has an owner.
 static void roster_is_whole(const struct member *m)
 {
     assert(m->who.id != 0 || m->roster.version == 0);
@@ -35,14 +35,14 @@ static void roster_is_whole(const struct member *m)
         assert(m->roster.epoch == 0 || m->roster.owners[space] != NULL);
 }
 
-// The time does not go back: what is due is counted from moments that were.
+// The time does not go back: deadlines count from past moments.
 static void times_have_been(const struct member *m, uint64_t now)
 {
     assert(m->lost_at <= now);
 }
 
-// An answer finds what was asked by its number, and what is asked is one of a kind: else
-// one would be told what another has asked.
+// An answer finds its request by number, and there is one request of a kind: else a
+// caller would get another's answer.
 static void ask_is_the_only_one(const struct member *m, int one)
 {
     const struct ask *a = &m->asks[one];
@@ -52,14 +52,14 @@ static void ask_is_the_only_one(const struct member *m, int one)
                (m->asks[i].request != a->request && m->asks[i].type != a->type));
 }
 
-// It is sent again from its own memory, and what is asked has an answer of some type.
+// A request is sent again from its own memory, and has a type of answer.
 static void ask_can_be_sent(const struct ask *a)
 {
     assert(a->frame.head.len >= WIRE_FRAME_BYTES);
     assert(wire_answer(a->type) != 0);
 }
 
-// Whoever asks is told the end at once, so nothing is asked any more of who has ended.
+// A caller is told of the end at once, so that an ended member has no requests.
 static void asks_hold(const struct member *m)
 {
     for (int i = 0; i < MEMBER_ASKS; i++) {
@@ -80,7 +80,7 @@ static void barriers_hold(const struct member *m)
     }
 }
 
-// Nobody has left who did not want to; the first reason of an end is the one that counts.
+// A member has left only if it wanted to; the first reason of an end counts.
 static void end_holds(const struct member *m)
 {
     assert(m->leaving || !m->left);

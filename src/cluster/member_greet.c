@@ -1,4 +1,4 @@
-// Greetings between members: HELLO and WELCOME, and what they have to prove.
+// Greetings between members: HELLO and WELCOME, and their proofs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -19,8 +19,8 @@ static int refuse_link(struct member *m, van_link link, const struct err *why)
     return why->code;
 }
 
-// Who is not in the roster may have come after it was made, but not with the
-// session of one who is.
+// A peer that is not in the roster may have joined after it was made, but not with the
+// session of a member in it.
 static bool takes_anothers_session(const struct roster *r, const struct msg_hello *hello)
 {
     bool taken = false;
@@ -29,8 +29,8 @@ static bool takes_anothers_session(const struct roster *r, const struct msg_hell
     return taken;
 }
 
-// That the session is its own: who has the key can tell, and servers have it. *ret_secret
-// is the other end's.
+// Checks that the session is the peer's own: servers have the key to check it.
+// *ret_secret is the other end's.
 static int check_proof(const struct member *m, const struct msg_hello *hello,
                        const struct van_trust *trust, uint8_t ret_secret[MAC_BYTES],
                        struct err *e)

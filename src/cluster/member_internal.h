@@ -73,8 +73,8 @@ static inline bool member_is_here(const struct member *m)
 
 void member_send(struct member *m, uint16_t type, uint64_t request, const void *msg);
 
-// What waits for an answer: sent again now if that is due (or `again`); returns when the
-// next is due.
+// Sends requests without an answer again, if due (or `again`); returns when the next is
+// due.
 uint64_t member_resend(struct member *m, uint64_t now, bool again);
 // An answer to what was asked. False: to nothing that is under way.
 bool member_answered(struct member *m, const struct van_message *msg);

@@ -1,5 +1,5 @@
-// A member by itself: greetings between nodes, requests one of a kind at a time, and what
-// is left of them when it is over.
+// A member alone: greetings between nodes, requests one of a kind at a time, and requests
+// that are open at its end.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/member.h"
@@ -22,7 +22,7 @@ static void open_world(uint32_t servers, uint32_t workers)
         assert_true(member_ready(w.actors[i].m));
 }
 
-// A node that takes links and has a member check who is there.
+// A node that accepts links and lets a member check the peers.
 struct host {
     struct van *v;
     struct member *m;
@@ -232,7 +232,7 @@ static void test_end_answers_all(void **state)
     world_close(&w);
 }
 
-// A scheduler that takes everybody for somebody else.
+// A scheduler that takes each node for another.
 struct impostor {
     struct van *v;
     struct msg_joined joined;
@@ -372,7 +372,7 @@ static void close_rogue(void)
     sim_close(w.sim);
 }
 
-// What a node has computed by the number of partitions stays true, or the node ends.
+// Results that a node computed by the number of partitions stay true, or the node ends.
 static void test_roster_that_changes_its_shape(void **state)
 {
     (void)state;
@@ -402,7 +402,7 @@ static void take_answer(void *ctx, const struct van_message *m)
     came_code = m != NULL && m->type == MSG_ERROR ? m->m->error.code : 0;
 }
 
-// An answer of another type has other fields: whoever asked never gets to read them.
+// An answer of another type has other fields, which the caller must never read.
 static void test_answer_of_another_kind(void **state)
 {
     (void)state;
@@ -438,7 +438,7 @@ static void test_given_up_question(void **state)
     close_rogue();
 }
 
-// Who has left is not left with questions that nobody answers.
+// A member that has left has no open requests.
 static void test_questions_of_who_has_left(void **state)
 {
     (void)state;

@@ -68,8 +68,8 @@ static int load_keys(struct node *n, struct err *e)
     return tls_open(&n->tls, o->ca, o->cert, o->key, e);
 }
 
-// Of "tcp://HOST:PORT" in a list of addresses, or of the name of a socket that ends with
-// "@PORT.sock"; 0: there is none.
+// Returns the port of "tcp://HOST:PORT" in a list of addresses, or of a socket's name
+// that ends with "@PORT.sock"; 0 if there is none.
 static uint16_t port_of(const char *address)
 {
     const char *tcp = strstr(address, "tcp://"), *at = strrchr(address, '@');
@@ -81,7 +81,7 @@ static uint16_t port_of(const char *address)
     return n <= UINT16_MAX ? (uint16_t)n : 0;
 }
 
-// What was given stays; the file is read anew each time.
+// A given token stays; the file is read anew each time.
 static int find_token(void *ctx, enum wire_role *role, uint8_t ret[MAC_BYTES],
                       struct err *e)
 {
@@ -182,7 +182,7 @@ int node_open(struct node *n, const struct node_options *o, struct err *e)
         snprintf(n->host, sizeof(n->host), "?");
     if (o->scheduler != NULL) {
         TRY(node_address(o->scheduler, n->scheduler, e));
-        TRY(tcp_address_check(n->scheduler, e)); // else it would be dialled in vain
+        TRY(tcp_address_check(n->scheduler, e)); // else dialling it would fail
     }
     n->sockets = o->sockets || strstr(n->scheduler, "unix://") != NULL;
     TRY(find_bind(n, e));
@@ -212,7 +212,7 @@ int node_van(struct node *n, struct van **ret, const struct van_handler *h, bool
     return tcp_van_open(ret, &o, h, e);
 }
 
-// What killed processes have left is removed by the next scheduler.
+// The next scheduler removes the leftovers of killed processes.
 static void sweep(const char *unix_address)
 {
     char dir[VAN_ADDRESS_MAX];
@@ -277,7 +277,7 @@ static int tell(char address[VAN_ADDRESS_MAX], const char *host, uint32_t port,
     return err_set(e, TUG_EUSAGE, "--advertise: the name is too long");
 }
 
-// What others are told of where this node listens.
+// Gets the address that others are told for this node.
 static int advertise(const struct node *n, uint16_t loop, char address[VAN_ADDRESS_MAX],
                      struct err *e)
 {

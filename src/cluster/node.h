@@ -24,12 +24,13 @@ struct tls;
 struct node_options {
     const char *cluster;   // its name; NULL: "tug"
     const char *scheduler; // "HOST:PORT", or an address of the van
-    // Where this process listens: a host name or address, or a network interface (which
-    // wins); both NULL: loopback.
+    // This process's listening address: a host name or address, or a network interface
+    // (which wins); both NULL: loopback.
     const char *host, *interface;
-    // What others are told instead, HOST or HOST:PORT, when they reach this process by
-    // another address (behind NAT, in a container); NULL: where it listens. Who listens
-    // on all addresses tells the one from which it reaches the scheduler.
+    // The address that others are told instead, HOST or HOST:PORT, if they reach this
+    // process by another one (behind NAT, in a container); NULL: the listening address. A
+    // process that listens on all addresses tells the one from which it reaches the
+    // scheduler.
     const char *advertise;
     // Also on a Unix socket in the user's runtime directory, which others on this machine
     // prefer; so does every node whose scheduler is named with one.
@@ -41,8 +42,8 @@ struct node_options {
     bool insecure;               // off loopback without TLS, on it without a token
     uint64_t memory;   // for all that it may hold; 0: nothing was said (budget_of)
     const char *token; // as text; NULL: $TUG_TOKEN, else the user's file
-    // As what it opens links: it may do no more, whatever it has been given.
-    // WIRE_NOBODY: an operator.
+    // The role with which it opens links; it limits its rights, whatever certificate or
+    // token it has. WIRE_NOBODY: an operator.
     enum wire_role role;
     double spin_us;                   // vans look for so long before they sleep
     double scheduler_timeout_seconds; // to reach it; 0: 60
@@ -99,7 +100,7 @@ int node_socket(char ret[VAN_ADDRESS_MAX], const char *cluster, uint16_t schedul
 // Random bytes, as the scheduler's key of sessions is.
 int node_random(uint8_t ret[32], struct err *e);
 
-// What a member of this process is opened with; a ticket is drawn.
+// Returns the options of a member of this process, with a random ticket.
 struct member_options node_member(const struct node *n, enum wire_role role,
                                   const char *address);
 

@@ -1,4 +1,4 @@
-// What others are told of where a node listens.
+// The address of a node that others are told.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/node.h"
@@ -68,7 +68,7 @@ static void test_advertised(void **state)
     assert_non_null(strstr(e.text, "--advertise"));
 }
 
-// Who listens everywhere tells the address that leads to the scheduler.
+// A node that listens on all addresses tells the one that leads to the scheduler.
 static void test_toward_the_scheduler(void **state)
 {
     (void)state;
@@ -80,7 +80,7 @@ static void test_toward_the_scheduler(void **state)
     assert_int_equal(strncmp(address, "tcp://127.0.0.1:", 16), 0);
 }
 
-// With a socket beside, named by the scheduler's port.
+// It also has a Unix socket, named by the scheduler's port.
 static void test_sockets(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 // Proofs of sessions: a link speaks for a session only when it shows that the scheduler
 // gave it that session.
 //
-// The scheduler has a key of its own, which it gives to servers and to nobody else. Of it
-// each member's secret is made, over its session, node, role and the certificate that it
+// The scheduler has a key of its own, which it gives to servers and to nobody else. It
+// makes each member's secret, over its session, node, role and the certificate that it
 // has shown the scheduler (zeros: none); the member gets it with JOINED. In HELLO and
 // WELCOME both ends show that they know that secret: over the binding of the link, so
 // that what was shown on one link is worth nothing on another.
@@ -17,7 +17,7 @@
 #include "van/mac.h"
 #include "van/van.h"
 
-// Whose session it is.
+// The owner of the session.
 struct proof_of {
     uint64_t session;
     uint32_t node;

@@ -1,4 +1,4 @@
-// Proofs of sessions: the right one passes, on its own link only; whoever takes another's
+// Proofs of sessions: the right one passes, on its own link only; a peer with another's
 // session, node, role or certificate, or another link's proof, is found.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -16,7 +16,7 @@ struct claim {
     struct van_trust link;
 };
 
-// What a member sends that the scheduler gave the session on a link with this
+// The proof of a member that got its session from the scheduler on a link with this
 // certificate.
 static void claim(struct claim *c)
 {
@@ -65,7 +65,7 @@ static void test_each_thing_counts(void **state)
     assert_false(is_believed(&c, MAC_BYTES));
 }
 
-// What a server has shown, sent back to it.
+// A server's own proof, sent back to it.
 static void test_reflected(void **state)
 {
     struct claim c;
@@ -189,7 +189,7 @@ static struct msg_hello hello_of(const struct member *m)
                               .session = m->who.number};
 }
 
-// A member claims to be the other worker: all that rosters say of it is no proof.
+// A member claims to be the other worker: facts from rosters are not a proof.
 static void test_session_of_another(void **state)
 {
     uint8_t proof[MAC_BYTES];
@@ -253,7 +253,7 @@ static void test_rogue_server(void **state)
     close_ends();
 }
 
-// Who was let in as a tool is not a worker, whatever its hello says.
+// A peer that was let in as a tool is not a worker, whatever its hello says.
 static void test_role_of_the_link(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// Lines for a log about who was not let in: one a second at most, with how many others
-// there were, so that nobody fills a disk by knocking.
+// Lines for a log about refused peers: at most one a second, with the number of others,
+// so that no peer can fill a disk.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLUSTER_REFUSALS_H

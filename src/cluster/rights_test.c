@@ -1,5 +1,5 @@
-// Who may ask the scheduler for what: every message, from links of every role, and from
-// one that has not said hello.
+// Rights at the scheduler: every message, from links of every role, and from one without
+// a hello.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -187,7 +187,8 @@ static void test_join(void **state)
     world_close(&w);
 }
 
-// A process has one role: who joins under the number of a server is not that server.
+// A process has one role: a node that joins under the number of a server is not that
+// server.
 static void test_join_under_anothers_number(void **state)
 {
     struct msg_join join = {
@@ -211,7 +212,7 @@ static void test_join_under_anothers_number(void **state)
     world_close(&w);
 }
 
-// The worker hangs. Whoever sends heartbeats with that number does not keep it alive.
+// The worker hangs. Heartbeats with that number do not keep it alive.
 static void check_not_kept_alive(enum wire_role role, uint64_t process)
 {
     struct msg_heartbeat beat = {.process = process};
@@ -329,7 +330,7 @@ static void test_links_that_are_kept(void **state)
     world_close(&w);
 }
 
-// A tool may join as a guest; that it says it failed ends nobody's run.
+// A tool may join as a guest; its failure does not end the run.
 static void test_guest_leaves_failing(void **state)
 {
     struct msg_join join = {.role = WIRE_DRIVER,
@@ -368,7 +369,7 @@ static void test_orders_are_logged(void **state)
                                .role = WIRE_OPERATOR,
                                .from = wire_text("tcp://127.0.0.1:1"),
                                .what = wire_text("save to 'x'")};
-    say(MSG_ORDERED, 0, &told); // it has not joined: nobody hears of it
+    say(MSG_ORDERED, 0, &told); // it has not joined: no other node is told
     assert_null(strstr(peer.log, "save to 'x'"));
     leave();
     world_run(&w, 2 * SECONDS);

@@ -1,4 +1,4 @@
-// Rosters to and from the wire, and the little that everybody asks of one.
+// Encodes and decodes rosters, and has the common queries.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/roster.h"

@@ -1,5 +1,5 @@
 // The roster: who is in the cluster and who owns which partition. The scheduler makes it,
-// everybody holds a copy. Its epoch numbers the placement, its version the node table.
+// and all nodes have a copy. Its epoch numbers the placement, its version the node table.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLUSTER_ROSTER_H
@@ -46,15 +46,15 @@ struct roster {
 
 void roster_free(struct roster *r);
 
-// To and from the wire. Decoding trusts nothing: ids in order, owners that are live
+// Encoding and decoding. Decoding trusts nothing: ids in order, owners that are live
 // servers.
 struct buf;
 int roster_encode(const struct roster *r, struct buf *nodes, struct buf *owners,
                   struct msg_roster *ret); // points into the two buffers
 int roster_decode(struct roster *ret, const struct msg_roster *m, struct err *e);
 
-// Whether r can come after `before`. What everybody has computed by the placement before
-// rests on it: partitions stay as many as they are, epochs never fall.
+// Whether r can come after `before`. Checks against the previous placement, which nodes
+// have used: the number of partitions must not change, and epochs never fall.
 int roster_check_next(const struct roster *before, const struct roster *r, struct err *e);
 
 const struct roster_node *roster_find(const struct roster *r, uint32_t id); // or NULL

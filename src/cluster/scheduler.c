@@ -1,4 +1,4 @@
-// The scheduler's door: links, who says what, and what is due when.
+// The scheduler's links: which peer sends which message, and deadlines.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/scheduler.h"
@@ -13,7 +13,7 @@
 #include "cluster/scheduler_internal.h"
 
 enum { QUEUED_MAX = 64 << 20 };   // bytes for a peer
-#define IDLE_NS (300 * SECOND_NS) // that who is no node may be silent
+#define IDLE_NS (300 * SECOND_NS) // how long a peer that is not a node may be silent
 #define IDLE_LOOK_NS (60 * SECOND_NS)
 
 static int check_options(const struct scheduler_options *o, struct err *e)
@@ -90,7 +90,7 @@ void *scheduler_grow(void *p_array, uint32_t *n, uint32_t *cap, size_t bytes)
     return memset((char *)array + bytes * (*n)++, 0, bytes);
 }
 
-// Who asks and does not read must not fill the memory.
+// A peer that asks and does not read must not fill the memory.
 bool scheduler_has_room(const struct scheduler *s, van_link link)
 {
     return link != 0 && van_queued(s->van, link) < QUEUED_MAX;
@@ -100,7 +100,7 @@ void scheduler_send(struct scheduler *s, van_link link, uint16_t type, uint64_t 
                     const void *msg)
 {
     assert(msg != NULL);
-    // What does not arrive is asked for again, or sent again by the next ticks.
+    // Lost messages are requested again, or sent again by later ticks.
     if (scheduler_has_room(s, link))
         (void)van_send(s->van, link, type, request, msg, NULL);
 }
@@ -272,7 +272,7 @@ void scheduler_roster_wanted_serve(struct scheduler *s, struct link *l, uint64_t
         scheduler_send_roster(s, n, l->link, request);
 }
 
-// Messages of who need not have joined. False: it is not one of them.
+// Messages from peers that need not have joined. False: it is not one of them.
 static bool from_anyone(struct scheduler *s, struct link *l, const struct van_message *m)
 {
     switch (m->type) {
@@ -383,8 +383,8 @@ static uint64_t close_idle(struct scheduler *s)
     return s->idle_look;
 }
 
-// A scheduler that slept (stopped, swapped out) has heard nobody meanwhile: that says
-// nothing about them.
+// A scheduler that was stopped or swapped out has heard no peer meanwhile: that does not
+// mean that they are silent.
 static void forgive_silence(struct scheduler *s)
 {
     if (s->o.without_forgiving || s->due >= s->now ||

@@ -3,18 +3,19 @@
 // and the time go in by its van handler, messages go out by the van.
 //
 // The cluster is ready (epoch 1) when all servers and workers that it was made for have
-// joined. Until then the placement is empty. Ranks follow the order in which processes
+// joined. The placement is empty until then. Ranks follow the order in which processes
 // joined. A worker that joins later gets the rank of a dead one, else the next.
 //
 // A node is dead when its link has closed without LEAVE and it does not come back with
 // its ticket, or no heartbeat of its process has come, for the time of the options. A
 // dead worker's leases go to others; its session is over: servers refuse it, so that what
 // it had in flight is applied once or not at all. A dead server means that the run cannot
-// go on (no spares yet): everybody gets STOP naming the lost partitions.
+// continue (there are no spares yet): all nodes get STOP, which names the lost
+// partitions.
 //
 // The run ends with RUN_OVER (a driver's), when the last worker has left or died, or with
-// STOP from a tool. Servers are stopped when no worker is left. scheduler_finished tells
-// when nobody is left, or the time for leaving is over.
+// STOP from a tool. Servers are stopped when no worker is left. scheduler_finished
+// returns true when all have left, or the time for leaving is over.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLUSTER_SCHEDULER_H

@@ -2,7 +2,7 @@
 // reached it. Waited for are the living processes of the group; one that joined when the
 // cluster was running already (it can't know which barriers there have been) from its
 // first barrier of that group on: this one counts as the generation that the group is
-// waiting in. Who dies or leaves is not waited for any more.
+// waiting in. A node that dies or leaves is not waited for any more.
 //
 // The loops of a process reach a barrier together: any of them speaks for it.
 //

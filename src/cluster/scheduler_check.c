@@ -1,5 +1,5 @@
-// What must hold of a scheduler between two events, asserted after each of them where
-// asserts are compiled in. Released programs have none of it.
+// Invariants of a scheduler between two events, asserted after each event in builds with
+// assertions. Released programs have none of it.
 //
 // No assert speaks of what a message says, only of what the scheduler has made of it.
 //
@@ -72,7 +72,7 @@ static void node_fits_its_process(const struct scheduler *s, const struct node *
     assert(n->n.loop < p->loops);
 }
 
-// Who has left is not alive; who says that it knows a roster knows one that was made.
+// A node that has left is not alive; a node acknowledges only rosters that were made.
 static void node_is_up_to_date(const struct scheduler *s, const struct node *n)
 {
     assert(!(n->left && n->n.alive));
@@ -197,8 +197,8 @@ static void rank_is_its_own(const struct scheduler *s, uint32_t one)
     }
 }
 
-// A barrier is reached one generation at a time, so nobody is further than the one that
-// its group waits in, and nobody in a group that it was not counted into.
+// A barrier is reached one generation at a time, so that no node is past the one that its
+// group waits in, and none is in a group that it was not counted into.
 static void barriers_are_counted(const struct scheduler *s, const struct process *p)
 {
     for (int group = 0; group < SCHEDULER_GROUPS; group++) {
@@ -245,8 +245,8 @@ static uint32_t living(const struct roster *r, enum wire_role role)
     return n;
 }
 
-// Unless a change waits for the next roster, the one that everybody is sent says who
-// lives as the node table does.
+// Unless a change waits for the next roster, the current one agrees with the node table
+// about the living.
 static void roster_agrees(const struct scheduler *s)
 {
     if (s->changed)
@@ -256,8 +256,8 @@ static void roster_agrees(const struct scheduler *s)
         assert(living(&s->roster, roles[i]) == scheduler_alive(s, roles[i]));
 }
 
-// What a partition's rows are asked of is a server that has joined; and one that lives,
-// unless the run ends because it does not.
+// The owner of a partition is a server that has joined, and is alive unless the run ends
+// because it died.
 static void partition_has_its_server(const struct scheduler *s, uint32_t partition)
 {
     for (int space = 0; space < WIRE_SPACES; space++) {
@@ -269,8 +269,8 @@ static void partition_has_its_server(const struct scheduler *s, uint32_t partiti
     }
 }
 
-// What travels was made of this roster or of one before it, lies in buffers of its own,
-// and stays as long as somebody sends it.
+// Encoded rosters were made from this roster or an earlier one, have their own buffers,
+// and live as long as a link sends them.
 static void encoded_roster_holds(const struct scheduler *s)
 {
     const struct encoded_roster *x = s->encoded;
@@ -285,8 +285,8 @@ static void encoded_roster_holds(const struct scheduler *s)
            (x->msg.epoch != 0 ? WIRE_SPACES * partitions * sizeof(uint32_t) : 0));
 }
 
-// The run begins with its first placement and not before, and has an end only when
-// everybody is told of it. A driver may say that it is over before it has begun.
+// The run begins with its first placement, and has ended only when all nodes are told. A
+// driver may say that it is over before it has begun.
 static void run_is_in_its_phase(const struct scheduler *s)
 {
     assert(s->phase <= SCHEDULER_ENDING && s->phase_at <= s->now);
@@ -334,7 +334,7 @@ static void check_all(const struct scheduler *s)
     forgets_are_in_order(s);
 }
 
-// One of each kind after each event, and the next one after the next.
+// Checks one of each kind after an event, and the next one after the next event.
 static void check_one(const struct scheduler *s)
 {
     uint64_t turn = s->events;

@@ -9,7 +9,8 @@ static void check(void)
     scheduler_check(w.s);
 }
 
-// Of a cluster of two servers, two workers and a driver: nodes 0 to 4, as they joined.
+// A cluster of two servers, two workers and a driver: nodes 0 to 4, in the order of
+// joining.
 enum { SERVER, OTHER_SERVER, WORKER, OTHER_WORKER, DRIVER };
 
 static struct node *node(int i)

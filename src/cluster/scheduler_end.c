@@ -1,4 +1,5 @@
-// How it ends: who leaves with what, what cannot go on, and STOP until nobody is left.
+// The end of a cluster: nodes that leave and their results, runs that cannot continue,
+// and STOP until all have left.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -224,8 +225,8 @@ static bool may_end_all(const struct scheduler *s, const struct node *n)
            wire_may(MSG_STOP, van_trust(s->van, n->link).role);
 }
 
-// What a node may say of its end: that all was well, or a code of tug/tug.h. What any
-// other number would mean for the others nobody has decided.
+// A node's result may be 0 or a code of tug/tug.h. Other numbers have no defined meaning
+// for the others.
 static bool refused_for_code(struct scheduler *s, const struct node *n, uint64_t request,
                              int32_t code)
 {
@@ -332,7 +333,7 @@ static void gathering_failed(struct scheduler *s)
     scheduler_end(s, TUG_EIO, why);
 }
 
-// The time for leaving has passed and somebody has not.
+// The time for leaving is over, and some node has not left.
 static void finish_without(struct scheduler *s)
 {
     s->finished = true;

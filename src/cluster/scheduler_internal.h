@@ -73,13 +73,12 @@ struct forget {
     uint64_t version;
 };
 
-// Who is in a save: all of the roster of that version, up to that session.
+// The participants of a save: the roster of that version, up to that session.
 struct cut_of {
     uint64_t save, roster, newest;
 };
 
-// A roster as it travels, until nobody needs it: the scheduler, and links that have not
-// sent all of it.
+// An encoded roster, shared by the scheduler and the links that have not sent all of it.
 struct encoded_roster {
     uint32_t users;
     struct buf nodes, owners;
@@ -155,7 +154,8 @@ void scheduler_say(struct scheduler *s, const char *fmt, ...) PRINTF_LIKE(2, 3);
 const char *scheduler_name(const struct node *n, char to[ROSTER_NAME_MAX]);
 uint64_t scheduler_unix_ns(const struct scheduler *s);
 
-// What serves each message to the scheduler, of anybody or of a node that has joined.
+// The functions that serve each message to the scheduler, from any peer or from a node
+// that has joined.
 #define TO_DOOR(NAME, name)                                                              \
     void scheduler_##name##_serve(struct scheduler *s, struct link *l, uint64_t request, \
                                   const struct msg_##name *m);
@@ -188,7 +188,7 @@ uint64_t scheduler_spread_roster(struct scheduler *s);
 
 // Barriers: scheduler_barrier.c.
 void scheduler_barriers_again(struct scheduler *s); // somebody is gone
-// Who is waited for, in words; empty: nobody.
+// Returns the names of the awaited nodes; empty if there are none.
 const char *scheduler_missing(const struct scheduler *s, uint8_t group, char *to,
                               size_t cap);
 
@@ -211,7 +211,7 @@ static inline void scheduler_check(struct scheduler *s)
 }
 #endif
 
-// One JSON object; 0, TUG_ENOMEM or TUG_EDATA (too long).
+// Writes one JSON object. Returns 0, TUG_ENOMEM or TUG_EDATA (too long).
 int scheduler_json(const struct scheduler *s, struct buf *ret);
 
 #endif

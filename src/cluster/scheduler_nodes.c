@@ -50,7 +50,7 @@ uint32_t scheduler_alive(const struct scheduler *s, enum wire_role role)
     return n;
 }
 
-// Whether it holds its rank among processes of the role: the living, and who has left in
+// Returns whether the process holds its rank in its role: if it is alive, or has left in
 // order.
 static bool holds_rank(const struct node *n, enum wire_role role)
 {
@@ -82,8 +82,7 @@ static uint32_t free_rank(const struct scheduler *s, enum wire_role role)
     }
 }
 
-// What it would like to have, if that is free and one of those that the
-// cluster was made for.
+// Returns the rank that it wants, if free and one of those that the cluster was made for.
 static uint32_t rank_for(const struct scheduler *s, const struct msg_join *m)
 {
     uint32_t wanted = m->role == WIRE_SERVER ? s->o.servers : s->o.workers;
@@ -116,7 +115,8 @@ static const char *check_join(const struct msg_join *m)
     return NULL;
 }
 
-// The loops of a process are all of one role: who gives another's number is not that one.
+// All loops of a process have one role: a node with another role under its number is a
+// different process.
 static const char *check_number(const struct scheduler *s, const struct msg_join *m,
                                 char to[ERR_TEXT_MAX])
 {
@@ -133,7 +133,7 @@ static const char *check_number(const struct scheduler *s, const struct msg_join
     return NULL;
 }
 
-// Who is in `process` already.
+// The nodes of `process` so far.
 static const char *check_process(const struct scheduler *s, uint32_t process,
                                  const struct msg_join *m)
 {
@@ -259,7 +259,8 @@ static struct node *new_node(struct scheduler *s, const struct msg_join *m,
                              const char **ret_why, char text[ERR_TEXT_MAX])
 {
     *ret_why = check_join(m);
-    // All loops count, those of who is here, too: nobody reads a longer roster.
+    // All loops count, including those that have joined: members cannot read a longer
+    // roster.
     if (*ret_why == NULL && is_full(s, m->role))
         *ret_why = "the cluster has as many nodes as it can have";
     if (*ret_why != NULL)
@@ -325,8 +326,8 @@ static void attach(struct scheduler *s, struct node *n, struct link *l)
     l->node = (uint32_t)(n - s->nodes);
 }
 
-// Who says that it has joined before must be known as the node that it says it is. Else
-// ids, and with them the placement, would not be those by which its rows lie.
+// A node that says that it has joined before must be known under that id. Else ids, and
+// with them the placement, would not be those by which its rows lie.
 static const char *check_identity(const struct scheduler *s, const struct node *n,
                                   const struct msg_join *m, char to[ERR_TEXT_MAX])
 {

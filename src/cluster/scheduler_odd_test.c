@@ -1,5 +1,5 @@
-// What members and strangers should not say to the scheduler: too many of them, numbers
-// at the end of their range, words that cannot be printed, another driver's orders.
+// Odd messages of members and strangers to the scheduler: too many of them, numbers at
+// the end of their range, texts that cannot be printed, another driver's orders.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "kit/guest.h"
 #include "kit/test.h"
 
-// Further loops of who is there count, too: nobody reads a roster of more
-// nodes than there may be.
+// Further loops of a process count, too: members cannot read a roster beyond the limit of
+// nodes.
 static void test_no_more_loops(void **state)
 {
     (void)state;
@@ -84,7 +84,7 @@ static void test_barrier_far_ahead(void **state)
     guest_close();
 }
 
-// What others say goes to logs and terminals, and their codes are those that there are.
+// Texts of peers go to logs and terminals, and their codes must be valid.
 static void test_words_and_codes(void **state)
 {
     (void)state;
@@ -195,8 +195,8 @@ static void test_parts(void **state)
     }
 }
 
-// What a code means for the others is decided for those of tug/tug.h; nobody leaves with
-// another one.
+// Only the codes of tug/tug.h have a meaning for the others; no node leaves with another
+// one.
 static void test_odd_codes_of_leaving(void **state)
 {
     const int32_t odd[] = {1, 77, -7, -100, INT32_MAX, INT32_MIN};
@@ -247,9 +247,8 @@ static void test_numbers_of_passes(void **state)
     guest_close();
 }
 
-// Heartbeats may come before their process joins. When there is no memory for it then, the
-// link is nobody's again: else the next process in that place would seem to fall silent
-// when it closes.
+// Heartbeats may come before their process joins. If memory is out then, the link has no
+// owner again: else the next process in that slot would seem silent when it closes.
 static void test_heartbeats_of_nobody(void **state)
 {
     (void)state;

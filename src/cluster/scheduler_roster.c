@@ -1,5 +1,4 @@
-// The roster as the scheduler makes it, and how it gets to everybody: it is sent until it
-// is acknowledged.
+// Makes the roster and sends it to all nodes until they acknowledge it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -126,7 +125,7 @@ static int place_space(struct scheduler *s, int space)
     return 0;
 }
 
-// By the node table as it is now.
+// From the current node table.
 static int place(struct scheduler *s)
 {
     assert(s->phase == SCHEDULER_GATHERING); // rows do not move
@@ -165,7 +164,7 @@ static void begin_when_all_are_here(struct scheduler *s)
 }
 
 // A roster in which a server is gone would be refused: its partitions have no owner. STOP
-// is on its way then.
+// is being sent then.
 static bool can_be_sent(const struct scheduler *s)
 {
     return s->phase != SCHEDULER_ENDING && !s->broken;
@@ -222,7 +221,7 @@ void scheduler_send_roster(struct scheduler *s, struct node *n, van_link link,
     (void)van_send(s->van, link, MSG_ROSTER, request, &x->msg, &release);
 }
 
-// Rosters of large clusters are large, and go to everybody: several changes make one
+// Rosters of large clusters are large, and go to all nodes: several changes make one
 // version there, so that a thousand guests that come one after the other do not have it
 // sent a thousand times a thousand times.
 static uint64_t list_due(const struct scheduler *s)

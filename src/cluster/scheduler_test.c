@@ -1,5 +1,5 @@
-// The scheduler case by case: ids and ranks, who is missing, who dies, how it ends and
-// what everybody is told.
+// The scheduler case by case: ids and ranks, missing and dead nodes, its end and the
+// messages to all.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <jansson.h>
@@ -9,7 +9,7 @@
 #include "kit/guest.h"
 #include "kit/test.h"
 
-// How the cluster ended, and that everybody who is there was told the same.
+// Returns the cluster's result, and checks that all living nodes were told the same.
 static void check_end(int code, const char *text)
 {
     struct err e = world_finish(&w, 200 * SECONDS), why;
@@ -47,7 +47,7 @@ static void test_idle_tool(void **state)
     guest_close();
 }
 
-// Wishes for ranks: met where nobody has them and the cluster was made for them.
+// Wanted ranks are given if they are free and the cluster was made for them.
 static void test_wishes(void **state)
 {
     (void)state;
@@ -207,7 +207,7 @@ static void test_without_driver(void **state)
     check_end(0, "");
 }
 
-// A worker that died is no failure once another has done its part, of the same rank.
+// A dead worker is not a failure once another one of the same rank has done its part.
 static void worker_is_replaced(bool well)
 {
     guest_open_world(1, 2);
@@ -245,7 +245,7 @@ static void test_fatal_leave(void **state)
     check_end(TUG_EDATA, "worker 1 (host:12) ended with code 3: its own reason");
 }
 
-// What need not meet the others is not the end, but it is carried home.
+// A failure that does not affect the others does not end the run, but is its result.
 static void test_failing_leave(void **state)
 {
     (void)state;
@@ -271,7 +271,7 @@ static void test_driver_dies(void **state)
     check_end(TUG_EIO, "driver 0 (host:12) has disconnected without giving a reason");
 }
 
-// Guests have a driver's role and open no pass: nobody misses them.
+// Guests have a driver's role and open no pass: the run does not need them.
 static void test_guests_come_and_go(void **state)
 {
     (void)state;
@@ -300,7 +300,7 @@ static void test_stopped_from_inside(void **state)
     check_end(TUG_EINTERRUPTED, "interrupted");
 }
 
-// Somebody who does not leave is not waited for without end.
+// A node that does not leave is waited for only for a limited time.
 static void test_who_does_not_leave(void **state)
 {
     (void)state;
@@ -357,7 +357,7 @@ static void test_link_breaks(void **state)
     world_close(&w);
 }
 
-// Who was out of reach for too long is told so when it comes back.
+// A node that was unreachable for too long is told so when it comes back.
 static void test_given_up(void **state)
 {
     (void)state;
@@ -440,7 +440,7 @@ static void test_barrier(void **state)
     for (uint32_t i = 1; i <= 3; i++)
         assert_true(done(i, NULL));
 
-    // Who joins late is waited for from its first barrier on.
+    // A late node is waited for from its first barrier on.
     struct actor *late = guest_add(WIRE_WORKER);
     for (uint32_t i = 1; i <= 3; i++)
         reach(i);
@@ -489,7 +489,7 @@ static void test_scheduler_as_member(void **state)
     world_close(&w);
 }
 
-// What a roster cannot hold must not get into it: all members would end.
+// Values that a roster cannot encode must not get into it: all members would end.
 static void test_bad_joins(void **state)
 {
     (void)state;
@@ -515,8 +515,8 @@ static void test_bad_joins(void **state)
     guest_close();
 }
 
-// It knows nobody who was there before: all of them end, with a reason, also when its
-// clock was set back and it gives the same sessions again.
+// A restarted scheduler knows none of the earlier nodes: all of them end, with a reason,
+// also if its clock was set back and it gives the same sessions again.
 static void test_started_again(void **state)
 {
     (void)state;
@@ -540,8 +540,8 @@ static void test_started_again(void **state)
     }
 }
 
-// Guests come and go without end: who has left is forgotten after a while, its session is
-// over all the same, and no number is given twice.
+// Guests come and go without end: a guest that has left is forgotten after a while, its
+// session stays over, and no number is used again.
 static void test_guests_are_forgotten(void **state)
 {
     (void)state;
@@ -704,7 +704,7 @@ static void test_options(void **state)
     assert_int_equal(scheduler_open(&s, &o, &e), TUG_EUSAGE);
 }
 
-// Each allocation fails once: what was lost is asked or sent again.
+// Each allocation fails once: lost messages are requested or sent again.
 static void test_no_memory(void **state)
 {
     (void)state;

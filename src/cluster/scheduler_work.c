@@ -206,8 +206,8 @@ static void send_forgets(struct scheduler *s)
     s->n_forgets -= n;
 }
 
-// New divisions at once, those of the running pass again and again: nobody acknowledges
-// them.
+// New views are sent at once, those of the running pass repeatedly: they are not
+// acknowledged.
 static uint64_t send_views(struct scheduler *s)
 {
     if (s->views_at != 0 && s->now >= s->views_at + SCHEDULER_RESEND_NS)

@@ -29,8 +29,8 @@ void session_greet(struct van *v, van_link link, const struct session_who *who)
     (void)van_send(v, link, MSG_HELLO, 0, &hello, NULL);
 }
 
-// A member that took a server's or the scheduler's port is no server: it can show neither
-// a certificate of that role nor the key of sessions.
+// A member that took a server's or the scheduler's port is not a server: it has neither a
+// certificate of that role nor the key of sessions.
 bool session_believes(struct van *v, van_link link, const struct session_who *who,
                       enum wire_role role, const struct msg_welcome *w, struct err *e)
 {
@@ -130,8 +130,8 @@ static bool is_answer(const struct van_message *m)
     return m->request != 0 && m->type != MSG_PING;
 }
 
-// Who has not been believed yet may refuse the link, and nothing else that it says
-// counts: whoever took a port would just never greet.
+// A peer that has not proven itself may refuse the link, and nothing else from it counts:
+// an impostor on the port would just never greet.
 enum session_news session_message(struct session *s, van_link link,
                                   const struct van_message *m, uint64_t now)
 {
@@ -187,8 +187,8 @@ uint64_t session_tick(struct session *s, uint64_t now)
 }
 
 #ifndef NDEBUG
-// Who has no link knows it: what it sends would go nowhere, and nothing would ever tell it
-// so. The time does not go back: what is due is counted from moments that were.
+// A session without a link is not open: its messages would be lost without notice. The
+// time does not go back: deadlines count from past moments.
 void session_check(const struct session *s, uint64_t now)
 {
     assert(s->state <= SESSION_OPEN);

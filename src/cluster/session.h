@@ -1,17 +1,17 @@
-// A session: what a node has with another over a link that it opens, and opens again when
-// that breaks. It greets, believes who greets back and proves who it is, asks for a sign
-// of life where nothing is heard, and when it is closed a sentence says why. Members,
-// clients, heartbeats, tools and kvapp have theirs with schedulers and servers.
+// A session is a node's connection with another over a link that it opens, and opens
+// again when that breaks. It greets, believes who greets back and proves who it is, asks
+// for a sign of life where nothing is heard, and when it is closed a sentence says why.
+// Members, clients, heartbeats, tools and kvapp have theirs with schedulers and servers.
 //
 // A sign of life is an answer to what was sent. A link may be dead in one direction only:
-// what the other end sends unasked, and repeats as long as it is not acknowledged, does not
-// show that anything arrives there.
+// messages that the other end sends unasked, and repeats until acknowledged, do not show
+// that anything arrives there.
 //
-// A state machine that calls nobody: the user passes on what the van says of links, is
-// told what became of it, and decides when it dials, and for how long in vain.
+// A state machine without callbacks: the user passes on the van's events, gets the
+// results, and decides when it dials, and for how long in vain.
 //
-// What HELLO calls a session is one stay of a member in the cluster, by its number; over
-// how many links it is spoken for does not matter.
+// HELLO's "session" is one stay of a member in the cluster, by its number, over any
+// number of links.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLUSTER_SESSION_H
@@ -30,7 +30,7 @@ struct session_who {
     uint8_t secret[MAC_BYTES];
 };
 
-// What all sessions of a user have in common.
+// Common to all sessions of a user.
 struct session_side {
     struct van *van;
     const struct session_who *who;
@@ -63,19 +63,19 @@ enum session_news {
     SESSION_MESSAGE, // for its user, from who was believed: it is open
 };
 
-// Of a closed one. False: there is no memory; `due` says when to try again.
+// For a closed session. False: there is no memory; `due` says when to try again.
 bool session_dial(struct session *s, const char *address, uint64_t timeout_ns,
                   uint64_t now);
 
-// From the van's handler. False: of another link.
+// Called from the van's handler. False: of another link.
 bool session_opened(struct session *s, van_link link, uint64_t now);
 bool session_closed(struct session *s, van_link link, const struct err *why,
                     uint64_t now);
 enum session_news session_message(struct session *s, van_link link,
                                   const struct van_message *m, uint64_t now);
 
-// What is due; one that is silent for too long is closed, to be dialled at once. Returns
-// when to look again.
+// Does what is due; closes a session that was silent for too long, to be dialled at once.
+// Returns when to look again.
 uint64_t session_tick(struct session *s, uint64_t now);
 
 // PING has no answer yet.

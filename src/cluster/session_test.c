@@ -18,7 +18,7 @@ static struct {
     unsigned news[SESSION_MESSAGE + 1];
 } near;
 
-// What the far end does.
+// The behaviour of the far end.
 static struct {
     enum wire_role says; // WIRE_NOBODY: it does not greet back
     unsigned welcomes;   // that many times
@@ -48,7 +48,7 @@ static void far_message(struct node *n, van_link link, struct van_message *m)
         far.pings++;
         if (far.answers_pings)
             (void)van_send(n->v, link, MSG_OK, m->request, &(struct msg_ok){0}, NULL);
-        if (far.repeats) { // what is no answer
+        if (far.repeats) { // not an answer
             (void)van_send(n->v, link, MSG_PING, 1, &(struct msg_ping){}, NULL);
             (void)van_send(n->v, link, MSG_STOP, 0, &(struct msg_stop){0}, NULL);
         }
@@ -182,7 +182,7 @@ static void test_whoever_it_is(struct vans *w)
     PUMP(w, near.news[SESSION_GREETED] == 1);
 }
 
-// What comes before it greets, or from who never does, is for nobody.
+// Messages before the greeting, or from a peer that never greets, are not passed on.
 static void test_heard_before_it_greets(struct vans *w)
 {
     far.babbles = true;
@@ -238,7 +238,7 @@ static void test_deaf(struct vans *w)
     expect_silence(w, 2);
 }
 
-// Without a time for it PING is sent once. Who answers is heard.
+// Without a time for it PING is sent once. An answer counts as a sign of life.
 static void test_asked(struct vans *w)
 {
     near.side.ping_ns = 5 * MS;

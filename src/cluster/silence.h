@@ -1,13 +1,13 @@
 // Links that are dead and open, as when a firewall has forgotten them: nothing comes, and
-// nothing says so. A session that is owed answers and has been silent for a while is asked
-// for a sign of life; when none comes, another link is tried beside it. Who greets back
-// there is alive, so the old link is dead: it is closed, and its user sends again what has
-// no answer, of which the other end does everything once.
+// nothing says so. A session that is owed answers and has been silent for a while is
+// asked for a sign of life; when none comes, another link is tried beside it. A peer that
+// greets back there is alive, so that the old link is dead: it is closed, and its user
+// sends again what has no answer, of which the other end does everything once.
 //
 // A node that is busy with something long, or stopped, answers neither: then the old link
-// stays, and nothing is sent twice. Answers that are held do not matter: the node answers
-// PING meanwhile. Bytes that come or leave, be it one large message for a minute, are
-// signs of life.
+// stays, and nothing is sent twice. Delayed answers do not matter, since the node answers
+// PING. Bytes that come or leave, be it one large message for a minute, are signs of
+// life.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLUSTER_SILENCE_H
@@ -20,18 +20,18 @@
 // tried over another link.
 #define SILENCE_NS (5 * SECOND_NS)
 
-// Beside the session that is watched. Zeros to begin with.
+// Kept beside the watched session. Zeros to begin with.
 struct silence {
     struct session another; // that is tried; of the same side
     uint64_t tried_at;
     uint64_t queued; // bytes, as last seen
 };
 
-// From now on *s is owed answers. Returns when to watch it.
+// Call when answers are due on *s from now on. Returns when to watch it.
 uint64_t silence_begin(struct session *s, uint64_t now);
 
-// Of an open session that is owed answers; the address is where it is dialled, NULL if that
-// node has gone. Returns when to look again.
+// For an open session with answers due; the address is the one to dial, NULL if that node
+// has left. Returns when to look again.
 uint64_t silence_watch(struct silence *x, struct session *s, const char *address,
                        uint64_t now);
 

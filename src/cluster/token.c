@@ -157,7 +157,7 @@ static int make_beside(char ret[FILE_PATH_MAX], int *ret_fd, const char *dir,
                    "cannot make '%s', because another process keeps removing it", ret);
 }
 
-// Beside, and renamed: who reads it meanwhile reads the old one or this.
+// Written beside and renamed: a reader gets the old file or the new one.
 static int leave_in(const char *dir, char ret_path[FILE_PATH_MAX], int *ret_lock,
                     const struct token *t, const char *cluster, uint16_t port,
                     struct err *e)
@@ -185,7 +185,7 @@ static bool is_of_token(const char *path)
                           more[1 + 2 * RANDOM_BYTES] == 0);
 }
 
-// Whose file nobody locks is dead.
+// A file without a lock belongs to a dead process.
 static void sweep_one(void *ctx, const char *path)
 {
     struct stat st;
@@ -229,7 +229,7 @@ int token_leave(char ret_path[FILE_PATH_MAX], int *ret_lock, const struct token 
     return rc;
 }
 
-// What another could have put there, or could read, is no token: says why.
+// Refuses a file that another user could have written or could read, and says why.
 static int check_own(const char *path, const struct stat *st, struct err *e)
 {
     if (!S_ISREG(st->st_mode))

@@ -6,7 +6,7 @@
 // processes of the same user find it at each dial; that of less can be derived of it
 // (operator, then server, worker, tool), never the other way, and handed out.
 //
-// As text: "ROLE:64 hexadecimal digits".
+// The text form is "ROLE:64 hexadecimal digits".
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLUSTER_TOKEN_H

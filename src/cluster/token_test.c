@@ -78,7 +78,7 @@ static void test_roles_derive_downwards(void **state)
     assert_false(token_lower(&t, WIRE_NOBODY));
 }
 
-// What is there and is not trusted is named, with the reason.
+// A file that is not trusted is named, with the reason.
 static void is_not_trusted(const char *why)
 {
     struct token found;
@@ -101,7 +101,7 @@ static void test_file(void **state)
     assert_int_equal(token_make(&other, &e), 0);
     assert_int_equal(token_find(&found, "../evil/x", 7, &e), TUG_EIO);
     assert_int_equal(token_leave(path, &lock, &t, "../evil/x", 7, &e), 0);
-    assert_null(strstr(path, "/../")); // a name is no path
+    assert_null(strstr(path, "/../")); // a name is not a path
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0600);
     assert_int_equal(token_find(&found, "../evil/x", 7, &e), 0);
@@ -112,7 +112,7 @@ static void test_file(void **state)
     assert_memory_equal(found.key, other.key, MAC_BYTES);
     token_remove(path, lock, &t); // it is not its own any more
     assert_int_equal(stat(path, &st), 0);
-    // Who else can read it, or made it a link, has spoiled it.
+    // A file that others can read, or that is a link, is refused.
     assert_int_equal(chmod(path, 0640), 0);
     is_not_trusted("(mode 0640)");
     assert_int_equal(chmod(path, 0600), 0);
@@ -136,8 +136,8 @@ static void test_file(void **state)
     assert_int_not_equal(stat(path, &st), 0);
 }
 
-// What a killed scheduler has left goes when the next one starts, whatever its cluster and
-// port; what a living one has left stays, and so does what is no token of ours.
+// Leftovers of a killed scheduler are removed when the next one starts, whatever its
+// cluster and port; files of living ones stay, and so do files that are no token of ours.
 static void test_leftovers(void **state)
 {
     static const char *const others[] = {"a@8.sock", "a.token", "x@9.tokens"};
@@ -190,8 +190,8 @@ static void *leave(void *arg)
     return NULL;
 }
 
-// The scheduler listens already, and who dials it needs the token at once: it does not wait
-// until leftovers elsewhere have been looked for.
+// The scheduler listens already, and diallers need the token at once: it must not wait
+// for the search for leftovers elsewhere.
 static void test_before_leftovers(void **state)
 {
     struct leaving l = {.rc = -1};
