@@ -343,7 +343,7 @@ static void test_geo_alone(void **state)
     }
 }
 
-// Of one piece one worker alone can train: the others do not make its steps shorter.
+// Only one worker can train on a single piece: the others do not make its steps shorter.
 static void test_geo_idle(void **state)
 {
     (void)state;
@@ -410,8 +410,8 @@ static void test_threads_together(void **state)
     }
 }
 
-// One batch at a time of one worker: nothing is left to chance, though servers apply the
-// rules and nobody waits for others; `units` of a layer: with many, layers come and go one
+// One batch at a time of one worker: the result is fixed, though servers apply the rules
+// and no worker waits for others; `units` of a layer: with many, layers come and go one
 // by one.
 static void one_in_flight(uint32_t units)
 {
@@ -699,7 +699,7 @@ static void resume_from_all(const struct train_config *whole, enum config_mode m
     assert_true(within > 0);
 }
 
-// Of the first save that is complete: others were given up.
+// The first complete save; others were given up.
 static uint32_t first_epoch(const char *out)
 {
     static struct saved_run m; // large
@@ -719,8 +719,8 @@ static void saved_within(enum config_mode mode, uint32_t servers, uint32_t worke
 {
     struct table_config t;
     struct train_result r;
-    // About eighteen pieces, and batches enough to stop between two, also when the first
-    // moments have passed before all servers heard of them.
+    // About eighteen pieces, and enough batches to stop between two, even if the first
+    // moments have passed before all servers were told.
     static char text[256], out[256]; // files_in forgets
     snprintf(text, sizeof(text), "%s", training_data("within.ffm", 6000, 100, 3000));
     snprintf(out, sizeof(out), "%s", files_in("whole"));
@@ -732,7 +732,7 @@ static void saved_within(enum config_mode mode, uint32_t servers, uint32_t worke
     c.save_batches = mode == CONFIG_SYNC ? 60 : 10;
     c.out = out;
     train_there(&c, 2, 2, mode, NULL, &r);
-    // Also of a pass whose number of batches nobody knows yet.
+    // Also for a pass whose number of batches is not known yet.
     assert_int_equal(first_epoch(out), 0);
     resume_from_all(&c, mode, &r, servers, workers);
     files_remove(c.out);
@@ -841,7 +841,8 @@ static int add_toy(void **state)
     return files_begin(state);
 }
 
-// With an argument: the tests of saves in the middle of a pass, which take as long as all others.
+// An argument selects the tests of saves in the middle of a pass, which take as long as
+// all others.
 int main(int argc, char **argv)
 {
     (void)argv;

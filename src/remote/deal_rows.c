@@ -27,7 +27,7 @@ struct head {
     uint32_t last; // no piece of the file behind this one has a line
 };
 
-// Where in the text the bytes of a pulled row belong.
+// The position of a pulled row's bytes in the text.
 struct span {
     size_t at;
     size_t n;
@@ -295,8 +295,8 @@ static int add_cell(struct deal_rows *d, const struct dealt_cell *at, const floa
     return 0;
 }
 
-// Which cell's head is the next one. Of a compressed file it is not known where it ends:
-// heads behind its end are asked for, and not looked at.
+// The next cell whose head is read. The end of a compressed file is not known: heads
+// behind it are pulled and ignored.
 struct cursor {
     uint32_t file;
     uint64_t index;

@@ -1,7 +1,7 @@
 // The global shuffle's buckets, as rows of a table on the servers. A worker that deals a
-// piece (data/deal.h) sets the rows of its cells; who trains on a bucket pulls its cells of
-// all pieces. What is in a cell depends on the data and the options only: a piece that is
-// dealt again, because its worker died, sets the same rows to the same.
+// piece (data/deal.h) sets the rows of its cells; who trains on a bucket pulls its cells
+// of all pieces. The content of a cell depends only on the data and the options: a piece
+// that is dealt again, because its worker died, sets the same rows to the same values.
 //
 //   key     bucket, file, piece, number of the row in the cell
 //   row     the cell's bytes, as finite floats (deal_words.h)

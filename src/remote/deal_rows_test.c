@@ -1,5 +1,5 @@
-// Dealing rows to servers: interrupted, when nothing may be sent from arrays that are freed;
-// and what servers give back that nobody put there.
+// Dealing rows to servers: an interrupt, after which no freed array may be sent; and rows
+// from servers that no worker has put there.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/deal_rows.h"

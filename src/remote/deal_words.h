@@ -19,7 +19,7 @@ enum {
 
 #define DEAL_BIT 30
 
-// Where the bit of word i of a group is kept: in all bits but that one.
+// The place of the bit of word i of a group: all bits but that one.
 static inline uint32_t deal_bit_at(uint32_t i)
 {
     return i < DEAL_BIT ? i : i + 1;

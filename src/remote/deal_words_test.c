@@ -28,7 +28,7 @@ static void bytes_come_back(void **state)
             words[i] = (uint32_t)random_u64(1, round, i);
         check(words);
     }
-    memset(words, 0xff, sizeof(words)); // each alone would be no number
+    memset(words, 0xff, sizeof(words)); // each alone would be NaN
     check(words);
     for (uint32_t i = 0; i < DEAL_WORDS; i++) { // and each bit alone
         memset(words, 0, sizeof(words));

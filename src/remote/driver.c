@@ -16,7 +16,7 @@
 #include "train/progress.h"
 #include "train/run_options.h"
 
-// How a pass stands is looked at soon after its begin, then less often.
+// The state of a pass is checked soon after its beginning, then less often.
 static const double look_first_seconds = 0.002, look_seconds = 0.05;
 
 // How the data is read: as the save that the run begins with says, else as workers do.
@@ -40,7 +40,7 @@ static int tell_schema(struct run *r, struct err *e)
     return rc;
 }
 
-// Which data the workers see, and how they read it: this process need not see it.
+// The data of the workers, and how they read it: this process need not see it.
 static int learn_data(struct run *r, struct err *e)
 {
     struct driver *d = r->driver;
@@ -53,7 +53,7 @@ static int learn_data(struct run *r, struct err *e)
     return run_open_reader(r, e);
 }
 
-// What servers call --out: said now, not at the first save.
+// Asks for the servers' name of --out now, so that an error comes before the first save.
 static int ask_below(struct run *r, struct err *e)
 {
     struct driver *d = r->driver;
@@ -103,7 +103,7 @@ static int open_driver(struct run *r, struct err *e)
     d->cut.done = d->resumed.done = BUF_INIT(WIRE_BYTES_MAX);
     d->ahead = DRIVER_AHEAD;
     d->opened = true;
-    // From here on a signal is looked at where the run can be left in order.
+    // From here on signals are checked at points where the run can end in order.
     client_set_interrupt(d->remote.client, NULL);
     TRY(tell_schema(r, e));
     TRY(remote_tables(&d->remote, r->config, &r->parameters.model, e));
@@ -252,8 +252,8 @@ static double share_of(const struct msg_pass_state *p)
     return p->pieces > 0 ? (double)p->pieces_done / (double)p->pieces : -1;
 }
 
-// Workers report a pass of shares when it is over. How far it is until then the servers'
-// clock says.
+// Workers report a pass of shares when it is over. Until then the servers' clock gives
+// the progress.
 static int look_at_clock(struct run *r, uint64_t pass, uint64_t *ret_examples,
                          double *ret_share, struct err *e)
 {
@@ -272,7 +272,7 @@ static int look_at_clock(struct run *r, uint64_t pass, uint64_t *ret_examples,
     return 0;
 }
 
-// Of a pass over so many examples, as one process counts them.
+// Returns the batches of a pass over so many examples, as one process counts them.
 static uint64_t batches_of(const struct run *r, uint64_t examples)
 {
     uint64_t runs = (examples + ORDER_RUN - 1) / ORDER_RUN;
@@ -308,8 +308,8 @@ static int ask_rows(struct run *r, struct err *e)
     return r->rows->reason(r, rc, e);
 }
 
-// --fetch and --dump, where at least so many more batches are done. Examples of pieces are
-// told of when a piece is done.
+// --fetch and --dump, where at least so many more batches are done. Examples of pieces
+// are reported when a piece is done.
 static int look_into(struct run *r, uint64_t batches, struct err *e)
 {
     struct driver *d = r->driver;
@@ -405,7 +405,7 @@ static int follow_pass(struct run *r, uint64_t pass, struct state *s,
     }
 }
 
-// Those that read at the same time: each thread of a worker is a node.
+// The number of nodes that read at the same time: each thread of a worker is a node.
 static uint32_t readers(struct driver *d)
 {
     const struct roster *r = member_roster(client_member(d->remote.client));
@@ -415,7 +415,7 @@ static uint32_t readers(struct driver *d)
     return n > 0 ? n : 1;
 }
 
-// Reading and training overlap: what the mean of them has read is taken off.
+// Reading and training overlap: subtracts the mean reading time.
 static void count_time(struct driver *d, double seconds, struct train_result *result)
 {
     uint32_t n = readers(d);
@@ -451,7 +451,7 @@ static int train_pass(struct run *r, struct train_result *result, struct err *e)
             (unsigned long long)d->bad_lines,
             (unsigned long long)r->config->max_bad_lines);
     result->examples = d->examples = s.pass.examples;
-    // Workers count the batches of their pieces; of shared ones nobody has all.
+    // Workers count the batches of their pieces; no worker has all of a shared batch.
     if (r->config->table != NULL && r->config->cluster->mode == CONFIG_SYNC)
         TRY(remote_step(&d->remote, batches_of(r, s.pass.examples), e));
     return run_check_examples(r, s.pass.examples, e);

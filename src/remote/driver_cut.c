@@ -166,8 +166,8 @@ static int follow_marks(struct driver *d, uint64_t save, struct err *e)
                    MARKS_SECONDS);
 }
 
-// Of shares: the pass may be over before the moment of the save has come, for until the
-// first one is nobody knows how many batches it has.
+// In passes by shares: the pass may end before the moment of the save, since the number
+// of batches is unknown until the first pass has ended.
 static int follow_clock(struct driver *d, client_ts ts, struct err *e)
 {
     int rc;
@@ -192,7 +192,7 @@ static int write_rows(struct driver *d, struct client_save *s, struct save_manif
 {
     if (s->marked) {
         TRY(wait(d, client_save_turn(d->remote.client, s->id, e), e));
-        // From now on no worker gets a piece that has not marked.
+        // From now on only workers that have marked get a piece.
         TRY(ask_cut(d, s->id, e));
         s->roster = d->cut.roster;
         s->newest = d->cut.newest;
@@ -208,14 +208,14 @@ static int write_rows(struct driver *d, struct client_save *s, struct save_manif
     TRY(s->clock != 0 ? follow_clock(d, ts, e) : client_wait(d->remote.client, ts, e));
     if (d->cut.pass == 0)
         return 0;
-    // What progress lines last said is a guess.
+    // The last progress line is only a guess.
     uint64_t batches = s->marked ? d->cut.examples / run->options.batch : d->cut.first;
     run->at.batches = d->batches_before + batches;
     return set_readers(run, &d->cut, e);
 }
 
-// What servers call the directory of a save, which is below --out. They were asked when
-// the run began: the moment of a save in sync mode does not wait for more questions.
+// Returns the servers' name of a save's directory, which is below --out. They were asked
+// when the run began: the moment of a save in sync mode does not wait for more questions.
 static int save_below(const struct driver *d, const char *path, char ret[FILE_PATH_MAX],
                       struct err *e)
 {

@@ -1,4 +1,4 @@
-// How far ahead the moment of a save of shares lies.
+// The distance of the moment of a save of shares.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/test.h"

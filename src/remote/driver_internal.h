@@ -22,9 +22,9 @@
 #include "train/micro.h"
 #include "train/run_rows.h"
 
-// The moment of a save of shares lies so many batches ahead: twice as many each time that
-// it has passed before all servers heard of it, and step by step fewer with each save
-// that was made: until that moment the save waits, and behind it the pass may end.
+// How many batches ahead the moment of a save of shares lies: doubled each time that it
+// has passed before all servers were told, and step by step fewer with each save that was
+// made: until that moment the save waits, and behind it the pass may end.
 enum { DRIVER_AHEAD = 8, DRIVER_AHEAD_MAX = 4096 };
 
 static inline uint64_t driver_ahead(uint64_t ahead, bool passed)
@@ -34,20 +34,20 @@ static inline uint64_t driver_ahead(uint64_t ahead, bool passed)
     return ahead - (ahead - DRIVER_AHEAD + 7) / 8;
 }
 
-// Where the readers of the data stand in the middle of a pass.
+// The readers' positions in the middle of a pass.
 struct driver_position {
     uint64_t pass;     // 0: not in the middle of one
     uint64_t first;    // shares: the next batch
     uint64_t examples; // pieces: in those done
     uint64_t data;     // which: msg_pass_state
     struct buf done;   // pieces: FILE_DONE records
-    // Of a save that is being made:
+    // For the save in progress:
     uint64_t clock; // shares: of its moment
     uint64_t roster, newest;
     bool known, torn, lost;
 };
 
-// What is published (driver_publish.c).
+// State of publishing (driver_publish.c).
 struct driver_published {
     char below[FILE_PATH_MAX]; // what servers call --publish
     int lock;                  // of it: no other run publishes there meanwhile
@@ -107,16 +107,17 @@ int driver_set_clock(struct driver *d, uint64_t clock, struct err *e);
 // Saves the tables of features that live, into the save in `dir`. ctx: the run.
 int driver_save_tables(void *ctx, const char *dir, struct save_manifest *m,
                        struct saved_run *run, struct err *e);
-// Where the readers of the data stood that the save in `dir` speaks of, into d->resumed.
+// Reads the readers' positions of the save in `dir` into d->resumed.
 int driver_find_position(struct driver *d, const struct saved_run *run, const char *dir,
                          struct err *e);
-// A save in the middle of the pass, if one is due after so many examples. That it could
-// not be made is no error: the pass goes on.
+// A save in the middle of the pass, if one is due after so many examples. A failed save
+// is not an error: the pass continues.
 int driver_save_within(struct run *r, uint64_t pass, uint64_t examples,
                        struct train_result *result, struct err *e);
 
-// --publish: whether it can be; a save after so many batches of the run, if it is time
-// for one, whose failure is no error unless the cluster has ended; and the last one.
+// --publish: checks that it is possible; makes a save after so many batches of the run,
+// if it is time for one, whose failure is not an error unless the cluster has ended; and
+// the last one.
 int driver_publish_open(struct run *r, struct err *e);
 int driver_publish_due(struct run *r, uint64_t batches, const struct train_result *result,
                        struct err *e);

@@ -1,9 +1,9 @@
-// Publishing a model while it is trained, for who serves it meanwhile (tug/score.h): a base of its
-// rows now and then, and between them deltas of those that have changed.
+// Publishes a model during training, for processes that serve it (tug/score.h): a base of
+// its rows now and then, and between them deltas of those that have changed.
 //
-// These saves are no places to go on from: they hold the tables as they are at a moment,
-// in the middle of what workers push, and of a table with thresholds the rows worth
-// publishing. Who goes on needs --out, or begins a new run.
+// A run cannot resume from these saves: they hold the tables at a moment in the middle of
+// the workers' pushes, and of a table with thresholds the rows worth publishing. To
+// resume, use --out, or begin a new run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -115,7 +115,7 @@ static int publish(struct run *r, enum save_mode mode, uint64_t batches,
         rc = save_commit(dir, &m, r->config->keep, e);
     else
         save_abort(dir, &m);
-    // Servers that do not hear of it find out by themselves; the next one is a base then.
+    // Servers that are not told find out themselves; the next save is a base then.
     struct err ignored;
     if (wait(d, client_save_end(d->remote.client, id, rc == 0, m.checksum, &ignored),
              &ignored) != 0)

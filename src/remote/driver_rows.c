@@ -253,7 +253,7 @@ static int send_blocks(struct sending *s, const struct parameters *p, struct err
     return send_rows(s, e);
 }
 
-// Layers begin with values of their own, which who begins the run sets.
+// Layers have their own initial values, which the process that begins the run sets.
 int driver_begin_layers(struct run *r, struct err *e)
 {
     const struct model *m = &r->parameters.model;

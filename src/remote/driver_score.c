@@ -35,8 +35,8 @@ static int look(struct driver *d, uint16_t type, const void *m, struct parts *p,
                         : 0;
 }
 
-// Until all pieces are scored. As validation by the driver, it is finished also when a signal
-// asks for the end.
+// Waits until all pieces are scored. As validation by the driver, it is finished also
+// when a signal asks for the end.
 static int follow(struct run *r, const struct msg_pass *m, struct parts *p, struct err *e)
 {
     struct driver *d = r->driver;

@@ -1,6 +1,6 @@
-// How a number of examples is cut into batches: into as few as hold them all, and all of one
-// size, or one more. A few examples that are left over would step layers, whose gradient is a
-// batch's mean, as far as a whole batch does.
+// Cuts a number of examples into the fewest batches that hold them all, whose sizes
+// differ by at most one. A few examples that are left over would step layers, whose
+// gradient is a batch's mean, as far as a whole batch does.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_REMOTE_EVEN_H
@@ -14,7 +14,8 @@ static inline uint64_t even_parts(uint64_t examples, uint64_t most)
     return examples / most + (examples % most != 0);
 }
 
-// Where batch b of so many begins; the last one ends where batch `batches` would begin.
+// Returns the start of batch b of so many; batch `batches` would start at the end of the
+// last one.
 static inline uint64_t even_begin(uint64_t examples, uint64_t batches, uint64_t b)
 {
     return examples / batches * b + examples % batches * b / batches;

@@ -226,7 +226,7 @@ static int arrange(struct exchange *x)
     return 0;
 }
 
-// Nothing is pushed yet. What fills a last block has no gradient.
+// Nothing is pushed yet. Padding of the last block has no gradient.
 static void begin_parts(struct exchange *x)
 {
     size_t used = model_dense_used(&x->model);
@@ -289,8 +289,9 @@ int exchange_pull(struct exchange *x, uint64_t clock, struct err *e)
         .values = x->values,
         .whole_rows = x->steps,
         .clock = clock,
-        // Else who has no keys on a loop goes on when that one has not; and should the
-        // worker whose part of the batch it lacks be dead, nobody does that part again.
+        // Else a worker without keys on a loop would continue before that loop has the
+        // batch; and if the worker of the missing part had died, no worker would do that
+        // part again.
         .all_loops = client_spec(x->client, EXCHANGE_SPARSE)->config.mode == CONFIG_SYNC,
         .arranged = true,
     };
@@ -533,8 +534,8 @@ static int push_part(struct exchange *x, const struct exchange_push *p, uint32_t
     push.id_group = p->id_group * x->n_parts + i;
     push.id_low = p->id_low * x->n_parts;
     push.examples = i == 0 ? p->examples : 0;
-    // Saves of features that live wait until both tables have come to the same batch, on
-    // every loop: those without dense parameters must hear of it, too.
+    // Saves of features with a lifecycle wait until both tables are at the same batch, on
+    // every loop: loops without dense parameters must be told, too.
     push.fixed_keys = !x->lives;
     x->pushes[1 + i] = client_push(x->client, &push, e);
     part->pushed = x->pushes[1 + i] != 0;

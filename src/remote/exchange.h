@@ -41,11 +41,12 @@ int exchange_keys_open(struct exchange_keys *k, struct err *e);
 void exchange_keys_close(struct exchange_keys *k);
 int exchange_keys_resolve(void *keys, const uint64_t *k, size_t n, uint32_t *ret_ids);
 
-// What a worker that trains copies has of its own, from batch to batch, beside what servers
-// have: states that cannot be averaged, because they decay (adam's moments); and where
-// copies stay apart (elastic), weights and all states. Of states that are sums servers get
-// the worker's part of what was added, so that they never decrease. What a worker has is
-// in no save, and who takes a dead one's place begins with what servers have.
+// The private state of a worker that trains copies, kept from batch to batch besides the
+// servers' rows: states that cannot be averaged, because they decay (adam's moments); and
+// where copies stay apart (elastic), weights and all states. For states that are sums,
+// servers get the worker's share of the added amounts, so that they never decrease. No
+// save holds a worker's state; a worker that replaces a dead one begins with the servers'
+// state.
 struct exchange_local {
     bool weights;
     bool state[ACCESSOR_MAX_GROUPS], dense_state; // these are pushed by nobody
@@ -67,10 +68,10 @@ enum {
     EXCHANGE_PART_BLOCKS = 64, // at least
 };
 
-// Who applies the rules. By gradients the server does, once per key of a batch: the rows
-// of a batch are as they were pulled until it is over. By steps the worker does, after
-// each example, as in one process: it pulls whole rows, state included, and pushes by how
-// much they have changed, which the server adds.
+// The place where rules are applied. By gradients the server does, once per key of a
+// batch: the rows of a batch are as they were pulled until it is over. By steps the
+// worker does, after each example, as in one process: it pulls whole rows, state
+// included, and pushes by how much they have changed, which the server adds.
 //
 // By steps a worker's own changes are not lost on it: a batch is pulled before the one
 // before it is pushed, so what that one changes is added to what was pulled. Where
@@ -132,7 +133,7 @@ struct exchange {
     size_t n_sums, cap_sums;
     struct dense_sums dense_sums;
 
-    // Of the rows, then of each part; 0: none in flight.
+    // Of the rows, then of each part; 0: not in flight.
     client_ts pulls[1 + EXCHANGE_PARTS], pushes[1 + EXCHANGE_PARTS];
 };
 
@@ -163,9 +164,9 @@ void exchange_finish(struct exchange *x);
 // Gradients, of `n` examples from `first` on, as model_gradients gives them. In one go:
 // exchange_clear, then exchange_add for all. Or by micro-batch, ascending: exchange_begin
 // says which, exchange_add_micro for all, then exchange_sum, which adds the micro-batches
-// up as the tree says. Those of dense parameters are added to dense_gradient, or to what
-// exchange_dense_micro gives. Both take the memory for the keys' sums: x->gradients,
-// or another as large as it, so that threads add up at the same time.
+// up as the tree says. Gradients of dense parameters are added to dense_gradient, or to
+// the result of exchange_dense_micro. Both take the memory for the keys' sums:
+// x->gradients, or another as large as it, so that threads add up at the same time.
 void exchange_clear(const struct exchange *x, float *sums, float *dense);
 void exchange_add(struct exchange *x, float *sums, size_t first, size_t n,
                   float *const *gradients);
@@ -175,7 +176,7 @@ int exchange_add_micro(struct exchange *x, uint8_t micro, size_t first, size_t n
                        float *const *gradients);
 void exchange_sum(struct exchange *x);
 
-// What a push says besides keys and gradients.
+// The fields of a push besides keys and gradients.
 struct exchange_push {
     float rate, pass;
     uint64_t clock; // sync

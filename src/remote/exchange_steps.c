@@ -1,5 +1,5 @@
-// A batch by steps: what the worker computes on, and what of its changes is pushed. See
-// exchange.h.
+// A batch by steps: the rows that the worker computes on, and the part of their changes
+// that it pushes. See exchange.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "remote/exchange.h"
 #include "rule/rule.h"
 
-// Rows of one layout, and what of them is the worker's own.
+// Rows of one layout, and the worker's private part of them.
 struct layout {
     const struct accessor *a;
     bool weights;

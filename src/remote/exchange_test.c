@@ -1,5 +1,5 @@
-// Batches by steps between workers and servers: what the servers' rows become is compared
-// with the formulas of geo and elastic mode, which a map of rows follows.
+// Batches by steps between workers and servers: compares the servers' rows with the
+// formulas of geo and elastic mode, which a map of rows follows.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/exchange.h"
@@ -209,7 +209,7 @@ static float change(uint64_t seed, uint64_t key, uint32_t column)
     return random_f32(seed, 5, key * MAX + column) - 0.5f;
 }
 
-// What a column is: of the row's updates, a state, or a weight.
+// The kind of a column: the count of updates, a state, or a weight.
 static bool is_count(size_t row, uint32_t column)
 {
     return row < KEYS && column == w.model.accessor.count;
@@ -230,8 +230,8 @@ static bool stays(size_t row, uint32_t column)
            !rule_info(w.model.options.linear.kind)->state_adds_up;
 }
 
-// Trains a row: it must be what was pulled, and what the servers will have of this worker's
-// last change; or what the worker has of its own. Notes what is pushed.
+// Trains a row: it must equal the pulled one plus this worker's last change that servers
+// will get, or the worker's private row. Notes what is pushed.
 static void train_row(struct party *k, uint64_t b, size_t row, float *values,
                       uint32_t width, uint64_t seed)
 {
@@ -351,7 +351,7 @@ static void workers_in_any_order(void **state)
     any_order(RULE_ADAGRAD, false);
 }
 
-// Moments stay with their worker, whoever else pushes.
+// Moments stay with their worker, whatever others push.
 static void states_stay(void **state)
 {
     (void)state;
@@ -393,8 +393,8 @@ static void again(void **state)
     close_world();
 }
 
-// Dense parameters in parts, by gradients under sgd with a rate of 1: what servers have is
-// less by what was pushed. Row keys are pushed along, with gradients of 0.
+// Dense parameters in parts, by gradients under sgd with a rate of 1: the servers' values
+// decrease by the pushed ones. Row keys are pushed along, with gradients of 0.
 
 static void open_parts(void)
 {
@@ -421,8 +421,7 @@ static void take_part(struct exchange *x, uint64_t seed)
         x->dense_gradient[i] = random_f32(seed, 0, i);
 }
 
-// What the servers have of the dense parameters: the values that they began with, less what
-// `pushed` says.
+// The servers' dense parameters must be their initial values minus `pushed`.
 static void same_dense(struct exchange *look, const float *began, const float *pushed)
 {
     check(exchange_take(look, w.data, (uint64_t[]){0}, 1, NULL, &test_err));
@@ -468,7 +467,7 @@ static void parts_leave(void **state)
     assert_true(x.pulls[1 + n / 2] == 0 && x.pulls[n] != 0);
     check(exchange_pulled(&x, &test_err));
     memcpy(began, x.dense, floats * sizeof(float));
-    // All of the upper parts but one float, then that one, and one of the part below.
+    // All of the upper parts but one float, then that float, and one of the part below.
     uint64_t before = client_stats(w.remote.client).pushes;
     check(exchange_complete(&x, &p, half + 1, model_dense_used(&w.model) - half - 1,
                             &test_err));
@@ -502,7 +501,7 @@ static void parts_leave(void **state)
     close_world();
 }
 
-// What an interrupt leaves open is cancelled before its arrays are freed.
+// Requests that an interrupt leaves open are cancelled before their arrays are freed.
 static void interrupted(void **state)
 {
     (void)state;

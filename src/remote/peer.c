@@ -34,7 +34,8 @@ static void tell_of_meeting(struct waiting *w, const char *missing)
                  missing, seconds);
 }
 
-// Until all living workers are here as often. Who is slow may be; who has died is not waited for.
+// Waits until all living workers have called it as often. Slow workers are waited for,
+// dead ones are not.
 static int meet(struct run *r, struct err *e)
 {
     struct driver *d = r->driver;
@@ -171,8 +172,8 @@ static void close_peer(struct run *r)
     r->driver = NULL;
 }
 
-// Nobody goes on while the first one still saves. Who fails does not come: others hear of
-// it when he leaves.
+// Nobody goes on while the first one still saves. A worker that fails does not come: the
+// others are told when it leaves.
 static void over(struct run *r, int code, const char *why)
 {
     struct err ignored;
@@ -226,7 +227,7 @@ static int by_key(const void *a, const void *b)
     return (x->key > y->key) - (x->key < y->key);
 }
 
-// Of files that all have been given, this worker's pieces.
+// If all workers were given the same files, this worker's pieces of them.
 static bool is_mine(const struct run *r, uint64_t number)
 {
     const struct driver *d = r->driver;
@@ -261,7 +262,7 @@ static int train_known(struct run *r, struct msg_leased *l, uint64_t n, struct e
     return rc;
 }
 
-// A compressed one, or what a command makes: from its begin to its end.
+// A compressed file, or a command's output, is read from beginning to end.
 static int train_stream(struct run *r, struct msg_leased *l, struct err *e)
 {
     struct remote_worker *w = r->driver->worker;
@@ -311,8 +312,8 @@ static void tell_of_shares(struct driver *d, double began)
         names, seconds, pass_of(r));
 }
 
-// A batch that lacks the share of one who has died is never there. Nor does who has come in its
-// place know of it. Who has left because of another's death is named with that one.
+// A batch without the share of a dead worker is never complete. Nor does its replacement
+// know of it. A worker that has left because of another's death is named with that one.
 static int all_share(void *ctx, double began, struct err *e)
 {
     struct driver *d = ctx;

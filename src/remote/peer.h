@@ -1,5 +1,6 @@
-// Workers that nobody drives: programs that join a cluster and train on it (tug/train.h). Each
-// does its part of a pass on its own, and all wait for each other where a pass begins and ends.
+// Workers without a driver: programs that join a cluster and train on it (tug/train.h).
+// Each does its part of a pass on its own, and all wait for each other where a pass
+// begins and ends.
 //
 // Where all were given the same files each takes every so-manieth piece of them, by its rank;
 // files of its own it takes as a whole. In sync mode each computes its share of every batch, of
@@ -28,7 +29,7 @@ struct train_peer {
     bool begun;            // a run before has left its rows on the servers
     uint32_t passes;       // that these workers have done before
     uint32_t call;         // from 1: of training, in this stay
-    double patience;       // seconds of a wait for others before it is told of
+    double patience;       // seconds of a wait for others before it is reported
 };
 
 #endif

@@ -1,5 +1,5 @@
-// See peer_agree.h. Each worker has a row of its own, its rank the key, which it sets before
-// all meet and which all read behind that:
+// See peer_agree.h. Each worker has its own row, with its rank as the key, which it sets
+// before a barrier and which all read behind it:
 //
 //   CALL     which call of training this is of the worker's stay: who has died or left, or has come
 //            anew, has another one there, or none
@@ -28,7 +28,7 @@ static int wait(struct client *c, client_ts ts, struct err *e)
     return ts != 0 ? client_wait(c, ts, e) : e->code;
 }
 
-// What this worker says when it has done so many passes of the call.
+// This worker's row after so many passes of the call.
 static int say_of(const struct run *r, uint32_t passes, float ret[WIDTH], struct err *e)
 {
     char *text = NULL;
@@ -71,7 +71,7 @@ int peer_agree_done(struct client *c, const struct run *r, uint32_t passes, stru
     return say(c, r, passes, e);
 }
 
-// Whoever has joined beyond the number that the cluster was made for has a rank behind theirs.
+// A worker beyond the number that the cluster was made for has a rank behind theirs.
 static uint32_t ranks(const struct roster *r)
 {
     uint32_t n = r->workers;

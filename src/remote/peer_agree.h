@@ -1,5 +1,6 @@
-// Whether all peers were given the same, and each has done its part of a pass: each says so in a
-// row on the servers. Who has died says nothing, however soon the others hear of its death.
+// Whether all peers were given the same, and each has done its part of a pass: each says
+// so in a row on the servers. A dead worker's row is not set, however soon the others
+// learn of its death.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_REMOTE_PEER_AGREE_H

@@ -22,8 +22,8 @@ enum { DATA_SECONDS = 3600 };
 static const double ask_seconds = 0.005;
 
 // In ssp and sync mode servers hold pulls until other workers have come as far, and say
-// whom they waited for when these don't within ten minutes. Until then no answer is no
-// sign that something is wrong: a server that is gone is the scheduler's to tell.
+// whom they waited for when these don't within ten minutes. Until then a missing answer
+// does not mean an error: the scheduler reports dead servers.
 enum { HELD_SECONDS = 660 };
 
 int remote_open(struct remote *r, const struct train_config *c,
@@ -112,7 +112,7 @@ int remote_tables(struct remote *r, const struct train_config *c, const struct m
     return make_table(r, EXCHANGE_DENSE, &dense, e);
 }
 
-// What a scheduler passes on is a worker's or the driver's word.
+// The text that a scheduler passes on is a worker's or the driver's.
 static void take_data(void *ctx, const union wire_any *m)
 {
     const struct msg_data_is *is = &m->data_is;

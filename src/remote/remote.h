@@ -2,7 +2,7 @@
 //
 // The driver (in the scheduler's process) runs the passes: it opens them, prints their
 // progress, validates, saves and tests. Workers lease work, pull rows, push gradients.
-// Rows live on the servers. The models and the data are the same as in one process.
+// Rows live on the servers. Models and data are the same as in one process.
 //
 //   async, ssp   the data is leased piece by piece; a batch is cut at a fixed place of its
 //                piece, and its push carries (pass, piece, batch) as its identity, so that a
@@ -48,14 +48,14 @@ struct remote_options {
 int remote_open(struct remote *r, const struct train_config *c,
                 const struct remote_options *o, struct err *e);
 void remote_close(struct remote *r);
-// In its place, where the client is that of a peer, who goes on with it.
+// Instead of it, if the client belongs to a peer that continues to use it.
 void remote_give_back(struct remote *r);
 
 // The run's tables on the servers: made, or found there.
 int remote_tables(struct remote *r, const struct train_config *c, const struct model *m,
                   struct err *e);
 
-// What the cluster knows of the data. Large: not for the stack.
+// The cluster's facts about the data. Large: not for the stack.
 struct remote_data {
     bool told;  // the driver has said how it is to be read
     bool known; // a worker has said what it sees
@@ -65,7 +65,7 @@ struct remote_data {
     int rc;
 };
 
-// Asks again and again until it is told (for a worker) or known (for the driver).
+// Repeats the question until the data is told (for a worker) or known (for the driver).
 int remote_data_told(struct remote *r, struct remote_data *ret, struct err *e);
 // Whether this worker has the options of the run, once the driver has told them:
 // TUG_EUSAGE naming those that differ.
@@ -73,12 +73,12 @@ int remote_agree(struct remote *r, const struct train_config *c, struct err *e);
 int remote_data_known(struct remote *r, const atomic_bool *interrupted,
                       struct remote_data *ret, struct err *e);
 
-// What an absolute path, or one from here, is called below the servers' roots
-// (client_below).
+// Turns an absolute path, or one relative to this process, into one below the servers'
+// roots (client_below).
 int remote_below(struct remote *r, enum wire_root kind, const char *path,
                  char ret[FILE_PATH_MAX], struct err *e);
 
-// So many batches more were trained on: the global step of features that live.
+// Adds trained batches to the global step of features with a lifecycle.
 int remote_step(struct remote *r, uint64_t batches, struct err *e);
 
 // Waits for a moment, serving the van.
@@ -87,7 +87,7 @@ int remote_pause(struct remote *r, double seconds, struct err *e);
 // Whether workers apply the rules: see remote/exchange.h.
 bool remote_steps(const struct train_config *c);
 
-// Bytes of a piece: the same for all workers of a run, and of one that goes on from it.
+// The bytes of a piece: the same for all workers of a run, and of a run that resumes it.
 uint64_t remote_piece_bytes(uint64_t text_bytes);
 
 // A worker.
@@ -118,7 +118,7 @@ struct share {
     uint64_t reports; // sent in the pass
 };
 
-// What one of the threads has that compute a batch.
+// The memory of one of the threads that compute a batch.
 struct remote_thread {
     struct model_work work;        // of the packed model
     struct metrics_stream *stream; // of each label
@@ -168,7 +168,7 @@ struct remote_worker {
 
     struct remote_score *score; // NULL: the driver scores
 
-    // Without a driver: what a report would have said, and whom to tell after each batch.
+    // Without a driver: the sums for a report, and the callback after each batch.
     uint64_t reported;                           // examples
     bool at_end;                                 // of the file of the last piece
     int (*batch_done)(void *ctx, struct err *e); // may be NULL
@@ -189,14 +189,14 @@ int remote_check_view(const struct msg_view *v, struct err *e);
 // needs, config and lanes of a zeroed *w being set. Closes what is there of it.
 int remote_worker_open(struct remote_worker *w, struct err *e);
 void remote_worker_close(struct remote_worker *w);
-// What its threads have seen of the pass, of each label, brought together.
+// Merges its threads' sums over the pass, for each label.
 struct metrics_stream *remote_seen(struct remote_worker *w);
 
 // Trains on one leased piece, or bucket, and reports it done; one that is to be dealt it
 // deals.
 int remote_train_piece(struct remote_worker *w, const struct msg_leased *l,
                        struct err *e);
-// There is no piece for now: nobody is to wait for this worker. Also before the first.
+// There is no piece for now: no worker must wait for this one. Also before the first.
 int remote_pieces_pause(struct remote_worker *w, struct err *e);
 
 // Trains on the worker's share of all batches of a pass.
@@ -218,8 +218,8 @@ int remote_score_piece(struct remote_worker *w, const struct msg_leased *l,
 // Room for so many examples in w->order.
 int remote_reserve_order(struct remote_worker *w, size_t n, struct err *e);
 
-// Waits for the batch and computes it, with all threads: what is to be pushed is in x then,
-// or pushed already, as `push` says.
+// Waits for the batch and computes it with all threads: the values to push are in x then,
+// or were pushed already, depending on `push`.
 int remote_compute(struct remote_worker *w, struct exchange *x,
                    const struct exchange_push *push, struct err *e);
 

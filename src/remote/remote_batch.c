@@ -11,9 +11,9 @@
 #include "remote/remote.h"
 
 enum {
-    // Of what a thread keeps of examples whose layers are computed one after the other. The
-    // gradient of a layer is complete in the last part of a batch only: so parts are large,
-    // as far as the processor's caches go.
+    // The memory of a thread for examples whose layers are computed one after the other.
+    // The gradient of a layer is complete in the last part of a batch only: so parts are
+    // large, as far as the processor's caches go.
     WHOLE_BYTES = 16 << 20,
     POLL_EVERY = 256, // examples, so that answers do not wait in the system
     BIAS_EVERY = 32,
@@ -108,7 +108,7 @@ static int poll_sometimes(struct job *j, int rank, size_t before, size_t done)
     return rank == 0 ? j->rc : 0;
 }
 
-// Where thread `rank`'s part of n begins, in units.
+// Returns the start of thread `rank`'s part of n, in units.
 static size_t part_begin(const struct remote_worker *w, int rank, size_t n, size_t unit)
 {
     size_t units = (n + unit - 1) / unit;

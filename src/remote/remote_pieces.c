@@ -95,7 +95,7 @@ struct batches {
     uint64_t ticked;      // layers in ssp: batches that the clock has passed
 };
 
-// With staleness s a batch may be pulled before the s batches before it are pushed.
+// A staleness of s lets a batch be pulled before the previous s batches are pushed.
 static uint64_t window_of(const struct train_cluster *k)
 {
     uint64_t most = k->in_flight > 0 && k->in_flight < REMOTE_SLOTS ? k->in_flight
@@ -103,8 +103,8 @@ static uint64_t window_of(const struct train_cluster *k)
     return k->mode == CONFIG_SSP && k->staleness < most - 1 ? k->staleness + 1 : most;
 }
 
-// All of them in turn, whatever the window: when batch b is computed it needs what batch
-// b - 1 has changed, and batch b + 1 is on its way.
+// One after the other, whatever the window: batch b is computed with the changes of batch
+// b - 1, while batch b + 1 is being pulled.
 static struct exchange *slot_of(struct remote_worker *w, uint64_t b)
 {
     return &w->slots[b % REMOTE_SLOTS];
@@ -139,8 +139,8 @@ static int finish_batch(struct remote_worker *w, struct batches *s, uint64_t b,
                                                   : 0;
 }
 
-// Of layers that keep to a bound while rows of features do not, a batch's clock has passed
-// when their gradients are applied: before those of the rows are, perhaps.
+// If layers obey a bound and rows of features do not, a batch's clock has passed when the
+// layers' gradients are applied: before those of the rows are, perhaps.
 static int pass_clock(struct remote_worker *w, struct batches *s, uint64_t batches,
                       struct err *e)
 {

@@ -40,7 +40,7 @@ int remote_rows_put(struct table *t, const uint64_t *keys, size_t n, const float
     return rc;
 }
 
-// Of a table of features that live, and of the dense parameters beside them.
+// For a table of features with a lifecycle, and the dense parameters beside it.
 static const struct accessor *living_of(const struct remote_rows *r, bool dense)
 {
     const struct table_spec *s = client_spec(r->client, remote_number(false, false));

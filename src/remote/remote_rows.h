@@ -19,7 +19,7 @@ struct remote_rows {
     struct err lookup;        // why a row could not be had
 };
 
-// The number of a table of the run's.
+// Returns the number of one of the run's tables.
 static inline uint32_t remote_number(bool dense, bool best)
 {
     return (dense ? EXCHANGE_DENSE : EXCHANGE_SPARSE) + (best ? EXCHANGE_BEST : 0U);
@@ -28,8 +28,8 @@ static inline uint32_t remote_number(bool dense, bool best)
 // Gets the dense parameters.
 int remote_rows_begin(struct remote_rows *r, struct err *e);
 
-// For dataset_load, called by the members of a team: one at a time asks the servers. ctx: the
-// rows. What it fails with remote_rows_reason says: rc, or the reason's own code.
+// For dataset_load, called by the members of a team: one at a time asks the servers. ctx:
+// the rows. remote_rows_reason explains its failure: rc, or the reason's own code.
 int remote_rows_resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids);
 int remote_rows_reason(struct remote_rows *r, int rc, struct err *e);
 

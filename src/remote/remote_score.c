@@ -1,7 +1,7 @@
 // A worker scores pieces of --valid and --test, by rows that it asks the servers for, and tells
 // the driver what it found.
 //
-// Pieces are small: what is found of one goes into a message.
+// Pieces are small: the result of one fits into a message.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"
@@ -92,7 +92,7 @@ bool remote_score_has(const struct remote_worker *w, uint32_t file)
     return find(w, &file) != NULL;
 }
 
-// The rows of a pass: what they were before is forgotten.
+// The rows of a pass; earlier ones are dropped.
 static int begin(struct remote_worker *w, const struct msg_leased *l, bool test,
                  struct err *e)
 {

@@ -1,9 +1,9 @@
 // A worker's passes by shares (sync): of every batch it computes the micro-batches of its
 // share, and the servers go on to the next batch when they have all sixteen.
 //
-// When workers die the batches are divided anew. Whoever then finds that its share of the
-// batch that is being waited for has grown computes what it has not yet computed of it.
-// The bits are the same, whoever computes them and however often.
+// When workers die the batches are divided anew. A worker whose share of the awaited
+// batch has grown then computes the rest of it. The bits are the same, whichever worker
+// computes them and however often.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/clock.h"

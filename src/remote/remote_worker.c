@@ -172,7 +172,7 @@ static int open_data(struct remote_worker *w, struct err *e)
     return tell_data(w, o.piece_bytes, e);
 }
 
-// What the driver says of how the data is read.
+// The driver's options for reading the data.
 static int learn_schema(struct remote_worker *w, struct err *e)
 {
     struct remote_data *data = mem_zalloc(sizeof(*data));
@@ -298,8 +298,8 @@ static int mark(struct remote_worker *w, uint64_t save, struct err *e)
     return 0;
 }
 
-// What a scheduler leases is looked up in this worker's files; identities and clocks are
-// made of its numbers.
+// Checks a lease against this worker's files; identities and clocks are made of its
+// numbers.
 static int check_lease(const struct remote_worker *w, const struct msg_leased *l,
                        struct err *e)
 {
@@ -398,7 +398,7 @@ static void *run_lane(void *arg)
     return NULL;
 }
 
-// What a lane that failed says about another's end is no reason.
+// A failed lane's report of another's end is not the reason.
 static int reason(const struct lane *lanes, uint32_t n, struct err *e)
 {
     const struct err *why = NULL;

@@ -1,5 +1,5 @@
-// What a worker tells the driver about examples that it has trained on: the sums behind a
-// progress line, as bytes in a message.
+// A worker's report to the driver about examples that it has trained on: the sums behind
+// a progress line, as bytes in a message.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_REMOTE_REPORT_H

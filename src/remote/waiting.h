@@ -1,5 +1,5 @@
-// A wait for other workers, who may be slow as long as they live: it has no end of its own, and
-// from time to time somebody is told whom it is for.
+// A wait for other workers, which may be slow as long as they live: it has no deadline,
+// and from time to time reports the awaited workers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_REMOTE_WAITING_H

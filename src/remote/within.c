@@ -67,7 +67,7 @@ static int run(const struct train_config *c, const struct embedded *l,
     int rc = train_run(&driver->config, ret, e);
     atomic_store(&worker->stop, rc != 0);
     pthread_join(worker->thread, NULL);
-    // Of the two the worker knows why, unless it was told to stop.
+    // The worker's error is the reason, unless it was told to stop.
     if (rc == 0 || rc == TUG_EINTERRUPTED || worker->end.code == 0 ||
         worker->end.code == TUG_EINTERRUPTED)
         return rc;

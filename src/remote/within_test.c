@@ -76,7 +76,7 @@ static void counts_of(const struct store *s, const float *row, float ret[2])
     store_accessor(s)->class->life.stats(store_accessor(s), row, ret);
 }
 
-// What the data says of each key, by batches as they are dealt in the first pass.
+// The data's gradients for each key, by batches in the order of the first pass.
 struct tally {
     uint32_t batches;
     float shows, clicks;
@@ -394,7 +394,7 @@ static void test_few_rows(void **state)
     files_remove(out);
 }
 
-// What the settings of a run want of a server.
+// The settings of a run that a server needs.
 static void test_who_steps(void **state)
 {
     (void)state;
@@ -430,7 +430,7 @@ static void test_interrupted(void **state)
     assert_true(run_leaves_pass(&r));
 }
 
-// Weights that grow without end are told of, with a key.
+// Diverging weights are reported with a key.
 static void test_diverges(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// Of each session a ring of its last admin operations.
+// Keeps a ring of the last admin operations of each session.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/admin.h"

@@ -1,5 +1,5 @@
-// Which admin operations of a session were obeyed (shrink, clear, load, ...): an admin
-// operation happens once however often it comes, over whatever link. Pure.
+// The admin operations of a session that were done (shrink, clear, load, ...): an admin
+// operation is done once however often it comes, over whatever link. Pure.
 //
 // Admin operations of a session are numbered from 1 on; `low` says that all below were
 // answered. A session has at most ADMIN_WINDOW (protocol/limits.h) under way.

@@ -1,6 +1,6 @@
 // Admin operations for a whole table: numbered, and done once however often they come.
-// Those that walk over a store's rows take time: a slice of them is done at a time,
-// between requests, and they are answered at the end. Saves get their slices here, too.
+// Operations that walk over a store's rows take time: they are done in slices, between
+// requests, and answered at the end. Saves get their slices here, too.
 //
 // Slices are short, and of a busy loop's time they get a fifth: after one, requests have
 // four times as long. A loop is busy that has served a request not long ago, for the next

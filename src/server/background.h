@@ -12,7 +12,7 @@ struct shard_table;
 
 // Whether an admin operation can begin.
 bool background_free(const struct shard_table *t);
-// A cut has ended: what was published is noted as that, partition by partition.
+// A cut has ended: notes the published rows, partition by partition.
 void background_publish(struct shard *s, struct shard_table *t);
 void background_wake(struct shard *s); // there is something to do
 // Rows may be to be demoted: a push has come, or a day has ended.

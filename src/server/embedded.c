@@ -48,7 +48,7 @@ static void *run_server(void *arg)
                                .loops = l->loops,
                                .roots = l->roots,
                                .interrupted = &l->stop};
-    (void)server_run(&o, NULL); // clients hear of it from the scheduler
+    (void)server_run(&o, NULL); // the scheduler tells clients
     return NULL;
 }
 

@@ -47,7 +47,7 @@ static int load_rows(struct shard *s, struct shard_table *t,
     return 0;
 }
 
-// What can be seen to be wrong beforehand costs no row.
+// Errors that can be found beforehand change no row.
 static int load_chain(struct shard *s, struct shard_table *t, const char *path,
                       uint64_t checksum, const char *name, struct err *e)
 {

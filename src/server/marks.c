@@ -89,7 +89,7 @@ bool marks_has(const struct marks *m, uint64_t save, uint64_t session)
     return false;
 }
 
-// Those behind it come nearer to their homes, up to the next free place.
+// Entries behind it move nearer to their homes, up to the next free place.
 static void close_up(struct marks *m, size_t hole)
 {
     size_t mask = m->n_places - 1;
@@ -104,8 +104,8 @@ static void close_up(struct marks *m, size_t hole)
     m->places[hole] = (struct save_mark){0};
 }
 
-// What comes into the place of one that goes is looked at, too; around the end these were
-// looked at before.
+// The entry that moves into a removed one's place is checked, too; around the end it was
+// checked before.
 void marks_remove(struct marks *m, bool (*goes)(void *ctx, const struct save_mark *mark),
                   void *ctx)
 {

@@ -1,5 +1,5 @@
 // Requests that wait: for a newer roster, for other workers' ticks, for batches to be
-// complete. They wait in the order in which they came, and stand in nobody's way.
+// complete. They wait in the order in which they came, and do not block others.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/pending.h"
@@ -131,7 +131,7 @@ static void pending_take(struct shard *s, struct pending **at)
     mem_free(h);
 }
 
-// Whether it is worth a try. Room is looked for again and again: without decoding keys.
+// Whether it is worth a try. The search for room is repeated, so it must not decode keys.
 static bool may_go(const struct shard *s, const struct pending *h, uint32_t wants)
 {
     if ((wants >> h->wants & 1) == 0)
@@ -232,7 +232,7 @@ bool pending_order(const struct shard *s, const struct shard_table *t)
     return false;
 }
 
-// Whom it waited for.
+// The workers that it waited for.
 
 static void name_slow(const struct shard *s, const struct shard_table *t, uint64_t clock,
                       struct buf *to)

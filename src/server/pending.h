@@ -22,17 +22,17 @@ struct pending {
     char texts[];
 };
 
-// Keeps a request that waits. TUG_ENOMEM: it can't be kept.
+// Keeps a request that waits. TUG_ENOMEM if it cannot be kept.
 int pending_add(struct shard *s, struct request *q, enum outcome wants, struct err *e);
-// What requests wait for may have come: they are tried again once the message at hand is
-// done with (pending_settle).
+// Waiting requests may be ready: they are tried again after the current message
+// (pending_settle).
 void pending_wake(struct shard *s, enum outcome wants);
 void pending_settle(struct shard *s);
 void pending_drop_peer(struct shard *s, const struct peer *p);
 uint64_t pending_expire(struct shard *s); // returns when to look again
 uint32_t pending_count(const struct shard *s, uint32_t table);
-// What a push of the same link to the same table waits for that came before q: who comes
-// behind it waits, too. ANSWERED: there is none.
+// Returns what an earlier push of the same link to the same table waits for: q, behind
+// it, waits, too. ANSWERED: there is none.
 enum outcome pending_before(const struct shard *s, const struct request *q,
                             uint32_t table);
 bool pending_wants(const struct shard *s,

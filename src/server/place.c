@@ -1,4 +1,4 @@
-// Whose partitions a request asks for, under which epoch.
+// Checks the owner of a request's partitions, and its epoch.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/place.h"

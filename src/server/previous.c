@@ -1,4 +1,4 @@
-// Copies of rows: written in passing, indexed only when somebody asks.
+// Copies of rows: written in passing, indexed only when a request needs them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/previous.h"
@@ -37,7 +37,7 @@ static bool reserve(struct previous *b, size_t width, size_t n)
     return true;
 }
 
-// Room for n more; NULL: they are lost.
+// Returns room for n more; NULL if they are lost.
 static float *more(struct previous *b, uint32_t width, size_t n)
 {
     b->lost = b->lost || !reserve(b, width, b->n + n);

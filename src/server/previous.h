@@ -33,8 +33,8 @@ float *previous_take(struct previous *b, uint32_t width, const uint64_t *keys, s
 // Whether rows can be looked up.
 bool previous_index(struct previous *b);
 
-// The `width` pulled columns of a row before the last batch; NULL: it did not change in
-// it.
+// Returns the `width` pulled columns of a row before the last batch; NULL if the row did
+// not change in it.
 const float *previous_find(const struct previous *b, uint32_t width, uint64_t key);
 
 #endif

@@ -1,6 +1,6 @@
-// What a server's loop does, request by request, while somebody wants to know: a ring of
-// events with a bound on memory, of which the oldest go first. `tug profile` reads it and
-// writes a file for Perfetto or Chrome.
+// Records a server loop's requests while profiling is on: a ring of events with a memory
+// limit, which drops the oldest. `tug profile` reads it and writes a file for Perfetto or
+// Chrome.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_PROFILE_H

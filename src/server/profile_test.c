@@ -1,5 +1,5 @@
-// The ring of events against an array of all; and what a shard notes of pushes, pulls and
-// waiting when it is told to, and only then.
+// The ring of events against an array of all; and a shard's records of pushes, pulls and
+// waiting while profiling is on, and only then.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"

@@ -1,4 +1,4 @@
-// What a shard notes of its requests while its profile is on, and PROFILE itself.
+// A shard's records of its requests while profiling is on, and the message PROFILE.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/profiling.h"

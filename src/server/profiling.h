@@ -1,4 +1,4 @@
-// What is noted of each request; only while the shard is profiling.
+// The record of a request, made only while the shard is profiling.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_PROFILING_H

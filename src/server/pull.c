@@ -1,5 +1,5 @@
-// Pulls: rows found batch by batch and packed straight into the memory that is sent. What
-// has no row is answered by what it would begin with; a pull makes none.
+// Pulls: rows found batch by batch and packed straight into the memory that is sent. A
+// key without a row is answered with its initial values; a pull makes no row.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/pull.h"
@@ -144,7 +144,7 @@ void pull_answer(struct shard *s, struct request *q, struct shard_table *t,
         write_keys(&a, k, 0, k->n, &e);
     else
         write_changed(&a, k, version, bits + found / 8, &e);
-    // What was announced, and room was made for, is what was written.
+    // The written bytes are those that were announced and reserved.
     assert(e.code != 0 || (uint64_t)(a.values - memory) == values);
     if (e.code != 0) {
         release.release(release.ctx);

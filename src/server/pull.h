@@ -10,7 +10,7 @@ struct request;
 struct shard;
 struct shard_table;
 
-// Of the answer with n keys, at most.
+// The most bytes of an answer with n keys.
 uint64_t pull_bytes(const struct shard *s, const struct shard_table *t, uint32_t n,
                     uint8_t flags);
 // Answers with the rows of keys as they are now: of all, or (version != 0) of partitions

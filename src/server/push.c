@@ -210,7 +210,7 @@ int push_check(struct shard *s, const struct shard_table *t, const struct keys *
     return 0;
 }
 
-// What is known of the push. Without an identity or a number everything is new.
+// Facts about the push. Without an identity or a number everything is new.
 static int look_up(struct shard *s, const struct msg_push *m, const struct shard_table *t,
                    struct retries_push *ret, struct err *e)
 {
@@ -256,8 +256,8 @@ static enum outcome apply_now(struct shard *s, struct request *q, struct shard_t
     return ANSWERED;
 }
 
-// Whether a request can be served now, or what it waits for: an earlier push of its link,
-// a save whose moment is to come first, or whose copies are too many.
+// Returns whether a request can be served now, or what it waits for: an earlier push of
+// its link, a save whose moment must come first, or whose copies are too many.
 static enum outcome must_wait(struct shard *s, const struct request *q,
                               struct shard_table *t, const struct keys *k)
 {

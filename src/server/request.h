@@ -1,4 +1,4 @@
-// What a shard is asked by the links that it has, and what becomes of it.
+// A shard's requests from its links, and their results.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_REQUEST_H
@@ -7,7 +7,7 @@
 #include "protocol/keys.h"
 #include "van/van.h"
 
-// Who is at the other end of a link.
+// The peer of a link.
 struct peer {
     struct peer *next;
     van_link link;
@@ -37,7 +37,7 @@ struct request {
     uint64_t room;             // that it waits for: WANTS_DRAIN
 };
 
-// What became of a request. Of those that wait nothing has happened yet.
+// The result of a request. A waiting request has had no effect yet.
 enum outcome {
     ANSWERED,
     WANTS_ROSTER, // a newer one

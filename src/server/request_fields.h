@@ -1,5 +1,5 @@
-// What requests say of themselves, whatever they ask for: fields that mean the same in every
-// message to a server's loop are known by their types and names in messages.def.
+// Common fields of requests: fields that mean the same in every message to a server's
+// loop are found by their types and names in messages.def.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_REQUEST_FIELDS_H
@@ -9,7 +9,7 @@
 
 #include "wire/wire.h"
 
-// What a message does not have stays as it is.
+// Members that a message lacks stay unchanged.
 struct request_fields {
     uint64_t session, clock;
     uint32_t table, keys;

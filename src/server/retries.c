@@ -22,7 +22,7 @@ struct session_at {
     struct session *session;
 };
 
-// Of a group; or of the piece's, whose mark it has then, and no set.
+// The entry of a group, or of a piece, which then has the mark and no set.
 #define ALL_GROUPS UINT32_MAX
 
 struct identity {
@@ -270,7 +270,7 @@ static void forget_groups(struct retries *r, const struct retries_id *mark, uint
 }
 
 // Takes note of the mark that the push says, and gives the one that is known. TUG_ENOMEM:
-// nothing changed.
+// unchanged.
 static int piece_raise(struct retries *r, const struct retries_id *id,
                        enum wire_space space, uint32_t *ret_low)
 {

@@ -1,9 +1,9 @@
-// Which pushes were applied in which partitions: the vector clock that makes a push
-// happen once (OSDI'14, section 4.1, with partitions as the ranges).
+// Records which pushes were applied in which partitions: the vector clock that makes a
+// push happen once (OSDI'14, section 4.1, with partitions as the ranges).
 //
-// Of each session it keeps the low-water mark and, for the SHARD_WINDOW numbers from it
-// on, the set of partitions in which each was applied. Of each piece of the data that is
-// being trained on, and each table, the same, whoever pushes: the low-water mark of its
+// For each session it keeps the low-water mark and, for the SHARD_WINDOW numbers from it
+// on, the set of partitions in which each was applied. Likewise for each piece of the
+// data in training, and each table, whichever worker pushes: the low-water mark of its
 // groups, and the sets of those above it, until the piece is done. So what is remembered
 // grows with the pushes that are on their way, not with the batches of a piece. Pure: no
 // clock, no I/O.
@@ -27,12 +27,12 @@ enum { RETRIES_MAX_IDENTITIES = 1 << 21 };
 
 struct retries;
 
-// What it remembers is counted in `b`, which may be NULL.
+// `b`, which may be NULL, counts its memory.
 int retries_open(struct retries **ret, uint32_t partition_bits, struct budget *b,
                  struct err *e);
 void retries_close(struct retries *r); // NULL is fine
 
-// What work a push stands for, whoever sends it. pass 0: it has no identity.
+// The identity of a push's work, whichever worker sends it. pass 0: none.
 struct retries_id {
     uint64_t pass, piece;
     uint32_t table, group;
@@ -47,8 +47,7 @@ struct retries_push {
 };
 
 // A push has come. TUG_EUSAGE: its number is beyond the window, or its number or group is
-// below its own mark.
-// TUG_ENOMEM: nothing changed, but perhaps the piece's mark.
+// below its own mark. TUG_ENOMEM: unchanged, except maybe the piece's mark.
 int retries_begin(struct retries *r, uint64_t session, uint64_t number, uint64_t low,
                   enum wire_space space, const struct retries_id *id,
                   struct retries_push *ret, struct err *e);

@@ -40,7 +40,7 @@ static uint64_t draw(uint64_t round, uint64_t what, uint64_t n)
     return random_below(4, round, what, n);
 }
 
-// One push, in some partitions; whatever it is, it comes again now and then.
+// Applies a push in some partitions; any push may come again.
 static void push(struct retries *r, struct model *m, uint64_t round,
                  enum wire_space space)
 {
@@ -60,7 +60,7 @@ static void push(struct retries *r, struct model *m, uint64_t round,
         id.low = (uint32_t)draw(round, 23, id.group + 1);
     if (id.pass != 0 && id.low > *group_low)
         *group_low = id.low;
-    // What was on its way for long says an old mark.
+    // A long delayed message has an old mark.
     uint64_t said = low < number ? low - draw(round, 6, low < 5 ? low + 1 : 5) : number;
     assert_int_equal(
         retries_begin(r, 100 + session, number, said, space, &id, &known, NULL), 0);
@@ -159,7 +159,7 @@ static int begin_group(struct retries *r, uint64_t number, const struct retries_
 }
 
 // A piece of more batches than a server could remember one by one takes the room of those
-// that are on their way; and who does it again learns that each of them is applied.
+// in flight; and a worker that repeats it learns that each of them is applied.
 static void test_long_piece(void **state)
 {
     (void)state;
@@ -196,7 +196,8 @@ static void test_long_piece(void **state)
     heir.table = 1;
     assert_int_equal(begin_group(r, ++number, &heir, &p, &e), 0);
     assert_false(retries_applied(&p, 3));
-    // What no worker says. Billions of groups are forgotten without a look at each.
+    // Messages that no worker sends. Billions of groups are forgotten without a look at
+    // each.
     heir.group = UINT32_MAX - 1, heir.low = UINT32_MAX - 1;
     assert_int_equal(begin_group(r, ++number, &heir, &p, &e), 0);
     heir.group = 6, heir.low = 7;
@@ -207,8 +208,8 @@ static void test_long_piece(void **state)
     retries_close(r);
 }
 
-// A partition moves: what was applied in it is known at its new place, and the rest is
-// not; its space is its own.
+// A partition moves: the pushes applied in it are known at its new place, and others are
+// not; each space has its own partitions.
 static void test_move(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// Who may ask a server's loop for what: every message, from links of every role, from one
-// that has not joined, and from one that has not said hello.
+// Rights at a server's loop: every message, from links of every role, from one that has
+// not joined, and from one without a hello.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -209,7 +209,7 @@ static void test_refusals_are_logged(void **state)
     lone_close(w);
 }
 
-// What the scheduler is told next; the answer behind it is the caller's.
+// Returns the next message to the scheduler; the answer behind it is left to the caller.
 static void expect_told(struct lone *w, const char *says)
 {
     struct parcel *p = lone_expect(w, MSG_ORDERED);
@@ -223,8 +223,8 @@ static void expect_told(struct lone *w, const char *says)
     parcel_unpin(p);
 }
 
-// The scheduler hears of admin operations, from one loop: of those that were obeyed, once
-// however often they come, and of some of those that were refused.
+// One loop tells the scheduler of admin operations: of those that were done, once however
+// often they come, and of some of those that were refused.
 static void test_orders_are_told(void **state)
 {
     static const struct shard_options plain;

@@ -1,5 +1,5 @@
-// Room for answers: a pull waits until what its asker has not read yet, and what others
-// have not, leaves room for the rows. The requests of one link keep their order.
+// Room for answers: a pull waits until the unread answers of its asker, and of others,
+// leave room for the rows. The requests of one link keep their order.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/room.h"
@@ -51,7 +51,7 @@ bool room_now(const struct shard *s, const struct peer *p, uint64_t bytes)
     return budget_fits(b, BUDGET_QUEUED, bytes + most / SMALL_SHARE);
 }
 
-// Nobody says when bytes have left: those that wait for it look, now and then.
+// There is no event when bytes were sent: waiting requests check now and then.
 uint64_t room_look(struct shard *s)
 {
     if (s->n_draining == 0)

@@ -76,8 +76,8 @@ void save_stop_writer(const struct shard *s, struct save_run *r)
     r->writer = NULL;
 }
 
-// False: for lack of memory a cut still goes on. Who says the save's end, or begins
-// another one, tries again.
+// False: for lack of memory a cut still goes on. The sender of the save's end, or of
+// another save, tries again.
 static bool give_up(struct shard *s, const struct err *why)
 {
     struct save_run *r = s->saves.run;
@@ -444,7 +444,7 @@ static uint64_t expire_marks(struct shard *s)
     return x->marks_due;
 }
 
-// The asker is looked for now and then.
+// Checks now and then if the asker is still there.
 static void look_for_asker(struct shard *s, struct save_run *r)
 {
     struct err e = {0};

@@ -10,18 +10,18 @@
 //             -> SAVED, with what is in each file
 //   SAVE_END  -> cuts end: what was published counts, or nothing has happened
 //
-// A mark says: the worker's pushes so far are in the save, those behind it are not. Who
-// marks has seen all of its pushes acknowledged and sends no other before the mark is
-// (client_mark), so pushes that come behind a mark are held until the moment. A mark may
+// A mark says: the worker's pushes so far are in the save, those behind it are not. A
+// worker marks when all its pushes are acknowledged, and sends no other before the mark
+// is (client_mark), so that pushes behind a mark are held until the moment. A mark may
 // come before its save. Dead workers are not waited for.
 //
-// One save at a time: another one waits. All who save ask the same node for their turn
-// before they ask the others, so no two ever wait for each other.
+// One save at a time: another one waits. All savers ask the same node for their turn
+// before they ask the others, so that no two ever wait for each other.
 //
 // No part of it goes on for ever. A save is given up, with all its cuts, when its asker
 // is gone or has been away for `save_timeout_ns`, when after its turn no SAVE comes for
 // so long, or no marks do; and when its files do not grow, or its end is not said, for
-// ten minutes. Who waits for another one's end waits for ten minutes at most.
+// ten minutes. A saver waits for another one's end for at most ten minutes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_SAVE_H
@@ -59,12 +59,13 @@ struct save_run {
     enum save_mode mode;
     int level;
     bool marked, all; // tables
-    // Of that roster, so many nodes need not be waited for: see marks_missing.
+    // How many nodes of that roster need not be waited for: see marks_missing.
     uint64_t looked_roster;
     uint32_t looked;
     uint64_t clock, step;
     uint64_t roster, newest; // see msg_save
-    // What a delta builds on (save_check_parent), and what published the tables before.
+    // The parent of a delta (save_check_parent), and the save that published the tables
+    // before.
     uint64_t parent, parent_published, published;
     int root; // what `path` is below: the server's, see server/roots.h
     char path[FILE_PATH_MAX];
@@ -119,7 +120,7 @@ void save_stop_writer(const struct shard *s, struct save_run *r);
 void save_run_free(struct shard *s);
 void save_wake_all(struct shard *s); // who waits for a save, or for its end
 
-// Which have ended: what save_requests.c knows of them.
+// The ended saves, for save_requests.c.
 
 void save_remember(struct saves *x, uint64_t save, bool committed); // it has ended
 

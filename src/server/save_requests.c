@@ -1,4 +1,4 @@
-// What is asked of saves: SAVE, MARK, SAVE_END, each of which may come again. See save.h.
+// The requests of saves: SAVE, MARK, SAVE_END, each of which may come again. See save.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "server/tables.h"
 #include "server/told.h"
 
-// What has ended.
+// Ended saves.
 
 void save_remember(struct saves *x, uint64_t save, bool committed)
 {
@@ -45,7 +45,7 @@ static int read_tables(const struct shard *s, struct save_run *r, struct wire_te
                : err_set(e, TUG_EUSAGE, "the list of the save's tables is cut short");
 }
 
-// What is asked for.
+// Requests.
 static int run_fill(const struct shard *s, const struct msg_save *m, struct save_run *r,
                     struct err *e)
 {

@@ -45,7 +45,7 @@ static size_t payload_bytes(const struct rows_block *b)
     return b->kind == ROWS_PARTITION ? b->n : b->n * each;
 }
 
-// What an item says, on the files. The lock is not held.
+// Does an item's work on the files. The lock is not held.
 static int obey(struct save_writer *w, const struct item *x, struct rows_info *info,
                 struct err *e)
 {

@@ -1,6 +1,6 @@
 // Writes the files of a save on a thread of its own, so that a loop never waits for a
-// disk. Blocks are copied into a queue of bounded size; who has no room comes again when
-// it is woken.
+// disk. Blocks are copied into a queue of bounded size; a caller that finds no room tries
+// again when it is woken.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_SAVE_WRITER_H
@@ -37,8 +37,8 @@ int save_writer_begin(struct save_writer *w, int root, const char *path,
 int save_writer_add(struct save_writer *w, const struct rows_block *b, struct err *e);
 int save_writer_end(struct save_writer *w, struct err *e);
 
-// How many files are written and synced, in their order; or why it has failed. What is in
-// each goes into ret (room for `max`).
+// How many files are written and synced, in their order; or why it has failed. Copies the
+// contents of each into ret (room for `max`).
 int save_writer_done(struct save_writer *w, struct rows_info *ret, size_t max,
                      size_t *ret_n, struct err *e);
 

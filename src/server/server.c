@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 
 static const uint64_t poll_ns = 200000000;   // signals are looked at as often
-static const uint64_t leave_ns = 2000000000; // for the scheduler to hear of it
+static const uint64_t leave_ns = 2000000000; // for the message to reach the scheduler
 
 struct loop {
     const struct server_options *options;

@@ -1,4 +1,4 @@
-// What is known of sessions: an array of structs that each begin with their session (a
+// Records of sessions: an array of structs that each begin with their session (a
 // uint64_t), by ascending session. There are few, and they change rarely.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -15,9 +15,9 @@ struct sessions {
 
 void sessions_fini(struct sessions *a); // a zeroed one is fine
 
-// Room for so many more. TUG_ENOMEM: all is as it was.
+// Room for so many more. TUG_ENOMEM: unchanged.
 int sessions_reserve(struct sessions *a, size_t size, size_t more);
-// A session's; valid until the next change. NULL: it has none.
+// A session's; valid until the next change. NULL if it has none.
 void *sessions_find(const struct sessions *a, uint64_t session);
 // Likewise, made where it has none: zeroed but for its session. NULL: no memory.
 void *sessions_make(struct sessions *a, size_t size, uint64_t session);

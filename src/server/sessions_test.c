@@ -1,4 +1,4 @@
-// What is known of sessions beside a plain array of all there may be.
+// Records of sessions against a plain array of all possible ones.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/sessions.h"

@@ -1,5 +1,4 @@
-// The life of a shard: links and who is at their other ends, the roster, and
-// which message goes where.
+// A shard's links and peers, its roster, and the dispatch of messages.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/shard.h"
@@ -74,7 +73,7 @@ const char *shard_peer_name(const struct shard *s, const struct peer *p,
 void shard_ok(struct shard *s, const struct request *q, uint64_t value)
 {
     struct msg_ok m = {.value = value};
-    // Whether it fails or gets lost: who gets no answer asks again.
+    // The message may fail or get lost: an asker without an answer asks again.
     if (!q->silent)
         van_send(s->van, q->peer->link, MSG_OK, q->id, &m, NULL);
 }
@@ -82,7 +81,7 @@ void shard_ok(struct shard *s, const struct request *q, uint64_t value)
 void shard_refuse(struct shard *s, const struct request *q, const struct err *e)
 {
     struct msg_error m = {.code = e->code, .what = wire_text(e->text)};
-    assert(e->code != 0); // 0 is no answer: the asker would go on waiting
+    assert(e->code != 0); // 0 is not an answer: the asker would wait on
     told_refused(s, q, e);
     if (!q->silent)
         van_send(s->van, q->peer->link, MSG_ERROR, q->id, &m, NULL);
@@ -92,7 +91,7 @@ enum outcome shard_refuse_keys(struct shard *s, const struct request *q, const c
                                const struct shard_table *t, struct err *e)
 {
     char name[ROSTER_NAME_MAX];
-    // What a client looks for at the beginning stays there.
+    // Tables that a client looks for at the beginning stay.
     if (strncmp(e->text, KEYS_LIST_UNKNOWN, sizeof(KEYS_LIST_UNKNOWN) - 1) != 0 &&
         strncmp(e->text, VAN_NO_ROOM, sizeof(VAN_NO_ROOM) - 1) != 0)
         err_wrap(e, "%s of table '%s' by %s", what, t->spec.config.name,
@@ -197,7 +196,7 @@ static bool refused_for_flags(struct shard *s, const struct request *q)
     return true;
 }
 
-// Whether its answer is a page. Those that have rows look for room by themselves.
+// Whether its answer is a page. Requests with rows check for room themselves.
 static bool is_question(uint16_t type)
 {
     switch (type) {
@@ -396,7 +395,7 @@ static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t 
     shard_check(s);
 }
 
-// Closes links on which nobody says hello; returns when to look again.
+// Closes links without a hello; returns when to check again.
 static uint64_t close_strangers(struct shard *s)
 {
     uint64_t next = VAN_NEVER;
@@ -415,7 +414,7 @@ static uint64_t close_strangers(struct shard *s)
     return next;
 }
 
-// Those of tools that have said nothing for long: members are watched by the scheduler.
+// Closes links of tools that were silent for long; the scheduler watches members.
 static uint64_t close_idle(struct shard *s)
 {
     if (s->now < s->idle_look)
@@ -447,7 +446,7 @@ static uint64_t on_tick(void *ctx, uint64_t now)
     pending_settle(s);
     shard_check(s);
     next = clock_earlier(clock_earlier(strangers, next), clock_earlier(held, saves));
-    // What was served just now may have made work.
+    // The request just served may have made work.
     return clock_earlier(next, clock_earlier(work, s->work_due));
 }
 

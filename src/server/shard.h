@@ -1,13 +1,13 @@
-// A shard: one loop of a server, a node of its own, with its own partitions of
-// every table. One thread, no locks. A state machine behind a van handler;
-// with its member inside.
+// A shard: one loop of a server, a node of its own, with its own partitions of every
+// table. One thread, no locks. A state machine behind a van handler, with its member
+// inside.
 //
-// A push happens exactly once in every partition it touches. Of each session
-// a shard remembers the low-water mark and, for each number above it, in which
-// partitions it was applied; of each identity (pass, piece, group) likewise, until the
-// scheduler says that the piece is done. So a push that is sent again, by the same worker
-// or by another one that took over the piece, is acknowledged and not applied. A push is
-// applied before it is acknowledged, atomically in each partition.
+// A push happens exactly once in every partition it touches. For each session a shard
+// remembers the low-water mark and, for each number above it, in which partitions it was
+// applied; for each identity (pass, piece, group) likewise, until the scheduler says that
+// the piece is done. So a push that is sent again, by the same worker or by another one
+// that took over the piece, is acknowledged and not applied. A push is applied before it
+// is acknowledged, atomically in each partition.
 //
 // A request under another epoch than the shard's: an older one is answered by the newer
 // roster if it asks for a partition that is not the shard's (else served); for a newer
@@ -32,7 +32,7 @@
 // are described in save.h.
 //
 // Bytes from outside: keys must come by ascending partition; values must be finite;
-// widths and counts must fit. What doesn't is refused as a whole with one sentence.
+// widths and counts must fit. Other pushes are refused as a whole with one sentence.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_SHARD_H
@@ -67,7 +67,7 @@ struct shard_options {
     // NULL.
     void (*app)(void *ctx, van_link link, uint32_t node, struct van_message *m);
     void *app_ctx;
-    // Only tests: files are written by the loop itself; what the simulator must find.
+    // Tests only: the loop writes files itself, a defect that the simulator must find.
     bool without_threads;
     bool without_repeat_check, without_epoch_check, acknowledge_before_apply;
     bool without_session_check; // who has no session, or one that has ended

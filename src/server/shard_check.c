@@ -1,4 +1,4 @@
-// What must hold of a shard between two events. In builds with assertions alone.
+// Invariants of a shard between two events. In builds with assertions alone.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/pending.h"
@@ -88,8 +88,8 @@ static void check_batches(const struct sync_clock *c)
     }
 }
 
-// Who waits at a bounded delay waits for the slowest: when it is too low for ever, if too
-// high not long enough.
+// With a bounded delay a request waits for the slowest worker: if that clock is too low,
+// it waits for ever; if too high, not long enough.
 static void check_delay(const struct ssp_clock *c)
 {
     uint64_t slowest = SSP_FINISHED;
@@ -102,8 +102,8 @@ static void check_delay(const struct ssp_clock *c)
     assert(c->slowest == slowest);
 }
 
-// What is to be done is looked at again, and a turn goes on while its store has work:
-// else who waits for its end would wait for ever.
+// Due work is checked again, and a turn continues while its store has work: else a
+// request for its end would wait for ever.
 static void check_turn(const struct shard *s, const struct shard_table *t)
 {
     assert(!t->turn.on || t->work);

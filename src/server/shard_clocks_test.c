@@ -47,7 +47,7 @@ static void draw_batch(struct batch *b, uint64_t clock)
     }
 }
 
-// What micro-batches [micro, micro + micros) say of a key, in the order of the tree.
+// The sums of micro-batches [micro, micro + micros) for a key, in the order of the tree.
 static bool tree(const struct batch *b, uint32_t micro, uint32_t micros, uint32_t key,
                  float ret[WIDTH])
 {
@@ -156,7 +156,7 @@ static void test_batches(void **state)
         for (uint64_t clock = 0; clock < 60; clock += 2) {
             draw_batch(&b[0], clock);
             draw_batch(&b[1], clock + 1);
-            // The later one is complete first, now and then.
+            // Sometimes the later one is complete first.
             bool swap = clock % 8 == 4;
             send_batch(w, &b[swap], clock + swap);
             if (swap)
@@ -258,7 +258,7 @@ static void test_pulls_wait(void **state)
     assert_null(w->sent);
     lone_pass_time(w, 2 * SECOND_NS);
     lone_expect_refusal(w, TUG_EIO, "micro-batches 8 9 10 11 12 13 14 15 of batch 1");
-    // Whose link closes waits no more.
+    // A request whose link closes waits no more.
     m = lone_pull_of(w, 1, T, keys, n);
     m.clock = 5;
     lone_send_pull(w, 1, &m);
@@ -303,7 +303,7 @@ static void test_ssp(void **state)
     // Late ticks of before change nothing.
     send_tick(w, 2, 1);
     assert_int_equal(lone_expect_ok(w), 3);
-    // Who has finished, or died, holds up nobody.
+    // A worker that has finished or died delays no other.
     m.clock = 9;
     lone_send_pull(w, 0, &m);
     send_tick(w, 0, 9);
@@ -314,8 +314,8 @@ static void test_ssp(void **state)
     w->dead[2] = true;
     lone_send_roster(w);
     parcel_unpin(lone_expect(w, MSG_PULLED));
-    // Who had finished and begins again is waited for again; what it had sent before, and
-    // comes late, says nothing.
+    // A finished worker that begins again is waited for again; its late earlier messages
+    // are ignored.
     uint64_t late = ++w->next_request;
     send_tick(w, 1, 7);
     assert_int_equal(lone_expect_ok(w), 7);
@@ -332,7 +332,7 @@ static void test_ssp(void **state)
     lone_close(w);
 }
 
-// A worker that has not begun holds nobody up; once it has, it is waited for.
+// A worker that has not begun delays no other; once it has, it is waited for.
 static void test_ssp_late_worker(void **state)
 {
     (void)state;
@@ -380,8 +380,8 @@ static void test_ssp_names_the_slow(void **state)
     lone_close(w);
 }
 
-// Each allocation fails once while a batch comes in: what was refused comes again, and
-// the rows are what they should be.
+// Each allocation fails once while a batch comes in: refused requests come again, and the
+// rows are right.
 static void test_allocations(void **state)
 {
     (void)state;
@@ -449,7 +449,7 @@ static void test_numbers_at_the_end(void **state)
     m.clock++;
     lone_send_push(w, 0, &m);
     lone_expect_refusal(w, TUG_EUSAGE, "there is no batch");
-    // Steps of two sessions, and a clock of nobody.
+    // Steps of two sessions, and the clock of none.
     for (uint32_t i = 0; i < 2; i++) {
         struct msg_step step = {.session = lone_session(i), .steps = INT64_MAX};
         lone_deliver(w, WORKER_LINK + i, MSG_STEP, 3, &step);

@@ -102,8 +102,8 @@ enum outcome shard_refuse_keys(struct shard *s, const struct request *q, const c
 // Scratch memory of n floats, until the next call. NULL: out of memory.
 float *shard_floats(struct shard *s, size_t n);
 
-// What serves each message to a server's loop. Of one that has to wait nothing may have
-// happened yet: the same is called again.
+// The functions that serve each message to a server's loop. A message that has to wait
+// must not have had an effect yet: the same function is called again.
 #define TO_SERVER(NAME, name)                                                            \
     enum outcome name##_serve(struct shard *s, struct request *q);
 #include "wire/messages.def"

@@ -65,8 +65,8 @@ static void test_marks_of_many(void **state)
     lone_close(w);
 }
 
-// Whoever was found to have marked is not looked at again at each of the others' marks:
-// that shows when its mark is taken away.
+// A worker that has marked is not checked again at each of the others' marks, as removing
+// its mark shows.
 static void test_marks_of_many_in_order(void **state)
 {
     (void)state;
@@ -87,7 +87,7 @@ static void test_marks_of_many_in_order(void **state)
 }
 
 // In the next roster the nodes have other places, for some that have ended are not in it
-// any more. The last has not marked all the same.
+// any more. The last worker has not marked even so.
 static void test_marks_and_the_next_roster(void **state)
 {
     (void)state;

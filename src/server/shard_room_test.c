@@ -1,5 +1,5 @@
-// Memory of a shard is bounded: answers wait for those before to be read, what waits is
-// counted, and who reads is served while others do not.
+// A shard's memory is bounded: answers wait until earlier ones are read, waiting requests
+// are counted, and clients that read are served while others do not.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -79,7 +79,7 @@ static void expect_silence(struct lone *w)
         fail_msg("%s was sent", wire_name(p->frame.type));
 }
 
-// Who does not read waits; who reads is served meanwhile.
+// A client that does not read waits; one that reads is served meanwhile.
 static void test_unread_link_waits(void **state)
 {
     (void)state;
@@ -106,7 +106,7 @@ static void test_unread_link_waits(void **state)
     room_close(&r);
 }
 
-// Of one link, requests are served in the order in which they came.
+// Requests of one link are served in order.
 static void test_order(void **state)
 {
     (void)state;
@@ -132,7 +132,7 @@ static void test_order(void **state)
     room_close(&r);
 }
 
-// What all links have not read leaves no room: all wait, whoever they are.
+// Unread answers of all links leave no room: all clients wait.
 static void test_process_is_full(void **state)
 {
     (void)state;
@@ -158,7 +158,7 @@ static void test_process_is_full(void **state)
     room_close(&r);
 }
 
-// Whose answer is a page waits for room, too, whatever it asks.
+// A request whose answer is a page waits for room, too.
 static void test_questions(void **state)
 {
     static const uint16_t types[] = {
@@ -297,9 +297,9 @@ static void test_batches(void **state)
     room_close(&r);
 }
 
-// What is remembered of sessions is counted, and forgotten with them. Who is a batch
-// ahead does not take the room of the part for which all wait, also while a save keeps
-// that batch from being applied.
+// Records of sessions are counted, and freed with them. A worker that is a batch ahead
+// does not take the room of the part that all wait for, also while a save keeps that
+// batch from being applied.
 static void test_batches_before_their_turn(void **state)
 {
     (void)state;

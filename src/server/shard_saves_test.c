@@ -1,6 +1,5 @@
-// Saves of shards: what three loops write while pushes go on is loaded by one, two or
-// five, with the bits of the moment of the save; marks, admin operations, deadlines, and
-// what can't be.
+// Saves of shards: three loops write during pushes, and one, two or five load the bits of
+// the save's moment; marks, admin operations, deadlines, and what can't be.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <dirent.h>
@@ -196,8 +195,8 @@ static void test_marks(void **state)
     lone_close(w);
 }
 
-// A save is of a roster: without it, its moment does not come, for a worker that must
-// mark may be missing in an older one; who came after it is not waited for.
+// A save belongs to a roster: without that, its moment does not come, since an older
+// roster may lack a worker that must mark; a later worker is not waited for.
 static void test_roster_of_a_save(void **state)
 {
     (void)state;
@@ -272,7 +271,7 @@ static void test_deadlines(void **state)
     assert_null(w->sent);
     lone_pass_time(w, 2 * SECOND_NS);
     lone_expect_ok(w);
-    // Who asked has gone.
+    // The asker has left.
     x = saving_begin(SAVE_CHECKPOINT);
     saving_send(w, &x, false, 0);
     saving_finish(w, &x);
@@ -336,8 +335,8 @@ static void test_orders_wait(void **state)
     saving_forget(&x);
 }
 
-// A save behind another one begins when what that one has published is noted, and is read
-// out when the loop says that it wants to be called: not when somebody happens to look.
+// A save behind another one begins when that one's published rows are noted, and is read
+// out at the time that the loop asks to be called: not when somebody happens to look.
 static void test_save_behind_a_save(void **state)
 {
     (void)state;
@@ -612,8 +611,8 @@ static void remove_outside(const struct outside *o)
     assert_int_equal(file_remove_tree(o->dir, NULL), 0);
 }
 
-// What a message names stays below the roots: absolute paths, "..", links; and without
-// roots there is nothing.
+// Paths in messages stay below the roots: absolute paths, "..", links; and without roots
+// all are refused.
 static void test_paths_that_lead_out(void **state)
 {
     (void)state;
@@ -658,7 +657,7 @@ static void test_paths_that_lead_out(void **state)
     lone_close(w);
 }
 
-// A save is written once: what stands there is not written over.
+// A save is written once: existing files are not overwritten.
 static void test_save_that_is_there(void **state)
 {
     (void)state;

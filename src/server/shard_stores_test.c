@@ -1,6 +1,6 @@
-// Tables on shards: one loop with all partitions and three with a third
-// of them each hold the same bits, whatever the accessor and whoever contributed to sync
-// batches; admin operations happen once; steps add up; what can't be is refused.
+// Tables on shards: one loop with all partitions and three with a third of them each hold
+// the same bits, for every accessor and whichever worker contributed to sync batches;
+// admin operations happen once; steps add up; what can't be is refused.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -94,8 +94,8 @@ static void test_one_and_three(void **state)
 
 // Sync batches.
 
-// What a worker sends for [micro, micro + micros): the tree's sums of what its
-// micro-batches have of each key; slots are not added.
+// A worker's message for [micro, micro + micros): the tree's sums of its micro-batches
+// for each key; slots are not added.
 static bool tree(const struct accessor *a, uint64_t draw, uint64_t i, uint32_t micro,
                  uint32_t micros, float *to)
 {
@@ -206,8 +206,8 @@ static void test_again(void **state)
         }
 }
 
-// A day makes rows old enough for the disk. They go there though nobody pushes any more:
-// a table that is only asked gives its memory back, too.
+// A day makes rows old enough for the disk. Rows are demoted without any push: a table
+// that is only pulled frees its memory, too.
 static void test_days_without_pushes(void **state)
 {
     static const char config[] =

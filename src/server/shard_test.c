@@ -144,7 +144,7 @@ static void test_placement(void **state)
     lone_send_push(w, 0, &m);
     lone_expect_refusal(w, TUG_EUSAGE, "partition 0 is not node 8's under epoch 4");
     assert_true(*shards_row(w->shard, T, keys[0]) == 1);
-    // Newer than what the shard has: it waits, and what came behind it does, too.
+    // A request of a newer roster waits, and those behind it, too.
     w->mine[0] = true;
     m.epoch = 5;
     lone_send_push(w, 0, &m);
@@ -255,7 +255,7 @@ static void test_bad_pushes(void **state)
         lone_deliver(w, WORKER_LINK, MSG_APP, 7, &app);
         lone_expect_refusal(w, TUG_EDATA, "app: its flags");
     }
-    // Values that are no numbers: refused whole, by name.
+    // A push with NaN values is refused as a whole, by name.
     float nothing[] = {INFINITY, -INFINITY, NAN};
     for (uint32_t i = 0; i < 3; i++)
         for (uint32_t at = i; at < n * WIDTH; at += 97) {
@@ -295,7 +295,7 @@ static void test_bad_pushes(void **state)
     lone_close(w);
 }
 
-// How often a key occurred is a divisor.
+// The count of a key is a divisor.
 static void test_occurrences(void **state)
 {
     (void)state;
@@ -319,8 +319,8 @@ static void test_occurrences(void **state)
     lone_close(w);
 }
 
-// Who died is refused on the link that it has; another one with the same work is known by
-// the identity of it, until the piece is done.
+// A dead worker is refused on its link; another one with the same work is recognized by
+// the work's identity, until the piece is done.
 static void test_sessions(void **state)
 {
     (void)state;
@@ -371,7 +371,7 @@ static void test_sessions(void **state)
     lone_send_push(w, 1, &again);
     lone_expect_ok(w);
     assert_true(*shards_row(w->shard, T, keys[0]) == 2);
-    // Links on which nobody says hello are closed; what is said before it is not read.
+    // Links without a hello are closed; messages before it are not read.
     w->h.opened(w->h.ctx, 50, true, w->now);
     w->h.opened(w->h.ctx, 51, true, w->now);
     lone_deliver(w, 51, MSG_PUSH, 1, &m);
@@ -562,14 +562,14 @@ static void test_admin_operations(void **state)
     lone_expect_ok(w);
     assert_null(shards_row(w->shard, T, keys[0]));
     assert_true(*shards_row(w->shard, 6, keys[n - 1]) == 1);
-    // The same operation once more, late: not done.
+    // The same operation comes late once more and is not done.
     m = lone_push_of(w, 0, T, keys, n, values, WIDTH);
     lone_send_push(w, 0, &m);
     lone_expect_ok(w);
     operate(w, 1002, T, WIRE_CLEAR, 0);
     lone_expect_ok(w);
     assert_true(*shards_row(w->shard, T, keys[0]) == 1);
-    // Back again, over what is there.
+    // Moves back, over existing rows.
     operate(w, 1003, 6, WIRE_COPY, T);
     lone_expect_ok(w);
     operate(w, 1004, 6, WIRE_DROP, 0);
@@ -577,7 +577,7 @@ static void test_admin_operations(void **state)
     operate(w, 1005, 6, WIRE_DROP, 0);
     lone_expect_ok(w);
     assert_int_equal(lone_figures(w, T).rows, n);
-    // What is made anew stays what it is: table 7 is as T, but synchronous.
+    // A table made again keeps its settings: table 7 is like T, but synchronous.
     struct table_spec other = lone_plain_spec(7, WIRE_SYNC, WIDTH);
     lone_make_table(w, &other);
     operate(w, 1010, T, WIRE_COPY, 7);
@@ -679,7 +679,7 @@ static void test_walks(void **state)
     }
 }
 
-// Beyond the limit no row is made; what is there goes on.
+// Beyond the limit no row is made; existing rows still work.
 static void test_full(void **state)
 {
     (void)state;
@@ -709,8 +709,8 @@ static void test_full(void **state)
     lone_close(w);
 }
 
-// Each allocation fails once in the life of a table; what was refused comes again and
-// happens once.
+// Each allocation fails once in the life of a table; refused requests come again and are
+// done once.
 static void test_allocations(void **state)
 {
     (void)state;
@@ -752,7 +752,7 @@ static void test_allocations(void **state)
             w->fault_after = -1;
             struck |= w->faulted;
             lone_forget(w);
-            // Whatever failed: the same once more is fine, and tables are as they were.
+            // After any failure the repeated request succeeds, and tables are as before.
             if (what == 0)
                 lone_make_table(w, &s);
             if (what == 1)

@@ -29,13 +29,12 @@ struct ssp_clock {
 #define SSP_CLOCK_INIT ((struct ssp_clock){.slowest = SSP_FINISHED})
 void ssp_clock_fini(struct ssp_clock *c);
 
-// The living are these n sessions and no others; who has ended is forgotten. TUG_ENOMEM:
-// nothing changed.
+// The living are exactly these n sessions; ended ones are dropped. TUG_ENOMEM: unchanged.
 int ssp_clock_living(struct ssp_clock *c, const uint64_t *sessions, size_t n);
 
-// All pushes of the session's clocks below are acknowledged. It never goes back, but who
-// had finished may begin again, at any clock. `request` grows from tick to tick of a
-// session: an earlier one that comes late changes nothing.
+// All pushes of the session's clocks below are acknowledged. It never goes back, but a
+// finished session may begin again, at any clock. `request` grows from tick to tick of a
+// session: a late earlier one changes nothing.
 int ssp_clock_tick(struct ssp_clock *c, uint64_t session, uint64_t request,
                    uint64_t clock);
 
@@ -45,7 +44,7 @@ static inline bool ssp_clock_counts(const struct ssp_clock *c, const struct ssp_
     return w->living && (w->ticked || c->all_count);
 }
 
-// Whether a pull at `clock` need not wait.
+// Returns whether a pull at `clock` need not wait.
 static inline bool ssp_clock_open(const struct ssp_clock *c, uint64_t clock,
                                   uint64_t staleness)
 {

@@ -1,4 +1,4 @@
-// How a shard is, for people.
+// The status of a shard, for people.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/budget.h"
@@ -45,7 +45,7 @@ static int tables_status(const struct shard *s, struct buf *json)
     return buf_printf(json, "]");
 }
 
-// Of the whole process: each of its loops says the same.
+// Values of the whole process, the same in each of its loops.
 static int add_memory(const struct shard *s, struct buf *json)
 {
     const struct budget *b = s->o.budget;

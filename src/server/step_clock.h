@@ -6,8 +6,7 @@
 
 #include "server/sessions.h"
 
-// Steps of a session, and of all: what counts or adds up to more stays at that, and the
-// sum never wraps.
+// Steps of a session, and of all: counts stop at their limit, and the sum never wraps.
 #define STEP_CLOCK_MAX ((uint64_t)INT64_MAX)
 
 struct step_clock {
@@ -21,7 +20,7 @@ void step_clock_fini(struct step_clock *c); // a zeroed one is fine
 int step_clock_set(struct step_clock *c, uint64_t session, uint64_t steps);
 // Its steps stay, but nothing of it comes any more.
 void step_clock_end(struct step_clock *c, uint64_t session);
-// What was trained before counts, too.
+// Earlier training counts, too.
 void step_clock_begin(struct step_clock *c, uint64_t steps);
 uint64_t step_clock_sum(const struct step_clock *c);
 

@@ -36,7 +36,7 @@ static void test_sum(void **state)
     assert_int_equal(mem_live(), 0);
 }
 
-// Whatever a session says, the sum grows and never wraps.
+// For any reports the sum grows and never wraps.
 static void test_limit(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 // Batches of sync tables: contributions are kept until a batch is complete, then added
 // key by key in the order of the tree, and applied once.
 //
-// Memory for adding is there before a contribution is acknowledged. What can still fail
-// is the store, when the batch is applied: see sync_sum.c.
+// Memory for adding is there before a contribution is acknowledged. Only the store can
+// still fail, when the batch is applied: see sync_sum.c.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/sync.h"
@@ -82,8 +82,8 @@ static int keep_keys(struct contribution *c, const struct keys *k, struct err *e
     return 0;
 }
 
-// What comes before its batch is the next one leaves half of the room to those that are:
-// else nothing would be left for the part for which all others wait.
+// Contributions to later batches leave half of the room to the next one: else there could
+// be none for the part that all others wait.
 static bool take_room(struct budget *b, uint64_t bytes, bool early)
 {
     if (early &&

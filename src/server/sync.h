@@ -1,4 +1,4 @@
-// Batches of sync tables: what waits until all is in.
+// Batches of sync tables: keeps contributions until all are in.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_SYNC_H

@@ -1,8 +1,8 @@
 // The clock of synchronous batches: which micro-batches of which open batch are in. Pure.
 //
-// A contribution stands for an aligned dyadic range of micro-batches. Of two
-// that nest the larger counts, so those that are kept are apart; a batch is
-// complete when they cover it.
+// A contribution stands for an aligned dyadic range of micro-batches. Of two nested
+// contributions the larger counts, so that kept ones are disjoint; a batch is complete
+// when they cover it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_SYNC_CLOCK_H
@@ -35,7 +35,7 @@ struct sync_clock {
 
 // Whether a batch can have the number: TUG_EUSAGE saying why not.
 int sync_clock_check_number(uint64_t clock, struct err *e);
-// Whether there can be such a contribution, likewise.
+// Likewise, returns whether such a contribution is possible.
 int sync_clock_check(const struct sync_clock *c, uint64_t clock, uint8_t micro,
                      uint8_t micros, struct err *e);
 
@@ -43,8 +43,8 @@ int sync_clock_check(const struct sync_clock *c, uint64_t clock, uint8_t micro,
 bool sync_clock_has(const struct sync_clock *c, uint64_t clock, uint8_t micro,
                     uint8_t micros);
 
-// Adds one that was checked and is not in. What it replaces goes to ret_dropped
-// (SHARD_MICROS of them at most); returns how many.
+// Adds one that was checked and is not in. Copies the contributions that it replaces to
+// ret_dropped (at most SHARD_MICROS); returns how many.
 uint32_t sync_clock_add(struct sync_clock *c, uint64_t clock, uint8_t micro,
                         uint8_t micros, void *what, void **ret_dropped);
 

@@ -11,7 +11,7 @@
 
 enum { MICROS = SHARD_MICROS, ROUNDS = 20000 };
 
-// Which micro-batches are in, and how often a part was taken or dropped.
+// The micro-batches that are in, and how often a part was taken or dropped.
 struct model {
     bool in[SHARD_MAX_CLOCKS][MICROS];
     uint64_t next;

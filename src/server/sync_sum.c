@@ -3,16 +3,15 @@
 // the rows do not depend on who contributed what.
 //
 // Gradients are divided by the examples of the batch with reduce = mean, but for those of
-// rows that are sums (sums-from). Of rule
-// `average` the store gets the mean of the contributions that have the key, of `assign`
-// the last one. Sums and statistics (show, click) are added whatever `reduce` says; those
-// that are kept (the slot) are the last contribution's.
+// rows that are sums (sums-from). For rule `average` the store gets the mean of the
+// contributions with the key, for `assign` the last one. Sums and statistics (show,
+// click) are added whatever `reduce` says; those that are kept (the slot) are the last
+// contribution's.
 //
-// Memory for all of this is there before a contribution is acknowledged. What can still
-// fail is the store itself: rows are made when the batch is applied, for admin operations
-// and entry policies may have removed or refused them meanwhile. Then the batch stays,
-// with the partitions that it has come to, and is tried again; pulls that wait for it say
-// why.
+// Memory for all of this is there before a contribution is acknowledged. Only the store
+// can still fail: rows are made when the batch is applied, since admin operations and
+// entry policies may have removed or refused them meanwhile. Then the batch stays, with
+// the partitions that it has come to, and is tried again; pulls that wait for it say why.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/sync_sum.h"
@@ -32,14 +31,14 @@ enum { PUSH_KEYS = 4096 }; // that are pushed together, unless a partition has m
 struct sync_scratch {
     size_t keys;  // of a partition, in all contributions
     size_t width; // floats of a key
-    // Of a partition: its distinct keys, and which contributions have each, as bits, and
-    // where: SHARD_MICROS for each key.
+    // A partition's distinct keys, the contributions with each key, as bits, and their
+    // positions: SHARD_MICROS for each key.
     struct key_set seen;
     struct table_entry *entries;
     uint16_t *has;
     uint32_t *at;
     float *sums;
-    // What is pushed together: partitions one behind the other.
+    // The joined push: partitions one after the other.
     uint64_t *key;
     float *values;
     uint32_t *partitions;
@@ -174,8 +173,7 @@ static bool scaled_by_rows(const struct shard_table *t)
     return steps;
 }
 
-// A batch is of one pass. Should contributions say otherwise, what one of them counts
-// counts.
+// A batch is of one pass. If contributions differ, one of them counts.
 static bool comes_again(const struct merge *m)
 {
     bool again = true;
@@ -186,7 +184,7 @@ static bool comes_again(const struct merge *m)
 
 // Values of one key.
 
-// What the sum of its contributions is to the rule of a group.
+// The factor of the sum of contributions, by the rule of a group.
 static void reduce(float scale, enum rule_kind kind, const float *last, uint32_t n_parts,
                    float *sum, uint32_t n)
 {

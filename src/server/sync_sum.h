@@ -1,4 +1,4 @@
-// What the contributions to a batch add up to, pushed to a store.
+// Adds up the contributions to a batch and pushes the sums to a store.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_SYNC_SUM_H

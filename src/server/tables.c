@@ -223,7 +223,7 @@ static int check_copy(const struct table_spec *from, const struct table_spec *to
                    to->config.name, from->config.name, difference);
 }
 
-// A table that is not there yet is made: an asynchronous one, for nobody trains it.
+// Makes a missing table: an asynchronous one, since no worker trains it.
 static int copy_into(struct shard *s, const struct table_spec *from, uint32_t other,
                      struct shard_table **ret, struct err *e)
 {

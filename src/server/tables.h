@@ -38,7 +38,7 @@ struct shard_table {
 };
 
 int tables_obey(struct shard *s, const struct msg_table_do *m, struct err *e);
-// The table of that number, or NULL with a sentence.
+// Returns the table of that number, or NULL with a sentence.
 struct shard_table *tables_find(const struct shard *s, uint32_t id, struct err *e);
 void tables_close(struct shard *s);
 void tables_living(struct shard *s);                         // workers have come or gone
@@ -49,6 +49,6 @@ struct msg_table_is tables_count(const struct shard *s, const struct shard_table
 // Everything in it has changed.
 void tables_touch_all(struct shard *s, struct shard_table *t);
 
-void tables_set_step(struct shard *s); // stores hear of it
+void tables_set_step(struct shard *s); // stores are told
 
 #endif

@@ -1,6 +1,6 @@
 // The log of admin operations: who gave which, from where, once it was obeyed or refused.
-// Admin operations go to the servers, the log is the scheduler's: one loop of all, the
-// same for everybody, tells it. Of refused ones it tells one a second.
+// Admin operations go to the servers, but the scheduler has the log: one loop, the same
+// for all clients, reports them. It reports one refused operation a second.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/told.h"
@@ -28,8 +28,8 @@ static const char *table_name(struct shard *s, uint32_t table)
     return t != NULL ? t->spec.config.name : "?";
 }
 
-// Those that copy and count batches are part of training, not admin operations of
-// anybody.
+// Operations that copy and count batches are part of training, not admin operations of a
+// user.
 static const char *name_of(uint8_t what)
 {
     switch (what) {

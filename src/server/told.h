@@ -1,4 +1,4 @@
-// The scheduler's log hears of requests that are orders.
+// Reports orders to the scheduler's log.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SERVER_TOLD_H

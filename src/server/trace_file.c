@@ -147,7 +147,7 @@ static void put_time(struct writer *w, const char *name, uint64_t ns)
 
 static void put_place(struct writer *w, const struct trace_loop *l)
 {
-    PUT(w, ",\"pid\":%u,\"tid\":%u", l->rank + 1, l->loop + 1); // 0 is no process
+    PUT(w, ",\"pid\":%u,\"tid\":%u", l->rank + 1, l->loop + 1); // 0 is not a process
 }
 
 static void put_label(struct writer *w, const struct trace_loop *l, const char *what,

@@ -1,4 +1,4 @@
-// What server loops noted (PROFILE), for people: a file of trace events as Chrome and
+// Server loops' records (PROFILE) for people: a file of trace events as Chrome and
 // Perfetto read them, and a table of how long each kind of request takes.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -37,10 +37,10 @@ struct trace {
 };
 void trace_free(struct trace *t); // a zeroed one is fine
 
-// Adds EVENT records to a loop's. TUG_EDATA: they are none.
+// Adds EVENT records to a loop's. TUG_EDATA if they are not records.
 int trace_add(struct trace_loop *l, struct wire_text events, struct err *e);
 
-// What a table is called. TUG_ENOMEM.
+// The name of a table. TUG_ENOMEM.
 int trace_name(struct trace_loop *l, uint32_t table, const char *name);
 
 // Puts all events on one clock, ours, and each loop's in order. Loops of a server share a
@@ -50,7 +50,7 @@ void trace_align(struct trace *t);
 // There when complete.
 int trace_write(const struct trace *t, const char *path, struct err *e);
 
-// Of each kind: how many, and how long they took.
+// For each kind the number of requests, and their times.
 int trace_print(const struct trace *t, struct buf *to);
 
 #endif

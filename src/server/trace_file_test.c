@@ -108,8 +108,8 @@ static void file(void **state)
     trace_free(&t);
 }
 
-// Loops of a server are moved together, by the one that was compared best; what may be
-// the way's is left alone.
+// The clocks of a server's loops are shifted together, by the best comparison;
+// differences that may come from the network are kept.
 static void clocks(void **state)
 {
     (void)state;
