@@ -9,8 +9,8 @@
 #include "base/alloc.h"
 #include "base/relaxed.h"
 
-// Of one table: [count, if rows have one][weights of group 0][weights of group 1]. A
-// count of 0: there is no mean yet.
+// The means of one table: [count, if rows have one][weights of group 0][weights of group
+// 1]. A count of 0: there is no mean yet.
 struct means {
     struct table *table;
     const struct accessor *accessor;
@@ -22,7 +22,7 @@ struct averaging {
     struct team *team;
     uint64_t window;
     struct means of[2]; // sparse, dense
-    // What the team does with each row and its mean.
+    // The team's operation on each row and its mean.
     void (*each)(const struct means *m, float *row, float *mean, float share);
     float share;
 };
@@ -172,7 +172,7 @@ int averaging_swap(struct averaging *a, struct err *e)
     return 0;
 }
 
-// Of n rows that the mean was saved with.
+// Loads the means of n saved rows.
 static void load_rows(struct means *m, const struct table *from, const uint32_t *handles,
                       size_t n)
 {

@@ -34,8 +34,8 @@ uint64_t averaging_next(const struct averaging *a, uint64_t at);
 uint64_t averaging_due(uint64_t window, uint64_t at);
 float averaging_share(uint64_t window, uint64_t batches, uint64_t at);
 
-// A sample after so many batches of the run, of which *at were in the samples before:
-// they all are then. Nobody trains meanwhile, here and below.
+// Takes a sample after so many batches of the run, of which *at were in earlier samples;
+// then sets *at to all. Nobody trains meanwhile, here and below.
 int averaging_sample(struct averaging *a, uint64_t batches, uint64_t *at, struct err *e);
 
 // The mean stands where the parameters were, until it is called again. Rows without a

@@ -16,8 +16,8 @@
 #include "train/config.h"
 #include "train/saved.h"
 
-// Of 9 batches a pass; at the end of the run two batches lie between samples, and the
-// last sample of some pass stands for one.
+// A pass has 9 batches; at the end of the run two batches are between samples, and the
+// last sample of some pass covers one.
 enum { WINDOW = 33, PASSES = 5, BATCHES = 9, KEYS = 48 };
 
 static struct train_result result;
@@ -64,7 +64,7 @@ static bool load(struct parameters *p, unsigned save, enum saved_role role,
     return there;
 }
 
-// What is known of a key by the formula: its weights, once it has any.
+// The formula's weights of a key, once it has any.
 struct naive {
     bool begun;
     double weights[256];
@@ -130,7 +130,7 @@ static bool is_sampled(double batches, double before, double window)
     return fmod(batches, BATCHES) == 0 || batches - before >= every;
 }
 
-// By the saves of a run without a mean, one after each batch.
+// Computed from the saves of a run without a mean, one after each batch.
 static void naive_mean(struct naive *sparse, struct naive *dense, double window)
 {
     static struct saved_run m;
@@ -149,7 +149,8 @@ static void naive_mean(struct naive *sparse, struct naive *dense, double window)
 static void by_the_formula(void **state)
 {
     (void)state;
-    // The last is longer than the run: the plain mean of it all, and not its last sample.
+    // The last window is longer than the run: the plain mean of all of it, and not its
+    // last sample.
     static const struct {
         const char *model;
         uint64_t window;

@@ -23,7 +23,7 @@ struct calibration {
     uint32_t n; // fewer than ten where many examples have equal predictions
 };
 
-// Of n examples that metrics_auc has sorted, each with a weight other than 0. Examples
+// For n examples that metrics_auc has sorted, each with a weight other than 0. Examples
 // with equal predictions are in one bin.
 void calibration_make(struct calibration *ret, const struct scored *s, size_t n);
 

@@ -1,4 +1,4 @@
-// Checkpoints of a run: what it writes, and what it begins with when that is not nothing.
+// Checkpoints of a run: writing them, and beginning with one.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_CHECKPOINT_H
@@ -7,14 +7,14 @@
 #include "train/run.h"
 #include "train/saved_run.h"
 
-// Whether --out can be written to and what a save says about the run can be written down,
-// before anything else is done. The directory is locked until file_unlock_dir(*ret_lock):
-// two runs would remove each other's saves.
-// *ret_resumes: there is a run to go on with.
+// Checks, before anything else, that --out can be written to and that a save can describe
+// the run. The directory is locked until file_unlock_dir(*ret_lock): two runs would
+// remove each other's saves. *ret_resumes: there is a run to go on with.
 int checkpoint_check_out(const struct train_config *c, int *ret_lock, bool *ret_resumes,
                          struct err *e);
 
-// What a save says of the run, which the caller frees (saved_run_free, mem_free); NULL: TUG_ENOMEM.
+// Returns a save's description of the run, which the caller frees (saved_run_free,
+// mem_free); NULL if memory is out.
 struct saved_run *checkpoint_describe(const struct run *r,
                                       const struct train_result *result, bool finished,
                                       struct err *e);
@@ -38,7 +38,7 @@ int checkpoint_check_data(struct run *r, struct err *e);
 // Goes on from that save, or begins with its tables.
 int checkpoint_start(struct run *r, struct err *e);
 
-// Whether the save that the run goes on from says that it is over.
+// Returns whether the save that the run resumes from is of a finished run.
 bool checkpoint_was_over(const struct run *r);
 
 #endif

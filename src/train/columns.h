@@ -18,7 +18,7 @@ int columns_check_drop(const struct train_config *c, bool *ret, struct err *e);
 // names, and the bins of numbers.
 int columns_decide(struct reader *r, struct source *s, struct err *e);
 
-// What the reader knows and the options did not say.
+// Facts that the reader knows and the options did not give.
 void columns_complete(struct train_config *c, const struct reader *r);
 
 #endif

@@ -1,4 +1,4 @@
-// What a training run is asked to do, and what it says when it is done.
+// The configuration of a training run, and its results.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_CONFIG_H
@@ -34,14 +34,14 @@ enum { TRAIN_LABEL_MAX = 64 };
 
 enum data_in { DATA_IN_AUTO, DATA_IN_MEMORY, DATA_IN_STREAM };
 
-// Who applies update rules on a cluster (remote/exchange.h). AUTO: the server in sync mode
-// and for rules whose state does not add up; else the worker.
+// Where update rules are applied on a cluster (remote/exchange.h). AUTO: the server in
+// sync mode and for rules whose state does not add up; else the worker.
 enum train_rules { TRAIN_RULES_AUTO, TRAIN_RULES_SERVER, TRAIN_RULES_WORKER };
 
 // Batches that a worker pulls, computes and pushes at the same time, at most.
 enum { TRAIN_MAX_IN_FLIGHT = 3 };
 
-// Training on a cluster: what the scheduler's driver and all workers are given.
+// Training on a cluster: settings for the scheduler's driver and all workers.
 struct train_cluster {
     struct node *node;
     const struct course *course;   // who does the passes (remote/remote.h)
@@ -70,9 +70,9 @@ struct train_cluster {
     const char *shuffle_by;
 };
 
-// What a listener hears of a run: of the pass so far a few times a second, and of each pass
-// that is done. `metrics`, one behind the other of each of the `labels`, are of the examples
-// before they were trained on.
+// A listener's report about a run: about the pass so far a few times a second, and about
+// each finished pass. `metrics`, one after the other for each of the `labels`, are of the
+// examples before they were trained on.
 struct train_news {
     uint32_t pass, passes; // from 1
     double share;          // of the pass, 0 to 1; negative: not known
@@ -129,23 +129,23 @@ struct train_config {
     // of parameters and examples, and the columns "a,b" that stand with these. NULL: none.
     const char *fetch, *dump, *dump_fields;
     uint64_t fetch_batches;
-    // A base and deltas of it for who serves the model meanwhile
-    // (remote/driver_publish.c): one so many seconds after the other, so many deltas
-    // behind a base. NULL: none.
+    // A base and its deltas for processes that serve the model meanwhile
+    // (remote/driver_publish.c): the seconds between two, the number of deltas behind a
+    // base. NULL: none.
     const char *publish;
     double publish_seconds;
     uint32_t publish_deltas;
     uint64_t keep_names;            // words behind keys, at most so many; 0: none
     uint32_t keep;                  // saves kept in `out`
     const atomic_bool *interrupted; // set by a signal; NULL: never
-    // For who drives the passes of a model from outside, a run for each few of them. The data
-    // of a resumed run may be other data than before; and a run that is interrupted saves
-    // nothing, so that what was saved before it is what there is.
+    // For a caller that drives the passes of a model itself, a run for each few of them.
+    // The data of a resumed run may be other data than before; and a run that is
+    // interrupted saves nothing, so that what was saved before it is what there is.
     bool other_data, all_or_nothing;
     const struct train_listener *listener; // NULL: nobody
     const char *history_file;              // --history; NULL: none
-    // What the run's passes were like, those before a resumption included, once it has ended; the
-    // caller frees it. NULL: nobody asks.
+    // The records of the run's passes, including those before a resumption, once it has
+    // ended; the caller frees it. NULL: not wanted.
     struct history *history;
 };
 
@@ -164,7 +164,7 @@ struct train_result {
         struct metrics valid, valids[LABELS_MAX];
     };
     uint32_t best_epoch;
-    // What is left of the total is waiting for others, and what lies between.
+    // The rest of the total is waiting for others, and work between these.
     double read_seconds, train_seconds, valid_seconds, save_seconds, test_seconds,
         total_seconds;
     double wait_seconds; // of train_seconds: the mean of the workers' waiting for servers

@@ -1,5 +1,5 @@
-// The course of a run: what trainer.c asks of whoever does the passes: threads of this process
-// (course_local), or the workers of a cluster (remote/remote.h).
+// The interface between trainer.c and the code that does the passes: threads of this
+// process (course_local), or the workers of a cluster (remote/remote.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_COURSE_H
@@ -8,7 +8,7 @@
 #include "train/run.h"
 
 struct course {
-    // Who has the rows (train/run_rows.h); NULL: this process.
+    // The owner of the rows (train/run_rows.h); NULL: this process.
     const struct run_rows *rows;
     // Whether this process reads the training data.
     bool reads_data;
@@ -23,11 +23,11 @@ struct course {
 
     // Trains on the pass that the run stands in, from where it stands.
     int (*pass)(struct run *r, struct train_result *result, struct err *e);
-    // --valid, or --test by the rows that are trained or those of the best pass, are scored by
-    // whoever does the passes, if config.cluster says so: metrics of each task. NULL: nobody
-    // else can.
+    // --valid, or --test by the rows in training or those of the best pass, are scored
+    // where the passes are done, if config.cluster says so: metrics of each task. NULL:
+    // only this process can.
     int (*score)(struct run *r, bool test, bool best, struct metrics *ret, struct err *e);
-    // What was seen in the pass so far, added up, of each label; and nothing from now on.
+    // Returns the sums over the pass so far, for each label, and resets them.
     struct metrics_stream *(*streams)(struct run *r);
     // Once a pass is over: what all who train together saw in it, where `streams` are of this
     // process. NULL: `streams` are of all.

@@ -96,7 +96,7 @@ static bool is_whole(const struct dense_sums *s, uint32_t a, uint32_t b)
     return first >= s->from && first + size <= s->end;
 }
 
-// What lies in one half of the tree that `next` does not lie in.
+// Joins the parts of a half of the tree that does not contain `next`.
 static void join(struct dense_sums *s, const struct kernels *k, uint8_t next)
 {
     while (s->n > 1 && tree_joins(s->first[s->n - 2], s->first[s->n - 1], next) &&

@@ -9,10 +9,10 @@
 #include "model/model.h"
 #include "table/tree_sum.h"
 
-// Room of model_dense floats, zeros; NULL: there is no memory.
+// Returns model_dense floats, zeros; NULL if memory is out.
 float *dense_floats(const struct model *m);
 
-// The keys of the blocks, which the caller frees; NULL: there is no memory.
+// Returns the keys of the blocks, which the caller frees; NULL if memory is out.
 uint64_t *dense_keys(const struct model *m);
 
 // Copies the weights of the blocks' rows, which others may be changing; and sets them.
@@ -30,13 +30,13 @@ void dense_close(struct dense *d);                      // a zeroed one is fine
 // averaged: they stay.
 void dense_scale(const struct model *m, float scale, float *gradient);
 
-// One update of the rows by the gradient times `scale`, which is zeros then.
+// Updates the rows once by the gradient times `scale`, and zeroes the gradient.
 void dense_step(struct dense *d, const struct model *m, const struct rule_params *rule,
                 float *const *blocks, float scale);
 
-// Gradients of the micro-batches (train/micro.h) [from, end), which come ascending. Those
-// of a whole half of the tree are added up as soon as it is over; others stay apart, for
-// what lies between them in the tree is somebody else's.
+// Gradients of the micro-batches (train/micro.h) [from, end), which come ascending.
+// Gradients of a whole half of the tree are added up as soon as it is complete; others
+// stay apart, since other threads have the parts between them.
 struct dense_sums {
     size_t n, width;
     uint32_t from, end;
@@ -46,8 +46,8 @@ struct dense_sums {
 void dense_sums_begin(struct dense_sums *s, const struct model *m, uint32_t from,
                       uint32_t end);
 void dense_sums_close(struct dense_sums *s);
-// Where the gradient of this micro-batch is added: zeros when it is the first time. NULL:
-// there is no memory.
+// Where the gradient of this micro-batch is added: zeros when it is the first time. NULL
+// if memory is out.
 float *dense_sums_micro(struct dense_sums *s, const struct kernels *k, uint8_t micro);
 
 #endif

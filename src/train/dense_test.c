@@ -116,7 +116,7 @@ static void test_blocks(void **state)
     parameters_close(&p);
 }
 
-// Weights step by the mean; what a batch adds to summaries is added as it is.
+// Weights step by the mean; a batch's changes of summaries are added unscaled.
 static void test_summaries(void **state)
 {
     (void)state;

@@ -90,7 +90,7 @@ static struct worst find_worst(const struct model *m, const struct model_batch *
     return worst;
 }
 
-// By the first worker's view: nobody is at work.
+// Uses the first worker's view: no worker is running.
 static int explain(struct run *r, uint64_t example, struct worst *ret)
 {
     struct worker *w = &r->workers[0];

@@ -1,4 +1,4 @@
-// Training that diverged, explained: the example, the key, and what to do.
+// Explains diverged training: the example, the key and the remedy.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_DIVERGED_H
@@ -14,7 +14,7 @@ int diverged_score(struct run *r, uint64_t example, struct err *e);
 // about those that no example meets again.
 int diverged_check(const struct run *r, struct err *e);
 int diverged_check_table(const struct table *t, const struct reader *r, struct err *e);
-// The same of what was found out elsewhere. `r`, of the data, knows the columns.
+// Likewise for a divergence found elsewhere. `r`, the data's reader, knows the columns.
 int diverged_key(uint64_t key, const struct reader *r, struct err *e);
 // The same of a key in a batch that a worker computed. `what` says what is not finite, and
 // ends with "(... of"; `where`: the first line that has the key, or "".

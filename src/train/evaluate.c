@@ -97,13 +97,13 @@ static void count_known(const struct view *v, const struct parameters *p,
     }
 }
 
-// Where the score of example i of the window belongs.
+// Returns the place of the score of example i of the window.
 static struct scored *place_of(const struct evaluation *ev, uint32_t task, uint64_t i)
 {
     return ev->all[task].scored + ev->all[task].n + i;
 }
 
-// Those of [first, first + n) that are scored; the others get scores without weight.
+// Scores the selected ones of [first, first + n); the others get scores without weight.
 static size_t pick(struct evaluation *ev, uint64_t first, size_t n, uint64_t order[PIECE])
 {
     const struct evaluation_options *o = ev->o;
@@ -131,8 +131,8 @@ static void grade(const struct evaluation *ev, uint64_t i, struct scored s)
     groups_put(&ev->slices, ev->all->n + i, kept, s);
 }
 
-// Of example i of the batch, which is example `at` of the window. Of one that was skipped
-// all labels are missing.
+// For example i of the batch, which is example `at` of the window. A skipped example has
+// no labels.
 static void take_score(struct evaluation *ev, const struct batch *b, size_t i,
                        uint32_t task, float score, uint64_t at,
                        struct evaluated_sums *sums)
@@ -324,7 +324,7 @@ static void evaluation_fini(struct evaluation *ev)
     dataset_close(ev->loaded);
 }
 
-// Which columns stay with the data: those of the users, and then those of the table.
+// The columns to keep: first those of the users, then those of the table.
 static int init_groups(struct evaluation *ev, struct err *e)
 {
     const struct evaluation_options *o = ev->o;

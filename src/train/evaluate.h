@@ -31,8 +31,8 @@ struct evaluation_options {
     enum loss loss;
     uint64_t max_bad_lines;
     uint64_t *bad_lines;
-    // What the data is, for warnings of columns whose values the model does not know; NULL:
-    // nothing is warned of.
+    // The name of the data, for warnings about columns whose values the model does not
+    // know; NULL: no warnings.
     const char *what;
     // What the data is, for a warning where its features are numbered another way than the
     // model's; NULL: nothing is warned of.
@@ -44,17 +44,17 @@ struct evaluation_options {
     uint64_t seed;
     const atomic_bool *interrupted; // gives up with TUG_EINTERRUPTED; NULL: never
     // When set, called for every window with its predictions, in the order of the text,
-    // those of an example's tasks one behind the other.
-    // Those of lines that were skipped are NaN if places are held for them.
+    // those of an example's tasks one behind the other. Scores of skipped lines are NaN
+    // if places are held for them.
     int (*each)(void *ctx, const struct dataset *d, const float *predictions, size_t n,
                 struct err *e);
     void *ctx;
-    // The columns "a,b" whose values say which group an example is of, as its user, for
-    // the AUC by group; NULL: there is none. Of the logistic loss. Data at hand has been
-    // loaded with them as what is kept.
+    // The columns "a,b" whose values are the group of an example, such as its user, for
+    // the AUC by group; NULL: none. For the logistic loss. Data at hand has been loaded
+    // with them as what is kept.
     const char *group;
-    // Likewise for a table of the `top` largest groups; NULL: there is none. The table is
-    // the caller's, zeroed.
+    // Likewise for a table of the `top` largest groups; NULL: none. The table is the
+    // caller's, zeroed.
     const char *by;
     size_t top;
     struct group_table *table;
@@ -82,12 +82,11 @@ void evaluation_compare(const struct evaluation_options *o, struct numbering *nu
 
 // Reads the whole source once. Metrics are exact and have the same bits for any number of
 // threads; there are those of each of the model's tasks, of examples that have its label.
-// Groups, and features that are known, are told of the first one only.
+// Groups and known features are reported for the first one only.
 int evaluate(const struct evaluation_options *o, struct metrics *ret, struct err *e);
 
-// Likewise, of one part of what is to be evaluated: what was found of each of the
-// model's tasks is in ret, MODEL_MAX_TASKS of them at most, for the caller to free.
-// Groups are the first one's.
+// Likewise for a part of the evaluation: the results for each of the model's tasks are in
+// ret, at most MODEL_MAX_TASKS, for the caller to free. Groups are the first one's.
 int evaluate_part(const struct evaluation_options *o,
                   struct evaluated ret[MODEL_MAX_TASKS], struct err *e);
 

@@ -136,7 +136,7 @@ static void naive_gauc(double held_out, struct metrics *m)
     m->gauc = sum / weights;
 }
 
-// Of the three largest of seven slices, which are those with the least numbers.
+// Metrics of the three largest of seven slices, which have the smallest numbers.
 static void check_table(const struct group_table *t, double held_out)
 {
     assert_int_equal(t->groups, 7);

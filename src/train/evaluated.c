@@ -35,7 +35,7 @@ int evaluated_reserve(struct evaluated *x, size_t n, struct err *e)
     return groups_reserve(&x->users, x->cap, e);
 }
 
-// All that are exact.
+// All exact sums.
 enum { EXACT_SUMS = 7 };
 struct exact_sums {
     struct exact *of[EXACT_SUMS];

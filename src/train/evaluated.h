@@ -1,6 +1,7 @@
-// What an evaluation found of examples: all that metrics are made of. Parts that others have
-// evaluated are added, in any order, and the metrics have the bits of one evaluation of all:
-// sums are exact, and scores are kept to be sorted (8 bytes an example; with groups 24).
+// The results of an evaluation from which metrics are computed. Parts that others have
+// evaluated are added, in any order, and the metrics have the bits of one evaluation of
+// all: sums are exact, and scores are kept to be sorted (8 bytes an example; with groups
+// 24).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_EVALUATED_H

@@ -1,5 +1,5 @@
-// What others have evaluated: parts in any order give the bits of the whole, and bytes that
-// are damaged give nothing.
+// Parts of an evaluation: in any order they give the bits of the whole, and damaged bytes
+// are refused.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/evaluated.h"
@@ -145,7 +145,7 @@ static void test_forged_sums(void **state)
     evaluated_free(&all);
 }
 
-// Others' counts are no bug of this process.
+// Wrong counts of others are not a bug of this process.
 static void test_forged_counts(void **state)
 {
     (void)state;

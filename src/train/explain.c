@@ -1,4 +1,4 @@
-// See explain.h. One thread computes: who looks at predictions reads them one by one.
+// See explain.h. One thread computes: explanations are read one by one.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/explain.h"
@@ -134,7 +134,7 @@ static int put_word(struct explanation *x, uint32_t slot, const struct reader_wo
     return 0;
 }
 
-// Of a slot of several numbers the words are their places.
+// In a slot of several numbers the words are their positions.
 static int put_places(struct explanation *x, uint32_t slot)
 {
     struct reader_word w;
@@ -181,7 +181,7 @@ static int name_features(struct explanation *x, const char *texts)
     return 0;
 }
 
-// As training has kept it.
+// The name that training has kept.
 static const char *stored_word(const struct explanation *x, uint64_t key, size_t j)
 {
     uint64_t examples;

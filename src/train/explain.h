@@ -29,8 +29,8 @@ struct explained {
     struct model_explained parts; // of these, in the same order
 };
 
-// Of the options of an evaluation: team, parameters, source, reader, loss, bad lines,
-// eager, hold_places, interrupted (looked at before each example). With `nameless` words
+// Uses these options of an evaluation: team, parameters, source, reader, loss, bad lines,
+// eager, hold_places, interrupted (checked before each example). With `nameless` words
 // are not looked for: columns may be missing.
 struct explain_options {
     struct evaluation_options data;

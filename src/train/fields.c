@@ -93,7 +93,7 @@ int fields_count(struct team *team, const struct path_list *paths,
     return m->fields != 0 ? 0 : count_by_reading(team, paths, reader, interrupted, m, e);
 }
 
-// Of a multislot column "price[3]" 3.
+// Returns 3 for a multislot column "price[3]".
 static uint32_t numbers_in(const struct schema *s, const char *name)
 {
     const char *open = strchr(name, '[');
@@ -216,7 +216,7 @@ static uint32_t highest_slot(const struct batch *b)
     return max;
 }
 
-// Of an example whose field is too high, and there is one.
+// Names an example whose field is too high; there is one.
 static int explain_field(const struct dataset *d, const struct source *s,
                          const struct pieces *p, uint32_t fields, struct err *e)
 {

@@ -1,5 +1,5 @@
-// What models are to know of the data's fields before the first row is made: how many there
-// are, which are numbers, which have vectors of another length.
+// Facts about the data's fields that models need before the first row: their number,
+// which are numbers, which have vectors of another length.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_FIELDS_H
@@ -20,7 +20,7 @@ int fields_count(struct team *team, const struct path_list *paths,
                  const atomic_bool *interrupted, struct model_options *m, struct err *e);
 
 // Fills in m->numbers for a model with data_norm: columns of numbers, which only csv and
-// multislot have. TUG_EUSAGE: there is none, or there are too many.
+// multislot have. TUG_EUSAGE if there is none, or there are too many.
 int fields_numbers(const struct schema *s, struct model_options *m, struct err *e);
 
 // Fills in m->dims of "COLUMN=N,..." (NULL: none), by the names of the data's columns, of

@@ -16,8 +16,8 @@ struct groups {
 // TUG_EUSAGE: `option` asks for groups by columns (NULL: it does not), which a loss has not.
 int groups_check(const char *option, const char *columns, enum loss loss, struct err *e);
 
-// By the columns "a,b", whose texts begin behind `skip` others. What was made stays empty
-// until there is room.
+// Groups by the columns "a,b", whose texts begin behind `skip` others. The groups stay
+// empty until there is room.
 struct groups groups_of(const char *columns, size_t skip);
 void groups_free(struct groups *g);
 

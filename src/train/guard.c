@@ -16,7 +16,7 @@ static const double few_known = 0.05;
 // Whether predicting the mean of the labels for every example has a clearly smaller loss.
 static bool is_worse(const struct metrics *m)
 {
-    // With labels of one kind (0) the mean is always right.
+    // If all labels are 0, the mean is always right.
     return isfinite(m->base) && m->base > 0 && !(m->logloss <= m->base * 1.01);
 }
 

@@ -22,9 +22,9 @@ void guard_files(const struct data_files *f, size_t trained);
 void guard_repeated(const struct data_files *f, size_t from, size_t to,
                     const char *option);
 
-// After the last of `passes` passes over the training data, of what was seen in it; `lr`:
-// the rate. `loaded`: who loaded the data has told that its labels are all one. True: it
-// warned.
+// After the last of `passes` passes over the training data, by the sums over it; `lr`:
+// the rate. `loaded`: the loader of the data has reported that its labels are all one.
+// True: it warned.
 bool guard_training(const struct metrics *last, enum loss loss, uint32_t passes,
                     double lr, bool loaded);
 

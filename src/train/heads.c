@@ -11,7 +11,7 @@
 
 enum { HEAD_BYTES = 1 << 20 };
 
-// A line that is there as a whole; what is behind it begins *text.
+// Takes a whole line; *text then begins behind it.
 static bool next_line(const char **text, size_t *len, const char **ret, size_t *ret_len)
 {
     const char *end = memchr(*text, '\n', *len);

@@ -1,5 +1,6 @@
-// Which examples of the training data validation keeps for itself: by a random number between 0
-// and 1 of each position, those from `from` on, so that K shares of 1/K are K disjoint parts.
+// Selects the examples of the training data for validation: by a random number between 0
+// and 1 of each position, those from `from` on, so that K shares of 1/K are K disjoint
+// parts.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_HELD_OUT_H

@@ -19,7 +19,7 @@
 #include "data/paths.h"
 #include "save/save.h"
 
-// How a line begins: what else begins so is not taken for something of the user's.
+// The beginning of a line: a file that begins so is not taken for one of the user's.
 #define HISTORY_BEGIN "{\"pass\":"
 enum { HISTORY_BYTES = 1 << 30 }; // of a file that is read, at most
 

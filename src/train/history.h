@@ -1,13 +1,13 @@
-// The record of a run: what each of its passes was like. There is one shape of it: a struct here,
-// and a line of JSON in the file of --history, in saves (history.jsonl) and in what --json prints.
+// The record of a run's passes. There is one shape of it: a struct here, and a line of
+// JSON in the file of --history, in saves (history.jsonl) and in what --json prints.
 //
 //   {"pass":2,"examples":9000,"loss":0.41,"auc":0.81,
 //    "valid":{"examples":1000,"loss":0.43,"auc":0.79},"seconds":1.5,"best":true}
 //
-// "valid" is null without validation, numbers that do not exist are null. Of several
-// labels these are the first one's, and "labels" has each by its name:
-// {"click":{"loss":..,"auc":..,"valid":..}}. A save keeps the record, so that a
-// resumed run goes on with it.
+// "valid" is null without validation, numbers that do not exist are null. With several
+// labels these are of the first one, and "labels" has each by its name:
+// {"click":{"loss":..,"auc":..,"valid":..}}. A save keeps the record, so that a resumed
+// run goes on with it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_HISTORY_H
@@ -28,7 +28,7 @@ struct history_pass {
     double seconds;    // reading, training and validation, without saves
     bool validated;
     bool best; // validation was better than after all passes before
-    // Of each label: of examples before they were trained on, and of validation.
+    // For each label: on examples before they were trained on, and on validation data.
     struct history_score seen[LABELS_MAX], valid[LABELS_MAX];
 };
 
@@ -46,7 +46,7 @@ int history_add(struct history *h, const struct history_pass *p, struct err *e);
 void history_cut(struct history *h, uint32_t passes);
 struct history_score history_score(const struct metrics *m);
 
-// A line of it, and all of them as an array. NULL: no memory.
+// Prints one pass as a line, or all as an array. NULL: no memory.
 json_t *history_pass_to_json(const struct history *h, const struct history_pass *p);
 json_t *history_to_json(const struct history *h);
 
@@ -55,9 +55,9 @@ json_t *history_to_json(const struct history *h);
 int history_write(const struct history *h, const char *dir, struct err *e);
 int history_load(struct history *ret, const char *dir, struct err *e);
 
-// --history FILE: what there is so far, in place of an older record; and the newest pass behind it.
-// A pipe or a device (a terminal) is opened once, and gets line by line. TUG_EUSAGE: the file is
-// something else, or one that the run reads.
+// --history FILE: writes the passes so far, replacing an older record; or appends the
+// newest pass. A pipe or a device (a terminal) is opened once, and gets line by line.
+// TUG_EUSAGE: the file is something else, or one that the run reads.
 struct data_files;
 int history_check_file(const char *path, const struct data_files *read, struct err *e);
 int history_begin_file(struct history *h, const char *path, struct err *e);

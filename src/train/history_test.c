@@ -77,7 +77,7 @@ static void test_saved_and_loaded(void **state)
     }
 }
 
-// It is no part of the model: without it a run goes on, with one warning.
+// It is not a part of the model: without it a run continues, with one warning.
 static void test_damaged(void **state)
 {
     (void)state;

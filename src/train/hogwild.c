@@ -10,7 +10,7 @@
 #include "train/progress.h"
 #include "train/run_rows.h"
 
-// Of wide rows fewer are fetched ahead, so that they stay in the second-level cache.
+// Fewer wide rows are prefetched, so that they stay in the second-level cache.
 enum { MICRO_BYTES = 256 * 1024 };
 
 // Models with layers take as many as they compute at once.
@@ -102,7 +102,7 @@ void hogwild_batch(struct worker *w, size_t size, uint64_t number)
     hogwild_deal(w, size, number, hogwild_step);
 }
 
-// Copies of hot rows, after batch b: begun when it is time, merged now and then.
+// After batch b: begins copies of hot rows when it is time, and merges them now and then.
 static void care_for_hot_rows(struct worker *w, uint64_t b)
 {
     const struct run *r = w->run;

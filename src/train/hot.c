@@ -18,7 +18,7 @@ enum {
     COUNTS = 1 << 17,
 };
 
-// How often ids occur in the sample. When it is full, ids not met so far are not hot.
+// Counts of ids in the sample. When it is full, ids not met so far are not hot.
 struct counts {
     struct {
         uint32_t id, times;
@@ -79,7 +79,7 @@ int hot_find(struct hot_rows *h, const struct dataset *d, uint64_t seed)
     if (c == NULL)
         return TUG_ENOMEM;
     int rc = count_sample(c, d, seed);
-    // The hottest first: they get their place in the map for certain.
+    // The hottest first, so that they surely get a place in the map.
     for (uint32_t least = SAMPLE; rc == 0 && least >= TIMES; least /= 2)
         for (uint32_t i = 0; i < COUNTS; i++)
             if (c->of[i].times >= least && c->of[i].times / 2 < least)

@@ -27,7 +27,7 @@ enum {
     HOT_BEGIN_EXAMPLES = 65536, // of the run, for each worker, before there are copies
 };
 
-// Which rows are hot in a data set; shared by the workers.
+// The hot rows of a data set; shared by the workers.
 struct hot_rows {
     uint32_t n;
     uint32_t id[HOT_MAX];
@@ -35,11 +35,11 @@ struct hot_rows {
     atomic_flag merging[HOT_MAX];
 };
 
-// What is copied of a row lies in one place, or in two: rows that live have their
+// The copied part of a row is in one piece, or in two: rows with a lifecycle have their
 // embedding elsewhere (accessor/life.h).
 enum { HOT_PIECES = 2 };
 
-// Where the pieces of a row are now; NULL: there is none. False: there is no row.
+// The current address of a row's pieces; NULL: none. False: there is no row.
 typedef bool (*hot_find_fn)(const void *ctx, uint32_t id, float *ret[HOT_PIECES]);
 
 struct hot_copy {
@@ -54,8 +54,8 @@ struct hot_copies {
     uint32_t widths[HOT_PIECES], width;
     bool begun; // there are copies
     struct hot_copy *copies;
-    // Of each row, the pieces behind each other: as the worker has it; as it was when
-    // merged.
+    // The pieces of each row, one after the other: the worker's values; and those at the
+    // last merge.
     float *local, *base;
 };
 

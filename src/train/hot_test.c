@@ -30,7 +30,7 @@ static int open_copies(struct hot_copies *c, struct hot_rows *h, const struct ta
     return hot_open(c, h, widths, find_row, t);
 }
 
-// Every worker adds 1 to column 0 of its copies and merges now and then.
+// Each worker adds 1 to column 0 of its copies, and sometimes merges.
 static void work(void *arg, int rank)
 {
     struct job *j = arg;

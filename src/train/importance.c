@@ -31,7 +31,7 @@ void importance_free(struct importance *m)
 
 // ---------------------------------------------------------------- the data
 
-// What is at most held, packed, is a third of the memory that there is.
+// The packed data may take at most a third of the memory.
 static int load(const struct evaluation_options *o, struct dataset **ret, struct err *e)
 {
     size_t chunks = (size_t)(mem_available() / 3 * 2 / RUN_CHUNK_BYTES) + 1;
@@ -186,7 +186,7 @@ int importance(const struct evaluation_options *o, const char *columns,
     struct dataset *d = NULL;
     struct measuring m = {.o = *o, .lines = ret_lines};
     ret_lines->names = BUF_INIT(1 << 30);
-    // That there are columns at all.
+    // Checks that there are columns.
     TRY(reader_find_columns(o->reader, NULL, NULL, "--importance", 0, NULL, &none, e));
     int rc = load(o, &d, e);
     if (rc == 0) {

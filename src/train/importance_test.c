@@ -80,7 +80,7 @@ static int run(struct team *team, const struct parameters *p, const char *only,
     return rc;
 }
 
-// Those of `slots` are the partner's.
+// The features of `slots` are the partner's.
 static double score(unsigned i, unsigned slots, unsigned first)
 {
     struct shuffle partners = shuffle_make(ROWS, SEED, first);
@@ -145,7 +145,7 @@ static void test_each(void **state)
     assert_true(one.line[0].auc_drop > 0.02);
     for (size_t i = 1; i < one.n; i++)
         assert_true(one.line[i - 1].auc_drop >= one.line[i].auc_drop);
-    // What says nothing changes no bit.
+    // A column without information changes no bit.
     for (size_t i = 0; i < one.n; i++)
         if (one.names.data[one.line[i].name] > '1')
             assert_true(one.line[i].auc_drop == 0 && one.line[i].loss_rise == 0);

@@ -1,10 +1,10 @@
 // Features that live: a model whose sparse table is made from settings (store/config.h),
 // with statistics, entry policies, embeddings that are earned, and an end.
 //
-// In one process threads step on such rows in place (train/living_rows.h). Where the rows are
-// servers' (remote/remote.h), the worker pulls weights and pushes gradients with shows and
-// clicks, and the rules are applied there: what the model sees is a row as a pull returns
-// it, so lr is embed alone, and embedx is the latent vectors of fm and ffm.
+// In one process threads step on such rows in place (train/living_rows.h). If servers
+// hold the rows (remote/remote.h), the worker pulls weights and pushes gradients with
+// shows and clicks, and the rules are applied there: what the model sees is a row as a
+// pull returns it, so lr is embed alone, and embedx is the latent vectors of fm and ffm.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_LIFECYCLE_H
@@ -23,7 +23,7 @@ int lifecycle_model(const struct table_config *t, const struct model *m,
 void lifecycle_put(const struct accessor *pulled, const struct accessor *own,
                    const float *values, float *ret_row);
 
-// A row and its extra row (NULL: there is none) into a row of the model's own, likewise.
+// Likewise, copies a row and its extra row (NULL: none) into a row of the model.
 void lifecycle_copy_row(const struct accessor *from, const struct accessor *own,
                         const float *row, const float *extra, float *ret_row);
 

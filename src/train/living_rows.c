@@ -119,7 +119,7 @@ static void close_rows(struct run *r)
 
 // Ids and links.
 
-// Rows went: nobody is to find them any more.
+// Rows were removed: they must not be found any more.
 static void unlink(void *ctx, const uint64_t *keys, size_t n)
 {
     struct living_rows *l = ctx;
@@ -327,7 +327,7 @@ static int load(struct run *r, const char *dir, const struct saved_run *m, bool 
     return rc;
 }
 
-// Of a pass that was trained on in pieces, one process has no place to go on from.
+// One process cannot resume in a pass that was trained in pieces.
 static int resume(struct run *r, const char *dir, const struct saved_run *m,
                   struct err *e)
 {

@@ -3,8 +3,8 @@
 // (store/store_steps.h, train/living_steps.h). This is the one place where the local
 // trainer makes stores; they are saved, loaded and looked up as all others are.
 //
-// Keys of the data at hand become ids when the data is read. What an id's row is, a link
-// says: rows come when an entry policy admits their keys, and go.
+// Keys of the data at hand become ids when the data is read. A link leads from an id to
+// its row: rows are made when an entry policy admits their keys, and removed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_LIVING_ROWS_H
@@ -42,7 +42,7 @@ struct living_rows {
     struct table *ids;     // keys of the data at hand; it has no columns
     struct living_links links;
     float *zeros; // as wide as a row and an extra row: where there is nothing to read
-    // What evaluations have looked up.
+    // Rows that evaluations have looked up.
     struct parameters cache;
     pthread_mutex_t lock; // of it
 };

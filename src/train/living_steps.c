@@ -1,4 +1,4 @@
-// From a batch's examples to rows that live; see living_steps.h.
+// Steps on rows with a lifecycle, from a batch's examples; see living_steps.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/living_steps.h"
@@ -11,7 +11,7 @@
 
 enum { AHEAD = 16 }; // features whose links are on their way into cache
 
-// What a batch says of a key.
+// A batch's statistics of a key.
 struct living_count {
     uint32_t id;
     uint32_t shows, clicks;
@@ -146,7 +146,7 @@ static void count(struct living_steps *s)
     s->n = at.n;
 }
 
-// Counts become arrivals, by partition. What is looked at next of a key is on its way.
+// Counts become arrivals, by partition. Prefetches the data of a key that is read next.
 static void sort(struct living_steps *s)
 {
     const struct living_links *l = &s->rows->links;
@@ -188,7 +188,7 @@ static void prefetch(const struct living_rows *l, const struct store_arrival *a,
     }
 }
 
-// What there is of a partition's keys, as of now.
+// The current rows of a partition's keys.
 static void read_links(const struct living_rows *l, struct store_arrival *a, size_t n)
 {
     struct table_slabs keys = table_slabs(l->ids);
@@ -229,7 +229,7 @@ static int arrive_at(struct living_steps *s, uint32_t partition)
     store_steps_lock(l->steps, partition);
     read_links(l, a, n);
     int rc = store_arrive(s->stepper, &w, a, n, NULL);
-    // What is counted once does not change a policy's mind in later passes.
+    // Keys that were counted once do not change a policy's decision in later passes.
     write_links(l, a, n, rc == 0 && s->again && !store_config(l->sparse)->count_all);
     store_arrived(s->stepper, partition);
     store_steps_unlock(l->steps, partition);
@@ -258,8 +258,8 @@ static void begin(struct living_steps *s, bool again, uint64_t step)
     store_stepper_pin(s->stepper);
 }
 
-// What was noted on the way is brought to its partitions. From here on rows that the
-// batch may have read are used for other keys.
+// Brings the notes of the batch to their partitions. From here on rows that the batch may
+// have read can be reused for other keys.
 static int end(struct living_steps *s, struct view *v)
 {
     int rc = s->n > 0 ? arrive(s) : 0;
@@ -269,8 +269,8 @@ static int end(struct living_steps *s, struct view *v)
     return rc;
 }
 
-// Of examples that were counted before rows note the time of the push, if that decides
-// when they go.
+// For examples that were counted before, rows note the time of the push, if removal
+// depends on it.
 static bool examples_arrive(const struct living_steps *s)
 {
     return !s->again || store_config(s->rows->sparse)->count_all ||
@@ -365,7 +365,7 @@ static size_t find(const _Atomic uint32_t *handles, struct table_slabs slabs,
     return missing;
 }
 
-// The same where some have copies, in place of which the shared rows stay untouched.
+// Likewise if some have copies: the shared rows stay untouched then.
 static size_t find_copies(const _Atomic uint32_t *handles, struct table_slabs slabs,
                           size_t bytes, const struct hot_copies *hot, bool second,
                           const uint32_t *ids, size_t n, float **ret)
@@ -470,7 +470,7 @@ static void pack_rows(struct view *v)
     b->start[b->n] = to;
 }
 
-// Behind the last: read and never used.
+// Behind the last row: read and never used.
 static void pad(float **rows, size_t n, float *zeros)
 {
     for (size_t k = 0; k < KERNEL_PADDING; k++)

@@ -16,15 +16,15 @@
 
 #include "train/run.h"
 
-// What run_rows asks of a worker (train/run_rows.h). The view is the batch's: it is no view
-// of anything when that ends.
+// The worker's part of run_rows (train/run_rows.h). The view is valid until the end of
+// the batch.
 int living_steps_open(struct worker *w);
 void living_steps_close(struct worker *w); // one that was not opened is fine
 void living_steps_batch(struct worker *w, size_t size, uint64_t number);
 int living_steps_take(struct worker *w, const uint64_t *order, size_t n,
                       const struct hot_copies *hot);
 
-// What workers copy of a hot row: the groups' columns, not the statistics beside them.
+// The part of a hot row that workers copy: the groups' columns, not the statistics.
 // Nothing, unless rows stay while there are copies, and these columns are together.
 void living_steps_copied(const struct living_rows *l, uint32_t ret[HOT_PIECES]);
 bool living_steps_find_hot(const void *run, uint32_t id, float *ret[HOT_PIECES]);

@@ -48,7 +48,8 @@ struct look {
 
 // Names.
 
-// The next layer from parameter *at on, and *at behind it. False: there is none.
+// Returns the next layer from parameter *at on, and moves *at behind it. False: there is
+// none.
 static bool next_layer(const struct model *m, size_t *at, size_t *ret_first,
                        char ret_name[MODEL_LAYER_NAME_MAX])
 {

@@ -102,7 +102,7 @@ static struct metrics_stream *streams(struct run *r)
 // Data windows.
 
 // Loads the window of `next`, which becomes the run's position. Until then that is the
-// end of the window before: a run that is interrupted here goes on from there.
+// end of the previous window: a run interrupted here resumes from there.
 static int load_window(struct run *r, struct position next, struct train_result *result,
                        struct err *e)
 {
@@ -116,7 +116,7 @@ static int load_window(struct run *r, struct position next, struct train_result 
                                     : 1,
         .max_bad_lines = r->config->max_bad_lines,
         .bad_lines = &r->bad_lines,
-        // What validation finds at hand.
+        // The state for validation.
         .keep_option = "--group",
     };
     struct merge merge = {0};
@@ -149,7 +149,7 @@ static int load_window(struct run *r, struct position next, struct train_result 
     return fields_check(r->data, r->source, NULL, &r->parameters.model.options, e);
 }
 
-// The one thing that training on one class cannot do is what everybody wants from it.
+// Training on one class cannot separate the classes, which is its purpose.
 static void warn_about_labels(struct run *r)
 {
     uint64_t positives = dataset_positives(r->data), n = dataset_size(r->data);
@@ -167,7 +167,7 @@ static double passes_done(const struct run *r, uint64_t end)
                            r->streaming ? 0 : dataset_size(r->data));
 }
 
-// The next batch at which somebody wants the team to stop, by count.
+// Returns the next batch, by count, at which the team must stop.
 static uint64_t next_stop(const struct run *r, uint64_t end)
 {
     const uint64_t every[] = {r->config->save_batches, r->config->log_batches,

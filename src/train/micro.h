@@ -1,7 +1,7 @@
 // Micro-batches: the sixteen parts of a synchronous batch, whose sums are added as a
-// fixed tree (table/tree_sum.h). Which examples belong to one is a matter of their
-// position in the pass's order alone, not of who computes them: so one thread, many, or
-// several workers of a cluster get the same bits.
+// fixed tree (table/tree_sum.h). The position of examples in the pass's order alone
+// assigns them, not the thread that computes them: so one thread, many, or several
+// workers of a cluster get the same bits.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_MICRO_H

@@ -134,7 +134,7 @@ const char *names_find(const struct names *n, uint64_t key, uint64_t *ret_exampl
 
 // Reading.
 
-// Places of a slot of numbers are no words of the data: every example has them all.
+// Positions in a slot of numbers are not words of the data: every example has them all.
 static int add_places(struct names *n, const struct reader *r, uint32_t slot,
                       const char *column)
 {
@@ -158,7 +158,7 @@ static void count(struct names *n, size_t word, uint64_t example)
     n->last[word] = example;
 }
 
-// Of an example, by its number from 1 on.
+// For an example, by its number from 1 on.
 static int read_text(struct names *n, const struct reader *r, uint32_t slot,
                      const char *column, const char *text, uint64_t example)
 {
@@ -179,7 +179,7 @@ static int read_text(struct names *n, const struct reader *r, uint32_t slot,
     return 0;
 }
 
-// The next name of the list, and *at behind it.
+// Returns the next name of the list, and moves *at behind it.
 static void next_column(const char **at, char name[WORD_MAX])
 {
     size_t len = strcspn(*at, ",");

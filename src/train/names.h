@@ -1,6 +1,6 @@
-// The words behind hashed keys, "site=f3845767", and in how many examples each
-// came: a file beside the rows of a save. Of a bounded number of words, those that
-// came first in the data.
+// The words behind hashed keys, "site=f3845767", and in how many examples each came: a
+// file beside the rows of a save. It has a limited number of words, the first ones in the
+// data.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_NAMES_H
@@ -29,15 +29,15 @@ struct names_options {
     uint64_t max_bad_lines;
     const atomic_bool *interrupted; // NULL: never
 };
-// Reads the whole source. TUG_EUSAGE: keys of this format are no hashes.
+// Reads the whole source. TUG_EUSAGE if keys of this format are not hashes.
 int names_read(struct names **ret, const struct names_options *o, struct err *e);
 void names_close(struct names *n); // NULL is fine
 
-// NULL: it is not known. Of numbers the column's name alone.
+// NULL if it is not known. For numbers only the column's name.
 const char *names_find(const struct names *n, uint64_t key, uint64_t *ret_examples);
 
-// The file in the directory of a save, complete or not there. TUG_EDATA names one that is
-// damaged; of a save without one *ret is NULL.
+// Writes the file into a save's directory, complete or not at all. TUG_EDATA names one
+// that is damaged; of a save without one *ret is NULL.
 int names_write(const struct names *n, const char *dir, struct err *e);
 int names_load(struct names **ret, const char *dir, struct err *e);
 

@@ -20,8 +20,8 @@ struct parameters {
 };
 
 int parameters_open(struct parameters *p, const struct model_options *o, struct err *e);
-// The same for scores alone: rows of features hold weights and nothing else (model_packed), each
-// in as few cache lines as it can be, and begin as zeros.
+// Likewise for scoring only: rows of features hold only weights (model_packed), each in
+// as few cache lines as possible, and begin as zeros.
 int parameters_open_packed(struct parameters *p, const struct model_options *o,
                            struct err *e);
 void parameters_close(struct parameters *p);
@@ -32,10 +32,10 @@ int parameters_clone(struct parameters *ret, const struct parameters *p, struct 
 // For dataset_load: creates rows as keys come; ids are handles. ctx: struct parameters.
 int parameters_resolve_new(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids);
 
-// The same for reading without training: creates nothing. A key that training never
-// updated gets PARAMETERS_UNSEEN, whose row is all zeros: a feature that nothing is
-// known of says nothing. (What its row would begin with is noise to break the
-// symmetry of training.)
+// Likewise for reading without training: creates no rows. A key that training never
+// updated gets PARAMETERS_UNSEEN, whose row is all zeros: a feature that nothing is known
+// of says nothing. (What its row would begin with is noise to break the symmetry of
+// training.)
 int parameters_resolve_seen(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids);
 
 #define PARAMETERS_UNSEEN TABLE_MAX_ROWS // ids have 31 bits, and this one

@@ -48,7 +48,7 @@ static void copies(void **state)
     }
     *p.blocks[0] = 0.5f;
     assert_int_equal(parameters_clone(&copy, &p, NULL), 0);
-    // The copy is one: what happens to the original afterwards does not reach it.
+    // The copy is independent: later changes of the original do not reach it.
     for (uint64_t key = 0; key < 600; key++) {
         assert_int_equal(parameters_resolve_new(&p, &key, 1, &id), 0);
         table_row(table_slabs(p.sparse), id)[0] = -1;

@@ -27,8 +27,8 @@ struct progress {
     uint32_t last_epoch;
     double share_at_start;
     unsigned calls;
-    // With by_batches: the streams of pass `before_epoch` at the line before, one a
-    // label, and of one since then.
+    // With by_batches: the streams of pass `before_epoch` at the previous line, one per
+    // label, and the stream since then.
     struct metrics_stream *before, *since;
     uint32_t before_epoch;
     uint32_t labels;
@@ -177,7 +177,7 @@ bool progress_window(struct progress *p, uint32_t epoch,
     return true;
 }
 
-// What a line consists of, from left to right.
+// The parts of a line, from left to right.
 enum { PASS, BATCH, METRICS, WINDOW, RATE, LEFT, PARTS, LINE_BYTES = PARTS * PART_BYTES };
 
 static void format_pass(char to[PART_BYTES], uint32_t pass, uint32_t passes, double share)

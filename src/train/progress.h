@@ -1,5 +1,5 @@
-// Progress: what a person sees while a run works, on standard error. On a terminal one
-// line that is drawn over; elsewhere a plain line now and then, or every N batches.
+// Progress: the output of a running run on standard error. On a terminal one line that is
+// drawn over; elsewhere a plain line now and then, or every N batches.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_PROGRESS_H

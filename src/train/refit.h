@@ -12,8 +12,8 @@
 #include "base/buf.h"
 #include "train/config.h"
 
-// As train_run, of a configuration with validation. What validation said, of the first run,
-// stays in *ret beside the rest, which is of the second one.
+// Like train_run, for a configuration with validation. The validation of the first run
+// stays in *ret; the rest is of the second run.
 int refit_run(const struct train_config *c, struct train_result *ret, struct err *e);
 
 // The two, apart. The first saves nothing.
@@ -23,8 +23,8 @@ struct train_config refit_all(const struct train_config *c, uint32_t passes,
                               const char **paths);
 size_t refit_paths(const struct train_config *c);
 
-// What the first one found, as one word, and back: the best pass and its metrics of
-// validation. TUG_EDATA: it is no such word.
+// The result of the first run as one word, and back: the best pass and its metrics of
+// validation. TUG_EDATA if it is not such a word.
 int refit_put_found(const struct train_result *t, struct buf *ret);
 int refit_take_found(const char *text, struct train_result *ret, struct err *e);
 

@@ -31,7 +31,7 @@ struct living_steps;
 
 enum { RUN_CHUNK_BYTES = 1 << 20 };
 
-// Where a run stands: all that is needed to go on from there, next to the tables.
+// The position of a run: all that resuming needs besides the tables.
 struct position {
     uint32_t epoch;            // passes done
     uint64_t window;           // within the pass
@@ -63,7 +63,7 @@ struct worker {
     _Alignas(64) char apart; // workers do not share lines
 };
 
-// Rows in this process, for whoever steps on them.
+// Rows in this process, for the code that steps on them.
 struct run_row {
     uint32_t bytes;              // of memory, that a feature's weights and state lie in
     uint32_t copied[HOT_PIECES]; // floats that workers copy of a hot one; 0: they do not
@@ -99,7 +99,7 @@ struct run {
     uint64_t bad_lines;          // skipped in the pass
     struct err unrecorded;       // why a pass is not in --history; "": all are
     struct metrics last_pass; // of the examples before they were trained on, first label
-    // Of a pass, by the save that the run goes on from; 0: not known.
+    // The batches of a pass, by the save that the run resumes from; 0: not known.
     uint64_t resumed_examples;
     struct {
         uint64_t of, n;
@@ -127,8 +127,8 @@ struct run {
     struct history *history; // config.history, or one that nobody asks for
 };
 
-// How the team trains on the data set at hand, a stretch of batches at a time: loop.c
-// knows no more of it. The first three may be NULL.
+// Trains the team on the current data set, a stretch of batches at a time: the whole
+// interface to loop.c. The first three may be NULL.
 struct updater {
     int (*open)(struct run *r, struct err *e); // once the workers are there
     void (*close)(struct run *r);
@@ -154,7 +154,7 @@ bool run_leaves_pass(const struct run *r);
 // Whether something that is done every so many batches is due after so many.
 bool run_due(uint64_t batches, uint64_t every);
 
-// How many of the first `examples` of the data --valid FRACTION keeps for itself.
+// Returns how many of the first `examples` of the data --valid FRACTION holds out.
 uint64_t run_held_out(struct run *r, uint64_t examples);
 
 // There must be something to train on, and a run that goes on must find the data that it

@@ -49,7 +49,7 @@ void run_options_fill(const struct train_config *c, const struct model_options *
     copy(ret->dims, sizeof(ret->dims), c->dims);
 }
 
-// Of all processes of a cluster.
+// Options that all processes of a cluster share.
 
 enum { MODE_TEXT_MAX = 64 };
 
@@ -73,7 +73,7 @@ static const char *text_of(const char *text)
     return text != NULL ? text : "";
 }
 
-// How lines become examples. NULL: there is no memory.
+// Options of reading lines. NULL: there is no memory.
 static json_t *reader_to_json(const struct reader_options *r, const char *slots)
 {
     const char separator[] = {r->separator != 0 ? r->separator : ',', '\0'},

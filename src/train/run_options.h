@@ -1,6 +1,6 @@
 // The options that a run's result depends on, by name: those that a save holds, which a
 // resumed run must have again, and those that all processes of one run must have besides.
-// What differs is told by the names of the options.
+// Differences are reported by the names of the options.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_RUN_OPTIONS_H
@@ -9,8 +9,8 @@
 #include "train/config.h"
 #include "train/saved_run.h"
 
-// What a save holds of them; `model`: c->model, or with what the data says of it. How the
-// data is held is left open; `dims` are as they were given.
+// The options in a save; `model`: c->model, or completed from the data. How the data is
+// held is not included; `dims` are as given.
 void run_options_fill(const struct train_config *c, const struct model_options *model,
                       struct saved_options *ret);
 
@@ -31,12 +31,12 @@ int run_options_same(const struct saved_options *then, const struct saved_option
 int run_options_same_net(const struct model_options *then,
                          const struct model_options *now, const char *dir, struct err *e);
 
-// Of a process of a cluster: all of them as text, which the caller frees. Paths are not
+// For a process of a cluster: all of them as text, which the caller frees. Paths are not
 // among them, nor how much memory and how many threads it has. TUG_ENOMEM.
 int run_options_print(const struct train_config *c, char **ret, struct err *e);
 
-// Whether this process has the options of that text, the driver's. TUG_EUSAGE naming
-// those that differ; TUG_EDATA: it is no such text.
+// Whether this process has the options of that text, the driver's. TUG_EUSAGE names those
+// that differ; TUG_EDATA if it is not such a text.
 int run_options_agree(const struct train_config *c, const char *text, size_t n,
                       struct err *e);
 

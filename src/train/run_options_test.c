@@ -112,7 +112,7 @@ static void each_is_named(void **state)
         strstr(test_err.text, "the run was started with " want) == NULL)                 \
         fail_msg("%s: '%s'", want, test_err.text);
     CHANGES(CHANGE)
-    // What is a process' own, and other words for the same.
+    // Options that may differ between processes, and other texts for equal values.
     fill();
     c.reader.slots = files_write("slots", "# what a line holds\ny : label\na:ids\n");
     c.reader.separator = ',';
@@ -133,7 +133,7 @@ static void damaged(void **state)
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
         assert_int_equal(run_options_agree(&c, texts[i], strlen(texts[i]), &test_err),
                          TUG_EDATA);
-    // Who has other options altogether, an object for a number among them.
+    // Completely different options, among them an object for a number.
     const char *odd = "{\"batch\":{\"lr\":[]},\"linear\":3,\"nosuch\":{\"a\":{\"b\":1}}}";
     assert_int_equal(run_options_agree(&c, odd, strlen(odd), &test_err), TUG_EUSAGE);
     assert_non_null(strstr(test_err.text, "it has --linear 3, this process "));

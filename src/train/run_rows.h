@@ -1,7 +1,7 @@
-// The rows of a run: what trainer.c and checkpoint.c ask of whoever has them, and what the
-// loop of this process (loop.c) and its updaters ask besides, a batch at a time. They are
-// the tables of the model itself (own_rows.c), stores whose features live (living_rows.c),
-// or the servers' (remote/driver_rows.c).
+// The interface to a run's rows: for trainer.c and checkpoint.c, and, for rows of this
+// process, also for its loop (loop.c) and its updaters, a batch at a time. They are the
+// tables of the model itself (own_rows.c), stores whose features live (living_rows.c), or
+// the servers' (remote/driver_rows.c).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_RUN_ROWS_H
@@ -28,17 +28,17 @@ struct run_rows {
                      struct err *e);
     int (*reason)(struct run *r, int rc, struct err *e);
     // Puts what is scored and saved in the place of what is trained, where that is
-    // something else (averaging.h); and back, the next time. NULL: it is the same.
+    // something else (averaging.h); and back, the next time. NULL: the same.
     int (*swap)(struct run *r, struct err *e);
-    // What is trained now is the best pass so far.
+    // Notes that the current rows are those of the best pass so far.
     int (*keep_best)(struct run *r, struct err *e);
 
-    // TUG_EDATA when a row that is to be saved is not finite. NULL: they are looked at as
-    // they come.
+    // TUG_EDATA when a row that is to be saved is not finite. NULL: they are read as they
+    // come.
     int (*check)(const struct run *r, struct err *e);
-    // Where the rows of a save come from.
+    // The source of a save's rows.
     struct saved_rows (*saved)(struct run *r, bool best);
-    // The last of what --publish wants, when training is over. NULL: nothing is published.
+    // Publishes for the last time, when training is over. NULL: no publishing.
     int (*publish)(struct run *r, const struct train_result *result, struct err *e);
     // Rows of a save; and all that a resumed run goes on with.
     int (*load)(struct run *r, const char *dir, const struct saved_run *m, bool sparse,
@@ -46,12 +46,13 @@ struct run_rows {
     int (*resume)(struct run *r, const char *dir, const struct saved_run *m,
                   struct err *e);
 
-    // How many there are in the end, and what they take.
+    // The final number of rows, and their bytes.
     void (*fill_result)(struct run *r, struct train_result *result);
 
-    // Of rows in this process; others have none of the following.
+    // Only for rows in this process:
 
-    // Whatever is loaded was loaded: threads step from here on. Fills r->blocks and r->row.
+    // Called when loading is complete: threads step from here on. Fills r->blocks and
+    // r->row.
     int (*begin)(struct run *r, struct err *e);
     // Before other data is read, with how its keys become ids; and after it.
     int (*begin_data)(struct run *r, struct dataset_options *o, struct err *e);
@@ -59,17 +60,17 @@ struct run_rows {
     // A worker begins a stretch of batches of the data at hand, and ends it. TUG_ENOMEM.
     int (*open_worker)(struct worker *w);
     void (*close_worker)(struct worker *w);
-    // By hogwild's steps (hogwild.h), batch `number`, of which `size` examples at most are
-    // taken at a time. Leaves w->rc.
+    // Does hogwild's steps (hogwild.h) of batch `number`, at most `size` examples at a
+    // time. Leaves w->rc.
     void (*batch)(struct worker *w, size_t size, uint64_t number);
-    // Gets the rows of n examples into the worker's view. Those that `hot` (or NULL) has
+    // Gets the rows of n examples into the worker's view. Rows that `hot` (or NULL) has
     // copies of are the copies. TUG_ENOMEM.
     int (*take)(struct worker *w, const uint64_t *order, size_t n,
                 const struct hot_copies *hot);
     hot_find_fn find; // of the run: the pieces of a row that workers copy
 };
 
-// Of this process.
+// The rows of this process.
 extern const struct run_rows rows_own, rows_living;
 
 #endif

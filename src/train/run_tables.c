@@ -19,7 +19,7 @@ struct table_config run_living_defaults(const struct model_options *o)
     return t;
 }
 
-// What both tables have of the run.
+// The run's settings in both tables.
 static void set_run(const struct train_config *c, const struct model *m,
                     struct table_config *t)
 {

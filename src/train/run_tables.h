@@ -13,8 +13,8 @@
 #define RUN_SPARSE "sparse" // their names, and their files' in a save
 #define RUN_DENSE "dense"
 
-// What --table sets is added to this: accessor sparse, the model's rules and first
-// values. Gradients are of sums over a batch, so they are not divided by shows.
+// The base to which --table adds its settings: accessor sparse, the model's rules and
+// initial values. Gradients are of sums over a batch, so they are not divided by shows.
 struct table_config run_living_defaults(const struct model_options *o);
 
 // Whether a run in one process with --table steps on its rows in place (living_rows.h). By
@@ -27,7 +27,7 @@ bool run_steps_in_place(const struct train_config *c);
 struct table_config run_features(const struct model *m);
 struct table_config run_dense(const struct model *m);
 
-// c->cluster NULL: as in mode async. TUG_EUSAGE: what cannot be with a model.
+// c->cluster NULL: as in mode async. TUG_EUSAGE for settings that a model cannot have.
 int run_tables(const struct train_config *c, const struct model *m,
                struct table_config *ret_sparse, struct table_config *ret_dense,
                struct err *e);

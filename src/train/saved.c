@@ -36,7 +36,7 @@ const char *saved_table(enum saved_role role, bool dense)
     return names[role][dense];
 }
 
-// What lies there.
+// The existing saves.
 
 bool saved_any(const char *out)
 {
@@ -165,7 +165,7 @@ static int plan_table(struct files_job *j, struct save_manifest *m,
     return 0;
 }
 
-// One role after the other: what stands in another's place is put there and back.
+// One role after the other: values in another's place are swapped in and back.
 static int write_role(struct files_job *j, struct save_manifest *m, struct team *team,
                       const struct saved_rows *from, enum saved_role role, struct err *e)
 {
@@ -207,7 +207,8 @@ int saved_write(const char *out, struct team *team,
     TRY(file_make_dir(out, e));
     TRY(save_begin_locked(out, SAVE_CHECKPOINT, &m, dir, e));
     struct files_job j = {.dir = dir, .error_taken = ATOMIC_FLAG_INIT};
-    // Tables that save themselves count their steps, which are no batches of this run alone.
+    // Tables that save themselves count their steps, which are not only this run's
+    // batches.
     m.step = model->save == NULL ? run->at.batches : 0;
     int rc = model->save != NULL ? model->save(model->ctx, dir, &m, run, e)
                                  : write_tables(&j, &m, team, roles, e);

@@ -26,15 +26,15 @@
 // differs; MEAN is the mean there, when the model is not.
 enum saved_role { SAVED_MODEL, SAVED_TRAINING, SAVED_MEAN, SAVED_ROLES };
 
-// What the table of a role is called in a save.
+// Returns the name of a role's table in a save.
 const char *saved_table(enum saved_role role, bool dense);
 
-// Where the rows of a save are: in this process, or with somebody who is asked for them.
+// The location of a save's rows: in this process, or elsewhere, by functions.
 struct saved_rows {
     const struct model *model;
     const struct parameters *local; // NULL: they are fetched
-    // Called before the rows are written and after, of who writes something else than what
-    // is trained (struct run_rows); or NULL.
+    // Called before and after the rows are written, if these are not the rows in training
+    // (struct run_rows); or NULL.
     int (*swap)(void *ctx, struct err *e);
     void *ctx;
     bool best; // for fetch and count: of the best pass
@@ -44,7 +44,7 @@ struct saved_rows {
                  struct table **ret, struct err *e);
     int (*count)(void *ctx, bool best, uint64_t *ret_rows, struct err *e); // sparse ones
     // Rows of features that live are saved by the servers, into the directory of *m,
-    // which begins without tables. NULL: they are not.
+    // which begins without tables. NULL: not saved.
     int (*save)(void *ctx, const char *dir, struct save_manifest *m,
                 struct saved_run *run, struct err *e);
 };
@@ -60,8 +60,8 @@ int saved_write(const char *out, struct team *team,
 bool saved_any(const char *out);
 bool saved_none(const char *out, const char *beside);
 
-// The save in `dir`, itself found by save_find, that a run goes on from or begins with.
-// TUG_EDATA: it is of tables, but of no run. TUG_EUSAGE: it was published (--publish).
+// Reads the save in `dir`, which save_find found, that a run resumes from or begins with.
+// TUG_EDATA if it is of tables without a run. TUG_EUSAGE if it was published (--publish).
 int saved_open(struct save_chain *ret, const char *dir, struct err *e);
 int saved_check_whole(const char *dir, struct err *e); // the same questions alone
 
@@ -78,8 +78,8 @@ int saved_load(const char *dir, const struct saved_run *run, enum saved_role rol
 int saved_load_into(const char *dir, enum saved_role role, bool sparse, bool dense,
                     struct team *team, struct parameters *p, struct err *e);
 
-// For who follows saves as they are published: what number `at` of a chain holds of the model,
-// over the rows that are there. A delta's keys that are gone lose their rows. `p` is
+// For followers of published saves: loads save `at` of a chain over the current rows of
+// the model. A delta's keys that are gone lose their rows. `p` is
 // parameters_open_packed's. After a failure it holds some of the rows.
 int saved_load_change(const struct save_chain *c, size_t at, struct team *team,
                       struct parameters *p, struct err *e);

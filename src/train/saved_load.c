@@ -1,6 +1,5 @@
 // Saved models as parameters: rows of a save's files become rows of a model's tables.
-// Those of features that live become what a pull returns of them: weights alone, for
-// scores.
+// Rows with a lifecycle become the weights that a pull returns, for scores.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -62,7 +61,7 @@ int saved_check_whole(const char *dir, struct err *e)
     return rc;
 }
 
-// From one table of the save into one of the model.
+// Loads a table of the save into one of the model.
 struct copying {
     const struct save_table *from;
     struct accessor saved;

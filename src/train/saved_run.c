@@ -1,5 +1,5 @@
-// What a save says of its run, as JSON (jansson). Each field is written and read by one
-// line of the same shape.
+// A save's description of its run, as JSON (jansson). Each field is written and read by
+// one line of the same shape.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/saved_run.h"
@@ -28,7 +28,7 @@ static json_t *rule_to_json(const struct rule_params *p)
                      (double)p->beta2);
 }
 
-// Of models with several labels; how many these are the schema says.
+// For models with several labels; the schema has their number.
 static json_t *tasks_to_json(const struct model_options *m)
 {
     char tower[MODEL_HIDDEN_TEXT_MAX], weights[MODEL_WEIGHTS_TEXT_MAX];
@@ -37,7 +37,7 @@ static json_t *tasks_to_json(const struct model_options *m)
     return json_pack("{s:s, s:s}", "tower", tower, "task-weights", weights);
 }
 
-// Of models that have layers.
+// For models with layers.
 static json_t *layers_to_json(const struct model_options *m)
 {
     char hidden[MODEL_HIDDEN_TEXT_MAX];
@@ -116,7 +116,7 @@ static json_t *best_to_json(const struct saved_run *m)
     return o;
 }
 
-// Of a failure to read it as well: what was written is JSON.
+// Also used if reading fails: the text is valid JSON.
 static json_t *readers_to_json(const struct saved_run *x)
 {
     return x->readers != NULL ? json_loads(x->readers, 0, NULL) : json_null();
@@ -172,8 +172,8 @@ static bool get_bool(struct json_fields *f, const json_t *o, const char *name)
     return json_is_true(v);
 }
 
-// What saves lack that are older than a setting: what such runs did. A setting that comes
-// to an object of before goes here, too. Takes `values` over, which may be NULL.
+// For settings that older saves lack: the values of such runs. A setting that comes to an
+// object of before goes here, too. Takes `values` over, which may be NULL.
 static void complete(struct json_fields *f, json_t *o, json_t *values)
 {
     if (json_is_object(o))

@@ -1,6 +1,6 @@
-// What a save says of the run that made it: the model and all options that its result
-// depends on, the schema of its data, which data it was, and where training stood. It is
-// the part `about` of the save's manifest (save/save.h); tables without it are no model.
+// A save's description of its run: the model and all options that its result depends on,
+// the schema and identity of its data, and where training stood. It is the part `about`
+// of the save's manifest (save/save.h); tables without it are not a model.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_SAVED_RUN_H
@@ -17,7 +17,7 @@ enum { SAVED_TEXT_MAX = 16384, SAVED_SHUFFLE_MAX = 1024, SAVED_MERGE_MAX = 320 }
 struct names;
 struct history;
 
-// All that a run's result depends on. A resumed run must agree in it.
+// The options that a run's result depends on. A resumed run must agree in it.
 struct saved_options {
     struct model_options model;
     char dims[SAVED_TEXT_MAX]; // model.dims by the columns' names (train/fields.h), or ""
@@ -49,15 +49,15 @@ struct saved_run {
     union { // of the first label, and of each
         struct metrics best_valid, best_valids[LABELS_MAX];
     };
-    // Of a save in the middle of a cluster's pass: where the readers of the data stood,
-    // as JSON (remote/driver_cut.c); or NULL.
+    // For a save in the middle of a cluster's pass: the readers' positions as JSON
+    // (remote/driver_cut.c); or NULL.
     char *readers;
     const struct names *names;     // to be written beside the rows; NULL: none
     const struct history *history; // likewise
 };
 void saved_run_free(struct saved_run *x); // a zeroed one is fine
 
-// As JSON text, which the caller frees. TUG_ENOMEM.
+// Returns it as JSON text, which the caller frees. TUG_ENOMEM.
 int saved_run_print(const struct saved_run *x, char **ret, struct err *e);
 
 // Reads and checks such a text. TUG_EDATA naming `path`, the manifest that it comes from,
@@ -65,8 +65,8 @@ int saved_run_print(const struct saved_run *x, char **ret, struct err *e);
 int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
                     struct err *e);
 
-// By the names that they have on the command line, those of each rule in an object; for
-// run_options.h. After json_begin; NULL: there is no memory.
+// By their names on the command line, with an object for each rule; for run_options.h.
+// After json_begin; NULL if memory is out.
 json_t *saved_options_to_json(const struct saved_options *o);
 
 // Whether its features live.

@@ -1,4 +1,4 @@
-// What a save says of its run: round trips, damage, texts made by somebody who knows the
+// A save's description of its run: round trips, damage, texts forged with a valid
 // checksum of the manifest.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -291,7 +291,7 @@ static const char of_before[] =
     "'schema':{'columns':[['y','label'],['city','words'],['far','numbers']],"
     "'format':'csv','hashing':'name','loss':'logistic','separator':','}}";
 
-// What a save lacks that is older than a setting is what its run did.
+// Settings that an older save lacks get the values of its run.
 static void older_than_settings(void **state)
 {
     (void)state;

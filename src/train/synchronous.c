@@ -22,7 +22,7 @@
 #include "train/progress.h"
 #include "train/run.h"
 
-// What a row was given by one micro-batch, or by several that the tree has joined.
+// A row's gradient from one micro-batch, or from several that the tree has joined.
 struct sum {
     union {        // of each group of weights
         float one; // a group of one float, so that threads write to no common lines
@@ -140,7 +140,7 @@ static uint32_t first_micro(const struct run *r, uint32_t rank)
     return rank * SYNC_MICROS / (uint32_t)team_size(r->team);
 }
 
-// Of n examples of the slice.
+// For n examples of the slice.
 static int gradients_of(struct worker *w, const struct model_batch *slice, size_t first,
                         size_t n, float *dense)
 {
@@ -214,7 +214,7 @@ static struct entry *find_entry(struct synchronous *s, uint32_t id, uint32_t has
     return &s->entries[at];
 }
 
-// Whose row it is.
+// The owner of the row.
 static size_t owner(uint64_t hash, size_t threads)
 {
     return (size_t)((hash >> 32) * threads >> 32);
@@ -467,7 +467,7 @@ static void step_dense(struct worker *w, float scale, size_t examples)
     dense_step(&w->dense, m, w->dense_rule, r->blocks, scale);
 }
 
-// Where the slice of a thread begins.
+// Returns the start of a thread's slice.
 static uint64_t slice_begin(const struct run *r, uint32_t rank)
 {
     uint64_t size = r->config->batch, threads = (uint64_t)team_size(r->team);

@@ -38,7 +38,7 @@ bool run_saves_when_interrupted(const struct run *r)
     return r->config->out != NULL && !r->config->all_or_nothing;
 }
 
-// Without a place to save to, what is done of the pass is nobody's.
+// Without a place to save to, the finished part of the pass is lost.
 bool run_leaves_pass(const struct run *r)
 {
     return run_interrupted(r) &&
@@ -144,7 +144,7 @@ static int swap(struct run *r, struct err *e)
     return r->rows->swap != NULL ? r->rows->swap(r, e) : 0;
 }
 
-// Of the parameters, or (`best`) those of the best pass.
+// The parameters' tables or (`best`) those of the best pass.
 static int evaluate_source(struct run *r, struct evaluation_options *o, bool best,
                            struct metrics *ret, struct err *e)
 {
@@ -408,8 +408,8 @@ static void fill_result(struct run *r, struct train_result *result)
                                              : r->config->data_in == DATA_IN_STREAM;
 }
 
-// What is missing is said before the training, not after it.
-// Together, for standard input can be one of them only.
+// Missing columns are reported before the training, not after it. Together, for standard
+// input can be one of them only.
 static int check_paths(const struct run *r, struct err *e)
 {
     static const struct path_list none;
@@ -436,9 +436,9 @@ static int check_paths(const struct run *r, struct err *e)
     return rc;
 }
 
-// Words are read by themselves: whatever pass a run goes on in, they are those of all
-// data. On a cluster the driver reads them, and saves what one process does: which words
-// come first does not depend on who is quicker.
+// Words are read in their own pass, so that a run that resumes in any pass has the words
+// of all data. On a cluster the driver reads them, and saves what one process does: which
+// words come first does not depend on who is quicker.
 static int keep_names(struct run *r, struct err *e)
 {
     struct names_options o = {.reader = r->reader,

@@ -77,7 +77,7 @@ static void growing_tables(void **state)
         }
 }
 
-// What a run counts.
+// The counts of a run.
 static void counts(void **state)
 {
     (void)state;
@@ -113,7 +113,7 @@ static void interrupted(void **state)
         assert_non_null(strstr(e.text, "nothing was saved"));
         assert_int_equal(result.trained_examples, 0);
         c.valid_part.share = 0.3;
-        c.out = "somewhere"; // its absence is no reason
+        c.out = "somewhere"; // its absence is not a reason
         assert_int_equal(refit_run(&c, &result, &e), TUG_EINTERRUPTED);
         assert_non_null(strstr(e.text, "nothing was saved"));
         assert_null(strstr(e.text, "no --out"));
@@ -160,8 +160,8 @@ static void too_many_fields(void **state)
     assert_non_null(strstr(e.text, "three.csv:2: field "));
 }
 
-// What would fail at the first save is said before training: a directory that another
-// run writes to, names that JSON cannot hold. Long lists of columns it can.
+// Errors of the first save are reported before training: a directory that another run
+// writes to, names that JSON cannot hold. Long lists of columns it can.
 static void saves_that_would_fail(void **state)
 {
     (void)state;

@@ -98,7 +98,7 @@ static int take_example(struct strange *c, size_t n, const struct evaluation_opt
     return 0;
 }
 
-// Reads the beginning of the data once more. What goes wrong here leaves words out.
+// Reads the beginning of the data once more. An error here only leaves words out.
 static int find_words(struct strange *c, size_t n, const struct evaluation_options *o)
 {
     uint64_t bad = 0;

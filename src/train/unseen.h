@@ -12,13 +12,13 @@ struct unseen_slot {
     uint64_t features, known;
 };
 
-// Of one thread.
+// The state of one thread.
 struct unseen {
     struct unseen_slot *slot;
     size_t n;
 };
 
-// Room for so many slots; what is counted stays. TUG_ENOMEM.
+// Makes room for so many slots; counts stay. TUG_ENOMEM.
 int unseen_reserve(struct unseen *u, size_t slots);
 void unseen_add(struct unseen *to, const struct unseen *from); // which has no more slots
 void unseen_free(struct unseen *u);                            // a zeroed one is fine

@@ -1,5 +1,4 @@
-// From packed examples to what a model sees: row pointers, values, and rows on their way
-// into cache.
+// Turns packed examples into a model's input: row pointers, values, and prefetched rows.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_VIEW_H
@@ -27,7 +26,7 @@ int view_values(struct view *v, const struct model *m);
 // those.
 int view_take(struct view *v, const struct dataset *d, const uint64_t *order, size_t n,
               const struct parameters *p, const struct hot_copies *hot);
-// The same of what is in v->batch already.
+// Likewise for the examples in v->batch already.
 int view_rows(struct view *v, const struct parameters *p, const struct hot_copies *hot);
 // Training: draws what dropout leaves of each example's layers, if there is any. `pass`:
 // another one has others.
