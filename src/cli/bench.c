@@ -1,4 +1,4 @@
-// tug bench: what this machine makes of tug, without any data or peer at hand.
+// tug bench: measures tug on this machine, without data or peers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -102,7 +102,7 @@ static int bench_command(const void *values, const struct options *options_given
     const char *name = v->names.n == 1 ? v->names.items[0] : "";
     o.threads = model_threads(v->threads);
     o.sockets = v->transport == 1; // of "tcp unix"
-    // Busy waiting is worth it only while everybody has a core.
+    // Busy waiting pays only while each process has a core.
     uint64_t busy = strcmp(name, "van") == 0 ? 2 : o.servers + o.workers;
     if (o.spin_us < 0)
         o.spin_us = busy <= (uint64_t)model_threads(0) ? SPIN_US : 0;

@@ -1,4 +1,4 @@
-// The command `tug`: what every command gives to main.c.
+// The command `tug`: the interface of each command to main.c.
 //
 // A command is a table of options, the size of the struct that they fill, and a function.
 // main.c parses, answers --help, prints the error and turns it into the exit code. To add

@@ -31,7 +31,7 @@ const struct option_table cli_completion_options = {
     CLI_OPTIONS(options),
 };
 
-// What all commands take beside their own: see options_help.c.
+// Options that all commands have: see options_help.c.
 static const struct option common[] = {
     {"config", .kind = OPTION_STRING, .help = "read options from a YAML file"},
     {"set", .kind = OPTION_STRING, .help = "an option as NAME=VALUE"},
@@ -159,8 +159,8 @@ static int put_bash(struct buf *b)
 
 // ---------------------------------------------------------------- zsh
 
-// '--model=[what to train]:VALUE:(lr fm ffm)': behind '=' or as the next word; with "=-"
-// behind '=' only.
+// Writes '--model=[what to train]:VALUE:(lr fm ffm)': a value behind '=' or as the next
+// word; with "=-" behind '=' only.
 static int zsh_option(struct buf *b, const char *command, const struct option *o)
 {
     (void)command;

@@ -29,7 +29,7 @@ const struct option_table cli_config_options = {
     CLI_OPTIONS(options),
 };
 
-// Whether YAML reads the text back as it stands.
+// Returns whether YAML reads the text back unchanged.
 static bool is_plain(const char *text)
 {
     static const char *const taken[] = {"null", "true", "false", "yes",
@@ -87,7 +87,7 @@ static int put_value(struct buf *b, const struct option *opt, const char *values
     return options_text(o, i, b);
 }
 
-// "epochs: 10  # TUG_EPOCHS". A default is a comment: what the file gave would count as
+// "epochs: 10  # TUG_EPOCHS". A default is a comment: a value in the file would count as
 // given, and a default may depend on other options (that of lr on the optimizer).
 static int put_line(struct buf *b, const struct option_table *t, const char *values,
                     const struct options *o, size_t i)

@@ -158,7 +158,7 @@ static void look_at_the_dead(struct examination *x, const json_t *n, const char 
                 name, (int)pid, host);
 }
 
-// As the scheduler sees it.
+// The scheduler's view.
 static void look_at_link(struct examination *x, const json_t *n, const char *name)
 {
     // What is seen here is known before the scheduler has waited for long enough.

@@ -172,8 +172,8 @@ static int check_wraps(const struct launch_values *v, struct err *e)
     return 0;
 }
 
-// What train names: what servers may touch, as far as the command line leaves it open, and
-// whether there are two runs.
+// Reads train's options: directories that servers may use, unless the command line gives
+// them, and whether there are two runs.
 struct launch_roots {
     const char *save, *cold;
     const char *load[1];

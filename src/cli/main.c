@@ -58,7 +58,7 @@ int cli_print(struct buf *b, int rc, struct err *e)
     return rc;
 }
 
-// Results that did not reach standard output are no results.
+// A result that did not reach standard output is an error.
 static void print_line(const char *line, size_t n)
 {
     char shown[512];

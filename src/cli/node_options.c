@@ -1,4 +1,4 @@
-// What processes of a cluster begin with: see node_options.h.
+// Options common to processes of a cluster: see node_options.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/node_options.h"
@@ -71,14 +71,14 @@ void node_values_fill(struct node_values *v, const struct options *o,
         v->port = 0; // PADDLE_PORT is the scheduler's
 }
 
-// Runs of a name that tug launch has written down, and that are there.
+// Finds living runs of a name that tug launch has noted.
 struct found {
     uint32_t n;
     char first[VAN_ADDRESS_MAX];
     char all[512]; // for the error
 };
 
-// Sockets of a killed scheduler refuse; elsewhere than on this machine nobody asks.
+// Sockets of a killed scheduler refuse; other machines are not asked.
 static bool is_dead(const char *address)
 {
     char path[VAN_ADDRESS_MAX];
@@ -107,7 +107,7 @@ static void look_at(void *ctx, const char *path)
     buf_free(&b);
 }
 
-// What launch has written, for tools; the text lies in *to.
+// Reads launch's notes, for tools; the text is in *to.
 static int find_scheduler(const struct node_values *v, char to[VAN_ADDRESS_MAX],
                           struct err *e)
 {
@@ -135,7 +135,7 @@ static bool is_loopback(const char *host)
            strcmp(host, "localhost") == 0;
 }
 
-// Where to listen when nobody said: where the scheduler can reach this machine.
+// The default listening address: one where the scheduler can reach this machine.
 static int choose_host(struct opened_node *n, struct node_options *o, struct err *e)
 {
     char host[VAN_ADDRESS_MAX];

@@ -33,7 +33,7 @@ struct node_values {
 #define NODE_SCHEDULER_OPTION(help)                                                      \
     "scheduler", .group = "The cluster", STRING_AT(node.scheduler, "HOST:PORT"), help
 
-// Of commands that ask a cluster from outside.
+// For commands that ask a cluster from outside.
 #define TOOL_SCHEDULER_OPTION                                                            \
     NODE_SCHEDULER_OPTION("by default that of the run that tug launch started here")
 
@@ -103,7 +103,7 @@ enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
     "log-level", CHOICE_AT(node.log_level, NODE_LOG_LEVELS, "info"),                     \
         "which messages are printed: this level and more urgent ones"
 
-// Of launch and the scheduler, which wait for the others: fields of the struct itself.
+// For launch and the scheduler, which wait for the others: fields of the struct itself.
 #define CLUSTER_DEAD_OPTION                                                              \
     "dead-timeout", F64_AT(dead_timeout, "SECONDS", "10", 2, 86400),                     \
         "a process that is silent for so long counts as dead; each sends a sign of "     \
@@ -117,12 +117,12 @@ enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
 // (WIRE_NOBODY: any); scheme ROLE_NONE when nothing is said there.
 int node_role(struct role *ret, enum wire_role command, struct err *e);
 
-// What the command line, tug's own variables and the file leave open is taken from the
-// role.
+// Options that the command line, tug's own variables and the file leave open are taken
+// from the role.
 void node_values_fill(struct node_values *v, const struct options *o,
                       const struct role *r);
 
-// A process's node, and what it was opened with.
+// A process's node, and its options.
 struct opened_node {
     struct node node;
     struct buf pem; // keys that came on standard input

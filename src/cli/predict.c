@@ -1,4 +1,4 @@
-// tug predict: one prediction a line, in the order of the input.
+// tug predict prints one prediction a line, in the order of the input.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -45,7 +45,7 @@ static int put_field(struct printer *p, const char *text)
     return buf_add(&p->line, "\"", 1);
 }
 
-// Of several labels an object, by their names.
+// With several labels an object, by their names.
 static int put_json_predictions(struct printer *p, const float *predictions)
 {
     if (p->labels == 1)

@@ -50,7 +50,7 @@ const struct option_table cli_profile_options = {
     CLI_OPTIONS(options),
 };
 
-// What is in the file, also when some loop is missing in it.
+// The contents of the file, even if some loop is missing.
 static int show(const struct trace *trace, const char *path, struct err *e)
 {
     struct buf text = BUF_INIT(1 << 20);

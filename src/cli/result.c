@@ -23,7 +23,7 @@ static bool has_groups(const struct metrics *m)
     return m->groups > 0 || m->one_class > 0 || m->without_group > 0;
 }
 
-// NULL: there are none, and all are null.
+// NULL: no metrics, all are null.
 static void add_metrics(json_t *o, const struct metrics *m)
 {
     struct metrics values = m != NULL ? *m : (struct metrics){0};
@@ -39,7 +39,7 @@ static void add_metrics(json_t *o, const struct metrics *m)
                                       (json_int_t)values.without_group));
 }
 
-// Of several labels those of each, by name; what stands outside is the first one's.
+// With several labels those of each, by name; the members outside are the first one's.
 static void add_labels(json_t *o, const struct result *r, const struct metrics *m)
 {
     json_t *all = r->labels > 1 ? json_object() : NULL;
@@ -131,7 +131,7 @@ static void print_metric(const char *name, double x)
         cli_printf("  %s none", name);
 }
 
-// Values last: nobody knows how wide they are.
+// Values come last, since their width is not known.
 static void print_groups(const struct eval_tables *of)
 {
     const struct group_table *t = &of->groups;

@@ -1,5 +1,5 @@
-// What train and eval say at the end: the JSON object that scripts rely on,
-// and lines for people.
+// The final output of train and eval: the JSON object that scripts rely on, and lines for
+// people.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLI_RESULT_H
@@ -20,7 +20,7 @@ struct result {
     uint64_t held_out; // train: others, which validation keeps for itself
     uint32_t epochs;
     bool tested;
-    // Of an example, and what they are called.
+    // The labels of an example, and their names.
     uint32_t labels;
     char label[LABELS_MAX][TRAIN_LABEL_MAX];
     union { // of the first label, and of each
@@ -58,7 +58,7 @@ int result_print_json(const struct result *r, struct err *e);
 
 // "test  auc 0.80341  logloss 0.53201  copc 0.99800  pr_auc 0.66012  ne 0.85112  (48765
 // examples)"; where there is no AUC, rmse and mae instead of pr_auc and ne. With several
-// labels a line of each: "test click  auc ...".
+// labels one line for each: "test click  auc ...".
 int result_print_metrics(const struct result *r);
 
 #endif

@@ -24,7 +24,7 @@ int training_words(int argc, char *const *argv, struct train_options *values,
                          e);
 }
 
-// A role's options without any words: its defaults, and what the environment says.
+// A role's options without arguments: its defaults and the environment.
 static int from_environment(const struct option_table *table, void *values,
                             struct options **ret, struct err *e)
 {

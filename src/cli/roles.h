@@ -33,7 +33,7 @@ struct training {
     const struct options *options;
 };
 
-// What the environment says of the role fills what the options leave open.
+// The role in the environment fills in options that are not given.
 void scheduler_values_fill(struct scheduler_values *v, const struct options *o,
                            const struct role *r);
 

@@ -138,7 +138,8 @@ static int open_scheduler(struct process *p, const struct scheduler_values *v,
     return 0;
 }
 
-// Bound first, told after: nobody can take the port in between.
+// The port is bound before others are told of it, so that no process can take it in
+// between.
 static int announce(const struct process *p, struct err *e)
 {
     size_t n = strlen(p->address);
@@ -195,7 +196,7 @@ static int serve(struct process *p, struct err *ret_why, struct err *e)
     return 0;
 }
 
-// What a run that broke off can go on from.
+// The save from which an aborted run can resume.
 static void name_checkpoint(const struct process *p, struct err *e)
 {
     char dir[FILE_PATH_MAX], why[ERR_TEXT_MAX];

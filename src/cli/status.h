@@ -1,4 +1,4 @@
-// What tug status knows, for other commands.
+// The data of tug status, for other commands.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLI_STATUS_H

@@ -165,8 +165,8 @@ int table_find_saves(const char *from, char ret[FILE_PATH_MAX], const char **ret
     return 0;
 }
 
-// What can be done, in the order of the messages: with saved tables, with those of a
-// running cluster, and whether it only looks; whether words follow.
+// The actions, in the order of messages: functions on saved tables and on those of a
+// running cluster, whether it only looks, and whether words follow.
 struct action {
     const char *name;
     bool saved, running, looks, words;

@@ -42,8 +42,8 @@ int table_import(const struct table_values *v, struct err *e);
 
 // What they share. tug table settings.
 int table_print_settings(struct err *e);
-// --settings, read and checked, with the name that --table gives: as text, which the
-// caller frees, and what it says.
+// Parses and checks --settings, with the name that --table gives: returns the text, which
+// the caller frees, and its values.
 int table_read_settings(const struct table_values *v, struct buf *ret_text,
                         struct table_config *ret, struct err *e);
 // TUG_EUSAGE "... holds no table 'user', but users and ads; did you mean 'users'?".
@@ -52,8 +52,8 @@ int table_unknown(const char *where, const char *name, const char *names, struct
 // Whether a save of this table alone may go into the directory: not beside saves of
 // others, which it would take the place of.
 int table_check_place(const char *out, const char *name, struct err *e);
-// The newest save under `from`, or that itself. Of a training run's, *ret_name is what the
-// features' table is called, else NULL.
+// Finds the newest save under `from`, or `from` itself. For a training run's save
+// *ret_name is the name of the features' table, else NULL.
 int table_find_saves(const char *from, char ret[FILE_PATH_MAX], const char **ret_name,
                      struct err *e);
 // The keys behind "get", and which of them have been found.

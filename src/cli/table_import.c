@@ -26,7 +26,7 @@ struct import {
     char *piece;
 };
 
-// Decompressed on the way: what a file holds is told by its first bytes.
+// Files are decompressed on the way; their first bytes tell the compression.
 static int add_file(struct import *x, int fd, const char *name, struct err *e)
 {
     struct decoder *d;
@@ -42,7 +42,7 @@ static int add_file(struct import *x, int fd, const char *name, struct err *e)
     return rc;
 }
 
-// What the converter makes of it.
+// The converter's output.
 static int add_converted(struct import *x, int fd, const char *name, struct err *e)
 {
     struct command *c;

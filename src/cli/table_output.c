@@ -70,7 +70,7 @@ static int put_name(struct table_output *o, const struct table_pick *p, struct e
     return rc;
 }
 
-// Lines come in pieces of any size: a key is looked up when all its digits are there.
+// Lines come in pieces of any size: a key is looked up once all its digits have come.
 static int put_picked(struct table_output *o, const char *bytes, size_t n, struct err *e)
 {
     struct table_pick *p = o->pick;

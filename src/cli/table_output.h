@@ -10,7 +10,7 @@
 #include "cli/table.h"
 #include "train/names.h"
 
-// Of the lines "KEY values...", only those of these keys are wanted.
+// Passes only the lines "KEY values..." of these keys.
 struct table_pick {
     const uint64_t *keys;
     size_t n;

@@ -53,7 +53,7 @@ static int name_others(struct running *r, const char *name, struct err *e)
     return rc;
 }
 
-// Where none is named: to look at, the only table or 'sparse'; to change, none.
+// Without a name: for reading the only table or 'sparse'; for changes none.
 static int find_usual(struct running *r, struct err *e)
 {
     char name[CONFIG_NAME_MAX] = "";

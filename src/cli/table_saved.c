@@ -161,7 +161,7 @@ static json_t *table_json(const struct save_table *t, const struct store *store,
                      (json_int_t)t->n_files, "settings", settings);
 }
 
-// Into `tables`, or, without them, for people.
+// Writes into `tables` or, if NULL, prints for people.
 static int show_table(const struct saves *s, size_t i, json_t *tables, struct err *e)
 {
     const struct save_table *t = &s->newest->tables[i];

@@ -1,5 +1,4 @@
-// tug table settings: what a table can be made of; and settings as commands are given
-// them.
+// tug table settings: lists the settings of tables; and reads settings from commands.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -12,7 +11,7 @@
 
 enum { WIDTH = 80, COLUMN = 30 }; // of the terminal; where explanations begin
 
-// Words of `text` from column `at` on; what does not fit goes below COLUMN.
+// Prints the words of `text` from column `at` on; further lines begin at COLUMN.
 static int wrap(struct buf *b, const char *text, int at)
 {
     while (*text != 0) {

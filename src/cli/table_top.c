@@ -34,7 +34,7 @@ static double length(const float *x, uint32_t n)
     return sqrt(squares);
 }
 
-// By what a row is sorted. What is not a number stands first: it is what one looks for.
+// The number that a row is sorted by. NaN comes first: it is what one looks for.
 static double size_of(const struct table_top *t, const struct top_row *r)
 {
     double x = t->by == TABLE_TOP_WEIGHT   ? fabs(r->weight)
@@ -96,7 +96,7 @@ int table_top_add(struct table_top *t, const struct accessor *a,
     return 0;
 }
 
-// A heap of all becomes a list: the least goes to the end, again and again.
+// Turns the heap into a list by moving the least to the end repeatedly.
 static void sort(struct table_top *t)
 {
     for (size_t i = t->n / 2; i-- > 0;)

@@ -35,8 +35,8 @@ typedef int (*table_top_add_fn)(void *ctx, struct table_top *t, struct err *e);
 int table_top(const struct table_values *v, table_top_add_fn add, void *ctx,
               struct names *const *names, struct err *e);
 
-// What rows of this layout have: before the first, or by itself with it. TUG_EUSAGE: nothing
-// to be sorted by.
+// The numbers that rows of this layout have; call before the first row. TUG_EUSAGE if
+// there is no number to sort by.
 int table_top_layout(struct table_top *t, const struct accessor *a, struct err *e);
 // A row of layout `a` whose weights lie in `row` as `at` says. `extra`: where the second
 // group is not in the row; NULL: there is none, or not yet. `stats`: what a pull returns of its

@@ -123,8 +123,8 @@ static void print_text(const struct result *r)
         cli_printf("saved to %s\n", r->out);
 }
 
-// A run that was over before: what there is, and what was perhaps meant. One that has
-// passes left was stopped early.
+// A run that had ended before: names its save, and suggests what the user may have meant.
+// One that has passes left was stopped early.
 static void print_nothing(const struct result *r, const struct train_config *c)
 {
     char more[160] = "more --epochs";

@@ -1,5 +1,5 @@
-// What the command line hears of a training: its log, and the result printed. Shared by
-// `tug train` and by the roles of a cluster that trains.
+// The command line's output of a training: its log, and the result. Shared by `tug train`
+// and by the roles of a cluster that trains.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLI_TRAIN_OUTPUT_H

@@ -1,5 +1,5 @@
-// The AUC by buckets of probability, for whoever counts labels by them: tug_auc.c in a
-// table, tug_metric.c in this process.
+// The AUC from counts of labels by bucket of probability: tug_auc.c counts in a table,
+// tug_metric.c in this process.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_FACADE_AUC_H

@@ -11,7 +11,8 @@
 // life, what a pull returns, with the pulled statistics before the weights.
 typedef int (*dump_row_fn)(void *ctx, const struct accessor *a, const struct accessor *at,
                            uint64_t key, const float *row);
-// In no order. As the calls of tug/tug.h: a code, and tug_last_error() the sentence.
+// In no order. Returns a code like the calls of tug/tug.h; tug_last_error() is the
+// sentence.
 int dump_rows(struct tug_client *c, uint32_t table, dump_row_fn each, void *ctx);
 
 #endif

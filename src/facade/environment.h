@@ -1,5 +1,5 @@
-// What a process is told by its environment, in the names of ps-lite's programs or of
-// Paddle's, and a few of tug's.
+// Reads a process's settings from its environment, in the names of ps-lite's programs or
+// of Paddle's, and a few of tug's.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_FACADE_ENVIRONMENT_H

@@ -1,5 +1,5 @@
-// See given_rows.h. What a row holds is looked at when it is read; here only what would
-// lead out of the arrays.
+// See given_rows.h. The reader checks the contents of rows; here only indices that would
+// lead out of the arrays are checked.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "facade/given_rows.h"
@@ -80,7 +80,7 @@ static bool has_column(const struct columns *c, const char *name)
     return false;
 }
 
-// Labels beside the columns have a name that no feature has, where nobody gives them one.
+// Labels beside the columns without a given name get one that no feature has.
 static int name_label(struct given_rows *to, const struct given_as *as, struct err *e)
 {
     char free_name[32] = "label";
@@ -92,7 +92,7 @@ static int name_label(struct given_rows *to, const struct given_as *as, struct e
     return to->label_name != NULL ? 0 : err_nomem(e, "the rows");
 }
 
-// Of several labels the reader names those that are missing.
+// The reader names missing ones of several labels.
 static int check_label(const struct given_rows *to, const struct given_as *as,
                        struct err *e)
 {
@@ -204,7 +204,7 @@ static int take_matrix(struct given_rows *r, const struct tug_data *d, bool labe
     return d->rows != NULL ? take_sparse(r, d->rows, e) : take_dense(r, d->matrix, e);
 }
 
-// Where all weights are 0 there is nothing to learn from, and no mean.
+// If all weights are 0, training is impossible, and there is no mean.
 static int check_weights(const struct rows *r, struct err *e)
 {
     for (uint64_t i = 0; r->weights != NULL && i < r->n; i++)

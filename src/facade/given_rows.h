@@ -25,7 +25,7 @@ struct given_rows {
 bool given_rows_are(const struct tug_data *d);
 const char *given_rows_format(const struct tug_data *d);
 
-// What is known of the data beside itself.
+// Facts about the data besides its contents.
 struct given_as {
     const char *name;   // in messages
     bool labels;        // each row has to have one

@@ -1,5 +1,5 @@
-// One function for the process, since a signal is the process's, too; what it said is the
-// thread's that asked.
+// There is one function for the process, since a signal is the process's, too; its answer
+// belongs to the thread that asked.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "facade/interrupt.h"

@@ -1,5 +1,5 @@
-// What ends the waits of the public calls before their time: a function of the program's
-// (tug_interrupt_by), which waiting threads ask now and then.
+// Interrupts waits of the public calls: by the program's function (tug_interrupt_by),
+// which waiting threads call now and then.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_FACADE_INTERRUPT_H
@@ -14,7 +14,8 @@
 
 // Whether there is a function to ask.
 bool interrupt_is_set(void);
-// Asks it, without a lock held. What it said is this thread's until interrupt_begin.
+// Asks it, without a lock held. Its answer is valid for this thread until
+// interrupt_begin.
 bool interrupt_ask(void);
 // A wait of this thread begins.
 void interrupt_begin(void);

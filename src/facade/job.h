@@ -1,5 +1,5 @@
-// Work that takes its time, for a program that waits: it is done by a thread of its own, and
-// the program's looks now and then whether somebody interrupts it (tug_interrupt_by).
+// Long work for a waiting program: an extra thread does it, and the program's thread
+// checks now and then for an interrupts it (tug_interrupt_by).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_FACADE_JOB_H

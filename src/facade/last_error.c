@@ -1,4 +1,4 @@
-// One for each thread, so that nobody sees another's.
+// One per thread, so that no thread sees another's.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "facade/last_error.h"

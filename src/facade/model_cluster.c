@@ -105,7 +105,7 @@ struct node *model_cluster_node(const struct tug_model *m)
     return m->joins ? &nowhere : NULL;
 }
 
-// Waits for others are told of after so-manieth part of the longest wait for anything else: 30 s.
+// Waits for others are reported after this fraction of the longest other wait: 30 s.
 enum { PATIENCE_PARTS = 20 };
 
 int model_cluster_run(struct tug_model *m, struct train_setup *s, uint32_t passes,

@@ -14,12 +14,12 @@ int model_cluster_find(struct tug_model *m, const struct tug_model_options *o,
                        struct err *e);
 void model_cluster_leave(struct tug_model *m); // a stay of its own ends
 
-// What a program's worker cannot be told; data NULL: not known yet.
+// Refuses options that a program's worker cannot have; data NULL: not known yet.
 int model_cluster_check(const struct tug_model *m, const struct train_options *t,
                         const struct tug_data *data, const struct tug_data *valid,
                         struct err *e);
 
-// Joins, where nobody has; from here on is known who is the first worker.
+// Joins the cluster unless joined; afterwards the first worker is known.
 int model_cluster_join(struct tug_model *m, const struct train_options *t, struct err *e);
 bool model_cluster_first(const struct tug_model *m);
 

@@ -53,32 +53,31 @@ struct tug_model {
     char warned[NUMBERING_TEXT]; // the last warning of how data is numbered
 };
 
-// What a program is told of a pass, by one of its labels.
+// Fills in a program's report of a pass, for one of its labels.
 struct tug_pass model_pass(const struct history_pass *p, uint32_t label);
 
-// Which examples of what label got which prediction, for tug_model_spread. Without memory there
-// is none.
+// The predictions by label, for tug_model_spread. Without memory there is none.
 struct metrics_stream;
 void model_spread(struct tug_model *m, const struct metrics_stream *seen);
 
-// A call on the model begins; nobody has interrupted it, and there are no predictions. One that
-// finds values takes away the earlier ones (n_values).
+// Begins a call on the model, without an interrupt or predictions. One that finds values
+// takes away the earlier ones (n_values).
 void model_begin(struct tug_model *m);
 int model_end(struct tug_model *m, int rc);
 
-// m->home is there.
+// Makes m->home if it is missing.
 int model_make_home(struct tug_model *m, struct err *e);
 
 // Words of options, "--name=value", which the caller frees; room for one more.
 int model_words(const char *const *options, size_t n, char ***ret, struct err *e);
 void model_words_free(char **words, size_t n);
 
-// A command's options out of words, in *values. What of them is `not_here` (separated by
-// spaces) is refused, where it does not come from the environment.
+// A command's options out of words, in *values. Refuses those in `not_here` (separated by
+// spaces), unless they come from the environment.
 int model_parse(struct options **ret, const struct option_table *t, char *const *words,
                 size_t n, const char *not_here, void *values, struct err *e);
 
-// What it is of `m->from`, with the schema of the data; without rows.
+// Reads the description in `m->from`, with the schema of the data, without rows.
 int model_opened(struct tug_model *m, struct err *e);
 void model_forget_opened(struct tug_model *m);
 
@@ -86,8 +85,8 @@ void model_add(struct tug_model *m, double value, const char *format, ...)
     PRINTF_LIKE(3, 4);
 
 struct metrics;
-// All of it, "PREFIXname", and of further labels "PREFIXlabel:name". `label`: names, `bytes`
-// apart.
+// Adds all metrics as "PREFIXname", and those of further labels as "PREFIXlabel:name".
+// `label`: names, `bytes` apart.
 void model_add_metrics(struct tug_model *m, const char *prefix,
                        const struct metrics *metrics, uint32_t labels, const char *label,
                        size_t bytes);

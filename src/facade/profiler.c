@@ -16,7 +16,7 @@ enum {
     LOST_LOOPS = 3, // the time for so many that can't be reached is spent on all of them
 };
 
-// What loops are told to do.
+// Orders to loops.
 enum step { START, STOP, FORGET };
 struct question {
     const struct profiler *who;
@@ -130,8 +130,8 @@ static int ask_scheduler(const struct profiler *p, json_t **ret_status, struct e
     return rc;
 }
 
-// Whoever can't be asked is the error that is returned, after all others were asked; but
-// not for ever: when several are silent, those behind them are not asked any more.
+// A loop that cannot be asked is the returned error, after all others were asked; but not
+// for ever: if several are silent, those behind them are not asked any more.
 static int ask_all(struct question *q, struct trace *trace, struct err *e)
 {
     json_t *status = NULL, *node;

@@ -22,9 +22,9 @@ struct profiler {
 int profiler_start(const struct profiler *p, uint64_t bytes, size_t *ret_loops,
                    struct err *e);
 
-// Ends that, and writes `file`, which is there when complete. What other loops have told
-// is not lost with one that can't be asked: *ret is what is in the file, also on failure;
-// no loops: nothing was written. Loops forget only what is in a file. The caller calls
+// Ends that, and writes `file`, which is there when complete. The records of other loops
+// are kept if one cannot be asked: *ret is the contents of the file, also on failure; no
+// loops: nothing was written. Loops forget only what is in a file. The caller calls
 // trace_free(ret).
 int profiler_stop(const struct profiler *p, const char *file, struct trace *ret,
                   struct err *e);

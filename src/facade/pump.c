@@ -1,5 +1,5 @@
-// One mutex guards who has the van. It is held for a few instructions only: the van
-// itself is used without it, by the thread that `lent` is true for.
+// One mutex guards which thread has the van. It is held for a few instructions only: the
+// van itself is used without it, by the thread that `lent` is true for.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "facade/pump.h"
@@ -55,7 +55,7 @@ struct pump {
     pthread_t relief;
     atomic_ullong spin_ns;
 
-    // Of who has the van.
+    // For the thread that has the van.
     struct pump_work *work, *last_work;
     bool working; // somebody runs it
     bool broken;
@@ -148,7 +148,7 @@ void pump_queue(struct pump *p, struct pump_work *w)
     p->last_work = w;
 }
 
-// Polling, by who has the van.
+// Polling, by the thread that has the van.
 
 static void poll_once(struct pump *p, uint64_t until)
 {
@@ -229,8 +229,8 @@ static uint64_t earliest_deadline(struct pump *p, uint64_t until)
     return until;
 }
 
-// Whether a wait is over, of whatever thread: who polls takes everybody's answers. The
-// list changes only by who has the van.
+// Checks whether a wait of any thread is over: the polling thread takes the answers of
+// all. Only the thread that has the van changes the list.
 static bool someone_is_done(const struct pump *p)
 {
     for (const struct waiter *w = p->first; w != NULL; w = w->behind)
@@ -239,8 +239,8 @@ static bool someone_is_done(const struct pump *p)
     return false;
 }
 
-// Looks again and again for a while, and lets others run in between: whoever is to answer
-// may be waiting for this very core. True: something may have changed.
+// Spins for a while, yielding in between: the process that is to answer may need this
+// core. True: something may have changed.
 static bool spin(struct pump *p)
 {
     uint64_t spin_ns = atomic_load_explicit(&p->spin_ns, memory_order_relaxed);
@@ -271,7 +271,7 @@ static void sleep_in_van(struct pump *p)
     pthread_mutex_unlock(&p->mutex);
 }
 
-// One round, by who has the van: something comes in, work is done, waiters are told.
+// One round of the thread that has the van: takes messages, does work, wakes waiters.
 static void pump_round(struct pump *p, const struct waiter *me, bool spins)
 {
     if (!spins || !spin(p))
@@ -352,8 +352,8 @@ static bool wait_until(struct pump *p, bool (*over)(void *ctx), void *ctx,
     return w.in_time;
 }
 
-// In slices, if the program wants to be asked in between; a slice that ends before its
-// time says that the van is broken.
+// Waits in slices if the program has an interrupt function; a slice that ends too early
+// means that the van has failed.
 bool pump_wait(struct pump *p, bool (*over)(void *ctx), void *ctx, uint64_t deadline)
 {
     interrupt_begin();
@@ -370,9 +370,9 @@ bool pump_wait(struct pump *p, bool (*over)(void *ctx), void *ctx, uint64_t dead
 
 // The background thread.
 
-// Whether the background thread takes the van. A program that calls again and again without
-// waiting (it asks in a loop whether a request is done) reads no answer by itself: when nobody
-// has looked for so long, the thread does. The mutex is held, and the van lent to nobody.
+// Whether the background thread takes the van. A program that calls in a loop without
+// waiting (to see whether a request is done) reads no answer itself: if no thread has
+// polled for so long, the thread does. The mutex must be held, and the van free.
 static bool is_idle(const struct pump *p)
 {
     uint64_t now = van_now(p->van);

@@ -1,7 +1,7 @@
 // The pump: many threads and one van.
 //
-// What uses a van (members, clients, shards) knows no threads. The pump lends the van to
-// one thread at a time, and sees to it that somebody always looks after it:
+// The users of a van (members, clients, shards) know no threads. The pump lends the van
+// to one thread at a time, and makes sure that some thread always polls it:
 //
 //   - a call that only sends takes the van for a moment: pump_enter, pump_leave;
 //   - a thread that waits for something polls the van itself, so that no answer has to be
@@ -27,8 +27,8 @@
 
 struct pump;
 
-// Something to run when the van is not lent out. Belongs to whoever queues it; `run` may
-// free it.
+// Something to run when the van is not lent out. Belongs to the code that queues it;
+// `run` may free it.
 struct pump_work {
     struct pump_work *next;
     void (*run)(struct pump_work *w);
@@ -39,10 +39,10 @@ int pump_open(struct pump **ret, struct van *v, struct err *e);
 // Stops the background thread. Nobody may be inside. NULL is fine.
 void pump_close(struct pump *p);
 
-// How long whoever polls looks again and again before it sleeps. From any thread.
+// How long the polling thread spins before it sleeps. From any thread.
 void pump_set_spin(struct pump *p, uint64_t spin_ns);
 
-// Lends the van to the caller, who must not have it yet.
+// Lends the van to the caller, which must not have it yet.
 void pump_enter(struct pump *p);
 void pump_leave(struct pump *p);
 

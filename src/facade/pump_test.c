@@ -1,5 +1,5 @@
-// The pump over a van of one process: waits that end, in time or not, whoever polls; work
-// outside the van; threads that want it at the same time.
+// The pump over a van of one process: waits that end, in time or not, whichever thread
+// polls; work outside the van; threads that want the van at the same time.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <pthread.h>
@@ -18,7 +18,7 @@
 #define PATIENCE (60000 * MS) // that anything may take before a test has failed
 #define LONG (10 * PATIENCE)
 
-// A van that talks to itself: what it sends over its link comes back to its handler.
+// A van that talks to itself: messages on its link come back to its handler.
 struct echo {
     struct van *van;
     struct pump *pump;

@@ -44,7 +44,7 @@ static void is_wrong(struct reading *r, const char *name, const char *value)
     add(r->wrong, sizeof(r->wrong), "%s='%.100s'", name, value);
 }
 
-// What it should be goes behind it.
+// The expected value is appended.
 static void should_be(struct reading *r, const char *what)
 {
     size_t n = strlen(r->wrong);

@@ -9,7 +9,8 @@
 //   trainers PADDLE_TRAINER_ID; servers POD_IP and PADDLE_PORT. No scheduler is named:
 //   the first server of the list hosts it, on its own port
 //
-// DMLC_ROLE counts where both are there. All that is missing or wrong is told at once.
+// DMLC_ROLE counts where both are there. All missing or wrong settings are reported at
+// once.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_FACADE_ROLE_H

@@ -10,11 +10,11 @@
 #include "base/clock.h"
 #include "base/printable.h"
 
-// Of an answer. The status of a cluster of 65,535 nodes has some 20 MiB, and that of a
-// loop with 4,096 tables more than one.
+// The fields of an answer. The status of a cluster of 65,535 nodes has some 20 MiB, and
+// that of a loop with 4,096 tables more than one.
 enum { TEXT_MAX = 256 << 20 };
 
-// What is waited for beside states of the session.
+// Awaited events besides states of the session.
 enum { ANSWER = SESSION_OPEN + 1 };
 
 static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)

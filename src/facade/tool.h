@@ -24,7 +24,7 @@ struct tool {
     struct session s;
     char address[VAN_ADDRESS_MAX];
     bool answered;
-    // Of who answers:
+    // About the answering process:
     uint64_t unix_ns;
     char version[32];
     // The answer:
@@ -35,8 +35,8 @@ struct tool {
     bool too_long;          // there was more than that may hold
 };
 
-// A link to a node that has shown who it is. Errors name the address. Of *t only
-// `interrupted` is looked at.
+// A link to a node that has shown who it is. Errors name the address. Only `interrupted`
+// of *t is used.
 int tool_open(struct tool *t, struct node *n, const char *address, double seconds,
               struct err *e);
 void tool_close(struct tool *t); // a zeroed one is fine

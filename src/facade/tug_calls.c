@@ -167,7 +167,7 @@ static void end(void *ctx, client_ts ts, int rc)
     }
 }
 
-// Who waits for a call has ended it; that nobody has waited is no matter.
+// The waiter of a call has ended it; a call without a waiter is fine.
 bool calls_over(const struct tug_client *c)
 {
     return c->unfinished == 0;

@@ -62,7 +62,7 @@ static const struct van_handler handler = {
 
 static int read_environment(struct tug_client *c, struct err *e)
 {
-    // Roles are those of nodes; a client is a worker, whatever its program is.
+    // Roles are those of nodes; a client is a worker, whatever its program does.
     struct tug_node_options o = {
         .role = TUG_GROUP_WORKERS,
         .servers = c->o.scheduler != NULL, // no need to know
@@ -100,7 +100,7 @@ static int open_local(struct tug_client *c, struct err *e)
     return 0;
 }
 
-// The rank that the environment tells a worker, if nobody has it.
+// The rank that the environment gives a worker, if it is free.
 static uint32_t wished_rank(const struct tug_client *c)
 {
     const struct role *r = &c->environment;
@@ -218,8 +218,8 @@ static bool all_done(void *ctx)
     return client_in_flight(c->client) == 0 && calls_over(c);
 }
 
-// What is still under way ends now. The van lets go of its arrays, and callbacks run:
-// they hear how it ended before the client is gone.
+// Ends the requests in flight. The van releases their arrays, and callbacks run with the
+// result before the client is freed.
 static void abandon(struct tug_client *c, const struct err *why)
 {
     pump_enter(c->pump);

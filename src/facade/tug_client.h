@@ -10,7 +10,7 @@
 // On top of the public calls: tug_communicator.c, tug_dense.c, tug_auc.c, tug_metric.c,
 // tug_reduce.c, tug_dump.c.
 //
-// Everything here belongs to who has the van.
+// All of this belongs to the thread that has the van.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_FACADE_TUG_CLIENT_H
@@ -51,7 +51,7 @@ struct call {
     uint32_t width, push_width;
 };
 
-// What a program has said of the requests to come for a table.
+// A program's settings for later requests to a table.
 struct call_terms {
     uint64_t clock;        // of pulls, ssp and sync
     uint8_t micro, micros; // of pushes, sync
@@ -93,18 +93,18 @@ int calls_assign(struct tug_client *c, uint32_t table, const uint64_t *keys, siz
 int calls_may_wait(const struct tug_client *c);
 // The same, and takes the van.
 int calls_enter(struct tug_client *c);
-// Waits for a call whose arrays are not the caller's: what takes too long is given up, so
+// Waits for a call whose arrays will be freed: gives up a call that takes too long, so
 // that nothing is written to them later.
 int calls_wait_or_cancel(struct tug_client *c, uint64_t ts);
-// The same of a request of the client's, made while the van was lent; its code.
+// Likewise for a request of the client, made while the van was lent; returns its code.
 int calls_wait_for(struct tug_client *c, client_ts ts, double seconds);
 // tug_barrier with other groups, too: the sum of enum wire_group.
 int calls_barrier(struct tug_client *c, uint8_t group);
-// What a table is, that this client has made or found.
+// Returns the settings of a table that this client has made or found.
 int calls_spec(struct tug_client *c, uint32_t table, struct table_spec *ret);
 
-// Whether a push still has `width` floats a key: a table that was dropped and made anew may have
-// others, and what was opened on the old one has arrays of the old ones.
+// Returns whether a push still has `width` floats a key: a table that was dropped and
+// made anew may have others, and users of the old one have arrays of the old ones.
 int calls_check_push(struct tug_client *c, uint32_t table, uint32_t width);
 
 #endif

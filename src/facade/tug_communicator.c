@@ -2,8 +2,8 @@
 // that puts several into one and sends it, on top of the public calls.
 //
 // One mutex guards the queues. The thread holds it while it takes pushes out of them, not
-// while it sends. Each round sends one push of every table that has something, and waits for
-// them all; what comes meanwhile is the next round's.
+// while it sends. Each round sends one push of every table with queued ones, and waits
+// for them all; later pushes go into the next round.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "tug/communicator.h"
@@ -37,7 +37,7 @@ struct queue {
     uint64_t ended; // of the pushes that were handed over
     struct tug_communicator_stats stats;
 
-    // The thread's: what it has taken out, and what it makes of that.
+    // Data of the thread: pushes taken from the queue, and the merged push.
     struct parcel *taken;
     uint32_t n_taken;
     uint64_t *keys;
@@ -132,7 +132,7 @@ static void free_parcels(struct parcel *p)
 
 // The thread.
 
-// As many as may be put into one.
+// Returns how many may be merged into one.
 static void take(struct queue *q)
 {
     struct parcel **at = &q->first;
@@ -217,7 +217,7 @@ static void *run(void *arg)
 
 // Opening.
 
-// Pushes of rows that become what they are given last, or the mean of it, are no sums.
+// Pushes to rows that are set to the last value, or to a mean, cannot be added up.
 static int check_rules(const struct queue *q, const struct accessor *a, struct err *e)
 {
     for (uint32_t g = 0; g < a->n_groups && q->o.merge > 1; g++) {
@@ -456,8 +456,8 @@ int tug_communicator_send(struct tug_communicator *m, uint32_t table,
     return rc;
 }
 
-// The mutex is held. Tables one after the other: what is handed over meanwhile may be
-// waited for, too.
+// The mutex is held. Flushes the tables one after the other; pushes handed over meanwhile
+// may be waited for, too.
 static int wait_until_ended(struct tug_communicator *m, double seconds)
 {
     double end = clock_seconds() + seconds;
@@ -484,7 +484,7 @@ static int wait_until_ended(struct tug_communicator *m, double seconds)
     return 0;
 }
 
-// What pushes failed with goes before: it is told once.
+// The error of a failed push comes first, and is reported once.
 static int tell(struct tug_communicator *m, int rc)
 {
     struct err why = m->why;

@@ -1,5 +1,5 @@
-// Communicators on a cluster inside this process: what arrives is what was handed over,
-// however it was merged; queues have an end, and failures are told.
+// Communicators on a cluster inside this process: servers get what was handed over,
+// however it was merged; queues are bounded, and failures are reported.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "tug/communicator.h"
@@ -118,7 +118,7 @@ static void check_sums(const struct sender *senders)
         }
 }
 
-// Nothing is lost and nothing comes twice, whoever sends, in queues that fill.
+// No push is lost or applied twice, from several threads, in queues that fill.
 static void sums(void **state)
 {
     (void)state;
@@ -305,7 +305,7 @@ static void in_a_callback(void **state)
 static atomic_bool joins_wait;
 static atomic_uint joins; // that began since
 
-// In place of the C library's: who ends a thread takes as long as a test wants.
+// Replaces the C library's function: ending a thread takes as long as a test wants.
 int pthread_join(pthread_t thread, void **ret)
 {
     int (*real)(pthread_t, void **);

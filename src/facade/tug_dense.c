@@ -102,7 +102,8 @@ static int set_first_values(struct tug_dense *d, uint64_t seed)
     return dense_assign_rows(d);
 }
 
-// The worker of rank 0 sets first values; nobody goes on before. A guest's rank is another one.
+// The worker of rank 0 sets initial values; the others wait for it. A guest's rank is
+// another one.
 static int begin(struct tug_dense *d)
 {
     int rc = 0;

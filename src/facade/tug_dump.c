@@ -1,5 +1,5 @@
-// tug_dump: a whole table as text, pulled by whoever calls it. Rows come partition by
-// partition; sorted by key they are in the end, so all of them are held.
+// tug_dump: writes a whole table as text, pulled by the calling process. Rows come
+// partition by partition; sorted by key they are in the end, so all of them are held.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>

@@ -59,7 +59,7 @@ static struct tug_metric_values read_all(const struct tug_metric *m)
     return v;
 }
 
-// Of [first, first + n), by all pairs.
+// The AUC of [first, first + n), over all pairs.
 static double auc_of_pairs(size_t first, size_t n)
 {
     double pairs = 0, positives = 0;

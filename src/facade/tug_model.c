@@ -89,7 +89,7 @@ static int refuse(const struct option_table *t, const struct options *o,
     return 0;
 }
 
-// What else the environment tells a program of the library: no slips of an option's name.
+// Other variables for programs of the library, which are not misspelt options.
 static const struct option told[] = {
     {.name = "scheduler"},    {.name = "cluster"},   {.name = "ca"},
     {.name = "cert"},         {.name = "key"},       {.name = "insecure"},

@@ -1,5 +1,5 @@
 // tug_profile_start and tug_profile_stop: a client's cluster, asked from outside, as tug
-// profile does. The client's own requests go on meanwhile.
+// profile does. The client's own requests continue meanwhile.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "facade/profiler.h"

@@ -44,7 +44,7 @@ static const char *text(const json_t *o, const char *name)
     return found != NULL ? found : "";
 }
 
-// Of pushes to a table.
+// The records of pushes to a table.
 static size_t pushes_in(const char *file, const char *table)
 {
     json_error_t why;
@@ -59,7 +59,7 @@ static size_t pushes_in(const char *file, const char *table)
     return n;
 }
 
-// What is pushed in between is in the file, and nothing else is.
+// The file has exactly the pushes in between.
 static void start_and_stop(void **state)
 {
     (void)state;

@@ -83,7 +83,7 @@ static int set_data(struct scoring *s, struct err *e)
     return 0;
 }
 
-// Into tug_model_spread. A missing label counts nowhere.
+// Counts for tug_model_spread. A missing label counts nowhere.
 static int count(void *ctx, const struct dataset *d, const float *predictions, size_t n,
                  struct err *e)
 {

@@ -30,7 +30,7 @@ static int wait_for(struct tug_client *c, client_ts ts)
     return ts != 0 ? calls_wait_for(c, ts, c->o.wait_seconds) : last_error()->code;
 }
 
-// What servers call a path of ours.
+// Returns the servers' name of a path.
 static int below(struct tug_client *c, enum wire_root kind, const char *path,
                  char ret[FILE_PATH_MAX])
 {
@@ -190,7 +190,7 @@ int tug_assign(struct tug_client *c, uint32_t table, const uint64_t *keys, size_
     return calls_assign(c, table, keys, n, values, done, ctx, ret_timestamp);
 }
 
-// Ranges, piece by piece: what is asked for at once is bounded.
+// Ranges are requested piece by piece, so that requests are bounded.
 
 enum { RANGE_KEYS = 1 << 16 };
 
@@ -390,7 +390,7 @@ int tug_save(struct tug_client *c, const struct tug_save_options *o,
     if (rc == 0)
         rc = save_commit(o->directory, &m, o->keep, last_error());
     why = *last_error();
-    // Servers that do not hear of it find out by themselves; the save stands or not.
+    // Servers that are not told find out themselves; the save is complete or not.
     (void)end_save(c, id, rc == 0, m.checksum);
     if (rc != 0)
         save_abort(o->directory, &m);

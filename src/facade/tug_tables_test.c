@@ -84,8 +84,8 @@ static void pull_all(struct tug_client *c, uint32_t table, float *values)
     check(tug_pull_range(c, table, 0, KEYS, values));
 }
 
-// Calls that wait ask for nothing in a callback: their answers would come when what they are to be
-// written to is gone.
+// Waiting calls send nothing in a callback: their answers would come after their arrays
+// were freed.
 struct inside {
     struct tug_client *client;
     struct tug_dense *dense;
@@ -255,7 +255,7 @@ static void test_refused_as_a_whole(void **state)
     assert_int_equal(tug_push(c, 1, keys, 8, values, NULL, NULL, &ts), TUG_EUSAGE);
     assert_non_null(strstr(tug_last_error(), "key 8"));
     assert_int_equal(tug_assign(c, 1, keys, 8, values, NULL, NULL, &ts), TUG_EUSAGE);
-    keys[7] = 1; // added up, they are no finite number any more
+    keys[7] = 1; // their sum is not finite
     values[0] = values[7] = 3e38f;
     assert_int_equal(tug_push(c, 1, keys, 8, values, NULL, NULL, &ts), TUG_EUSAGE);
     assert_int_equal(stats_of(c, 1).rows, 0);
@@ -341,7 +341,7 @@ static void test_saves(void **state)
     assert_memory_equal(checkpoint, before, sizeof(before));
     assert_int_equal(stats_of(c, 4).rows, KEYS);
 
-    // The base alone is older; training goes on from there.
+    // The base alone is older; training continues from there.
     check(tug_load(c, 4, base, "users", &rows));
     pull_all(c, 4, after);
     assert_memory_not_equal(after, before, sizeof(before));
@@ -474,8 +474,8 @@ static void test_dense(void **state)
     check(tug_client_close(c));
 }
 
-// Against counting all pairs.
-// What was opened on a table has arrays for its rows, not for those of the next one.
+// Against counting all pairs. Users of a dropped table have arrays for its rows, not for
+// those of the next one.
 static void test_made_anew(void **state)
 {
     (void)state;
@@ -618,7 +618,7 @@ static size_t in_flight(struct tug_client *c)
     return n;
 }
 
-// What takes too long is given up: its answer would be written to memory that is gone.
+// A call that takes too long is given up: its answer would be written to freed memory.
 static void test_given_up(void **state)
 {
     (void)state;

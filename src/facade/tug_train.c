@@ -1,5 +1,5 @@
-// Training of a program's model (tug/train.h): each call is a run, as tug train makes it, that
-// goes on from the newest save.
+// Training of a program's model (tug/train.h): each call is a run of tug train that
+// resumes from the newest save.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -37,7 +37,7 @@ struct training {
     pthread_mutex_t mutex; // of what follows
     struct tug_progress progress;
     bool has_news;
-    // Passes that have ended and nobody was told of yet, in order.
+    // Ended passes that were not reported yet, in order.
     struct ended_pass {
         struct tug_progress progress;
         struct tug_pass pass;
@@ -102,7 +102,7 @@ static struct training *open_training(struct tug_model *m)
     return t;
 }
 
-// Where nobody says how data is read, the save does. --init-from is of the first call.
+// Missing options of reading data come from the save. --init-from is for the first call.
 static enum train_resume resumes_as(const struct training *t)
 {
     bool said = options_given(t->options, "format") || t->values.init_from != NULL;
@@ -128,7 +128,8 @@ static int check(struct training *t, struct err *e)
         TRY(parse(t, names ? "csv" : "libffm", e));
     }
     t->values.data = (struct option_list){0};
-    if (t->m->from[0] != '\0' && t->values.resume == TRAIN_NEW) { // it goes on from there
+    if (t->m->from[0] != '\0' &&
+        t->values.resume == TRAIN_NEW) { // the run resumes from there
         t->values.out = t->values.out != NULL ? t->values.out : t->m->from;
         t->values.resume = resumes_as(t);
     }
@@ -297,8 +298,8 @@ static int set_valid(struct training *t, struct err *e)
     return 0;
 }
 
-// Where it goes on from: passes done. A pass must not have been left in its middle, for it can
-// go on with its own data only.
+// The passes done before it resumes. A pass must not have been left in its middle, for it
+// can go on with its own data only.
 static int passes_done(const char *from, uint32_t *ret, struct err *e)
 {
     struct saved_run *run = mem_zalloc(sizeof(*run));

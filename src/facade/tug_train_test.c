@@ -41,7 +41,7 @@ static int begin(void **state)
     return rc;
 }
 
-// With the common options and these, NULL at the end.
+// Opens a model with the common options and these, NULL at the end.
 static struct tug_model *open_with(const char *const *more)
 {
     const char *words[16];
@@ -173,7 +173,7 @@ static void test_trained_again_on_columns(void **state)
     tug_model_close(m);
 }
 
-// What stands behind --out is saved there, and nowhere else.
+// Saves are written to --out only.
 static void test_out(void **state)
 {
     (void)state;
@@ -215,7 +215,7 @@ static void test_passes_one_by_one(void **state)
     }
     check(tug_model_save(m, "one_by_one"));
     same_rows("three", "one_by_one");
-    // Other data: what was learnt stays.
+    // Other data: the model keeps what it has learnt.
     check(tug_model_train(m, FILES("test.txt"), NULL));
     assert_true(result(m, "examples") == 500 && result(m, "epochs") == 4);
     assert_true(result(m, "train.auc") > 0.7);
@@ -239,7 +239,7 @@ static void test_passes_one_by_one(void **state)
     says(tug_model_train(m, FILES("train.txt"), NULL), TUG_EUSAGE, "--schedule exp");
     tug_model_close(m);
 
-    // What needs no data to be seen is seen at once, also by who only measures.
+    // Errors that need no data are found at once, also by evaluation.
     words[1] = "dim=5";
     says(tug_model_load(&m, "two", &o), TUG_EUSAGE, "--dim 4, here it is 5");
     words[0] = "epochs=1"; // no model is named
@@ -490,7 +490,7 @@ static void test_every_pass_is_told(void **state)
     tug_model_close(h.model);
 }
 
-// What one of two threads trains, and what it found in each pass.
+// The model of one of two threads, and the results of its passes.
 enum { THREAD_PASSES = 12 };
 struct one_of_two {
     const char *seed;

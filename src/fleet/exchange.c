@@ -1,9 +1,9 @@
-// What workers tell each other: bytes of all of them, by way of a table on the servers.
+// Exchanges bytes between all workers, through a table on the servers.
 //
-// Each worker sets rows of its own, a byte a float, which every coding of values keeps
-// as it is, and pulls those of the others between two barriers. Barriers do not wait for who
-// has died or left, whose rows are those of an earlier round: every row says of which round
-// it is, and all have to be of this one.
+// Each worker sets rows of its own, a byte a float, which every coding of values keeps as
+// it is, and pulls those of the others between two barriers. Barriers do not wait for
+// workers that have died or left, whose rows are of an earlier round: every row has its
+// round's number, and all must be of this one.
 //
 //   key      worker's index << 32, then the rows of what it says
 //   a row    the number of the round, then bytes
@@ -55,8 +55,8 @@ static int bytes_of_rows(struct tug_client *c, const uint64_t *keys, size_t n,
     return 0;
 }
 
-// Each worker's row has its rank in the cluster, and one more. Where two have one index, or one has
-// died, a row is missing, and all hear of it.
+// Each worker's row has its rank in the cluster, and one more. If two workers have one
+// index, or one has died, a row is missing, and all notice it.
 static int check_present(struct tug_fleet *f, float *rows, unsigned char *bytes)
 {
     uint32_t me = f->roles->role.rank, missing = UINT32_MAX;
@@ -172,7 +172,7 @@ static int no_word(const struct gathering *g, uint32_t worker)
         worker, g->index, g->round);
 }
 
-// What a worker says in this round, and how many bytes: as many as there is room for here.
+// Gets a worker's bytes of this round, as many as fit, and their number.
 static int hear_one(struct gathering *g, uint32_t worker, uint64_t *ret_n)
 {
     uint32_t round;
@@ -241,7 +241,7 @@ static int add_whole(int64_t *to, int64_t x, enum tug_fleet_reduce how, size_t i
     return 0;
 }
 
-// Nothing that is compared with NaN is greater or less: it stays once it is there.
+// Comparisons with NaN are false, so that a NaN stays.
 static double combine(double a, double b, enum tug_fleet_reduce how)
 {
     if (how == TUG_FLEET_SUM)
@@ -281,8 +281,8 @@ static int combine_whole(const void *all, uint32_t workers, size_t n, size_t fir
     return rc;
 }
 
-// Whether all have n numbers, where that takes several pieces: else some would wait for a piece
-// more. Who has one piece is found out by its size.
+// Whether all have n numbers, where that takes several pieces: else some would wait for a
+// piece more. The owner of a piece is found by its size.
 static int same_counts(struct tug_fleet *f, uint64_t n, uint64_t *all)
 {
     TRY(tug_fleet_all_gather(f, &n, sizeof(n), all));

@@ -1,7 +1,8 @@
-// A fleet: its tables, what servers and workers do at the beginning, and the end.
+// A fleet: its tables, the start of servers and workers, and the end.
 //
-// Workers and servers meet at one barrier when a run begins: servers come to it when server 0 has
-// loaded what the run begins with. What it could not load ends the run for all.
+// Workers and servers meet at one barrier when a run begins: servers come to it when
+// server 0 has loaded what the run begins with. If it could not load a table, the run
+// ends for all.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -296,7 +297,7 @@ int tug_wrapper_load_sparse(struct tug_fleet *f, uint32_t table, const char *pat
     return add_load(f, (uint32_t)(t - f->tables), path);
 }
 
-// Where the server listens, and what it may read.
+// The server's listening address, and the directories that it may read.
 static int node_options(struct tug_fleet *f, const char *ip, uint16_t port,
                         struct tug_node_options *ret, struct err *e)
 {
@@ -356,7 +357,7 @@ static int load_all(struct tug_fleet *f, struct tug_client *c)
     return 0;
 }
 
-// As a guest of its own cluster. What fails ends the run: workers wait for it.
+// It joins its own cluster as a guest. A failure ends the run, since workers wait for it.
 static int load_first(struct tug_fleet *f)
 {
     struct tug_client *c;
@@ -517,7 +518,7 @@ int tug_fleet_barrier_worker(struct tug_fleet *f)
     return tug_barrier(f->client);
 }
 
-// What workers need not wait for.
+// Work that workers need not wait for.
 
 static int by_path(const void *a, const void *b)
 {

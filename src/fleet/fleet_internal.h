@@ -38,7 +38,7 @@ struct fleet_table {
     struct tug_dense *dense; // in a run
 };
 
-// What server 0 loads before the run.
+// The save that server 0 loads before the run.
 struct fleet_load {
     uint32_t table; // its place among the fleet's
     char *path;
@@ -62,8 +62,8 @@ struct tug_fleet {
 
 int fleet_in_run(const struct tug_fleet *f);
 int fleet_find(const struct tug_fleet *f, uint32_t number, struct fleet_table **ret);
-// What worker 0 alone has done: its code and sentence become every worker's, and so does *value
-// (may be NULL). `what`: "load".
+// Shares the result of worker 0: its code and sentence become every worker's, and so does
+// *value (may be NULL). `what`: "load".
 int fleet_agree(struct tug_fleet *f, int rc, const char *what, uint64_t *value);
 // Makes the table of the exchange; whether another process says that it is this worker.
 int fleet_exchange_open(struct tug_fleet *f);

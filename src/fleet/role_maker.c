@@ -1,4 +1,4 @@
-// Role makers: who a process is, as the environment or the program says.
+// Role makers: the role of a process, from the environment or the program.
 //
 // facade/role.c reads the environment, as it does for all commands; here are what only a fleet asks
 // for: the index of each process, and the endpoints of all.
@@ -336,7 +336,7 @@ int role_maker_copy(struct tug_role_maker **ret, const struct tug_role_maker *m,
     return finish(ret, copy, rc);
 }
 
-// What is known.
+// The known facts.
 
 void tug_role_maker_place(const struct tug_role_maker *m, struct tug_place *ret)
 {

@@ -68,7 +68,7 @@ int tug_wrapper_save_one_model(struct tug_fleet *f, uint32_t table, const char *
     return save(f, &t->number, 1, dirname, mode, ret_path);
 }
 
-// Whether this is the worker that saves; what the others are told.
+// Whether this worker saves; the message to the others.
 static bool saves(struct tug_fleet *f, char ret_path[TUG_PATH_MAX])
 {
     if (ret_path != NULL)

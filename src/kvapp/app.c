@@ -149,7 +149,7 @@ static bool none_handled(void *ctx)
     return ((const struct tug_app *)ctx)->n_handling == 0;
 }
 
-// None of its handlers runs, and none will.
+// No handler of it runs, and none will.
 static int end_handling(struct tug_app *a, struct err *e)
 {
     struct tug_node *n = a->node;
@@ -273,7 +273,7 @@ static bool request_over(void *ctx)
     return r == NULL || r->state == KV_FAILED;
 }
 
-// Who has not answered, for the error of a wait that took too long.
+// Names the nodes that have not answered, for the error of a wait that took too long.
 static int too_long(struct tug_app *a, uint32_t timestamp, struct err *e)
 {
     struct tug_node *n = a->node;

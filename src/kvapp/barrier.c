@@ -1,5 +1,5 @@
-// Barriers. Those of whole processes are the scheduler's business; those of single customers
-// are requests to the node beside it (or, where the first server hosts it, to that one), which
+// Barriers. The scheduler handles those of whole processes; those of single customers are
+// requests to the node beside it (or, if the first server hosts it, to that one), which
 // answers them all when the last has come.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -22,7 +22,7 @@ static int check_allowed(const struct tug_node *n, uint32_t group, struct err *e
     return 0;
 }
 
-// Of processes.
+// Barriers of processes.
 
 struct barrier {
     struct tug_node *node;
@@ -35,7 +35,7 @@ static bool barrier_over(void *ctx)
     return b->node->over || member_barrier_done(b->node->member, b->group, NULL);
 }
 
-// How the wait has ended. With the van.
+// The result of the wait. With the van.
 static int result(const struct tug_node *n, uint8_t group, bool in_time, struct err *e)
 {
     const char *missing = "";
@@ -78,9 +78,9 @@ int tug_node_barrier(struct tug_node *n, uint32_t group)
     return rc;
 }
 
-// Of customers.
+// Barriers of customers.
 
-// What is asked: head is the group.
+// The requests: head is the group.
 struct reach {
     uint32_t customer;
     uint32_t wait_ms;
@@ -162,8 +162,8 @@ static bool is_waiting(const struct tug_node *n, const struct received *q)
     return p != NULL;
 }
 
-// All who are in the barrier of *q go on. *q itself may be of a node that has died, or that
-// is not in the group.
+// Releases all members of the barrier of *q. *q itself may be of a node that has died, or
+// that is not in the group.
 static void complete(struct tug_node *n, struct received *q)
 {
     uint32_t ids[ROSTER_MAX_NODES];
@@ -195,7 +195,8 @@ void kv_barrier_reached(struct tug_node *n, struct received *q)
     (void)kv_barriers_look(n, van_now(n->van));
 }
 
-// Who dies is not waited for any more, so this is done again and again while there are any.
+// A node that dies is not waited for any more, so that this is repeated while barriers
+// are open.
 uint64_t kv_barriers_look(struct tug_node *n, uint64_t now)
 {
     char who[256], why[400];

@@ -29,8 +29,7 @@ uint64_t kv_answer_most(const struct tug_node *n)
     return most < WIRE_SPAN_MAX ? most : WIRE_SPAN_MAX;
 }
 
-// Answers that nobody has read yet are memory: while they take most of what they may, no
-// more are made.
+// Unread answers take memory: while they take most of their limit, no more are made.
 static bool answers_have_room(const struct tug_node *n)
 {
     const struct budget *b = &n->process.budget;
@@ -122,7 +121,7 @@ static void call_handler(struct received *q, struct tug_app *a)
         handle_kv(q, a);
 }
 
-// With the van, which is lent to others meanwhile.
+// Called with the van, which is lent to others meanwhile.
 static void handle(struct received *q)
 {
     struct tug_node *n = q->node;
@@ -158,8 +157,8 @@ void kv_handle_response(struct received *q)
     pump_queue(q->node->pump, &q->work);
 }
 
-// Requests are handled by priority. As many as wait when it begins: the rest has its turn
-// after what else there is to do.
+// Requests are handled by priority. Handles those that wait at its beginning; later ones
+// come after other work.
 static void handle_requests(struct pump_work *w)
 {
     struct tug_node *n = (struct tug_node *)((char *)w -

@@ -1,5 +1,5 @@
-// What programs keep of requests of others (tug_app_keep), and give back from any thread, also
-// in the middle of the library, and when the node is gone: see struct kv_home.
+// Memory of requests that programs keep (tug_app_keep), and give back from any thread,
+// also in the middle of the library, and after the node was closed: see struct kv_home.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"

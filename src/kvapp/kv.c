@@ -217,7 +217,7 @@ static void cut(const struct tug_node *n, struct kv_request *r)
     }
 }
 
-// What a program's slicer says.
+// The result of a program's slicer.
 
 static int check_slice(const struct tug_kv_request *q, struct tug_kv_data *s,
                        struct err *e)
@@ -230,7 +230,7 @@ static int check_slice(const struct tug_kv_request *q, struct tug_kv_data *s,
     return check_finite(s, e);
 }
 
-// Where its keys begin among those of the request; n_keys: they are no run of them.
+// The position of its keys among the request's; n_keys: they are not a run of them.
 static size_t run_of(const struct tug_kv_data *d, const struct tug_kv_data *s)
 {
     size_t at = s->keys[0] > 0 ? end_of_range(d, 0, s->keys[0] - 1) : 0;
@@ -298,7 +298,7 @@ static int take_slices(struct kv_request *r, const struct tug_kv_data *slices,
     return 0;
 }
 
-// The slicer runs while the van is not lent, by the ranges as they are then.
+// The slicer runs while the van is not lent, with the ranges of that moment.
 static int ask_slicer(struct tug_node *n, const struct tug_kv_request *q,
                       struct tug_kv_data **ret, struct err *e)
 {
@@ -412,7 +412,7 @@ static int check_answer(const struct kv_part *p, const struct msg_app *m, struct
                        "its values have other bytes than those of the pull");
     if (kv_check_message(m, p->d.n_keys, e) == 0)
         return 0;
-    e->code = TUG_EDATA; // it is no mistake of who asked
+    e->code = TUG_EDATA; // the asker made no mistake
     return e->code;
 }
 

@@ -14,7 +14,7 @@ enum { KV_OVERTAKES = 64 };
 // Priorities are 32-bit numbers; this one goes before all, and is not overtaken.
 #define KV_AT_ONCE INT64_MAX
 
-// In line; whatever it is, it begins with this.
+// The first member of anything in line.
 struct kv_lined {
     struct kv_lined *next;
     int64_t priority;
@@ -29,11 +29,11 @@ struct kv_line {
     uint32_t overtook;
 };
 
-// Behind those of its priority.
+// Adds behind those of its priority.
 void kv_line_put(struct kv_line *l, struct kv_lined *x, int32_t priority);
-// Before all priorities, by its number among others that are put so.
+// Adds before all priorities, ordered by number among those added so.
 void kv_line_put_at_once(struct kv_line *l, struct kv_lined *x, uint64_t number);
-// Whose turn it is; NULL: the line is empty.
+// Takes the next one; NULL if the line is empty.
 struct kv_lined *kv_line_take(struct kv_line *l);
 void kv_line_clear(struct kv_line *l); // what was in it is nobody's
 

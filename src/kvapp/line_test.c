@@ -20,7 +20,7 @@ struct thing {
 
 static struct thing things[N];
 
-// Of equal priorities, or numbers, the one that came first.
+// Among equal priorities, or numbers, the first one.
 static struct thing *naive_first(size_t n)
 {
     struct thing *best = NULL;
@@ -44,7 +44,7 @@ static struct thing *naive_oldest(size_t n)
     return NULL;
 }
 
-// Whoever is taken is the first by priority or, where many have gone before it, the oldest.
+// The one taken is the first by priority or, if many have overtaken it, the oldest.
 static void against_naive(void **state)
 {
     (void)state;
@@ -96,8 +96,7 @@ static void none_starves(void **state)
         }
 }
 
-// What is sent again goes before all else, in the order of its numbers, however long others
-// have waited.
+// Repeated requests go before all others, by number, however long others have waited.
 static void at_once(void **state)
 {
     (void)state;

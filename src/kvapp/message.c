@@ -120,7 +120,7 @@ static void copy_span(struct wire_span *s, char **to)
     *to += (s->n + 7) / 8 * 8;
 }
 
-// With all that it points at, in one block.
+// Copies it, with the memory that it points at, into one block.
 static struct msg_app *copy_of(const struct msg_app *m)
 {
     size_t bytes = m->body.n + m->keys.n + m->values.n + m->lengths.n + 32;

@@ -1,4 +1,4 @@
-// Who is who, and what the van calls.
+// The nodes of the cluster, and the van's handlers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -89,7 +89,7 @@ static int check_ranges(const struct roster *r, struct err *e)
                    r->servers);
 }
 
-// Who counts otherwise than the cluster would divide by the wrong number.
+// A program with other counts than the cluster would divide by the wrong number.
 static int check_counts(const struct tug_node *n, const struct roster *r, struct err *e)
 {
     if ((n->o.servers == 0 || n->o.servers == r->servers) &&
@@ -118,7 +118,7 @@ static int check_rank(struct tug_node *n, const struct roster *r, struct err *e)
         r->workers == 1 ? "it has joined" : "all have joined", n->o.dead_seconds);
 }
 
-// With the cluster as it is this node cannot be in it.
+// This node cannot be in the cluster as it is.
 static void leave_at_once(struct tug_node *n, const struct err *why)
 {
     kv_node_give_up(n, why);

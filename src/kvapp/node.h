@@ -1,4 +1,4 @@
-// What the files of kvapp share: the node, its peers, customers, requests of its own and
+// Shared by the files of kvapp: the node, its peers, customers, its own requests and
 // those of others.
 //
 //   start.c     options, joining, the end
@@ -39,12 +39,12 @@
 
 #define SECOND ((uint64_t)1000000000)
 
-// So much longer whoever waits for others waits for the one who names those that are missing.
+// How much longer a waiting node waits for the node that names the missing ones.
 #define KV_LONGER (5 * SECOND)
 
 enum { FIRST_SERVER = 8, FIRST_WORKER = 9 }; // ids; the next ones two further
 
-// Of the app that barriers of customers belong to; programs have no such customer.
+// The app of customers' barriers; programs have no such customer.
 #define KV_BARRIERS UINT32_MAX
 
 struct kv_part;
@@ -75,14 +75,14 @@ struct kv_peer {
     uint64_t answered[KV_WINDOW / 64]; // bit number % KV_WINDOW, from `acked` on
 };
 
-// A link that another node opened to this one, which is no server.
+// A link that another node opened to this one, which is not a server.
 struct guest {
     struct chained by_link; // first
     bool greeted;
     uint32_t node;
 };
 
-// What a request sends to one node.
+// The part of a request for one node.
 struct kv_part {
     struct kv_lined in_line; // of those that wait for the peer's link
     struct kv_request *request;
@@ -124,9 +124,9 @@ struct kv_request {
     struct kv_part *parts;
 };
 
-// What programs keep of requests may be given back from any thread, also in the middle of
-// the library, and when the node is gone. So it is put into a list, and who has the van
-// takes it from there; the list outlives the node.
+// Programs may give kept memory back from any thread, also in the middle of the library,
+// and after the node was closed. So it is put into a list, from which the thread with the
+// van takes it; the list outlives the node.
 struct kept {
     struct kept *next;
     struct received *q;
@@ -138,7 +138,7 @@ struct kv_home {
     void (*drop)(void *body);
 };
 
-// A request of another node, until it is answered and nobody looks at it any more.
+// A request of another node, until it is answered and no longer used.
 struct received {
     struct kv_lined in_line; // of those that wait for their handlers
     struct pump_work work;
@@ -163,7 +163,7 @@ struct received {
     atomic_bool first_used;
 };
 
-// How many answers a request had that is done.
+// Returns how many answers a finished request had.
 enum { KV_DONE = 256 };
 struct kv_responses {
     bool used;
@@ -288,7 +288,7 @@ const char *kv_host_address(const struct host *h);     // where its own process 
 int kv_host_open_doors(struct host *h, struct err *e); // others may come
 // Ends the cluster for this reason.
 void kv_host_end(struct host *h, const struct err *why);
-// With `wait` until the cluster has ended: 0, or why it failed. Frees.
+// With `wait`, waits until the cluster has ended: returns 0, or why it failed. Frees.
 int kv_host_stop(struct host *h, bool wait, struct err *e);
 
 // numbers.c
@@ -312,13 +312,13 @@ void kv_peer_answered(struct kv_part *p);                 // of one that was to 
 bool kv_peer_is_full(const struct kv_peer *p);
 void kv_peer_reach(struct tug_node *n, uint32_t node); // opens the link, if it is not
 void kv_peer_opened(struct kv_peer *p, van_link link, uint64_t now);
-// True: the message is an answer, for whoever asked.
+// Returns true if the message was an answer to a request.
 bool kv_peer_message(struct tug_node *n, struct kv_peer *p, van_link link,
                      const struct van_message *m, uint64_t now);
 void kv_peer_closed(struct tug_node *n, struct kv_peer *p, van_link link,
                     const struct err *why, uint64_t now);
-// What a customer waits for fails, and its links break, so that the van lets go of the memory.
-// They are dialled again for what others have asked.
+// Fails a customer's requests and breaks their links, so that the van releases the
+// memory. They are dialled again for what others have asked.
 void kv_peers_give_up(struct tug_node *n, const struct tug_app *a, const struct err *why);
 void kv_peers_roster(struct tug_node *n);                 // there is a new one
 uint64_t kv_peers_look(struct tug_node *n, uint64_t now); // returns when to look again
@@ -326,7 +326,7 @@ void kv_peers_free(struct tug_node *n);
 
 // request.c
 struct kv_request *kv_request_new(struct tug_app *a, uint32_t n_parts);
-// To each living node of a group, or to one.
+// Sends to each living node of a group, or to one.
 int kv_request_new_to(struct kv_request **ret, struct tug_app *a, uint32_t group_or_id,
                       enum kv_kind kind, struct err *e);
 void kv_request_unmake(struct kv_request *r); // one that was never started
@@ -340,7 +340,8 @@ void kv_request_free(struct kv_request *r);
 void kv_requests_of_node_fail(struct tug_node *n, uint32_t node, const struct err *why);
 // Whether the node owes the customer an answer.
 bool kv_request_waits(const struct tug_app *a, const struct kv_peer *p);
-// Those of a customer that have no answer: links that hold their memory break.
+// Gives up a customer's requests without an answer: breaks the links that hold their
+// memory.
 void kv_requests_give_up(struct tug_app *a);
 
 struct kv_request *kv_request_find(struct tug_app *a, uint32_t timestamp);

@@ -1,14 +1,14 @@
-// Requests that come again. Who asks numbers its requests, and sends those without an
-// answer again when its link broke. What was handled is not handled again: it gets the
-// answer that it got before, which is kept until it is acknowledged. Only values are not
-// kept: of what pushed and pulled, the values are pulled again.
+// Requests that come again. An asking node numbers its requests, and after a broken link
+// sends those without an answer again. A handled request is not handled again: it gets
+// its earlier answer, which is kept until it is acknowledged. Only values are not kept:
+// of what pushed and pulled, the values are pulled again.
 //
 // A link's number is never given twice, the later link has the greater one, and a node's id is
 // never given twice either: so an answer goes to the link on which its node asked last, and
 // to no other node.
 //
-// What is kept for a node is bounded by its window of open requests and by the account of
-// the process; it goes when the node does.
+// The answers kept for a node are bounded by its window of open requests and by the
+// process's budget; they are freed with the node.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -18,7 +18,7 @@
 
 enum { FIRST_CAP = 64, KEPT_MAX = 1 << 16 };
 
-// One of its requests, by its number; 0: there is none here.
+// Finds one of its requests by number; 0 if there is none here.
 struct asked {
     uint64_t number;
     struct received *q; // without an answer yet
@@ -176,8 +176,8 @@ enum kv_seen kv_numbers_look(struct tug_node *n, van_link link, uint32_t from,
     if (a->number != app->number)
         return KV_NEW;
     if (a->q != NULL) {
-        // Its answer goes where it asks now. What it had sent on a link that broke may be
-        // read behind what it sends on the next one: that is no newer question.
+        // Its answer goes where it asks now. Messages on a broken link may be read after
+        // those on the next one: they are not newer requests.
         if (link > a->q->link) {
             a->q->link = link;
             a->q->request = m->request;

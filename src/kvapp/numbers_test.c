@@ -33,8 +33,8 @@ static enum kv_seen look(struct question *x, van_link link, uint32_t from)
     return kv_numbers_look(&x->n, link, from, &x->came, &x->pull_only, &x->e);
 }
 
-// Of the links on which it came, in whatever order they are read, the answer goes to the
-// one that was dialled last.
+// In whatever order the links of a request are read, the answer goes to the one that was
+// dialled last.
 static void newest_link(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 // Odd ends of public clients and customers: closed, cancelled and out of time with
-// requests under way, servers that stand still or are gone. What is checked most is what
-// a sanitizer sees: memory that is given back early, late or never.
+// requests under way, servers that stand still or are gone. Most checks are a
+// sanitizer's: memory that is freed early, late or never.
 //
 // Scheduler and server are processes of their own, so that they can be stopped.
 //
@@ -133,7 +133,7 @@ static void arrays_close(struct arrays *a)
     mem_free(a->values);
 }
 
-// What a callback has heard.
+// The results that a callback got.
 struct heard {
     struct tug_client *client;
     struct arrays *arrays;
@@ -182,7 +182,7 @@ static void closed_in_flight(void **state)
     assert_int_equal(atomic_load(&h.rc), TUG_EIO);
 }
 
-// What is given up is not touched any more, and the client goes on.
+// A request that is given up is not touched any more, and the client continues.
 static void given_up(void **state)
 {
     (void)state;
@@ -224,7 +224,7 @@ static void waited_for_again(void **state)
     arrays_close(&a);
 }
 
-// What the program says when it is asked, and how often it was.
+// The program's answer to the interrupt function, and the number of calls.
 struct asked {
     atomic_int times;
     int until; // from then on it says true
@@ -271,7 +271,7 @@ static void interrupted(void **state)
     arrays_close(&a);
 }
 
-// A request that is given up lets go of its arrays at once, and nobody can wait for it.
+// A request that is given up releases its arrays at once, and cannot be waited for.
 static void cancelled(void **state)
 {
     (void)state;
@@ -411,7 +411,7 @@ static struct tug_node *node_of(double wait_seconds, struct tug_app **ret)
     return n;
 }
 
-// What is closed there would wait for its own end.
+// Closing there would wait for its own end.
 static void on_done_closes(void *ctx, uint32_t ts, int rc)
 {
     (void)ts, (void)rc;

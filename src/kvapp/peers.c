@@ -1,7 +1,7 @@
 // Links to other nodes, one to each that was ever asked for something; opened when they
-// are wanted, and again when one broke or is silent, for as long as the roster has the node
-// alive: whether a node is dead the scheduler knows better than who cannot reach it. What
-// is asked meanwhile waits behind the link, and what was asked before is asked again.
+// are wanted, and again when one broke or is silent, for as long as the roster has the
+// node alive: whether a node is dead the scheduler knows better than who cannot reach it.
+// Requests meanwhile wait for the link, and earlier ones are sent again.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -108,7 +108,7 @@ void kv_peer_reach(struct tug_node *n, uint32_t node)
         dial(n, p, address, now); // whoever sends gets to know
 }
 
-// What waits to be sent.
+// Messages that wait to be sent.
 
 static int32_t priority_of(const struct kv_part *p)
 {
@@ -129,8 +129,8 @@ bool kv_peer_is_full(const struct kv_peer *p)
     return p->last_number + 1 - p->acked >= KV_WINDOW;
 }
 
-// The van takes what it is given and sends it in this order: whatever is to go before it
-// has to come here first. So it is given a little only.
+// The van sends messages in the order in which it gets them: one that must go first has
+// to come here first. So it is given a little only.
 enum { IN_VAN = 1 << 20 };
 
 static bool may_go(const struct kv_peer *p)
@@ -224,7 +224,7 @@ static void fail(struct tug_node *n, struct kv_peer *p, const struct err *why)
     kv_requests_of_node_fail(n, p->node, why);
 }
 
-// What it was asked for fails, and it is not dialled again for that.
+// Requests to it fail, and it is not dialled again for them.
 static void failed(struct tug_node *n, struct kv_peer *p)
 {
     char name[ROSTER_NAME_MAX];
@@ -234,8 +234,8 @@ static void failed(struct tug_node *n, struct kv_peer *p)
     fail(n, p, &e);
 }
 
-// What was sent and has no answer goes again, with its number: the node knows what it has
-// handled.
+// Sends again the requests without an answer, with their numbers: the node knows which it
+// has handled.
 static void send_again(struct tug_node *n, struct kv_peer *p)
 {
     for (struct kv_request *r = n->first; r != NULL; r = r->behind)
@@ -258,7 +258,7 @@ static bool may_dial_again(struct kv_peer *p, uint64_t now)
     return p->s.why.code != TUG_EDATA && p->breaks < BREAKS_MAX;
 }
 
-// Its link is closed: it is dialled again, or what it was asked for fails.
+// Its link is closed: dials again, or fails its requests.
 static void lost(struct tug_node *n, struct kv_peer *p, uint64_t now)
 {
     silence_end(&p->silence);
@@ -370,9 +370,9 @@ void kv_peers_roster(struct tug_node *n)
         p->look = now;
 }
 
-// Of a node that the cluster goes on without. One that has died closes its link, but one
-// that is stopped, or that nothing comes from any more, does not; one that has left may
-// still be sending what it was asked for.
+// For a node that the cluster continues without. One that has died closes its link, but
+// one that is stopped, or that nothing comes from any more, does not; one that has left
+// may still be sending what it was asked for.
 static uint64_t look_at_gone(struct tug_node *n, struct kv_peer *p, uint64_t now)
 {
     struct err why;

@@ -1,5 +1,5 @@
 // Requests of other nodes: kept until their handler has run and their answer has left.
-// Those for whom there is no customer yet, or whose node is not in the roster yet, are held
+// Requests without a customer yet, or from a node that is not in the roster yet, are held
 // for a while: processes do not start at the same moment.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -43,7 +43,7 @@ struct received *kv_received_by_ticket(struct tug_node *n, uint64_t ticket)
     return q != NULL && q->ticket == ticket ? q : NULL;
 }
 
-// Of what was counted, so much is left.
+// Reduces the counted bytes to those left.
 static void uncount_to(struct received *q, uint64_t left)
 {
     if (q->counted <= left)
@@ -114,7 +114,7 @@ static struct received *received_new(struct tug_node *n, van_link link,
     return q;
 }
 
-// Nobody looks at it any more; the answer needs no memory of it. With the van.
+// The request is not used any more; the answer does not need its memory. With the van.
 void kv_received_let_go(struct received *q)
 {
     struct tug_node *n = q->node;
@@ -142,11 +142,11 @@ static void send_error(struct tug_node *n, van_link link, uint64_t request, int 
                        const char *why)
 {
     struct msg_error m = {.code = code, .what = wire_text(why)};
-    // Who is gone needs no answer.
+    // A node that has left needs no answer.
     (void)van_send(n->van, link, MSG_ERROR, request, &m, NULL);
 }
 
-// It is answered: its memory goes when nobody looks at it either.
+// It is answered: its memory is freed once it is not used either.
 static void close_request(struct received *q)
 {
     q->answered = true;
@@ -161,7 +161,7 @@ void kv_received_refuse(struct tug_node *n, struct received *q, int code, const 
     close_request(q);
 }
 
-// Nobody has seen it, and nobody will.
+// No handler has seen it, and none will.
 static void close_unseen(struct received *q)
 {
     q->answered = true;
@@ -310,8 +310,8 @@ static void unhold(struct tug_node *n, struct received *q)
     q->before = q->behind = NULL;
 }
 
-// A node may be heard of before the roster that has it: what it is in the cluster, and which
-// rank it has, is not known till then.
+// A message may come before the roster that has its node, which has the node's role and
+// rank.
 static bool knows_sender(const struct tug_node *n, const struct received *q)
 {
     return roster_find(member_roster(n->member), q->m.sender) != NULL;
@@ -424,7 +424,7 @@ uint64_t kv_received_expire(struct tug_node *n, uint64_t now)
     return n->held != NULL ? n->held->give_up : VAN_NEVER;
 }
 
-// Work that is queued for it finds no customer, and who waits for an answer hears that there
+// Queued work finds no customer, and nodes that wait for an answer are told that there
 // will be none.
 void kv_received_forget_app(struct tug_node *n, struct tug_app *a)
 {

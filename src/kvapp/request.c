@@ -214,7 +214,7 @@ static void drop_kept(struct kv_request *r)
     }
 }
 
-// How it failed stays to be asked for.
+// The error is kept for later calls.
 static void settle(struct kv_request *r)
 {
     assert(r->open == 0 && r->pins == 0);
@@ -382,7 +382,7 @@ void kv_part_transmit(struct tug_node *n, struct kv_peer *to, struct kv_part *p)
     if (n->n_in_flight >= MANY)
         van_hold(n->van); // whoever sends so many without waiting is not in a hurry
     int rc = van_send(n->van, to->s.link, MSG_APP, r->id, &m, &release);
-    if (rc == 0 || rc == TUG_EIO) // the link has broken: what is told of it sends again
+    if (rc == 0 || rc == TUG_EIO) // the link has broken: its handler sends again
         return;
     err_set(&why, rc, "a request cannot be sent to %s: %s",
             kv_node_name(n, to->node, name), kv_unsent(rc));

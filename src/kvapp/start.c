@@ -16,14 +16,14 @@
 #include "kvapp/above.h"
 #include "kvapp/node.h"
 
-// To be heard when it leaves. A link to the scheduler that is silent is replaced meanwhile:
-// who is not heard has died, and the whole run fails.
+// Time for its leave to arrive. A silent link to the scheduler is replaced in this time:
+// a node that is not heard has died for it, and the whole run fails.
 #define LEAVE_NS (25 * SECOND)
 #define BREAK_OFF_NS (5 * SECOND) // when it fails anyway
 
 enum { RETRY_MS = 200 };
 
-// What the options point at is the caller's, or the environment's.
+// The memory that the options point at belongs to the caller or the environment.
 static int keep_texts(struct tug_node *n, struct err *e)
 {
     int len = snprintf(n->scheduler, sizeof(n->scheduler), "%s", n->o.scheduler);
@@ -202,7 +202,7 @@ static bool has_left(void *ctx)
     return member_left(((struct tug_node *)ctx)->member);
 }
 
-// Others hear why this one is not among them; who never joined has left.
+// Tells the others why this node is missing; a node that never joined has left.
 static void give_back_place(struct tug_node *n, const struct err *why)
 {
     pump_enter(n->pump);
@@ -211,7 +211,7 @@ static void give_back_place(struct tug_node *n, const struct err *why)
     (void)pump_wait(n->pump, has_left, n, van_now(n->van) + BREAK_OFF_NS);
 }
 
-// Of one worker too many *ret_patience is how long the death that makes room may still be
+// For a worker too many *ret_patience is how long the death that makes room may still be
 // unknown.
 static int start(struct tug_node **ret, const struct tug_node_options *o,
                  double *ret_patience)
@@ -233,8 +233,7 @@ static int start(struct tug_node **ret, const struct tug_node_options *o,
     return 0;
 }
 
-// Who comes in a dead worker's place may be here before it is known that that one is dead:
-// then it asks again.
+// A dead worker's replacement may come before the death is known: then it asks again.
 int tug_node_start(struct tug_node **ret, const struct tug_node_options *o)
 {
     descriptors_hold_standard();

@@ -16,7 +16,7 @@ enum {
     ROW_MAX = 1 << 12, // values of a key that lies in the table
 };
 
-// A key with an array of its own.
+// A key with its own array.
 struct array {
     uint64_t n;
     float *values;
@@ -161,8 +161,8 @@ static float *row_of(const struct tug_kv_default *s, uint64_t key)
     return handle != TABLE_NONE ? table_row(table_slabs(s->table), handle) : NULL;
 }
 
-// How many values a key has, whatever it lies in; those that were never pushed have as
-// many as the table's.
+// Returns a key's number of values, in the table or in its own array; keys that were
+// never pushed have the table's number.
 static size_t length_of(const struct tug_kv_default *s, uint64_t key)
 {
     const struct array *a = array_find(s, key);
@@ -206,8 +206,8 @@ static int check_known(const struct tug_kv_default *s, const struct tug_kv_data 
     return 0;
 }
 
-// Whether a sum would become infinite: then nothing of the push is taken. Looked for only when
-// sums may be that large: what was pushed since the store was opened adds up to it.
+// Whether a sum would become infinite: then nothing of the push is taken. Checked only if
+// sums may be that large, by the total pushed since the store was opened.
 static int check_sums(struct tug_kv_default *s, const struct tug_kv_data *d,
                       struct err *e)
 {
@@ -281,7 +281,7 @@ static int push(struct tug_kv_default *s, const struct tug_kv_data *d, struct er
     return 0;
 }
 
-// Pulls: what is answered lies in one block, values and then lengths.
+// Pulls: the answer is one block, values and then lengths.
 
 static int pull_rows(struct tug_kv_default *s, const struct tug_kv_data *d,
                      struct tug_kv_data *ret)
@@ -322,8 +322,8 @@ static int pull_keys(struct tug_kv_default *s, const struct tug_kv_data *d,
     return 0;
 }
 
-// A key takes eight bytes to ask for, and may have many values: what is asked for is
-// counted before there is memory for it.
+// A key of eight bytes may have many values: the size of the answer is counted before
+// memory is taken.
 static int pull(struct tug_kv_default *s, const struct tug_kv_data *d, uint64_t most,
                 struct tug_kv_data *ret, struct err *e)
 {

@@ -1,4 +1,4 @@
-// What workers ask a kvstore's server beside pushes and pulls.
+// Workers' requests to a kvstore's server other than pushes and pulls.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -34,9 +34,9 @@ static int hello(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
     return 0;
 }
 
-// Keys that are asked for and not made yet. A worker that asked for them all the same holds
-// memory here: it may wait for a few at a time. What a process asked for whose rank another
-// one has is nobody's any more.
+// Keys that are asked for and not made yet. A worker that asked for them all the same
+// holds memory here: it may wait for a few at a time. Drops requests of a process whose
+// rank another one has.
 static int want(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
 {
     struct kvs_job **at = &s->wanted;
@@ -73,7 +73,7 @@ static void answer_meta(struct tug_kvstore_server *s, const struct kvs_value *v,
     kvs_job_answer(s, j, &m, sizeof(m));
 }
 
-// What a key is; who asks for one that has not been made hears when it is.
+// Answers with a key's settings; if the key does not exist yet, answers when it is made.
 static int meta(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
 {
     TRY(check_bytes(j, sizeof(j->key), e));
@@ -158,7 +158,7 @@ static int command(struct tug_kvstore_server *s, struct kvs_job *j, struct err *
     return 0;
 }
 
-// Ranks, not processes: who came in a dead one's place stands where that one stood.
+// Counts ranks, not processes: a replacement takes the dead one's place.
 static int barrier(struct tug_kvstore_server *s, struct kvs_job *j)
 {
     struct kvs_job **at = &s->barrier[j->rank];

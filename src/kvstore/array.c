@@ -222,7 +222,7 @@ static bool all_finite(enum tug_dtype t, const void *at, size_t n)
     }
 }
 
-// False: an integer is out of range. Floats become infinite, which who asks looks for.
+// False: an integer is out of range. Floats become infinite, which the caller checks.
 // Inlined where it is called: the compiler makes vectors of it where `to` is x, too.
 static inline __attribute__((always_inline)) bool add(enum tug_dtype type, void *to,
                                                       const void *x, const void *y,
@@ -333,7 +333,7 @@ bool kvs_copy_finite(enum tug_dtype t, void *to, const void *from, size_t n)
     return finite;
 }
 
-// What a finite number becomes by a cast is it, but for rounding and cutting off.
+// A cast of a finite number gives the number, rounded or truncated.
 static bool fits(enum tug_dtype t, double x)
 {
     switch (t) {
@@ -357,7 +357,7 @@ static bool always_fits(enum tug_dtype t, enum tug_dtype into)
            (into == TUG_FLOAT32 && t != TUG_FLOAT64);
 }
 
-// The first of n elements that does not fit, n if all do, and its value.
+// Finds the first of n elements that does not fit (n if all do), and its value.
 static uint64_t first_unfit(const struct tug_array *a, enum tug_dtype into, uint64_t n,
                             double *ret)
 {

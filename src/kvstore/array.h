@@ -2,7 +2,7 @@
 // or hold some rows only.
 //
 // A sum is rounded to the dtype of the array after each addition, in the order in which
-// arrays are added: what a reader with a pocket calculator would get.
+// arrays are added, as a reader with a pocket calculator would get.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KVSTORE_ARRAY_H
@@ -21,7 +21,7 @@ uint16_t kvs_float_to_half(float f); // to the nearest, of two the even one
 // n elements. Floats become integers by cutting off; out of range they become the nearest.
 void kvs_cast(enum tug_dtype to_type, void *to, enum tug_dtype type, const void *from,
               size_t n);
-// False: a sum is beyond the dtype, and what is there now is of no use.
+// Returns false if a sum is beyond the dtype; the array is then invalid.
 bool kvs_add(enum tug_dtype type, void *to, const void *values, size_t n);
 
 // Bytes of n rows of the array.
@@ -42,7 +42,7 @@ bool kvs_copy_finite(enum tug_dtype t, void *to, const void *from, size_t n);
 int kvs_array_fits(const struct tug_array *a, enum tug_dtype into, const char *key,
                    struct err *e);
 
-// The same of what is pulled into an array of that dtype. Dense.
+// Likewise for values pulled into an array of that dtype. Dense.
 int kvs_array_gives(const struct tug_array *a, enum tug_dtype into, const char *key,
                     struct err *e);
 

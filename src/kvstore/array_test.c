@@ -119,8 +119,8 @@ static void floats(void **state)
     pulls(TUG_FLOAT32, got, x, sizeof(x));
 }
 
-// Of every optimizer: a step to infinity leaves weights and states as they were, so that a next
-// push makes of them what it makes of those of a store that never heard of it.
+// For every optimizer a step to infinity leaves weights and states unchanged, so that the
+// next push gives the same result as in a store that never heard of it.
 static void steps(void **state)
 {
     static const char *const names[] = {"sgd",  "sgd:momentum=0.9", "nag",

@@ -1,4 +1,4 @@
-// See block.h. How many hold it stands before the bytes.
+// See block.h. The number of holders stands before the bytes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kvstore/block.h"

@@ -1,5 +1,5 @@
-// Memory of arrays that others may look at for a while: a van that sends an answer straight
-// from it. Whoever wants to change it must be its only holder.
+// Memory of arrays that others may look at for a while: a van that sends an answer
+// straight from it. Only a sole holder may change it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KVSTORE_BLOCK_H

@@ -32,7 +32,7 @@ uint64_t kvs_slice_id(const struct kvs_key *k, uint32_t slice);
 struct tug_kvstore_key kvs_key_given(const struct kvs_key *k);
 bool kvs_key_same(const struct kvs_key *a, const struct kvs_key *b);
 
-// Zeroed, it is empty. What is in it begins with its struct kvs_key.
+// Zeroed, it is empty. Each element begins with its struct kvs_key.
 struct kvs_by_key {
     void **list; // ascending id
     size_t n, cap;

@@ -19,7 +19,8 @@
 
 enum kvs_coding { KVS_UNCODED, KVS_2BIT, KVS_1BIT };
 
-// The coding of this name and its threshold; NAN becomes 0.5. That of 2bit is above 0.
+// The coding of this name and its threshold; NAN becomes 0.5. The threshold of 2bit is
+// above 0.
 int kvs_coding_parse(const char *name, float *threshold, enum kvs_coding *ret,
                      struct err *e);
 

@@ -1,4 +1,4 @@
-// A worker of a kvstore in its cluster: joining, requests that are no pushes or pulls,
+// A worker of a kvstore in its cluster: joining, requests other than pushes and pulls,
 // barriers, the end.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -63,7 +63,8 @@ int kvs_dist_usable(const struct tug_kvstore *s)
     return s->failed.code != 0 ? last_error_is(&s->failed) : 0;
 }
 
-// Whom a server waits for it does not say: the first worker that is lost, if there is one.
+// A server does not say which worker it waits for: names the first lost worker, if there
+// is one.
 static void name_lost(struct tug_kvstore *s, struct err *e)
 {
     char name[ROSTER_NAME_MAX];
@@ -71,7 +72,7 @@ static void name_lost(struct tug_kvstore *s, struct err *e)
         (void)err_wrap(e, "%s has died or left, and no other process has its rank", name);
 }
 
-// What the request writes to is the caller's: nothing may come for it any more.
+// The request's memory is the caller's again: no answer may be written any more.
 static void fail(struct tug_kvstore *s)
 {
     name_lost(s, last_error());

@@ -142,9 +142,9 @@ static int check_shape(const struct kvs_entry *x, const struct tug_array *a,
                    (unsigned long long)a->width);
 }
 
-// What goes to servers as it is is looked at while it is copied (kvs_parts_write): another
-// pass over it would be a tenth of what a push and pull of a large array costs. A sum is
-// finite only if all that was added up is.
+// Arrays sent unchanged are checked while they are copied (kvs_parts_write): another pass
+// would take a tenth of a push and pull of a large array costs. A sum is finite only if
+// all that was added up is.
 static bool looked_at_later(const struct tug_kvstore *s, const struct kvs_entry *x,
                             const struct tug_array *a)
 {
@@ -152,7 +152,7 @@ static bool looked_at_later(const struct tug_kvstore *s, const struct kvs_entry 
            a->dtype == x->shape.dtype;
 }
 
-// `out`: what arrays of sparse ones hold is not looked at.
+// `out`: the contents of sparse arrays are not checked.
 static int check_item(const struct tug_kvstore *s, const struct kvs_entry *x,
                       const struct tug_array *a, bool out, struct err *e)
 {
@@ -192,7 +192,7 @@ static int items_resolve(struct tug_kvstore *s, struct kvs_items *t, bool out,
     return 0;
 }
 
-// Whose entry->first is the item.
+// The entry with this item first.
 static int items_open(struct tug_kvstore *s, struct kvs_items *t,
                       const struct tug_kvstore_item *items, size_t n, bool out)
 {
@@ -239,7 +239,7 @@ int kvs_words(struct tug_kvstore *s, size_t n, struct err *e)
     return 0;
 }
 
-// As it arrives where compressed arrays of a device are added up.
+// The array as it arrives after compression, where a device's arrays are added up.
 static int through_coding(struct tug_kvstore *s, struct kvs_entry *x, size_t i,
                           struct tug_array *a, struct err *e)
 {
@@ -255,7 +255,7 @@ static int through_coding(struct tug_kvstore *s, struct kvs_entry *x, size_t i,
     return 0;
 }
 
-// An item's array in the shape of its key.
+// Returns an item's array in the shape of its key.
 static struct tug_array shaped(const struct kvs_entry *x, const struct tug_array *a)
 {
     struct tug_array as = *a;
@@ -285,7 +285,7 @@ int kvs_sum(struct tug_kvstore *s, const struct kvs_items *t, struct kvs_entry *
     return 0;
 }
 
-// Into arrays of the caller's.
+// Copies into the caller's arrays.
 
 static void give_rows(const struct tug_array *a, struct tug_array *to)
 {
@@ -391,7 +391,7 @@ int tug_kvstore_init(struct tug_kvstore *s, const struct tug_kvstore_item *items
 
 // Pushes and pulls.
 
-// To servers all keys go, or none.
+// Either all keys are sent to servers, or none.
 static int push_items(struct tug_kvstore *s, const struct kvs_items *t, int priority)
 {
     struct err *e = last_error();

@@ -1,4 +1,4 @@
-// What the files of a kvstore share.
+// Shared by the files of a kvstore.
 //
 //   kvstore.c    its life, its keys, the calls
 //   type.c       names of types
@@ -23,7 +23,7 @@
 
 #define KVS_NONE ((size_t)-1)
 
-// A piece of an array, on one server.
+// A piece of an array on one server.
 struct kvs_piece {
     uint32_t server;
     uint64_t first, rows; // rows of the cut
@@ -55,14 +55,14 @@ struct kvs_entry {
     size_t first, last; // items of that call
 };
 
-// Where a server is to be found. The node's own list changes with every roster, under whoever
-// reads it without the van; of a server that is there these two never change.
+// The address of a server. The node's own list changes with every roster, also while a
+// thread without the van reads it; for an existing server these two never change.
 struct kvs_place {
     uint32_t id;
     uint64_t first_key; // of its range
 };
 
-// An answer to a request that is no push or pull.
+// An answer to a request other than a push or pull.
 struct kvs_reply {
     struct kvs_reply *next;
     uint32_t timestamp, sender;
@@ -99,7 +99,7 @@ struct tug_kvstore {
     size_t under_way;         // pieces of pushes whose answers were not waited for
     bool recovers;
     struct kvs_reply *replies;
-    struct err failed; // a wait took too long: nothing goes on from there
+    struct err failed; // a wait took too long: the store cannot continue
 };
 
 // The items of a call, by key: of entry x items x->first, next[x->first] and so on.
@@ -112,9 +112,9 @@ struct kvs_items {
 // Items of one key, added up: what `ret` points at is the caller's or s->sum.
 int kvs_sum(struct tug_kvstore *s, const struct kvs_items *t, struct kvs_entry *x,
             struct tug_array *ret, struct err *e);
-// The array `a`, of one dtype and dense, into an item's array.
+// Copies the dense array `a` into an item's array.
 void kvs_give(const struct tug_array *a, struct tug_array *to);
-// What is left over of the i-th array of a push; NULL: out of memory.
+// Returns the residual of the i-th array of a push; NULL if memory is out.
 float *kvs_left(struct kvs_entry *x, size_t i);
 int kvs_words(struct tug_kvstore *s, size_t n, struct err *e); // room in s->words
 
@@ -127,12 +127,12 @@ int kvs_role(const struct tug_node_options *o, int *ret, struct err *e);
 int kvs_dist_open(struct tug_kvstore *s, const struct tug_node_options *o);
 int kvs_dist_close(struct tug_kvstore *s);
 int kvs_dist_usable(const struct tug_kvstore *s);
-// Waits for a request; what of takes too long ends the store.
+// Waits for a request; one that takes too long ends the store.
 int kvs_dist_wait(struct tug_kvstore *s, uint32_t timestamp);
 enum { KVS_ALL_SERVERS = -1 };
 int kvs_dist_ask(struct tug_kvstore *s, enum kvs_ask what, int server, const void *body,
                  size_t n, uint32_t *ret_timestamp);
-// Takes an answer of a server; NULL: there is none. Freed by mem_free.
+// Takes an answer of a server; NULL if there is none. Freed by mem_free.
 struct kvs_reply *kvs_dist_reply(struct tug_kvstore *s, uint32_t timestamp,
                                  uint32_t server);
 // Asks and waits; answers are dropped.
@@ -148,7 +148,7 @@ int kvs_parts_cut(struct tug_kvstore *s, struct kvs_entry *x, struct err *e);
 void kvs_parts_free(struct kvs_entry *x);
 int kvs_parts_init(struct tug_kvstore *s, struct kvs_entry *x, const struct tug_array *a);
 int kvs_parts_settle(struct tug_kvstore *s, struct kvs_entry *x); // its push
-// How many pushes all servers have applied.
+// The number of pushes that all servers have applied.
 int kvs_parts_rounds(struct tug_kvstore *s, struct kvs_entry *x, uint64_t *ret);
 // A push is written, which looks at what is pushed, and then sent. The one before is settled.
 int kvs_parts_write(struct tug_kvstore *s, struct kvs_entry *x,

@@ -261,7 +261,7 @@ static void dtypes(void **state)
         }
 }
 
-// What does not fit the key's dtype would be another number there.
+// A value outside the key's dtype would be another number there.
 static void beyond(void **state)
 {
     static const struct {

@@ -190,7 +190,7 @@ static void update_chunk(struct update *u, uint64_t at, enum tug_dtype dtype,
         kvs_cast(u->w->dtype, w, real, weights, n);
 }
 
-// False: what comes of it is not finite.
+// Returns false if the result is not finite.
 static bool update_run(struct update *u, uint64_t at, enum tug_dtype dtype,
                        const char *gradient, uint64_t n)
 {

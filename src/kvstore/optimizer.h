@@ -60,7 +60,7 @@ struct kvs_optimizer {
     uint64_t stream;         // of random numbers: each server has its own
 };
 
-// What an optimizer keeps of one array.
+// The state of an optimizer for one array.
 struct kvs_state {
     bool begun;
     enum kvs_optimizer_kind kind;

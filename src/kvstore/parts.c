@@ -1,7 +1,7 @@
 // Pushes and pulls of a kvstore's worker: an array is cut by rows among the servers, and
 // each piece is a request of its own, so that what is pulled lands where it belongs.
 //
-// A push is under way until somebody asks for its key again; its words are the piece's own.
+// A push is in flight until the next call for its key; its words are the piece's own.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -124,7 +124,7 @@ static int send_piece(struct tug_kvstore *s, struct kvs_piece *p, int priority)
     return 0;
 }
 
-// Of p->send, behind the key: room for a request's bytes.
+// Room for a request's bytes in p->send, behind the key.
 static int reserve_send(struct kvs_piece *p, enum kvs_cmd cmd, size_t bytes, char **ret,
                         struct err *e)
 {
@@ -220,7 +220,7 @@ static int push_first(struct tug_kvstore *s, struct kvs_entry *x,
     return rc;
 }
 
-// Who is not of rank 0 hears of the key when it is there.
+// Workers other than rank 0 are told when the key exists.
 static int look(struct tug_kvstore *s, struct kvs_entry *x, const struct kvs_piece *p,
                 uint64_t *rounds, struct err *e)
 {
@@ -242,8 +242,8 @@ static int look(struct tug_kvstore *s, struct kvs_entry *x, const struct kvs_pie
                    (unsigned long long)p->rows, (unsigned long long)x->width);
 }
 
-// A worker that died pushing may have come to some of the servers only: who comes in its place
-// goes on with the first round that is not over everywhere.
+// A worker that died while pushing may have reached some servers only: its replacement
+// continues with the first round that is not over everywhere.
 int kvs_parts_rounds(struct tug_kvstore *s, struct kvs_entry *x, uint64_t *ret)
 {
     struct kvs_meta m;

@@ -1,10 +1,10 @@
 // Pushes and pulls of a kvstore's server.
 //
-// A synchronous key has a round open at a time. Each rank gives it one push, and a push is
-// answered when its round is over: so nobody can be a round ahead, and a pull that comes
-// after the answer sees the round whole. A push says which round it is for. A worker that
-// came in the place of a dead one, and pushes to a round that has the dead one's push, is
-// answered with the others, or at once where that round is over; what it pushed is not
+// A synchronous key has a round open at a time. Each rank gives it one push, and a push
+// is answered when its round is over: so no rank can be a round ahead, and a pull that
+// comes after the answer sees the round whole. A push says which round it is for. A
+// replacement of a dead worker that pushes to a round with the dead one's push is
+// answered with the others, or at once if that round is over; what it pushed is not
 // added, for the rank has given its part.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -19,7 +19,7 @@
 
 #define ID_MASK (((uint64_t)1 << 48) - 1)
 
-// What is behind the head.
+// The bytes behind the head.
 struct rest {
     struct kvs_head head;
     const char *at;
@@ -104,7 +104,7 @@ static int init(struct tug_kvstore_server *s, const struct kvs_job *j,
     return 0;
 }
 
-// What was pushed, as an array.
+// The pushed values as an array.
 
 static int same_shape(const struct kvs_value *v, const struct kvs_head *h, struct err *e)
 {
@@ -163,7 +163,7 @@ static int check_push(const struct kvs_value *v, const struct kvs_job *j, struct
 {
     if (j->push)
         return 0;
-    // Of a push that came again what it pushed is in already.
+    // The values of a repeated push are included already.
     return err_set(e, TUG_EDATA, "%s: request %d is a push, but says that it is none",
                    v->key.text, j->cmd);
 }
@@ -298,8 +298,8 @@ static void end_round(struct tug_kvstore_server *s, struct kvs_value *v,
     r->beyond.code = 0;
 }
 
-// Of the first two, where both are dense and as they are, the sum is begun with both at once:
-// the first waits for the second.
+// If the first two are dense and uncompressed, the sum begins with both at once: the
+// first waits for the second.
 static bool waits_for_second(const struct tug_kvstore_server *s,
                              const struct kvs_round *r)
 {
@@ -307,7 +307,8 @@ static bool waits_for_second(const struct tug_kvstore_server *s,
            r->of[0]->cmd == KVS_PUSH && r->of[1] == NULL;
 }
 
-// Whether the job is that one. What is pushed again to a round, for a dead worker, is not.
+// Whether the job is that one. A push that a replacement repeats for a dead worker is not
+// added.
 static bool is_second(const struct tug_kvstore_server *s, const struct kvs_round *r,
                       const struct kvs_job *j)
 {
@@ -379,7 +380,7 @@ static int push_again(const struct kvs_value *v, struct kvs_job **at, struct kvs
     return 0;
 }
 
-// How many rounds before the open one the push is for.
+// Returns how many rounds before the open one the push is for.
 static int rounds_late(const struct kvs_value *v, const struct kvs_job *j, uint32_t *ret,
                        struct err *e)
 {
@@ -406,8 +407,9 @@ static int push_to_round(struct tug_kvstore_server *s, struct kvs_value *v,
     }
     TRY(round_of(s, v, e));
     struct kvs_round *r = v->round;
-    TRY(is_second(s, r, j) ? add_second(s, v, j, e) // a wrong one ends no round of others
-                           : pushed_array(s, v, j, &a, e));
+    TRY(is_second(s, r, j)
+            ? add_second(s, v, j, e) // a wrong push must not end a round of others
+            : pushed_array(s, v, j, &a, e));
     if (r->of[j->rank] != NULL)
         return push_again(v, &r->of[j->rank], j, e);
     r->of[j->rank] = j;

@@ -1,6 +1,7 @@
-// The life of a kvstore's server or scheduler. Handlers of kvapp run on a thread of the
-// library: they only queue what came, and the program's own thread does it, so that updaters
-// and controllers need no locks and may be of an interpreter that wants its main thread.
+// Opens, runs and closes a kvstore's server or scheduler. Handlers of kvapp run on a
+// thread of the library: they only queue what came, and the program's own thread does it,
+// so that updaters and controllers need no locks and may be of an interpreter that wants
+// its main thread.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kvstore/server.h"
@@ -31,7 +32,7 @@ void kvs_job_free(struct kvs_job *j)
     mem_free(j);
 }
 
-// Who asked may be gone: then nobody misses the answer.
+// The asker may have left: then the answer is not needed.
 void kvs_job_answer(struct tug_kvstore_server *s, struct kvs_job *j, const void *bytes,
                     size_t n)
 {
@@ -68,7 +69,7 @@ static void queue(struct tug_kvstore_server *s, struct tug_app *a,
         return;
     }
     *j = *of;
-    // What comes of a dead worker only now counts no more: another may be in its place.
+    // Late messages of a dead worker do not count: another may be in its place.
     j->rank = kv_worker_rank(s->node, j->sender);
     j->kept = tug_app_keep(a, j->ticket);
     pthread_mutex_lock(&s->lock);
@@ -163,7 +164,7 @@ int tug_kvstore_server_open(struct tug_kvstore_server **ret,
     return 0;
 }
 
-// The next job; NULL: none came for so long.
+// Takes the next job; NULL if none came for so long.
 static struct kvs_job *next_job(struct tug_kvstore_server *s, double seconds)
 {
     struct timespec until = clock_deadline(seconds);

@@ -17,7 +17,7 @@
 
 enum { KVS_WANTED_MAX = 64 }; // keys that a worker waits for at a time
 
-// A worker's request, from its arrival to its answer.
+// A worker's request, until it is answered.
 struct kvs_job {
     struct kvs_job *next;
     bool simple;
@@ -61,18 +61,19 @@ struct tug_kvstore_server {
     struct kvs_rows decoded;  // of a push that was coded
 };
 
-// Of a server whose `node` and `workers` are known: its customer, and what it knows of workers.
+// For a server whose `node` and `workers` are known: opens its customer, and its records
+// of workers.
 int kvs_server_attach(struct tug_kvstore_server *s);
-// Nothing comes any more, and nobody waits.
+// No message comes any more, and no request waits.
 void kvs_server_detach(struct tug_kvstore_server *s);
 void kvs_server_free_memory(struct tug_kvstore_server *s); // when the node is gone
-// Does what is queued first; false: nothing has come for so long.
+// Does the first queued job; returns false if none has come for so long.
 bool kvs_serve_next(struct tug_kvstore_server *s, double seconds);
 
 // Answers and frees.
 void kvs_job_answer(struct tug_kvstore_server *s, struct kvs_job *j, const void *bytes,
                     size_t n);
-// Of a block, which is released when it has left.
+// Answers with a block, which is released when it was sent.
 void kvs_job_answer_block(struct tug_kvstore_server *s, struct kvs_job *j, void *block,
                           size_t n);
 void kvs_job_refuse(struct tug_kvstore_server *s, struct kvs_job *j, const struct err *e);
@@ -82,7 +83,7 @@ void kvs_job_free(struct kvs_job *j);
 void kvs_serve_data(struct tug_kvstore_server *s, struct kvs_job *j);
 void kvs_round_free(struct tug_kvstore_server *s, struct kvs_value *v);
 void kvs_serve_admin(struct tug_kvstore_server *s, struct kvs_job *j);
-// A key was made: who waits for it hears what it is.
+// A key was made: answers the requests that wait for it.
 void kvs_serve_wanted(struct tug_kvstore_server *s, const struct kvs_value *made);
 
 #endif

@@ -1,4 +1,4 @@
-// What a kvstore does with pushes, and states of optimizers in files.
+// A kvstore's use of pushes, and files of optimizer states.
 //
 // A file: a head, the states of each server one after the other (of a process alone: its
 // own), each behind its length, and the checksum of all that.
@@ -195,7 +195,7 @@ static int next_block(const char **at, const char *end, const char **ret, uint64
     return 0;
 }
 
-// Of all servers, or of this process alone.
+// The states of all servers, or of this process.
 static int give_states(struct tug_kvstore *s, const struct buf *b, enum kvs_ask what,
                        struct err *e)
 {
@@ -220,7 +220,7 @@ int tug_kvstore_load_states(struct tug_kvstore *s, const char *file)
         TRY(kvs_rule_needs_optimizer(&s->rule, e));
     TRY(tug_kvstore_wait(s));
     int rc = file_read(file, &b, e);
-    // Looked at by all before one takes them: those of a wrong file are nobody's.
+    // All servers check them before one takes them, so that a wrong file changes none.
     if (rc == 0 &&
         (give_states(s, &b, KVS_CHECK, e) != 0 || give_states(s, &b, KVS_LOAD, e) != 0))
         rc = err_wrap(e, "states in '%s'", file);

@@ -1,5 +1,5 @@
 // Arrays that a kvstore keeps, by id: those of a process alone, and a server's parts of a
-// cluster's. What becomes of an array when something was pushed to it is decided here.
+// cluster's. Decides the effect of a push on an array.
 //
 // Belongs to one thread.
 //
@@ -20,7 +20,7 @@ struct kvs_value {
     struct kvs_round *round; // a server's
 };
 
-// What is done with a push: an updater, else an optimizer, else the push is the array.
+// The effect of a push: an updater, else an optimizer, else the push becomes the array.
 struct kvs_rule {
     tug_updater_fn updater;
     void *ctx;
@@ -32,7 +32,7 @@ struct kvs_values {
     struct kvs_by_key by_key; // of struct kvs_value
 };
 
-// A copy of the array under a new key.
+// Copies the array under a new key.
 int kvs_values_make(struct kvs_values *v, const struct kvs_key *key,
                     const struct tug_array *a, struct kvs_value **ret, struct err *e);
 void kvs_values_free(struct kvs_values *v);

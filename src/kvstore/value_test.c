@@ -1,5 +1,5 @@
-// Arrays that change while an answer is sent from them: what was sent stays as it was, the
-// array is the new one, and nothing is left behind. Sums of two at once against one by one.
+// Arrays that change while an answer is sent from them: the sent bytes stay the same, the
+// array has the new values, and no memory leaks. Sums of two at once against one by one.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kvstore/value.h"
@@ -44,7 +44,7 @@ static int add_ones(void *ctx, const struct tug_kvstore_key *key,
     return 0;
 }
 
-// By an updater, by assignment and by a sum that becomes the array; held or not.
+// Changes by an updater, by assignment and by a sum that becomes the array; held or not.
 static void held(void **state)
 {
     (void)state;

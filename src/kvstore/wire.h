@@ -1,4 +1,4 @@
-// What workers and servers of a kvstore say to each other, in messages of kvapp.
+// The protocol between workers and servers of a kvstore, in messages of kvapp.
 //
 // Pushes and pulls are key-value requests of one key: a part of an array, at the
 // beginning of its server's range + the id of the key, or of the slice. Values are 4-byte
