@@ -1,4 +1,4 @@
-"""python -m tug: what the package is, roles of a cluster, and clusters on this machine.
+"""python -m tug: facts about the package, roles of a cluster, and clusters on this machine.
 
     python -m tug info                                        versions, library, what the system must have
     python -m tug launch --servers 2 --workers 2 -- COMMAND   a cluster, and COMMAND in each worker

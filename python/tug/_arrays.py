@@ -1,6 +1,6 @@
 """Arrays of callers as the library wants them: contiguous keys of 64 bits and rows of floats of 32.
 
-What already is so is used where it lies. Anything else of numbers is converted once; what would
+Arrays that fit already are not copied. Anything else of numbers is converted once; what would
 lose something without a word (negative keys, floats as keys, complex values) is refused, and the
 sentence names the argument.
 
@@ -61,7 +61,7 @@ def array_of(given: Any, name: str) -> npt.NDArray[Any]:
         return given
     try:
         array = np.asarray(given)
-        # Of integers below and above 2^63 numpy makes floats, which are others.
+        # numpy turns integers below and above 2^63 together into floats, which changes them.
         if array.dtype.kind == "f" and isinstance(given, (list, tuple)) and array.size > 0 and \
                 float(array.max()) >= 2.0 ** 63:
             exact = np.array(given, object)
@@ -84,7 +84,7 @@ def empty(shape: Shape, name: str) -> Floats:
 
 
 def _culprit(array: npt.NDArray[Any]) -> str:
-    # numpy makes objects of what it has no type for: the first that is no key says more than that.
+    # numpy makes objects of values without a type: the error names the first one that is not a key.
     if array.dtype.kind != "O":
         return str(array.dtype)
     wrong = (one for one in array.flat if not isinstance(one, int) or not 0 <= one < 2 ** 64)

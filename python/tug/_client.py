@@ -34,8 +34,9 @@ class Client(Handle):
     """A worker of a cluster (tug.connect), or a cluster inside this process (tug.local).
 
     Any thread may use it. Close it, or use it as a context manager: then it leaves in order, and the
-    others do not take it for dead. What calls of it and its tables raise: UsageError, a wrong argument; SystemFailure,
-    a server has died, the cluster has ended, or what was waited for has not come in wait_seconds; Interrupted, somebody
+    others do not take it for dead. Calls of it and its tables raise UsageError for a
+    wrong argument; SystemFailure if a server has died, the cluster has ended, or the
+    awaited result has not come in wait_seconds; Interrupted, somebody
     has stopped the cluster; ClosedError, ForkedError."""
 
     def __init__(self, **options: Any) -> None:
@@ -55,7 +56,7 @@ class Client(Handle):
         self._closing = False
         _open.add(self)
 
-    # Its life. Whose C client is another's overrides the first two.
+    # Its life. Subclasses that use another object's C client override the first two.
 
     def _begin(self, options: Dict[str, Any]) -> Any:
         return _open_client(options)
@@ -71,8 +72,8 @@ class Client(Handle):
         return self._c
 
     def close(self) -> None:
-        """Waits for the requests in flight and leaves. What a push that nobody waited for failed with is
-        raised, after the client is closed. A second call does nothing."""
+        """Waits for the requests in flight and leaves. The error of a push without a
+        wait is raised after the client is closed. A second call does nothing."""
         if self.closed:
             return
         while self._before_close:
@@ -279,8 +280,8 @@ class Client(Handle):
     # The run.
 
     def again(self, again: bool = True) -> None:
-        """From now on pushes are of examples that were pushed before in the run, whose shows and clicks count once
-        (tug_again); again(False): of new ones."""
+        """From now on pushes are of an earlier pass's examples, whose shows and clicks
+        are not counted again (tug_again); again(False): of new ones."""
         self._status_of(_again, bool(again))
 
     def step(self, steps: int = 1) -> int:
@@ -325,7 +326,7 @@ class Client(Handle):
         table._check()
 
     def save_mark(self, mark: int) -> None:
-        """What this worker pushed so far belongs into the save of this mark, what comes now does not. Each worker says
+        """This worker's pushes so far are in the save of this mark, later ones are not. Each worker says
         it between two of its batches, and one calls save(mark=)."""
         self._run(lib.tug_save_mark, whole(mark, "mark", 1, 2 ** 63 - 1))
 
@@ -394,14 +395,14 @@ def connect(scheduler: Optional[str] = None, *, cluster: Optional[str] = None, c
             cert: Optional[str] = None, key: Optional[str] = None, insecure: bool = False,
             guest: bool = False, wait_seconds: float = 0, spin_us: float = 0, bf16: bool = False,
             pack_keys: bool = False, cache_keys: bool = False) -> Client:
-    """Joins a cluster as a worker and waits until all servers and workers are there.
+    """Joins a cluster as a worker and waits until all servers and workers have joined.
 
-    What is not given comes from the environment, as tug launch, ps-lite's and Paddle's launchers set it:
+    Arguments that are not given come from the environment, as tug launch, ps-lite's and Paddle's launchers set it:
     TUG_SCHEDULER, TUG_CLUSTER, DMLC_*, PADDLE_*; TUG_CA, TUG_CERT, TUG_KEY, TUG_INSECURE,
     TUG_WAIT_SECONDS, TUG_SPIN_US.
 
-    guest: not one of the workers that the cluster was started for; nobody waits for it.
-    wait_seconds: the longest wait for anything; 0: 600.
+    guest: an extra worker, which the others do not wait for. wait_seconds: the limit
+    of every wait; 0: 600.
     bf16: values travel as bf16. pack_keys: pays for ids of a small range. cache_keys: a list of keys
     that comes again is sent once."""
     return Client(scheduler=scheduler, cluster=cluster, ca=ca, cert=cert, key=key, insecure=insecure,
@@ -417,7 +418,7 @@ def local(loops: int = 1, *, wait_seconds: float = 0, spin_us: float = 0) -> Cli
 
 @at_exit
 def _close_all() -> Optional[str]:
-    """Who forgot to close leaves in order all the same, so that others need not take it for dead."""
+    """A client that was not closed still leaves in order, so that others need not declare it dead."""
     failed = []
     for client in list(_open):
         try:

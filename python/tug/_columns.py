@@ -1,7 +1,8 @@
-"""What the columns of a matrix are to a model: numbers or categories, and of which fields.
+"""The kinds of a matrix's columns: numbers or categories, and their fields.
 
-A number in column j is the feature j with that value. A category is a feature of its own, with a key made
-of column and category, so that nobody counts categories beforehand and unknown ones score as unseen.
+A number in column j is the feature j with that value. A category is a feature, with a
+key made of column and category, so that categories need not be counted beforehand and
+unknown ones score as unseen.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -83,7 +84,7 @@ class KnownValues:
 
 
 def _chosen(n: int, categorical: Any, names: Optional[List[str]]) -> npt.NDArray[np.bool_]:
-    """Which of n columns are categories."""
+    """Selects the categorical ones of n columns."""
     ret = np.zeros(n, bool)
     if categorical is None:
         return ret
@@ -124,7 +125,8 @@ def _fields_of(n: int, fields: Any) -> npt.NDArray[np.uint32]:
 
 
 class Columns:
-    """Of n columns those in `categorical` (None: none; "all"; names, numbers, or a mask) are categories. With
+    """Returns the columns of n that are in `categorical` (None: none; "all"; names, numbers, or a mask) are
+    categories. With
     by_field features have fields: those of `fields`, one for each column, or (None) columns are fields."""
 
     def __init__(self, n: int, categorical: Any, fields: Any, by_field: bool, names: Optional[List[str]]) -> None:

@@ -30,11 +30,12 @@ class CommunicatorStats(NamedTuple):
 
 
 class Communicator(Handle):
-    """Made by Client.communicator. As a context manager it is started, and at the end stopped and closed.
+    """Made by Client.communicator. A context manager starts it, and at the end stops and closes it.
 
     queue: pushes that wait to be sent, of each table; 0: 16. merge: pushes that are put into one; 0: as
-    many as the queue holds. grad_reduce: sum or mean of those. Any thread may use it. What a push failed with is
-    raised by the next flush or stop, and until then by each send, which takes nothing."""
+    many as the queue holds. grad_reduce: sum or mean of those. Any thread may use it. The
+    error of a failed push is raised by the next flush or stop, and until then by each
+    send, which takes nothing."""
 
     def __init__(self, client: "Client", tables: Sequence[Table], *, queue: int, merge: int,
                  grad_reduce: str) -> None:

@@ -15,10 +15,10 @@ import tempfile
 import time
 from typing import BinaryIO, Callable, Dict, Optional
 
-# A save is one of these directories; save_over makes the other beside it. Any other name is somebody else's.
+# A save is one of these directories; save_over makes the other beside it. Files with other names are not ours.
 SAVE = re.compile(r"save-([0-9]{6}|[1-9][0-9]{6,8})", re.ASCII)
 _NEW_SAVE = "save-new-"
-# What lies in a save, and what is left of it half-written (src/save/save.c).
+# The files of a save, and of an unfinished one (src/save/save.c).
 _OF_A_SAVE = re.compile(r"(manifest\.json|run\.json|names\.words|history\.jsonl|.+\.rows)(\.[0-9a-f]{16}\.tmp)?",
                         re.ASCII)
 
@@ -123,8 +123,8 @@ def remove_tree(path: str) -> None:
 
 
 def remove_save(directory: str, name: str) -> None:
-    """Removes a save in `directory`, the manifest first: without it, it is none. Files of others stay. Of one that was
-    linked in, the link goes alone."""
+    """Removes a save in `directory`, the manifest first: without it, it is none. Files of others stay. If
+    it is a link, only the link is removed."""
     path = os.path.join(directory, name)
     with contextlib.suppress(OSError):
         if os.path.islink(path):

@@ -121,7 +121,7 @@ def _refuse_text(name: str, i: int, value: str) -> None:
 
 
 def _numbers(given: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-    """Numbers among objects, as nullable columns of pandas give them; what is missing is named."""
+    """Numbers among objects, as nullable columns of pandas give them; names missing values."""
     for i, value in enumerate(given.flat):
         if value is None or type(value).__name__ in ("NAType", "NaTType"):
             raise UsageError(f"{name}: row {i} is missing ({value}): leave out such rows")
@@ -277,7 +277,7 @@ class Examples:
 
 
 def categorical_names(data: Any, categorical: Any) -> List[str]:
-    """The columns that `categorical` names; what the options say of a column goes first."""
+    """The columns that `categorical` names; options about a column override it."""
     if isinstance(categorical, str) and categorical == "all":
         return names_of(data)
     listed = listed_in(categorical)

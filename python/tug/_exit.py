@@ -1,5 +1,5 @@
-"""What is done when the interpreter ends, in one place: only here can the exit code become another one, for
-Python prints what functions of atexit raise and ends as if nothing had been.
+"""The work at the end of the interpreter, in one place: only here can the exit code
+change, since Python prints exceptions of atexit functions and ends as if nothing had been.
 
 SPDX-License-Identifier: Apache-2.0
 """

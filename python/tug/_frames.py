@@ -34,7 +34,7 @@ _release_array: Any = ffi.callback("void (*)(struct ArrowArray *)", _release)
 
 
 def _metadata(of: Dict[str, str]) -> Any:
-    """As Arrow has it: how many pairs, and each text with its length before it."""
+    """In Arrow's format: the number of pairs, and each text with its length before it."""
     if not of:
         return ffi.NULL
     texts = [text.encode() for pair in of.items() for text in pair]
@@ -197,7 +197,7 @@ def _of_others(name: str, array: npt.NDArray[Any]) -> _Column:
 
 
 def _written_texts(series: Any) -> List[str]:
-    """What pandas' csv writer writes of each value."""
+    """Returns the text that pandas' csv writer writes for each value."""
     file = io.StringIO()
     series.to_csv(file, index=False, header=False)
     file.seek(0)
@@ -242,7 +242,7 @@ def _of_series(name: str, series: Any) -> _Column:
 
 
 def _series_of(values: Any) -> Any:
-    """What pandas has a type of its own for (a Series, an Index, an array as Categorical) as a Series; else None."""
+    """Returns pandas' own types (a Series, an Index, an array such as Categorical) as a Series; else None."""
     if hasattr(values, "factorize") and hasattr(values, "dtype") and not isinstance(values, np.ndarray):
         return values if hasattr(values, "iloc") else importlib.import_module("pandas").Series(values)
     return None
@@ -382,7 +382,7 @@ def length(data: Any) -> int:
 
 
 def names_of(data: Any) -> List[str]:
-    """What the columns of a frame are called; those of Arrow data only where it says so."""
+    """Returns the names of a frame's columns; for Arrow data only if it has them."""
     if isinstance(data, (dict, list, tuple, np.ndarray)):
         return [_name(k) for k in _of_records(data)]
     found = getattr(data, "column_names", getattr(data, "columns", None))  # of pyarrow, of pandas and polars

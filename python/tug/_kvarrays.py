@@ -138,8 +138,8 @@ _classes: Dict[Type[Any], _Class] = {}
 
 
 def register_array_type(cls: Type[Any], unwrap: Callable[[Any], Any], wrap: Callable[[Any], Any]) -> None:
-    """From now on objects of the class are arrays for every store. unwrap(object) is the numpy array (or
-    RowSparse) behind it, the memory itself, for results are written there; wrap(array) is an object around
+    """Makes objects of the class arrays for every store. unwrap(object) is the numpy
+    array (or RowSparse) behind it, the memory itself, for results are written there; wrap(array) is an object around
     a numpy array or RowSparse, which updaters are given."""
     if not isinstance(cls, type) or not callable(unwrap) or not callable(wrap):
         raise ArgumentTypeError("register_array_type takes a class and two functions")
@@ -194,7 +194,7 @@ def array_of(given: Any, name: str) -> Any:
 
 
 def wrapper_of(given: Any) -> Callable[[Any], Any]:
-    """What makes arrays for an updater look as this one does."""
+    """Returns a function that wraps an updater's arrays like this one."""
     own = _registered(given)
     if own is not None:
         return own.wrap
@@ -205,7 +205,7 @@ def wrapper_of(given: Any) -> Callable[[Any], Any]:
 
 
 def default_wrapper() -> Callable[[Any], Any]:
-    """For updaters of servers, where nobody gave an array: the one class that is registered, if one is."""
+    """For updaters of servers, which have no given array: the one registered class, if any."""
     return next(iter(_classes.values())).wrap if len(_classes) == 1 else lambda array: array
 
 
@@ -330,7 +330,7 @@ class Out:
         self.c._point(self._by, written=True)
 
     def take_all(self) -> None:
-        """Whatever rows are not zero."""
+        """The rows that are not zero."""
         self.take_rows(np.empty(self.array.shape[0], np.int64))
 
     def finish(self) -> None:

@@ -92,7 +92,7 @@ class _Items:
 
 
 def _copied(merged: Any) -> Any:
-    # What the library gives is overwritten by the next push, and a program may keep what it got.
+    # The library overwrites its memory with the next push, and a program may keep its array.
     if isinstance(merged, RowSparse):
         return RowSparse(merged.indices.copy(), merged.data.copy(), merged.shape)
     return merged.copy()
@@ -108,7 +108,8 @@ def _memory_of(stored: Any) -> "weakref.ReferenceType[Any]":
 
 def call_updater(updater: Updater, c_key: Any, merged: Any, stored: Any, shape: Optional[Shape],
                  wrap: Callable[[Any], Any], views: Optional[List[Any]] = None) -> None:
-    """What the library calls an updater for. views: gets a weak reference to the array around the store's memory."""
+    """The function that the library calls for an updater. views: gets a weak reference to the array around the
+    store's memory."""
     key: Key = text_of(c_key.name) if c_key.name != ffi.NULL else int(c_key.number)
     rows, width = int(stored.rows), int(stored.width)
     if shape is None:  # of a server, which has a part of it
@@ -125,8 +126,8 @@ class KVStore(KVStoreBase):
     """Arrays under keys, as mxnet.kvstore.KVStore has them, by its names. Made by create().
 
     A key is an int or a str; a list of keys goes with as many arrays, or lists of them. Arrays are numpy's, torch's,
-    RowSparse, or of a class that the program has registered; of float16, float32, float64, int32 or int64. Those that
-    are pushed are read during the call, those that are pulled into are written in place. Threads may share a store:
+    RowSparse, or of a class that the program has registered; of float16, float32, float64, int32 or int64. Pushed
+    arrays are read during the call; pulled ones are written in place. Threads may share a store:
     their calls are done one after another. UsageError: a key that was not made, another shape or kind of key, a call in
     an updater; ArgumentTypeError; SystemFailure: a server has died, or what is waited for has not come in time."""
 
@@ -158,8 +159,8 @@ class KVStore(KVStoreBase):
 
     def close(self) -> None:
         """Waits for what was pushed, on a cluster also for the other workers, and leaves; raises what a push ran into.
-        What an updater has kept of `stored` stays readable: then the store's memory is given back only at the process's
-        end. A second call does nothing."""
+        If an updater has kept views of `stored`, they stay readable: the store's
+        memory is then freed only at the end of the process. A second call does nothing."""
         self._check_not_updating()
         if self._handle._begin_closing():
             _open.discard(self)
@@ -330,7 +331,7 @@ class KVStore(KVStoreBase):
         self._check_open()
         self._run(lib.tug_kvstore_wait)
 
-    # What is done with pushes.
+    # The effect of pushes.
 
     def set_updater(self, updater: Optional[Updater]) -> None:
         """updater(key, recv, stored) changes `stored` in place, for each push to a key. For stores of one process;
@@ -431,9 +432,10 @@ class KVStore(KVStoreBase):
         lib.tug_kvstore_barrier_before_exit(self._handle._c, self._at_exit)
 
     def get_num_dead_node(self, node_id: int, timeout: int = 60) -> int:
-        """Of a group (1: the scheduler, 2: servers, 4: workers, or a sum of these) how many have died, or left without
-        the last barrier, and have no successor. What the scheduler knows, whatever the timeout: TUG_DEAD_SECONDS
-        says when one is dead. Of a store without servers: 0."""
+        """Returns how many nodes of a group (1: the scheduler, 2: servers, 4: workers,
+        or a sum of these) have died, or left without the last barrier, and have no
+        successor. The scheduler decides this, whatever the timeout: TUG_DEAD_SECONDS
+        says when a node is dead. Without servers it is 0."""
         self._check_open()
         whole(timeout, "timeout", 0, 2 ** 31)
         if not self._dist:
@@ -460,7 +462,7 @@ class KVStore(KVStoreBase):
             raise ClosedError("this store is closed")
 
     def _run(self, function: Any, *args: Any) -> None:
-        """A call in which an updater may run; what it raises is raised here."""
+        """A call in which an updater may run; its exception is raised here."""
         with self._turn:
             self._run_now(function, *args)
 

@@ -1,7 +1,7 @@
 """A whole cluster of processes on this machine, for a test, a notebook or `python -m tug launch`.
 
-The scheduler and the servers are this Python running `python -m tug`; workers are a command, or
-whoever calls Cluster.connect. Roles end when the launcher does, even if that is killed: their
+The scheduler and the servers run `python -m tug` with this Python; workers are a
+command, or callers of Cluster.connect. Roles end when the launcher does, even if that is killed: their
 standard input is a pipe from it.
 
 SPDX-License-Identifier: Apache-2.0
@@ -36,7 +36,7 @@ _running: "weakref.WeakSet[Cluster]" = weakref.WeakSet()
 
 
 class Process:
-    """One process of a cluster: role ("scheduler", "server", "worker"), rank, and what it has written."""
+    """One process of a cluster: role ("scheduler", "server", "worker"), rank, and its output."""
 
     def __init__(self, role: str, rank: int, words: Sequence[str], env: Mapping[str, str],
                  log: Optional[str], stdin: Optional[int]) -> None:
@@ -87,7 +87,7 @@ class Process:
         return True
 
     def end(self) -> str:
-        """How it ended, as a sentence's beginning."""
+        """Describes its end, as the beginning of a sentence."""
         code = self.code
         how = (f"was killed by signal {-code} ({signal.Signals(-code).name})" if code is not None and code < 0
                else f"ended with exit code {code}")
@@ -176,8 +176,9 @@ class Cluster:
         return client
 
     def wait(self, timeout: Optional[float] = None) -> None:
-        """Waits until all workers have ended well, and then the others. The first that fails ends all, and is
-        named in a tug.LaunchError with its last words; tug.Timeout: they go on."""
+        """Waits until all workers have ended well, and then the others. The first
+        process that fails ends all, and is named in a tug.LaunchError with the end of
+        its output; tug.Timeout: they are still running."""
         end = deadline_of(timeout)
         while any(p.code is None for p in self.processes if p.role == "worker"):
             self._check_roles()
@@ -196,7 +197,7 @@ class Cluster:
                 self._fail_of(p)
         self._close()
 
-    # Who died first is the reason, and who only heard of it is not: servers and the scheduler before workers.
+    # The first process that died is the reason, not one that reacted to it: servers and the scheduler before workers.
     def _check_roles(self) -> None:
         if self._over:
             raise UsageError("this cluster has ended")
@@ -263,8 +264,9 @@ def launch(command: Optional[Sequence[str]] = None, *, servers: int = 1, workers
         with tug.launch(servers=2) as cluster, cluster.connect() as client:   # this process is the worker
             table = client.table("w", dim=16)
 
-    command: the words of a worker's command line; None: nobody is started, and who calls
-    Cluster.connect is a worker. env: variables for all processes. save_root: the directory below which servers may
+    command: the words of a worker's command line; None: no worker is started, and
+    callers of Cluster.connect are workers. env: variables for all processes. save_root: the directory below which
+    servers may
     save, and load what was saved; without it they refuse to. dead_seconds: without a sign of life a process
     is dead. wait_seconds: the longest wait of any of them.
     echo: processes write to this one's outputs instead of keeping it (Process.output)."""

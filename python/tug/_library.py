@@ -61,7 +61,7 @@ def _caught(kind: Any, error: BaseException, trace: Any) -> bool:
 
 
 def _interrupted(_context: Any) -> bool:
-    # A signal's handler runs in here, before or after this line; what it raises goes to _caught.
+    # A signal's handler runs in here, before or after this line; its exception goes to _caught.
     handle = _thread.handle
     return handle is not None and handle._closing
 
@@ -73,8 +73,8 @@ lib.tug_keep_warnings(True)  # warn_after_call says them
 
 @contextlib.contextmanager
 def callback_of_program() -> Iterator[None]:
-    """Around code of the program's that the library calls back while this thread waits in it: what
-    is forbidden to a signal's handler is allowed to it (it may send; it must not wait)."""
+    """Wraps the program's code that the library calls back while this thread waits in
+    it: it may do things that a signal's handler must not (it may send; it must not wait)."""
     before = _thread.handle
     _thread.handle = None
     try:
@@ -95,8 +95,8 @@ def warn_after_call(stacklevel: int) -> None:
 
 
 def raise_after_call(error: BaseException) -> None:
-    """What a function of the program's raised that the library called: the call that this thread is in
-    raises it when it returns."""
+    """An exception of the program's function that the library called: this thread's
+    current call raises it when it returns."""
     _thread.raised = error
 
 
@@ -117,7 +117,7 @@ def check(status: int) -> None:
 
 
 def opened(function: Any, close: Any, *args: Any) -> Any:
-    """What function(&ret, *args) opens. Nothing stays open when Ctrl-C comes just then."""
+    """Returns the object that function(&ret, *args) opens. No object stays open if Ctrl-C comes at that moment."""
     ret = ffi.new(ffi.typeof(function).args[0])
     try:
         check(function(ret, *args))
@@ -175,7 +175,7 @@ class Handle:
                 self._changed.notify_all()
 
     def _status_of(self, function: Any, *args: Any) -> int:
-        """function(handle, *args), as it is: for what is no error, and for what returns no status."""
+        """Calls function(handle, *args) and returns its result: for functions that do not return a status."""
         ident = threading.get_ident()
         self._enter(ident)
         _thread.handle = self
@@ -211,7 +211,7 @@ class Handle:
             raise error
 
     def _begin_closing(self, patience: float = CLOSE_SECONDS) -> bool:
-        """From now on nobody enters; waits until nobody is inside, which interrupts those who wait.
+        """Lets no thread enter any more, and waits until none is inside; interrupts waiting ones.
         False: it is closed already, or is another process's."""
         if self._pid != os.getpid():
             return False
@@ -256,7 +256,7 @@ class Handle:
 
 
 class OwnedHandle(Handle):
-    """One that a function of the library frees, also when nobody has it any more."""
+    """A handle that a function of the library frees, also when it is garbage collected."""
 
     def __init__(self, what: str, c: Any, free: Callable[[Any], Any]) -> None:
         super().__init__(what, c)

@@ -37,7 +37,7 @@ _OF_COLUMNS = {"drop", "label", "lists", "numeric", "weight-column"}  # options 
 
 
 class Place(NamedTuple):
-    """Where a model is trained."""
+    """The place of a model's training."""
 
     alone: bool
     client: Optional[Client]
@@ -79,7 +79,7 @@ class Model(OwnedHandle):
         super().__init__("model", m, lib.tug_model_close)
 
     def _options(self, progress: Hears, on_pass: OnPass, place: Place, words: List[str], kept: List[Any]) -> Any:
-        """A struct tug_model_options, whose texts are in `kept`; what has to live as long as the model is its own."""
+        """A struct tug_model_options, whose texts are in `kept`; the model owns all that must live as long as it."""
         c = ffi.new("struct tug_model_options *", {"alone": place.alone, "own_files": place.own_files})
         c.options, texts = both = words_of(words)
         c.n_options = len(words)
@@ -113,7 +113,8 @@ class Model(OwnedHandle):
         return ffi.callback(f"void (*)(void *, const struct {struct} *)", told, onerror=caught)
 
     def _ask(self, read: Callable[[Any], Found], function: Any, *args: Any) -> Found:
-        """function(model, *args), and what it leaves there for read(model), which another call would take away."""
+        """Calls function(model, *args) and returns read(model) of its result, under one lock, since another call
+        would replace the result."""
         found: List[Found] = []
 
         def ask(m: Any) -> int:
@@ -143,7 +144,7 @@ class Model(OwnedHandle):
         return examples
 
     def _check_label(self, label: Any, name: str) -> None:
-        """The column of the label is an option: what a call says has to be the same."""
+        """The label's column is an option: a call must name the same one."""
         mine = [label] if isinstance(label, str) else list(label)
         known = next((option.partition("=")[2].split(",") for option in self._opened_by[2] or []
                       if option.startswith("label=")), None) or self.labels
@@ -312,7 +313,8 @@ class Model(OwnedHandle):
         return self._read(lambda m: [text_of(lib.tug_model_label(m, i)) for i in range(lib.tug_model_labels(m))])
 
     def save(self, directory: Path) -> None:
-        """Into a directory that is empty or not there, as --out of `tug train`; tug.load opens it. It is there when it
+        """Saves into a directory that is empty or does not exist, like --out of `tug train`; tug.load opens it. It
+        is there when it
         is complete. UsageError: something else is in it, or nothing was trained."""
         self._run(lib.tug_model_save, word(directory, "directory"))
 
@@ -487,9 +489,9 @@ def train(data: Any, label: Any = None, *, weight: Weight = None, valid: Any = N
 
 def load(path: Path, *, progress: Hears = None, on_pass: OnPass = None, alone: bool = False,
          client: Optional[Client] = None, own_files: bool = False, **options: Option) -> Model:
-    """A saved model: what Model.save or `tug train --out` wrote, the newest save of a directory, or one save. With the
-    options that it was trained with, which are keywords as of tug.train, train() goes on from there; without any it
-    cannot be trained. DataError: there is no save."""
+    """A saved model: what Model.save or `tug train --out` wrote, the newest save of a directory, or one save. With
+    the options of its training, as keywords of tug.train, train() continues from there;
+    without any it cannot be trained. DataError: there is no save."""
     model = Model.__new__(Model)
     words = option_words("load", "train", options) if options else None
     model._open(path, progress, Place(alone, client, own_files), words, on_pass)

@@ -35,8 +35,8 @@ class Request:
     """A push, pull or assign that was sent. wait() ends it. Any thread may wait, and more than once; each time it
     returns, or raises, the same.
 
-    One that is dropped without wait() goes on if it is a push or an assign; what it fails with is
-    raised by Client.flush or Client.close. A pull that is dropped is given up."""
+    A push or assign that is dropped without wait() continues; Client.flush or
+    Client.close raise its error. A pull that is dropped is given up."""
 
     def __init__(self, client: "Client", flight: Flight, what: str, out: Optional[Floats]) -> None:
         self._client = client
@@ -108,7 +108,7 @@ class Request:
 
 
 def is_over(client: "Client", flight: Flight) -> bool:
-    """Whether the library has let go of it."""
+    """Whether the library has released it."""
     return bool(client._status_of(lib.tug_is_done, flight.ts[0]))
 
 

@@ -17,8 +17,8 @@ _PADDLE = {"PSERVER": "server", "TRAINER": "worker"}
 
 
 def role() -> Optional[str]:
-    """What this process was started as: "scheduler", "server", "worker", or None if the environment says
-    nothing (DMLC_ROLE, else Paddle's TRAINING_ROLE)."""
+    """Returns the role of this process: "scheduler", "server", "worker", or None if
+    the environment has none (DMLC_ROLE, else Paddle's TRAINING_ROLE)."""
     dmlc = os.environ.get("DMLC_ROLE")
     if dmlc:
         if dmlc not in ("scheduler", "server", "worker"):
@@ -38,9 +38,9 @@ def serve(as_role: Optional[str] = None, *, scheduler: Optional[str] = None, ser
           ready: Optional[Callable[[], None]] = None) -> None:
     """Runs the scheduler or a server in this process until the last worker has left.
 
-    What is not given comes from the environment (struct tug_node_options in tug/kvapp.h). A server's
-    directories are TUG_SAVE_ROOT, TUG_LOAD_ROOT (with commas), TUG_COLD_ROOT. `ready` is called when all
-    processes of the cluster are there."""
+    Arguments that are not given come from the environment (struct tug_node_options in tug/kvapp.h). A server's
+    directories are TUG_SAVE_ROOT, TUG_LOAD_ROOT (with commas), TUG_COLD_ROOT. `ready`
+    is called when all processes of the cluster have joined."""
     which = role() if as_role is None else choice(as_role, "as_role", tuple(_GROUPS))
     if which not in _GROUPS:
         raise UsageError(f"this process is {'a worker' if which == 'worker' else 'nothing that the environment names'}"

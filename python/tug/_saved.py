@@ -11,7 +11,7 @@ from tug import _disk
 
 
 def read_save(save: Callable[[str], None]) -> Dict[str, bytes]:
-    """What save(directory) writes."""
+    """The files of save(directory)."""
     found: Dict[str, bytes] = {}
     home = _disk.of_process("copy")
     directory = os.path.join(home, "save")  # which a save may lock, too

@@ -31,8 +31,8 @@ class ScorerStatus(NamedTuple):
 
 
 class Scorer(OwnedHandle):
-    """A saved model, for programs that answer requests: predictions as Model.predict makes them, bit for bit,
-    by any number of threads at the same time, which wait for nobody.
+    """A saved model for programs that answer requests: predictions equal to
+    Model.predict's, bit for bit, from any number of threads at the same time, which wait for nobody.
 
         scorer = tug.Scorer("model", follow=True)
         probabilities = scorer.predict(rows)
@@ -106,7 +106,8 @@ class Scorer(OwnedHandle):
         return ret
 
     def feature(self, name: str) -> Tuple[int, int]:
-        """The key of a feature by its name, "COLUMN=WORD", and its field. UsageError: there is no such column, or the
+        """Returns the key of a feature by its name, "COLUMN=WORD", and its field. UsageError: there is no such
+        column, or the
         model learnt from data without names."""
         key, field = ffi.new("uint64_t *"), ffi.new("uint32_t *")
         self._run(lib.tug_scorer_feature, word(name, "name"), key, field)

@@ -51,7 +51,7 @@ class TableStats(NamedTuple):
 
 
 class TableLearning(NamedTuple):
-    """How a table learns (struct tug_table_learning)."""
+    """A table's learning settings (struct tug_table_learning)."""
 
     rate: float  # lr of the rule, or of embed's; NaN: a push has values, not gradients (rules sum, assign, ...)
     sync: bool  # in batches: Table.batch
@@ -161,17 +161,17 @@ class Table:
         return rows
 
     def pull_async(self, keys: ArrayLike, out: Optional[Floats] = None) -> Request:
-        """The same without waiting: Request.wait() returns the rows. Until then `out` and keys must be left alone."""
+        """The same without waiting: Request.wait() returns the rows. `out` and keys must not be changed until then."""
         flight, rows = self._pull(keys, out)
         return Request(self.client, flight, f"a pull of table {self.number}", rows)
 
     def push(self, keys: ArrayLike, values: ArrayLike) -> None:
-        """Gradients (rule sum: amounts) of the keys: values of keys.shape + (push_width,). Those of a key
-        that repeats are added up. Applied exactly once; returns when that is done."""
+        """Gradients (rule sum: amounts) of the keys: values of keys.shape + (push_width,). Values
+        of a repeated key are added up. Applied exactly once; returns when that is done."""
         self.client._end_request(self._send(lib.tug_push, keys, values, self.push_width, "values")[0])
 
     def push_async(self, keys: ArrayLike, values: ArrayLike) -> Request:
-        """The same without waiting. Until the request is done the arrays must be left alone."""
+        """The same without waiting. The arrays must not be changed until the request is done."""
         flight, _ = self._send(lib.tug_push, keys, values, self.push_width, "values")
         return Request(self.client, flight, f"a push to table {self.number}", None)
 
@@ -253,7 +253,7 @@ class Table:
 
     def drop(self) -> None:
         """Removes the table itself from all servers; its number and name are free again, and this object is of no use
-        any more. What others have in flight for it is refused."""
+        any more. Requests of others that are in flight for it are refused."""
         self._ask(lib.tug_table_drop)
         self.client._forget(self.number)
 
@@ -276,7 +276,7 @@ class Table:
         same bits. The file is there when it is complete."""
         self._ask(lib.tug_dump, word(file, "file"))
 
-    # What else tables are used for.
+    # Other uses of tables.
 
     def dense(self, variables: Mapping[str, Union[int, Sequence[int], Tuple[Any, ...]]]) -> "Dense":
         """Arrays in this table: {name: shape} or {name: (shape, init)}; see tug.Dense."""

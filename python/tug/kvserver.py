@@ -11,8 +11,8 @@
 
     tug.kvserver.run(updater=update, controller=control)
 
-Both run on the thread that calls run, one at a time. What they get of an array is the part that this
-server has. Importing this module runs nothing.
+Both run on the thread that calls run, one at a time. They get this server's part of an
+array. Importing this module runs nothing.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -95,5 +95,5 @@ class KVStoreServer:
         self.kvstore = kvstore
 
     def run(self, updater: Optional[Updater] = None, controller: Optional[Callable[[int, bytes], Any]] = None) -> None:
-        """As the function run of this module."""
+        """Like the function run of this module."""
         run(updater, controller)

@@ -54,7 +54,7 @@ class _LR(Estimator):
 
 
 class _Linear(_LR):
-    """What a linear model has beside: its weights by columns."""
+    """Additions of a linear model: its weights by columns."""
 
     _spread: Float64  # of each column in fit's data: the standard deviation
 
@@ -88,7 +88,7 @@ class _Linear(_LR):
 
 
 class _Pairs(_LR):
-    """What a model has whose columns count together: no weight of one column."""
+    """Additions of a model with interactions, which has no weights of single columns."""
 
     def __getattr__(self, name: str) -> Any:
         if name in ("coef_", "feature_importances_", "intercept_"):
@@ -105,7 +105,7 @@ class _FM(_Pairs):
                  n_jobs: Optional[int] = None, random_state: Any = None, verbose: bool = False,
                  options: Optional[Dict[str, Any]] = None) -> None:
         """dim: length of the features' vectors. latent_lr: their rate. init: they begin in (-init, init). normalize:
-        for pairs each example is scaled to unit length. The others as of linear models."""
+        for pairs each example is scaled to unit length. Other arguments as for linear models."""
         super().__init__(epochs=epochs, optimizer=optimizer, lr=lr, l1=l1, l2=l2, prior=prior,
                          categorical=categorical, deterministic=deterministic, n_jobs=n_jobs,
                          random_state=random_state, verbose=verbose, options=options)
@@ -127,7 +127,7 @@ class _FFM(_FM):
                  normalize: bool = True, categorical: Any = None, fields: Any = None, deterministic: bool = False,
                  n_jobs: Optional[int] = None, random_state: Any = None, verbose: bool = False,
                  options: Optional[Dict[str, Any]] = None) -> None:
-        """fields: numbers from 0 to 65535, one for each column of X. The others as of factorization machines."""
+        """fields: numbers from 0 to 65535, one for each column of X. Other arguments as for factorization machines."""
         super().__init__(dim=dim, epochs=epochs, optimizer=optimizer, lr=lr, latent_lr=latent_lr, l1=l1, l2=l2,
                          prior=prior, init=init, normalize=normalize, categorical=categorical,
                          deterministic=deterministic, n_jobs=n_jobs, random_state=random_state, verbose=verbose,
@@ -152,7 +152,7 @@ class _Deep(_Pairs):
         """model: "deepfm", "wide_deep", "dcn" or "mlp". dim: length of the features' vectors; latent_lr: their rate.
         hidden: units of each layer; cross: layers of products, of dcn; dropout: the share of units that an example is
         trained without; batch_norm; dense_optimizer, dense_lr: the rule of the layers. fields: numbers from 0 to 65535,
-        one for each column of X. The others as of linear models."""
+        one for each column of X. Other arguments as for linear models."""
         super().__init__(epochs=epochs, optimizer=optimizer, lr=lr, l1=l1, l2=l2, prior=prior,
                          categorical=categorical, deterministic=deterministic, n_jobs=n_jobs,
                          random_state=random_state, verbose=verbose, options=options)

@@ -67,14 +67,14 @@ class _Batch:
             self._request = table.pull_async(self.keys, out=self.rows[self.padded:])
 
     def wait(self) -> None:
-        """Until the rows are there."""
+        """Waits for the rows."""
         if self._request is not None:
             self._request.wait()
             self._request = None
 
 
 class _Gradients:
-    """Of a module's rows, since the last step: tensors that have a .grad, and the keys of their rows."""
+    """A module's rows since the last step: tensors with a .grad, and the keys of their rows."""
 
     def __init__(self) -> None:
         self.leaves: List[Any] = []  # this very list is the parameter group's
@@ -325,11 +325,13 @@ def _norm_of(table: Table, given: _More) -> Tuple[Optional[float], float]:
 class Embedding(_Rows):
     """torch.nn.Embedding on a table: a row for each id, of any 64 bits (a negative one is key 2^64 + id).
 
-    table: of accessor plain; its dim, rule, first values (`init`) and seed are the module's. A row is made by its
-    first push. padding_idx: an id whose row is 0, is not learnt, and is no row of the table.
+    table: of accessor plain; its dim, rule, first values (`init`) and seed are the module's. A
+    row is made by its first push. padding_idx: an id whose row is 0, is not trained,
+    and is not in the table.
 
-    The rest is as in torch. max_norm, norm_type: a row of a batch whose norm (of this type) is greater is scaled to
-    max_norm, where the module learns in the table, too; with one worker. scale_grad_by_freq: the gradient of an id is
+    Other arguments as in torch. max_norm, norm_type: a row of a batch whose norm (of
+    this type) is greater is scaled to max_norm, if the module trains in the table, too; with one worker.
+    scale_grad_by_freq: the gradient of an id is
     divided by how often the batch has it. sparse: gradients always are, so True and False are the same."""
 
     def __init__(self, table: Table, padding_idx: Optional[int] = None, *, max_norm: Optional[float] = None,
@@ -403,10 +405,11 @@ class Optimizer(torch.optim.Optimizer):
     also by torch.optim.lr_scheduler, for this worker's pushes.
 
     step() pushes the gradient of each distinct id since the last step (of several backwards: their sum), and returns
-    when they are applied. There are no gradients afterwards, so that zero_grad() is needed only where some are to be
-    thrown away. ranks: what gradients are divided by; None: the world size of torch.distributed, where that is
-    initialized, else 1. DistributedDataParallel averages over ranks: so all push 1/ranks each, and what they amount to
-    is the same mean. overlap: step() returns when pushes are on their way; the next one, or flush(), waits."""
+    when they are applied. There are no gradients afterwards, so that zero_grad() is
+    needed only to drop some. ranks: the divisor of gradients; None: the world size of torch.distributed, where that is
+    initialized, else 1. DistributedDataParallel averages over ranks: all push 1/ranks
+    each, which adds up to the same mean. overlap: step() returns when pushes are on their way; the next one, or
+    flush(), waits."""
 
     def __init__(self, modules: Union[Any, Sequence[Any]], *, ranks: Optional[int] = None,
                  overlap: bool = False) -> None:
@@ -436,8 +439,8 @@ class Optimizer(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
-        """Pushes, as the class says; what closure() returned. What servers failed with is raised here, or with overlap
-        by the next step or flush()."""
+        """Pushes, as the class says; what closure() returned. Errors of servers are
+        raised here, or with overlap by the next step or flush()."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -534,7 +537,8 @@ ADDRESS_MAX = 255
 
 
 def _own_host() -> str:
-    """How the others reach this host: as launchers say, or by the interface that leads to the scheduler."""
+    """Returns the address at which others reach this host: from the launcher, or of the interface that leads to the
+    scheduler."""
     told = os.environ.get("DMLC_NODE_HOST")
     if told:
         return told

@@ -1,6 +1,6 @@
 """Saves that workers have asked for. The first worker saves; a script may have all of them call, or ask
-is_first_worker() before. What only others call is never written: each worker notes its calls, leaves the note when it
-leaves, and whoever of the two is the later one finds what was missed.
+is_first_worker() before. A save that only others ask for is never written: each worker
+notes its calls, leaves the note when it leaves, and the later of the two finds what was missed.
 
 SPDX-License-Identifier: Apache-2.0
 """

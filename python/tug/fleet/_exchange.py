@@ -1,4 +1,4 @@
-"""What workers tell each other: values of all of them, by the library's exchange (tug/fleet.h, tug_fleet_all_gather).
+"""Exchanges values between all workers, by the library's exchange (tug/fleet.h, tug_fleet_all_gather).
 
 A value goes as JSON. Nothing that could be executed travels, and numbers arrive as they were sent.
 
@@ -50,7 +50,7 @@ def said_of(value: Any) -> bytes:
 
 
 def shown(value: Any) -> str:
-    """What another process has said, for an error: on one line, without what moves a terminal, and not at length."""
+    """Another process's text for an error: one line, without control characters, and shortened."""
     text = value if isinstance(value, str) else repr(value)
     cut = text if len(text) <= SHOWN_MAX else text[:SHOWN_MAX] + "..."
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in cut)
@@ -96,7 +96,7 @@ def _reduced(said: List[npt.NDArray[Any]], mode: str) -> npt.NDArray[Any]:
     dtype = np.result_type(*said)
     if any(one.dtype.kind == "f" for one in said):
         return np.asarray(REDUCTIONS[mode](np.stack(said), axis=0))
-    # Whole numbers of Python have no end: what is beyond the arrays' type is an error and does not wrap.
+    # Python's integers are unbounded: a value beyond the arrays' type is an error and does not wrap.
     whole = np.asarray(REDUCTIONS[mode](np.stack([one.astype(object) for one in said]), axis=0), object)
     to = dtype if all(one.dtype == dtype for one in said) and dtype.kind != "b" else np.dtype(np.int64)
     limits = np.iinfo(to)

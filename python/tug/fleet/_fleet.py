@@ -78,7 +78,7 @@ class Util(Named):
 
 
 class Fleet(Named, Others):
-    """What a script calls `fleet`. There is one a process."""
+    """The object that scripts call `fleet`. There is one a process."""
 
     holders = ("fleet",)
 
@@ -192,7 +192,7 @@ class Fleet(Named, Others):
         return self._client is not None
 
     def distributed_optimizer(self, optimizer: Any, strategy: Any = None) -> Any:
-        """What minimizes a loss on the servers. A strategy given here counts, not init's."""
+        """Returns the optimizer that minimizes a loss on the servers. A strategy given here counts, not init's."""
         from tug.fleet.optimizer import DistributedOptimizer
         made = DistributedOptimizer(optimizer, strategy or self._strategy)
         self._strategy, self._optimizer = made.strategy, made
@@ -229,8 +229,9 @@ class Fleet(Named, Others):
                              f"{self.roles.place.rank}: ask fleet.is_{role}() first")
 
     def init_server(self, dirname: Optional[Path] = None, var_names: Optional[Sequence[str]] = None) -> None:
-        """What the run begins with: the tables, or those named (features, dense), of what save_persistables or `tug
-        train` wrote. Server 0 tells the workers in run_server; the first of them loads it, and has to see it."""
+        """Loads the run's initial tables, or the named ones (features, dense), from a
+        save of save_persistables or `tug train`. Server 0 tells the workers in run_server; the first of them loads
+        it, and has to see it."""
         self._only("server", "init_server")
         if dirname is None:
             if var_names:
@@ -310,7 +311,7 @@ class Fleet(Named, Others):
                                  "all have to declare the same")
 
     def _told_home(self, name: Any) -> None:
-        # The first worker keeps to its own. Of another process a name is taken, never a path.
+        # The first worker keeps to its own. From another process only a name is accepted, never a path.
         if not self.is_first_worker():
             if not isinstance(name, str) or HOME.fullmatch(name) is None:
                 raise DataError(f"worker 0 says that its saves are in '{shown(name)}', which is not the name of such a "
@@ -318,7 +319,7 @@ class Fleet(Named, Others):
             self._home_path = os.path.join(tempfile.gettempdir(), name)
 
     def saves(self, generation: int) -> str:
-        """Where the first worker has those of a net's model, on its machine. Others read there only what is this
+        """The directory of a net's model on the first worker's machine. Others read there only what is this
         user's own."""
         if not self.is_first_worker():
             try:
@@ -335,7 +336,7 @@ class Fleet(Named, Others):
         return os.path.join(self._home_path, f"model-{generation}")
 
     def options(self, generation: int) -> Dict[str, Any]:
-        """What the fleet adds to the options of a net's model."""
+        """The options that the fleet adds to a net's model."""
         if not self.in_run():
             return {}
         mode = self._strategy.mode
@@ -355,7 +356,7 @@ class Fleet(Named, Others):
 
     @property
     def exchange(self) -> Exchange:
-        """What workers exchange values by; after init_worker."""
+        """The workers' exchange of values; after init_worker."""
         if self._exchange is None:
             raise UsageError("this process is in no run: fleet.init_worker() comes first")
         return self._exchange
@@ -413,13 +414,14 @@ class Fleet(Named, Others):
         """UsageError: a worker asked for a save that the first one did not make, as far as is known by now."""
         try:
             self._asked.settle(self.client, self.worker_index(), self.worker_num())
-        except SystemFailure:  # the run has ended: who has asked in vain finds that out
+        except SystemFailure:  # the run has ended: a caller without an answer finds that out
             if not self.is_first_worker():
                 raise
 
     def stop_worker(self) -> None:
-        """Leaves the run. Servers end when the last worker has left; the first worker, which keeps what others measure
-        by, returns then. UsageError, when it has left: a save that only others than the first worker asked for is not
+        """Leaves the run. Servers end when the last worker has left; the first worker,
+        which keeps the model that others measure by, returns then. UsageError, when it has left: a save that only
+        others than the first worker asked for is not
         there."""
         missed: Optional[Error] = None
         try:

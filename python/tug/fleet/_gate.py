@@ -31,7 +31,7 @@ LOOK_SECONDS = 0.02  # between two looks
 
 
 class Begins(NamedTuple):
-    """What a run begins with: a save, or some of its tables ("sparse,dense"); None: all."""
+    """A run's start: a save, or some of its tables ("sparse,dense"); None: all."""
 
     directory: str
     tables: Optional[str]
@@ -42,7 +42,7 @@ def _table(client: "Client") -> "Table":
 
 
 def _write(table: "Table", key: int, said: bytes) -> None:
-    """Complete before it is there."""
+    """It appears when it is complete."""
     if said:
         padded = said + b"\0" * (-len(said) % (2 * ROW))
         rows = np.frombuffer(padded, "<u2").astype(np.float32).reshape(-1, ROW)
@@ -83,7 +83,7 @@ def _begins(table: "Table", size: float) -> Optional[Begins]:
 
 
 def leave_note(client: "Client", worker: int, value: Any) -> None:
-    """What the others may read of this worker when it has left."""
+    """The data of this worker that others may read after it has left."""
     said = said_of(value)
     if len(said) > LEFT_MAX:
         raise DataError(f"the note of worker {worker} is longer than {LEFT_MAX} bytes")
@@ -91,7 +91,7 @@ def leave_note(client: "Client", worker: int, value: Any) -> None:
 
 
 def notes_left(client: "Client", workers: Sequence[int]) -> Dict[int, Any]:
-    """Those that these workers have left so far."""
+    """The notes that these workers have left so far."""
     table = _table(client)
     heads = table.pull(np.array([WORKERS_NOTES * (one + 1) for one in workers], np.uint64))
     return {one: _read(table, WORKERS_NOTES * (one + 1), float(head[1]), LEFT_MAX, f"worker {one}")
@@ -99,7 +99,7 @@ def notes_left(client: "Client", workers: Sequence[int]) -> Dict[int, Any]:
 
 
 def wait_for_end(guest: "Client") -> None:
-    """Until the last worker has left, at most wait_seconds; closes the client."""
+    """Waits until the last worker has left, at most wait_seconds; closes the client."""
     end = time.monotonic() + guest.wait_seconds
     with contextlib.suppress(Error):  # there is no cluster any more
         table = _table(guest)
@@ -111,7 +111,7 @@ def wait_for_end(guest: "Client") -> None:
 
 
 def wait_at_gate(client: "Client") -> Optional[Begins]:
-    """What the run begins with, when the gate is open."""
+    """Returns the run's start, when the gate is open."""
     table, end = _table(client), time.monotonic() + client.wait_seconds
     while True:
         head = table.pull([0])[0]

@@ -50,7 +50,7 @@ class Metric:
 
     @property
     def auc(self) -> float:
-        """Of all since the states were zeroed."""
+        """Over all examples since the states were zeroed."""
         return area(self.state(f"{self.name}.stat_pos"), self.state(f"{self.name}.stat_neg"))
 
     @property

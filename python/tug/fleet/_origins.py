@@ -1,5 +1,5 @@
-"""Where the lines of files that a dataset makes came from: beside NAME a file .NAME.origins, which messages of the
-library go by (docs/data.md), so that they name the user's file and line.
+"""The origins of lines in files that a dataset makes: beside NAME a file
+.NAME.origins, which messages of the library use (docs/data.md), so that they name the user's file and line.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -51,7 +51,7 @@ def _own(path: str, n: int) -> Lines:
 
 
 def _read_origins(path: str, n: int) -> Lines:
-    """Of n lines; the file's own where what is beside it does not say it of all."""
+    """The origins of n lines; the file's own places if the origins file does not cover all."""
     try:
         with open(beside(path), encoding="utf-8", errors="surrogateescape") as source:
             said = source.read().split("\n")[:-1]

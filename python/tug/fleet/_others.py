@@ -1,4 +1,4 @@
-"""What else Paddle's fleet has about rows: dense parameters as files, shrinks, and names of other versions.
+"""Other functions of Paddle's fleet about rows: dense parameters as files, shrinks, and names of other versions.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -29,12 +29,12 @@ MODES = {0: "checkpoint", 1: "delta", 2: "base", 3: "day"}
 
 
 def shown_stats(stats: TableStats) -> str:
-    """What the servers say of a table, on a line."""
+    """The servers' statistics of a table, as a line."""
     return ", ".join(f"{name} {value}" for name, value in stats._asdict().items())
 
 
 class Others:
-    """What Fleet has beside the life of a run. It is a worker's, between init_worker and stop_worker."""
+    """Functions of Fleet besides the lifecycle of a run. It is a worker's, between init_worker and stop_worker."""
 
     if TYPE_CHECKING:  # what it uses of Fleet
         @property
@@ -55,7 +55,7 @@ class Others:
                               mode: int = 0) -> Optional[str]: ...
 
     def _first_does(self, what: str, work: Callable[[], Any]) -> Any:
-        # All wait for worker 0; what it could not do is everybody's error, so that nobody waits in vain.
+        # All wait for worker 0; its error becomes the error of all, so that no worker waits for ever.
         failed: Optional[Exception] = None
         done: Any = None
         self.client.barrier()
@@ -127,7 +127,7 @@ class Others:
                                  lambda: self.client.save(path, mode=MODES[mode], tables=[table]))
 
     def load_one_table(self, table_id: int, path: Path, mode: int = 0) -> None:
-        """Rows of a save into a table of the program's own. All workers call it, and wait until they are there."""
+        """Rows of a save into a table of the program's own. All workers call it, and wait for each other."""
         whole(mode, "mode", 0, 3)  # what a save has in it, it says itself
         table = self._own(table_id)
         self._first_does("load", lambda: table.load(path) and None)

@@ -31,7 +31,7 @@ GENERATED = "_generated_var_"
 
 
 class Variable:
-    """A slot of the data, or what a net says: loss, predict, a metric or one of its states."""
+    """A slot of the data, or an output of a net: loss, predict, a metric or one of its states."""
 
     def __init__(self, program: "Program", name: str, shape: Sequence[int] = (1,), dtype: str = "float32",
                  lod_level: int = 0) -> None:
@@ -135,7 +135,7 @@ def default_startup_program() -> Program:
 
 @contextlib.contextmanager
 def program_guard(main_program: Program, startup_program: Optional[Program] = None) -> Iterator[None]:
-    """Within it other programs are the default ones."""
+    """Inside it other programs are the defaults."""
     before = _now.main, _now.startup
     _now.main, _now.startup = main_program, startup_program or _now.startup
     try:
@@ -216,7 +216,7 @@ class DeclaredNet:
         self.rule = found
 
     def beginning(self) -> Model:
-        """What it begins with, as long as it has learnt nothing since. The net closes it."""
+        """The save that it begins with, until it is trained. The net closes it."""
         assert self.begins_with is not None
         if self._begun_with is None:
             self._begun_with = self.open_save(self.begins_with)
@@ -251,7 +251,7 @@ class DeclaredNet:
         self.generation += 1
 
     def begin_anew(self, save: str) -> None:
-        """From here on it is another model that begins with this save of it."""
+        """From here on it is a new model that begins with this save."""
         self.begin_with(save)
         self.anew = True
 
@@ -341,7 +341,7 @@ def state_of(program: Program, name: str) -> Metric:
 
 
 class Tensor:
-    """What scope.find_var(name).get_tensor() gives: a state of a metric, or a value."""
+    """The result of scope.find_var(name).get_tensor(): a state of a metric, or a value."""
 
     def __init__(self, program: Program, name: str) -> None:
         self._program, self._name = program, name

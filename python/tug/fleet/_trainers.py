@@ -1,4 +1,4 @@
-"""Names of Paddle's trainers: what a run's strategy makes of them. There is one way of training, threads that take
+"""Names of Paddle's trainers, which a run's strategy chooses. There is one way of training, threads that take
 pieces of files and update rows; these say what it is called there.
 
 SPDX-License-Identifier: Apache-2.0
@@ -50,7 +50,7 @@ class Trainer(Named):
 
 
 class MultiTrainer(Trainer):
-    """Of a program that runs alone."""
+    """For a program that runs alone."""
 
     def __init__(self) -> None:
         super().__init__(HogwildWorker())

@@ -23,11 +23,11 @@ class MultiSlotDataGenerator:
         self._batch = batch_size
 
     def generate_sample(self, line: Optional[str]) -> Callable[[], Iterable[Sample]]:
-        """What a line of the input is."""
+        """Returns the samples of an input line."""
         raise NotImplementedError("override generate_sample(line)")
 
     def generate_batch(self, samples: Sequence[Sample]) -> Callable[[], Iterable[Sample]]:
-        """What becomes of neighbouring samples: they stay as they are."""
+        """Changes neighbouring samples; by default not at all."""
         return lambda: samples
 
     def _text(self, sample: Sample) -> str:
@@ -47,7 +47,7 @@ class MultiSlotDataGenerator:
             raise DataError(f"generate_sample: slot '{name}' must have numbers, at least one, not {values!r}")
 
     def run_from_memory(self) -> None:
-        """What generate_sample(None) yields, to standard output."""
+        """Writes the samples of generate_sample(None) to standard output."""
         self._run(self.generate_sample(None)())
 
     def run_from_stdin(self) -> None:
@@ -69,7 +69,7 @@ class MultiSlotDataGenerator:
 
 
 class MultiSlotStringDataGenerator(MultiSlotDataGenerator):
-    """The same of values that are texts already: words without blanks."""
+    """Likewise for values that are texts already: words without blanks."""
 
     def _check(self, name: str, values: Sequence[Any]) -> None:
         if not values or not all(isinstance(v, str) and len(v.split()) == 1 and v == v.strip() for v in values):

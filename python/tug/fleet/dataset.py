@@ -1,4 +1,4 @@
-"""Datasets: what a pass reads: files of MultiSlot lines, and through which command. C reads them (docs/data.md).
+"""Datasets: the input of a pass: files of MultiSlot lines, and their command. C reads them (docs/data.md).
 
 A line has, slot after slot in the order of set_use_var, how many values there are and the values. Ids of 0 count as
 they are, and a pipe command that fails is an error: Paddle drops the ones and overlooks the other.
@@ -73,8 +73,8 @@ class DatasetBase(Named):
             setters[name](value)
 
     def init(self, **settings: Any) -> None:
-        """Paddle 2.x: the setters' values by name. What is as it is here anyway (input_type=0, parse_ins_id=False, ...)
-        is taken."""
+        """Paddle 2.x: the setters' values by name. Settings that equal tug's behaviour
+        (input_type=0, parse_ins_id=False, ...) are accepted."""
         self._set("init", settings)
 
     def update_settings(self, **settings: Any) -> None:
@@ -85,7 +85,7 @@ class DatasetBase(Named):
         self._set("_init_distributed_settings", settings)
 
     def desc(self) -> str:
-        """What a line is, as text: the option `slots` of `tug train`, but for which slot is the label."""
+        """The slots of a line as text: the option `slots` of `tug train`, except for the label."""
         return ", ".join(f"{one.name}:{one.kind}" for one in self.slots)
 
     _desc = desc
@@ -158,7 +158,7 @@ class DatasetBase(Named):
         self.slots = list(var_list)
 
     def set_pipe_command(self, pipe_command: str) -> None:
-        """What makes the lines of a file: `sh -c` reads the file, decompressed if its name ends in .gz."""
+        """The command that makes the lines of a file: `sh -c` reads the file, decompressed if its name ends in .gz."""
         word(pipe_command, "pipe_command")
         self.pipe_command = pipe_command
 
@@ -214,8 +214,8 @@ def _taken_apart(line: bytes, n: int, where: str) -> List[bytes]:
 
 
 class InMemoryDataset(DatasetBase):
-    """What a pipe command makes of the files is made once, and kept in files of its own ($TMPDIR); passes read those,
-    piece by piece, in another order each time."""
+    """The pipe command runs once, and its output is kept in files ($TMPDIR); passes
+    read those, piece by piece, in another order each time."""
 
     holders = ("an InMemoryDataset", "a dataset")
 
@@ -277,7 +277,7 @@ class InMemoryDataset(DatasetBase):
             self._failed = error
 
     def preload_into_memory(self, thread_num: Optional[int] = None) -> None:
-        """The same on a thread; wait_preload_done ends it."""
+        """Likewise on a thread; wait_preload_done ends it."""
         del thread_num
         if self._loading is not None:
             raise UsageError("preload_into_memory: is at work already")
@@ -286,7 +286,7 @@ class InMemoryDataset(DatasetBase):
         self._loading.start()
 
     def wait_preload_done(self) -> None:
-        """What was preloaded is what the next pass reads."""
+        """The next pass reads the preloaded data."""
         if self._loading is None:
             raise UsageError("wait_preload_done: preload_into_memory comes first")
         self._loading.join()
@@ -410,7 +410,7 @@ class InMemoryDataset(DatasetBase):
         return n if fleet is None else int(fleet.util.all_reduce(n))
 
     def get_memory_data_size(self, fleet: Any = None) -> int:
-        """Examples: this worker's, or with a fleet all workers', which all ask then."""
+        """Returns the number of examples: this worker's, or with a fleet all workers', which must all call it."""
         return self._size(fleet)
 
     def get_shuffle_data_size(self, fleet: Any = None) -> int:

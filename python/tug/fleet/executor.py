@@ -1,7 +1,7 @@
 """Executors: passes of a program's net over a dataset, each a call of tug.Model's train() or evaluate().
 
 In a fleet all workers make the same calls: each trains on its own files, and the first one has the model (docs/design/
-0017). With a_sync=False a batch has as many examples as all workers' batches together, of files that all of them see.
+0017). If a_sync is False, a batch has as many examples as all workers' batches together, of files that all of them see.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -218,7 +218,7 @@ class _Pass:
         return options
 
     def _nothing(self) -> Dict[str, float]:
-        """What a worker of a fleet finds that has no files."""
+        """The results of a fleet's worker without files."""
         for metric in self.program.metrics.values():
             metric.add(np.zeros(0), np.zeros(0))
         self.program.values["loss"] = float("nan")
@@ -322,8 +322,9 @@ class Executor(Named):
             fetch_list: Optional[Sequence[Any]] = None, return_numpy: bool = True) -> List[Any]:
         """The startup program: in a fleet init_worker is what begins, before or after it; alone, this is, and a second
         time it begins again. Or a batch of a net, whose slots `feed` has (DataFeeder.feed makes it): a program whose
-        optimizer minimizes learns from it, another one measures it. What fetch_list names, as arrays: loss and the
-        metrics, and 'predict', a probability an example (of a program that measures)."""
+        optimizer minimizes learns from it, another one measures it. Returns the values
+        named in fetch_list as arrays: loss and the metrics, and 'predict', a
+        probability per example (for a program that measures)."""
         del return_numpy
         if feed is not None and (program is None or program is not _program.default_startup_program()):
             return _Batch(program or _program.default_main_program(), feed, fetch_list or ()).run()

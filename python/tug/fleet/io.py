@@ -20,7 +20,7 @@ def _is_save(directory: str) -> bool:
 
 
 def _put(made: str, target: str, older: List[str]) -> None:
-    """What is in `made` becomes the newest save of `target`, the one that whoever opens it takes."""
+    """The save in `made` becomes the newest one of `target`, which readers open."""
     number = max((int(name[5:]) for name in older if _disk.SAVE.fullmatch(name)), default=0) + 1
     for name in os.listdir(made):
         _disk.rename(os.path.join(made, name), os.path.join(target, f"save-{number:06}"))
@@ -28,7 +28,7 @@ def _put(made: str, target: str, older: List[str]) -> None:
 
 
 def save_over(model: Model, directory: Path) -> str:
-    """The model as the only save of a directory, in place of an older one there. A process that is killed meanwhile
+    """Writes the model as the only save of a directory, replacing an older one. A process that is killed meanwhile
     leaves the older one, or the new one, and at most something beside it that the next save removes."""
     target = os.path.abspath(os.fspath(directory))
     if not os.path.isdir(target) or not _is_save(target):
@@ -50,7 +50,7 @@ def save_over(model: Model, directory: Path) -> str:
 
 
 def save_net(net: DeclaredNet, directory: Path) -> str:
-    """What the net has learnt, or what it begins with."""
+    """The net's trained model, or the one it begins with."""
     if net.model is not None and net.trained:
         return save_over(net.model, directory)
     if net.begins_with is None:

@@ -56,7 +56,7 @@ def mae(abserr: Any, total_ins_num: Any, scope: Any = None, util: Any = None) ->
 
 
 def mse(sqrerr: Any, total_ins_num: Any, scope: Any = None, util: Any = None) -> float:
-    """The mean squared error, likewise."""
+    """Likewise the mean squared error."""
     return acc(sqrerr, total_ins_num, scope, util)
 
 

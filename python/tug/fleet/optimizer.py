@@ -26,7 +26,7 @@ _DEFAULTS = ("parameter_list", "parameters", "grad_clip", "name", "regularizatio
 
 
 def _penalty(optimizer: str, settings: Dict[str, Any]) -> Dict[str, float]:
-    """What Paddle's optimizers all take, where it is its default; and a weight decay."""
+    """Arguments of all Paddle optimizers, accepted at their defaults; and a weight decay."""
     found: Dict[str, float] = {}
     for name, value in settings.items():
         if name not in _DEFAULTS:
@@ -126,7 +126,7 @@ DecayedAdagradOptimizer, AdamOptimizer, FtrlOptimizer = DecayedAdagrad, Adam, Ft
 
 
 class DistributedOptimizer(Named):
-    """What fleet.distributed_optimizer returns."""
+    """The result of fleet.distributed_optimizer."""
 
     holders = ("an optimizer",)
 
@@ -139,7 +139,7 @@ class DistributedOptimizer(Named):
 
     def minimize(self, losses: Any, scopes: Any = None, startup_programs: Any = None,
                  parameter_list: Optional[Any] = None, no_grad_set: Optional[Any] = None) -> None:
-        """As the optimizer's; one loss."""
+        """Like the optimizer's, for one loss."""
         del scopes, startup_programs
         if isinstance(losses, (list, tuple)):
             if len(losses) != 1:

@@ -1,4 +1,4 @@
-"""Role makers: who this process is among the servers and workers of a run, as in Paddle's fleet.
+"""Role makers: this process's role among the servers and workers of a run, as in Paddle's fleet.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -58,12 +58,13 @@ def _of_environment(env: Mapping[str, str]) -> Any:
 
 
 def read_environment(env: Mapping[str, str]) -> Place:
-    """Who the environment says that this process is."""
+    """This process's role in the environment."""
     return _place_of(_of_environment(env))
 
 
 class RoleMaker(Named):
-    """What fleet.init takes. Questions are answered once generate_role has been called, as fleet.init does. Each has
+    """The argument of fleet.init. Questions are answered once generate_role has been called, as fleet.init does.
+    Each has
     Paddle 2's name, too, which begins with an underscore."""
 
     holders = ("a role maker",)
@@ -145,7 +146,7 @@ class RoleMaker(Named):
         return ends[self.place.rank] if self.place.rank < len(ends) else ""
 
     def node_num(self) -> int:
-        """How many machines the endpoints name; 1 where there are none."""
+        """Returns the number of machines in the endpoints; 1 without any."""
         ends = [*self.get_pserver_endpoints(), *self.get_trainer_endpoints()]
         return len({end.rpartition(":")[0] for end in ends}) or 1
 
@@ -166,7 +167,7 @@ class RoleMaker(Named):
     _is_non_distributed, _get_local_endpoint = is_non_distributed, get_local_endpoint
 
     def environment(self) -> Dict[str, str]:
-        """What the library, which reads roles from the environment, has to find there beside what is."""
+        """Variables to add for the library, which reads roles from the environment."""
         return {}
 
 
@@ -180,8 +181,8 @@ def _check_kind(is_collective: bool, init_gloo: bool) -> None:
 class PaddleCloudRoleMaker(RoleMaker):
     """Roles from the environment: TRAINING_ROLE (TRAINER, PSERVER), PADDLE_PSERVERS_IP_PORT_LIST,
     PADDLE_TRAINERS_NUM; a trainer's PADDLE_TRAINER_ID; a server's POD_IP and PADDLE_PORT; as Paddle's launchers
-    and tug launch set them, or DMLC_*. All that is missing is named in one error: no process goes on alone
-    because a variable was forgotten."""
+    and tug launch set them, or DMLC_*. One error names all missing variables: no
+    process runs alone because a variable was forgotten."""
 
     def __init__(self, is_collective: bool = False, init_gloo: bool = False, **unknown: Any) -> None:
         super().__init__()
@@ -216,7 +217,7 @@ class UserDefinedRoleMaker(RoleMaker):
                  is_collective: bool = False, init_gloo: bool = False) -> None:
         super().__init__()
         _check_kind(is_collective, init_gloo)
-        # Of trainers that have endpoints there are as many; else how many there are has to be said.
+        # The number of trainers is that of their endpoints; without endpoints it must be given.
         workers = 0 if worker_endpoints and worker_num in (0, 1) else whole(worker_num, "worker_num", 1, PROCESSES_MAX)
         self._c = _of_program(role, current_id, workers, server_endpoints or (), worker_endpoints or ())
         self._found = _place_of(self._c)

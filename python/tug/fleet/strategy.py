@@ -1,4 +1,4 @@
-"""DistributedStrategy: how far workers may run ahead of each other, and what rows are like.
+"""DistributedStrategy: how far workers may run ahead of each other, and the settings of rows.
 
 A field does what it says, or is refused with the reason: what Paddle accepts and ignores would look as if it
 worked.
@@ -24,12 +24,12 @@ _REFUSED_CONFIGS = {
     "send_wait_times": "nothing is waited for before a push is sent",
     "runtime_split_send_recv": "a push is always split by server",
     "lr_decay_steps": "rates follow `rate` of a table (docs/tables.md)",
-    "launch_barrier": "a run always begins when all processes are there",
+    "launch_barrier": "a run always begins when all processes have joined",
     "use_ps_gpu": "there are no tables on GPUs",
     "use_gpu_graph": "there are no tables on GPUs",
     "heter_worker_device_guard": "there are no heterogeneous workers",
 }
-# Paddle's own; what is not named is False there. Said or not, they mean what is done here.
+# Paddle's defaults; settings not listed are False there. Said or not, they mean what is done here.
 _DEFAULTS_OF_CONFIGS = {"max_merge_var_num": 1, "send_queue_size": 16, "min_send_grad_num_before_recv": 1,
                         "thread_pool_size": 1, "send_wait_times": 1, "lr_decay_steps": 10,
                         "independent_recv_thread": False, "launch_barrier": True, "use_ps_gpu": 0, "use_gpu_graph": 0,
@@ -105,7 +105,7 @@ _DEFAULTS_OF: Dict[str, Dict[str, Any]] = {
                     "algo": ""},
     "gradient_scale_configs": {"scale_strategy": "avg", "scale_gradient": False},
 }
-# What says that nothing of it is asked for: Paddle's own defaults.
+# Paddle's defaults, which ask for nothing.
 _NOTHING: Tuple[Any, ...] = (False, None, 0, "", {}, [])
 
 
@@ -229,7 +229,7 @@ class DistributeTranspilerConfig:
         "min_block_size": ([8192], "blocks of dense parameters have 256 floats"),
         "runtime_split_send_recv": ([False, True], "a push is always split by server"),
         "enable_dc_asgd": ([False], "there is no delay compensation"),
-        "wait_port": ([True], "a run always begins when all processes are there"),
+        "wait_port": ([True], "a run always begins when all processes have joined"),
         "mode": (["pserver"], "there are parameter servers only"),
     }
 
@@ -281,7 +281,7 @@ class StrategyFactory:
 
 
 def strategy_of(given: Any) -> DistributedStrategy:
-    """What fleet takes as a strategy."""
+    """The strategies that fleet accepts."""
     if given is None:
         return DistributedStrategy()
     if isinstance(given, DistributeTranspilerConfig):

@@ -159,8 +159,9 @@ class FleetWrapper(Named, OwnTables, Handle):
             self._check_trainers(trainers)
 
     def load_sparse(self, path: Path, meta: str = "", table_id: int = 0) -> None:
-        """What server 0 loads into a table before the run begins. All servers call it. meta: "", or a mode as Paddle
-        writes it, "0" to "3"; what a save has in it, it says itself."""
+        """Sets the save that server 0 loads into a table before the run begins. All servers call it. meta: "", or a
+        mode as Paddle
+        writes it, "0" to "3"; the save's own description counts."""
         if meta and (not isinstance(meta, str) or meta not in "0123" or len(meta) != 1):
             raise UsageError(f"meta: '{meta}' is not one of 0, 1, 2, 3; a save itself says its mode")
         self._ask(lib.tug_wrapper_load_sparse, _table_id(table_id), word(path, "path"))
@@ -310,7 +311,7 @@ class FleetWrapper(Named, OwnTables, Handle):
         """Writes them as a trace that Chrome and Perfetto open."""
         self.client.profile_stop(file)
 
-    # Clients: workers have no links to each other, and what they exchange goes through the servers.
+    # Clients: workers have no links to each other, and exchange values through the servers.
 
     def get_client_info(self) -> List[str]:
         """What names this worker."""
