@@ -1,8 +1,8 @@
 // kvstore: arrays under keys, shared by the workers of a program (MXNet's KVStore), in C.
 //
-// A store holds arrays. Workers push to a key what is to be combined with its array, as
-// gradients, and pull what the array is then. from-mxnet.md in the documentation
-// (share/doc/tug) maps mxnet.kvstore's names to these and says what differs.
+// A store holds arrays. Workers push values, such as gradients, to be combined with a
+// key's array, and pull the array. from-mxnet.md in the documentation (share/doc/tug)
+// maps mxnet.kvstore's names to these and says what differs.
 //
 // Types, by substrings of the name in small letters: "dist" is a store of a cluster, with
 // "async" one whose servers apply each push at once, else one whose servers wait for a push
@@ -18,12 +18,12 @@
 // Threads: a store is used by one thread at a time. Ownership: arrays, keys, texts and lists
 // are the caller's and are read, or written to, during the call only.
 //
-// Errors: functions return 0 or a code of tug/tug.h, and tug_last_error() is the sentence.
-// Beside what is said of a function: TUG_ENOMEM; TUG_EUSAGE for a key that has not been made,
-// of the other kind, or an array of another number of elements, which names the key; in a
-// cluster the code that it ended with. What a push ran into after it was sent is told by the
-// next call for its key, or by tug_kvstore_wait. After an error the arrays that were to be
-// pulled into may have been written to.
+// Errors: functions return 0 or a code of tug/tug.h, and tug_last_error() is the
+// sentence. Beside what is said of a function: TUG_ENOMEM; TUG_EUSAGE for a key that has
+// not been made, of the other kind, or an array of another number of elements, which
+// names the key; in a cluster the code that it ended with. The error of a push after it
+// was sent is returned by the next call for its key, or by tug_kvstore_wait. After an
+// error the arrays of a pull may have been written to.
 //
 // Waits: in a cluster most calls wait for servers, a push only for the push before to the same
 // keys; at most wait_seconds of the node's options (TUG_WAIT_SECONDS, 600): TUG_EIO, which names
@@ -41,7 +41,7 @@
 extern "C" {
 #endif
 
-// What an array's elements are. The values are MXNet's and never change.
+// The type of an array's elements. The values are MXNet's and never change.
 enum tug_dtype {
     TUG_FLOAT32 = 0,
     TUG_FLOAT64 = 1,
@@ -58,18 +58,18 @@ struct tug_array {
     bool sparse;
     uint64_t rows, width;
     void *data;
-    int64_t *ids;   // of a sparse one; only pulls into it write here
+    int64_t *ids;   // for a sparse array; only pulls into it write here
     uint64_t n_ids; // likewise
 };
 
-// A number, or a name where `name` is not NULL: 1 to 255 bytes. A store's keys are all of
-// one kind: the first that is made decides.
+// A number, or a name of 1 to 255 bytes if `name` is not NULL. A store's keys are all of
+// one kind, which the first one made decides.
 struct tug_kvstore_key {
     const char *name;
     int64_t number;
 };
 
-// What one call says of one key; the same key may come several times.
+// One key of a call; the same key may come several times.
 struct tug_kvstore_item {
     struct tug_kvstore_key key;
     struct tug_array *array;
@@ -79,8 +79,8 @@ struct tug_kvstore;
 
 struct tug_kvstore_options {
     const char *type;                    // NULL: "local"
-    const struct tug_node_options *node; // of a cluster; NULL: from the environment
-    // Arrays of fewer elements lie on one server, others are spread over all of them, by
+    const struct tug_node_options *node; // for a cluster; NULL: from the environment
+    // Arrays of fewer elements are on one server; others are spread over all of them, by
     // rows. 0: MXNET_KVSTORE_BIGARRAY_BOUND, else 1,000,000. The same at all workers.
     uint64_t big_array;
     // p3: dense arrays of more elements are sent in slices of so many, which lie on all servers
@@ -88,68 +88,69 @@ struct tug_kvstore_options {
     uint64_t slice;
 };
 
-// Opens a store (mxnet.kvstore.create); of a cluster it joins, as a worker, and waits until all
-// are there. `o` may be NULL. TUG_EUSAGE: no such type, an environment that lacks something or
-// says that this process is no worker, or another worker's store is of another type; TUG_EIO.
+// Opens a store (mxnet.kvstore.create); for a cluster it joins, as a worker, and waits
+// until all have joined. `o` may be NULL. TUG_EUSAGE if there is no such type, the
+// environment lacks a variable or says that this process is not a worker, or another
+// worker's store has another type; TUG_EIO.
 TUG_API int tug_kvstore_open(struct tug_kvstore **ret,
                              const struct tug_kvstore_options *o);
-// Waits for what was pushed and, of a cluster, for all workers
-// (tug_kvstore_barrier_before_exit), leaves and frees. The store is gone also when an error is
-// returned: the first. NULL is fine.
+// Waits for pushes and, in a cluster, for all workers (tug_kvstore_barrier_before_exit),
+// leaves and frees the store. The store is freed even if an error, the first one, is
+// returned. NULL is fine.
 TUG_API int tug_kvstore_close(struct tug_kvstore *s);
-// Whether closing waits for the other workers (it does: true), as servers end with the last
-// (MXNet: barrier_before_exit).
+// Sets whether closing waits for the other workers (initially true), as servers end with
+// the last (MXNet: barrier_before_exit).
 TUG_API void tug_kvstore_barrier_before_exit(struct tug_kvstore *s, bool barrier);
 
-// What it is (mxnet.kvstore: type, rank, num_workers).
+// Facts about the store (mxnet.kvstore: type, rank, num_workers).
 TUG_API const char *tug_kvstore_type(const struct tug_kvstore *s); // in lower case
 TUG_API bool tug_kvstore_is_dist(const struct tug_kvstore *s);
-TUG_API uint32_t tug_kvstore_rank(const struct tug_kvstore *s); // of a process alone: 0
+TUG_API uint32_t tug_kvstore_rank(const struct tug_kvstore *s);    // 0 without a cluster
 TUG_API uint32_t tug_kvstore_workers(const struct tug_kvstore *s); // then 1
-// This worker came instead of one that died: it has a dead one's rank. tug_kvstore_init
-// then neither sends arrays nor waits for others (ps::Postoffice::is_recovery).
+// Returns whether this worker replaces a dead one and has its rank. tug_kvstore_init then
+// neither sends arrays nor waits for others (ps::Postoffice::is_recovery).
 TUG_API bool tug_kvstore_recovers(const struct tug_kvstore *s);
 
-// Makes keys with these arrays (init), one after the other: those before one that fails are
-// made. Their shapes, dtypes and whether they are sparse stay. In a cluster every worker calls
-// it: the array of rank 0 is the one that counts, and the others wait for it. TUG_EUSAGE: the
-// key is there; in a cluster only if its shape or dtype is another, else it is a barrier.
-// Floats must be finite, here and in a push: TUG_EUSAGE names the key.
+// Makes keys with these arrays (init), one after the other: those before a failed one are
+// made. Their shapes, dtypes and sparsity are fixed. In a cluster every worker calls it:
+// the array of rank 0 counts, and the others wait for it. TUG_EUSAGE if the key exists;
+// in a cluster only if its shape or dtype differs, else it is a barrier. Floats must be
+// finite, here and in a push: TUG_EUSAGE names the key.
 TUG_API int tug_kvstore_init(struct tug_kvstore *s, const struct tug_kvstore_item *items,
                              size_t n);
 
-// Adds up the arrays of each key (push), cast to its dtype (TUG_EUSAGE: an element is beyond its
-// range), and gives the sum to the updater or optimizer; without one the sum is the new array,
-// and in an asynchronous store that is TUG_EUSAGE. Sparse arrays are gradients of their rows
-// only: an optimizer looks at no others. All is looked at before anything is taken; an updater
-// or optimizer that fails leaves the keys before its own pushed. In a cluster the push may still
-// be under way when this returns; one that failed at some of the servers of a synchronous store is
-// pushed again, and those that took their part do not take it twice. Pushes of higher priority go
-// first where several wait to be sent.
+// Adds up the arrays of each key (push), cast to its dtype (TUG_EUSAGE: an element is
+// beyond its range), and gives the sum to the updater or optimizer; without one the sum
+// is the new array, and in an asynchronous store that is TUG_EUSAGE. Sparse arrays are
+// gradients of their rows only: an optimizer updates no others. All arrays are checked
+// before any is taken; if an updater or optimizer fails, earlier keys stay pushed. In a
+// cluster the push may still be in flight when this returns; if it fails at some servers
+// of a synchronous store, push again: servers that took their part do not take it twice.
+// Of several waiting pushes those of higher priority go first.
 TUG_API int tug_kvstore_push(struct tug_kvstore *s, const struct tug_kvstore_item *items,
                              size_t n, int priority);
-// The arrays of keys as they are (pull), after this worker's pushes to them, cast to the dtype of
-// each item's array, into its data; what is beyond it becomes the nearest integer, or an
-// infinity. A sparse item takes the rows that are not all zero: n_ids and ids are set, and both
-// ids and data need room for all `rows`.
+// Pulls the arrays of keys, including this worker's earlier pushes, cast to the dtype of
+// each item's array, into its data; values beyond it become the nearest integer, or an
+// infinity. A sparse item gets the rows that are not all zero: n_ids and ids are set, and
+// both ids and data need room for all `rows`.
 TUG_API int tug_kvstore_pull(struct tug_kvstore *s, const struct tug_kvstore_item *items,
                              size_t n, int priority);
-// A push, then a pull that sees it (pushpull).
+// Pushes, then pulls the result (pushpull).
 TUG_API int tug_kvstore_push_pull(struct tug_kvstore *s,
                                   const struct tug_kvstore_item *items, size_t n,
                                   const struct tug_kvstore_item *out, size_t n_out,
                                   int priority);
-// Init of `items`, then a pull into `out` (broadcast).
+// Inits `items`, then pulls into `out` (broadcast).
 TUG_API int tug_kvstore_broadcast(struct tug_kvstore *s,
                                   const struct tug_kvstore_item *items, size_t n,
                                   const struct tug_kvstore_item *out, size_t n_out,
                                   int priority);
-// The rows `ids` of sparse keys, into the data of sparse arrays (row_sparse_pull). TUG_EUSAGE:
-// one of them is dense, or there is no such row.
+// Pulls the rows `ids` of sparse keys into the data of sparse arrays (row_sparse_pull).
+// TUG_EUSAGE if one of them is dense, or there is no such row.
 TUG_API int tug_kvstore_pull_rows(struct tug_kvstore *s,
                                   const struct tug_kvstore_item *items, size_t n,
                                   int priority);
-// Until all pushes are done: the first error among them (mxnet.nd.waitall).
+// Waits until all pushes are done; returns the first error among them (mxnet.nd.waitall).
 TUG_API int tug_kvstore_wait(struct tug_kvstore *s);
 
 // "NAME" or "NAME:FIELD=NUMBER,..." with the names, fields, defaults and formulas of
@@ -193,71 +194,73 @@ TUG_API int tug_kvstore_learning_rate(const char *text, uint64_t num_update, dou
 // that of tug_kvstore_server_run.
 typedef int (*tug_updater_fn)(void *ctx, const struct tug_kvstore_key *key,
                               const struct tug_array *merged, struct tug_array *stored);
-// For stores of one process (set_updater); in place of an optimizer. NULL: none. TUG_EUSAGE: the
-// store is a cluster's, where updaters are the servers'.
+// Sets the updater of a store of one process (set_updater), instead of an optimizer.
+// NULL: none. TUG_EUSAGE for a store of a cluster, whose servers have the updaters.
 TUG_API int tug_kvstore_set_updater(struct tug_kvstore *s, tug_updater_fn fn, void *ctx);
 
 // "2bit" or "1bit" with a threshold (NAN: 0.5; of 2bit above 0); "none" ends it
-// (set_gradient_compression). What is
-// pushed to keys that are dense and 32-bit floats from now on is sent as 2 bits or 1 bit a
-// value, after its arrays were added up; what that leaves is added to the next push (error
-// feedback). Pushes of other dtypes are TUG_EUSAGE then. In a "device" store each array of a
-// list is compressed by itself, as on its way to the others; for "local" ones this is TUG_EUSAGE.
+// (set_gradient_compression). From now on pushes to keys that are dense and 32-bit floats
+// are sent as 2 bits or 1 bit a value, after their arrays were added up; the residual is
+// added to the next push (error feedback). Pushes of other dtypes return TUG_EUSAGE then.
+// In a "device" store each array of a list is compressed by itself, as if sent to the
+// others; "local" stores return TUG_EUSAGE.
 TUG_API int tug_kvstore_set_compression(struct tug_kvstore *s, const char *type,
                                         float threshold);
 
-// States of the optimizer, one file, which is there when it is complete
+// Save and load the optimizer's states in one file, which appears when it is complete
 // (save_optimizer_states, load_optimizer_states); in a cluster those of all servers,
-// written by the worker that calls (one does) and given back to as many servers. Read
-// back, keys must have been made and the optimizer set, and all servers keep theirs where
-// one cannot take its own. Both wait for what this worker pushed: while others push,
-// servers are of different rounds. TUG_EUSAGE: there is no optimizer, or another one, or
-// another number of servers; TUG_EDATA: the file is damaged, or of other keys; TUG_EIO.
+// written by the one worker that calls, and loaded into the same number of servers.
+// Before a load, keys must be made and the optimizer set; if one server cannot take its
+// states, all keep theirs. Both wait for this worker's pushes; while others push, servers
+// may be in different rounds. TUG_EUSAGE if there is no optimizer, or another one, or
+// another number of servers; TUG_EDATA if the file is damaged or of other keys; TUG_EIO.
 TUG_API int tug_kvstore_save_states(struct tug_kvstore *s, const char *file);
 TUG_API int tug_kvstore_load_states(struct tug_kvstore *s, const char *file);
 
-// Waits for what was pushed, and until all workers, of all ranks, have called it (_barrier). A
-// dead one's rank is waited for, too. Of a process alone it is over at once.
+// Waits for pushes, and until all workers, of all ranks, have called it (_barrier),
+// including the ranks of dead ones. Without a cluster it returns at once.
 TUG_API int tug_kvstore_barrier(struct tug_kvstore *s);
-// Of the nodes of these groups (a sum of enum tug_group) how many have died, or have left
-// without waiting for the others, and have no successor (get_num_dead_node). Of a process
-// alone: 0.
+// Gets how many nodes of these groups (a sum of enum tug_group) have died, or have left
+// without waiting for the others, and have no successor (get_num_dead_node). Without a
+// cluster 0.
 TUG_API int tug_kvstore_dead(struct tug_kvstore *s, uint32_t groups, uint32_t *ret);
-// A command for the controllers of all servers (_send_command_to_servers); what its numbers
-// mean is the servers' program's business. Waits for what was pushed, and until each has done
-// it. TUG_EUSAGE: there are no servers, or their program has no controller; or what a
-// controller returned.
+// Sends a command to the controllers of all servers (_send_command_to_servers), whose
+// program defines its meaning. Waits for pushes, and until each server has done it.
+// TUG_EUSAGE if there are no servers, or their program has no controller; or the
+// controller's code.
 TUG_API int tug_kvstore_command(struct tug_kvstore *s, int32_t head, const void *body,
                                 size_t body_bytes);
-// How many pushes to the key all servers have applied, this worker's among them: rounds of all
-// workers in a synchronous store. A worker that recovers sees from it where the others are, and
-// goes on with that round: where the dead one's push to it was taken, its own is not added.
+// Gets how many pushes to the key all servers have applied, including this worker's: in a
+// synchronous store the rounds of all workers. A worker that recovers learns from it the
+// round of the others and continues with it: if the dead worker's push to that round was
+// taken, its own is not added.
 TUG_API int tug_kvstore_rounds(struct tug_kvstore *s, const struct tug_kvstore_key *key,
                                uint64_t *ret);
 
-// Servers and schedulers (mxnet.kvstore_server.KVStoreServer). Updaters and controllers are
-// called on the thread that runs tug_kvstore_server_run, the program's main one if it wants.
+// Servers and schedulers (mxnet.kvstore_server.KVStoreServer). The thread that calls
+// tug_kvstore_server_run, which may be the program's main one, calls updaters and
+// controllers.
 struct tug_kvstore_server_options {
     const struct tug_node_options *node; // NULL: from the environment
     // A worker's command. Not 0: refused with this code and tug_last_error's sentence.
     int (*controller)(void *ctx, int32_t head, const void *body, size_t body_bytes);
-    tug_updater_fn updater; // goes before optimizers of workers; NULL: theirs
+    tug_updater_fn updater; // overrides the workers' optimizer; NULL: uses theirs
     void *ctx;
 };
 struct tug_kvstore_server;
-// Joins as a scheduler or a server and waits until all are there. `o` may be NULL; its updater,
-// controller and ctx must be there until the server is closed. TUG_EUSAGE: this process is a
-// worker, or its environment lacks something; TUG_EIO.
+// Joins as a scheduler or a server and waits until all have joined. `o` may be NULL; its
+// updater, controller and ctx must live until the server is closed. TUG_EUSAGE if this
+// process is a worker, or its environment lacks a variable; TUG_EIO.
 TUG_API int tug_kvstore_server_open(struct tug_kvstore_server **ret,
                                     const struct tug_kvstore_server_options *o);
-// Serves for so long, or until the workers have ended: then *ret_over is true, and how the
-// cluster ended is what tug_kvstore_server_close returns.
+// Serves for `seconds`, or until the workers have ended: then *ret_over is true, and
+// tug_kvstore_server_close returns the cluster's result.
 TUG_API int tug_kvstore_server_run(struct tug_kvstore_server *s, double seconds,
                                    bool *ret_over);
-// Leaves, after all workers, however long that takes, and frees. The server is gone also when an
-// error is returned. NULL is fine.
+// Leaves after all workers, without a time limit, and frees the server, even if an error
+// is returned. NULL is fine.
 TUG_API int tug_kvstore_server_close(struct tug_kvstore_server *s);
-// All three, from the beginning to the end. `o` may be NULL.
+// Calls all three, from the beginning to the end. `o` may be NULL.
 TUG_API int tug_kvstore_serve(const struct tug_kvstore_server_options *o);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-// What dmlc's base.h gives to programs written for ps-lite: a few macros.
+// The macros of dmlc's base.h for programs written for ps-lite.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_COMPAT_DMLC_BASE_H

@@ -18,8 +18,8 @@
 namespace ps
 {
 
-// Keys ascend strictly. Of key i there are lens[i] values, or, without lens,
-// vals.size() / keys.size().
+// Keys ascend strictly. Key i has lens[i] values, or, without lens, vals.size() /
+// keys.size().
 template <typename Val> struct KVPairs {
     SArray<Key> keys;
     SArray<Val> vals;
@@ -46,7 +46,7 @@ template <typename Val> inline uint32_t value_bytes()
     return SameType<Val, float>() ? 0 : static_cast<uint32_t>(sizeof(Val));
 }
 
-// The same in the library's terms; the memory stays the arrays'.
+// Likewise in the library's structs; the arrays keep the memory.
 template <typename Val> inline tug_kv_data pairs_to_tug(const KVPairs<Val> &kvs)
 {
     tug_kv_data d = tug_kv_data();
@@ -126,8 +126,8 @@ template <typename Val> class KVWorker : public SimpleApp
             this, keys, vals, lens != nullptr ? *lens : SArray<int>(), cb);
         return p->into(outs, lens).send(true, true, cmd, priority);
     }
-    // Cuts requests instead of the servers' ranges. Of a pull each server gets a run of the
-    // keys; of a push anything.
+    // Cuts requests instead of the servers' ranges. In a pull each server gets a run of
+    // the keys; in a push any keys.
     void set_slicer(const Slicer &slicer)
     {
         CHECK(slicer) << "invalid slicer";
@@ -135,9 +135,9 @@ template <typename Val> class KVWorker : public SimpleApp
     }
 
   protected:
-    // A class of a program's own that overrides it is given each request of its that is done,
-    // with the answers of all servers together (ps-lite: a server's each). What is pulled is
-    // where it belongs then; there is nothing left to do.
+    // A class of a program's own that overrides it is given each request of its that is
+    // done, with the answers of all servers together (ps-lite: a server's each). The
+    // pulled values are in place then.
     void Process(const Message &m) override
     {
         if (m.meta.simple_app)
@@ -503,8 +503,8 @@ template <> struct KVServerDefaultHandle<float> {
         {
             return tug_kv_default_keys(p.get());
         }
-        // The first value of a key; 0: it was never pushed. Pushes change it, assignments do
-        // not.
+        // Returns the first value of a key; 0 if it was never pushed. Pushes change it,
+        // assignments do not.
         float operator[](Key key) const
         {
             size_t n = 0;

@@ -210,7 +210,7 @@ template <typename V> class SArray
     size_t size_ = 0, capacity_ = 0;
 };
 
-// Where the values within [lower, upper) of a sorted array lie.
+// Returns the range of the values within [lower, upper) in a sorted array.
 template <typename V> Range FindRange(const SArray<V> &a, V lower, V upper)
 {
     if (upper <= lower)

@@ -1,4 +1,4 @@
-// Customers: who sends requests, is told of answers, and handles what others ask.
+// Customers send requests, get answers, and handle the requests of others.
 //
 // Handlers and callbacks of all customers of a process run one at a time (tug/kvapp.h) and
 // must not wait. An exception that leaves a handler of a request refuses the request: the node
@@ -57,7 +57,7 @@ class Customer
     Customer(int id, const RecvHandle &handle) : Customer(id, id, handle)
     {
     }
-    // Of the library's apps, which have handlers of their own. Not `open`: nothing comes
+    // For the library's apps, which have their own handlers. Not `open`: nothing comes
     // until Open is called.
     Customer(int app_id, int customer_id, const RecvHandle &handle,
              const tug_app_handlers &handlers, bool open);
@@ -88,7 +88,7 @@ class Customer
         check_rc(tug_app_responses(app(), static_cast<uint32_t>(timestamp), &n));
         return static_cast<int>(n);
     }
-    // Of nodes that were sent nothing.
+    // For nodes without a message.
     void AddResponse(int timestamp, int n = 1)
     {
         check_rc(tug_app_add_responses(app(), static_cast<uint32_t>(timestamp),

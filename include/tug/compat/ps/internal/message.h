@@ -104,7 +104,7 @@ struct Node : HasEmpty<Node> {
     }
 };
 
-// What the library says to itself. Programs see it empty, and cannot send it.
+// Messages of the library itself. Programs see it empty, and cannot send it.
 struct Control {
     enum Command { EMPTY, TERMINATE, ADD_NODE, BARRIER, ACK, HEARTBEAT };
 

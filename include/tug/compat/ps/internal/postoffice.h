@@ -60,7 +60,8 @@ class Postoffice
         Start(0, argv0, do_barrier);
     }
 
-    // With do_barrier until all nodes have come here; Finalize(0) in any case ends this one.
+    // If do_barrier, waits until all nodes have called it; Finalize(0) always ends this
+    // one.
     void Finalize(int customer_id, bool do_barrier = true)
     {
         std::unique_lock<std::mutex> hold(lock_);
@@ -99,7 +100,7 @@ class Postoffice
         if (app != customers_.end() && app->second.count(c->customer_id()) > 0 &&
             app->second[c->customer_id()] == c)
             app->second.erase(c->customer_id());
-        // Whoever ends the node closes what is open; a callback at its exit may do it.
+        // The end of the node closes open customers; a callback at its exit may do it.
         if (stage_ == ENDING && ender_ != std::this_thread::get_id())
             changed_.wait(hold, [this] { return stage_ != ENDING; });
         tug_app *a = c->app_.exchange(nullptr);
@@ -148,7 +149,7 @@ class Postoffice
             throw Error("the system is not started: call ps::Start first");
         return node_;
     }
-    // Of a program on StartAsync that wants to know who it is.
+    // For a program on StartAsync that asks for its role.
     tug_node *complete()
     {
         tug_node *n = running();
@@ -214,7 +215,7 @@ class Postoffice
         return std::max((id - 8) / 2, 0);
     }
 
-    // Of the customers of this id, in all processes of the group.
+    // A barrier of the customers of this id, in all processes of the group.
     void Barrier(int customer_id, int node_group)
     {
         (void)running();
@@ -239,7 +240,7 @@ class Postoffice
         }
         return ranges_;
     }
-    // All that the cluster was made for, dead or alive.
+    // The number that the cluster was made for, dead or alive.
     const std::vector<int> &GetNodeIDs(int group_or_id)
     {
         (void)running();
@@ -257,7 +258,7 @@ class Postoffice
         ids.resize(std::min(n, ids.size()));
         return std::vector<int>(ids.begin(), ids.end());
     }
-    // All of them run when the node ends, in this order.
+    // They run in this order when the node ends.
     void RegisterExitCallback(const Callback &f)
     {
         std::lock_guard<std::mutex> hold(lock_);

@@ -15,7 +15,7 @@
 namespace ps
 {
 
-// What a failed call of the library becomes: its sentence.
+// The error of a failed call of the library, with its sentence.
 struct Error : dmlc::Error {
     using dmlc::Error::Error;
 };

@@ -1,4 +1,4 @@
-// The van, as far as programs see it: who this node is, and messages sent by hand. The
+// The van's part that programs use: this node's identity, and messages sent by hand. The
 // transport is the library's (TCP, Unix sockets, TLS); a program cannot bring its own.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -82,7 +82,7 @@ class Van
         return Send(m);
     }
     // Waits for a message whose app has no customer in this process, for at most
-    // TUG_WAIT_SECONDS: -1. From the first call on such messages wait here. Returns its
+    // TUG_WAIT_SECONDS: -1. After the first call such messages wait here. Returns its
     // bytes.
     int RecvMsg(Message *m);
     // The port that the node listens at since it was started (PORT says which it is to be).
