@@ -22,7 +22,7 @@ static void require(bool ok)
         abort();
 }
 
-// Sum of the text from the place on, or the negative error.
+// Returns the sum of the text from the place on, or the negative error.
 static int64_t read_from(struct source *s, struct source_place at,
                          struct source_place *ret_second)
 {
@@ -66,7 +66,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .paths = &path, .n_paths = 1, .chunk_bytes = 100, .max_line_bytes = 10000};
     struct err e = {0};
     int rc = source_open(&s, &o, &e);
-    // What can never be text (nothing, UTF-16, other kinds of files) is refused at once.
+    // Files that can never be text (empty, UTF-16, other kinds of files) are refused at
+    // once.
     require(rc == 0 || (rc == TUG_EDATA && e.text[0] != '\0'));
     if (rc == 0) {
         struct source_place second = SOURCE_START;

@@ -1,6 +1,6 @@
 // Any bytes as the stream of a link. Cut anywhere, read through the input buffer or
-// straight into bodies, the same messages come out; what is refused is refused with a
-// sentence, and nothing is lost or touched twice.
+// straight into bodies, the same messages come out; refusals have a sentence, and nothing
+// is lost or touched twice.
 //
 // The first byte says where the stream is cut and where bodies go; the rest is the
 // stream. Checksums are made right first, else nothing would ever pass them.

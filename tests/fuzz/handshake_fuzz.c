@@ -1,5 +1,5 @@
 // Any bytes as what the other end of a link says during the handshake, to who listens and
-// to who knocks. Without the token nobody is let in or believed, whatever he says.
+// to who knocks. Without the token no peer is let in or trusted, whatever it sends.
 //
 // The first byte: which end is tried, and whether the node is one that asks for a token;
 // the rest are the heads of the messages that come, each behind its length (2 bytes).

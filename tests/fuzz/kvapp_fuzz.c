@@ -1,9 +1,10 @@
-// A server of programs on tug/kvapp.h and tug/kvstore.h among workers, one whose session is
-// over, a tool and a stranger, who send it requests, answers and bytes of any kind: it lives,
-// gives all memory back, holds no more than it may, and answers whoever asks well.
+// A server of programs on tug/kvapp.h and tug/kvstore.h among workers, one whose session
+// is over, a tool and a stranger, which send it requests, answers and bytes of any kind:
+// it lives, gives all memory back, holds no more than it may, and answers whoever asks
+// well.
 //
 // Its customers are the default store, one that answers, one that takes messages by hand,
-// one that answers nobody, and a kvstore's server.
+// one that never answers, and a kvstore's server.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -109,7 +110,7 @@ static void greet(int peer, uint32_t node, uint64_t session)
     work();
 }
 
-// What is sent.
+// The messages to send.
 
 static uint64_t store_key(int64_t number)
 {
@@ -142,7 +143,7 @@ static struct wire_span kvs_words(uint8_t odd)
     return (struct wire_span){p, bytes};
 }
 
-// The body of a request that is no push or pull.
+// The body of a request other than a push or pull.
 static struct wire_span kvs_body(int32_t head, uint8_t odd)
 {
     static const char *const texts[] = {"sgd",
@@ -305,7 +306,7 @@ static void open_stores(void)
     require(kvs.values.by_key.n == 3);
 }
 
-// Whoever asks well is answered; a server that has ended is not asked.
+// A valid request is answered; a server that has ended is not asked.
 static void ask_well(void)
 {
     uint64_t before = lone.w.heard[MSG_APP];

@@ -1,6 +1,6 @@
 // Random valid frames against real processes, a scheduler and a server, from strangers
-// and from everybody who has shown the cluster's token: they live, without a word of a
-// sanitizer, and go on answering an honest client and an honest tool.
+// and from peers with the cluster's token: they live, without a word of a sanitizer, and
+// go on answering an honest client and an honest tool.
 //
 //   fuzz_network [--seconds N] [--seed N]      N seconds (4), the frames of a seed (1)
 //

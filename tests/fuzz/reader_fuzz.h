@@ -1,5 +1,5 @@
-// What the fuzz targets of the readers share: the input is a text; each of its lines is
-// read, and what was made of it is checked for being whole.
+// Shared by the fuzz targets of the readers: the input is a text; each of its lines is
+// read, and the example is checked.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TESTS_FUZZ_READER_FUZZ_H
@@ -21,7 +21,7 @@ static inline void require(bool ok)
         abort();
 }
 
-// Of a line that was read: a NUL behind each text.
+// For a line that was read: checks the NUL behind each text.
 static inline void check_columns(const struct reader *r,
                                  const struct reader_layout *layout, const char *line,
                                  size_t len)

@@ -11,7 +11,7 @@ static struct reader *open_reader(struct reader_options *o, const char *slots)
 {
     struct reader *r = NULL;
     struct err e;
-    // A text with a colon only: what has none is the name of a file.
+    // Only texts with a colon: one without is the name of a file.
     o->slots = strchr(slots, ':') != NULL ? slots : usual;
     int rc = reader_open(&r, o, &e);
     require(rc == 0 || rc == TUG_EUSAGE);

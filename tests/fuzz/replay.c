@@ -1,5 +1,6 @@
-// Runs a fuzz target over saved inputs, for builds without libFuzzer: whatever a fuzzer
-// once found stays a test of every build. Arguments are files and directories of files.
+// Runs a fuzz target over saved inputs, for builds without libFuzzer: inputs that a
+// fuzzer once found stay tests of every build. Arguments are files and directories of
+// files.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <dirent.h>

@@ -1,5 +1,5 @@
 // Any bytes as a file of rows: refused by name, or read, and then a second time the same
-// way. Once more with all checksums made right, as by somebody who forges them.
+// way. Reads it once more with all checksums corrected, as a forger would.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -62,8 +62,8 @@ static void read_file(const uint8_t *data, size_t size)
     close(fd);
 }
 
-// A partition's blocks from `at` on: their checksums, and what the
-// directory says of them.
+// Corrects a partition's blocks from `at` on: their checksums, and their entries in the
+// directory.
 static void seal_partition(uint8_t *bytes, uint64_t end, struct rows_entry *x)
 {
     uint64_t at = x->at;

@@ -1,6 +1,6 @@
-// Manifests of saves: any bytes are read, or refused in words that name the file. What is
-// JSON is read once more with the checksum made right, as by somebody who forges it, and
-// written again: then it says the same.
+// Manifests of saves: any bytes are read, or refused in words that name the file. Valid
+// JSON is read once more with the checksum corrected, as a forger would, and written
+// again: the contents must be the same.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>

@@ -26,7 +26,7 @@ static struct client *c;
 static struct van *van;
 static struct save_manifest manifest;
 
-// What a request reads and writes, until it is over.
+// The memory of a request, until it is done.
 static struct open {
     client_ts ts;
     uint64_t keys[KEYS], sum;

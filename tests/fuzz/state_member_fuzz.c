@@ -45,7 +45,7 @@ static void view(void *ctx, const struct msg_view *v)
     (void)ctx, (void)v;
 }
 
-// What the member calls its own.
+// The member's own facts.
 
 static void opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {
@@ -75,7 +75,7 @@ static uint64_t tick(void *ctx, uint64_t now)
     return member_tick(m, now);
 }
 
-// What its node asks.
+// Its node's requests.
 
 static const uint16_t questions[ASKED] = {MSG_LEASE, MSG_PASS_WANTED, MSG_CUT, MSG_DATA};
 
@@ -98,7 +98,7 @@ static void ask(uint32_t which)
         asking[which] = was;
 }
 
-// What the scheduler says.
+// The scheduler's messages.
 
 static void send_roster(void)
 {

@@ -1,5 +1,5 @@
-// Settings of tables: any text is read, or refused in words that name the line. What was
-// read can be checked, and is printed as a text that reads back as the same.
+// Settings of tables: any text is read, or refused in words that name the line. Settings
+// that were read can be checked, and print as a text that parses to the same.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>

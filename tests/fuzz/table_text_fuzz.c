@@ -1,5 +1,5 @@
 // Any bytes as text of a table, ours and Paddle's: refused with file and line, or read;
-// and what was read is exported and read back as the same.
+// rows that were read are exported and read back equal.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // Lists of files as servers send them: XML of S3 (first byte 'x') and JSON of WebHDFS.
-// Whatever they hold, it is a list with names that can be used, or refused.
+// Any bytes give a list of usable names, or are refused.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>

@@ -28,7 +28,7 @@ static void *copy_of(const void *bytes, size_t n)
     return copy;
 }
 
-// Each list of records, whatever the bytes are meant to be.
+// Reads the bytes as each list of records.
 #define RECORD(NAME, name, about)                                                        \
     static void walk_##name(const void *bytes, uint32_t n)                               \
     {                                                                                    \
@@ -67,7 +67,7 @@ static void seal(unsigned char *header, const void *head, size_t n)
     memcpy(header + AT_CHECKSUM, &sum, sizeof(sum));
 }
 
-// Bytes of the frame at the front; 0: it is none.
+// Returns the size of the frame at the front; 0 if there is none.
 static size_t read_frame(const uint8_t *data, size_t size, bool sealed)
 {
     struct wire_frame f;

@@ -198,7 +198,7 @@ static bool all_items(const struct world *w, uint64_t pass)
 }
 
 // Does the worker's part of the pass. As in training it cannot finish before the others
-// have done theirs: it is by VIEW that it learns of a part that nobody does.
+// have done theirs: VIEW tells it of a part that no worker does.
 static void do_share(struct actor *a)
 {
     bool *items = a->w->items[a->piece.pass];

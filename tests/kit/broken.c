@@ -11,7 +11,7 @@
 
 #include "kit/test.h"
 
-enum { EVENTS = 500 }; // within which every node, piece, slice has its turn
+enum { EVENTS = 500 }; // within which every node, piece and slice is checked
 
 #ifndef NDEBUG
 static void broken_child(const struct broken *b, void (*check)(void), int out)

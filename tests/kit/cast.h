@@ -1,5 +1,5 @@
-// What the simulated worlds have in common: the options of who takes part, the faults of
-// the network, heartbeats, and who is to be found alive.
+// Common to the simulated worlds: options of the processes, faults of the network,
+// heartbeats, and checks of the living.
 //
 // Links that fall silent. "One of several" is dead, never all: a process whose links are
 // all dead is dead to the others, and rightly given up. So a process has at most one kind
@@ -33,8 +33,8 @@ void sim_print(struct sim *s); // every event, to standard output
 // A process besides its one loop or client: heartbeats.
 struct sim_process;
 
-// `main`: the van of its loop or client, which is freed by who opened it. Which of its
-// links fall silent comes from the seed and the process's number.
+// `main`: the van of its loop or client, which is freed by who opened it. The seed and
+// the process's number choose which of its links fall silent.
 int sim_process_open(struct sim_process **ret, struct sim *s,
                      const struct member_options *o, struct van *main, uint64_t seed,
                      struct err *e);
@@ -52,7 +52,7 @@ bool sim_process_is_given_up(const struct sim_process *p, const struct member *m
 // links are silent from the living.
 bool sim_is_heard(const struct scheduler *s, enum wire_role role, uint64_t number);
 
-// What saves have left in the directory.
+// The files that saves have left in the directory.
 void sim_remove_saves(const char *dir);
 
 #endif

@@ -24,23 +24,23 @@ int e2e_begin(void **state);
 int e2e_end(void **state);
 
 // Runs `tug WORDS` (separated by spaces) to its end; gives the exit status, or 128 + the
-// signal that killed it. What it printed is then in e2e_out and e2e_err. The test fails
-// when a sanitizer complained.
+// signal that killed it. Its output is then in e2e_out and e2e_err. The test fails when a
+// sanitizer complained.
 int tug(const char *words, ...) E2E_PRINTF(1);
 extern char *e2e_out, *e2e_err;
 
-// The same, when only one exit status will do: what it said is shown if it is another.
+// Likewise with a required exit status: prints its output if it is another.
 void tug_ends(int code, const char *words, ...) E2E_PRINTF(2);
 
-// What it said on standard error must hold the text.
+// Its standard error must contain the text.
 void e2e_says(const char *text);
 
 // The last line of standard output as JSON; the caller gives it back with json_decref.
 json_t *e2e_json(void);
 double e2e_number(const char *name); // of that object; NaN for null
 
-// Of any process: the words that it left in a file; whether those in e2e_err are a
-// sanitizer's; the exit status, or 128 + the signal, by what waitpid gave.
+// For any process: its output in a file; whether e2e_err has a sanitizer's report; the
+// exit status, or 128 + the signal, from the status that waitpid gave.
 void e2e_collect(char **text, const char *path);
 bool e2e_sanitizer_complains(void);
 int e2e_status(int status);
@@ -53,7 +53,7 @@ extern uint64_t e2e_file_limit; // bytes that a file can have: a full disk
 pid_t tug_start(const char *words, ...) E2E_PRINTF(1);
 int tug_finish(pid_t pid); // as tug()
 
-// The newest complete save of a model directory, as "OUT/save-000007".
+// Returns the newest complete save of a model directory, as "OUT/save-000007".
 const char *e2e_newest(const char *out);
 
 // Their newest saves must be the same files with the same bytes.

@@ -1,5 +1,5 @@
-// A store under random traffic, and what a cut of it must be, for tests of cuts: an image
-// is what store_each says at one moment; a chain is a base with deltas put onto it, as
+// A store under random pushes, and the expected cut of it, for tests of cuts: an image is
+// the result of store_each at one moment; a chain is a base with deltas put onto it, as
 // whoever loads them does.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -36,7 +36,7 @@ struct image *image_make(void);
 void image_free(struct image *x);
 void image_add(struct image *x, const struct rows_block *b);
 
-// What a cut in this mode (not a delta) must be, begun now.
+// Returns the expected cut in this mode (not a delta), begun now.
 struct image *image_of(struct store *s, enum save_mode mode);
 uint64_t image_bytes(const struct image *x);
 void image_check_equal(const struct image *a, const struct image *b);

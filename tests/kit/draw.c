@@ -236,7 +236,7 @@ static struct wire_span draw_span_of(struct draw *d, const char *name)
 
 #define UNUSED __attribute__((unused)) // kinds of records that no list has by its name
 
-// A list of each kind of record, and each message.
+// Draws a list of each kind of record, and each message.
 
 #define FIELD(type, name, about) m->name = draw_##type(d, #name);
 #define END(name) }

@@ -17,7 +17,7 @@ enum { DRAW_KNOWN = 8 };
 struct draw {
     const uint8_t *at;
     size_t left;
-    // What makes sense.
+    // Sensible values.
     uint64_t sessions[DRAW_KNOWN], epoch, version;
     uint32_t nodes[DRAW_KNOWN], n_sessions, bits;
     uint64_t request;         // of the last question that nobody has answered
@@ -32,7 +32,7 @@ struct draw {
 #define require(ok)                                                                      \
     ((ok) ? (void)0 : (fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #ok), abort()))
 
-// Memory of what was drawn is given back; what was known stays.
+// Frees the memory of drawn messages; known values stay.
 void draw_free(struct draw *d);
 // As large as was asked for, so that reading beyond it is seen.
 void *draw_room(struct draw *d, size_t n);
@@ -42,7 +42,7 @@ uint8_t draw_byte(struct draw *d);
 uint32_t draw_below(struct draw *d, uint32_t n); // n: at most 256
 uint64_t draw_any(struct draw *d, unsigned bits);
 
-// What makes sense for a field of that name.
+// Draws a sensible value for a field of that name.
 uint64_t draw_sense(struct draw *d, const char *name);
 
 // Keys by ascending partition, without one that comes twice: mostly.
@@ -54,10 +54,10 @@ struct wire_span draw_floats(struct draw *d, uint64_t n);
     void draw_record_##name(struct draw *d, struct wire_##name *ret);
 #include "wire/messages.def"
 
-// The message of the type; false: there is none of it.
+// Draws a message of the type; false if there is no such type.
 bool draw_message(struct draw *d, uint16_t type, union wire_any *ret);
 uint16_t draw_type(struct draw *d); // any that there is
-// Who is known from now on: the last ones.
+// Sets the known nodes: the last ones.
 void draw_know(struct draw *d, uint32_t node, uint64_t session);
 
 #endif

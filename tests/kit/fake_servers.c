@@ -23,7 +23,7 @@ size_t fake_key(const struct cluster *c, uint64_t key)
     for (size_t i = 0; i < KEYS; i++)
         if (c->keys[i] == key)
             return i;
-    fail_msg("a key that nobody sent: %llx", (unsigned long long)key);
+    fail_msg("a key that no request has: %llx", (unsigned long long)key);
     return 0;
 }
 

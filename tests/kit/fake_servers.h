@@ -35,7 +35,7 @@ struct server {
     bool forgetful;    // knows no list
     uint8_t flags;     // of its answers with rows, by mistake
     const char *error; // answers pushes and pulls with it
-    // What a test answers itself: true, it has.
+    // Lets a test answer; returns true if it has.
     bool (*answers)(struct server *s, van_link link, const struct van_message *m);
     uint64_t pushes, examples, list_hits, packed;
 };
@@ -62,7 +62,7 @@ struct cluster {
 uint32_t fake_partition(uint64_t key);
 size_t fake_key(const struct cluster *c, uint64_t key);
 uint64_t fake_never(void *ctx, uint64_t now);
-// A partition goes to another server; with `tell` the client hears of it.
+// Moves a partition to another server; with `tell` the client is told.
 void fake_move(struct cluster *c, uint32_t partition, uint32_t server, bool tell);
 void fake_refuse(struct server *s, van_link link, uint64_t request, int code,
                  const char *what);

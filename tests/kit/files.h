@@ -13,8 +13,8 @@
 #define FILES_PRINTF(n) __attribute__((format(printf, n, n + 1)))
 enum { FILES_PATH = 256 };
 
-// Group fixtures: a folder, and what is in it at the end goes with it. In memory where that
-// is possible: where syncing would take its time.
+// Group fixtures: makes a folder, and removes it with its files at the end. In memory
+// where that is possible: where syncing would take its time.
 extern char files_dir[FILES_PATH];
 int files_begin(void **state);
 int files_begin_in_memory(void **state);

@@ -1,5 +1,5 @@
-// What tests of the scheduler share: a cluster whose members join one after the other,
-// and a peer that says what the test wants.
+// Shared by tests of the scheduler: a cluster whose members join one after the other, and
+// a peer that sends what the test chooses.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_GUEST_H
@@ -32,7 +32,7 @@ void guest_open(void);
 void guest_say(uint16_t type, const void *msg);
 void guest_say_hello(uint64_t cluster);
 void guest_close(void);
-// A node that speaks for itself, without a member that sees to it that this makes sense.
+// A node that sends messages itself, without a member that keeps them sensible.
 void guest_join_with(enum wire_role role, uint64_t number);
 void guest_join_as(enum wire_role role);
 

@@ -68,7 +68,7 @@ void item_free(struct item *i)
     mem_free(i);
 }
 
-// Takes the item if true; false: nobody is there any more.
+// Takes the item and returns true; false if the inbox is closed.
 bool inbox_post(struct inbox *b, struct item *i)
 {
     pthread_mutex_lock(&b->lock);
@@ -100,7 +100,7 @@ bool item_answer(struct item *i, enum item_kind kind, struct inbox *self, van_li
     return posted;
 }
 
-// All that is there, waiting for it until `until`.
+// Takes all items, waiting until `until`.
 struct item *inbox_take(struct inbox *b, uint64_t until)
 {
     enum { SECOND = 1000000000 };
@@ -156,7 +156,7 @@ void inbox_shut(struct inbox *b)
     }
 }
 
-// Who listens, in the whole process.
+// The listeners of the whole process.
 
 struct listener {
     struct listener *next;

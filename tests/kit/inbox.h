@@ -23,24 +23,24 @@ struct item {
 struct item *item_new(enum item_kind kind, const char *address);
 void item_free(struct item *i); // NULL is fine
 
-// Turns an item around: it goes back to who sent it, as `kind`, from `self` (NULL: from
-// nobody) and its link. False: they are gone, and the item is freed.
+// Returns an item to its sender, as `kind`, from `self` (NULL: from none) and its link.
+// False: they are gone, and the item is freed.
 bool item_answer(struct item *i, enum item_kind kind, struct inbox *self, van_link link);
 
 struct inbox *inbox_open(void); // NULL: out of memory
 struct inbox *inbox_ref(struct inbox *b);
 void inbox_unref(struct inbox *b); // the last one frees it; NULL is fine
 
-// Takes the item if true; false: nobody is there any more.
+// Takes the item and returns true; false if the inbox is closed.
 bool inbox_post(struct inbox *b, struct item *i);
-// All that is there, waiting for it until `until`, or until woken.
+// Takes all items, waiting until `until`, or until woken.
 struct item *inbox_take(struct inbox *b, uint64_t until);
 uint64_t inbox_bytes(struct inbox *b); // of messages not taken yet
 void inbox_wake(struct inbox *b);
-// Nothing comes any more; who has dialled or was accepted hears of it.
+// Closes the inbox; diallers and accepted peers are told.
 void inbox_shut(struct inbox *b);
 
-// Who listens, in the whole process.
+// The listeners of the whole process.
 int inbox_publish(struct inbox *b, const char *address, struct err *e);
 void inbox_unpublish(const struct inbox *b);
 struct inbox *inbox_look_up(const char *address); // with a reference; NULL: nobody

@@ -2,8 +2,8 @@
 // and that block is put into the inbox of who gets it. A link is two vans that know each
 // other's inbox and number.
 //
-// What ends or opens a link needs no memory when it happens: each link is made with the
-// item that will end it, and the answer to a dial is written on the dial itself.
+// Opening or ending a link takes no memory: each link is made with the item that will end
+// it, and the answer to a dial is written on the dial itself.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/inproc.h"
@@ -165,7 +165,7 @@ static van_link inproc_connect(struct van *van, const char *address, uint64_t ti
     return l->number;
 }
 
-// Dials if somebody listens there now.
+// Dials if there is a listener now.
 static void dial(struct inproc_van *v, struct link *l, uint64_t now)
 {
     struct inbox *to = inbox_look_up(l->address);
@@ -247,8 +247,8 @@ static void inproc_close_link(struct van *van, van_link link)
         hang_up(of(van), l);
 }
 
-// What waits in the peer's inbox, also from others: all of it comes before what is sent
-// next.
+// The items in the peer's inbox, also from others: all of them come before the next one
+// sent.
 static uint64_t inproc_queued(const struct van *van, van_link link)
 {
     const struct link *l = links_find(&of(van)->links, link);

@@ -11,7 +11,7 @@ extern uint64_t any_counter;
 uint64_t any(uint64_t below);
 bool any_in_100(uint64_t percent); // true so often
 
-// What lies behind a line is made to be mistaken for more of it.
+// The bytes behind a line look like a continuation of it.
 struct line {
     char *text; // mem_free it
     size_t len;

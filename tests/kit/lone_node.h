@@ -27,16 +27,16 @@ struct lone_node {
     bool newcomer; // rosters from now on have a worker LONE_NEW, too
 };
 
-// Of a network that is open. Customers are opened before it joins.
+// For an open network. Customers are opened before it joins.
 void lone_node_open(struct lone_node *l);
 void lone_node_join(struct lone_node *l);
 void lone_node_close(struct lone_node *l); // the network stays
 
 void lone_node_roster(struct lone_node *l, bool first_lives, bool second_lives);
-// As whom a peer opens a link to it. Without a session: as a tool.
+// The identity with which a peer opens a link to it. Without a session: as a tool.
 void lone_node_greet(struct lone_node *l, int peer, uint32_t node, uint64_t session);
 
-// Of lone_pump.inc.h. Callbacks and handlers that are to be run, run.
+// Used by lone_pump.inc.h. Callbacks and handlers that are to be run, run.
 void lone_node_work(void);
 struct pump *lone_pump_begin(void);
 

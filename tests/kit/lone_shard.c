@@ -110,7 +110,7 @@ static uint64_t fake_now(const struct van *v)
     return ((const struct lone *)(const void *)v)->now;
 }
 
-// Who would be woken looks again anyway.
+// A caller that would be woken checks again anyway.
 static void fake_wake(struct van *v)
 {
     (void)v;

@@ -1,7 +1,7 @@
-// One shard under a van of its own for tests: what the shard sends is looked at, what it
-// is sent goes through the wire's encoder and decoder, and memory that it may not use any
-// more is freed at once, so that the sanitizers see who does. The test plays the
-// scheduler, the other server and the workers.
+// One shard under its own van for tests: the test reads the shard's messages, messages to
+// it go through the wire's encoder and decoder, and memory that it may not use any more
+// is freed at once, so that the sanitizers see who does. The test plays the scheduler,
+// the other server and the workers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_LONE_SHARD_H
@@ -66,7 +66,7 @@ void parcel_unpin(struct parcel *p);
 
 void lone_deliver(struct lone *w, van_link link, uint16_t type, uint64_t request,
                   const void *msg);
-// The oldest message that nobody has looked at; it is the caller's, to be unpinned.
+// Returns the oldest unread message, which the caller must unpin.
 struct parcel *lone_next(struct lone *w);
 struct parcel *lone_expect(struct lone *w, uint16_t type);
 void lone_forget(struct lone *w);
@@ -75,7 +75,7 @@ void lone_expect_refusal(struct lone *w, int code, const char *says);
 uint64_t lone_expect_ok(struct lone *w);
 // The scheduler tells what is in the world now.
 void lone_send_roster(struct lone *w);
-// As a member does whom the scheduler gave that session; the key is zeros.
+// Proves that session, as a member does; the key is zeros.
 void lone_prove_hello(struct msg_hello *hello, uint8_t proof[MAC_BYTES]);
 void lone_open_member(struct lone *w, van_link link, uint32_t node, uint64_t session);
 void lone_open_worker(struct lone *w, uint32_t i);

@@ -314,7 +314,8 @@ void naive_push(struct naive *m, const struct store_push *p, const uint32_t *whi
     }
 }
 
-// What has been worth publishing, and is not, changes by enough to be published again.
+// A row that was worth publishing, and is not any more, counts as changed enough to be
+// published again.
 static void naive_unpublish(const struct naive *m, struct naive_row *x)
 {
     x->delta = fmaxf(x->delta, m->config->accessor.life.delta_threshold);

@@ -40,7 +40,7 @@ struct naive {
     bool life, wide;
     uint32_t bits, dim; // dim: of embedx, or of a plain row
     struct naive_row rows[KEYS];
-    struct entry *oracle[PARTS_MAX]; // of policies that are no formulas
+    struct entry *oracle[PARTS_MAX]; // for policies that are not formulas
     uint64_t keys[KEYS];
     uint32_t day;
     uint64_t step, made, refused, by_score, by_age, by_ttl, by_budget;
@@ -78,7 +78,7 @@ struct naive_batch {
     float values[KEYS * PUSH_MAX];
 };
 
-// By which[]: keys by ascending partition.
+// In the order of which[]: keys by ascending partition.
 void naive_sort(const struct store *s, struct naive_batch *b);
 void naive_draw_keys(struct rng *d, const struct store *s, struct naive_batch *b,
                      size_t most);

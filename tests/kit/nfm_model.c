@@ -31,7 +31,7 @@ static size_t summaries(const struct model_options *o)
     return tower_summaries(&t);
 }
 
-// What is kept of an example: z, d loss / d z, the sum of its vectors, the tower's.
+// Kept for an example: z, d loss / d z, the sum of its vectors, the tower's values.
 static size_t kept(const struct model *m)
 {
     struct tower t = tower(&m->options);

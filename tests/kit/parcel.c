@@ -16,7 +16,7 @@ struct parcel {
 
 _Static_assert(sizeof(struct parcel) % 8 == 0, "bodies are 8-byte aligned");
 
-// What a handler is given, and where it came from.
+// A handler's message, and its origin.
 struct delivery {
     struct van_message m; // first: handlers hand it back
     struct parcel *parcel;
@@ -82,7 +82,7 @@ const char *parcel_name(const struct parcel *p)
     return wire_frame_read(p->header, &f, NULL) == 0 ? wire_name(f.type) : "?";
 }
 
-// Where the body is to lie: the handler's place, else the parcel itself.
+// The memory for the body: the handler's place, else the parcel itself.
 static void place_body(struct delivery *d, const struct van_handler *h, van_link link)
 {
     struct parcel *p = d->parcel;

@@ -87,8 +87,8 @@ void peers_close(struct peers *w)
     draw_free(&w->d);
 }
 
-// Time goes on. Who does more in it than what is sent again twice a second works without
-// an end.
+// Time goes on. A node that does more in this time than repeating messages twice a second
+// would work for ever.
 void peers_run(struct peers *w, uint64_t ns)
 {
     uint64_t until = sim_now(w->sim) + ns;
@@ -144,7 +144,7 @@ void peer_hello(struct peer *p, enum wire_role role)
                           .node = p->node,
                           .session = p->session,
                           .version = wire_text("0")};
-    // Who has a session proves it, as if the scheduler's key were zeros.
+    // A node with a session proves it, as if the scheduler's key were zeros.
     const struct van_trust trust = van_trust(p->van, p->link);
     const struct proof_of whose = {p->session, p->node, (uint8_t)role};
     uint8_t secret[MAC_BYTES], proof[MAC_BYTES];

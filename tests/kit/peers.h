@@ -1,5 +1,6 @@
-// A simulated network in which a fuzzer plays everybody but the one that it fuzzes. The
-// fuzzer's nodes have a link each; what comes on it is noted, for what is sent next.
+// A simulated network in which a fuzzer plays all nodes but the one that it fuzzes. The
+// fuzzer's nodes have a link each, and note its messages for the next ones that they
+// send.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_PEERS_H
@@ -14,7 +15,7 @@
 
 enum { PEERS = 6 };
 
-// Of which secrets of sessions are made; also: no certificate.
+// The key of sessions' secrets; also stands for no certificate.
 extern const uint8_t peers_key[MAC_BYTES];
 
 struct peers;
@@ -39,10 +40,11 @@ struct peers {
 };
 
 void peers_open(struct peers *w, const uint8_t *data, size_t size);
-// What is fuzzed has been closed before, its van too.
+// The fuzzed node and its van must be closed before.
 void peers_close(struct peers *w);
 
-// Time goes on. Who does more in it than what is sent again works without an end: an error.
+// Time goes on. It is an error if a node does more in this time than repeating messages:
+// it would work for ever.
 void peers_run(struct peers *w, uint64_t ns);
 uint64_t peers_pause(struct peers *w); // how long
 struct peer *peers_any(struct peers *w);

@@ -18,7 +18,8 @@ struct sim_process {
 // A stream of random numbers apart from those of the worlds.
 enum { SILENT_LINKS = 0x200 };
 
-// Of few heartbeats many get lost with their link; of the others' many messages few.
+// Heartbeats are few, and many of them get lost with their link; of the many other
+// messages few do.
 static void choose_silent_links(const struct sim_process *p, uint64_t seed)
 {
     uint64_t number = p->node.process;

@@ -37,7 +37,7 @@ double cluster_now(void)
     return (double)clock_ns() / 1e9;
 }
 
-// Between two looks at something that tells nobody when it changes.
+// The time between two checks of something without a notification.
 static void moment(void)
 {
     poll(NULL, 0, MOMENT_MS);
@@ -75,7 +75,8 @@ int cluster_begin(void **state)
     if (e2e_begin(state) != 0)
         return -1;
     setenv("XDG_RUNTIME_DIR", files_dir, 1); // where a launcher writes the address
-    // What a launcher leaves behind becomes a child of this process, which looks for it.
+    // Processes that a launcher leaves behind become children of this process, which
+    // looks for them.
     return prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
@@ -257,7 +258,8 @@ void cluster_said(const char *name, const char *text)
         cluster_fail("%s has not said '%s'", name, text);
 }
 
-// What stands behind the text in its standard error; waits until whole lines hold it.
+// Returns the part behind the text in its standard error; waits until whole lines contain
+// it.
 static const char *await(const char *name, const char *wanted)
 {
     char text[256], path[64];
@@ -337,7 +339,7 @@ static char *export(const char *from, const char *words)
     return text;
 }
 
-// Key and count: the first and third word of a line. Gives the next line.
+// Reads key and count, the first and third word of a line. Gives the next line.
 static const char *take_counts(const char *line, unsigned long long ret[2])
 {
     ret[0] = strtoull(line, NULL, 10);
@@ -379,7 +381,7 @@ static bool same_text(const char *a, const char *b, const char *words)
     return same;
 }
 
-// What differs; NULL: nothing.
+// Returns the difference; NULL if there is none.
 static const char *difference(const char *a, const char *b)
 {
     char names[2][16][64];

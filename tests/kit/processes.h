@@ -1,8 +1,8 @@
 // Real processes of a cluster in tests: started under names, waited for with deadlines,
 // killed, and none of them left behind.
 //
-// What a process says goes to NAME.out and NAME.err in the folder of the test. A test
-// that fails shows what all of its processes have said.
+// A process's output goes to NAME.out and NAME.err in the folder of the test. A test that
+// fails shows what all of its processes have said.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_PROCESSES_H
@@ -15,7 +15,7 @@
 // Longer than anything takes on a busy machine: reached only by what hangs.
 enum { CLUSTER_PATIENCE = 60 };
 
-// Group fixtures: e2e_begin and more. Of each test: no process may be left.
+// Group fixtures: e2e_begin and more. After each test no process may be left.
 int cluster_begin(void **state);
 int cluster_end(void **state);
 int cluster_setup(void **state);
@@ -26,11 +26,11 @@ int cluster_teardown(void **state);
 // Starts `tug WORDS` under a name, which may be used again once the process has ended.
 void cluster_start(const char *name, const char *words, ...) E2E_PRINTF(2);
 
-// The same in a network namespace. NULL: in this one.
+// Likewise in a network namespace. NULL: in this one.
 void cluster_start_in(const char *space, const char *name, const char *words, ...)
     E2E_PRINTF(3);
 
-// Waits for its end; the exit status, or 128 + the signal. What it said is in e2e_out and
+// Waits for its end; the exit status, or 128 + the signal. Its output is in e2e_out and
 // e2e_err.
 int cluster_wait(const char *name, double seconds);
 void cluster_ends(const char *name, int code, double seconds); // and no other one
@@ -44,10 +44,10 @@ void cluster_signal(const char *name, int number);
 // Every process that this test started and all they started have ended.
 void cluster_none_left(void);
 
-// From the words of a scheduler, or of the launcher of one: the process id of a node
+// Reads, from the output of a scheduler or its launcher, the process id of a node
 // ("worker 1"), and the scheduler's port. Waits until it is said.
 pid_t cluster_node(const char *name, const char *node);
-// Of a process under its name.
+// For a process under its name.
 pid_t cluster_pid(const char *name);
 unsigned cluster_port(const char *name);
 

@@ -14,7 +14,7 @@
 
 enum { BITS = 3 };
 
-// A float that whatever is made of it here is exact.
+// A float for which all computations here are exact.
 static float latent(uint32_t number)
 {
     return (float)number / 64;
@@ -172,7 +172,7 @@ uint32_t publisher_save(struct publisher *p, enum save_mode mode, uint32_t keep,
     uint32_t number = 1;
     if (save_find(p->dir, path, NULL) == 0)
         number += save_number(strrchr(path, '/') + 1);
-    // What one who died has begun has a number, too.
+    // A save begun by a dead publisher has a number, too.
     while (save_path(path, p->dir, number, NULL) == 0 && access(path, F_OK) == 0)
         number++;
     publisher_set(p, number, p->rows);

@@ -1,5 +1,5 @@
-// Who publishes a model while others serve it: an fm whose rows all say the same number,
-// that of the save that they are in, so that a mixture of two saves shows.
+// Publishes a model while others serve it: an fm whose rows all hold the number of their
+// save, so that a mixture of two saves shows.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_PUBLISHER_H

@@ -1,6 +1,6 @@
-// Who saves beside the driver of a simulated world: a guest with an operator's rights, as
-// `tug table save` is. It saves a table as it is at any moment, now and again, takes some
-// of its saves back, and may die in the middle of one.
+// A second saver besides the driver of a simulated world: a guest with an operator's
+// rights, like `tug table save`. It saves a table as it is at any moment, now and again,
+// takes some of its saves back, and may die in the middle of one.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_SAVER_H
@@ -15,7 +15,7 @@ struct sim_saver_options {
     const char *config; // of the table
     uint32_t table, partition_bits;
     bool without_turns; // see client_options
-    // What is in a save that it has committed.
+    // The contents of a save that it has committed.
     void (*check)(void *ctx, struct store *s);
     void *ctx;
 };
@@ -26,7 +26,7 @@ int sim_saver_open(struct sim_saver **ret, struct sim *s,
                    const struct sim_saver_options *o, struct err *e);
 void sim_saver_close(struct sim_saver *k); // NULL is fine
 
-// What it does next; `ready`: the table is there. What fails is said in *e.
+// Does its next step; `ready`: the table exists. Failures are in *e.
 int sim_saver_step(struct sim_saver *k, const struct scheduler *s, bool ready,
                    struct err *e);
 bool sim_saver_is_done(const struct sim_saver *k); // or dead

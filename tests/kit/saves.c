@@ -41,7 +41,7 @@ bool saves_owns(void *ctx, uint32_t partition)
     return partition % x->n == x->i;
 }
 
-// Pushes to a store and its owner: the same ones whoever owns what.
+// Pushes to a store: the same ones for every division of the partitions.
 static void saves_push_some(struct store *s, struct saves_owner x, uint64_t seed,
                             uint32_t keys)
 {

@@ -1,5 +1,6 @@
-// Saves of stores in tests: traffic that is the same whoever owns what, images (all rows by
-// ascending key, whatever the partitions and owners), and directories.
+// Saves of stores in tests: pushes that are the same for every division of the
+// partitions, images (all rows by ascending key, whatever the partitions and owners), and
+// directories.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_SAVES_H
@@ -22,7 +23,7 @@ struct saves_owner {
     uint32_t i, n;
 };
 bool saves_owns(void *ctx, uint32_t partition);
-// Pushes to a store and its owner: the same ones whoever owns what.
+// Pushes to a store: the same ones for every division of the partitions.
 void saves_push(struct store *s, struct saves_owner x, uint64_t seed, int batches,
                 uint32_t keys);
 

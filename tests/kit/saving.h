@@ -1,5 +1,5 @@
-// What tests of a shard's saves share: a directory below a root, saves that are under way,
-// and their requests.
+// Shared by tests of a shard's saves: a directory below a root, saves in progress, and
+// their requests.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_SAVING_H
@@ -35,7 +35,7 @@ void saving_end(struct lone *w, uint64_t save, bool committed);
 void saving_finish(struct lone *w, struct saving *x);
 void saving_commit(struct saving *x);
 void saving_load(struct lone *w, const char *path, bool clear);
-// What a save that is given up leaves.
+// The state after a save was given up.
 void saving_forget(struct saving *x);
 
 #endif

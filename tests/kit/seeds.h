@@ -24,7 +24,7 @@ struct seeds_run {
     int bug; // 0: none
     bool trace;
     const char *dir; // for saves: empty, and empty again afterwards
-    // How much happened is added: a world in which nothing happens finds nothing.
+    // Adds up how much happened: a world without events finds nothing.
     uint64_t *counts;
 };
 

@@ -1,4 +1,4 @@
-// What a shard holds, to be compared.
+// A shard's contents, for comparison.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_SHARDS_H
@@ -6,7 +6,7 @@
 
 #include "server/shard.h"
 
-// Of a table, and of a key's row in it; NULL: there is none.
+// Returns a table, or a key's row in it; NULL if there is none.
 struct store *shards_store(const struct shard *s, uint32_t table);
 const float *shards_row(const struct shard *s, uint32_t table, uint64_t key);
 

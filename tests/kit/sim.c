@@ -166,7 +166,7 @@ static void close_end(struct sim *s, struct sim_end *end)
 static void tell(struct sim *s, struct sim_end *end, struct sim_van *from,
                  enum sim_why why)
 {
-    // Who closes says it behind its last message; a break overtakes what is on its way.
+    // A close comes behind the last message; a break overtakes messages on their way.
     uint64_t at = s->now + delay(s);
     if (why == SIM_BY_PEER)
         at = later(at, end->arrival);
@@ -304,7 +304,7 @@ void sim_unlisten(struct sim *s, const struct sim_van *v)
     }
 }
 
-// What happens. Each returns the van whose handler was called, or NULL.
+// Events. Each returns the van whose handler was called, or NULL.
 
 static struct sim_van *call_closed(struct sim *s, struct sim_end *end,
                                    const struct err *why)
@@ -439,7 +439,7 @@ static bool do_event(struct sim *s)
     return called != NULL;
 }
 
-// UINT32_MAX: nobody asked for one.
+// UINT32_MAX: none was requested.
 static uint32_t next_tick(const struct sim *s)
 {
     uint32_t first = UINT32_MAX;
@@ -519,7 +519,7 @@ void sim_mute(struct sim *s, struct van *v, van_link link)
         fall_silent(s, end, false);
 }
 
-// What was held between the two comes now, in its order and before what is sent later.
+// Messages held between the two arrive now, in order and before later ones.
 static void let_through(struct sim *s, const struct sim_van *a, const struct sim_van *b)
 {
     struct sim_queue *q = &s->queue;

@@ -38,7 +38,7 @@ int sim_van_open(struct van **ret, struct sim *s, const char *name,
 bool sim_step(struct sim *s, uint64_t until);
 uint64_t sim_now(const struct sim *s);
 
-// From now on: the rates of faults (all 0: a quiet network). No further link falls
+// Sets the rates of faults from now on (all 0: a quiet network). No further link falls
 // silent.
 void sim_set_faults(struct sim *s, double loss, double duplicate, double reorder,
                     double breaks);
@@ -47,8 +47,8 @@ void sim_set_faults(struct sim *s, double loss, double duplicate, double reorder
 // the other ends after a delay. Its handler is not called again; free the van as usual.
 void sim_crash(struct sim *s, struct van *v);
 
-// The process stands still until then, as by SIGSTOP: what comes waits in its sockets, and
-// its clock goes on. Then it ticks; it hears what has waited `lag` later, in its order. Its
+// Stops the process until then, as by SIGSTOP: messages wait in its sockets, and its
+// clock runs on. Then it ticks; it hears what has waited `lag` later, in its order. Its
 // world must not use the van meanwhile.
 void sim_stop(struct sim *s, struct van *v, uint64_t until, uint64_t lag);
 bool sim_is_stopped(const struct van *v);
@@ -57,7 +57,7 @@ bool sim_is_stopped(const struct van *v);
 // how strangers are made.
 void sim_van_is(struct van *v, enum van_kind kind);
 
-// From now on others let the van in as this role (first: WIRE_OPERATOR).
+// Sets the role with which others let the van in (initially WIRE_OPERATOR).
 void sim_van_role(struct van *v, enum wire_role role);
 
 // From now on the van's links fall silent at this rate, be it the van that sends or the
@@ -67,15 +67,15 @@ void sim_van_silences(struct van *v, double rate);
 // From now on no message on the van's links is lost alone, as over TCP: at both ends.
 void sim_van_loses_none(struct van *v);
 
-// Nothing passes between the two until it is healed; links are not closed. What was on
-// its way waits, and what is sent meanwhile too.
+// Nothing passes between the two until it is healed; links are not closed. Messages on
+// their way wait, and so do those sent meanwhile.
 void sim_partition(struct sim *s, struct van *a, struct van *b, bool apart);
 
 // The link carries nothing any more, in either direction, and neither end is told: not
-// even when the other closes it or crashes. Other links between the two live on. What was
-// on its way still arrives. For good. One that is not open yet never opens.
+// even when the other closes it or crashes. Other links between the two live on. Messages
+// on their way still arrive. For good. One that is not open yet never opens.
 void sim_silence(struct sim *s, struct van *v, van_link link);
-// Likewise, but only what the van sends is lost: what comes from the other end comes.
+// Likewise, but only the van's own messages are lost; those of the other end arrive.
 void sim_mute(struct sim *s, struct van *v, van_link link);
 
 // Called with each event when set, to print a trace of a failing seed.

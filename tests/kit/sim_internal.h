@@ -1,4 +1,4 @@
-// What the simulated world and its vans know of each other.
+// Shared by the simulated world and its vans.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_SIM_INTERNAL_H
@@ -55,7 +55,7 @@ struct sim_end {
 struct sim_conn {
     struct sim_end ends[2]; // who connected; who accepted
     struct sim_conn *next;  // of those that can be freed
-    bool broken;            // both ends will hear of it
+    bool broken;            // both ends will be told
     uint64_t began, deadline, backoff;
     char address[VAN_ADDRESS_MAX], from[VAN_ADDRESS_MAX];
 };
@@ -110,7 +110,7 @@ int sim_transmit(struct sim *s, struct sim_end *end, struct parcel *p);
 // A new connection from `v` to `address`; NULL: out of memory.
 struct sim_conn *sim_dial(struct sim *s, struct sim_van *v, const char *address,
                           uint64_t timeout_ns);
-// One end closes; the other hears of it.
+// One end closes; the other is told.
 void sim_hang_up(struct sim *s, struct sim_end *end, enum sim_why why);
 
 int sim_listen(struct sim *s, struct sim_van *v, const char *address, struct err *e);

@@ -1,5 +1,5 @@
-// What only the simulated van promises: the same run from the same seed, and faults. What
-// it shares with all vans is tested in src/van/van_test.c.
+// Promises of the simulated van only: the same run from the same seed, and faults.
+// src/van/van_test.c tests the promises of all vans.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/sim.h"
@@ -314,7 +314,7 @@ static void test_silence(void **state)
     assert_int_equal(p.a.messages, 1);
     assert_int_equal(p.a.last, 2);
     assert_int_equal(p.a.closed + p.b.closed, 0);
-    van_close_link(p.a.v, dead); // nobody hears of it
+    van_close_link(p.a.v, dead); // no end is told
     run(p.s);
     assert_int_equal(p.b.closed, 0);
     van_close_link(p.a.v, p.a.link);
@@ -323,8 +323,8 @@ static void test_silence(void **state)
     close_pair(&p);
 }
 
-// What the one end sends is lost, what the other one sends comes, and of the ends only the
-// mute one hears that its link was closed.
+// Messages of one end are lost, those of the other arrive, and only the mute end is told
+// that its link was closed.
 static void test_mute(void **state)
 {
     (void)state;
@@ -359,7 +359,7 @@ static void test_links_fall_silent(void **state)
     close_pair(&p);
 }
 
-// Those of one van, whichever end sends, and nobody else's.
+// Messages of one van, whichever end sends, and no others.
 static void test_links_of_a_van_fall_silent(void **state)
 {
     (void)state;
@@ -381,7 +381,7 @@ static void test_links_of_a_van_fall_silent(void **state)
     close_pair(&p);
 }
 
-// Of one van no message is lost alone, whichever end sends.
+// No single message of that van is lost, whichever end sends.
 static void test_links_that_lose_none(void **state)
 {
     (void)state;
@@ -485,7 +485,7 @@ static void test_refusals(void **state)
     sim_close(s);
 }
 
-// What comes to a van that is stopped waits, in its order; first it ticks.
+// Messages to a stopped van wait in order; it ticks first.
 static void test_stop(void **state)
 {
     (void)state;

@@ -75,8 +75,7 @@ static const char *sim_van_peer(const struct van *v, van_link link)
     return end == &end->conn->ends[0] ? end->conn->address : end->conn->from;
 }
 
-// A link is what the less believed end of it is: nobody is more to a stranger than a
-// stranger is to them.
+// A link has the kind of its less trusted end.
 static enum van_kind sim_van_kind(const struct van *v, van_link link)
 {
     const struct sim_end *end = end_of(v, link);
@@ -121,7 +120,7 @@ static void sim_van_trust(const struct van *v, van_link link, struct van_trust *
         return;
     const struct sim_end *other = &end->conn->ends[end == &end->conn->ends[0]];
     ret->role = other->van != NULL ? other->van->role : other->role;
-    // No secret, and the same in each run of the seed.
+    // Not a secret: the same in each run of the seed.
     memcpy(ret->binding, &end->conn->began, sizeof(end->conn->began));
 }
 

@@ -113,7 +113,7 @@ int stage_open_scheduler(struct stage *s, const struct scheduler_options *o,
     return 0;
 }
 
-// What a world wants its members to do wrongly stays.
+// Defects that a world has switched on in its members stay.
 static void take_place(struct member_options *o, enum wire_role role, uint32_t i,
                        const char *address)
 {
@@ -215,8 +215,8 @@ bool stage_acts(const struct stage_client *c)
     return (!c->dead || (c->ghost && !c->fades)) && !sim_is_stopped(c->van);
 }
 
-// Shorter than the lease; but for the scheduler, who keeps the leases and must not hold
-// against others that it did not hear them.
+// Shorter than the lease, except for the scheduler, which keeps the leases and must not
+// blame others for messages that it missed itself.
 static void stop_somebody(struct stage *s)
 {
     uint64_t now = sim_now(s->sim), n = s->n_clients + s->n_servers + 1;
@@ -245,8 +245,7 @@ bool stage_dies(struct stage_client *c)
     return true;
 }
 
-// A scheduler that was started again knows nobody, and with the last client the cluster
-// ends.
+// A restarted scheduler knows no node, and the cluster ends with the last client.
 void stage_check_living(struct stage *s)
 {
     bool anybody = false, ends = false;
@@ -289,7 +288,7 @@ bool stage_step(struct stage *s, uint64_t until)
     return true;
 }
 
-// What must hold.
+// Invariants.
 
 void stage_failed(struct stage *s, const char *format, ...)
 {

@@ -1,6 +1,6 @@
-// What simulated worlds stand on: a scheduler, servers and clients in one network, all as
-// they are in processes, made of one number; and strangers. A world says what is different
-// about each, and what clients do. Whoever lives must not be taken for dead.
+// The base of simulated worlds: a scheduler, servers and clients in one network, all as
+// in processes, made from one number; and strangers. A world defines the differences, and
+// what clients do. A living process must not be declared dead.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_STAGE_H
@@ -68,10 +68,11 @@ struct stage {
     struct err failure; // what did not hold, first
 };
 
-// Makes the seed's world, lets it live and closes it. TUG_EINTERNAL: what did not hold.
+// Makes the seed's world, lets it live and closes it. TUG_EINTERNAL names a broken
+// invariant.
 int stage_run(const struct stage_world *world, const struct seeds_run *o, struct err *e);
 void stage_close(void *stage); // for a world that closes itself
-// All processes crash at once; another network, with nobody in it, takes the place of theirs.
+// All processes crash at once; a new, empty network replaces theirs.
 int stage_again(struct stage *s, struct err *e);
 
 uint64_t stage_draw(struct stage *s, uint64_t n); // below n
@@ -89,13 +90,13 @@ int stage_open_client(struct stage *s, struct stage_client *c, enum wire_role ro
                       uint32_t i, struct client_options *o, struct err *e);
 int stage_open_strangers(struct stage *s, const struct sim_seen *seen, struct err *e);
 
-// Some time goes on, and all act; false: no more until then, or something did not hold.
+// Lets some time pass, in which all act; false at the end, or if an invariant is broken.
 bool stage_step(struct stage *s, uint64_t until);
-// Until what is on its way has arrived.
+// Waits until messages on their way have arrived.
 void stage_settle(struct stage *s, uint64_t ns);
-// Dies if its time has come; not before the scheduler could tell the dead from the living.
-// Some of the dead are ghosts: they were stopped until others have given them up, and go on
-// with what they had begun.
+// Dies if its time has come; not before the scheduler could tell the dead from the
+// living. Some of the dead are ghosts: they were stopped until others gave them up, and
+// then continue their work.
 bool stage_dies(struct stage_client *c);
 // A server is stopped for longer than its lease, and goes on: the cluster ends.
 void stage_lose_server(struct stage *s, uint32_t i);
@@ -103,13 +104,13 @@ void stage_lose_server(struct stage *s, uint32_t i);
 bool stage_acts(const struct stage_client *c);
 void stage_check_living(struct stage *s);
 
-// What does not hold: only the first is kept.
+// Notes a broken invariant: only the first is kept.
 void stage_failed(struct stage *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 // Requests, which must go well, with s->said as their errors. Gives ts: it has begun.
 client_ts stage_begun(struct stage_client *c, client_ts ts, const char *what);
-// True once: when it is over. *ts is 0 then. Those of a ghost may fail.
+// Returns true once, when it is done; *ts is 0 then. Requests of a ghost may fail.
 bool stage_is_over(struct stage_client *c, client_ts *ts, const char *what);
 
 uint64_t stage_resent(const struct stage *s); // messages of workers that were sent again

@@ -43,7 +43,7 @@ static void more_bytes(struct sim_strangers *x)
     x->d.left = BYTES;
 }
 
-// None, an honest one of a tool, or that of somebody else without a proof.
+// None, an honest one of a tool, or another node's without a proof.
 static void say_hello(struct stranger *k, van_link link)
 {
     struct sim_strangers *x = k->all;
@@ -165,7 +165,7 @@ static void know(struct sim_strangers *x, const struct roster *r)
             draw_know(&x->d, r->nodes[i].id, r->nodes[i].session);
 }
 
-// What would count if they were listened to.
+// Messages that would have an effect if they were accepted.
 static void send_push(struct stranger *k, van_link link)
 {
     struct sim_strangers *x = k->all;
@@ -185,7 +185,7 @@ static void send_push(struct stranger *k, van_link link)
     (void)van_send(k->van, link, MSG_PUSH, 1 + draw(x, 1000), &m, NULL);
 }
 
-// Who has left knows the token of a worker still, and may join anew with it.
+// A process that has left still knows a worker's token, and may join anew with it.
 static void send_frame(struct stranger *k, van_link link)
 {
     struct sim_strangers *x = k->all;

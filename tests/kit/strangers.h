@@ -1,6 +1,6 @@
-// Strangers in a simulated world: a link that has not joined, with whatever hello, and one
-// whose session has ended, with a proof of it. At random times both send valid frames of
-// every type to the scheduler and to servers. Nothing may come of it.
+// Strangers in a simulated world: a link that has not joined, with whatever hello, and
+// one whose session has ended, with a proof of it. At random times both send valid frames
+// of every type to the scheduler and to servers. It must have no effect.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_STRANGERS_H

@@ -31,7 +31,7 @@ static int64_t row_in(struct sums *s, struct store *in, uint32_t key)
     return row != NULL ? (int64_t)*row : 0;
 }
 
-// What is between two saves was only added, and no more than was pushed.
+// Between two saves values were only added, and not more than was pushed.
 static void check_other(void *ctx, struct store *in)
 {
     struct sums *s = ctx;

@@ -24,7 +24,7 @@ struct sums {
     struct roots *roots;
     struct sim_saver *other;
     int64_t saved[SUMS_KEYS_MAX]; // by the other: the last time
-    // What of a key may be in a save that is taken now, at the most.
+    // The most that a save taken now may have for a key.
     int64_t (*most)(void *ctx, uint32_t key);
     void *ctx;
 
@@ -34,17 +34,17 @@ struct sums {
     char path[FILE_PATH_MAX];
 };
 
-// Of `s` are set: stage, dir, without_turns, n_keys, most, ctx.
+// Members of `s` to set: stage, dir, without_turns, n_keys, most, ctx.
 int sums_open(struct sums *s, struct err *e);
-// Of a server; more is the world's to set.
+// A server's options; the world sets the others.
 struct shard_options sums_server(const struct sums *s);
 // When all others have come.
 int sums_open_other(struct sums *s, struct err *e);
-// `made`: the table is there.
+// `made`: the table exists.
 void sums_step(struct sums *s, bool made);
 void sums_leave(struct sums *s); // before the stage closes
-// All who save have crashed, and the table may go back to an older save: before the stage
-// closes.
+// Call before the stage closes: all savers have crashed, and the table may go back to an
+// older save.
 void sums_crash(struct sums *s);
 void sums_close(struct sums *s); // behind it
 
@@ -54,7 +54,7 @@ client_ts sums_begin_save(struct sums *s, struct stage_client *c, uint64_t id,
                           enum save_mode mode); // 0: none is needed
 client_ts sums_save(struct sums *s, struct stage_client *c, struct client_save *o);
 client_ts sums_end_save(struct sums *s, struct stage_client *c, uint64_t id);
-// When all is over. Of each key a save that was committed holds what `holds` says.
+// When all is over. Checks that a committed save has the values of `holds` for each key.
 void sums_forget_save(struct sums *s, uint64_t id,
                       void (*holds)(void *ctx, uint32_t key, int64_t *least,
                                     int64_t *most));

@@ -19,7 +19,7 @@ struct tcp_node {
 };
 
 uint64_t tcp_node_sum(const void *data, uint64_t n); // of the owners of a roster
-// What the node has to do is set before. NULL: it does not listen.
+// Set the node's work before. NULL if it does not listen.
 void tcp_node_open(struct tcp_node *n, const struct tcp_options *o, const char *address);
 void tcp_node_hello(struct tcp_node *n, uint64_t request); // is sent
 // Polls both until the counter has the value; fails after 20 s. b may be NULL.

@@ -1,4 +1,4 @@
-// What tests begin with: cmocka with what its header needs, and assertions of ours.
+// The header of all tests: cmocka with its needed headers, and our own assertions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_TEST_H

@@ -8,7 +8,7 @@
 
 #include "kit/inproc.h"
 
-// Who is told the time computes with it: it never goes back.
+// Handlers compute with the time: it never goes back.
 static void take_time(struct node *n, uint64_t now)
 {
     assert_true(now >= n->now);

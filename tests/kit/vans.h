@@ -1,5 +1,6 @@
-// For the conformance suite: every van behind one face. A world has some nodes with a van
-// each; `PUMP` lets time pass in all of them, on one thread, until something is true.
+// For the conformance suite: every van behind one interface. A world has some nodes with
+// a van each; `PUMP` lets time pass in all of them, on one thread, until something is
+// true.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KIT_VANS_H
@@ -20,7 +21,7 @@ enum { NODES = 3, LINKS = 128 };
 
 struct vans;
 
-// A van and what it has heard.
+// A van and the messages that it got.
 struct node {
     struct vans *w;
     struct van *v;
@@ -34,7 +35,7 @@ struct node {
     uint64_t now;                      // the time as it was last told
     bool in_order;
 
-    // What it does when a link opens or a message comes, if anything.
+    // Called when a link opens or a message comes; may be NULL.
     void (*on_opened)(struct node *n, van_link link, bool accepted);
     void (*on_message)(struct node *n, van_link link, struct van_message *m);
     void *place; // for bodies
@@ -60,7 +61,7 @@ struct vans {
     uint64_t patient_until;
 };
 
-// Of every node: what its van calls.
+// The van's handlers, the same for every node.
 void node_message(void *ctx, van_link link, struct van_message *m, uint64_t now);
 uint64_t node_tick(void *ctx, uint64_t now);
 int vans_try_open(struct vans *w, int i, struct err *e);
@@ -78,7 +79,7 @@ void vans_step(struct vans *w);
         (w)->patient_until = clock_ns() + PATIENCE;                                      \
         while (!(condition)) {                                                           \
             if (clock_ns() > (w)->patient_until)                                         \
-                fail_msg("in vain was waited for: %s", #condition);                      \
+                fail_msg("did not happen in time: %s", #condition);                      \
             vans_step(w);                                                                \
         }                                                                                \
     } while (0)

@@ -1,4 +1,4 @@
-// What the files of the simulated cluster share: who is in it, and what each has done.
+// Shared by the files of the simulated cluster: its processes, and what each has done.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_SIM_CLUSTER_H
@@ -88,7 +88,7 @@ static inline struct shard *shard_of(const struct world *w, uint32_t i)
     return w->stage.servers[i].shard;
 }
 
-// What the rows on the servers must be, when all is quiet.
+// Checks the rows on the servers, when the network is quiet.
 void world_check_rows(struct world *w);
 
 #endif

@@ -1,5 +1,5 @@
-// What must hold of the rows at the end: they are the sums of what was acknowledged, and
-// of some that the dead had in flight.
+// Checks the rows at the end: they are the sums of the acknowledged pushes, and of some
+// that the dead had in flight.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/cluster.h"
@@ -9,7 +9,7 @@ static bool is_loose(const struct worker *k, const struct op *op)
     return k->c.dead && op->push && op->begun && !op->acknowledged;
 }
 
-// What is left when the pushes of `from` on that `set` names are taken away.
+// Subtracts the pushes of `from` on that `set` names.
 struct rest {
     const struct world *w;
     uint32_t partition;
@@ -59,7 +59,7 @@ static bool is_a_sum(struct rest *r, uint32_t from)
     return false;
 }
 
-// Where rows lie: when the cluster ended before a move began, nobody hears of it any more.
+// The owners of rows: if the cluster ended before a move began, no node is told of it.
 static uint32_t owner_of(const struct world *w, uint32_t partition)
 {
     if (w->move.on && !w->move.done && w->move.partition == partition)

@@ -1,5 +1,5 @@
-// A whole cluster in a simulated network, from one number: its size, what its workers do,
-// what the network does to their messages, who dies and which partitions move.
+// A whole cluster in a simulated network, from one number: its size, its workers'
+// actions, the network's faults, deaths, and which partitions move.
 //
 // The scheduler, the shards and the clients are those of the processes. Workers push
 // integers into a table that adds them up, and pull. What must hold:
@@ -37,7 +37,7 @@
 #include "rule/rule.h"
 #include "sim/cluster.h"
 
-// What parts can be told to do wrongly.
+// Defects that can be switched on in parts.
 enum {
     WITHOUT_REPEAT_CHECK = 1,
     WITHOUT_EPOCH_CHECK,
@@ -107,7 +107,7 @@ static bool is_table_made(const struct world *w)
     return made;
 }
 
-// Another placement by the scheduler; one move at a time.
+// The scheduler changes the placement, one move at a time.
 static void begin_move(struct world *w)
 {
     struct roster *r = &w->stage.scheduler->roster;
@@ -273,7 +273,7 @@ static int world_open(void *ctx, struct err *e)
     return 0;
 }
 
-// What workers do.
+// The actions of workers.
 
 static void make_table(struct worker *k)
 {
@@ -294,8 +294,8 @@ static void choose(struct world *w, struct worker *k, struct op *op)
 {
     uint64_t rate = 1 + draw(w, 6), first = draw(w, KEYS);
     op->push = draw(w, 3) != 0;
-    // Who acknowledges early has no rows to answer with: it is to be found by what others
-    // pull.
+    // A server that acknowledges early has no rows to answer with: the pulls of others
+    // must find it.
     op->also_pull = op->push && one_in(w, 4) &&
                     w->stage.o->bug != ACKNOWLEDGE_BEFORE_APPLY;
     op->group = k->next;
@@ -344,8 +344,8 @@ static void add(int64_t to[KEYS][WIDTH], const struct op *op)
             to[op->which[i]][j] += (int64_t)op->values[i * WIDTH + j];
 }
 
-// Requests may fail when there is no scheduler any more that knows who is there, and those
-// of a ghost.
+// Requests may fail after a scheduler without memory has come back, and so may those of a
+// ghost.
 static bool went_wrong(struct worker *k, int rc, const char *what, const struct err *e)
 {
     k->c.fades |= k->c.dead && rc != 0;
@@ -407,7 +407,7 @@ static void begin_op(struct worker *k, struct op *op, uint32_t owner, bool again
         k->open++;
 }
 
-// ssp: nobody alive is more than the staleness behind who pulls.
+// ssp: no living worker is more than the staleness behind the one that pulls.
 static void check_staleness(struct worker *k, const struct op *op)
 {
     const struct world *w = k->world;
@@ -507,8 +507,8 @@ static bool waits_for_others(struct worker *k)
     return waits;
 }
 
-// ssp: after some requests, when all are answered, the next clock begins; at the end
-// nobody waits for this worker any more. True: there is a tick on its way.
+// ssp: after some requests, when all are answered, the next clock begins; at the end no
+// worker waits for this one. True: there is a tick on its way.
 static bool let_tick(struct worker *k)
 {
     struct world *w = k->world;
@@ -685,7 +685,7 @@ static const struct member *member_that_goes_on(const struct world *w)
     return NULL;
 }
 
-// After the scheduler has come back without its memory: nobody goes on in silence.
+// After the scheduler has come back without its memory no node continues silently.
 static void check_that_all_end(struct world *w)
 {
     const struct member *m;
@@ -705,7 +705,7 @@ static void rest(struct world *w)
         stage_check_living(&w->stage);
 }
 
-// All alive do all that they have to, and what the dead left is cleared up.
+// All living processes finish their work, and leftovers of the dead are removed.
 static void do_all(struct world *w)
 {
     uint64_t until = 600 * SECOND;

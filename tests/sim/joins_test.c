@@ -142,7 +142,7 @@ static uint32_t count_of(uint64_t version)
     return n;
 }
 
-// Until all have the scheduler's roster.
+// Waits until all have the scheduler's roster.
 static void run_until_all_know(uint32_t all, uint64_t seconds)
 {
     uint64_t until = sim_now(sim) + seconds * SIM_SECOND, events = 0;

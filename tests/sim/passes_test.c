@@ -1,7 +1,7 @@
-// A pass by pieces in a simulated network, from one number: workers lease pieces,
-// push what is in them, join late and die; the driver saves in the middle of the
-// pass, and somebody else saves, too. Now and then all of them crash, and others go on in the
-// pass from the newest save, perhaps several times. What must hold:
+// A pass by pieces in a simulated network, from one number: workers lease pieces, push
+// their values, join late and die; the driver saves in the middle of the pass, and
+// somebody else saves, too. Now and then all of them crash, and others go on in the pass
+// from the newest save, perhaps several times. What must hold:
 //
 //   - a save holds the pieces that the scheduler says it holds, each wholly and once, and
 //     nothing else; or it is torn, and the driver is told
@@ -31,7 +31,7 @@ enum {
 };
 enum { CHOICE = 2, CONTENT, STEPS }; // streams of random numbers
 
-// What the scheduler, servers and clients can be told to do wrongly.
+// Defects that can be switched on in scheduler, servers and clients.
 enum {
     WITHOUT_LATE_MARKS = 1,  // who joins during a save need not mark it
     WITHOUT_ROSTER_OF_SAVES, // a save begins by whatever roster a server has
@@ -53,7 +53,7 @@ enum doing {
     FINISHED
 };
 
-// Workers, and the driver, who has a client as well.
+// Workers, and the driver, which has a client as well.
 struct worker {
     struct world *world;
     struct stage_client c;
@@ -119,7 +119,7 @@ static uint64_t now_in(const struct world *w)
     return sim_now(w->stage.sim);
 }
 
-// What a push of a piece adds to a key, whoever makes it.
+// Returns what a push of a piece adds to a key, whichever worker makes it.
 static int64_t content(const struct world *w, uint64_t piece, uint32_t batch,
                        uint32_t key)
 {
@@ -195,7 +195,7 @@ static int open_cluster(struct world *w, uint32_t n_servers, struct err *e)
     return 0;
 }
 
-// Who takes part in a life.
+// The processes of one life.
 static int open_cast(struct world *w, struct err *e)
 {
     uint32_t n_servers = 1 + (uint32_t)draw(w, STAGE_SERVERS);
@@ -344,7 +344,8 @@ static uint32_t low_of(const struct worker *k)
     return batch > open ? (batch - open) * PARTS : 0;
 }
 
-// A part of a batch: who dies behind it leaves the batch to an heir, who pushes all parts.
+// A part of a batch: a worker that dies after it leaves the batch to an heir, which
+// pushes all parts.
 static void push_part(struct worker *k)
 {
     struct world *w = k->world;
@@ -493,7 +494,7 @@ static void begin_save(struct world *w)
     w->saver = SAVING;
 }
 
-// Who died between its steps and its report has another do both again.
+// If a worker died between its steps and its report, another does both again.
 static void check_counted(struct world *w)
 {
     uint64_t should = examples_in(w, false), steps = 0, most = 0;
@@ -532,7 +533,7 @@ static void save_holds(void *ctx, uint32_t key, int64_t *least, int64_t *most)
     *least = *most = sum_of(ctx, key, false);
 }
 
-// One after the other: its turn, which pieces, the rows, the end, and that nobody is to mark it.
+// One after the other: its turn, the pieces, the rows, the end, and the end of marking.
 static void let_save(struct world *w)
 {
     switch (w->saver) {
@@ -596,7 +597,7 @@ static void load_last(struct world *w)
                   "a load");
 }
 
-// What the driver does before the pass. False: it is ready for it.
+// The driver's actions before the pass. False: it is ready for it.
 static bool prepares(struct world *w)
 {
     struct worker *k = &w->driver;
@@ -636,8 +637,8 @@ static void part(struct world *w, bool apart)
     sim_partition(s->sim, s->scheduler_van, s->servers[w->away].van, apart);
 }
 
-// Late workers come at any time, rather when it matters: when a save's pieces have just
-// become known; and rather when one of the servers does not hear of it for a while.
+// Late workers come at any time, but more often when it matters: when a save's pieces
+// have just become known; and when one of the servers is not told of it for a while.
 static void let_join(struct world *w, uint32_t i, uint64_t now)
 {
     struct err e = {0};
@@ -691,7 +692,7 @@ static void check_sums(struct world *w)
     }
 }
 
-// All processes of the run crash, behind a save of theirs, and others go on from it.
+// All processes of the run crash after a save, and others resume from it.
 static void begin_again(struct world *w)
 {
     struct err e = {0};

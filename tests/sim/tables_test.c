@@ -1,6 +1,7 @@
-// A cluster with tables that live in a simulated network, from one number: workers push
-// integers into a table of sums, mark saves, do steps and die; the first of them saves,
-// shrinks another table and ends days, and somebody else saves, too. What must hold:
+// A cluster with tables with a lifecycle in a simulated network, from one number: workers
+// push integers into a table of sums, mark saves, do steps and die; the first of them
+// saves, shrinks another table and ends days, and somebody else saves, too. What must
+// hold:
 //
 //   - a marked save has, of each living worker, the pushes before its mark and none that
 //     are behind it; of one that died without a mark, all that were acknowledged
@@ -36,7 +37,7 @@ enum {
     CHOICE = 2,      // the stream of random numbers
 };
 
-// What shards and clients can be told to do wrongly.
+// Defects that can be switched on in shards and clients.
 enum {
     WITHOUT_REPEAT_CHECK = 1,
     WITHOUT_ORDER_CHECK,
@@ -77,7 +78,7 @@ struct world {
     uint32_t n_workers;
     struct worker workers[MAX_WORKERS];
 
-    // What worker 0 does beside.
+    // Additional actions of worker 0.
     enum saver saver;
     uint32_t n_saves, saves_done;
     uint64_t save; // that is to be marked; 0: none
@@ -175,7 +176,7 @@ static void world_close(void *ctx)
     sums_close(&w->sums);
 }
 
-// What all workers do.
+// Actions of all workers.
 
 static void make_tables(struct worker *k)
 {
@@ -263,7 +264,7 @@ static void let_step(struct worker *k)
     k->stepping = begun(k, client_step(k->c.client, more, NULL, SAID(w)), "a step");
 }
 
-// What worker 0 does beside.
+// Additional actions of worker 0.
 
 static void begin_turn(struct worker *k)
 {
@@ -274,7 +275,7 @@ static void begin_turn(struct worker *k)
                                 modes[draw(w, 2)]);
 }
 
-// From now on workers mark.
+// Workers mark from now on.
 static void begin_save(struct worker *k)
 {
     struct world *w = k->world;
