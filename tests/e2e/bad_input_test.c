@@ -252,7 +252,7 @@ static void lines_of_sparse_formats(void **state)
         write_after_good(b->good, b->line);
         refused(b->format, "data:21: ", b->why);
     }
-    // No number, but no name of a column either.
+    // Neither a number nor the name of a column.
     files_write("data", "nan 1:1\n");
     tug_ends(3, "train --data data --format libsvm");
     e2e_says("data:1: the label 'nan' is not finite");
@@ -321,7 +321,7 @@ static void skipped_lines(void **state)
         tug_ends(0, "%s --max-bad-lines 1000 %s", command, ways[i]);
         assert_true(e2e_number("skipped_lines") == 2);
     }
-    // Those of the test data are counted, too, and eval counts its own.
+    // Bad lines of the test data are counted, too, and eval counts its own.
     files_write("test", "1 1:1\n?\n0 2:1\n");
     files_remove("out");
     tug_ends(0, "%s --max-bad-lines 3 --test test --out out", command);

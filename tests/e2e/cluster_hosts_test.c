@@ -1,5 +1,6 @@
-// A cluster on several hosts: network namespaces, joined by a bridge. Without certificates
-// nothing starts there, with them the training is the same, and who has none gets nowhere.
+// A cluster on several hosts: network namespaces, joined by a bridge. Without
+// certificates no process starts there, with them the training is the same, and a peer
+// without one is refused.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <arpa/inet.h>
@@ -96,7 +97,7 @@ static void fails(enum host host, int code, const char *says, const char *words)
         cluster_fail("%s: it took %.3g s", words, cluster_now() - begin);
 }
 
-// Off loopback nobody talks without certificates, unless told to.
+// Off loopback processes refuse to run without certificates, unless told to.
 static void certificates_are_wanted(void **state)
 {
     (void)state;
@@ -131,8 +132,8 @@ static void firewall(void **state)
     cluster_said("failing", "for 1 s");
 }
 
-// A process of the intruder's host that says hello in plain TCP; what it is answered must
-// not be tug's protocol.
+// A process of the intruder's host sends a hello in plain TCP; the answer must not be
+// tug's protocol.
 static void say_hello_plainly(const char *address, int port)
 {
     struct wire_out o = WIRE_OUT_INIT;
@@ -224,7 +225,7 @@ static void trains_with_tls(void **state)
     cluster_same_parts("truth", "many");
 }
 
-// Whoever runs it so has been told.
+// The user was warned.
 static void trains_insecurely(void **state)
 {
     (void)state;

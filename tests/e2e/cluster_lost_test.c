@@ -34,7 +34,7 @@ static const char *kill_node(const char *node)
     return files_path("(process %d) was killed by signal 9", (int)pid);
 }
 
-// The run stops, names what is lost, and a later one goes on from the last save.
+// The run stops, names the loss, and a later one resumes from the last save.
 static void server_killed(void **state)
 {
     (void)state;
@@ -81,7 +81,8 @@ static void scheduler_killed_alone(void **state)
     cluster_ends("scheduler", 128 + SIGKILL, ENDS_WITHIN);
 }
 
-// One that comes back knows nobody: all say so, and nobody goes on under another's id.
+// A restarted scheduler knows no node: all nodes report that, and none continues under
+// another's id.
 static void scheduler_started_again(void **state)
 {
     (void)state;
@@ -113,7 +114,7 @@ static void last_worker_killed(void **state)
     cluster_none_left();
 }
 
-// All that it started die with it.
+// All processes that it started die with it.
 static void launcher_killed(void **state)
 {
     (void)state;

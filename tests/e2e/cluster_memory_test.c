@@ -1,5 +1,5 @@
-// What a server and a scheduler hold is bounded by --memory, whatever peers do: real
-// processes, flooded with pulls that nobody reads, with bodies and with links.
+// --memory bounds the memory of a server and a scheduler, whatever peers do: real
+// processes, flooded with pulls without a reader, with bodies and with links.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <arpa/inet.h>
@@ -36,8 +36,8 @@ static uint64_t resident(pid_t pid)
     return kib * 1024;
 }
 
-// Shadow memory and quarantines are not the program's. Of the scheduler nothing was said:
-// its buffers have their default.
+// Shadow memory and quarantines are not the program's. The scheduler has no option: its
+// buffers have their default.
 static void check_memory(void)
 {
     uint64_t server = resident(server_pid), other = resident(scheduler_pid);
@@ -147,7 +147,7 @@ static void unread_answers(void **state)
     int status;
     assert_int_equal(waitpid(child, &status, WUNTRACED), child);
     assert_true(WIFSTOPPED(status));
-    // Others are served meanwhile, and never is more held than allowed.
+    // Others are served meanwhile, and the memory stays within its limit.
     struct tug_client *c = join();
     assert_non_null(c);
     float row[WIDTH];
@@ -262,7 +262,7 @@ static void endless_bodies(void **state)
     stop();
 }
 
-// Ten thousand who say nothing.
+// Ten thousand silent peers.
 
 static int connect_raw(const char *address)
 {

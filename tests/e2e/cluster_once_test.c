@@ -67,7 +67,7 @@ static void workers_die_in_geo(void **state)
     lose_workers("geo:3 --threads 1", 40);
 }
 
-// What only a dead worker had is lost; the updates of its rows were counted.
+// State that only a dead worker had is lost; the updates of its rows were counted.
 static void workers_die_in_elastic(void **state)
 {
     (void)state;
@@ -80,7 +80,7 @@ static void workers_die_in_ssp(void **state)
     lose_workers("ssp:1", 60);
 }
 
-// And the sums of a batch are the same, whoever computed its parts.
+// And the sums of a batch are the same, whichever worker computed its parts.
 static void workers_die_in_sync(void **state)
 {
     (void)state;
@@ -100,7 +100,7 @@ static void start_roles(const char *train, int workers)
                       port, train);
 }
 
-// The one that comes late works, for the other one is killed then.
+// The late worker has work, since the other one is killed then.
 static void worker_joins(const char *mode)
 {
     const char *train = words_of("many", files_path("--mode %s", mode));

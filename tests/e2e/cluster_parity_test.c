@@ -35,7 +35,7 @@ static double check_result(const unsigned shape[3], const char *model, double ex
     return auc;
 }
 
-// "train ..." of a model on the synthetic data; libffm for ffm.
+// Returns the command "train ..." for a model on the synthetic data; libffm for ffm.
 static const char *words_of(const char *model, const char *out, const char *more)
 {
     const char *format = strcmp(model, "ffm") == 0 ? "libffm" : "libsvm";
@@ -118,7 +118,7 @@ static void same_trained_rows(void)
     mem_free(text[1]);
 }
 
-// What a batch is made of and what is done with it.
+// The contents of a batch, and its use.
 static void sync_with_other_options(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// Peers that are none: whoever connects to the ports of a cluster and sends whatever he
-// likes changes nothing of what is trained there.
+// False peers: connections to the ports of a cluster with any data change nothing of the
+// training.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <arpa/inet.h>
@@ -45,7 +45,7 @@ static void hello(struct message *m, const char *cluster)
     encode(m, MSG_HELLO, &h);
 }
 
-// The header's checksum, right again after a change.
+// Corrects the header's checksum after a change.
 static void sign(struct message *m)
 {
     uint64_t seed = hash_bytes(m->bytes, AT_SUM, 0);
@@ -178,7 +178,7 @@ static void send_what_is_refused(unsigned port)
     }
 }
 
-// A good greeting, and then what only members may say, or nobody.
+// A good greeting, and then messages that only members may send, or none.
 static void greet_and_lie(unsigned port)
 {
     struct message m;

@@ -26,7 +26,7 @@ static double of_one(const struct data *d)
     return e2e_number("auc");
 }
 
-// That of two servers and two workers, whose model is in "many".
+// The AUC of two servers and two workers, whose model is in "many".
 static double of_many(const struct data *d, const char *mode)
 {
     files_remove("many");
@@ -50,8 +50,8 @@ static void sync_has_the_same_bytes(void **state)
     cluster_same_parts("one", "many");
 }
 
-// Which worker is faster differs from run to run, and with it the AUC: by 0.0003 (one
-// standard deviation). So it is the mean of three runs that is compared.
+// The faster worker differs from run to run, and with it the AUC: by 0.0003 (one standard
+// deviation). So it is the mean of three runs that is compared.
 static void as_good_as_one(const char *mode)
 {
     struct data d = movielens();

@@ -112,7 +112,7 @@ static void interrupted_while_gathering(void **state)
     cluster_ends("worker", 130, CLUSTER_PATIENCE);
 }
 
-// What a cluster has saved is a model like any other.
+// A cluster's save is a model like any other.
 static void other_commands(void **state)
 {
     (void)state;

@@ -93,7 +93,7 @@ static void same_metrics(void **state)
     assert_memory_equal(&one, &other, sizeof(one));
 }
 
-// Whose end nobody knows before they are read; and several of them.
+// Files whose end is unknown before they are read; and several of them.
 static void compressed(void **state)
 {
     (void)state;
@@ -111,7 +111,7 @@ static void compressed(void **state)
     assert_memory_equal(&one, &other, sizeof(one));
 }
 
-// What a dead worker had, others score, once.
+// Others score a dead worker's pieces, once.
 static void a_worker_dies(void **state)
 {
     (void)state;
@@ -193,7 +193,7 @@ static void several_labels(void **state)
     json_decref(by[1]);
 }
 
-// Who scored other groups than the driver asked for would give it another gauc.
+// A worker that scored other groups than the driver's would give another gauc.
 static void other_groups(void **state)
 {
     (void)state;

@@ -195,7 +195,8 @@ static void refused(void **state)
     e2e_says("there is one worker");
 }
 
-// The servers hold all the text; what they may take says so before anything is trained on.
+// The servers hold all the text; if their limit is too small, the error comes before
+// training.
 static void no_room(void **state)
 {
     (void)state;

@@ -184,7 +184,7 @@ static void workers_that_differ(void **state)
                                           "processes the same options");
 }
 
-// By other slots a worker reads other features.
+// A worker with other slots reads other features.
 static void slots_that_differ(void **state)
 {
     (void)state;

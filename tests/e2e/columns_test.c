@@ -205,7 +205,7 @@ static void empty_name(void **state)
     json_decref(o);
 }
 
-// What the saved model says need not be said again, and cannot be said otherwise.
+// Settings of the saved model need not be given again, and cannot be changed.
 static void begun_from(void **state)
 {
     (void)state;

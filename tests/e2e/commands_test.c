@@ -1,4 +1,4 @@
-// What scripts rely on: the JSON of train and eval, predictions, tables as text,
+// Interfaces for scripts: the JSON of train and eval, predictions, tables as text,
 // --init-from, standard input, directories and globs.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -61,7 +61,7 @@ static void check_text(const char *name, const char *want)
     json_decref(o);
 }
 
-// What is left beside the named parts has a name, too.
+// The rest besides the named parts has a name, too.
 static void seconds_add_up(void)
 {
     static const char *const parts[] = {"read", "train", "valid",
@@ -271,7 +271,7 @@ static void table_stat(void **state)
     e2e_says("there are: sparse dense");
 }
 
-// What was exported, behind the lines that say what the columns are.
+// The exported rows, behind the lines that describe the columns.
 static const char *rows(void)
 {
     const char *p = e2e_out;
@@ -478,7 +478,7 @@ static void directories_and_globs(void **state)
     }
 }
 
-// The first row that export writes, as get finds it; and what can't be found is refused.
+// The first row of an export, as get finds it; unknown keys are refused.
 static void table_get(void **state)
 {
     (void)state;

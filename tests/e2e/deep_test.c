@@ -1,5 +1,5 @@
 // Models with layers from the command line: saved, resumed, scored, on any number of
-// threads, servers and workers; what cannot be asked of them is refused.
+// threads, servers and workers; options that they do not support are refused.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/random.h"
@@ -31,7 +31,7 @@ static void launch(const char *words)
     cluster_none_left();
 }
 
-// What is promised on one kind of CPU.
+// The promises for one kind of CPU.
 static void sync_has_the_same_bytes(void **state)
 {
     (void)state;
@@ -195,7 +195,7 @@ static void refused(void **state)
     e2e_says("--rules worker: layers are updated by the servers");
 }
 
-// Resuming with other layers is no resuming.
+// Other layers cannot be resumed.
 static void other_layers(void **state)
 {
     (void)state;
@@ -231,8 +231,7 @@ static void write_numbers(const char *path, bool multislot, uint64_t seed)
     assert_int_equal(fclose(f), 0);
 }
 
-// What is learnt of them, how it is saved, resumed and scored, and the same bytes
-// anywhere.
+// Training on them, saves, resuming and scores, and the same bytes everywhere.
 static void numbers_are_normalised(void **state)
 {
     (void)state;

@@ -75,7 +75,7 @@ static void kernels_do_not_matter(void **state)
     }
 }
 
-// What the run does besides training, and where the data lies, leave no trace.
+// Other work of the run, and the data's location, do not change the model.
 static void other_options_do_not_matter(void **state)
 {
     (void)state;

@@ -37,7 +37,7 @@ static const struct tug_fleet_table tables[] = {
      .n_variables = 2},
 };
 
-// Who a process is, by either kind of role maker.
+// A process's role, by both kinds of role makers.
 
 struct part {
     int role;
@@ -78,7 +78,7 @@ static struct tug_role_maker *of_program(const struct part *p)
     struct tug_role_maker_options o = {
         .role = p->role,
         .current_id = p->index,
-        .worker_num = p->role == TUG_FLEET_SERVER ? WORKERS : 0, // workers hear of it
+        .worker_num = p->role == TUG_FLEET_SERVER ? WORKERS : 0, // workers are told
         .server_endpoints = all,
         .n_server_endpoints = SERVERS,
     };
@@ -188,7 +188,7 @@ static void serve(struct tug_fleet *f)
     expect(tug_fleet_run_server(f, "127.0.0.1", port) == 0);
 }
 
-// What workers do together.
+// Collective operations.
 
 static void reduce(struct tug_fleet *f)
 {
@@ -440,7 +440,7 @@ static void work(struct tug_fleet *f)
     expect(tug_fleet_client(f) == NULL);
 }
 
-// What servers begin with.
+// The save that servers begin with.
 
 static void serve_dense(struct tug_fleet *f)
 {
@@ -519,7 +519,8 @@ static void be_another(struct tug_fleet *f)
     expect(tug_fleet_client(f) == NULL);
 }
 
-// Who has left is not waited for, and what it said before is not taken for what it says now.
+// A worker that has left is not waited for, and its earlier row is not taken for a
+// current one.
 static void one_leaves(struct tug_fleet *f)
 {
     enum { BYTES = 1000 };

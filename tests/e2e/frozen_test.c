@@ -1,11 +1,11 @@
-// What training gives stays as it is: the tables of each model, update rule and mode have
-// the checksums that are written down in frozen.txt.
+// The results of training do not change: the tables of each model, update rule and mode
+// have the checksums in frozen.txt.
 //
 // A line there is `MODEL RULE MODE CHECKSUM`: XXH3 of the exported rows of all features,
-// with the rule's state, and then of the bias, without the lines above the rows, which say
-// what the columns are. With TUG_FROZEN_WRITE in the environment
-// the test writes the file anew instead of comparing; CONTRIBUTING.md says when that is
-// allowed. All runs take the reference kernels, so that one file serves every CPU.
+// with the rule's state, and then of the bias, without the lines above the rows, which
+// say what the columns are. If TUG_FROZEN_WRITE is in the environment, the test writes
+// the file anew instead of comparing; CONTRIBUTING.md says when that is allowed. All runs
+// take the reference kernels, so that one file serves every CPU.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>

@@ -44,7 +44,7 @@ static void worse_than_a_guess(void **state)
     e2e_says("It is still near what it began with: try more --epochs, a smaller --batch, "
              "or a larger --lr (it is 1e-05)");
     silent("diverged");
-    // Of both reasons the first is told: what diverged fits no other data either.
+    // The first of both reasons is reported: a diverged model fits no other data either.
     tug_ends(0, "train --data wide.svm --format libsvm --model lr --optimizer sgd --lr 3 "
                 "--epochs 4 --deterministic --test wide.svm");
     e2e_says("worse than a guess: its loss on the training data is ");
@@ -105,7 +105,7 @@ static void tested_on_what_it_learned(void **state)
     e2e_says("warning: 'link.svm' is in --data");
     tug_ends(0, TRAIN "--test data.svm");
     e2e_says(says);
-    // What --refit trains on in the end is --valid, too.
+    // In the end --refit also trains on --valid.
     tug_ends(0, TRAIN "--test other.svm --valid other.svm --refit --epochs 2");
     e2e_says("warning: 'other.svm' is in --data");
 }
@@ -138,7 +138,7 @@ static void unknown_features(void **state)
     tug_ends(0, "predict --from model --data strange.svm data.svm");
     e2e_says("the model knows 90.9 % of the features in this data");
     silent("warning");
-    // Words alone could all be labels, which nobody reads there; lines of csv could not.
+    // Words alone could all be labels, which are not read there; lines of csv could not.
     files_write("words.txt", "one\ntwo\n");
     tug_ends(0, "predict --from model --data words.txt");
     e2e_says(
@@ -211,14 +211,13 @@ static void other_kinds(void **state)
     tug_ends(3, "train --data - --format csv");
     e2e_stdin = NULL;
     e2e_says("tug train: (standard input) is compressed with xz");
-    // A tar archive has no mark at its beginning: the name of its first file stands
-    // there.
+    // A tar archive has no mark at its beginning, only the name of its first file.
     files_write_bytes("data.tar", "train.csv\0\0\0\n", 13);
     tug_ends(3, "train --data data.tar --format csv");
     e2e_says("data.tar:1: the line has a byte 0, which no text has: is the file binary");
 }
 
-// lr and fm take the same keys from both formats; what ffm learned goes by fields.
+// lr and fm have the same keys in both formats; ffm needs fields.
 static void without_fields(void **state)
 {
     (void)state;
@@ -298,7 +297,7 @@ static void trained_on_twice(void **state)
     e2e_says(says);
 }
 
-// -1 and 0 are both negatives, which nobody means who writes both.
+// -1 and 0 are both negatives, so that a file with both is a mistake.
 static void three_labels(void **state)
 {
     (void)state;
@@ -342,7 +341,7 @@ static void weights_of_nothing(void **state)
     e2e_says("warning: all labels of the training data are 0");
 }
 
-// Whoever asks for predictions does not know the labels: what stands there is not read.
+// Data to predict has no known labels: the label's column is not read.
 static void labels_of_predictions(void **state)
 {
     (void)state;
@@ -407,7 +406,7 @@ static void unknown_columns(void **state)
     e2e_says("column '3' in this data, as '70', '80', '90'");
 }
 
-// What a command reads, or writes by another option, is not what it overwrites.
+// A command does not overwrite a file that it reads, or writes by another option.
 static void outputs_that_are_inputs(void **state)
 {
     (void)state;
@@ -430,7 +429,7 @@ static void outputs_that_are_inputs(void **state)
     assert_true(e2e_number("examples") == 400);
 }
 
-// What does not exist is none, never nan.
+// An undefined metric is printed as none, never nan.
 static void metrics_that_are_none(void **state)
 {
     (void)state;

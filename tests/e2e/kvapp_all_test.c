@@ -1,4 +1,5 @@
-// All of tug/kvapp.h by one cluster, once of processes and once of threads of one process.
+// Uses all of tug/kvapp.h in one cluster, once of processes and once of threads of one
+// process.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <pthread.h>

@@ -1,5 +1,5 @@
-// A customer that is closed while it is asked: its handler has returned when the customer is gone,
-// and who still waits for an answer hears that there will be none.
+// A customer is closed while requests come: its handler has returned when the customer is
+// freed, and nodes that wait for an answer are told that there will be none.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <poll.h>

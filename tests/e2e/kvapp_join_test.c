@@ -1,5 +1,5 @@
-// Who may be in a cluster of programs on tug/kvapp.h: processes that count servers and
-// workers as it does, and no more of them than it was started for.
+// The processes of a cluster of programs on tug/kvapp.h: only those with its numbers of
+// servers and workers, and no more than it was started for.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -20,7 +20,7 @@ static bool said(const char *what)
     return strstr(tug_last_error(), what) != NULL;
 }
 
-// A worker that was told of three workers would divide by three: all hear of it.
+// A worker that was told of three workers would divide by three: all are told.
 
 static int hear_of_it(int role, const char *scheduler, uint32_t workers)
 {

@@ -1,5 +1,5 @@
-// A process of a program on tug/kvapp.h that is stopped, and keeps its links: nothing closes them,
-// but whoever waits for it hears when the cluster does without it.
+// A process of a program on tug/kvapp.h is stopped and keeps its links: they stay open,
+// but nodes that wait for it are told when the cluster does without it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <poll.h>

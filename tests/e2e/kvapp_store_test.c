@@ -1,6 +1,6 @@
-// The default store when one of its servers dies: what is pulled is what was acknowledged, or
-// an error. A process that is started in the dead one's place, whose store is empty, is not
-// let in (docs/design/0019).
+// The default store when one of its servers dies: a pull returns the acknowledged values,
+// or an error. A process that is started in the dead one's place, whose store is empty,
+// is not let in (docs/design/0019).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <signal.h>

@@ -118,7 +118,7 @@ static int schedule(const char *scheduler)
     return tug_node_finalize(n, true);
 }
 
-// What workers do.
+// The workers' part.
 
 static int push(struct tug_app *a, const uint64_t *keys, size_t n, const float *values,
                 size_t n_values, const int32_t *lengths)
@@ -280,7 +280,7 @@ static void check_refusals(struct tug_app *a, struct tug_app *strict)
     expect(pull(a, both, 2, got, 4, NULL) == 0 && got[0] == 0 && got[2] == 0);
     expect(push(strict, two, 1, values, 1, NULL) == TUG_EDATA);
     expect(strstr(tug_last_error(), "not in this house") != NULL);
-    expect(push(a, NULL, 0, NULL, 0, NULL) == 0); // nothing is no error
+    expect(push(a, NULL, 0, NULL, 0, NULL) == 0); // nothing is not an error
 }
 
 static void check_later(struct tug_app *a)
@@ -314,7 +314,7 @@ static void hear(void *ctx, struct tug_app *a, const struct tug_simple *r)
     atomic_fetch_add(&h->answers, 1);
 }
 
-// To servers, to the other worker, and to this one.
+// Requests to servers, to the other worker, and to this one.
 static void check_talk(struct tug_node *n, struct tug_app *a, struct heard *h)
 {
     uint32_t ts, other = 9 + 2 * (1 - tug_node_rank(n));

@@ -1,5 +1,5 @@
-// What programs on tug/kvapp.h rarely do, in real processes: links that break, priorities,
-// slicers, values of other types, customers' barriers, messages by hand.
+// Rare uses of tug/kvapp.h, in real processes: links that break, priorities, slicers,
+// values of other types, customers' barriers, messages by hand.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <dirent.h>
@@ -280,7 +280,7 @@ static int work_on_breaking_links(const char *scheduler)
     return tug_node_finalize(n, true);
 }
 
-// What servers have counted is looked at by those who ask them last.
+// The last workers to ask check the servers' counts.
 static atomic_uint heard;
 
 static void hear(void *ctx, struct tug_app *a, const struct tug_simple *r)
@@ -458,7 +458,7 @@ static void check_types(struct tug_node *n)
     expect(strstr(tug_last_error(), "floats") != NULL);
 }
 
-// Who asked hears of an answer that cannot be sent; it waited for wait_seconds.
+// The asker is told of an answer that cannot be sent; it waited for wait_seconds.
 static void check_wrong_answers(struct tug_node *n)
 {
     struct tug_app *a = open_app(n, UNFIT, 0);
@@ -562,7 +562,7 @@ struct party {
     int rounds;
 };
 
-// Whoever passes a round sees what all have pushed before it.
+// A worker that passes a round sees all earlier pushes.
 static void *meet(void *arg)
 {
     struct party *p = arg;
@@ -599,7 +599,7 @@ static int work_in_parties(const char *scheduler)
     return tug_node_finalize(n, true);
 }
 
-// Who does not come is named.
+// A missing worker is named.
 static int work_without_one(const char *scheduler)
 {
     struct tug_node_options o;

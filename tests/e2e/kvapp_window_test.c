@@ -1,5 +1,5 @@
-// A server that answers nobody: what it holds is counted, no more comes than the window
-// has, and whoever waits for a request behind the window hears in time why it is not sent.
+// A server that never answers: its requests are counted, no more come than fit the
+// window, and a wait for a request behind the window fails in time why it is not sent.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>

@@ -1,6 +1,6 @@
-// A worker of a synchronous store that is killed in the middle of a push, and the process that
-// comes in its place: every rank counts once in each round, on every server, wherever the push had
-// come to, and whatever the others do meanwhile.
+// A worker of a synchronous store is killed in the middle of a push and replaced: every
+// rank counts once in each round, on every server, wherever the push had come to, and
+// whatever the others do meanwhile.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <poll.h>
@@ -16,7 +16,7 @@
 
 enum { BIG = 1000, N = 2000, ROUNDS = 6, DIES_AT = 2 };
 
-// What the processes have come to, in memory that they share.
+// The processes' progress, in shared memory.
 static struct shared {
     atomic_bool pushed;  // what the worker pushed that dies
     atomic_bool counted; // the one in its place has asked for the rounds

@@ -1,6 +1,6 @@
-// What servers of a kvstore refuse, and what they hold meanwhile: values that are not finite,
-// pushes that say that they are none, and workers that wait for keys that nobody makes. The
-// other worker, and the rounds, go on as if nothing had been.
+// Refusals of a kvstore's servers, and their memory meanwhile: values that are not
+// finite, pushes that claim not to be one, and workers that wait for keys that nobody
+// makes. The other worker, and the rounds, go on as if nothing had been.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <float.h>
@@ -66,7 +66,7 @@ static int say(struct tug_kvstore *s, enum kvs_cmd cmd, bool push, bool pull,
     return tug_app_wait(s->app, ts);
 }
 
-// What pushes ones to the key, with a value of its own in the middle.
+// Builds a push of ones to the key, with a chosen value in the middle.
 static size_t push_words(uint32_t words[64], enum tug_dtype dtype, float odd)
 {
     struct kvs_head h = {.dtype = dtype, .rows = ROWS, .width = WIDTH, .threshold = odd};

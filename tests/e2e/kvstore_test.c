@@ -60,7 +60,7 @@ static int serve(const char *scheduler)
                       &(struct tug_kvstore_server_options){0});
 }
 
-// A server program of its own: what it was told scales what is pushed.
+// A program's own server: a command's number scales the pushes.
 struct own {
     pthread_t main;
     float scale;
@@ -226,7 +226,7 @@ static void fill(const struct kind *k, int worker, int step, struct buffers *b,
     ret->n_ids = k->sparse ? n : 0;
 }
 
-// What all workers' pushes of a step make of the array.
+// The array after all workers' pushes of a step.
 static void sum_up(const struct kind *k, int step, bool adds, struct buffers *b)
 {
     for (uint64_t r = 0; r < k->rows; r++)
@@ -452,7 +452,7 @@ static void async(void **state)
     threads(serve, work_async);
 }
 
-// Compression: what arrives is what the codes say, whatever is cut where.
+// Compression: the received values are those of the codes, wherever arrays are cut.
 
 enum { CODED = 4999 };
 
@@ -630,7 +630,8 @@ static void own_servers(void **state)
     threads(serve_own, work_own);
 }
 
-// States of all servers in a file: who goes on from it ends where who never stopped does.
+// States of all servers in a file: a store that continues from it ends like one that
+// never stopped.
 
 // A file whose last server's states are wrong: the others keep theirs, too.
 static void refuse_states(struct tug_kvstore *s, const char *good)
@@ -847,7 +848,8 @@ static int send_words(struct tug_app *a, uint64_t key, int32_t cmd, bool pull,
     return send_values(a, key, cmd, pull, words, n, 0);
 }
 
-// What is shorter than it says: counted as words, the server would read behind its end.
+// A request that is shorter than it says: by its count of words the server would read
+// behind its end.
 static void send_short(struct tug_app *a, uint64_t key)
 {
     uint32_t words[64];
@@ -866,7 +868,8 @@ static void pull_too_many_rows(struct tug_app *a, uint64_t key)
     expect(rc == TUG_EDATA && strstr(tug_last_error(), "a pull of"));
 }
 
-// Who asks again while it waits is told so, once for each; nothing of that stays.
+// A worker that asks again while it waits is told so, once for each request; no memory
+// leaks.
 static void wait_twice(struct tug_app *a)
 {
     enum { BARRIER = 5 };

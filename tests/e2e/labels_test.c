@@ -163,7 +163,7 @@ static void others_are_as_good(void **state)
     e2e_says("deepfm needs one for each of the 2 labels: give --model mlp or dcn");
 }
 
-// What eval and predict say of a saved model, and a run that goes on.
+// The output of eval and predict for a saved model, and a resumed run.
 static void saved_and_resumed(void **state)
 {
     (void)state;
@@ -234,7 +234,7 @@ static void predicted(void **state)
     e2e_says("--explain takes one score apart, and this model has 2 labels");
 }
 
-// What a row lacks it neither teaches nor counts for; rows without any label are refused.
+// A missing label is neither trained on nor counted; rows without any label are refused.
 static void missing_labels(void **state)
 {
     (void)state;

@@ -49,7 +49,7 @@ static void wait_until_said(const char *path, const char *text)
     }
 }
 
-// Of "worker 1 (host:PID) joined" in the scheduler's log.
+// Returns the PID of "worker 1 (host:PID) joined" in the scheduler's log.
 static pid_t pid_of(const char *log, const char *who)
 {
     char wanted[64];
@@ -156,7 +156,7 @@ static void no_program_no_run(void **state)
     tug_ends(2, "launch --sync . -- env");
 }
 
-// What was started is killed with the launcher, and what that has started.
+// The started processes, and their children, are killed with the launcher.
 static void nothing_outlives_the_launcher(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 // Programs that use libtug beside `tug scheduler` and `tug server`: they find their
-// cluster by TUG_SCHEDULER, whatever form it has, and hear what is wrong with it.
+// cluster by TUG_SCHEDULER in all its forms, and are told what is wrong with it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/processes.h"

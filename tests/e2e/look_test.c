@@ -1,5 +1,5 @@
-// Looking into a run: what --fetch says and --dump writes is what a save made at the same batch
-// holds and predicts.
+// Looking into a run: the output of --fetch and --dump equals the contents and
+// predictions of a save made at the same batch.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -38,7 +38,7 @@ static int begin(void **state)
     "train --data t.csv --format csv --label y --model lr --epochs 1 --batch 100 "       \
     "--deterministic "
 
-// What tug predict says of the data by the save.
+// The output of tug predict for the data, with the save.
 static void predict(const char *save, double ret[ROWS])
 {
     tug_ends(0, "predict --from %s --data t.csv", save);
@@ -168,7 +168,8 @@ static void layers(void **state)
     e2e_says("layer 1 of 2 norm ");
     e2e_says("layer 2 of 2 norm ");
     e2e_says("the unit on the layers norm ");
-    // Layers are as long as they are: what fills the last block of the table is none.
+    // Layers have their exact length: the padding of the table's last block is not a
+    // layer.
     static const char *const models[] = {"deepfm", "wide_deep", "dcn"};
     for (size_t i = 0; i < sizeof(models) / sizeof(*models); i++) {
         tug_ends(

@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "kit/command.h"
 
-// Slots of keys carry ids as they stand, so that both files are the same examples.
+// Slots of keys have unchanged ids, so that both files are the same examples.
 static void same_model_as_libsvm(void **state)
 {
     (void)state;
@@ -39,7 +39,7 @@ static void same_model_as_libsvm(void **state)
     mem_free(want);
 }
 
-// Of several numbers in a slot each has its place for a name.
+// Each of several numbers in a slot is named by its position.
 static void places_are_explained(void **state)
 {
     (void)state;
@@ -151,8 +151,8 @@ static void mistakes(void **state)
     e2e_says("--slots: 'a:idz': there is no type 'idz'; the types are label, ids");
 }
 
-// What the user did and what was shown lie in lines of their own: apart they say nothing of
-// each other. Evaluation merges as training did.
+// The user's actions and the shown items are in separate lines: they are related only
+// together. Evaluation merges as training did.
 static void merged(void **state)
 {
     (void)state;

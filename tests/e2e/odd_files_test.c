@@ -132,7 +132,7 @@ static void test_names_in_messages(void **state)
     }
 }
 
-// An error says what is wrong, and what it advises is possible.
+// An error names the problem, and its advice works.
 static void test_advice(void **state)
 {
     (void)state;

@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/command.h"
 
-// Comments behind values tell where they came from; what remains are the values.
+// Comments behind values tell their origins; without them only the values remain.
 static char *values_of(const char *yaml)
 {
     size_t n = 0, size = strlen(yaml) + 1;
@@ -42,7 +42,7 @@ static void config_round_trip(void **state)
         mem_free(before);
         mem_free(after);
     }
-    // The same run, too: what is a default in it stays one.
+    // The same run, too: its defaults stay defaults.
     const char *run = "--data data.svm --format libsvm --optimizer ftrl --epochs 2 "
                       "--deterministic --model fm";
     tug_ends(0, "train %s --out direct", run);
@@ -60,7 +60,7 @@ static void all_mistakes(void **state)
     e2e_says("(2) --lr: 'x' is not a number");
 }
 
-// What would be passed over is refused.
+// Options without effect are refused.
 static void of_no_use(void **state)
 {
     (void)state;
@@ -107,7 +107,7 @@ static void optimizers(void **state)
     e2e_says("--optimizer's beta");
 }
 
-// A recipe is values for what nobody gives; its settings have a place as any others.
+// A recipe sets options that are not given; its settings have an origin like others.
 static void recipes(void **state)
 {
     (void)state;
@@ -148,8 +148,8 @@ static void versions(void **state)
     mem_free(first);
 }
 
-// What the shells offer at the end of a line: sorted, a word a line, of "--model=fm" what
-// is behind '='.
+// The shells' completions at the end of a line: sorted, one word a line, for "--model=fm"
+// the part behind '='.
 #define SORTED "| cut -f 1 | sed 's/^--[a-z-]*=//' | LC_ALL=C sort -u"
 
 static const char bash_script[] =
@@ -213,7 +213,8 @@ static const struct offer {
     {"tug train --optimizer ad", "adagrad adagrad-row adam ", NULL},
     {"tug train --dense-optimizer f", "ftrl ", NULL},
     {"tug train --data x --sched", "--schedule --schedule-a --schedule-b ", NULL},
-    {"tug train --resume=", "auto no yes ", NULL}, // a word behind it would be no value
+    {"tug train --resume=", "auto no yes ",
+     NULL}, // a word behind it would not be a value
     {"tug train --resume au", "autumn.svm ", " "},
     {"tug train --data aut", "autumn.svm ", " "},
     {"tug train --data=aut", "autumn.svm ", " "},
@@ -274,7 +275,7 @@ static void completion(void **state)
     e2e_says("'tcsh' is not one of bash, zsh, fish");
 }
 
-// What is offered behind a command, as fish's completion has it.
+// The completions behind a command, in fish's form.
 static const char *offered_behind(const char *command)
 {
     tug_ends(0, "completion fish");

@@ -120,8 +120,8 @@ static bool runs(const char *pid_file)
     return there && kill(pid, 0) == 0;
 }
 
-// The command and what it has started, which read nothing and write nothing, are ended,
-// and nobody waits for them.
+// The command and its children, which neither read nor write, are ended without waiting
+// for them.
 static void ends_with(int signal)
 {
     files_remove("slow.pid");

@@ -130,7 +130,7 @@ static double number(const json_t *o, const char *name)
     return json_number_value(json_object_get(o, name));
 }
 
-// The feature of a column in an explanation.
+// Returns the feature of a column in an explanation.
 static const json_t *feature_of(const json_t *o, const char *column)
 {
     size_t i;
@@ -144,8 +144,8 @@ static const json_t *feature_of(const json_t *o, const char *column)
     return NULL;
 }
 
-// The parts add up to the score, and what leaving a word out changes is what the score of
-// a line without it says.
+// The parts add up to the score, and leaving a word out changes the score to that of a
+// line without it.
 static void predictions_are_explained(void **state)
 {
     (void)state;
@@ -187,7 +187,7 @@ static void predictions_are_explained(void **state)
     e2e_says("--top needs --explain");
 }
 
-// Whatever comes out of values near the largest: JSON, with null for what is no number.
+// Results of values near the largest are JSON, with null for NaN.
 static void explained_numbers_are_json(void **state)
 {
     (void)state;
@@ -254,7 +254,7 @@ static void names_are_kept(void **state)
         files_same("few/save-000001/names.words", "shared/save-000001/names.words"));
 }
 
-// Of a model with pairs and layers all parts are there, and the check of their sum
+// For a model with pairs and layers all parts are there, and the check of their sum
 // passes.
 static void pairs_and_layers_are_explained(void **state)
 {

@@ -46,7 +46,7 @@ static double number(const json_t *event, const char *name)
     return json_number_value(json_object_get(event, name));
 }
 
-// What the events of one kind ("push sparse") are.
+// The events of one kind ("push sparse").
 struct seen {
     size_t requests, pushes, waits, ends, loops, processes;
     double pushed_keys;
@@ -126,7 +126,7 @@ static void read_trace(const char *path, uint64_t not_before, struct seen *ret)
     mem_free(bytes);
 }
 
-// The count that the printed table has for a kind; 0: it has none.
+// Returns the count of a kind in the printed table; 0 if it has none.
 static size_t printed(const char *kind)
 {
     const char *line = strstr(e2e_out, kind);

@@ -1,6 +1,6 @@
-// Models that are published while they are trained (--publish): what is published last
-// is the model, for every model, in one process and on a cluster; a publisher that is
-// killed leaves a good save.
+// Models published during training (--publish): the last publication equals the model,
+// for every model, in one process and on a cluster; a publisher that is killed leaves a
+// good save.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <poll.h>
@@ -143,7 +143,7 @@ static void killed(void **state)
         n = newest("served", &mode);
         tug_ends(0, "eval --from served --data data.ffm");
     }
-    // The next publisher begins with a base, whatever there is.
+    // The next publisher begins with a base, whatever saves exist.
     tug_ends(0,
              "train " DATA "--model fm --publish served --publish-deltas 0 --out model");
     assert_true(newest("served", &mode) > 2 && mode == SAVE_BASE);
@@ -171,8 +171,7 @@ static void two_at_once(void **state)
     forget();
 }
 
-// As after a full disk: who gives the command of a run that is over again has its model
-// published.
+// As after a full disk: repeating the command of a finished run publishes its model.
 static void over(void **state)
 {
     enum save_mode mode;

@@ -161,7 +161,7 @@ static void without_out(void **state)
 
 static const int together[] = {SIGTERM, SIGHUP, SIGTERM, SIGINT};
 
-// Where nothing has been saved before.
+// No save exists before.
 static void saved_at_the_signal(void **state)
 {
     (void)state;
@@ -184,7 +184,7 @@ static void saved_at_the_signal(void **state)
     e2e_says("resuming from out/save-000001");
 }
 
-// A save that was not finished is no save.
+// An unfinished save is not a save.
 static void after_half_a_save(void **state)
 {
     (void)state;
@@ -200,7 +200,7 @@ static void after_half_a_save(void **state)
 }
 
 // A saved run goes on by windows, or in memory, as it began; --data-in need not say so
-// again. What it has skipped it knows, also when there is nothing left to do.
+// again. It knows the skipped lines, even if nothing is left to do.
 static void as_it_was_read(void **state)
 {
     (void)state;
@@ -263,7 +263,7 @@ static void other_options(void **state)
     for (size_t i = 0; i < sizeof(other) / sizeof(*other); i++) {
         tug_ends(2, "%s --resume %s", command(w, "out"), other[i].option);
         e2e_says(files_path("--%s", other[i].name));
-        // Of the saved model's schema nothing can be changed, there either.
+        // There, too, the saved model's schema cannot be changed.
         e2e_says(strcmp(other[i].name, "loss") == 0 ? "train a new model"
                                                     : "--init-from");
     }

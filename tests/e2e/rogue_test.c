@@ -1,8 +1,8 @@
-// Commands against a scheduler that means no good: one that takes a link and falls
-// silent, that says who it is and then no more, that sends its answer byte by byte, that
-// answers what nobody asked, leases what there is not, or, as a server, has always more to
-// say. Each command ends soon, with a sentence that names whom it has waited for, and none
-// of them crashes.
+// Commands against a malicious scheduler: one that accepts a link and falls silent, that
+// greets and then falls silent, that sends its answer byte by byte, that answers what
+// nobody asked, leases what there is not, or, as a server, has always more to say. Each
+// command ends soon, with a sentence that names whom it has waited for, and none of them
+// crashes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/processes.h"
@@ -92,7 +92,7 @@ static void say_status(van_link link, uint64_t request, uint32_t loops)
                                     "\"address\": \"%s\"}",
                                     i > 0 ? ", " : "", rogue.address),
                          0);
-    // As long as that of a large cluster.
+    // As long as a large cluster's.
     assert_int_equal(buf_printf(&json, "]}%*s", 2 << 20, ""), 0);
     struct msg_status_is m = {.json = {json.data, json.len}};
     van_send(rogue.van, link, MSG_STATUS_IS, request, &m, NULL);
@@ -144,7 +144,7 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
     static const char json[] = "{\"nodes\":[{\"role\":5}";
     struct msg_status_is status = {.json = {json, sizeof(json) - 1}};
     struct msg_ok ok = {.value = 1};
-    // All is as the worker likes.
+    // All of it is as the worker expects.
     struct msg_data_is data = {.told = 1, .options = wire_text(rogue.options)};
     (void)ctx, (void)now;
     if (rogue.manner == STRANGE)
@@ -250,7 +250,8 @@ static void falls_silent(void **state)
     close_rogue();
 }
 
-// Tools ask the scheduler; what joins is not let in, and knows it when its time is over.
+// Tools ask the scheduler; processes that join are not let in, and end when their time is
+// over.
 static void says_who_it_is(void **state)
 {
     (void)state;

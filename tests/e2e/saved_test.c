@@ -1,5 +1,5 @@
-// Model directories: damage is refused by name, what is unfinished is nobody's, a full
-// disk leaves what was there, and no run writes over another.
+// Model directories: damage is refused by name, unfinished saves are ignored, a full disk
+// keeps older saves, and no run overwrites another.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/command.h"
@@ -61,7 +61,7 @@ static void damage_part(const char *good, const char *name)
     mem_free(text);
 }
 
-// eval has no need of it, --resume has.
+// eval does not need it, --resume does.
 static void damage_training_part(const char *name)
 {
     size_t size;
@@ -201,7 +201,7 @@ static void unfinished_saves_are_ignored(void **state)
     (void)state;
     files_remove("out");
     tug_ends(0, "%s --epochs 1 --out out", train);
-    // As a crash in the middle of a save would leave it.
+    // The state after a crash in the middle of a save.
     files_copy_dir("out/save-000001", "out/save-000002");
     files_remove("out/save-000002/manifest.json");
     files_write("out/save-000002/sparse-0.rows", "half");
@@ -212,7 +212,7 @@ static void unfinished_saves_are_ignored(void **state)
     assert_false(files_exists("out/save-000002"));
 }
 
-// Other things in the directory stay, whatever their names are.
+// Other files in the directory stay, whatever their names.
 static void strangers_are_left_alone(void **state)
 {
     (void)state;
@@ -295,7 +295,7 @@ static void places_that_cannot_be(void **state)
     e2e_says("missing/t.txt");
 }
 
-// What the user names is followed, and pipes and devices are written as they are.
+// A link that the user names is followed, and pipes and devices are written directly.
 static void links_and_devices(void **state)
 {
     (void)state;

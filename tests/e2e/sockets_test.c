@@ -25,7 +25,7 @@ static int begin(void **state)
     return 0;
 }
 
-// How many files of such an end lie in the runtime directory.
+// Counts the files with such an ending in the runtime directory.
 static int count(const char *end)
 {
     DIR *d = opendir("tug");
@@ -147,8 +147,8 @@ static void what_the_killed_leave(void **state)
     assert_int_equal(count(".sock"), 0);
 }
 
-// A proxy in a thread of the test. When it is told to, the connections that it has carry
-// nothing more, and stay open; new ones are as good as ever.
+// A proxy that runs in a thread of the test. When it is told to, the connections that it
+// has carry nothing more, and stay open; new ones are as good as ever.
 
 enum { CONNECTIONS = 64 };
 
@@ -228,7 +228,7 @@ static void *run_proxy(void *arg)
     return NULL;
 }
 
-// False: somebody has the port.
+// Returns false if the port is taken.
 static bool open_proxy_at(struct proxy *p, unsigned port, unsigned target)
 {
     *p = (struct proxy){.target = target, .port = port};
@@ -262,8 +262,8 @@ static void close_proxy(struct proxy *p)
 }
 
 // The worker reaches the scheduler by one proxy and the server by another (whose address
-// the server advertises). All that the worker has falls silent at once, its heartbeats
-// too; passes go on being done, and the run ends well.
+// the server advertises). All links of the worker fall silent at once, its heartbeats
+// too; passes continue, and the run ends well.
 static void silent_connections(void **state)
 {
     (void)state;
@@ -356,7 +356,7 @@ static void advertised_with_a_token(void **state)
     cluster_ends("scheduler", 0, CLUSTER_PATIENCE);
     // One that knocks before the scheduler has left its token is refused once for that.
     if (strstr(e2e_err, "if a proxy is in between") != NULL)
-        cluster_fail("somebody was refused for the proxy's sake");
+        cluster_fail("a peer was refused because of the proxy");
     assert_true(scheduler.n > 0 && loops[0].n > 0 && loops[1].n > 0);
     close_proxy(&scheduler);
     close_proxy(&loops[0]);

@@ -1,5 +1,5 @@
 // Strangers on the machine: a process without the cluster's token, one with a wrong or a
-// lesser one, another account. What is let in finds its way without being told anything.
+// lesser one, another account. Trusted processes find each other without options.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/processes.h"
@@ -105,7 +105,7 @@ static void lesser_tokens(void **state)
     cluster_said("scheduler", "order: stop, by a tool (operator) at tcp://127.0.0.1:");
 }
 
-// The token of one process is made before the other's: who comes first waits for it.
+// One process is started before the other has made the token: it waits for it.
 static void any_order(void **state)
 {
     (void)state;
@@ -230,8 +230,8 @@ static void impostor_close(void)
     node_close(&impostor.node);
 }
 
-// The server's scheduler is dead, and who took its port sends STOP, or a roster that
-// cannot be, before it has said who it is: the server does not obey, and ends for what it
+// The server's scheduler is dead, and an impostor on its port sends STOP, or an
+// impossible roster, before any proof: the server does not obey, and ends for what it
 // could not prove.
 static void orders_before_it_greets(void **state)
 {
@@ -261,7 +261,8 @@ static void orders_before_it_greets(void **state)
     }
 }
 
-// The command where the other account can run it; false: it cannot, or we can't be another.
+// Puts the command where the other account can run it; false if that is impossible, or we
+// cannot become that user.
 static bool other_account(const char **ret_words)
 {
     static char words[2 * FILES_PATH];

@@ -148,7 +148,7 @@ static void exchanged_files(void **state)
     end_cluster();
 }
 
-// Unfinished saves, as a crash leaves them, are nobody's business.
+// Unfinished saves, as a crash leaves them, are ignored.
 static void unfinished_saves(void **state)
 {
     (void)state;
@@ -179,7 +179,7 @@ static void other_tables(void **state)
     e2e_says("did you mean 'users'?");
     tug_ends(2, "table shrink --from good --table ads");
     e2e_says("there are: users");
-    // With --keep the save of another table would take the one of this away.
+    // --keep would let the save of another table remove this one's.
     tables_admin(2, "save --table wide --out good --keep 1");
     e2e_says("another directory");
     tug_ends(0, "table stat --from good");
@@ -253,7 +253,7 @@ static void full_disks(void **state)
     no_save_more_than(2);
     rows_are_as_they_were();
     still_trains(20);
-    // What could not be published before is in the next delta.
+    // Rows that could not be published before are in the next delta.
     tables_admin(0, "save --table users --mode delta --out good");
     tables_admin(0, "load --table users --from good");
     rows_are_as_they_were();

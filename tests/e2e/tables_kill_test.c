@@ -1,5 +1,5 @@
-// kill -9 at random moments of saves, of a server or of who saves: afterwards the last
-// good save loads, and what is loaded is one moment's state, never a mixture.
+// kill -9 at random moments of saves, of a server or of the saver: afterwards the last
+// good save loads, and gives one moment's state, never a mixture.
 //
 // The rows say which moment: version v of the table sets rows v, v + 3, v + 6, ... to v,
 // so that rows of remainder r hold the greatest version up to v of that remainder.
@@ -86,7 +86,7 @@ static pid_t start_saver(uint64_t version, bool loaded, int *ret_from)
 
 // ---------------------------------------------------------------- what was saved
 
-// Of the exported table; fails where rows are not of one version.
+// Returns the version of the exported table; fails if rows are not of one version.
 static uint64_t version_of(const char *path)
 {
     uint64_t newest[3] = {0}, version = 0;
@@ -170,7 +170,7 @@ static uint64_t kill_one(uint64_t version, bool loaded, unsigned kill_number)
     uint64_t said;
     uint64_t who = random_below(seed, 1, kill_number, SERVERS + 1);
     pid_t saver = start_saver(version, loaded, &from);
-    // From then on it saves almost all the time.
+    // It saves almost all the time from then on.
     assert_true(read(from, &said, sizeof(said)) == sizeof(said));
     wait_us(random_below(seed, 2, kill_number, MOST_US));
     if (who < SERVERS)
@@ -217,7 +217,7 @@ static void killed_while_saving(void **state)
         uint64_t said = kill_one(version, loaded, i);
         cut += is_cut();
         version = saved_version();
-        // Who saves may be killed between the commit and the word.
+        // The saver may be killed between the commit and its message.
         if (version != said && version != said + 1)
             cluster_fail("seed %zu, kill %u: version %zu was saved last, %zu is there",
                          (size_t)seed, i, (size_t)said, (size_t)version);

@@ -138,7 +138,7 @@ static void admin_operations(void **state)
     tables_admin(0, "day --table users");
     tables_admin(0, "stat --table users");
     prints("day 1");
-    // Of those that are less than a show and a half worth.
+    // The rows with a score below one and a half shows.
     tables_admin(0, "shrink --table users --threshold 0.15");
     prints("rows removed");
     double left = rows_of("users");
@@ -158,7 +158,7 @@ static void admin_operations(void **state)
 
 // ---------------------------------------------------------------- any number of servers
 
-// What each pass leaves: a delta, now and then after a shrink.
+// Each pass leaves a delta, sometimes after a shrink.
 static void passes(uint64_t first, uint64_t n, const char *out)
 {
     for (uint64_t pass = first; pass < first + n; pass++) {
@@ -218,7 +218,7 @@ static void imports(const char *files, const char *out)
     tug_ends(0, "table export --from %s --state --out %s.txt", out, out);
 }
 
-// What is exported with its state is the same table again, whatever it went through.
+// An export with states imports to the same table, whatever its history.
 static void text_and_back(void **state)
 {
     (void)state;
@@ -411,8 +411,8 @@ static void beside_training(void **state)
 
 // ---------------------------------------------------------------- where servers write
 
-// What is not below the roots of servers is refused before anything is made, and a server
-// without roots says what it lacks.
+// Paths outside the roots of servers are refused before anything is made, and a server
+// without roots says which option is missing.
 static void roots_of_servers(void **state)
 {
     (void)state;
@@ -481,9 +481,9 @@ static void *save_once(void *arg)
     return NULL;
 }
 
-// Two servers of two loops, two that save at once, again and again: neither waits for the
-// other for ever, and both saves are whole. They begin as close together as two threads
-// can: in a fraction of all tries some loops hear of one first, some of the other.
+// Two servers of two loops, two savers at once, repeatedly: neither waits for the other
+// for ever, and both saves are whole. They begin as close together as two threads can: in
+// some tries some loops are asked by one first, some by the other.
 static void two_saves_at_once(void **state)
 {
     (void)state;

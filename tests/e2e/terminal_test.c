@@ -1,5 +1,5 @@
-// What a person sees at a terminal: a real one (a pty) of 60 columns, then made narrower
-// while a run goes on, then interrupted.
+// The output on a terminal: a real one (a pty) of 60 columns, then made narrower during a
+// run, then interrupted.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/command.h"
@@ -75,7 +75,7 @@ static void wait_for_drawn(int fd, size_t from, size_t want)
     }
 }
 
-// What stands on the screen in the end: text between line ends, less what was erased.
+// Returns the final screen: text between line ends, without the erased parts.
 static void check_screen(void)
 {
     char row[4096];

@@ -1,5 +1,5 @@
-// What training does: validation and early stop, held-out examples, divergence, progress
-// lines, threads that share rows.
+// Training: validation and early stop, held-out examples, divergence, progress lines,
+// threads that share rows.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/command.h"
@@ -69,7 +69,7 @@ static void early_stop(void **state)
     }
 }
 
-// What --valid FILE reports is what eval says of the kept model and the file.
+// --valid FILE reports the metrics that eval gives for the kept model and the file.
 static void valid_is_eval(void **state)
 {
     (void)state;
@@ -81,7 +81,7 @@ static void valid_is_eval(void **state)
     assert_true(e2e_number("auc") == auc);
 }
 
-// What --refit leaves is what training on all files for the best number of passes would.
+// --refit leaves the model of training on all files for the best number of passes.
 static void refit(void **state)
 {
     (void)state;
@@ -154,7 +154,7 @@ static double held_out_loss(const char *out, const char *data, const char *way)
     return valid_number("logloss");
 }
 
-// Where training stands after the last pass.
+// The state of training after the last pass.
 static bool same_training(const char *a, const char *b)
 {
     size_t n[2];
@@ -234,7 +234,7 @@ static void held_out_of_standard_input(void **state)
     mem_free(text);
     tug_ends(0, "train --data unseen.svm %s --out unseen", options);
     assert_true(valid_number("logloss") == loss);
-    // What no example of the training has had is not saved either.
+    // Features without a training example are not saved.
     tug_ends(0, "train --data data.svm %s --out seen", options);
     assert_same_bytes("seen/save-000001/sparse-0.rows",
                       "unseen/save-000001/sparse-0.rows");
@@ -307,11 +307,11 @@ static void divergence(void **state)
         e2e_says("--lr");
         assert_true(strstr(e2e_err, "of feature 1") != NULL ||
                     strstr(e2e_err, "of feature 77") != NULL);
-        // What has diverged is not saved.
+        // A diverged model is not saved.
         char names[4][64];
         assert_int_equal(files_list("out", names, 4), 0);
     }
-    // Which layer it was.
+    // The layer is named.
     files_write("wild.ffm", "1000 0:1:30 1:2:40\n-3000 0:1:50 1:3:70\n9 0:4:60 1:2:80\n");
     tug_ends(3, "train --data wild.ffm --format libffm --model mlp --hidden 4,3 --loss "
                 "squared --dense-optimizer sgd --dense-lr 1000 --lr 0.001 --epochs 40 "
@@ -320,8 +320,7 @@ static void divergence(void **state)
     e2e_says("; of table dense, ");
 }
 
-// The last example's gradient is beyond floats: nobody looks at its weight again in
-// training.
+// The last example's gradient overflows floats: training does not read its weight again.
 static void divergence_at_the_end(void **state)
 {
     (void)state;
@@ -489,7 +488,7 @@ static void penalties_of_batches(void **state)
         const char *options;
         double want;
     } runs[] = {
-        // z = -3, n = 9: l2 is no part of each of the six gradients.
+        // z = -3, n = 9: l2 is not added to each of the six gradients.
         {"--optimizer ftrl --lr .1 --l2 10 --epochs 1", 3 / ((1 + 3) / .1 + 10)},
         // w = 1 / 4; then half of (1 - p) and of l2 w, as the other half is of other keys
         {"--optimizer sgd --lr 1 --l2 1 --epochs 2 --reduce mean",
