@@ -9,8 +9,8 @@
 
 #include "van/tls.h"
 
-#define TLS_ROLE_PREFIX                                                                  \
-    "tug " // stands before the role in a certificate's organizational unit
+// Stands before the role in a certificate's organizational unit.
+#define TLS_ROLE_PREFIX "tug "
 
 struct tls {
     SSL_CTX *context;
