@@ -87,9 +87,10 @@ TUG_API int tug_node_wait(struct tug_node *n);
 
 // Ends what tug_node_start began and frees the node and its apps (ps::Finalize). With
 // `barrier` it waits for all other nodes first. Servers and the scheduler stay until the
-// last worker has left. It returns when the last callback has, however long that takes: until then
-// callbacks may use the node and its apps. NULL is fine. The node is gone also when an error is
-// returned: the first that happened. Only in a callback (TUG_EUSAGE) it goes on.
+// last worker has left. It returns when the last callback has, however long that takes:
+// until then callbacks may use the node and its apps. NULL is fine. The node is freed
+// even if an error, the first one, is returned. Only in a callback (TUG_EUSAGE) nothing
+// is done.
 TUG_API int tug_node_finalize(struct tug_node *n, bool barrier);
 // Registers a function that tug_node_finalize calls after the node has left the cluster
 // and before it is freed, in the order of registration (ps::RegisterExitCallback). It may

@@ -60,15 +60,15 @@ TUG_API int tug_scorer_open(struct tug_scorer **ret, const char *path,
 // fine.
 TUG_API void tug_scorer_close(struct tug_scorer *s);
 
-// Predictions for rows by keys: probabilities, or numbers of a model with loss=squared
-// (`raw`: scores); of a model with several labels one for each, example after example.
-// Labels and weights of the rows are not looked at; fields are, by models that have them.
-// `ret` has room for `room` floats, rows->n x tug_scorer_labels of which are written.
-// *ret_save (may be NULL): the number of the save that they are of. TUG_EUSAGE: the rows
-// cannot be scored (the sentence names row and key), or there is too little room.
-// A model that learnt from libsvm or libffm data or a matrix is warned of once on standard error
-// (or tug_last_warning) if the keys seem to begin at another number, or rows->columns is another
-// width, than where it learnt; so are lines of text.
+// Predicts for rows by keys: probabilities, or numbers for a model with loss=squared
+// (`raw`: scores); a model with several labels gives one for each, example after example.
+// Labels and weights of the rows are ignored; models with fields use the rows' fields.
+// `ret` has room for `room` floats, of which rows->n x tug_scorer_labels are written.
+// *ret_save (may be NULL): the number of the save used. TUG_EUSAGE if the rows cannot be
+// scored (the sentence names row and key), or there is too little room. A model that
+// learnt from libsvm or libffm data or a matrix is warned of once on standard error (or
+// tug_last_warning) if the keys seem to begin at another number, or rows->columns is
+// another width, than where it learnt; so are lines of text.
 TUG_API int tug_scorer_predict(struct tug_scorer *s, const struct tug_rows *rows,
                                bool raw, float *ret, size_t room, uint32_t *ret_save);
 

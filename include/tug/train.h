@@ -124,10 +124,10 @@ struct tug_rows {
     size_t n;                // rows
     const float *labels;     // n labels; NULL: none, for predictions
     const uint64_t *offsets; // n + 1, ascending
-    const uint64_t *keys;    // of features: their indices, or hashes
-    const uint32_t *fields;  // one a feature (format libffm); NULL: none (libsvm)
-    const float *values;     // one a feature, finite; NULL: all are 1
-    const float *weights;    // of the examples: n, not negative; NULL: all are 1
+    const uint64_t *keys;    // of the features: indices or hashes
+    const uint32_t *fields;  // one per feature (format libffm); NULL: none (libsvm)
+    const float *values;     // one per feature, finite; NULL: all are 1
+    const float *weights;    // n weights of examples, not negative; NULL: all are 1
     // Of the matrix that they are, whose columns' numbers are the keys; 0: they are none. It says
     // that keys begin at 0, and is compared with the columns that the model learnt from.
     size_t columns;
@@ -214,8 +214,8 @@ TUG_API int tug_model_predict(struct tug_model *m, const struct tug_data *data,
 // tug_matrix), those before it was saved and loaded included; 0: none, or a save
 // from before saves had it.
 TUG_API uint64_t tug_model_columns(struct tug_model *m);
-// Those of the last tug_model_predict with ret NULL, and in *ret_n how many; valid until the next
-// call on the model. NULL and 0: there are none.
+// Returns the predictions of the last tug_model_predict with ret NULL, and their number
+// in *ret_n; valid until the next call on the model. NULL and 0 if there are none.
 TUG_API const float *tug_model_predictions(const struct tug_model *m, size_t *ret_n);
 
 // Explains predictions, one JSON object a line, as `tug predict --explain --json` prints

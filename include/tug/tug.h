@@ -58,13 +58,13 @@ TUG_API const char *tug_last_warning(void);
 // error, too.
 TUG_API void tug_keep_warnings(bool keep);
 
-// What ends waits before their time, as Ctrl-C does: ten times a second each thread that
-// waits in the library (for a request, a barrier, servers, a cluster to be complete)
-// calls `interrupted`, and when that says true the thread's call returns
-// TUG_EINTERRUPTED. A request that tug_wait waited for goes on, and can be waited for
-// again; a barrier counts as reached; other requests are given up, and servers may have
-// applied them or not. The function must not call the library. One for the process;
-// NULL: none, as at first.
+// Sets a function that can interrupt waits, for Ctrl-C say. Each thread that waits in the
+// library (for a request, a barrier, servers, a complete cluster) calls `interrupted` ten
+// times a second, and when that returns true the thread's call returns TUG_EINTERRUPTED.
+// A request that tug_wait waited for continues and can be waited for again; a barrier
+// counts as reached; other requests are given up, and servers may have applied them or
+// not. The function must not call the library. There is one for the process; NULL, the
+// initial value: none.
 TUG_API void tug_interrupt_by(bool (*interrupted)(void *ctx), void *ctx);
 
 // A client is this process's part in a cluster (ps-lite: KVWorker; Paddle: a trainer's

@@ -210,7 +210,7 @@ def default_wrapper() -> Callable[[Any], Any]:
 
 
 def written_back(wrapped: Any, array: Any, key: str) -> None:
-    """What an updater was given, if its class does not write to the memory itself."""
+    """Copies back an updater's array if its class does not write to the memory itself."""
     own = _registered(wrapped)
     if own is None:
         return

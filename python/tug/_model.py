@@ -324,8 +324,9 @@ class Model(OwnedHandle):
     def with_options(self, *, progress: Hears = _KEPT, on_pass: OnPass = _KEPT, alone: Optional[bool] = None,
                      **options: Option) -> "Model":
         """A copy that is trained on by these options, and by this model's where they say nothing: None takes one back.
-        Those that say what is learnt have to be the same. What this model begins with or writes to is not the copy's
-        (init_from, resume, out, publish, history, dump), unless it is said again."""
+        Options that change the model must be the same. The copy does not have this
+        model's starting points and outputs (init_from, resume, out, publish, history,
+        dump), unless they are given again."""
         words = option_words("with_options", "train", options)
         changed = _OF_ONE | {keyword.replace("_", "-") for keyword in options}
         hears, place, mine, hears_of_passes = self._opened_by

@@ -156,7 +156,7 @@ class Optimizer:
         return int(self.begin_num_update if store is None else store._num_update())
 
     def set_learning_rate(self, lr: float) -> None:
-        """As the attribute learning_rate. UsageError: there is a scheduler."""
+        """Like the attribute learning_rate. UsageError: there is a scheduler."""
         if self.lr_scheduler is not None:
             raise UsageError("the learning rate comes from lr_scheduler: set lr_scheduler to None first")
         object.__setattr__(self, "_changes", self._changes + 1)

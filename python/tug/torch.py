@@ -518,7 +518,7 @@ def dense_state_dict(model: Any) -> Dict[str, Any]:
 
 
 def load_dense_state_dict(model: Any, state: Mapping[str, Any]) -> None:
-    """What dense_state_dict returned, into a model; tables are as they are. UsageError: parameters are missing, or
+    """Loads the result of dense_state_dict into a model; tables are unchanged. UsageError: parameters are missing, or
     unknown; DataError: a parameter has a value that is not finite, and nothing was loaded."""
     for name in (name for name, _ in model.named_parameters() if name in state):
         if state[name].is_floating_point() and not bool(torch.isfinite(state[name]).all()):

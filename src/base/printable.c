@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 
-// Of the first byte, and of the second. Left out are the control characters below ' ',
+// For the first byte, and for the second. Left out are the control characters below ' ',
 // and those from U+0080 to U+009F, which steer some terminals, too.
 static const struct {
     unsigned char first, last, low, high;

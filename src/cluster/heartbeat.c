@@ -47,7 +47,7 @@ static void take_answer(struct heartbeat *h, const struct van_message *m, uint64
         atomic_store(h->node->leave, true);
 }
 
-// The process's number is for the scheduler alone: who took its port is refused.
+// The process's number is for the scheduler only: another process on its port is refused.
 static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
 {
     struct heartbeat *h = ctx;

@@ -6,7 +6,7 @@
 // scheduler whether it may leave at once, or the run ends in order first (a save, then
 // STOP). It may, too, where the scheduler has never answered, or not for HEARTBEAT_LEAVE_NS.
 //
-// What is said when is a state machine, which tests run in the simulator; heartbeat_start
+// The protocol is a state machine, which tests run in the simulator; heartbeat_start
 // gives it a van and a thread.
 //
 // SPDX-License-Identifier: Apache-2.0

@@ -313,8 +313,9 @@ static void test_asked_to_end_and_nobody_answers(void **state)
     assert_false(scheduler_asked(w.s));
 }
 
-// Who knows a process's number can keep it among the living when it hangs. So it is told
-// to who says that it is the scheduler and has been let in as one, and to nobody else.
+// A peer that knows a process's number can keep a hanging process alive for the
+// scheduler. So it is sent only to a peer that claims to be the scheduler and has proven
+// it.
 static void test_the_number_is_for_the_scheduler(void **state)
 {
     static const struct {

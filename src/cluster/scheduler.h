@@ -65,8 +65,8 @@ void scheduler_stop(struct scheduler *s, int code, const char *why);
 // A process that the run needs was asked to end by a signal (with ends_in_order).
 bool scheduler_asked(const struct scheduler *s);
 
-// True when everybody has left (or the time for it is over): *ret_why is how the cluster
-// ended, code 0 when all was well.
+// Returns true when all have left (or the time for it is over): *ret_why is the cluster's
+// result, with code 0 on success.
 bool scheduler_finished(const struct scheduler *s, struct err *ret_why);
 
 const struct roster *scheduler_roster(const struct scheduler *s);

@@ -194,7 +194,7 @@ static void test_heard_before_it_greets(struct vans *w)
     assert_int_equal(near.s.state, SESSION_GREETING);
 }
 
-// HELLO is sent again, and after a while in vain. The session gives up once both were
+// HELLO is sent again, and after a while given up. The session gives up once both were
 // sent, however late that is.
 static void test_nobody_greets(struct vans *w)
 {

@@ -385,8 +385,8 @@ static void *look_after(void *arg)
     uint64_t look_ns = IDLE_NS;
     pthread_mutex_lock(&p->mutex);
     while (!p->stop) {
-        // Who waits for the van has it first: else this thread, which does not leave the
-        // mutex in between, would take it again and again.
+        // A thread that waits for the van gets it first: else this thread, which keeps
+        // the mutex in between, would always take it.
         if (p->lent || p->blocked > 0 || p->at_length || !is_idle(p)) {
             struct timespec t = clock_deadline((double)look_ns * 1e-9);
             pthread_cond_timedwait(&p->stopped, &p->mutex, &t);

@@ -6,7 +6,7 @@
 //   - a call that only sends takes the van for a moment: pump_enter, pump_leave;
 //   - a thread that waits for something polls the van itself, so that no answer has to be
 //     handed from thread to thread (sleeping and waking costs more than a request does).
-//     Of several waiting threads one polls, the leader; it tells the others;
+//     One of several waiting threads, the leader, polls; it wakes the others;
 //   - when nobody has waited or called for a moment, a background thread polls;
 //   - while work takes long, a relief does: a thread that waits for messages without the
 //     van, so that the work's own calls find it free.

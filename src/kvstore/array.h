@@ -30,8 +30,9 @@ size_t kvs_bytes(const struct tug_array *a, uint64_t n_rows);
 // An array that can be used as one: TUG_EUSAGE says what of `key` is wrong.
 int kvs_array_check(const struct tug_array *a, const char *key, struct err *e);
 
-// Elements of floats must be finite, as values pushed to tables: one that is not would be in
-// every sum from there on. Of sparse ones the rows that are there. TUG_EUSAGE names `key`.
+// Elements of floats must be finite, as values pushed to tables: one that is not would be
+// in every sum from there on. For sparse arrays the existing rows. TUG_EUSAGE names
+// `key`.
 bool kvs_array_is_finite(const struct tug_array *a,
                          uint64_t *ret_bad); // the first element
 int kvs_array_finite(const struct tug_array *a, const char *key, struct err *e);

@@ -139,7 +139,7 @@ struct kvs_reply *kvs_dist_reply(struct tug_kvstore *s, uint32_t timestamp,
 int kvs_dist_tell(struct tug_kvstore *s, enum kvs_ask what, int server, const void *body,
                   size_t n);
 
-// What a server says of its part of a key, once that has been made there.
+// A server's settings of its part of a key, once it was made there.
 int kvs_dist_meta(struct tug_kvstore *s, uint64_t id, uint32_t server,
                   struct kvs_meta *ret);
 

@@ -4,8 +4,8 @@
 // beginning of its server's range + the id of the key, or of the slice. Values are 4-byte
 // words of any kind: a head, then what the request says behind it; answers to pulls are
 // the elements alone. All else is simple requests, whose head is one of enum kvs_ask. All
-// numbers are little-endian, as the machines are that tug runs on. What comes from
-// outside is checked by the server.
+// numbers are little-endian, as the machines are that tug runs on. The server checks all
+// received values.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KVSTORE_WIRE_H

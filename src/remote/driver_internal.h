@@ -102,7 +102,7 @@ int driver_is_over(struct driver *d, uint64_t pass, bool *ret, uint64_t *ret_clo
                    struct err *e);
 // --average: a sample after so many batches of the run, if one is due or the pass is over.
 int driver_sample(struct run *r, uint64_t batches, bool over, struct err *e);
-// The clock of the next batch, in sync mode.
+// Returns the clock of the next batch, in sync mode.
 int driver_set_clock(struct driver *d, uint64_t clock, struct err *e);
 // Saves the tables of features that live, into the save in `dir`. ctx: the run.
 int driver_save_tables(void *ctx, const char *dir, struct save_manifest *m,

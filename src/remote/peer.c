@@ -145,7 +145,7 @@ static uint64_t pass_of_all(const struct run *r)
     return (uint64_t)r->config->cluster->peer->passes + pass_of(r);
 }
 
-// All rows are there, and so is everybody.
+// All rows and all workers are there.
 static int begin(struct run *r, struct err *e)
 {
     r->driver->first_epoch = r->at.epoch;
@@ -359,7 +359,7 @@ static int check_bad_lines(const struct run *r, uint64_t n, struct err *e)
                    (unsigned long long)n, (unsigned long long)r->config->max_bad_lines);
 }
 
-// Nobody goes on without the part of one who has died. Results are those of all workers.
+// No worker continues without the part of a dead one. Results are those of all workers.
 static int end_together(struct run *r, struct train_result *result, struct err *e)
 {
     struct driver *d = r->driver;

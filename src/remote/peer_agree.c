@@ -86,7 +86,7 @@ uint32_t peer_agree_ranks(struct client *c)
     return ranks(member_roster(client_member(c)));
 }
 
-// The one that is gone, where another has taken its rank.
+// The worker that has left, if another has taken its rank.
 static const char *name_of(const struct roster *r, uint32_t rank,
                            char to[ROSTER_NAME_MAX])
 {

@@ -23,8 +23,8 @@ int peer_agree_check(struct client *c, const struct run *r, uint32_t passes,
                      struct err *e);
 // The number of ranks, of workers that have joined since included.
 uint32_t peer_agree_ranks(struct client *c);
-// The session of the worker of that rank; 0: there is none. And the error that workers of
-// some ranks have not done that pass of the call.
+// The session of the worker of that rank; 0 if there is none. And the error that workers
+// of some ranks have not done that pass of the call.
 uint64_t peer_agree_session(struct client *c, uint32_t rank);
 int peer_agree_gone(struct client *c, const uint32_t *ranks, size_t n, uint32_t pass,
                     struct err *e);

@@ -224,8 +224,8 @@ static int compute_batch(struct remote_worker *w, struct batches *s, uint64_t b,
     int rc = remote_compute(w, x, &p, e);
     if (rc != 0)
         return remote_diverged(w, x, s->data, s->lease->pass, rc, e);
-    // The next batch's rows are to come without what this one changed, but servers hold
-    // a pull that is ahead of others, and answer it by what is there then.
+    // The next batch's rows should come without this batch's changes, but servers hold a
+    // pull that is ahead of others, and answer it with the rows at that later time.
     if (x->steps && s->window > 1 && b + 1 < s->n &&
         w->config->cluster->mode == CONFIG_SSP)
         TRY(exchange_pulled(slot_of(w, b + 1), e));

@@ -115,7 +115,7 @@ static int in_file(const struct save_chain *c, size_t save, const struct save_ta
     return err_wrap(e, "'%s'", path);
 }
 
-// What is found out about a table's files in one save.
+// Facts about a table's files in one save.
 struct glance {
     uint32_t day;
     uint8_t seen[1 << 13]; // a bit for each partition

@@ -161,10 +161,9 @@ int store_each_from(struct store *s, uint32_t partition, uint64_t from, store_ro
 
 // TUG_EDATA: what is loaded is looked at like what is pushed.
 int store_not_finite(uint64_t key, const char *table, struct err *e);
-// Rows as they were saved: replaced or made, whatever the entry policy says. For loads.
-int store_put_rows(
-    struct store *s, const uint64_t *keys, size_t n, const float *rows,
-    struct err *e); // n x width; handles of extra rows in them are not looked at
+// Puts saved rows: replaces or makes them, whatever the entry policy says. For loads.
+int store_put_rows(struct store *s, const uint64_t *keys, size_t n, const float *rows,
+                   struct err *e); // n x width; handles of extra rows in them are ignored
 int store_put_extras(struct store *s, const uint64_t *keys, size_t n, const float *extras,
                      struct err *e); // for keys with a row
 // Copies all rows of a store into an empty one with the same settings; or moves a

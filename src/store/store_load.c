@@ -93,7 +93,7 @@ int store_not_finite(uint64_t key, const char *table, struct err *e)
                    (unsigned long long)key, table);
 }
 
-// What is loaded is looked at like what is pushed.
+// Checks loaded values as pushed ones are checked.
 static int check_finite(const struct store *s, const uint64_t *keys, size_t n,
                         const float *rows, bool extra, struct err *e)
 {

@@ -115,7 +115,8 @@ static void stand_at(struct run *r, const struct saved_run *m)
     memcpy(r->best_valids, m->best_valids, sizeof(r->best_valids));
 }
 
-// Of the resumed run, whose reader is open. What the memory of that machine allowed is no wish.
+// Of the resumed run, whose reader is open. A value that the other machine's memory
+// implied is not the user's choice.
 static int same_options(struct run *r, char ret_differ[RUN_OPTIONS_TEXT_MAX],
                         struct err *e)
 {

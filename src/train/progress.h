@@ -39,8 +39,8 @@ bool progress_is_due(const struct progress *p);
 // call only says where the run begins.
 bool progress_at(struct progress *p, uint64_t batches);
 
-// With log_batches: what the examples since the call before say, of the stream of the
-// pass so far. False: there are no such lines.
+// With log_batches: the metrics of the examples since the previous call, from the stream
+// of the pass so far. False: there are no such lines.
 bool progress_window(struct progress *p, uint32_t epoch,
                      const struct metrics_stream *stream, enum loss loss,
                      struct metrics *ret);

@@ -69,8 +69,8 @@ struct tcp_options {
     // A node that cannot show the token dials again for so long: the scheduler may be about
     // to leave a new one; 0: 3 s.
     uint64_t token_timeout_ns;
-    uint32_t max_links;     // accepted ones, at the same time; 0: as descriptors allow
-    uint32_t max_strangers; // of them that have said nothing yet; 0: 1024
+    uint32_t max_links;     // accepted links at a time; 0: as descriptors allow
+    uint32_t max_strangers; // of these, links that have sent no message yet; 0: 1024
     struct budget *budget;  // of the process; NULL: no limit
 };
 

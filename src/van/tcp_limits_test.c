@@ -583,7 +583,7 @@ static int stay(const char *address)
         int fd = connect_raw(address);
         if (fd < 0)
             return 2;
-        // Who is refused may be told before it has said anything. What it says after the
+        // A refused peer may be told before it has sent anything. What it says after the
         // link is closed resets the link, and what it was told is lost: again.
         (void)send(fd, o.head.data, o.head.len, MSG_NOSIGNAL);
         if (!hears(fd, head, sizeof(head))) {

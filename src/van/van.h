@@ -133,7 +133,7 @@ struct van_ops {
     void (*unkeep)(struct van *v, void *kept);
     void (*drop)(void *kept); // may be NULL: no kept body outlives the van
     uint64_t (*now)(const struct van *v);
-    void (*hold)(struct van *v); // may be NULL: nothing is ever held
+    void (*hold)(struct van *v); // may be NULL: the van sends at once
     // May be NULL, all three: who waits, waits in van_poll.
     int (*descriptor)(const struct van *v);
     bool (*unsettled)(const struct van *v);

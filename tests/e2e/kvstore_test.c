@@ -799,7 +799,7 @@ static int answer_of(struct tug_app *a, int rc, const uint32_t *ts)
     return rc;
 }
 
-// What makes key 3 as it is, or pushes to it.
+// Builds the request that makes key 3, or a push to it.
 enum { HEAD = 16 }; // words
 
 static size_t right_words(uint32_t words[64])

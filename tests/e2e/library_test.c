@@ -90,7 +90,7 @@ static void forms_of_an_address(void **state)
     cluster_none_left();
 }
 
-// What can't be is not tried until the end of the time: that would say no more of it.
+// An impossible address is not retried until the timeout, which would tell no more.
 static void check_told(double seconds, const char *says)
 {
     struct tug_client *c;

@@ -27,7 +27,7 @@ from tug.fleet._origins import Lines, read_lines, tagged, untagged, write_origin
 from tug.fleet._program import DeclaredNet, Variable
 
 
-# What Paddle's settings are where nothing is asked for: taken, since it is so here. Other values of those that no
+# Paddle's neutral settings, which are accepted since they equal tug's behaviour. Other values of those that no
 # function sets are refused by the table of names.
 _SO_HERE: Dict[str, Sequence[Any]] = {
     "use_var": ([], ()), "input_type": (0,), "merge_size": (-1, 0), "parse_ins_id": (False,), "parse_content": (False,),
