@@ -176,22 +176,22 @@ TUG_API int tug_kvstore_wait(struct tug_kvstore *s);
 // (MXNet: set_optimizer.) TUG_EUSAGE: no such optimizer, field or number; the servers' program
 // has an updater.
 TUG_API int tug_kvstore_set_optimizer(struct tug_kvstore *s, const char *text);
-// The most updates that the optimizer has given a key, from begin_num_update on. Of a process
-// alone: in a cluster the servers count them (TUG_EUSAGE).
+// The most updates that the optimizer has given a key, from begin_num_update on. Only in
+// a process without a cluster: in a cluster the servers count them (TUG_EUSAGE).
 TUG_API int tug_kvstore_num_update(struct tug_kvstore *s, uint64_t *ret);
 // The i-th optimizer, from 0, as the text of all its numbers at their defaults, in the order of
 // MXNet's arguments; NULL behind the last.
 TUG_API const char *tug_kvstore_optimizer(size_t i);
-// The learning rate of an optimizer's text at an update: what its scheduler says. TUG_EUSAGE as
-// tug_kvstore_set_optimizer.
+// Returns the learning rate that the scheduler of an optimizer's text gives at an update.
+// TUG_EUSAGE as tug_kvstore_set_optimizer.
 TUG_API int tug_kvstore_learning_rate(const char *text, uint64_t num_update, double *ret);
 
-// Changes `stored`, in place, by what was pushed to a key. Of sparse keys all rows are there
-// (ids NULL) while `merged` has those that were pushed. All of it is valid until the function
-// returns. Not 0: the push fails with this code and tug_last_error's sentence. So does a push
-// whose updater leaves an element that is not finite. In both cases `stored` is put back to
-// what it was. It must not call the store. It runs on the thread that pushes, of servers on
-// that of tug_kvstore_server_run.
+// Changes `stored`, in place, by what was pushed to a key. Of sparse keys all rows are
+// there (ids NULL) while `merged` has those that were pushed. The arguments are valid
+// until the function returns. Not 0: the push fails with this code and tug_last_error's
+// sentence. So does a push whose updater leaves an element that is not finite. In both
+// cases `stored` is put back to what it was. It must not call the store. It runs on the
+// thread that pushes, of servers on that of tug_kvstore_server_run.
 typedef int (*tug_updater_fn)(void *ctx, const struct tug_kvstore_key *key,
                               const struct tug_array *merged, struct tug_array *stored);
 // Sets the updater of a store of one process (set_updater), instead of an optimizer.

@@ -26,9 +26,9 @@
 // this process a worker of one (DMLC_ROLE, TRAINING_ROLE), tug_model_train is what tug
 // train is on a cluster, with the modes that the option "mode" names. All workers make
 // the same calls, with the same options, one after the other, and a call returns when all
-// have done their part. Nobody has to drive them. All give the same files, and share them
-// out among them; or each has files of its own (own_files; not in mode sync). Rows are
-// the servers'. The first worker (rank 0) has the saves, and so the option "out", tests,
+// have done their part. They need no driver. All give the same files, and share them out
+// among them; or each has files of its own (own_files; not in mode sync). Rows are the
+// servers'. The first worker (rank 0) has the saves, and so the option "out", tests,
 // tug_model_evaluate, _predict and _save. Results and records of training are of all
 // workers together, in each of them, but for seconds, which are its own; _spread and the
 // progress within a pass are of its own part. A worker whose call fails leaves the

@@ -49,10 +49,11 @@ TUG_API const char *tug_status_text(int status);
 // failed, where and why. Valid until the thread's next call.
 TUG_API const char *tug_last_error(void);
 
-// A warning of this thread's last call that scored data by a model or a scorer (tug/train.h,
-// tug/score.h): the features of the data seem to be numbered from another number than those that
-// the model learnt from, or a matrix has another width. "": there was nothing to warn of, or the
-// same was said before. Valid until the thread's next call of that kind.
+// A warning of this thread's last call that scored data by a model or a scorer
+// (tug/train.h, tug/score.h): the features of the data seem to be numbered from another
+// number than those that the model learnt from, or a matrix has another width. "": there
+// was nothing to warn of, or the same was said before. It is valid until the thread's
+// next call of that kind.
 TUG_API const char *tug_last_warning(void);
 // Whether such warnings are for tug_last_warning alone; at first they are written to standard
 // error, too.

@@ -1,4 +1,4 @@
-"""What the tests of fleet's training share: a net's slots, files of clicks and datasets of them.
+"""Helpers of the tests of fleet's training: a net's slots, files of clicks and datasets of them.
 
 SPDX-License-Identifier: Apache-2.0
 """

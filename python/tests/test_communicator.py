@@ -186,7 +186,7 @@ def test_geo_of_dense_variables():
 
 
 def test_changed_rows():
-    """pull_geo_param: what all workers have pushed since the last time."""
+    """pull_geo_param returns the pushes of all workers since the last call."""
     turn = threading.Barrier(2)
 
     def work(worker, me):

@@ -21,7 +21,7 @@ from tug.fleet.wrapper import _host
 
 
 class Setting(_names.Named):
-    """What dataset.init and its like are asked for by name."""
+    """The names of arguments that dataset.init and similar calls take."""
 
     holders = ("a dataset's setting",)
 

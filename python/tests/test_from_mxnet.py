@@ -19,7 +19,7 @@ from tug.kvstore import lr_scheduler, optimizer
 SOURCE = os.environ.get("TUG_SOURCE") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 PATIENCE = 90
 
-# As much of mxnet as the page's program uses: arrays. Stores, optimizers and schedulers are ours.
+# The part of mxnet that the page's program uses: arrays. Stores, optimizers and schedulers are ours.
 MXNET = """
 import sys, types
 import numpy as np
@@ -110,7 +110,7 @@ def test_schedulers():
 
 
 def test_names():
-    """Each name of tug.kvstore that the page writes is there."""
+    """Each name of tug.kvstore on the page exists."""
     for name in re.findall(r"`(?:tug\.)?kvstore\.([a-zA-Z_.]+)", page()):
         found = kvstore
         for part in name.rstrip(".").split("."):
@@ -118,11 +118,11 @@ def test_names():
             found = getattr(found, part)
 
 
-# What MXNet's seeds and suites name: the form that programs write, and what answers here. Clusters are in
+# Names of MXNet's suites: the form that programs write, and the result here. Clusters are in
 # test_kvstore_cluster.py.
 
 def answer(call, *given):
-    """What a call returns, or the sentence that refuses it."""
+    """The value that a call returns, or the sentence that refuses it."""
     try:
         return call(*given)
     except (tug.Error, AttributeError) as error:

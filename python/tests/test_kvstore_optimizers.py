@@ -19,7 +19,7 @@ from stores import SHAPE, pulled
 
 
 class Model:
-    """What MXNet's optimizer does to one array: prepared() is its gradient, step() its update."""
+    """MXNet's optimizer on one array: prepared() is its gradient, step() its update."""
 
     def __init__(self, weight, lr=0.01, wd=0.0, rescale_grad=1.0, clip_gradient=None, **own):
         self.w, self.lr, self.wd, self.rescale, self.clip = weight.copy(), lr, wd, rescale_grad, clip_gradient
@@ -334,10 +334,10 @@ def test_names_of_lars():
         assert np.allclose(pulled(kv, 0), 1 - 0.5 * 0.001) and np.all(pulled(kv, 1) == 0.5)
 
 
-# The rest of mxnet.optimizer.
+# Tests the other names of mxnet.optimizer.
 
 def test_lists():
-    """What Python's attributes know is what the library takes, and each class is one of the list."""
+    """Python's attributes and the library's fields are the same, and each class is in the list."""
     with kvstore.create() as kv:
         with pytest.raises(tug.Error) as error:
             kv.set_optimizer("nosuch")
@@ -373,7 +373,7 @@ def test_misuse():
 
 
 def test_changed_optimizer():
-    """What changes of an optimizer counts from the next push on, as where the store has the object itself."""
+    """A changed attribute of an optimizer counts from the next push on, as where the store has the object itself."""
     made = optimizer.SGD(0.5)
     with kvstore.create() as kv:
         kv.init("w", np.ones(SHAPE))

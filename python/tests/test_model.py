@@ -279,7 +279,7 @@ def test_cross_validation(clicks, data, tmp_path):
 
 
 def told(function, *args):
-    """What the call warns of, in this file."""
+    """The warnings of the call, located in this file."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         function(*args)

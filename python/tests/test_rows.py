@@ -81,7 +81,7 @@ def takes(function, *args):
 
 
 class Space(contextlib.ExitStack):
-    """What rows in Python may use."""
+    """The names that rows in Python may use."""
 
     def __init__(self, tmp):
         super().__init__()
@@ -180,7 +180,7 @@ def compiler_says(source, text):
 
 @pytest.fixture(scope="module")
 def compiled(source):
-    """What the compiler says of each row: of all at once, and where that fails of each alone."""
+    """The compiler's errors by row: it compiles all at once, and each alone where that fails."""
     def one(row):
         return row.name, compiler_says(source, f"void row() {{ {row.what} }}\n")
 

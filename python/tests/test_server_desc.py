@@ -1,5 +1,5 @@
-"""Paddle's server_desc and proto_txt: texts make tables, what is not had here is refused with its line, and no text is
-more than an error.
+"""Paddle's server_desc and proto_txt: texts make tables, a setting that tug lacks is
+refused with its line, and a bad text is an error and nothing worse.
 
 SPDX-License-Identifier: Apache-2.0
 """

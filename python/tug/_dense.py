@@ -136,7 +136,7 @@ class Dense:
 
     def start_batch(self) -> None:
         """Begins a batch whose gradients are sent one variable after the other (update), so that they are under way
-        while the next ones are computed. Until finish_batch nothing else is asked. (Paddle's first version:
+        while the next ones are computed. No other request is made until finish_batch. (Paddle's first version:
         startBatch.)"""
         self._run(lib.tug_dense_start_batch)
 

@@ -1,5 +1,5 @@
-"""What the estimators of tug.sklearn share: data as scikit-learn checks it, the models that are trained, classes and
-numbers.
+"""The base of the estimators of tug.sklearn: data as scikit-learn checks it, the
+models that are trained, classes and numbers.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -31,7 +31,7 @@ except ImportError as error:
 
 Float64 = npt.NDArray[np.float64]
 Targets = Sequence[npt.NDArray[np.float32]]
-_OWN = {"categorical", "fields", "n_jobs", "options", "random_state", "verbose"}  # parameters that are no options
+_OWN = {"categorical", "fields", "n_jobs", "options", "random_state", "verbose"}  # parameters that are not options
 _FOLLOW = {"threads", "seed", "loss", "model", "format"}  # options that follow from parameters
 
 
@@ -147,7 +147,7 @@ class Estimator(BaseEstimator):
         raise NotImplementedError
 
     def _threads(self) -> int:
-        """As scikit-learn counts: None is one, -1 one per core, -2 one less."""
+        """Counts as scikit-learn does: None is one, -1 one per core, -2 one less."""
         if self.n_jobs is None:
             return 1
         if not isinstance(self.n_jobs, (int, np.integer)) or self.n_jobs == 0:
@@ -172,7 +172,7 @@ class Estimator(BaseEstimator):
                        self._by_field, None if names is None else list(names))
 
     def _checked(self, X: Any, first: bool) -> Any:
-        """The matrix; the first one says how many columns there are, and what they are called."""
+        """Returns the matrix; the first one fixes the number of columns and their names."""
         names, name = _names_of(X), type(self).__name__
         categorical = getattr(self, "categorical", None) is not None
         try:
@@ -224,7 +224,7 @@ class Estimator(BaseEstimator):
         return (X, targets, weight) if keep.all() else (X[keep], [t[keep] for t in targets], weight[keep])
 
     def _examples(self, X: Any, targets: Targets, weight: Any) -> Tuple[Rows, Targets, Any]:
-        """What is trained on, in an order that does not depend on how it is dealt."""
+        """The training data, in an order that does not depend on how it is split."""
         X, targets, weight = self._weighted(X, targets, weight)
         return _ordered(self._columns().rows(X, learn=self._known_values), targets, weight)
 
@@ -255,7 +255,8 @@ class Estimator(BaseEstimator):
         self.n_iter_ = int(models[0].results["epochs"])
 
     def _warn_of_guess(self, model: Model, target: Any, weight: Any) -> None:
-        """The library's own warning goes where verbose=True shows it; what is no better than a guess is told anyway."""
+        """The library's own warning goes where verbose=True shows it; a model that is not better than a guess is reported
+        anyway."""
         loss, y = model.results["train.logloss"], np.asarray(target, np.float64)
         mean = float(np.average(y, weights=weight))
         if self._loss == "squared":
@@ -288,7 +289,7 @@ class Estimator(BaseEstimator):
         self.n_iter_ = int(models[0].results["epochs"])
 
     def _scores(self, X: Any) -> Float64:
-        """Of shape (examples, models)."""
+        """Its shape is (examples, models)."""
         check_is_fitted(self)
         rows = self._columns().rows(self._checked(X, False), known=self._known_values)
         found = [model.predict(rows, raw=True, threads=self._threads()) for model in self.models_]

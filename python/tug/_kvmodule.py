@@ -1,4 +1,4 @@
-"""What MXNet's Module did with a store: Module.init_optimizer.
+"""Replaces what MXNet's Module did with a store: Module.init_optimizer.
 
 SPDX-License-Identifier: Apache-2.0
 """

@@ -43,7 +43,7 @@ def _text(name: str, value: Any) -> str:
     return word(value, name).decode("utf-8", "surrogateescape")
 
 
-# What other libraries call what is no option here, but an argument.
+# Names in other libraries of settings that are arguments here and not options.
 _ARGUMENTS = {"verbose": "progress=True prints the passes, and progress=False does not",
               "verbosity": "progress=True prints the passes, and progress=False does not",
               "sample_weight": "weight= has the examples' weights", "weights": "weight= has the examples' weights",

@@ -1,4 +1,4 @@
-"""What is heard of a pass while a model is trained, and what stays of it.
+"""Reports of a pass while a model is trained, and the history that stays.
 
 SPDX-License-Identifier: Apache-2.0
 """

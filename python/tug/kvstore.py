@@ -32,7 +32,7 @@ __all__ = ["Error", "KVStore", "KVStoreBase", "KVStoreServer", "RowSparse", "cre
            "optimizer", "register_array_type"]
 
 
-_ARRAYS = "arrays are numpy's, torch's, RowSparse, or of a class that register_array_type is told of"
+_ARRAYS = "arrays are numpy's, torch's, RowSparse, or of a class given to register_array_type"
 _OWN = "a store of the program's own is a class that KVStoreBase.register is given"
 _ELSEWHERE = {"NDArray": _ARRAYS, "nd": _ARRAYS, "TestStore": _OWN, "Horovod": _OWN, "BytePS": _OWN,
               "Module": "init_optimizer begins the loop that Module had",

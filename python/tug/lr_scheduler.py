@@ -22,7 +22,7 @@ __all__ = ["CosineScheduler", "FactorScheduler", "LRScheduler", "MultiFactorSche
 
 
 def learning_rate(optimizer: str, num_update: int) -> float:
-    """What the text of an optimizer says at an update. UsageError: there is no such optimizer or number."""
+    """The rate of an optimizer's text at an update. UsageError: there is no such optimizer or number."""
     ret = ffi.new("double *")
     check(lib.tug_kvstore_learning_rate(ffi.new("char[]", word(optimizer, "optimizer")),
                                         whole(num_update, "num_update", 0, 2 ** 62), ret))
@@ -37,7 +37,7 @@ def number_text(value: Any, what: str) -> str:
 
 
 class LRScheduler:
-    """What all schedulers have. warmup_steps: before so many updates the rate is on its way from warmup_begin_lr to
+    """The base of all schedulers. warmup_steps: for so many updates the rate moves from warmup_begin_lr to
     base_lr (warmup_mode "linear"), or stays at warmup_begin_lr ("constant"). A class of the program's own can compute
     rates, but cannot be given to an optimizer."""
 
@@ -106,7 +106,7 @@ class MultiFactorScheduler(LRScheduler):
 
 
 class PolyScheduler(LRScheduler):
-    """From base_lr to final_lr at max_update, with (1 - n / max_update) to the power pwr."""
+    """Falls from base_lr to final_lr at max_update, with (1 - n / max_update) to the power pwr."""
 
     _name, _fields = "poly", ("max_update", "pwr", "final_lr")
 
@@ -118,7 +118,7 @@ class PolyScheduler(LRScheduler):
 
 
 class CosineScheduler(LRScheduler):
-    """From base_lr to final_lr at max_update, along half a cosine."""
+    """Falls from base_lr to final_lr at max_update, along half a cosine."""
 
     _name, _fields = "cosine", ("max_update", "final_lr")
 

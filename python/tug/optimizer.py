@@ -64,7 +64,7 @@ class Optimizer:
     """An optimizer; its numbers are attributes. A store of one process looks at them at each push; on a cluster they
     count when it is given to set_optimizer (again).
 
-    Beside numbers: lr_scheduler, of tug.lr_scheduler; param_idx2name, names of keys that are numbers; param_dict,
+    It also takes lr_scheduler, of tug.lr_scheduler; param_idx2name, names of keys that are numbers; param_dict,
     objects with lr_mult and wd_mult by key."""
 
     def __init__(self, name: str, *in_order: Any, **given: Any) -> None:
@@ -163,17 +163,17 @@ class Optimizer:
         self._set("learning_rate", lr)
 
     def set_lr_mult(self, args_lr_mult: Dict[Key, float]) -> None:
-        """Factors of the learning rate by key, or by name of param_idx2name. Those of before are gone."""
+        """Factors of the learning rate by key, or by name of param_idx2name. Replaces the former ones."""
         self.lr_mult = dict(args_lr_mult)
         learning_rate(self.text(), 0)
 
     def set_wd_mult(self, args_wd_mult: Dict[Key, float]) -> None:
-        """Factors of wd by key, or by name of param_idx2name. Those of before are gone."""
+        """Factors of wd by key, or by name of param_idx2name. Replaces the former ones."""
         self.wd_mult = dict(args_wd_mult)
         learning_rate(self.text(), 0)
 
     def _multipliers(self) -> List[Tuple[str, Key, Any]]:
-        """Of a key that param_idx2name names, under its number and under its name: a store's keys are of one kind."""
+        """Sets them for the number and the name of a key that param_idx2name names: a store's keys are of one kind."""
         found: Dict[Tuple[str, Key], Any] = {}
         for field, given in (("lr_mult", self.lr_mult), ("wd_mult", self.wd_mult)):
             for key, value in given.items():

@@ -22,13 +22,13 @@ struct chains {
     size_t n_buckets, n;
 };
 
-// The one that was put last, of those with the key; NULL: there is none.
+// Returns the entry with the key that was put last; NULL if none has it.
 struct chained *chains_find(const struct chains *c, uint64_t key);
 // The next one with the same key.
 struct chained *chains_again(const struct chained *x);
 void chains_put(struct chains *c, struct chained *x, uint64_t key);
 void chains_take(struct chains *c, struct chained *x); // which is in it
-// Empties it; fn may free what it is given. NULL: nothing is freed but the table.
+// Empties it; fn may free what it is given. NULL: frees only the table.
 void chains_free(struct chains *c, void (*fn)(struct chained *x));
 
 #endif

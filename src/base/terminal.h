@@ -23,7 +23,7 @@ size_t terminal_output_columns(void);
 // Draws the line, cut to what fits; one byte is one column. NULL removes it. Any thread.
 void terminal_draw(const char *line);
 
-// Writes dots behind each other; what is drawn or said next begins a line. Any thread.
+// Writes dots behind each other; the next output begins a line. Any thread.
 void terminal_dots(size_t n);
 
 // Writes a message with its line end, in the place of the line that was drawn. Any

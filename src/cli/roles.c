@@ -112,7 +112,7 @@ static int be_worker(const struct role *r, const struct training *t, struct err 
     return rc;
 }
 
-// The driver of a run, on a thread beside the run's first worker.
+// Runs the driver on a thread beside the run's first worker.
 struct drive {
     const struct role *role;
     const struct training *training;
@@ -144,7 +144,7 @@ static void *drive(void *arg)
     opened_node_close(&n);
     d->rc = rc;
     if (rc != 0)
-        atomic_store(&node_interrupted, true); // the worker waits for a run in vain
+        atomic_store(&node_interrupted, true); // no run begins and the worker waits
     return NULL;
 }
 

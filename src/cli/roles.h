@@ -52,7 +52,8 @@ int training_words(int argc, char *const *argv, struct train_options *values,
 int role_of_environment(const struct role *r, const struct train_options *t,
                         const struct options *o, struct err *e);
 
-// A trainer of Paddle's first version: a worker, and beside the first one the run's driver.
+// Runs a trainer of Paddle's first version: a worker, and beside the first one the run's
+// driver.
 int role_trainer(const struct role *r, const struct training *t, struct err *e);
 
 // A server, and beside it, on another thread, the scheduler that Paddle's scheme

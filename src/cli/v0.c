@@ -273,7 +273,7 @@ static int take_flag(struct v0_words *w, struct place *p, const struct flag *f,
     return err_set(e, TUG_EUSAGE, "--%s: %s", f->name, f->say);
 }
 
-// With --local=0 the trainer is one of a run's; its other flags mean nothing without.
+// --local=0 makes the trainer one of a run's; without it these flags have no effect.
 static int settle(struct v0_words *w, const struct place *p, struct err *e)
 {
     w->cluster = p->local_given && !p->local;
@@ -414,7 +414,7 @@ int v0_role_trainer(struct role *ret, const struct v0_words *w, struct err *e)
     return set_scheduler(ret, first, w->port, e);
 }
 
-// Which of the list this machine is.
+// Returns the index of this machine in the list.
 static int find_own(struct role *r, const char *list, const char *own, struct err *e)
 {
     char host[ROLE_TEXT_MAX];

@@ -21,7 +21,7 @@ struct v0_words {
     const char *used[64]; // flags that became options, for errors
     size_t n_used;
     char unused[512]; // flags without effect, for the log
-    // Of --local=0: where the others are.
+    // For --local=0: the addresses of the others.
     bool cluster;
     char *pservers, *nics;
     uint64_t port, trainer_id, trainers; // trainers 0: not said

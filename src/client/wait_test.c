@@ -266,8 +266,8 @@ static void test_questions_to_the_scheduler(void **state)
     close_all();
 }
 
-// Waits until a wait in vain says this: on a busy machine the client has not been admitted
-// when a wait that short ends, and says so.
+// Repeats a wait that fails until it says this: on a busy machine the client has not been
+// admitted when such a short wait ends, and says so.
 static void expect_not_ready(const char *why)
 {
     struct err err = {0};

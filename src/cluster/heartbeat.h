@@ -2,9 +2,10 @@
 // on a link of its own. A link that gives no answer for HEARTBEAT_SILENCE_NS is replaced:
 // a dead link must not make a living process look dead.
 //
-// A process that a signal asks to end leaves nobody behind who needs it: heartbeats ask the
-// scheduler whether it may leave at once, or the run ends in order first (a save, then
-// STOP). It may, too, where the scheduler has never answered, or not for HEARTBEAT_LEAVE_NS.
+// A process that a signal asks to end leaves no peer behind that needs it: heartbeats ask
+// the scheduler whether it may leave at once, or the run ends in order first (a save,
+// then STOP). It may, too, where the scheduler has never answered, or not for
+// HEARTBEAT_LEAVE_NS.
 //
 // The protocol is a state machine, which tests run in the simulator; heartbeat_start
 // gives it a van and a thread.

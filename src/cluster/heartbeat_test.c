@@ -279,7 +279,7 @@ static void test_a_server_that_is_asked_to_end(void **state)
     assert_true(scheduler_asked(w.s));
     world_run(&w, sim_now(w.sim) + 100 * SECONDS);
     assert_false(atomic_load(&leave[0]) || atomic_load(&leave[1]));
-    ask(1); // whoever hears of it now waits for the end, too
+    ask(1); // a node that learns of it now waits for the end, too
     assert_false(atomic_load(&leave[1]));
     assert_non_null(strstr(w.log, "server 0 was asked to end: the run ends in order"));
 }

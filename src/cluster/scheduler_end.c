@@ -153,8 +153,8 @@ static bool others_work(const struct scheduler *s, uint32_t process)
     return false;
 }
 
-// A signal asks that process to end. True: the run can do without it, or has nobody who
-// would end it in order.
+// A signal asks that process to end. True if the run does not need it, or has no driver
+// that would end it in order.
 static bool may_leave(struct scheduler *s, uint32_t process)
 {
     struct process *p = &s->processes[process];
@@ -171,7 +171,7 @@ static bool may_leave(struct scheduler *s, uint32_t process)
     return false;
 }
 
-// Who knows a process's number is that process: see scheduler_heartbeat_serve.
+// A sender that knows a process's number is that process: see scheduler_heartbeat_serve.
 void scheduler_may_leave_serve(struct scheduler *s, struct link *l, uint64_t request,
                                const struct msg_may_leave *m)
 {

@@ -99,7 +99,7 @@ static bool matrix_differs(const struct numbering *model, uint64_t columns,
                      what, columns, then);
 }
 
-// Of files, which do not say how many features there are.
+// For files, which do not say how many features there are.
 static bool file_differs(const struct numbering *model, const struct numbering *data,
                          const char *what, char text[NUMBERING_TEXT])
 {

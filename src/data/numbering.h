@@ -37,7 +37,7 @@ static inline uint64_t numbering_first(const struct numbering *n)
 
 // Whether the keys of data of this schema are numbers from the data.
 bool numbering_has(const struct schema *s);
-// The columns of the widest matrix among the files; 0: there is none whose width is known.
+// Returns the columns of the widest matrix among the files; 0 if no width is known.
 uint64_t numbering_columns(const struct data_files *f);
 
 enum { NUMBERING_TEXT = 400 };

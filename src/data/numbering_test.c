@@ -1,4 +1,4 @@
-// What is said of data whose features are numbered another way than the model's.
+// Tests the warning about data whose features are numbered another way than the model's.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/numbering.h"
@@ -35,7 +35,7 @@ static void test_added(void **state)
     assert_true(numbering_any(&zero) && numbering_first(&zero) == 0);
 }
 
-// A model and data by first and last key and columns, and what is said; "": nothing.
+// A model and data by first and last key and columns, and the warning; "": none.
 static void test_said(void **state)
 {
     (void)state;
@@ -43,7 +43,7 @@ static void test_said(void **state)
         int model[3], data[3];
         const char *text;
     } cases[] = {
-        // A model of a file from 1, and a file or a matrix from 0.
+        // The model was trained on a file from 1; the file or matrix is from 0.
         {{1, 30, 0}, {1, 30, 0}, ""},
         {{1, 30, 0},
          {0, 29, 0},
@@ -56,7 +56,7 @@ static void test_said(void **state)
         {{1, 30, 0}, {1, 30, 31}, ""}, // with the empty column
         {{1, 62, 0}, {1, 62, 64}, ""}, // an image, whose corners are always 0
         {{100, 30000, 0}, {0, 29, 0}, ""},
-        // A model from 0, and a file from 1.
+        // The model is from 0, and the file from 1.
         {{0, 29, 0}, {0, 29, 0}, ""},
         {{0, 29, 0},
          {1, 30, 0},

@@ -90,7 +90,8 @@ int columns_header(const struct rows *r, struct buf *to);
 // lies in the middle of two floats and its text does not.
 float rows_float(double x);
 
-// How many columns the matrix has; 0: they are no matrix, or of one whose width is not known.
+// The number of columns of the matrix; 0 if the rows are not a matrix, or its width is
+// not known.
 static inline uint64_t rows_matrix_columns(const struct rows *r)
 {
     return r->dense != NULL    ? r->dense->columns

@@ -11,8 +11,8 @@
 // This thread's; to be filled by err_set and its like.
 struct err *last_error(void);
 
-// The thread's warning: what tug_last_warning returns. It is written to standard error by who
-// has it, unless the program keeps it.
+// The thread's warning: what tug_last_warning returns. The facade writes it to standard
+// error, unless the program keeps it.
 void last_warning_set(const char *text);
 bool last_warning_kept(void);
 

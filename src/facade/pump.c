@@ -121,7 +121,7 @@ void pump_enter(struct pump *p)
     pthread_mutex_unlock(&p->mutex);
 }
 
-// The relief, which waits for the van's descriptor, hears of what that does not tell.
+// Wakes the relief for work that the van's descriptor does not show.
 static void leave(struct pump *p, bool unsettled)
 {
     p->busy_until = van_now(p->van) + IDLE_NS;

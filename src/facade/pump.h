@@ -47,8 +47,8 @@ void pump_enter(struct pump *p);
 void pump_leave(struct pump *p);
 
 // The same inside of work, around what takes long: meanwhile a thread of the pump looks
-// after the van, and sends what work has left to it (van_defer), so that the next messages
-// are there when the work is done. What takes some microseconds is faster without.
+// after the van, and sends what work has left to it (van_defer), so that the next
+// messages are there when the work is done. Work of a few microseconds is faster without.
 void pump_leave_long(struct pump *p);
 void pump_enter_again(struct pump *p);
 
@@ -64,10 +64,10 @@ bool pump_wait(struct pump *p, bool (*over)(void *ctx), void *ctx, uint64_t dead
 // Whether the calling thread is running work of this pump: it must not wait.
 bool pump_working(const struct pump *p);
 
-// Whether work runs, on whatever thread, or waits to be run. For who has the van.
+// Whether work runs, on whatever thread, or waits to be run. For the thread that has the van.
 bool pump_has_work(const struct pump *p);
 
-// Whether the van is of no use any more, and why. For who has the van.
+// Whether the van is of no use any more, and why. For the thread that has the van.
 bool pump_broken(const struct pump *p, struct err *ret_why);
 
 #endif

@@ -31,7 +31,7 @@ struct echo {
     atomic_uint worked;
     int refused;        // what waiting inside of work gives
     atomic_uint bodies; // large ones that came
-    pthread_t released; // who has let go of one
+    pthread_t released; // the thread that has released one
     atomic_bool let_go;
     bool at_once, unsent;
 };
@@ -194,7 +194,8 @@ static void work_long(struct pump_work *w)
     atomic_fetch_add(&e->worked, 1);
 }
 
-// Another thread sends and reads while work takes long, whoever works: who waits, or nobody.
+// Another thread sends and reads while work takes long, whether a waiting thread works or
+// none.
 static void long_work_is_relieved(void **state)
 {
     enum { TIMES = 50 };
@@ -280,8 +281,8 @@ static void await_leader(struct long_wait *l)
 }
 
 // Who waits long polls for the others, too: its looking again and again takes their
-// messages in, and they hear of it at once. It looks for as long as it waits, so that who
-// is not told then waits in vain.
+// messages in, and they hear of it at once. It looks for as long as it waits, so that a
+// thread that is not woken fails here.
 static void a_long_wait_holds_nobody_up(void **state)
 {
     struct echo e;

@@ -39,7 +39,7 @@ void dense_unpack(const struct tug_dense *d, float *ret);
 void dense_initial(struct tug_dense *d, uint64_t seed);
 // Whether something may be asked and waited for now: TUG_EUSAGE.
 int dense_ready(const struct tug_dense *d);
-// What is under way is given up.
+// Abandons the requests under way.
 void dense_leave_batch(struct tug_dense *d);
 
 #endif

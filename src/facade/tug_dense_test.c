@@ -182,7 +182,7 @@ static void sums_and_combinations(void **state)
     close_vectors(&v);
 }
 
-// Of OWL-QN: direction, gradient, x.
+// OWL-QN's direction, gradient and x.
 static void orthants(void **state)
 {
     (void)state;

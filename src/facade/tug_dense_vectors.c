@@ -65,7 +65,7 @@ static void columns(float *const *x, size_t vectors, const double *a, uint64_t n
     }
 }
 
-// Of the loss and l1 |x|, where it falls most steeply (Andrew & Gao 2007).
+// The direction in which the loss and l1 |x| fall most steeply (Andrew & Gao 2007).
 static double pseudo_gradient(double grad, double x, double l1)
 {
     if (x != 0) // NOLINT: exact zeros are what l1 makes
@@ -82,7 +82,7 @@ static void steepest(float *const *x, size_t vectors, const double *a, uint64_t 
         x[0][i] = (float)-pseudo_gradient((double)x[1][i], (double)x[2][i], a[0]);
 }
 
-// Direction, steepest direction: what points elsewhere is 0.
+// Takes the direction and the steepest one; sets components that point elsewhere to 0.
 static void fix_direction(float *const *x, size_t vectors, const double *a, uint64_t n,
                           double *sum)
 {
@@ -92,7 +92,7 @@ static void fix_direction(float *const *x, size_t vectors, const double *a, uint
             x[0][i] = 0;
 }
 
-// Direction, gradient, x; l1: the derivative along the direction.
+// Takes direction, gradient, x and l1; returns the derivative along the direction.
 static void derivative(float *const *x, size_t vectors, const double *a, uint64_t n,
                        double *sum)
 {
@@ -105,7 +105,7 @@ static void derivative(float *const *x, size_t vectors, const double *a, uint64_
     }
 }
 
-// New x, x: what has changed its sign is 0.
+// Takes the new x and x; sets components whose sign has changed to 0.
 static void fix_orthant(float *const *x, size_t vectors, const double *a, uint64_t n,
                         double *sum)
 {

@@ -122,7 +122,7 @@ static int keep_tables(struct scoring *s, struct err *e)
     return s->m->tables != NULL ? 0 : err_nomem(e, "the tables of an evaluation");
 }
 
-// What was said of other data before is not said again.
+// A warning about other data is not repeated.
 static void hear(void *ctx, const char *text)
 {
     struct scoring *s = ctx;

@@ -181,7 +181,7 @@ static bool none_waits(void *ctx)
     return atomic_load(&((struct tug_app *)ctx)->n_waiting) == 0;
 }
 
-// What threads waited for is over: they are on their way out.
+// The waits of these threads are over: the threads are returning.
 static int end_waits(struct tug_app *a, struct err *e)
 {
     struct tug_node *n = a->node;

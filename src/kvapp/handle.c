@@ -9,7 +9,7 @@
 enum { SMALL_SHARE = 8 }; // of what may be queued this part is left to small answers
 
 #define LOOK_NS (SECOND / 1000)
-// Handlers that take so long, of late, have messages read by another thread meanwhile.
+// While handlers that recently took so long run, another thread reads messages.
 #define LONG_NS (SECOND / 10000)
 
 // The request whose handler this thread runs.

@@ -279,7 +279,7 @@ void kv_apps_free(struct tug_node *n); // those that could not be closed
 // Waits for its requests, and gives up those that have no answer in time. False: a callback of
 // theirs has not returned.
 bool kv_app_end_requests(struct tug_app *a);
-// As kv_app_find, or else the app's oldest customer, or one of TUG_APP_ANY.
+// Finds as kv_app_find does, or else the app's oldest customer, or one of TUG_APP_ANY.
 struct tug_app *kv_app_for(const struct tug_node *n, uint32_t app, uint32_t customer);
 
 // host.c

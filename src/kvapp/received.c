@@ -64,8 +64,8 @@ static bool is_answered_by(const struct received *q, const struct tug_message *m
            q->m.timestamp == m->timestamp;
 }
 
-// Who answers by a copy of what it was given names the ticket; a message that was made anew
-// does not, and is looked for.
+// An answer that copies the request names the ticket; a message that was made anew does
+// not, and is looked for.
 struct received *kv_received_open(struct tug_node *n, const struct tug_message *m)
 {
     struct received *q = kv_received_by_ticket(n, m->ticket);

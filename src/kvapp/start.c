@@ -145,8 +145,8 @@ static bool runs_nothing(void *ctx)
     return !pump_has_work(n->pump);
 }
 
-// A callback may use any customer, and the node: both stay until the last one has returned,
-// however long it takes. Whatever would make another one is refused.
+// A callback may use any customer, and the node: both stay until the last one has
+// returned, however long it takes. Settings that would make another node are refused.
 static void end_callbacks(struct tug_node *n)
 {
     struct err why;

@@ -119,7 +119,7 @@ static int optimizer(struct tug_kvstore_server *s, struct kvs_job *j, struct err
     return 0;
 }
 
-// What is here in place of commands that MXNet's own servers know.
+// The replacements of commands that MXNet's own servers know.
 static const char *of_mxnet(int32_t head)
 {
     static const char *const calls[] = {

@@ -13,7 +13,7 @@
 
 enum { CHUNK = 256, STATES_MAX = 3 };
 
-// What the formulas are given of an update, beside weights and gradients.
+// The inputs of the formulas at an update, beside weights and gradients.
 struct step {
     const struct kvs_optimizer *o;  // its learning_rate and wd are this key's, now
     uint64_t t;                     // the number of this update of the key, from 1 on
@@ -212,7 +212,7 @@ static void put_back_run(struct update *u, const char *end, uint64_t at, uint64_
         move(u, at + i, n - i < CHUNK ? n - i : CHUNK, true);
 }
 
-// One pass over what the gradient has; false: what comes of it is not finite.
+// One pass over the elements of the gradient; false if a result is not finite.
 static bool update_pass(struct update *u, const struct tug_array *g)
 {
     uint64_t width = u->w->width, n = g->sparse ? g->n_ids : 1;

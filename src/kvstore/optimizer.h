@@ -40,7 +40,7 @@ enum kvs_optimizer_kind {
     KVS_OPTIMIZERS
 };
 
-// What a key has of its own.
+// The state of a key.
 struct kvs_mult {
     struct kvs_key key;
     double lr, wd;
@@ -79,7 +79,7 @@ const char *kvs_optimizer_name(enum kvs_optimizer_kind kind);
 bool kvs_optimizer_whole(const struct kvs_optimizer *o);
 // In place of `was`, which is freed: with the same name the updates are counted on.
 void kvs_optimizer_replace(struct kvs_optimizer *was, const struct kvs_optimizer *o);
-// Of the next update where the most of a key are num_update.
+// The number of the next update if the most updates of a key are num_update.
 double kvs_optimizer_rate(const struct kvs_optimizer *o, uint64_t num_update);
 
 // One update of the whole array, or of the gradient's rows. TUG_EUSAGE: integers.

@@ -182,7 +182,7 @@ static void compare(struct tug_kvstore *s, const char *name, enum tug_dtype dtyp
                      n->w[i]);
 }
 
-// What a step pushes: all rows, or some of them.
+// The rows that a step pushes: all, or some of them.
 static void draw(struct rng *rng, bool some, const int64_t *ids, double g[N],
                  double raw[N], bool changes[N])
 {
@@ -519,7 +519,8 @@ static void undone(void **state)
     check(tug_kvstore_close(s));
 }
 
-// States, saved in the middle: who goes on from them ends where who never stopped does.
+// States are saved in the middle: a run that resumes from them ends where an
+// uninterrupted run ends.
 static void states(void **state)
 {
     const char *const optimizer = "adam:learning_rate=0.1";
@@ -577,7 +578,7 @@ static void states(void **state)
     check(tug_kvstore_close(t));
 }
 
-// The same of each optimizer, with a schedule that goes on, too.
+// Does so for each optimizer, with a schedule that goes on, too.
 static void all_states(void **state)
 {
     char path[] = "/tmp/tug_kvstore_states_XXXXXX";

@@ -1,5 +1,5 @@
-// Texts of optimizers: "NAME" or "NAME:FIELD=VALUE,...". A line of `optimizers` is all that
-// a name means: its formula's kind, the fields that it takes, and what they are at first.
+// Texts of optimizers: "NAME" or "NAME:FIELD=VALUE,...". A line of `optimizers` defines a
+// name: its formula's kind, the fields that it takes, and their defaults.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>

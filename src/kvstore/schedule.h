@@ -40,7 +40,7 @@ int kvs_schedule_begin(struct kvs_schedule *ret, const char *name, struct err *e
 bool kvs_schedule_field(struct kvs_schedule *s, const char *name, const char *value,
                         size_t n, int *ret, struct err *e);
 
-// What the fields are only together. Then the schedule can be asked.
+// Checks the fields that depend on each other. Then the schedule can be asked.
 int kvs_schedule_check(const struct kvs_schedule *s, struct err *e);
 double kvs_schedule_rate(const struct kvs_schedule *s, uint64_t num_update);
 

@@ -16,7 +16,7 @@ static REAL FN(clipped)(const struct kvs_optimizer *o, REAL g)
     return g;
 }
 
-// With the weight's decay.
+// Adds the weight's decay.
 static REAL FN(gradient)(const struct kvs_optimizer *o, REAL g, REAL w)
 {
     return FN(clipped)(o, g) + (REAL)o->wd * w;

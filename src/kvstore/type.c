@@ -1,4 +1,4 @@
-// What a store is by its type's name, its options and the environment.
+// Decides the kind of a store by its type's name, its options and the environment.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <ctype.h>

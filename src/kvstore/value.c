@@ -92,7 +92,7 @@ static int update_by_program(struct kvs_value *v, const struct kvs_rule *r,
     size_t bytes = kvs_bytes(&v->a, v->a.rows);
     void *before = kvs_block_new(bytes);
     if (before == NULL)
-        return err_nomem(e, "what an updater may have to leave as it was");
+        return err_nomem(e, "a value that an updater may have to restore");
     memcpy(before, v->a.data, bytes);
     int rc = call_updater(v, r, merged, e);
     if (rc != 0)

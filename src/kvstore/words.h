@@ -23,7 +23,7 @@ static inline bool kvs_among(const char *words, const char *name)
     return false;
 }
 
-// The n bytes as a number; false: they are not one, or one that is not finite.
+// Reads the n bytes as a number; false if they are not a finite number.
 static inline bool kvs_number(const char *text, size_t n, double *ret)
 {
     char copy[64], *end;

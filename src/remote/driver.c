@@ -63,7 +63,7 @@ static int ask_below(struct run *r, struct err *e)
     return remote_below(&d->remote, WIRE_ROOT_SAVE, d->out, d->out_below, e);
 }
 
-// What the options of this process say of the run, which others have begun.
+// The options of this process for a run that others have begun.
 static int check_size(const struct train_cluster *k, const struct roster *r,
                       struct err *e)
 {

@@ -319,8 +319,8 @@ static int load(struct run *r, const char *dir, const struct saved_run *m, bool 
     return load_tables(r, dir, m, SAVED_MODEL, sparse, dense, e);
 }
 
-// What the save has in this role becomes the copy of that offset: out of the tables, which are
-// empty again.
+// Moves the save's rows of this role to the copy of that offset: out of the tables, which
+// are empty again.
 static int resume_copy(struct run *r, const char *dir, const struct saved_run *m,
                        enum saved_role role, uint32_t offset, struct err *e)
 {

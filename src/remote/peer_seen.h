@@ -1,5 +1,6 @@
-// What all peers saw of a pass, added up: each adds what it saw on the servers before all meet, and
-// reads the sums behind that. So a program that trains hears of the run, whichever worker it is.
+// Adds up the counts of all peers in a pass: each adds its own on the servers before all
+// meet, and reads the sums afterwards. So each program that trains learns the totals of
+// the run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_REMOTE_PEER_SEEN_H

@@ -239,7 +239,8 @@ int remote_failed(struct remote_worker *w, int rc, uint64_t pass, struct err *e)
 // error that names the column and the first line.
 int remote_diverged(struct remote_worker *w, const struct exchange *x,
                     const struct dataset *d, uint64_t pass, int rc, struct err *e);
-// The same of what a server says of a key, whoever has pushed it; of anything else rc.
+// Does so for a server's error about a key, whichever worker has pushed it; returns rc
+// for any other error.
 int remote_name_key(const struct remote_worker *w, const struct dataset *d, int rc,
                     struct err *e);
 // Warns once of an update of this data that a server has left out; at the end of how many.

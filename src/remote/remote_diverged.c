@@ -58,7 +58,8 @@ static int name_key(const struct remote_worker *w, const struct dataset *d, uint
     return diverged_update(w->reader, slot, key, what, where, e);
 }
 
-// The key of the largest |weight * x| of the batch; false: it has no feature.
+// Finds the key of the largest |weight * x| of the batch; false if the batch has no
+// feature.
 static bool find_worst(const struct exchange *x, uint64_t *ret_key, double *ret_weight)
 {
     const struct model_batch b = view_batch(&x->view);
@@ -79,7 +80,8 @@ static bool find_worst(const struct exchange *x, uint64_t *ret_key, double *ret_
     return *ret_weight >= 0;
 }
 
-// What a server said of a key of the model's features, to this worker or to another one.
+// The error of a server about a key of the model's features, to this worker or to another
+// one.
 static bool key_of_server(const struct err *e, uint64_t *ret)
 {
     static const char *const table = " of table sparse would become infinite";

@@ -104,7 +104,7 @@ static int open_file(const struct save_chain *c, size_t save, const struct save_
     return rc;
 }
 
-// What is wrong with rows is said with the file that they are in, unless its reader has.
+// Names the file of bad rows, unless its reader has.
 static int in_file(const struct save_chain *c, size_t save, const struct save_table *t,
                    size_t file, struct err *e)
 {

@@ -26,7 +26,7 @@ static const char *const configs[] = {
 };
 enum { CONFIGS = sizeof(configs) / sizeof(*configs) };
 
-// Which keys of a batch become infinite, and the least partition that has one.
+// The keys of a batch that become infinite, and the least partition that has one.
 struct bad {
     uint64_t keys[MOST_BAD];
     uint32_t n, partition;
@@ -84,7 +84,7 @@ static void run_clock(struct lone *w, uint64_t seed, uint64_t clock, uint32_t en
         contribute(w, clock, (first + i) % PARTS, end, bad);
 }
 
-// Whoever pulls what the batch makes is refused, by a key that it would make infinite.
+// A pull behind the batch is refused, with a key that the batch would make infinite.
 static void expect_key(struct lone *w, uint64_t clock, const struct bad *bad)
 {
     struct msg_pull m = lone_pull_of(w, 0, T, &bad->keys[0], 1);

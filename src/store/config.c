@@ -179,10 +179,10 @@ static const struct {
     {"table-class", "there is one kind of table: 'accessor' says what a row holds, "
                     "and 'cold' keeps rows on disk"},
     {"shard-num", "rows are spread over all servers by their keys' hash"},
-    {"compress-in-save", "a save is compressed by the one who asks for it: --zstd"},
+    {"compress-in-save", "the request for a save says whether it is compressed: --zstd"},
 };
 
-// NULL: it is not Paddle's. In fleet_desc_configs the names begin with sparse_.
+// Returns NULL if it is not Paddle's. In fleet_desc_configs the names begin with sparse_.
 static const char *use_for(const char *name)
 {
     if (strncmp(name, "sparse-", 7) == 0)

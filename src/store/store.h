@@ -159,7 +159,7 @@ int store_each(struct store *s, uint32_t partition, store_row_fn fn, void *ctx,
 int store_each_from(struct store *s, uint32_t partition, uint64_t from, store_row_fn fn,
                     void *ctx, struct err *e);
 
-// TUG_EDATA: what is loaded is looked at like what is pushed.
+// TUG_EDATA: loaded values are checked as pushed ones are.
 int store_not_finite(uint64_t key, const char *table, struct err *e);
 // Puts saved rows: replaces or makes them, whatever the entry policy says. For loads.
 int store_put_rows(struct store *s, const uint64_t *keys, size_t n, const float *rows,

@@ -30,7 +30,7 @@ void averaging_close(struct averaging *a); // NULL is fine
 // After how many batches of the run the next sample is due, when the last one was after
 // `at`, 0: there was none. A window longer than the run has samples from the beginning.
 uint64_t averaging_next(const struct averaging *a, uint64_t at);
-// The same of a window of so many batches; and the weight of a sample after `batches`.
+// Likewise for a window of so many batches; and the weight of a sample after `batches`.
 uint64_t averaging_due(uint64_t window, uint64_t at);
 float averaging_share(uint64_t window, uint64_t batches, uint64_t at);
 

@@ -115,8 +115,8 @@ static void stand_at(struct run *r, const struct saved_run *m)
     memcpy(r->best_valids, m->best_valids, sizeof(r->best_valids));
 }
 
-// Of the resumed run, whose reader is open. A value that the other machine's memory
-// implied is not the user's choice.
+// For a resumed run whose reader is open. A value that the other machine's memory implied
+// is not the user's choice.
 static int same_options(struct run *r, char ret_differ[RUN_OPTIONS_TEXT_MAX],
                         struct err *e)
 {
@@ -217,7 +217,7 @@ int checkpoint_start(struct run *r, struct err *e)
     return 0;
 }
 
-// Before there is a reader: what the data says of the model is taken to be as it was.
+// Runs before a reader exists: assumes that the data gives the model the same settings.
 static int differ_by_config(const struct run *r, const struct saved_run *m,
                             char ret[RUN_OPTIONS_TEXT_MAX], struct err *e)
 {

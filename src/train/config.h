@@ -61,7 +61,7 @@ struct train_cluster {
     bool dense_bounded;
     bool bf16, pack_keys, cache_keys; // see client_options
     bool workers_score;               // --valid and --test; else the driver does
-    // How many there should be, and the options that say so; 0: nobody has.
+    // The number that the options ask for, and these options; 0: no option does.
     uint32_t servers, workers;
     const char *servers_by, *workers_by;
     // The examples of all workers are dealt anew, before the first pass; examples with

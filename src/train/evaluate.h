@@ -34,8 +34,8 @@ struct evaluation_options {
     // The name of the data, for warnings about columns whose values the model does not
     // know; NULL: no warnings.
     const char *what;
-    // What the data is, for a warning where its features are numbered another way than the
-    // model's; NULL: nothing is warned of.
+    // Describes the data in a warning where its features are numbered another way than
+    // the model's; NULL: no warning.
     const char *numbered;
     void (*warn)(void *ctx, const char *text); // gets the warning; NULL: the log
     void *warn_ctx;

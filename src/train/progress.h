@@ -34,9 +34,9 @@ bool progress_wants_a_stop(struct progress *p, const atomic_bool *interrupted);
 // Whether the clock says that a line is due.
 bool progress_is_due(const struct progress *p);
 
-// So many batches of the run have been trained on: for who learns of several at once. Prints
-// the dots that are due, and gives whether a line is, by batches or else by the clock. The first
-// call only says where the run begins.
+// Notes that so many batches of the run are trained: for a caller that learns of several
+// at once. Prints the dots that are due, and gives whether a line is, by batches or else
+// by the clock. The first call only says where the run begins.
 bool progress_at(struct progress *p, uint64_t batches);
 
 // With log_batches: the metrics of the examples since the previous call, from the stream

@@ -248,8 +248,8 @@ static enum rule_kind kind_of(const json_t *rule, enum rule_kind otherwise)
     return name != NULL && rule_find(name, &kind, NULL) == 0 ? kind : otherwise;
 }
 
-// What the options of a model are when only the model, its optimizers and its rate are given,
-// as a save has them. NULL: the model is not known here, or there is no memory.
+// Computes the options of a model when only the model, its optimizers and its rate are
+// given, as a save has them. NULL: the model is not known here, or there is no memory.
 static json_t *defaults_of(const json_t *options)
 {
     const json_t *rule = json_object_get(options, "linear"),
@@ -300,8 +300,8 @@ static bool is_of_linear(const char *name, const struct side *then,
                        json_object_get(json_object_get(now->root, "linear"), name));
 }
 
-// What nobody gave follows from the model and its optimizers, which are named: they alone
-// differ.
+// Options that were not given follow from the model and its optimizers: only these are
+// named.
 static bool follows(const char *group, const char *name, const struct side *then,
                     const struct side *now)
 {

@@ -17,8 +17,9 @@ void run_options_fill(const struct train_config *c, const struct model_options *
 // Room for the names of what differs, and around it for the sentence that holds them.
 enum { RUN_OPTIONS_TEXT_MAX = ERR_TEXT_MAX - 200 };
 
-// What differs, each as " --lr 0.1, this one has 0.5", joined by "; it had"; empty: nothing.
-// What only follows from another model or optimizer is left out. TUG_ENOMEM.
+// The options that differ, each as " --lr 0.1, this one has 0.5", joined by "; it had";
+// empty: none. Values that only follow from another model or optimizer are left out.
+// TUG_ENOMEM.
 int run_options_differ(const struct saved_options *then, const struct saved_options *now,
                        char ret[RUN_OPTIONS_TEXT_MAX], struct err *e);
 

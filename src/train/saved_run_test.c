@@ -391,7 +391,7 @@ static void assert_differ(const struct saved_options *then,
     assert_string_equal(text, wanted);
 }
 
-// What was given is named; defaults that another model or optimizer has are not.
+// Given options are named; defaults that another model or optimizer has are not.
 static void all_that_was_given(void **state)
 {
     (void)state;
@@ -419,7 +419,7 @@ static void all_that_was_given(void **state)
         &then, &now,
         " --dense-optimizer 'adam', this one has 'sgd'; it had --dense-lr 0.001, "
         "this one has 0.5");
-    // Of the vectors alone: of a version with other defaults.
+    // Only the vectors have other defaults, as those of another version.
     given(&now, "mlp", RULE_ADAGRAD, 0);
     now.model.latent.n0 = 7;
     char text[RUN_OPTIONS_TEXT_MAX];

@@ -116,8 +116,8 @@ static void one_table(void **state)
     team_close(team);
 }
 
-// What is loaded is looked at like what is pushed: weights, states and dense parameters, by who
-// scores, who goes on and who only looks.
+// Loaded values are checked as pushed ones are: weights, states and dense parameters, for
+// scoring, resuming and looking.
 static void rows_that_are_not_finite(void **state)
 {
     (void)state;

@@ -583,8 +583,8 @@ static int stay(const char *address)
         int fd = connect_raw(address);
         if (fd < 0)
             return 2;
-        // A refused peer may be told before it has sent anything. What it says after the
-        // link is closed resets the link, and what it was told is lost: again.
+        // A refused peer may be told before it has sent anything. Bytes that it sends
+        // after the link is closed reset the link, and the refusal is lost: try again.
         (void)send(fd, o.head.data, o.head.len, MSG_NOSIGNAL);
         if (!hears(fd, head, sizeof(head))) {
             if (errno != ECONNRESET)

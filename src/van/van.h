@@ -134,7 +134,7 @@ struct van_ops {
     void (*drop)(void *kept); // may be NULL: no kept body outlives the van
     uint64_t (*now)(const struct van *v);
     void (*hold)(struct van *v); // may be NULL: the van sends at once
-    // May be NULL, all three: who waits, waits in van_poll.
+    // All three may be NULL: the node then waits in van_poll.
     int (*descriptor)(const struct van *v);
     bool (*unsettled)(const struct van *v);
     void (*defer)(struct van *v, bool on);
@@ -263,9 +263,9 @@ static inline void van_hold(struct van *v)
         v->ops->hold(v);
 }
 
-// A descriptor that can be read when van_poll would find something, for who waits for that
-// without the van; -1: this van has none. What was sent, connected or closed since the last
-// poll it does not tell of: see van_unsettled.
+// Returns a descriptor that is readable when van_poll would find something, for a thread
+// that waits without the van; -1 if this van has none. It does not show messages sent and
+// links opened or closed since the last poll: see van_unsettled.
 static inline int van_descriptor(const struct van *v)
 {
     return v->ops->descriptor != NULL ? v->ops->descriptor(v) : -1;

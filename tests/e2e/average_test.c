@@ -1,5 +1,5 @@
-// The mean of the parameters on a cluster: what is trained keeps its bits, what is
-// validated, tested and saved is the mean, and a run that goes on takes both.
+// The mean of the parameters on a cluster: the trained parameters keep their bits, the
+// mean is validated, tested and saved, and a run that goes on takes both.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"
@@ -26,7 +26,7 @@ static const char *rows_of(const char *out, const char *table)
     return to;
 }
 
-// Below the line that names the table.
+// Reads below the line that names the table.
 static bool same_rows(const char *a, const char *b)
 {
     size_t n;

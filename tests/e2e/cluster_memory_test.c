@@ -315,8 +315,8 @@ static void idle_links(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
 }
 
-// Holders of a lesser token who say hello and then nothing, as many as there is room for:
-// a process keeps some descriptors for what comes.
+// Holders of a lesser token say hello and then nothing, as many as there is room for: a
+// process keeps some descriptors for later links.
 
 enum { FEW = 64, SITTERS = 200, ROOM = 32 };
 

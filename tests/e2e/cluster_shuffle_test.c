@@ -80,8 +80,8 @@ static void worker_dies_in_ssp(void **state)
     lose_worker("--mode ssp:1 --values bf16 --data-in stream");
 }
 
-// Both workers stand in the middle of their second file of three when one is killed: what the
-// files come through waits there.
+// Both workers are in the middle of their second file of three when one is killed: the
+// pipes of the files wait there.
 static void worker_dies_while_dealing(void **state)
 {
     (void)state;

@@ -454,7 +454,8 @@ static void metrics_that_are_none(void **state)
     assert_null(strstr(e2e_out, "nan"));
 }
 
-// Files that count from 0 and from 1: whoever scores is told, by the first and the last number.
+// Files count from 0 and from 1: each command that scores warns, by the first and the
+// last number.
 static void numbered_from_one(void **state)
 {
     (void)state;

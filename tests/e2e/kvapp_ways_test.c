@@ -181,8 +181,8 @@ static void all_end(nodes_main worker)
         assert_int_equal(0, status[i]);
 }
 
-// Links that break: again and again the worker shuts its own sockets to the servers, wherever
-// the node's threads are meanwhile.
+// Links break: the worker repeatedly shuts its own sockets to the servers, at any state
+// of the node's threads.
 
 struct breaker {
     uint16_t ports[NODES_SERVERS];

@@ -269,7 +269,7 @@ static void other_options(void **state)
     }
     tug_ends(2, "%s --resume --seed 2 --batch 21", command(w, "out"));
     e2e_says("--seed 1, this one has 2; it had --batch ");
-    // Whatever differs first, the rest is named with it.
+    // All options that differ are named together.
     tug_ends(2, "%s --resume --model lr --optimizer ftrl --lr 0.3 --seed 2",
              command(w, "out"));
     e2e_says("--model 'fm', this one has 'lr'; it had --seed 1, this one has 2; it had "

@@ -333,7 +333,7 @@ static void divergence_at_the_end(void **state)
     assert_false(files_exists("wild/save-000001"));
 }
 
-// A worker of a cluster names columns and lines, too, whoever applies the rules.
+// A worker of a cluster names columns and lines, too, with each place of the rules.
 static void divergence_on_a_cluster(void **state)
 {
     (void)state;

@@ -146,7 +146,7 @@ static void sentences(void **state)
         says(files_path("pserver %s", of_pserver[i][0]), of_pserver[i][1]);
 }
 
-// Flags without effect are named, and what is so anyway is taken.
+// Flags without effect are named, and values that hold anyway are accepted.
 static void alone(void **state)
 {
     (void)state;

@@ -7,7 +7,8 @@
 
 #include <stdint.h>
 
-// From now on the monotonic clock of this process is so much later, in libraries too.
+// Moves the monotonic clock of this process forward by so much from now on, in libraries
+// too.
 void kit_clock_skip(uint64_t ns);
 
 #endif

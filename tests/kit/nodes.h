@@ -28,8 +28,8 @@ enum {
         }                                                                                \
     } while (0)
 
-// Of every process that is started later. A test that kills one does not wait for a minute;
-// any other must not take a process for dead because the machine is busy.
+// Applies to every process that is started later. A test that kills one does not wait for
+// a minute; any other must not take a process for dead because the machine is busy.
 extern double nodes_dead_seconds;
 
 // Dead after nodes_dead_seconds, waits for a minute.

@@ -8,8 +8,8 @@
 
 enum { PORTS_MAX = 8 };
 
-// n ports of loopback at which nobody listens, all different, and below those that the system
-// gives to connections of others meanwhile.
+// Finds n different ports of loopback without a listener, below those that the system
+// gives to outgoing connections.
 void ports_free(unsigned *ret, size_t n);
 
 #endif

@@ -1,4 +1,4 @@
-"""What tug's five predecessors name, one row each: how the row is checked, and what is to come of it.
+"""The names of tug's five predecessors, one row each: how the row is checked, and the result that it expects.
 
 A module of a system has its rows in the order of that system's documents. A row works (it is run here, or a test of
          the

@@ -2,8 +2,9 @@
 from where they were (Paddle: GeoRecorder). No worker waits for another: a list is a ring, and a reader that comes too
 late learns that any row may have changed.
 
-The lists are rows of one table, of 16-bit words in floats. Of each table and worker one row, the head, says how many
-rows the list has had, and how many it is about to have; the others lie behind it.
+The lists are rows of one table, of 16-bit words in floats. For each table and worker
+one row, the head, has the number of rows that the list has had, and that it is about to
+have; the others lie behind it.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -50,7 +51,7 @@ def _words_of(values: Sequence[int]) -> Floats:
 
 def _numbers_of(words: Floats) -> Keys:
     if not ((words >= 0) & (words < 1 << 16) & (words == np.floor(words))).all():
-        raise DataError("what the servers have as the list of changed rows is not one")
+        raise DataError("the servers' list of changed rows is damaged")
     return np.ascontiguousarray(words.astype("<u2")).view("<u8")
 
 
@@ -68,7 +69,7 @@ class Changes:
         return table << 48 | worker << 32
 
     def heads(self, table: int) -> List[List[int]]:
-        """Of each worker's list: rows that it has had, and is about to have."""
+        """For each worker's list: the rows that it has had, and is about to have."""
         keys = [self._base(table, worker) for worker in range(self.workers)]
         heads: List[List[int]] = _numbers_of(self._table.pull(np.array(keys, np.uint64))[:, :8]).tolist()
         for worker, (had, will) in enumerate(heads):

@@ -1,4 +1,4 @@
-"""Classes of Paddle's servers, clients and tables, by name: what they are here.
+"""Maps the names of Paddle's classes of servers, clients and tables to tug's.
 
 A server and a client are a FleetWrapper; a table is a FleetTable, and each class of tables makes one with the settings
 that it stands for. There is one kind of table, so a program cannot derive its own from them.

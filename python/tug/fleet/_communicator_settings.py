@@ -25,7 +25,7 @@ _PREFIX = "communicator_"
 # Settings that can only say what is so here: Paddle's default, and why.
 _FIXED: Dict[str, Tuple[str, str]] = {
     "communicator_thread_pool_size": ("5", "requests need no threads: one thread sends to all servers at once"),
-    "communicator_send_wait_times": ("5", "what is queued is sent at once, and what comes meanwhile is merged"),
+    "communicator_send_wait_times": ("5", "queued pushes are sent at once, and later ones are merged meanwhile"),
     "communicator_fake_rpc": ("0", "there is no run without requests"),
 }
 _TAKEN = ("communicator_send_queue_size", "communicator_max_merge_var_num", "communicator_is_sgd_optimizer",
@@ -77,7 +77,7 @@ def _whole(name: str, given: Any, low: int, high: int = 2 ** 31) -> int:
 
 
 def _said(kwargs: Optional[Mapping[str, Any]], envs: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
-    """All that is said, by name: envs before the environment's FLAGS_."""
+    """All given settings by name: `envs` before the environment's FLAGS_."""
     for what, given in (("kwargs", kwargs), ("envs", envs)):
         if given is not None and not isinstance(given, Mapping):
             raise ArgumentTypeError(f"{what}: must be a dict, not {kind_of(given)}")

@@ -86,8 +86,9 @@ class OwnTables:
     # Dense variables.
 
     def dense_variables(self, table_id: int, var_names: Optional[Sequence[str]], scope: Mapping[str, Any]) -> Variables:
-        """The variables of a dense table. Of one that a text describes they are the program's: the arrays of `scope`
-        with these names, one behind the other."""
+        """The variables of a dense table. For a table that a text describes the
+        program gives them: the arrays of `scope` with these names, one behind the
+        other."""
         scope, var_names = scope_of(scope), names_of(var_names)
         known = self._variables.get(table_id) if isinstance(table_id, int) else None
         if known is None:
@@ -178,8 +179,8 @@ class OwnTables:
         return self.table(table_id).pull(keys, out)
 
     def push_sparse(self, table_id: int, keys: ArrayLike, values: ArrayLike) -> None:
-        """Table.push: gradients of the keys, or amounts of a table of sums, which pull_geo_param of all workers hears
-        of."""
+        """Table.push: gradients of the keys, or amounts of a table of sums;
+        pull_geo_param of all workers returns them."""
         self.table(table_id).push(keys, values)
         self._note_changed(table_id, keys)
 

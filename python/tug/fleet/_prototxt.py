@@ -2,7 +2,7 @@
 
     server_param { downpour_server_param { downpour_table_param { table_id: 0 table_class: "MemorySparseTable" } } }
 
-Said is one message: whoever reads it takes fields by name and type, and done() refuses those that nobody took.
+Said is one message: its reader takes fields by name and type, and done() refuses those that were not taken.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -280,7 +280,7 @@ class Said:
             self.refuse(field, why)
 
     def done(self) -> None:
-        """Refuses what nobody took."""
+        """Refuses the fields that were not taken."""
         for fields in self._left.values():
             near = difflib.get_close_matches(fields[0].name, self._known, 1)
             self.refuse(fields[0], f"{self.name} has no such field here" +

@@ -74,8 +74,8 @@ class TrainerFactory(Named):
     holders = ("TrainerFactory", "a trainer")
 
     def create_trainer(self, opt_info: Optional[Mapping[str, Any]] = None) -> Trainer:
-        """The one that opt_info names, as Program._fleet_opt has it; else the one of the run: DistMultiTrainer in a
-        run, MultiTrainer without one."""
+        """Returns the trainer that opt_info names, as Program._fleet_opt has it; else
+        DistMultiTrainer in a run, MultiTrainer without one."""
         said = {} if opt_info is None else check_options(opt_info, "opt_info")
         name = said.get("trainer") or TRAINERS[fleet.in_run()]
         made = _TRAINERS[name]()

@@ -98,7 +98,7 @@ class _Receiver:
             raise self._failed
 
     def stop(self) -> None:
-        """Ends the thread; what it failed with is raised."""
+        """Ends the thread; raises the error that it failed with."""
         self._end.set()
         self._thread.join()
         if self._failed is not None:
@@ -223,8 +223,8 @@ class Communicator(Named):
         self._running = True
 
     def stop(self) -> None:
-        """Sends what is left, and ends. It may be started again, but for GEO. SYNC: waits until all workers
-        have stopped, and keeps their batches going meanwhile."""
+        """Sends what is left, and ends. It may be started again, but for GEO. SYNC:
+        keeps the other workers' batches going until all workers have stopped."""
         self._made()
         failed: List[Error] = []
         running, self._running = self._running, False
@@ -258,8 +258,8 @@ class Communicator(Named):
         return worker
 
     def send(self, table_id: Any, keys: Any, values: Any = None) -> None:
-        """Hands a push over, by the number of a table or its name in send_ctx; arrays are copied. Of a dense table
-        also send(table, {variable: gradients}). GEO: adds `values` to this worker's rows."""
+        """Hands a push over, by the number of a table or its name in send_ctx; arrays are copied. For
+        a dense table also send(table, {variable: gradients}). GEO: adds `values` to this worker's rows."""
         worker, number = self._runs(), self._number(table_id)
         if isinstance(keys, Mapping):
             keys, values = worker.blocks(number, keys)
@@ -285,7 +285,7 @@ class Communicator(Named):
 
     def barrier(self) -> None:
         """SYNC and HALF_ASYNC: this thread's part of a batch has been sent; waits for the other threads' and until all
-        is applied. Other modes wait for nobody."""
+        is applied. Other modes do not wait."""
         self._runs()
         if self._rounds is not None:
             self._rounds.barrier()
@@ -344,7 +344,7 @@ class Communicator(Named):
         return self._made().get_client_info()
 
     def set_clients(self, host_list: Sequence[str]) -> None:
-        """Those of all workers, by index."""
+        """Returns those of all workers, by index."""
         self._made().set_clients(host_list)
 
     def create_client_to_client_connection(self, *waits: int, **more: int) -> None:

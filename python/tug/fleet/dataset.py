@@ -359,7 +359,7 @@ class InMemoryDataset(DatasetBase):
                 line[place] = value
         self._hold("slots.txt", before._replace(text=[b" ".join(line) + b"\n" for line in lines]))
 
-    # What lines do not have here: refused, unless it is switched off.
+    # Fields that lines do not have here: refused, unless switched off.
 
     def set_parse_ins_id(self, parse_ins_id: bool) -> None:
         """Can only be False."""

@@ -16,8 +16,9 @@ from tug.fleet._prototxt import Said, read
 
 
 class FleetTable(NamedTuple):
-    """A table of a run (struct tug_fleet_table). With variables, {name: shape} or {name: (shape, init)} as in
-    Table.dense, it is dense: arrays that every worker has whole."""
+    """A table of a run (struct tug_fleet_table). A table with variables, {name: shape}
+    or {name: (shape, init)} as in Table.dense, is dense: every worker has the whole
+    arrays."""
 
     number: int
     name: str
@@ -26,7 +27,7 @@ class FleetTable(NamedTuple):
 
 
 class Described(NamedTuple):
-    """The tables of a run, and what else a text says of them."""
+    """The tables of a run, and the other settings of a text."""
 
     tables: List[FleetTable]
     flat: Dict[int, List[str]] = {}  # dense tables of so many floats: names of variables, as far as they are said

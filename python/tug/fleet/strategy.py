@@ -79,7 +79,7 @@ _DEFAULTS: Dict[str, Tuple[Any, ...]] = {
     "fuse_grad_size_in_num": (8,), "last_comm_group_size_MB": (1,), "cudnn_exhaustive_search": (False, True),
     "conv_workspace_size_limit": (512, 4000), "cudnn_batchnorm_spatial_persistent": (False, True),
     "without_graph_optimization": (False, True), "split_data": (False, True)}
-# The same of the fields of ..._configs.
+# Likewise for the fields of ..._configs.
 _DEFAULTS_OF: Dict[str, Dict[str, Any]] = {
     "recompute_configs": {"checkpoints": [], "enable_offload": False, "checkpoint_shape": []},
     "amp_configs": {"init_loss_scaling": 32768.0, "incr_every_n_steps": 1000, "decr_every_n_nan_or_inf": 2,
@@ -110,7 +110,7 @@ _NOTHING: Tuple[Any, ...] = (False, None, 0, "", {}, [])
 
 
 def _default_of(name: str) -> Any:
-    """What Paddle's field is where nobody sets it."""
+    """The default of Paddle's field."""
     return dict(_DEFAULTS_OF[name]) if name in _DEFAULTS_OF else _DEFAULTS.get(name, (
         {} if name.endswith(("_configs", "_param")) else None if name.endswith("_strategy") else False,))[0]
 
