@@ -131,8 +131,8 @@ TUG_API int tug_table_stat(struct tug_client *c, uint32_t table,
 TUG_API uint64_t tug_left_out(const struct tug_client *c, uint32_t *ret_table,
                               uint64_t *ret_key);
 
-// This worker has done so many more steps, 2^48 in all at most. *ret_global (may be NULL):
-// those of all workers: the global step that drives rates and ttl-steps. (Paddle:
+// Adds `steps` to this worker's steps (at most 2^48 in all). *ret_global (may be NULL):
+// the steps of all workers, the global step that drives rates and ttl-steps. (Paddle:
 // GlobalStepTable.)
 TUG_API int tug_step(struct tug_client *c, uint64_t steps, uint64_t *ret_global);
 

@@ -161,7 +161,7 @@ static void look_at_the_dead(struct examination *x, const json_t *n, const char 
 // The scheduler's view.
 static void look_at_link(struct examination *x, const json_t *n, const char *name)
 {
-    // What is seen here is known before the scheduler has waited for long enough.
+    // This finds the problem before the scheduler has waited for long enough.
     if (!tool_true(n, "alive") || has_gone(n))
         look_at_the_dead(x, n, name);
     else if (!tool_true(n, "linked"))

@@ -164,7 +164,7 @@ uint64_t scheduler_unix_ns(const struct scheduler *s);
                                   const struct msg_##name *m);
 #include "wire/messages.def"
 
-// Who is there: scheduler_nodes.c.
+// The nodes: scheduler_nodes.c.
 void scheduler_forget_link(struct scheduler *s, struct link *l); // it is closed
 // Tools come as guests, as many as they like: their links still go for others'.
 void scheduler_keep_link(struct scheduler *s, van_link link, enum wire_role role);

@@ -209,8 +209,8 @@ int reader_line(const struct reader *r, const struct reader_layout *layout,
 // Says before an error of a header whose it is: a file's first line, or rows in memory. TUG_EDATA.
 int reader_wrap_header(const struct reader *r, const char *name, struct err *e);
 
-// Whether it is an empty line that means nothing. In a format without names or separators,
-// multislot, none is: who makes its lines has lost an example.
+// Whether it is an empty line that means nothing. In multislot, which has no names or
+// separators, none is: an empty line there is a lost example.
 bool reader_skips(const struct reader *r, const char *line, size_t len);
 
 // Whether all of these lines are such.

@@ -115,9 +115,9 @@ int store_finish(struct store *s, struct err *e); // does the rest
 
 struct store_stats {
     uint64_t rows, extra_rows, cold_rows;
-    uint64_t bytes; // rows, extra rows, index, sketches, lists; what the cold tier
-                    // may take of memory
-    uint64_t made, refused; // rows; pushes of keys that the policy kept out
+    uint64_t bytes; // rows, extra rows, index, sketches, lists, and the cold tier's
+                    // memory limit
+    uint64_t made, refused; // rows made; pushes of keys that the policy refused
     uint64_t evicted_score, evicted_age, evicted_ttl, evicted_budget; // removed, by why
     uint64_t hot_hits, promoted, demoted;                             // with a tier
     uint64_t changed;  // rows since the last delta

@@ -139,14 +139,14 @@ struct store {
     // Some row may be too large for a push to stay finite for sure (accessor_row_tame):
     // pushes keep copies of rows.
     bool wild;
-    bool foreign;  // rows were set whole: states may be such as gradients do not make
+    bool
+        foreign; // rows were set whole: their states may be ones that gradients never produce
     bool told;     // that an update was left out
     bool left_out; // one was, since store_take_left_out: the first of them of this key
     uint64_t left_out_key;
-    bool watch; // this push's rows are looked at, whether they are tame still
-    double
-        grown; // by how much numbers of rows may have grown by pushes that were not watched
-    bool steps;                                                 // threads step on rows
+    bool watch;   // checks whether the rows of this push are still tame
+    double grown; // how much numbers in rows may have grown by unwatched pushes
+    bool steps;   // threads step on rows
     void (*removed)(void *ctx, const uint64_t *keys, size_t n); // store_steps.h; or NULL
     void *removed_ctx;
 

@@ -24,7 +24,7 @@ int diverged_update(const struct reader *r, uint32_t slot, uint64_t key, const c
 // Warns of an update that a server has left out.
 void diverged_left_out(const struct reader *r, uint32_t slot, uint64_t key,
                        const char *where);
-// `blocks`: the rows of the dense parameters; NULL: they are elsewhere.
+// `blocks`: the rows of the dense parameters; NULL if they are elsewhere.
 int diverged_dense(const struct model *m, float *const *blocks, struct err *e);
 
 #endif
