@@ -128,7 +128,7 @@ bool options_given(const struct options *o,
                    const char *name); // by anything but the default
 // By somebody: by more than a preset.
 bool options_said(const struct options *o, const char *name);
-// The first of those under this heading that is given, likewise; NULL: none is.
+// Likewise the first option under this heading that is given; NULL if none is.
 const char *options_given_of_group(const struct options *o, const char *group);
 
 // Manual text from the table: for a terminal of `width` columns (0, or more than 80: 80), and

@@ -57,7 +57,7 @@ size_t printable_not_utf8(const char *text, size_t n)
     return n;
 }
 
-// What stands for a byte that is not printable.
+// Writes the escape of a byte that is not printable.
 static size_t escape(unsigned char c, char ret[8])
 {
     static const char named[] = "\tt\nn\rr";

@@ -14,9 +14,9 @@ bool printable_check(const char *text, size_t n);
 // Where the first byte is that is not of UTF-8 (control characters are); n: there is none.
 size_t printable_not_utf8(const char *text, size_t n);
 
-// Copies n bytes so: what is not printable becomes "\t", "\n", "\r" or "\x1b". What does not
-// fit `cap` bytes with the NUL is cut, never inside a character; how many of the n bytes
-// were copied.
+// Copies n bytes so: what is not printable becomes "\t", "\n", "\r" or "\x1b". A text
+// that does not fit `cap` bytes with the NUL is cut, never inside a character. Returns
+// how many of the n bytes were copied.
 size_t printable_copy(char *to, size_t cap, const char *text, size_t n);
 
 // Adds n bytes so to *b. Fails as buf_add does.

@@ -22,7 +22,7 @@ struct bins {
 // What numbers in text have before their fraction. A frame's texts may have either.
 enum decimal_mark { DECIMAL_POINT, DECIMAL_COMMA, DECIMAL_EITHER };
 
-// A column of the schema, or of a file.
+// A column of the schema or of a file.
 struct column {
     enum schema_use use;
     uint32_t slot;    // or which of the labels it is

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// Of the columns' uses, in the order of the enum.
+// The names of columns' uses, in the order of the enum.
 static const char letters[] = "tnlwdikmgbx0|hqeyT,";
 static const char *const words[] = {"words",          "numbers", "label",   "weight",
                                     "dropped",        "ids",     "keys",    "lists",

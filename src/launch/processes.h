@@ -69,7 +69,7 @@ void processes_signal_all(struct processes *c, int number);
 bool processes_has(const struct processes *c, uint32_t member);
 void processes_say_held(struct processes *c, uint32_t member,
                         bool (*said)(void *ctx, const char *line), void *ctx);
-// Kills all; what still holds their outputs open is not waited for.
+// Kills all; does not wait for other processes that hold their outputs open.
 void processes_kill_all(struct processes *c);
 
 void processes_timer(struct processes *c,
