@@ -288,8 +288,8 @@ TUG_API bool tug_model_option(const char *command, size_t i, struct tug_option *
 // or the name that other programs use ("learning_rate": "lr"). NULL if there is none.
 TUG_API const char *tug_model_option_meant(const char *command, const char *name);
 // Writes the options that a sentence of the library names as Python's keywords, in place:
-// pipe_command for --pipe-command. What is in a command ('tug train --lr 1') stays. And whether
-// warnings of this process name them so, from now on.
+// pipe_command for --pipe-command. A quoted command ('tug train --lr 1') stays. And
+// whether warnings of this process name them so, from now on.
 TUG_API void tug_option_keywords(char *text);
 TUG_API void tug_log_keywords(bool yes);
 

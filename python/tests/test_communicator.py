@@ -380,7 +380,7 @@ def test_five_arguments(monkeypatch):
 
 
 def test_tables_of_a_client():
-    """Those of fleet.client, or of any client: what a program makes by client.table()."""
+    """Tables of fleet.client, or of any client: a program makes them by client.table()."""
     alone = fluid.Fleet()
     alone.init(fluid.UserDefinedRoleMaker())
     alone.init_worker()

@@ -225,7 +225,7 @@ def test_guests_and_clients_that_only_find():
 
 
 def test_the_doctor_looks_at_who_is_there():
-    """Whoever has left is in no row of what it found."""
+    """No row of its findings names a process that has left."""
     command = os.path.join(os.path.dirname(os.path.realpath(tug._library.PATH)), "tug")
     if not os.path.exists(command):
         pytest.skip("the command is not built beside the library")

@@ -146,7 +146,7 @@ static void test_rest(void **state)
     assert_null(below_rest("/a/b", "/a"));
 }
 
-// What messages call a path below a root.
+// The names in messages of a path below a root.
 static void test_name(void **state)
 {
     (void)state;

@@ -23,7 +23,7 @@ int log_set_file(const char *path, struct err *e);
 // Whether all lines were written there, else the first error. 0 without a file.
 int log_check_file(struct err *e);
 
-// Every line is given to it first, which may shorten it in place; NULL: nothing is.
+// Every line is first passed to `rewrite`, which may shorten it in place; NULL: to none.
 void log_rewrite_by(void (*rewrite)(char *text));
 
 // Text may hold names from outside: it is made printable (base/printable.h).

@@ -68,7 +68,7 @@ static void test_levels(void **state)
     buf_free(&b);
 }
 
-// A file that cannot take a line is not the place to say so: who asks hears of the first.
+// A file that cannot take a line cannot hold the error: log_check_file returns the first.
 static void test_full_file(void **state)
 {
     (void)state;

@@ -126,7 +126,7 @@ const char *options_place(const struct options *o, size_t i);
 int options_text(const struct options *o, size_t i, struct buf *b);
 bool options_given(const struct options *o,
                    const char *name); // by anything but the default
-// By somebody: by more than a preset.
+// True if more than a preset gave it.
 bool options_said(const struct options *o, const char *name);
 // Likewise the first option under this heading that is given; NULL if none is.
 const char *options_given_of_group(const struct options *o, const char *group);

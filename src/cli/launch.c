@@ -212,8 +212,8 @@ static void roots_free(struct launch_roots *r)
     mem_free((char *)(uintptr_t)r->load[0]);
 }
 
-// What is wrong of the words behind "--" is said once, before any process is started. Hosts
-// may have other files.
+// Reports errors in the words behind "--" once, before any process is started. Hosts may
+// have other files.
 static int check_training(int argc, char *const *argv, struct err *e)
 {
     struct train_options t = {0};

@@ -107,7 +107,7 @@ static int write_lines(struct printer *p, struct err *e)
     return 0;
 }
 
-// Before the first line, when it is known that the columns are there.
+// Runs before the first line, when the columns are known to exist.
 static int put_header(struct printer *p)
 {
     if (!p->header)

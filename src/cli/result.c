@@ -151,7 +151,7 @@ static void print_groups(const struct eval_tables *of)
     }
 }
 
-// Of labels that are numbers, or all of one kind, there is no AUC.
+// Labels that are numbers, or all of one class, have no AUC.
 static void print_importance_of_loss(const struct importance *m)
 {
     cli_printf("  %12s  %8s  %8s  column\n", "loss rise", "loss", "rmse");

@@ -204,7 +204,7 @@ static void left_failing(struct scheduler *s, const struct node *n,
     snprintf(why, sizeof(why), "%.*s ended with code %d%s%s", ROSTER_NAME_MAX,
              scheduler_name(n, name), err_exit_code(code), m->why.n > 0 ? ": " : "",
              wire_words(m->why, said, sizeof(said)));
-    // Of a reason for the end scheduler_end says it, of an end that has one all say the same.
+    // scheduler_end logs the reason of an end; with a reason all processes say the same.
     if (s->phase != SCHEDULER_ENDING ? !ends_the_run(s, n, code) : s->end.code == 0)
         scheduler_say(s, "%s", why);
     if (s->phase == SCHEDULER_ENDING && s->end.code == 0) {

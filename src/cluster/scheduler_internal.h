@@ -171,7 +171,7 @@ void scheduler_keep_link(struct scheduler *s, van_link link, enum wire_role role
 void scheduler_close_link(struct scheduler *s, struct node *n);
 uint32_t scheduler_alive(const struct scheduler *s, enum wire_role role);
 
-// Who lives: scheduler_signs.c.
+// Life and death of processes: scheduler_signs.c.
 void scheduler_gone(struct scheduler *s, struct node *n, bool left); // not alive any more
 uint64_t scheduler_find_dead(struct scheduler *s); // returns when to look again
 // Guests that have gone are forgotten after a while. Returns when to look again.

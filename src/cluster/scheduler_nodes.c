@@ -1,4 +1,4 @@
-// Who is there: ranks and ids, joining, the links of nodes.
+// Nodes that have joined: ranks and ids, joining, their links.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>

@@ -1,4 +1,4 @@
-// Who lives: heartbeats, signs of life, death, and guests that are forgotten.
+// Life and death of processes: heartbeats, signs of life, and guests that are forgotten.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -25,8 +25,8 @@ static void close_beats(struct scheduler *s, struct link *l)
     scheduler_forget_link(s, l);
 }
 
-// A process has one link for its heartbeats, the newest, and does not fill the scheduler with
-// others. Those before it may be dead and open; what comes on one of them comes late. False:
+// A process has one link for its heartbeats, the newest, and does not fill the scheduler
+// with others. Older links may be dead and open; a message on one of them is late. False:
 // it was `l`.
 static bool keep_newest(struct scheduler *s, struct link *l, uint32_t process)
 {
@@ -41,8 +41,8 @@ static bool keep_newest(struct scheduler *s, struct link *l, uint32_t process)
     return true;
 }
 
-// Who knows a process's own number is that process; others are told another one. So
-// nobody keeps it among the living when it hangs.
+// A sender that knows a process's own number is that process; others are told another
+// one. So no other process keeps it alive when it hangs.
 void scheduler_heartbeat_serve(struct scheduler *s, struct link *l, uint64_t request,
                                const struct msg_heartbeat *m)
 {

@@ -13,8 +13,8 @@
 
 struct encoder;
 
-// What the name says must be what is written. TUG_EUSAGE: it ends like a compression that
-// is not written here; `plain`: or like one that is, for who writes text only. `option`:
+// The content must be what the name says. TUG_EUSAGE: it ends like a compression that is
+// not written here, or, with `plain`, like any: such a caller writes text only. `option`:
 // that named the file.
 int encoder_check_name(const char *option, const char *path, bool plain, struct err *e);
 

@@ -215,7 +215,8 @@ static bool truth(const struct field *f, float *ret)
 
 enum { NUMBER_TEXT = NUMBER_MAX + 1 };
 
-// The same number with a decimal point; false: there is no comma, or more than one mark.
+// Copies the number with a decimal point; false if it has no comma, or more than one
+// mark.
 static bool with_point(const struct field *f, char ret[NUMBER_TEXT], struct field *to)
 {
     const char *comma = memchr(f->text, ',', f->len);
@@ -246,7 +247,7 @@ static enum number_status parse_number(const struct column *column, const struct
                : parse_comma(f, column->mark == DECIMAL_EITHER, ret);
 }
 
-// What may be meant by a number that cannot be read.
+// The likely meaning of a number that cannot be read.
 static int advise_mark(const struct column *column, const struct field *f, struct err *e)
 {
     char text[NUMBER_TEXT];

@@ -19,7 +19,7 @@ struct bins {
     const float *edge; // ascend; NULL: not decided yet
 };
 
-// What numbers in text have before their fraction. A frame's texts may have either.
+// The mark before the fraction of numbers in text. A frame's texts may have either.
 enum decimal_mark { DECIMAL_POINT, DECIMAL_COMMA, DECIMAL_EITHER };
 
 // A column of the schema or of a file.
@@ -64,7 +64,7 @@ struct cross {
     size_t parts;
 };
 
-// What is seen of text that is perhaps not what it seems (reader_csv_odd.c); from any thread.
+// Notes of text that is perhaps not what it seems (reader_csv_odd.c); from any thread.
 struct csv_odd {
     atomic_bool told_of_bytes;
     atomic_uint lines; // looked at for decimal commas

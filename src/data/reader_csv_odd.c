@@ -1,4 +1,4 @@
-// Text that is read as it stands and is perhaps not what it seems: bytes of another
+// Warns of text that is accepted and is perhaps not what it seems: bytes of another
 // encoding, numbers with a decimal comma that are taken as words. Each is warned of once.
 //
 // SPDX-License-Identifier: Apache-2.0

@@ -793,7 +793,7 @@ static void test_batches_refused(void **state)
     check(tug_client_close(c));
 }
 
-// An update that only a rule's state cannot take: the push is done, and its client hears of it.
+// An update overflows only a rule's state: the push succeeds, and its client is told.
 static void test_left_out(void **state)
 {
     (void)state;

@@ -381,8 +381,8 @@ size_t tug_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, siz
     return found;
 }
 
-// Of the first TCP address in a list of them (of a scheduler's it is HOST:PORT, too); 0: there
-// is none.
+// Returns the port of the first TCP address in a list (a scheduler's is HOST:PORT, too);
+// 0 if it has none.
 static uint16_t port_of(const char *addresses)
 {
     const char *tcp = strstr(addresses, "://") == NULL ? addresses

@@ -168,7 +168,7 @@ int kvs_parts_settle(struct tug_kvstore *s, struct kvs_entry *x)
     return late.code != 0 ? last_error_is(&late) : rc;
 }
 
-// Waits for the oldest pushes, until there is room for the key's. What one of them ran into is
+// Waits for the oldest pushes, until there is room for the key's. The error of one is
 // kept for its key.
 static void make_room(struct tug_kvstore *s, const struct kvs_entry *x)
 {

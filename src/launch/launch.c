@@ -68,8 +68,8 @@ static void role_of(const struct run *r, uint32_t member, enum launch_role *ret_
 
 // ---------------------------------------------------------------- last words
 
-// Of a run that fails each process says why, and most say the same: the launcher says it once,
-// at the end. In what is held each line begins with one of these.
+// When a run fails each process says why, and most say the same: the launcher says it
+// once, at the end. Each held line begins with one of these.
 static const char *const last_words[] = {
     "tug scheduler: ", "tug server: ", "tug worker: ", "the cluster ends: "};
 

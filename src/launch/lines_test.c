@@ -55,7 +55,7 @@ static bool is_ab(void *ctx, const char *line)
     return strcmp(line, "ab") == 0;
 }
 
-// What is held comes later, if at all; the last line is known at once.
+// Held lines are written later, if at all; the last line is known at once.
 static void lines_are_held(void **state)
 {
     (void)state;

@@ -144,7 +144,7 @@ int train_set_model(struct model_options *m, const struct train_options *t,
     return 0;
 }
 
-// Programs give one set of options to several models, so these are no errors.
+// Programs give one set of options to several models, so these are not errors.
 void train_warn_of_unused(const struct model_ops *ops, const struct options *o)
 {
     static const char *const of_vectors[] = {"dim", "init", "latent-lr"};

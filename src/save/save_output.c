@@ -1,4 +1,4 @@
-// Where outputs of commands may not go.
+// Refuses outputs of commands at places where they would damage a save.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <limits.h>
@@ -35,7 +35,7 @@ static bool directory_of(const char *path, char ret[FILE_PATH_MAX])
 int save_check_output(const char *option, const char *path, struct err *e)
 {
     char dir[FILE_PATH_MAX], real[PATH_MAX];
-    // What a link points to is written, too.
+    // Writing to a link writes its target.
     if ((directory_of(path, dir) && is_save(dir)) ||
         (realpath(path, real) != NULL && directory_of(real, dir) && is_save(dir)))
         return err_set(e, TUG_EUSAGE,

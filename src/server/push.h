@@ -9,8 +9,8 @@
 struct shard;
 struct shard_table;
 
-// What the answer to a push says: 1 + the first key whose update was left out since the last
-// answer, as store_undo.c does; 0: none was.
+// Returns the value of the answer to a push: 1 + the first key whose update was left out
+// since the last answer (store_undo.c); 0 if none was.
 uint64_t push_left_out(struct shard_table *t);
 
 // Gradients or values of some keys, as they lie in a message.

@@ -489,7 +489,7 @@ static void numbered_from_one(void **state)
     e2e_says("the model knows features 1 to 4");
 }
 
-// What does nothing is named, and by one process of a run.
+// Options without effect are named, and by one process of a run.
 static void options_without_effect(void **state)
 {
     (void)state;

@@ -538,8 +538,8 @@ static void sliced(void **state)
     threads(serve, work_sliced);
 }
 
-// More slices than may be under way: a push waits for older ones, and what one of these ran into is
-// told by its key.
+// More slices than may be under way: a push waits for older ones, and the error of one of
+// these names its key.
 enum { LONG = 1024 * SLICE, LONGS = 4 };
 
 static int work_many(const char *scheduler)

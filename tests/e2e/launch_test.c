@@ -217,14 +217,14 @@ static int times_said(const char *text)
 static void bad_input(void **state)
 {
     (void)state;
-    // One sentence, whatever the number of processes that it ends; logs have it of each.
+    // One sentence, for any number of processes that it ends; each process's log has it.
     tug_ends(3, "launch --servers 2 --workers 2 --log-dir bl -- train --data bad.svm "
                 "--format libsvm");
     assert_int_equal(times_said("bad.svm:2: "), 1);
     assert_true(said("bl/scheduler.log", "bad.svm:2: ") &&
                 said("bl/server-1.log", "bad.svm:2: ") &&
                 said("bl/worker-0.log", "bad.svm:2: "));
-    // What is known before is said before anything is started.
+    // Errors that can be found before are reported before anything is started.
     tug_ends(3,
              "launch --workers 2 -- train --data no.svm --data nor.svm --valid nay.svm "
              "--format libsvm");

@@ -50,7 +50,7 @@ static void columns_are_kept(void **state)
     assert_int_equal(lines_of(e2e_out), 3);
 }
 
-// What the name says is what is written, and no file of a model is written over.
+// The content is what the name says, and no file of a model is overwritten.
 static void names_of_outputs(void **state)
 {
     (void)state;

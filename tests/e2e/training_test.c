@@ -360,7 +360,8 @@ static void divergence_on_a_cluster(void **state)
     assert_false(files_exists("cluster/save-000001"));
 }
 
-// Servers apply the rule: what they leave out of it is said by who knows the column, and counted.
+// Servers apply the rule: the worker, which knows the column, reports the updates that
+// they leave out and their number.
 static void left_out_on_a_cluster(void **state)
 {
     (void)state;

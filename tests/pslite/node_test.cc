@@ -1,5 +1,6 @@
-// What a program on ps-lite's names hears of its node: its port, whether it has come in a dead
-// one's place (is_recovery), PS_VERBOSE, and that other settings of ps-lite's are not read.
+// Facts about its node that a program on ps-lite's names gets: its port, whether it
+// replaces a dead one (is_recovery), PS_VERBOSE, and that other settings of ps-lite's are
+// not read.
 //
 // Without DMLC_ROLE it is the test: a cluster of Unix sockets and TCP by tug launch, then one by
 // hand, in which a worker dies and another takes its place.
@@ -125,7 +126,7 @@ void OneTakesADeadOnesPlace()
     CHECK(EndedWell(scheduler));
 }
 
-// How often a line with the text is there.
+// Counts the lines that have the text.
 int Lines(const std::string &file, const std::string &text)
 {
     std::ifstream in(file);
@@ -143,8 +144,9 @@ void LogsTell(const std::string &tug)
     setenv("PS_VERBOSE", "2", 1);
     setenv("PS_RESEND", "1", 1);
     setenv("DMLC_PS_VAN_TYPE", "zmq", 1);
-    const std::string command = tug + " launch --cluster node --servers 1 --workers 1 -- " + path +
-                                " > " + file + " 2>&1";
+    const std::string command = tug +
+                                " launch --cluster node --servers 1 --workers 1 -- " +
+                                path + " > " + file + " 2>&1";
     CHECK_EQ(std::system(command.c_str()), 0); // NOLINT: it is what is tested
     CHECK_EQ(Lines(file, "Bind to role="), 3);
     CHECK_EQ(Lines(file, "the scheduler is connected to 1 workers and 1 servers"), 1);

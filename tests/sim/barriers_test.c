@@ -1,4 +1,4 @@
-// Barriers in a simulated network, from one number: workers meet again and again, are stopped
+// Barriers in a simulated network, from one number: workers meet repeatedly, are stopped
 // for a while, and die. What must hold:
 //
 //   - nobody passes a barrier before each living worker has come to it
@@ -70,7 +70,7 @@ static int world_open(void *ctx, struct err *e)
     return stage_open_strangers(&w->stage, &seen, e);
 }
 
-// All that live have come to it.
+// All living workers have come to it.
 static void check_passed(const struct worker *k)
 {
     struct world *w = k->world;
@@ -141,7 +141,7 @@ static bool has_ended(const struct worker *k)
     return true;
 }
 
-// All have met, or all have heard of the end, the server too. A scheduler that was stopped
+// All have met, or all know of the end, the server too. A scheduler that was stopped
 // meanwhile does not take the server for dead: then all goes on.
 static bool is_over(struct world *w)
 {

@@ -1,4 +1,4 @@
-"""A Communicator's worker over a client: that of fleet (fleet.client), or any other. Its tables are those that the
+"""The worker of a Communicator that sends by a client: fleet.client, or any other. Its tables are those that the
 client has made or found.
 
 SPDX-License-Identifier: Apache-2.0

@@ -230,7 +230,8 @@ template <typename Val> class KVWorker : public SimpleApp
             }
             return reinterpret_cast<float *>(p->pulled->data());
         }
-        // What PS_VERBOSE=2 tells of it, which may be done before it is told.
+        // The line of PS_VERBOSE=2 about it; the request may end before the line is
+        // written.
         Message request() const
         {
             Message m = answer(0);

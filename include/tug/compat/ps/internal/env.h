@@ -45,7 +45,7 @@ class Environment
     std::unordered_map<std::string, std::string> settings_;
 };
 
-// What the program has set by Environment::Init goes before the environment.
+// Values that the program has set by Environment::Init go before the environment.
 inline void export_settings()
 {
     for (const char *name :
@@ -69,7 +69,7 @@ inline void tell_of_environment()
         {"DMLC_USE_KUBERNETES", "host names are looked up in any case", ""},
         {"DMLC_LOCAL", "links of one machine are Unix sockets under tug launch", ""},
         {"DMLC_PS_VAN_TYPE", "messages go over TCP or Unix sockets, by priority", "zmq"},
-        {"DMLC_PS_WATER_MARK", "what waits to be sent is bounded by memory", ""},
+        {"DMLC_PS_WATER_MARK", "messages that wait to be sent are bounded by memory", ""},
         {"PS_RESEND",
          "a request counts once in any case, and is sent again on a new link", ""},
         {"PS_RESEND_TIMEOUT", "a link that is silent for 15 s is replaced", ""},

@@ -326,7 +326,7 @@ class Postoffice
         verbose_ = GetEnv("PS_VERBOSE", 0);
         tug_node_options o = tug_node_options();
         tug_node *n = nullptr;
-        // Who waits here is let in again and again, until a dead one's place is free.
+        // A process that waits here tries again until the place of a dead one is free.
         o.async = !wait;
         int rc = tug_node_start(&n, &o);
         if (rc == TUG_OK)

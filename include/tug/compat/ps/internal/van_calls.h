@@ -1,4 +1,4 @@
-// What the van's functions do: they need the postoffice.
+// The bodies of the van's functions, which need the postoffice.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_COMPAT_PS_INTERNAL_VAN_CALLS_H
@@ -9,7 +9,8 @@
 namespace ps
 {
 
-// With PS_VERBOSE=2 a line for each message, as ps-lite writes. What goes to a group is one.
+// With PS_VERBOSE=2 a line for each message, as ps-lite writes. A message to a group is
+// one.
 inline void tell_message(const Message &m, bool mine)
 {
     tug_node *n = Postoffice::Get()->node();
