@@ -66,8 +66,8 @@ struct tug_node_options {
         dead_seconds; // a node without a sign of life for this long is dead; by default 5
     double spin_us;   // spins for so long before it sleeps; by default 300
     bool async; // does not wait until all have joined (ps::StartAsync): see tug_node_wait
-    // A server also runs the scheduler, at `scheduler`, as the first of Paddle's list
-    // does.
+    // This server also runs the scheduler, at `scheduler`, as the first server of a
+    // Paddle list does.
     bool hosts_scheduler;
     // A server's directories, with commas between them, from which tables may be loaded,
     // besides those of TUG_LOAD_ROOT.
@@ -238,10 +238,11 @@ struct tug_app_handlers {
 TUG_API int tug_app_open(struct tug_app **ret, struct tug_node *n, uint32_t app,
                          uint32_t customer, const struct tug_app_handlers *h);
 // Closes a customer: waits for its requests, at most wait_seconds; gives up those without
-// an answer, whose memory is the caller's again; refuses requests of others that it has
-// not answered. NULL is fine. tug_node_finalize closes customers that are still open. It
-// is not closed on TUG_EUSAGE, in a callback or handler, or TUG_EIO, if a callback or
-// handler of it has not returned for wait_seconds.
+// an answer, whose memory is the caller's again; refuses other customers' requests that
+// it has not answered yet. NULL is fine. tug_node_finalize closes customers that are
+// still open. The customer stays open on TUG_EUSAGE (called in a callback or handler) and
+// on TUG_EIO (a callback or handler of it, or a thread that waits for one of its
+// requests, has not returned within wait_seconds).
 TUG_API int tug_app_close(struct tug_app *a);
 TUG_API struct tug_node *tug_app_node(const struct tug_app *a);
 // Returns the customer with these ids; waits up to `seconds` for it to be opened, but not

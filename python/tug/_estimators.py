@@ -255,8 +255,8 @@ class Estimator(BaseEstimator):
         self.n_iter_ = int(models[0].results["epochs"])
 
     def _warn_of_guess(self, model: Model, target: Any, weight: Any) -> None:
-        """The library's own warning goes where verbose=True shows it; a model that is not better than a guess is reported
-        anyway."""
+        """The library's own warning goes where verbose=True shows it; a model that is not better than a guess is
+        reported anyway."""
         loss, y = model.results["train.logloss"], np.asarray(target, np.float64)
         mean = float(np.average(y, weights=weight))
         if self._loss == "squared":

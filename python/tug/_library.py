@@ -89,7 +89,7 @@ def last_error() -> str:
 
 
 def warn_after_call(stacklevel: int) -> None:
-    """Raises the warning of this thread's last call that scored data as a warning of Python's, after it has returned."""
+    """Raises the warning of this thread's last call that scored data as one of Python's, once it has returned."""
     if text := text_of(lib.tug_last_warning()):
         warnings.warn(text, stacklevel=stacklevel + 1)
 

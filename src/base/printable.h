@@ -11,7 +11,8 @@
 // Whether n bytes are UTF-8 without control characters.
 bool printable_check(const char *text, size_t n);
 
-// Where the first byte is that is not of UTF-8 (control characters are); n: there is none.
+// Returns the index of the first byte that is not valid UTF-8 (control characters are
+// valid); n if there is none.
 size_t printable_not_utf8(const char *text, size_t n);
 
 // Copies n bytes so: what is not printable becomes "\t", "\n", "\r" or "\x1b". A text

@@ -29,7 +29,8 @@ static bool is_random(const char *text)
     return i == n && (n == RANDOM || n == RANDOM_PYTHON);
 }
 
-// tug-KIND-PID-XXXXXX, or a name whose maker ended before it gave the directory that one.
+// tug-KIND-PID-XXXXXX, or tug-new-XXXXXX, left by a process that ended before it renamed
+// the directory.
 static bool is_named(const char *name, const char *kind)
 {
     size_t n = strlen(kind);

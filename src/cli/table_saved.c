@@ -123,7 +123,7 @@ static int meant(const struct saves *s, struct err *e)
     return s->v->table == NULL ? 0 : find_one(s, &ignored, e);
 }
 
-// Looking.
+// Commands that only read the saves.
 
 static uint64_t bytes_of(const struct save_table *t)
 {

@@ -243,7 +243,7 @@ struct client {
     struct client_options o;
     struct member *member;
     struct van *van;
-    struct session_side side; // of peers
+    struct session_side side; // what the sessions with all peers share
     const atomic_bool *interrupted;
     struct asking asking;
     struct client_stats stats;

@@ -24,7 +24,7 @@ void roster_free(struct roster *r)
     *r = (struct roster){0};
 }
 
-// Memory for the nodes and owners that *ret's numbers speak of.
+// Allocates the arrays of nodes and owners, sized by the counts in *ret.
 static int make_room(struct roster *ret)
 {
     ret->nodes = NULL;

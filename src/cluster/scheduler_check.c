@@ -167,8 +167,8 @@ static void links_hold(const struct scheduler *s)
     assert(of_nodes == linked); // so each node's link is in the list, and once
 }
 
-// The order of links in time decides which of a process's heartbeats are the newest, and
-// the van gives no number twice.
+// The links are in the order in which they were opened, which decides whose heartbeats
+// are a process's newest. The van never uses a link's number twice.
 static void link_is_the_only_one(const struct scheduler *s, uint32_t one)
 {
     for (uint32_t i = 0; i < s->n_links && s->links[one].link != 0; i++)

@@ -133,7 +133,8 @@ static const char *check_number(const struct scheduler *s, const struct msg_join
     return NULL;
 }
 
-// The nodes of `process` so far.
+// Checks a join against the nodes that `process` has so far. Returns why it is refused,
+// or NULL.
 static const char *check_process(const struct scheduler *s, uint32_t process,
                                  const struct msg_join *m)
 {

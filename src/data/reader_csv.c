@@ -388,7 +388,8 @@ static int take_label(const struct csv *c, const struct column *column,
     if (word)
         reader_note_label(&c->base, *ret);
     char text[NUMBER_TEXT];
-    struct field plain = *f; // of a label as of other numbers, but for what it may be
+    // Decimal marks are read as in other numbers; reader_label decides which values are allowed.
+    struct field plain = *f;
     if (!word && column->mark != DECIMAL_POINT && !with_point(f, text, &plain) &&
         column->mark == DECIMAL_COMMA && memchr(f->text, '.', f->len) != NULL)
         return csv_number("label", column, f, ret, e);

@@ -349,7 +349,7 @@ static void test_options(void **state)
         else
             assert_non_null(strstr(e.text, "there can be 2 to 1024 bins"));
     }
-    // A name may end like that.
+    // A column's own name may end in ":bins".
     struct reader *r = decided("n:bins:value", "y,n:bins\n0,1\n0,2\n");
     struct examples x = {0};
     assert_int_equal(line_parse(r, "1,7", &x, NULL), 0);

@@ -315,7 +315,7 @@ static int ask_slicer(struct tug_node *n, const struct tug_kv_request *q,
         rc = err_set(e, TUG_EUSAGE, "the slicer has failed");
     for (uint32_t s = 0; s < servers && rc == 0; s++)
         if ((rc = check_slice(q, &slices[s], e)) != 0)
-            err_wrap(e, "the slicer, of server %u", s);
+            err_wrap(e, "the slicer's slice for server %u", s);
     mem_free(last_keys);
     if (rc != 0)
         mem_free(slices);

@@ -92,7 +92,7 @@ struct kv_part {
     struct msg_app *copy; // of a request by hand: what it was told to send
     bool sent, queued, answered;
     struct kv_peer *peer; // that it was sent to
-    uint64_t number;      // with this number
+    uint64_t number;      // the number that it was sent with
     uint64_t bytes;       // that the van got
     // The answer of a pull, as long as it has not been put in its place.
     void *kept;

@@ -108,7 +108,8 @@ static int poll_sometimes(struct job *j, int rank, size_t before, size_t done)
     return rank == 0 ? j->rc : 0;
 }
 
-// Returns the start of thread `rank`'s part of n, in units.
+// Returns where thread `rank`'s part of n elements begins: a multiple of `unit`, n at
+// most.
 static size_t part_begin(const struct remote_worker *w, int rank, size_t n, size_t unit)
 {
     size_t units = (n + unit - 1) / unit;

@@ -229,7 +229,8 @@ static const struct option options[] = {
      "default is 1 for models with layers and 3 for others"},
     {"dense-staleness", U64_AT(dense_staleness, "S", NULL, 0, UINT32_MAX),
      "async, models with layers: a pull of the layers misses at most the last S "
-     "batches of each worker, as in ssp:S; 0: layers in step, rows of features not"},
+     "batches of each worker, as in ssp:S; 0: layers are synchronous, while rows of "
+     "features stay asynchronous"},
     {"pack-keys", .own = true, FLAG_AT(pack_keys),
      "compress the keys of requests: pays for small ids, not for hashed ones"},
     {"cache-keys", .own = true, FLAG_AT(cache_keys),

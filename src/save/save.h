@@ -114,7 +114,8 @@ int save_read(const char *path, struct save_manifest *ret, struct err *e);
 // `root`: FILE_ANYWHERE, or a directory that `path` is below (base/file.h).
 int save_read_in(int root, const char *path, struct save_manifest *ret, struct err *e);
 
-// The saves to load for one, oldest first; checked that they fit together.
+// The saves that must be loaded to restore one, oldest first; they have been checked to
+// fit together.
 struct save_chain {
     int root; // borrowed; FILE_ANYWHERE, or what the paths are below
     struct save_manifest *saves;

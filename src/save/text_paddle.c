@@ -92,7 +92,8 @@ static void set_stat(const struct accessor *a, struct text_row *r, uint32_t stat
         c.at = a->stats + LIFE_SHOW + 2 * (stat - LIFE_SHOW);
     }
     if (c.kind == TEXT_DAY && x >= (double)r->day)
-        x = (double)r->day; // day 0: unseen for longer than anything asks
+        x = (double)r
+                ->day; // last seen on day 0, which is longer ago than any setting asks for
     text_set(r->row, c, x, r->day);
 }
 

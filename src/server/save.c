@@ -419,7 +419,7 @@ static void say_what_is_missing(const struct shard *s, const struct save_run *r,
     buf_free(&names);
 }
 
-// Marks whose save does not come.
+// Whether a mark has timed out because its save did not begin.
 static bool expires(void *ctx, const struct save_mark *mark)
 {
     struct shard *s = ctx;

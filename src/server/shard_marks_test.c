@@ -26,7 +26,8 @@ static bool is_of_save(void *ctx, const struct save_mark *mark)
     return mark->save == *(const uint64_t *)ctx;
 }
 
-// The largest cluster: all nodes but the scheduler, the servers and WORKERS.
+// How many more nodes fit into the largest cluster, beside the scheduler, the servers and
+// WORKERS.
 enum { MANY = ROSTER_MAX_NODES - 3 - WORKERS };
 
 static struct lone *open_crowd(struct saving *ret)

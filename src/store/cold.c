@@ -323,7 +323,7 @@ static int put_record(struct store *s, uint32_t p, struct err *e)
     if (rc == 0)
         rc = tier_put(c->tier, COLD_RECORDS, p, b.data, (uint32_t)b.len, e);
     else
-        rc = err_nomem(e, "what is known of a partition");
+        rc = err_nomem(e, "the state of a partition");
     buf_free(&b);
     TRY(rc);
     c->unwritten++;

@@ -118,7 +118,8 @@ static int open_cut(const struct store *s, const struct cut_options *o, struct c
     c->step = s->step;
     int rc = side_open(&c->side, s->accessor.width, s->accessor.extra_width);
     c->parts = mem_zalloc(s->n_parts * sizeof(*c->parts));
-    if (rc == 0 && cut_publishes(c)) // room for the store's new notes
+    if (rc == 0 &&
+        cut_publishes(c)) // cut_begin swaps it for the store's bits of changed rows
         rc = handle_bits_reserve(&c->changed, table_handles(s->rows));
     if (rc != 0 || c->parts == NULL) {
         free_cut(c, 0);

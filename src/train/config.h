@@ -91,7 +91,8 @@ struct train_listener {
 };
 
 struct train_config {
-    // NULL: one process; without a node: perhaps with a server in it (train/within.h).
+    // NULL: this process alone; without a node: this process too, perhaps with a server
+    // loop in it (remote/within.h).
     const struct train_cluster *cluster;
     // Features' rows live by these settings (train/lifecycle.h); NULL: they are the
     // model's own and stay for good.

@@ -421,7 +421,7 @@ static void test_believed(void **state)
     assert_int_equal(w.listener.trust.role, WIRE_TOOL); // though it asked for more
     assert_int_equal(w.listener.trust.certificate[3], 5);
     assert_memory_equal(w.dialler.trust.binding, w.listener.trust.binding, MAC_BYTES);
-    // Two sessions of TLS with a member between them that passes on the numbers.
+    // A member in the middle: two TLS sessions, between which it relays the nonces.
     begin(&w);
     w.dialled.believed = w.accepted.believed = true;
     memset(w.dialled.channel, 1, MAC_BYTES);

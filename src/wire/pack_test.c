@@ -16,7 +16,7 @@ static size_t round_trip(const uint64_t *keys, size_t n)
     struct buf b = BUF_INIT(BUF_MOST);
     struct err e = {0};
     assert_int_equal(pack_keys(keys, n, &b), 0);
-    // Just their size, so that a sanitizer sees each step beyond.
+    // Exactly their size, so that a sanitizer catches any access past the end.
     char *bytes = mem_alloc(b.len);
     uint64_t *got = mem_array(n, sizeof(*got));
     if (b.len > 0)

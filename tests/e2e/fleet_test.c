@@ -507,7 +507,8 @@ static void find_nothing(struct tug_fleet *f)
     expect(tug_fleet_client(f) == NULL);
 }
 
-// Two processes are worker 0, and both hear so.
+// For one_leaves, and for be_another, where two processes both claim to be worker 0 and
+// both are refused.
 static void serve_two(struct tug_fleet *f)
 {
     expect(tug_fleet_run_server(f, NULL, 0) == 0);

@@ -359,7 +359,8 @@ static void a_server_is_asked_to_end(void **state)
     assert_true(files_exists(e2e_newest("ended")));
 }
 
-// As a service manager does that ends a group: no worker is left to whom work could go.
+// All processes get SIGTERM at once, as when a service manager stops a group: no worker
+// is left to take over the work.
 static void all_are_asked_to_end(void **state)
 {
     (void)state;

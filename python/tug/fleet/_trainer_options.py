@@ -45,7 +45,7 @@ def check_name(name: str, given: Any, known: Sequence[str]) -> None:
 
 
 def check_options(given: Any, name: str) -> Mapping[str, Any]:
-    """Paddle's options of a trainer: values that are true here are taken, and others are an error with the reason."""
+    """Paddle's options of a trainer: values that match what tug does are accepted; others are a UsageError."""
     if not isinstance(given, Mapping):
         raise ArgumentTypeError(f"{name}: must be a dict, not {type(given).__name__}")
     for option, value in given.items():

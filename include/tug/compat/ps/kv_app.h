@@ -471,8 +471,8 @@ inline tug_kv_meta meta_to_tug(const KVMeta &m)
     return meta;
 }
 
-// Adds what is pushed, one value a key; pulls of keys that were never pushed get zeros. The
-// store of floats is the library's.
+// Adds what is pushed, one value a key; pulls of keys that were never pushed get zeros.
+// For floats the library keeps the store (tug_kv_default).
 template <typename Val> struct KVServerDefaultHandle {
     void operator()(const KVMeta &m, const KVPairs<Val> &d, KVServer<Val> *server)
     {

@@ -74,8 +74,8 @@ class Van
     {
         return timestamp_++;
     }
-    // Sends a request of a Customer's timestamp, or an answer. Returns the bytes of body
-    // and data; throws Error.
+    // Sends a request, whose timestamp a Customer gave, or an answer. Returns the number
+    // of bytes of body and data; throws Error.
     int Send(const Message &m);
     int SendMsg(const Message &m)
     {
