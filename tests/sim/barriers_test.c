@@ -129,7 +129,7 @@ static bool names_a_dead_node(const struct world *w, const char *text)
            (w->stage.deaths > 0 && strstr(text, "counts as dead") != NULL);
 }
 
-// Whether the worker has heard of the end, which the loss of the server alone may bring.
+// True if the worker knows of the end, which only the loss of the server may bring.
 static bool has_ended(const struct worker *k)
 {
     struct err why;
