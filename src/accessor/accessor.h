@@ -46,9 +46,8 @@ enum { ACCESSOR_MAX_GROUPS = 2, ACCESSOR_MAX_STATS = 256 };
 struct accessor_group {
     uint32_t weights; // column of the first
     uint32_t n;
-    uint32_t
-        random; // so many weights, from the first, may begin at random; the others at 0
-    uint32_t state; // column of the rule's state
+    uint32_t random; // the first so many weights may begin at random, others begin at 0
+    uint32_t state;  // column of the rule's state
     uint32_t n_state;
     struct rule_params rule;
     // Whether an update decays by the mean square of the row's values in it instead of by
