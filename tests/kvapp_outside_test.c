@@ -236,7 +236,7 @@ static void come(int peer, uint32_t customer)
     run_for(MILLIS);
 }
 
-// Whose wait at a barrier was interrupted comes again, and has come once.
+// A node that comes to a barrier again, because its wait was interrupted, counts once.
 static void twice_at_a_barrier(void **state)
 {
     (void)state;

@@ -33,9 +33,10 @@ enum tug_grad_reduce { TUG_GRAD_SUM, TUG_GRAD_MEAN };
 struct tug_communicator_table {
     uint32_t table; // a table that the client has made or found
     uint32_t queue; // the most pushes that wait to be sent; 0: 16
-    // The most pushes that are merged into one; 0: as many as the queue holds. A merged
-    // push has at most 8 MiB, or is a single one. Must be 1 for tables whose rows become
-    // the last pushed value (rule `assign`), or the mean of pushed values (`average`).
+    // The most pushes that are merged into one; 0: as many as the queue holds. Pushes are
+    // merged up to 8 MiB; a larger one is sent by itself. Must be 1 for tables whose rows
+    // become the last pushed value (rule `assign`), or the mean of pushed values
+    // (`average`).
     uint32_t merge;
     enum tug_grad_reduce grad_reduce;
 };

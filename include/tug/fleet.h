@@ -260,7 +260,7 @@ TUG_API int tug_wrapper_push_dense_params(struct tug_fleet *f, uint32_t table,
                                           const float *values, size_t n);
 TUG_API int tug_wrapper_pull_dense_params(struct tug_fleet *f, uint32_t table,
                                           float *values, size_t n);
-// The servers' statistics of a table (tug_table_stat); shrinks a sparse one
+// Get the servers' statistics of a sparse table (tug_table_stat), and shrink it
 // (*ret_removed, may be NULL: the rows removed; `threshold` as in tug_fleet_shrink).
 // TUG_EUSAGE if the table is dense.
 TUG_API int tug_wrapper_sparse_table_stat(struct tug_fleet *f, uint32_t table,

@@ -51,7 +51,8 @@ struct tug_node;
 // DMLC_NUM_WORKER, DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT, or Paddle's names (tug/fleet.h);
 // DMLC_NODE_HOST, DMLC_INTERFACE and PORT if they are set; TUG_SCHEDULER, which overrides
 // DMLC_PS_ROOT_*, TUG_CLUSTER, TUG_CA, TUG_CERT, TUG_KEY, TUG_INSECURE, TUG_SPIN_US,
-// TUG_WAIT_SECONDS, TUG_DEAD_SECONDS likewise. Only tug_node_start reads the texts.
+// TUG_WAIT_SECONDS, TUG_DEAD_SECONDS likewise. The strings need not outlive the call of
+// tug_node_start.
 struct tug_node_options {
     int role; // one of enum tug_group
     uint32_t servers, workers;
@@ -180,8 +181,9 @@ struct tug_kv_data {
 struct tug_kv_meta {
     int32_t cmd;
     bool push, pull;
-    uint32_t sender, timestamp, customer; // of the asker: node id, its number for it
-    uint64_t ticket;                      // for the answer: tug_kv_answer
+    uint32_t sender, timestamp,
+        customer;    // the asker's node id, request number and customer
+    uint64_t ticket; // for the answer: tug_kv_answer
 };
 
 // A raw message (ps::Message with its ps::Meta), for customers with a `message` handler

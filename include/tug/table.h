@@ -206,9 +206,9 @@ struct tug_dense;
 TUG_API int tug_dense_open(struct tug_dense **ret, struct tug_client *c, uint32_t table,
                            const struct tug_variable *variables, size_t n);
 TUG_API void tug_dense_close(struct tug_dense *d); // NULL is fine
-// All variables, one after the other, as tug_dense_floats floats in all (which returns at
-// once). tug_dense_push takes gradients (tug_push), tug_dense_assign sets values
-// (tug_assign).
+// These take all variables, one after the other: tug_dense_floats floats in all (that
+// call returns at once). tug_dense_push takes gradients (tug_push), tug_dense_assign sets
+// values (tug_assign).
 TUG_API uint64_t tug_dense_floats(const struct tug_dense *d);
 TUG_API int tug_dense_pull(struct tug_dense *d, float *values);
 TUG_API int tug_dense_push(struct tug_dense *d, const float *gradients);

@@ -200,7 +200,7 @@ class Examples:
             raise UsageError(f"{name}: labels are in the files; csv names their column by the option label of the "
                              "model")
         if categorical is not None and not frame:
-            raise UsageError("categorical: names columns of a data frame, and the data is none")
+            raise UsageError("categorical: names columns of a data frame, but the data is not a data frame")
         if weight is not None and self.files:
             raise UsageError("weight: is an array beside a matrix, Rows or a data frame; in files the option "
                              "weight_column names their column when the model is trained")

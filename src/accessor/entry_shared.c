@@ -215,7 +215,8 @@ const struct entry_class entry_bloom = {
 
 const struct entry_class entry_sketch = {
     .name = "sketch",
-    .about = "as count, in memory of a fixed size: too early for some, never too late",
+    .about = "like count, in memory of a fixed size: admits some keys too early, none "
+             "too late",
     .open = sketch_open,
     .close = shared_close,
     .admit = shared_admit,

@@ -47,7 +47,7 @@ static const struct option options[] = {
      "how the cluster's processes talk, as in tug launch"},
     {"max-bytes", .group = "For van and kvstore",
      SIZE_AT(o.max_bytes, "SIZE", "64M", 256 << 10, 1 << 30),
-     "van: messages longer than this are left out; kvstore: of its array"},
+     "van: messages longer than this are left out; kvstore: the size of its array"},
     {"servers", .group = "For cluster and kvstore", U64_AT(o.servers, "N", "1", 1, 64),
      "processes"},
     {"workers", U64_AT(o.workers, "N", "1", 1, 64), "processes"},

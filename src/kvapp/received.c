@@ -358,7 +358,8 @@ void kv_received_app(struct tug_node *n, van_link link, uint32_t from,
         send_error(n, link, m->request, TUG_EDATA, e.text);
         return;
     }
-    if (from == 0) { // a link may greet as no node; then the sender it names is a claim
+    if (from ==
+        0) { // the link did not greet as a node, so the sender that it names is unproven
         send_error(n, link, m->request, TUG_EUSAGE,
                    "requests are taken from nodes that have joined the cluster");
         return;

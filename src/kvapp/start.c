@@ -185,7 +185,7 @@ static void free_node(struct tug_node *n, bool wait, struct err *e)
     if (n->barriers != NULL)
         mem_free(n->barriers->open);
     mem_free(n->barriers);
-    kv_requests_free(n); // the van has sent from them
+    kv_requests_free(n); // after the van, which sends from their memory
     kv_apps_free(n);
     kv_peers_free(n);
     roots_close(n->roots);

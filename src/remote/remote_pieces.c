@@ -204,7 +204,8 @@ static int compute_batch(struct remote_worker *w, struct batches *s, uint64_t b,
                          struct err *e)
 {
     struct exchange *x = slot_of(w, b);
-    // Later batches than this one's successor have their places already.
+    // Batches before b - window + 1 are acknowledged, so the clock need not lag further
+    // behind.
     uint64_t may_miss = w->config->cluster->dense_staleness;
     may_miss = may_miss < s->window ? may_miss : s->window - 1;
     TRY(pass_clock(w, s, b > may_miss ? b - may_miss : 0, e));

@@ -18,7 +18,7 @@ static int wait(struct remote_rows *r, client_ts ts, struct err *e)
     return ts != 0 ? client_wait(r->client, ts, e) : e->code;
 }
 
-// `living`: what the values are pulls of; NULL: they are whole rows.
+// `living`: the accessor whose pulls returned the values; NULL: they are whole rows.
 int remote_rows_put(struct table *t, const uint64_t *keys, size_t n, const float *values,
                     const uint8_t *found, const struct accessor *living,
                     const struct accessor *own)

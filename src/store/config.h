@@ -81,7 +81,7 @@ enum setting_of {
     SETTING_OF_ALL,
     SETTING_OF_LIFE,     // accessors with a lifecycle
     SETTING_OF_EMBEDX,   // these, and features
-    SETTING_OF_FEATURES, // features alone
+    SETTING_OF_FEATURES, // only the accessor `features`
 };
 struct table_setting {
     const char *name, *metavar, *fallback; // fallback: the default, as text

@@ -55,7 +55,7 @@ int store_steps_open(struct store_steps **ret, struct store *s, store_removed_fn
     s->removed = removed;
     s->removed_ctx = ctx;
     s->steps = true;
-    s->wild = true; // results of threads are not checked
+    s->wild = true; // nothing checks how large threads make rows
     return 0;
 }
 

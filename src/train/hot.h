@@ -66,7 +66,8 @@ bool hot_adds_up(const struct model *m);
 // Finds the ids that occur in more than one of 2,048 examples, by a sample. TUG_ENOMEM.
 int hot_find(struct hot_rows *h, const struct dataset *d, uint64_t seed);
 
-// Memory for copies, none made yet, of rows that `find` knows the pieces of. TUG_ENOMEM.
+// Allocates memory for copies, but makes none yet. `find` gives the addresses of a row's
+// pieces. TUG_ENOMEM.
 int hot_open(struct hot_copies *c, struct hot_rows *h, const uint32_t widths[HOT_PIECES],
              hot_find_fn find, const void *ctx);
 void hot_close(struct hot_copies *c); // a zeroed one is fine

@@ -177,7 +177,7 @@ static void test_wrong_token(void **state)
     begin(&w);
     w.dialler.secret++;
     expect(&w, CHALLENGED, "does not know");
-    w.dialler.prover.insecure = true; // it may do without, but not with a wrong one
+    w.dialler.prover.insecure = true; // accepts a missing proof, but not a wrong one
     expect(&w, CHALLENGED, "does not know");
 }
 

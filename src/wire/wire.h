@@ -47,9 +47,9 @@ enum wire_group {
 };
 enum wire_tables { WIRE_TABLES_ALL, WIRE_TABLES_SPARSE, WIRE_TABLES_DENSE };
 
-// How partitions lie on server loops: by hash of the key on loops for sparse
-// tables, by hash on loops for dense ones (the same loops unless they were split),
-// or by ranges of keys.
+// How partitions are placed on server loops: by hash of the key, on loops that serve
+// sparse tables or on those that serve dense ones (the same loops, unless each serves
+// only one kind), or by ranges of keys.
 enum wire_space { WIRE_SPACE_SPARSE, WIRE_SPACE_DENSE, WIRE_SPACE_RANGE, WIRE_SPACES };
 
 enum wire_mode { WIRE_ASYNC, WIRE_SSP, WIRE_SYNC };

@@ -858,7 +858,7 @@ static void send_short(struct tug_app *a, uint64_t key)
         expect(send_values(a, key, 1, false, words, n, bytes) == TUG_EDATA);
 }
 
-// All rows of key 3, and one of them twice. The other worker may be making the key yet.
+// All rows of key 3, and one of them twice. The other worker may still be making the key.
 static void pull_too_many_rows(struct tug_app *a, uint64_t key)
 {
     uint32_t words[64] = {[0] = TUG_FLOAT32, [2] = ROWS, [4] = WIDTH, [6] = ROWS + 1};

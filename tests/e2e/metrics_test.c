@@ -12,7 +12,8 @@ enum { ROWS = 3000, USERS = 400, DEVICES = 5, MOST = 60000 };
 static const char *const devices[DEVICES] = {"phone", "tablet", "", "tv, \"smart\"",
                                              "pc"};
 
-// Users like ads and do not say so: the column is dropped. Some rows have no user.
+// Clicks depend on the ad and the device. Some rows have no user; training drops that
+// column.
 static void write_rows(const char *path, uint64_t seed)
 {
     FILE *f = fopen(path, "w");

@@ -263,7 +263,7 @@ static void other_options(void **state)
     for (size_t i = 0; i < sizeof(other) / sizeof(*other); i++) {
         tug_ends(2, "%s --resume %s", command(w, "out"), other[i].option);
         e2e_says(files_path("--%s", other[i].name));
-        // There, too, the saved model's schema cannot be changed.
+        // The loss belongs to the saved schema, which --init-from cannot change either.
         e2e_says(strcmp(other[i].name, "loss") == 0 ? "train a new model"
                                                     : "--init-from");
     }
