@@ -54,9 +54,8 @@ int named_columns_open(struct named_columns *c, const struct reader *r, struct e
         c->slot[c->n++] = s;
     }
     buf_free(&name);
-    if (rc == 0 &&
-        buf_add(&c->list, "", 1) ==
-            0) // ends the list with a NUL; a single empty name has added no bytes
+    // Ends the list with a NUL; a single empty name has added no bytes.
+    if (rc == 0 && buf_add(&c->list, "", 1) == 0)
         return 0;
     named_columns_close(c);
     return err_nomem(e, "the names of columns");

@@ -348,8 +348,8 @@ static void out_in_use(void **state)
     assert_int_equal(mkdir("out", 0700), 0);
     assert_int_equal(mkdir("out/save-000001", 0700), 0);
     files_write("out/save-000001/sparse-0", "killed in the middle of the first save");
-    tug_ends(0, "%s --epochs 1 --out out",
-             train); // a directory with only an unfinished save is fine
+    // A directory with only an unfinished save is fine.
+    tug_ends(0, "%s --epochs 1 --out out", train);
     files_remove("out");
     assert_int_equal(mkdir("out", 0700), 0);
     tug_ends(0, "%s --epochs 1 --out out", train); // empty is fine
