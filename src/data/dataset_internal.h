@@ -21,8 +21,7 @@ struct dataset {
     uint32_t *finder; // of example i: blocks from finder[i >> finder_shift] on
     uint32_t finder_shift;
     bool has_values, has_weights, at_end;
-    bool
-        dealt; // a bucket of a global shuffle: lines of the blocks are not lines of the files
+    bool dealt; // a bucket of a global shuffle: its lines are not lines of the files
     // For a piece whose place is known in bytes only: lines count from its first. NULL:
     // the lines of the blocks are those of the file.
     const struct pieces *pieces;

@@ -120,8 +120,8 @@ enum { NONE = -1, LAST = -2 };
 
 static const struct operation {
     const char *name;
-    size_t vectors,
-        numbers; // MORE: any number of vectors, and two numbers more than vectors - 1
+    // MORE: any number of vectors, and two numbers more than vectors - 1.
+    size_t vectors, numbers;
     int changes; // the vector that is assigned; LAST; NONE: the sum is the result
     compute_fn compute;
 } operations[] = {

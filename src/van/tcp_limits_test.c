@@ -370,8 +370,7 @@ static void two_at_once(struct vans *w)
     vans_settle(w);
     assert_int_equal(errors, 0);
     assert_int_equal(b->opened, FULL + 1);
-    assert_true(c->closed <=
-                1); // the other one is dialled again, or was open and is closed
+    assert_true(c->closed <= 1); // the other one is dialled again, or was open and closed
 }
 
 // One link ends while another shows its role: then no link is closed for it.
