@@ -181,8 +181,8 @@ struct tug_kv_data {
 struct tug_kv_meta {
     int32_t cmd;
     bool push, pull;
-    uint32_t sender, timestamp,
-        customer;    // the asker's node id, request number and customer
+    // The asker's node id, request number and customer.
+    uint32_t sender, timestamp, customer;
     uint64_t ticket; // for the answer: tug_kv_answer
 };
 

@@ -45,8 +45,7 @@ struct kvs_entry {
     uint64_t rows, width;
     uint64_t rounds; // of a synchronous store: those that have a push of this rank
     uint64_t sent;   // when its push was: the number of that push; 0: none is under way
-    struct err
-        late; // of a push that made room for others; the key's next call returns it
+    struct err late; // of a push that made room; the key's next call returns it
     uint32_t n_pieces;
     struct kvs_piece *pieces;
     float **left; // of compression: an array for each that a push has
