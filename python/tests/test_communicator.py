@@ -227,7 +227,7 @@ def test_changes_beyond_the_ring(monkeypatch):
             row = np.zeros((1, _changes.ROW), np.float32)
             row[0, [0, 4]] = head
             rows.assign([0], row)
-            with pytest.raises(tug.DataError, match="list of changed rows is not one|worker 0 says that it has"):
+            with pytest.raises(tug.DataError, match="list of changed rows is damaged|worker 0 says that it has"):
                 worker.pull_geo_param(0)
 
 

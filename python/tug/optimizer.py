@@ -128,7 +128,8 @@ class Optimizer:
         object.__setattr__(self, "_changes", self._changes + 1)
         if field == "lr_scheduler":
             if value is not None and not isinstance(value, LRScheduler):
-                raise ArgumentTypeError(f"lr_scheduler must be a scheduler of tug.kvstore.lr_scheduler, not {type(value).__name__}")
+                raise ArgumentTypeError("lr_scheduler must be a scheduler of tug.kvstore.lr_scheduler, not "
+                                        f"{type(value).__name__}")
             object.__setattr__(self, field, value)
         elif field in ("idx2name", "lr_mult", "wd_mult", "param_dict", "_local"):
             object.__setattr__(self, field, value)
