@@ -209,7 +209,9 @@ class DeclaredNet:
             raise UsageError(f"minimize: this net has an optimizer already, {self.rule['optimizer']} with a rate of "
                              f"{self.rule['lr']}; it is called once")
         layers = self.options["model"] not in ("lr", "fm", "ffm")
-        found = {"latent_lr": rule["lr"], "l2": 0.0, "prior": 0.0, **rule}
+        found = {"l2": 0.0, "prior": 0.0, **rule}
+        if self.options["model"] != "lr":
+            found["latent_lr"] = rule["lr"]
         if layers:
             found.update(dense_optimizer=rule["optimizer"], dense_lr=rule["lr"])
         self._check({**self.options, **found})
