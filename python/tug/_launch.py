@@ -7,6 +7,7 @@ standard input is a pipe from it.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import contextlib
 import os
 import signal
 import socket
@@ -14,13 +15,14 @@ import subprocess
 import sys
 import time
 import weakref
+from random import SystemRandom
 from types import TracebackType
 from typing import Any, Dict, List, Mapping, NoReturn, Optional, Sequence, Type
 
 from tug import _disk
 from tug._arrays import Path, seconds, whole, word
 from tug._client import Client, connect
-from tug._errors import ArgumentTypeError, Error, LaunchError, Timeout, UsageError
+from tug._errors import ArgumentTypeError, Error, LaunchError, SystemFailure, Timeout, UsageError
 from tug._exit import at_exit
 from tug._library import deadline_of
 
@@ -103,10 +105,14 @@ class Process:
 
 
 def _free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port: int = s.getsockname()[1]
-        return port
+    """A port below those that the system gives to outgoing connections: one of these would be taken by another
+    process before the scheduler listens."""
+    random = SystemRandom()
+    for _ in range(1000):
+        port = random.randrange(10000, 32000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise LaunchError("no port of 127.0.0.1 from 10000 to 32000 is free for the scheduler")
 
 
 class Cluster:
@@ -171,7 +177,11 @@ class Cluster:
         """tug.connect to this cluster, with its options. The cluster's end closes the client."""
         self._check_roles()
         options.setdefault("wait_seconds", float(self._base["TUG_WAIT_SECONDS"]))
-        client = connect(self.scheduler, cluster=self.name, **options)
+        try:
+            client = connect(self.scheduler, cluster=self.name, **options)
+        except SystemFailure:
+            self._check_roles()  # a process that has failed says why
+            raise
         self._clients.append(client)
         return client
 
