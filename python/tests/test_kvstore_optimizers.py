@@ -293,7 +293,7 @@ def test_wrong_schedulers():
         (lambda: lr_scheduler.CosineScheduler("5"), "number"),
         (lambda: lr_scheduler.CosineScheduler(5)(-1), "num_update"),
         (lambda: optimizer.SGD(lr_scheduler=OwnScheduler()), "OwnScheduler is the program's own.*set_optimizer again"),
-        (lambda: optimizer.SGD(lr_scheduler=lambda n: 0.1), "one of tug.lr_scheduler"),
+        (lambda: optimizer.SGD(lr_scheduler=lambda n: 0.1), "a scheduler of tug.kvstore.lr_scheduler"),
     ]
     for call, why in wrong:
         with pytest.raises(tug.Error, match=why):

@@ -41,7 +41,7 @@ REFUSED: Tuple[Tuple[str, str, str], ...] = (
     ("tug.fleet", "FetchHandler", "train_from_dataset(fetch_list=, print_period=) prints values during a pass"),
     ("tug.fleet", "seed set_device get_rank",
      "params of net have seed, models train on CPUs, and fleet.worker_index() is a worker's rank"),
-    ("tug.fleet", "save_inference_model load_inference_model",
+    ("tug.fleet.static", "save_inference_model load_inference_model",
      "fleet.save_persistables saves what tug.Scorer and tug predict need; fleet.load_model loads it"),
     ("tug.fleet", "Scope scope_guard", "there is one scope, global_scope(); a Program of its own holds another net"),
     ("tug.fleet", "DistributeTranspiler memory_optimize release_memory",
