@@ -27,7 +27,8 @@ class Setting(_names.Named):
 
 
 HOLDERS = {
-    "tug.fleet": lambda: fluid, "tug.fleet.static": lambda: fluid.static, "layers": lambda: fluid.layers, "unique_name": lambda: fluid.unique_name,
+    "tug.fleet": lambda: fluid, "tug.fleet.static": lambda: fluid.static, "layers": lambda: fluid.layers,
+    "unique_name": lambda: fluid.unique_name,
     "io": lambda: fluid.io, "optimizer": lambda: fluid.optimizer,
     "metrics": lambda: fluid.metrics, "an optimizer": fluid.optimizer.SGD, "Program": fluid.Program,
     "fleet": lambda: fluid.fleet, "fleet.util": lambda: fluid.fleet.util, "a role maker": fluid.UserDefinedRoleMaker,
