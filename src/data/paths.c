@@ -399,6 +399,13 @@ bool data_files_repeated(const struct data_files *f, size_t from, size_t to,
     return found;
 }
 
+void data_files_add_seen(struct data_files *f, const char *path)
+{
+    struct err unseen;
+    if (strcmp(path, "-") != 0 && !rows_is_address(path) && !web_is(path))
+        (void)data_files_add(f, path, &unseen);
+}
+
 bool data_files_has(const struct data_files *f, const char *path)
 {
     struct stat s;

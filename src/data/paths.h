@@ -60,10 +60,13 @@ void data_files_free(struct data_files *f);
 // Returns the first that can be read only once, or NULL.
 const struct data_file *data_files_pipe(const struct data_files *f);
 
-// Whether what is written to `path` would overwrite one of them.
 // Servers that this process reads from may redirect to any address, from now on: see web/web.h.
 void data_files_any_host(void);
 
+// Adds the files of a path that another process reads, as far as this one sees them: none
+// of standard input, of addresses, and of what is not there.
+void data_files_add_seen(struct data_files *f, const char *path);
+// Returns whether an output to `path` would overwrite one of them.
 bool data_files_has(const struct data_files *f, const char *path);
 // Whether two of the files [from, to) are one file, by whatever names; which.
 bool data_files_repeated(const struct data_files *f, size_t from, size_t to,

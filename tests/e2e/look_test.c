@@ -212,6 +212,9 @@ static void refused(void **state)
     assert_int_equal(symlink("t.csv", "link.csv"), 0);
     tug_ends(2, TRAIN "--dump t.csv");
     e2e_says("--dump: 't.csv' is a file that this run reads");
+    tug_ends(2, "launch --workers 1 -- train --data *.csv --format csv --label y "
+                "--model lr --epochs 1 --dump t.csv");
+    e2e_says("--dump: 't.csv' is a file that this run reads");
     tug_ends(2, TRAIN "--dump ./link.csv");
     e2e_says("--dump: './link.csv' is a file that this run reads");
     assert_int_equal(unlink("link.csv"), 0);
