@@ -14,6 +14,7 @@
 #include "base/plural.h"
 #include "cli/result.h"
 #include "run/train_refit.h"
+#include "save/save.h"
 
 int train_open_log(const struct train_options *t, const struct options *o,
                    const struct node *node, struct err *e)
@@ -29,6 +30,7 @@ int train_open_log(const struct train_options *t, const struct options *o,
     char path[FILE_PATH_MAX];
     TRY(file_make_dir(t->log_dir, e));
     TRY(file_join(path, t->log_dir, "train.log", e));
+    TRY(save_check_output("--log-dir", path, e));
     return log_set_file(path, e);
 }
 

@@ -104,11 +104,12 @@ void save_remove(const char *dir, uint32_t number);
 uint32_t save_number(const char *name);
 int save_path(char ret[FILE_PATH_MAX], const char *dir, uint32_t number, struct err *e);
 
-// The newest complete save under `from`, or `from` itself if it is one. TUG_EDATA: none.
-// Whether a command may write to the file `path`, which `option` named. TUG_EUSAGE if it
-// would lie among the files of a save, or is the directory of one.
+// Checks that a command may write to the file `path`, which `option` named. TUG_EUSAGE if
+// it would lie among the files of a save, or is the directory of one.
 int save_check_output(const char *option, const char *path, struct err *e);
 
+// Finds the newest complete save under `from`, or `from` itself if it is one. TUG_EDATA:
+// there is none.
 int save_find(const char *from, char ret_path[FILE_PATH_MAX], struct err *e);
 int save_read(const char *path, struct save_manifest *ret, struct err *e);
 // `root`: FILE_ANYWHERE, or a directory that `path` is below (base/file.h).

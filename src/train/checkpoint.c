@@ -359,10 +359,16 @@ int checkpoint_check_out(const struct train_config *c, int *ret_lock, bool *ret_
     char dir[FILE_PATH_MAX];
     *ret_resumes = c->resume == TRAIN_RESUME ||
                    (c->resume == TRAIN_RESUME_AUTO && saved_any(c->out));
-    if (*ret_resumes)
+    if (*ret_resumes) {
         TRY(save_find(c->out, dir, e));
-    else
+        if (strcmp(dir, c->out) == 0)
+            return err_set(e, TUG_EUSAGE,
+                           "--out %s is one save of a model: give the directory that it "
+                           "lies in",
+                           c->out);
+    } else {
         TRY(check_new_out(c->out, c->publish, e));
+    }
     if (access(c->out, W_OK) != 0)
         return err_sys(e, TUG_EIO, "cannot write to --out %s", c->out);
     return file_lock_dir(c->out, ret_lock, e);

@@ -182,6 +182,8 @@ static void saved_at_the_signal(void **state)
     assert_int_equal(complete_saves("out"), 1);
     tug_ends(0, "train --data data.svm --format libsvm --epochs 1 --out out --resume");
     e2e_says("resuming from out/save-000001");
+    tug_ends(2, "train --data data.svm --format libsvm --out out/save-000001 --resume");
+    e2e_says("--out out/save-000001 is one save of a model");
 }
 
 // An unfinished save is not a save.
