@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/options.h"
+#include "base/problems.h"
 #include "base/route.h"
 
 enum fate {
@@ -286,29 +287,54 @@ static int settle(struct v0_words *w, const struct place *p, struct err *e)
     return 0;
 }
 
+// A flag and the option that it stands for contradict each other.
+static int check_both(const struct flag *f, int argc, char *const *argv, struct err *e)
+{
+    for (int i = 0; f->to != NULL && i < argc && !is_end(argv[i]); i++) {
+        size_t n = strlen(f->to);
+        if (strncmp(argv[i], "--", 2) == 0 && strncmp(argv[i] + 2, f->to, n) == 0 &&
+            (argv[i][2 + n] == '=' || argv[i][2 + n] == '\0'))
+            return err_set(e, TUG_EUSAGE, "--%s is --%s here: give one of them", f->name,
+                           f->to);
+    }
+    return 0;
+}
+
+static int take_word(struct v0_words *ret, struct place *p, int argc, char *const *argv,
+                     int *i, struct err *e)
+{
+    const char *value;
+    bool no;
+    const struct flag *f = find(argv[*i], &value, &no);
+    if (f == NULL)
+        return add_word(ret, argv[*i], e);
+    if (no)
+        value = "0";
+    else if (value == NULL && f->is_bool)
+        value = "1";
+    else if (value == NULL && *i + 1 < argc && strncmp(argv[*i + 1], "--", 2) != 0)
+        value = argv[++*i];
+    else if (value == NULL)
+        return err_set(e, TUG_EUSAGE, "--%s needs a value", f->name);
+    TRY(check_both(f, argc, argv, e));
+    return take_flag(ret, p, f, value, e);
+}
+
 int v0_words_take(struct v0_words *ret, int argc, char *const *argv, struct err *e)
 {
     struct place p = {.local = true};
+    struct problems wrong = PROBLEMS_INIT; // all are named at once
+    struct err why;
+    int rc = 0;
     *ret = (struct v0_words){.port = V0_PORT};
-    for (int i = 0; i < argc; i++) {
-        const char *value;
-        bool no;
-        const struct flag *f = find(argv[i], &value, &no);
-        if (f == NULL) {
-            TRY(add_word(ret, argv[i], e));
-            continue;
-        }
-        if (no)
-            value = "0";
-        else if (value == NULL && f->is_bool)
-            value = "1";
-        else if (value == NULL && i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0)
-            value = argv[++i];
-        else if (value == NULL)
-            return err_set(e, TUG_EUSAGE, "--%s needs a value", f->name);
-        TRY(take_flag(ret, &p, f, value, e));
-    }
-    return settle(ret, &p, e);
+    for (int i = 0; i < argc && rc == 0; i++)
+        rc = problems_note(&wrong, take_word(ret, &p, argc, argv, &i, &why), &why);
+    if (rc == 0)
+        rc = problems_note(&wrong, settle(ret, &p, &why), &why);
+    if (rc == 0)
+        return problems_tell(&wrong, e);
+    problems_free(&wrong);
+    return err_set(e, rc, "%s", why.text);
 }
 
 void v0_words_free(struct v0_words *w)
