@@ -256,12 +256,12 @@ def test_a_run_that_begins_or_goes_on(tmp_path):
     matrix, labels = np.eye(40, 4, dtype=np.float32), np.arange(40) % 2
     for first, beside in ((data, "clicked"), (matrix, labels)):
         out = tmp_path / str(len(beside))
-        for epochs in (1, 2):
-            with tug.train(first, beside, categorical="all" if first is data else None, out=out, resume="auto",
+        for epochs, resume in ((1, False), (2, "auto"), (3, True)):
+            with tug.train(first, beside, categorical="all" if first is data else None, out=out, resume=resume,
                            **{**FIXED, "model": "lr", "epochs": epochs}) as model:
                 assert len(model.history) == epochs
     with pytest.raises(tug.DataError, match="the size of 'data' is 39, it was 40"):
-        tug.train(matrix[1:], labels[1:], out=out, resume="auto", **{**FIXED, "model": "lr", "epochs": 3})
+        tug.train(matrix[1:], labels[1:], out=out, resume="auto", **{**FIXED, "model": "lr", "epochs": 4})
 
 
 def test_tested_on_what_is_in_memory(tmp_path):

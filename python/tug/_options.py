@@ -83,6 +83,8 @@ def option_words(function: str, command: str, options: Dict[str, Any]) -> List[s
         name = keyword.replace("_", "-")
         if name not in names:
             raise ArgumentTypeError(f"{function}: there is no option '{keyword}'; {_meant(keyword, command)}")
+        if name == "resume" and isinstance(value, (bool, np.bool_)):  # the command takes --resume without a value, too
+            value = "yes" if value else "no"
         if isinstance(value, (bool, np.bool_)) and not names[name].is_switch:
             _refuse_bool(keyword, value, names[name])
         several = listed_in(value)
