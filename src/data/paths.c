@@ -399,11 +399,12 @@ bool data_files_repeated(const struct data_files *f, size_t from, size_t to,
     return found;
 }
 
-void data_files_add_seen(struct data_files *f, const char *path)
+void data_files_add_seen(struct data_files *f, const char *const *paths, size_t n)
 {
     struct err unseen;
-    if (strcmp(path, "-") != 0 && !rows_is_address(path) && !web_is(path))
-        (void)data_files_add(f, path, &unseen);
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(paths[i], "-") != 0 && !rows_is_address(paths[i]) && !web_is(paths[i]))
+            (void)data_files_add(f, paths[i], &unseen);
 }
 
 bool data_files_has(const struct data_files *f, const char *path)

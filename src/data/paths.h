@@ -63,9 +63,9 @@ const struct data_file *data_files_pipe(const struct data_files *f);
 // Servers that this process reads from may redirect to any address, from now on: see web/web.h.
 void data_files_any_host(void);
 
-// Adds the files of a path that another process reads, as far as this one sees them: none
-// of standard input, of addresses, and of what is not there.
-void data_files_add_seen(struct data_files *f, const char *path);
+// Adds the files of paths that another process reads, as far as this one sees them: none
+// of standard input, of addresses, and of paths that do not exist.
+void data_files_add_seen(struct data_files *f, const char *const *paths, size_t n);
 // Returns whether an output to `path` would overwrite one of them.
 bool data_files_has(const struct data_files *f, const char *path);
 // Whether two of the files [from, to) are one file, by whatever names; which.

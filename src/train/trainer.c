@@ -408,13 +408,6 @@ static void fill_result(struct run *r, struct train_result *result)
                                              : r->config->data_in == DATA_IN_STREAM;
 }
 
-// Files that other processes read: no output of the run may overwrite one of them.
-static void add_seen(struct data_files *files, const struct path_list *paths)
-{
-    for (size_t i = 0; i < paths->n; i++)
-        data_files_add_seen(files, paths->items[i]);
-}
-
 // Missing columns are reported before the training, not after it. Together, for standard
 // input can be one of them only.
 static int check_paths(const struct run *r, struct err *e)
@@ -435,11 +428,12 @@ static int check_paths(const struct run *r, struct err *e)
     }
     if (rc == 0)
         guard_files(&files, trained);
+    // Files that other processes read: no output of the run may overwrite one of them.
     if (!r->course->reads_data)
-        add_seen(&files, &c->data);
+        data_files_add_seen(&files, c->data.items, c->data.n);
     if (elsewhere(c)) {
-        add_seen(&files, &c->test);
-        add_seen(&files, &c->valid);
+        data_files_add_seen(&files, c->test.items, c->test.n);
+        data_files_add_seen(&files, c->valid.items, c->valid.n);
     }
     if (rc == 0)
         rc = look_check_dump(c->dump, &files, e);
