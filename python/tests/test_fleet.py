@@ -33,7 +33,7 @@ def without_roles():
 
 
 def free_ports(n):
-    """Below those that the system gives to connections of others meanwhile."""
+    """Finds ports below those that the system gives to outgoing connections."""
     held = {}
     while len(held) < n:
         port = random.randrange(10000, 32000)

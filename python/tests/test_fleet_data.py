@@ -59,7 +59,7 @@ def test_lines_that_others_have_dealt(said):
 
 
 def test_origins(tmp_path):
-    """What is beside a file is believed when it says of all lines where they came from."""
+    """The list beside a file is used if it covers all lines of the file."""
     path, said = str(tmp_path / "made"), tmp_path / ".made.origins"
     (tmp_path / "made").write_text("a\nb\nc")
     for text, want in (("F /x\nF y z\n1 7 1\n2 1 0\n", ["y z:7", "/x:1", "/x:2"]),
