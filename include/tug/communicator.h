@@ -78,7 +78,7 @@ TUG_API int tug_communicator_stop(struct tug_communicator *m, double seconds);
 
 // Ends the thread, which takes as long as its last push, drops queued pushes, and frees
 // the communicator: call tug_communicator_stop first. NULL is fine. TUG_EUSAGE in a
-// callback of the client; it stays open then.
+// callback of the client; the communicator then stays open.
 TUG_API int tug_communicator_close(struct tug_communicator *m);
 
 // Counts of a table's pushes since the communicator was opened.

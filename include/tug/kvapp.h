@@ -116,7 +116,8 @@ TUG_API size_t tug_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *
 // (ps::Postoffice::GetDeadNodes).
 TUG_API size_t tug_node_dead(struct tug_node *n, uint32_t *ret, size_t room);
 
-// Facts about a node, dead or alive (ps::Node). TUG_EUSAGE if no node ever had this id.
+// Facts about a node, also about one that has died (ps::Node). TUG_EUSAGE if no node ever
+// had this id.
 struct tug_node_info {
     int role; // one of enum tug_group
     uint32_t id, rank;
@@ -141,7 +142,8 @@ TUG_API int tug_node_range(struct tug_node *n, uint32_t server_rank, uint64_t *r
 
 // Waits until all living nodes of the group (a sum of enum tug_group) have called it as
 // often as this one (ps::Postoffice::Barrier). TUG_EUSAGE in a callback, or if this node
-// is not in the group. A barrier whose wait ended in an error counts as reached.
+// is not in the group. A barrier counts as reached even if the wait for it ended in an
+// error.
 TUG_API int tug_node_barrier(struct tug_node *n, uint32_t group);
 
 // Likewise for the customers of one id; other ids have separate barriers. All nodes of

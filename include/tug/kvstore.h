@@ -126,7 +126,7 @@ TUG_API int tug_kvstore_init(struct tug_kvstore *s, const struct tug_kvstore_ite
 // before any is taken; if an updater or optimizer fails, earlier keys stay pushed. In a
 // cluster the push may still be in flight when this returns; if it fails at some servers
 // of a synchronous store, push again: servers that took their part do not take it twice.
-// Of several waiting pushes those of higher priority go first.
+// Waiting pushes of higher priority go first.
 TUG_API int tug_kvstore_push(struct tug_kvstore *s, const struct tug_kvstore_item *items,
                              size_t n, int priority);
 // Pulls the arrays of keys, including this worker's earlier pushes, cast to the dtype of
@@ -186,12 +186,12 @@ TUG_API const char *tug_kvstore_optimizer(size_t i);
 // TUG_EUSAGE as tug_kvstore_set_optimizer.
 TUG_API int tug_kvstore_learning_rate(const char *text, uint64_t num_update, double *ret);
 
-// Changes `stored`, in place, by what was pushed to a key. Of sparse keys all rows are
-// there (ids NULL) while `merged` has those that were pushed. The arguments are valid
-// until the function returns. Not 0: the push fails with this code and tug_last_error's
-// sentence. So does a push whose updater leaves an element that is not finite. In both
-// cases `stored` is put back to what it was. It must not call the store. It runs on the
-// thread that pushes, of servers on that of tug_kvstore_server_run.
+// Changes `stored`, in place, by what was pushed to a key. A sparse key is given with all
+// its rows (ids NULL), `merged` with the pushed ones. The arguments are valid until the
+// function returns. Not 0: the push fails with this code and tug_last_error's sentence.
+// So does a push whose updater leaves an element that is not finite. In both cases
+// `stored` is put back to what it was. It must not call the store. It runs on the thread
+// that pushes, of servers on that of tug_kvstore_server_run.
 typedef int (*tug_updater_fn)(void *ctx, const struct tug_kvstore_key *key,
                               const struct tug_array *merged, struct tug_array *stored);
 // Sets the updater of a store of one process (set_updater), instead of an optimizer.
@@ -201,9 +201,9 @@ TUG_API int tug_kvstore_set_updater(struct tug_kvstore *s, tug_updater_fn fn, vo
 // "2bit" or "1bit" with a threshold (NAN: 0.5; of 2bit above 0); "none" ends it
 // (set_gradient_compression). From now on pushes to keys that are dense and 32-bit floats
 // are sent as 2 bits or 1 bit a value, after their arrays were added up; the residual is
-// added to the next push (error feedback). Pushes of other dtypes return TUG_EUSAGE then.
-// In a "device" store each array of a list is compressed by itself, as if sent to the
-// others; "local" stores return TUG_EUSAGE.
+// added to the next push (error feedback). With compression, pushes of other dtypes
+// return TUG_EUSAGE. In a "device" store each array of a list is compressed by itself, as
+// if sent to the others; "local" stores return TUG_EUSAGE.
 TUG_API int tug_kvstore_set_compression(struct tug_kvstore *s, const char *type,
                                         float threshold);
 

@@ -59,7 +59,8 @@ extern "C" {
 struct tug_model;
 
 // The progress of a pass of tug_model_train, reported a few times a second, and once at
-// the end of each pass, in order. With several labels, of the first. NAN: not known.
+// the end of each pass, in order. With several labels the metrics are those of the first.
+// NAN: not known.
 struct tug_progress {
     uint32_t pass, passes; // from 1, over all calls for this model
     double share;          // share of the pass that is done, 0 to 1; negative: not known
@@ -128,13 +129,14 @@ struct tug_rows {
     const uint32_t *fields;  // one per feature (format libffm); NULL: none (libsvm)
     const float *values;     // one per feature, finite; NULL: all are 1
     const float *weights;    // n weights of examples, not negative; NULL: all are 1
-    // Of the matrix that they are, whose columns' numbers are the keys; 0: they are none. It says
-    // that keys begin at 0, and is compared with the columns that the model learnt from.
+    // The number of columns of the matrix, whose columns' numbers are the keys; 0 if the
+    // rows are not a matrix. It says that keys begin at 0, and is compared with the
+    // columns that the model learnt from.
     size_t columns;
 };
 
 // A dense matrix in memory. The numbers of its columns are the keys of features (format
-// libsvm); zeros are no features.
+// libsvm); zeros are not features.
 struct tug_matrix {
     size_t n, columns;
     const float *labels;               // n labels; NULL: none, for predictions

@@ -145,7 +145,7 @@ def test_in_a_fleet(tmp_path):
 
 
 def test_a_server_dies():
-    """What it fails with is tug's, and comes at once."""
+    """It fails with an error of tug's, at once."""
     with tug.launch(servers=2, wait_seconds=60, dead_seconds=1) as cluster:
         client = cluster.connect()
         bag = EmbeddingBag(table_of(client))

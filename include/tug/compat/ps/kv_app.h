@@ -136,8 +136,8 @@ template <typename Val> class KVWorker : public SimpleApp
 
   protected:
     // A class of a program's own that overrides it is given each request of its that is
-    // done, with the answers of all servers together (ps-lite: a server's each). The
-    // pulled values are in place then.
+    // done, with the answers of all servers together (ps-lite: a server's each). By then
+    // the pulled values are in place.
     void Process(const Message &m) override
     {
         if (m.meta.simple_app)
