@@ -1,5 +1,5 @@
-// See averaging.h. The means of a table's rows are an array by handle, so that a sample
-// walks over both from their beginning to their end.
+// See averaging.h. The means of a table's rows are an array indexed by handle, so that
+// taking a sample walks over rows and means in the order of memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/averaging.h"
@@ -9,20 +9,21 @@
 #include "base/alloc.h"
 #include "base/relaxed.h"
 
-// The means of one table: [count, if rows have one][weights of group 0][weights of group
-// 1]. A count of 0: there is no mean yet.
+// The means of one table's rows. A mean has the layout [count, if rows have one][weights
+// of group 0][weights of group 1]; a count of 0 says that the row has no mean yet.
 struct means {
     struct table *table;
     const struct accessor *accessor;
-    size_t width, n; // floats of a mean; handles that have room for one
+    size_t width, n; // the floats of one mean; the number of handles that `values` has
+                     // room for
     float *values;
 };
 
 struct averaging {
     struct team *team;
-    uint64_t window;
-    struct means of[2]; // sparse, dense
-    // The team's operation on each row and its mean.
+    uint64_t window;    // batches that the mean covers
+    struct means of[2]; // of the sparse and of the dense table
+    // The operation that the team runs on each row and its mean: a sample or a swap.
     void (*each)(const struct means *m, float *row, float *mean, float share);
     float share;
 };
@@ -78,7 +79,7 @@ uint64_t averaging_next(const struct averaging *a, uint64_t at)
     return averaging_due(a->window, at);
 }
 
-// Rows come as data is read.
+// Makes room for the means of rows that were made since the last sample, with means of 0.
 static int make_room(struct averaging *a, struct err *e)
 {
     for (size_t t = 0; t < 2; t++) {
@@ -108,7 +109,8 @@ static void walk(void *averaging, int rank)
     }
 }
 
-// Threads of a run write rows by relaxed stores; none does now, but those are its words.
+// Moves a mean towards the weights by `share`. Weights are read by relaxed loads because
+// the threads of a run write them by relaxed stores; none of them writes now.
 static void add(float *mean, const float *weights, size_t n, float share)
 {
     for (size_t i = 0; i < n; i++) {
@@ -172,7 +174,7 @@ int averaging_swap(struct averaging *a, struct err *e)
     return 0;
 }
 
-// Loads the means of n saved rows.
+// Loads the means of n rows of a saved table `from`.
 static void load_rows(struct means *m, const struct table *from, const uint32_t *handles,
                       size_t n)
 {
@@ -182,7 +184,8 @@ static void load_rows(struct means *m, const struct table *from, const uint32_t 
         uint32_t handle;
         table_find(m->table, &key, 1, &handle);
         if (handle == TABLE_NONE)
-            continue; // and never updated, in a save that nobody has changed
+            continue; // Saves hold no mean without its row, unless somebody changed their
+                      // files.
         float *mean = m->values + handle * m->width;
         if (counts(m->accessor))
             *mean = 0;

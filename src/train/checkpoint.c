@@ -18,7 +18,7 @@
 #include "train/run_options.h"
 #include "train/run_rows.h"
 
-// The save that a run begins with.
+// The save that a run resumes from or is initialized from.
 struct run_start {
     char dir[FILE_PATH_MAX];
     struct saved_run run;
@@ -66,7 +66,8 @@ struct saved_run *checkpoint_describe(const struct run *r,
 static int save(struct run *r, bool finished, struct train_result *result, struct err *e)
 {
     if (r->rows->check != NULL)
-        TRY(r->rows->check(r, e)); // the save before is worth more
+        TRY(r->rows->check(r, e)); // refuse here: the save before is worth more than one
+                                   // with such rows
     struct saved_run *m = checkpoint_describe(r, result, finished, e);
     if (m == NULL)
         return e->code;
@@ -102,7 +103,7 @@ int checkpoint_save(struct run *r, bool finished, struct train_result *result,
     return rc;
 }
 
-// The run takes on where the save stands.
+// Sets the run's position and best pass to those of the save.
 static void stand_at(struct run *r, const struct saved_run *m)
 {
     r->at = m->at;
@@ -115,8 +116,9 @@ static void stand_at(struct run *r, const struct saved_run *m)
     memcpy(r->best_valids, m->best_valids, sizeof(r->best_valids));
 }
 
-// For a resumed run whose reader is open. A value that the other machine's memory implied
-// is not the user's choice.
+// Checks that a resumed run has the options of its save; the reader must be open. If
+// --data-in is not given, the save's choice (in memory or streamed) is used: it followed
+// from the memory of the machine that saved, not from an option.
 static int same_options(struct run *r, char ret_differ[RUN_OPTIONS_TEXT_MAX],
                         struct err *e)
 {
@@ -148,7 +150,7 @@ static int resume(struct run *r, struct err *e)
     return 0;
 }
 
-// "sparse,dense" taken apart; NULL means both.
+// Splits --init-tables, "sparse,dense". NULL selects both tables.
 static int choose_tables(const char *list, bool *ret_sparse, bool *ret_dense,
                          struct err *e)
 {
@@ -172,7 +174,7 @@ static int choose_tables(const char *list, bool *ret_sparse, bool *ret_dense,
 static int check_shape(const struct model *then, const struct model *now, const char *dir,
                        struct err *e)
 {
-    if (!model_same_rows(then, now)) // which may have the same length
+    if (!model_same_rows(then, now)) // rows of different models may have the same length
         return err_set(
             e, TUG_EUSAGE,
             "%s holds a model %s with rows of %u floats, this run has %s with %u: give "
@@ -217,7 +219,8 @@ int checkpoint_start(struct run *r, struct err *e)
     return 0;
 }
 
-// Runs before a reader exists: assumes that the data gives the model the same settings.
+// Lists the options in which the run differs from the save `m`, before a reader exists.
+// It assumes that the data would give the model the save's settings.
 static int differ_by_config(const struct run *r, const struct saved_run *m,
                             char ret[RUN_OPTIONS_TEXT_MAX], struct err *e)
 {
@@ -326,7 +329,7 @@ int checkpoint_check_data(struct run *r, struct err *e)
         others[0] != '\0' ? " and options" : "", r->config->out);
 }
 
-// A new run's directory must be empty, or not there yet.
+// Checks that a new run's directory is empty or does not exist.
 static int check_new_out(const char *out, const char *publish, struct err *e)
 {
     if (saved_any(out))
@@ -335,7 +338,7 @@ static int check_new_out(const char *out, const char *publish, struct err *e)
             "--out %s already holds a saved model: give --resume to continue it, or "
             "another directory",
             out);
-    // Now, and not after hours of training.
+    // Make it now, so that an error does not come after hours of training.
     TRY(file_make_dir(out, e));
     return saved_none(out, publish)
                ? 0

@@ -1,4 +1,4 @@
-// Columns that options name.
+// Checks and completes the options that name columns of the data.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/columns.h"
@@ -9,13 +9,13 @@
 #include "data/lines.h"
 #include "data/source.h"
 
-// Names of --drop that no header had yet.
+// The names of --drop that no header has contained so far.
 struct search {
     const struct train_config *config;
     char separator;
     bool quotes;
-    struct schema *names; // of the header at hand
-    struct schema *open;  // what is looked for
+    struct schema *names; // columns of the header that was read last
+    struct schema *open;  // names that are still searched for
 };
 
 static bool has_name(const struct schema *s, const char *name)
@@ -27,7 +27,7 @@ static bool has_name(const struct schema *s, const char *name)
     return false;
 }
 
-// Takes what the header has off the list.
+// Removes the names that the header contains from the names searched for.
 static void strike(struct search *s)
 {
     struct schema_column c;
@@ -56,7 +56,8 @@ static int look_at_file(struct search *s, struct source *source, uint32_t file,
     return rc;
 }
 
-// Files that cannot be read here are looked at later, or by others.
+// Removes the names that the headers of these files contain. Skips a file that cannot be
+// read: it may be readable later, or on another machine.
 static void look_at(struct search *s, const struct path_list *paths)
 {
     struct source *source = NULL;
@@ -89,7 +90,8 @@ static int search(struct search *s, struct err *e)
     return 0;
 }
 
-// The header of a pipe is seen once, when its data is read.
+// Returns whether the first file is a pipe, whose header can be read only once, with the
+// data.
 static bool begins_with_pipe(const struct path_list *paths)
 {
     struct source *s = NULL;
@@ -115,7 +117,7 @@ int columns_check_drop(const struct train_config *c, bool *ret, struct err *e)
     int rc = s.names != NULL && s.open != NULL
                  ? search(&s, e)
                  : err_nomem(e, "the columns of a csv file");
-    // The reader names what is not there, together with what else the header lacks.
+    // The reader reports names that were not found, together with other missing columns.
     *ret = rc == 0 && s.open->text_len == 0;
     mem_free(s.names);
     mem_free(s.open);

@@ -1,5 +1,5 @@
-// The columns of a run's data, before it is read: options that name columns, checked
-// against the files' headers.
+// Columns of a run's data: checks options that name columns against the headers of the
+// files, before the data is read.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_COLUMNS_H
@@ -8,17 +8,16 @@
 #include "data/source.h"
 #include "train/config.h"
 
-// Each column that --drop names has to be in the header of some file: of --data, --test or
-// --valid, where these can be read here. *ret: all of them are, so that the first header
-// need not have them.
+// Looks for each column of --drop in the headers of --data, --test and --valid, in those
+// files that can be read here. Sets *ret if every column was found, so that the first
+// header need not have all of them.
 int columns_check_drop(const struct train_config *c, bool *ret, struct err *e);
 
-// The first lines of the first file that has some decide what `r` does not know yet of the
-// columns: their
-// names, and the bins of numbers.
+// Reads the first lines of the first file that has lines, and lets them decide what `r`
+// does not know yet: the names of the columns and the bins of numbers.
 int columns_decide(struct reader *r, struct source *s, struct err *e);
 
-// Facts that the reader knows and the options did not give.
+// Copies the format and the loss, which the reader knows by now, into the configuration.
 void columns_complete(struct train_config *c, const struct reader *r);
 
 #endif

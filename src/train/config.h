@@ -24,166 +24,186 @@ struct train_peer;
 struct path_list {
     const char *const *items;
     size_t n;
-    const char *command; // what each file goes through; NULL: nothing
+    const char *command; // the command that each file is piped through; NULL: none
 };
 
-// AUTO: a run that is there goes on, else one begins.
+// TRAIN_RESUME_AUTO resumes a run that --out holds, and begins a new one if it holds
+// none.
 enum train_resume { TRAIN_NEW, TRAIN_RESUME, TRAIN_RESUME_AUTO };
 
 enum { TRAIN_LABEL_MAX = 64 };
 
 enum data_in { DATA_IN_AUTO, DATA_IN_MEMORY, DATA_IN_STREAM };
 
-// Where update rules are applied on a cluster (remote/exchange.h). AUTO: the server in
-// sync mode and for rules whose state does not add up; else the worker.
+// The place where update rules are applied on a cluster (remote/exchange.h). AUTO chooses
+// the server in sync mode and for rules whose state cannot be added up, and else the
+// worker.
 enum train_rules { TRAIN_RULES_AUTO, TRAIN_RULES_SERVER, TRAIN_RULES_WORKER };
 
-// Batches that a worker pulls, computes and pushes at the same time, at most.
+// The greatest number of batches that a worker pulls, computes and pushes at the same
+// time.
 enum { TRAIN_MAX_IN_FLIGHT = 3 };
 
-// Training on a cluster: settings for the scheduler's driver and all workers.
+// Settings of training on a cluster, for the scheduler's driver and for all workers.
 struct train_cluster {
     struct node *node;
-    const struct course *course;   // who does the passes (remote/remote.h)
-    const struct train_peer *peer; // course_peer's; else NULL
+    const struct course *course;   // the code that does the passes (remote/remote.h)
+    const struct train_peer *peer; // set with course_peer; else NULL
     enum config_mode mode;
-    uint32_t staleness; // CONFIG_SSP
+    uint32_t staleness; // batches, with CONFIG_SSP
     enum train_rules rules;
     bool together; // the threads of a worker compute one batch: half-async, geo, elastic
-    uint32_t geo;  // batches that a worker trains on its own copy of the rows; 0: all on
-                   // the servers'
-    // With geo: the workers' copies stay apart, and go this share, of which each worker
-    // has its part, towards the servers' rows; 0: they become their average.
+    uint32_t geo;  // batches that a worker trains on its own copy of the rows between two
+                   // synchronizations; 0: it trains on the servers' rows
+    // With geo, if not 0: the workers' copies stay apart, and after every stretch they
+    // move towards the servers' rows by this share, divided by the number of workers. 0:
+    // the copies are replaced by their average.
     float elastic;
-    uint32_t in_flight; // 1..TRAIN_MAX_IN_FLIGHT; 0: so many
-    // Async: layers keep to this bound nevertheless, as in ssp (if `dense_bounded`).
+    uint32_t in_flight; // 1 to TRAIN_MAX_IN_FLIGHT batches; 0: the program chooses
+    // In async mode, with dense_bounded: the staleness bound of layers, as in ssp.
     uint32_t dense_staleness;
     bool dense_bounded;
     bool bf16, pack_keys, cache_keys; // see client_options
-    bool workers_score;               // --valid and --test; else the driver does
-    // The number that the options ask for, and these options; 0: no option does.
+    bool workers_score; // workers score --valid and --test; else the driver does
+    // The number of nodes that options ask for, and the names of these options; 0: none
+    // asks.
     uint32_t servers, workers;
     const char *servers_by, *workers_by;
-    // The examples of all workers are dealt anew, before the first pass; examples with
-    // equal texts in `shuffle_by` ("a,b"; NULL: at random) then meet on one worker.
+    // Deals the examples of all workers anew before the first pass: at random
+    // (`shuffle_by` NULL), or so that examples with equal texts in the columns
+    // `shuffle_by` ("a,b") come to the same worker.
     bool shuffle;
     const char *shuffle_by;
 };
 
-// A listener's report about a run: about the pass so far a few times a second, and about
-// each finished pass. `metrics`, one after the other for each of the `labels`, are of the
-// examples before they were trained on.
+// A report to a listener: a few times a second about the pass so far, and once about each
+// finished pass. `metrics` has an element for each of the `labels`, computed on each
+// example before the run trained on it.
 struct train_news {
-    uint32_t pass, passes; // from 1
-    double share;          // of the pass, 0 to 1; negative: not known
-    bool done;             // the pass is
+    uint32_t pass, passes; // the number of this pass, from 1, and of all passes
+    double share; // the share of the pass that is done, 0 to 1; negative: unknown
+    bool done;    // the pass is finished
     uint32_t labels;
     const struct metrics *metrics;
-    const struct metrics *valid; // of a pass that is done; NULL: there is no validation
-    const struct metrics_stream *seen; // likewise: what `metrics` are of; else NULL
-    const struct history_pass *record; // likewise (train/history.h)
+    const struct metrics *valid; // set when `done` and the run has validation data; else
+                                 // NULL
+    const struct metrics_stream *seen; // the sums that `metrics` were computed from; set
+                                       // when `done`, else NULL
+    const struct history_pass *record; // the pass's entry in the history; set when
+                                       // `done`, else NULL
 };
 
-// Instead of progress on standard error. Called by the thread that trains.
+// Receives reports instead of the progress on standard error. The thread that trains
+// calls `hear`.
 struct train_listener {
     void (*hear)(void *ctx, const struct train_news *n);
     void *ctx;
 };
 
 struct train_config {
-    // NULL: this process alone; without a node: this process too, perhaps with a server
-    // loop in it (remote/within.h).
+    // NULL: this process trains alone. A cluster without a node: this process trains,
+    // perhaps with a server loop inside it (remote/within.h).
     const struct train_cluster *cluster;
-    // Features' rows live by these settings (train/lifecycle.h); NULL: they are the
-    // model's own and stay for good.
+    // Settings of a table with a feature lifecycle (train/lifecycle.h). NULL: the rows
+    // are the model's own and are never removed.
     const struct table_config *table;
-    struct path_list data, test, valid; // valid: files, or none
-    struct held_out valid_part;         // or this share of the training data
-    const char *group;                  // evaluation_options.group of `test` and `valid`
-    const char
-        *merge; // "COLUMN:N" (train/merge.h) of all of these; NULL: each line stays
+    struct path_list data, test, valid; // `valid` names files or is empty
+    struct held_out valid_part; // the share of the training data used for validation
+                                // instead
+    const char *group;          // evaluation_options.group for `test` and `valid`
+    const char *
+        merge; // "COLUMN:N" (train/merge.h), for training and test data; NULL: merges no lines
     struct reader_options reader;
     struct model_options model;
-    const char *dims; // "COLUMN=N,...": fields_dims makes model.dims of it; or NULL
+    const char
+        *dims; // "COLUMN=N,...": fields_dims sets model.dims from it; NULL: not given
     struct schedule schedule;
     uint32_t epochs;
     uint32_t batch;
     int threads;
     bool deterministic;
     uint64_t
-        average; // batches that models are the mean of (averaging.h); 0: they are not
-    bool reduce_mean; // synchronous batches: mean of the gradients instead of their sum
+        average; // window of the parameters' mean in batches (averaging.h); 0: no mean
+    bool reduce_mean; // synchronous batches take the mean of the gradients instead of
+                      // their sum
     enum data_in data_in;
-    uint64_t window_bytes; // streaming: text held and shuffled at a time
-    // Passes without a better validation loss before stopping; 0: never.
+    uint64_t window_bytes; // when streaming: bytes of text that are held and shuffled at
+                           // a time
+    // The run stops after this many passes in a row without a better validation loss; 0:
+    // never.
     uint32_t patience;
     uint64_t max_bad_lines;
-    const char *out; // NULL: nothing is saved
+    const char *out; // directory of the saves; NULL: the run saves nothing
     enum train_resume resume;
-    const char *init_from;   // NULL: from nothing; with TRAIN_RESUME_AUTO: when it begins
-    const char *init_tables; // "sparse,dense" or NULL: all
-    uint32_t save_passes;    // save every so many passes; 0: only at the end
+    const char *init_from;   // directory of the model to begin with; NULL: none.
+                             // TRAIN_RESUME_AUTO ignores it when it resumes
+    const char *init_tables; // "sparse", "dense" or both, separated by ','; NULL: both
+    uint32_t save_passes;    // save after every so many passes; 0: only after the last
     uint64_t save_batches;   // and every so many batches
-    uint64_t log_batches;    // a progress line every so many batches; 0: now and then
-    uint64_t dot_batches;    // and a dot every so many; 0: none
-    // Between batches, every so many (train/look.h): names "a,b" of values that are told, a file
-    // of parameters and examples, and the columns "a,b" that stand with these. NULL: none.
+    uint64_t log_batches;    // print a progress line every so many batches; 0: by time
+    uint64_t dot_batches;    // print a dot every so many batches; 0: never
+    // Reports between batches, every fetch_batches batches (train/look.h): `fetch` lists
+    // values to print ("a,b"), `dump` is a file for parameters and examples,
+    // `dump_fields` lists columns to write beside these. NULL: none.
     const char *fetch, *dump, *dump_fields;
     uint64_t fetch_batches;
-    // A base and its deltas for processes that serve the model meanwhile
-    // (remote/driver_publish.c): the seconds between two, the number of deltas behind a
-    // base. NULL: none.
+    // Directory of bases and deltas for processes that serve the model during training
+    // (remote/driver_publish.c); NULL: none. publish_seconds is the time between two of
+    // them, publish_deltas the number of deltas that follow each base.
     const char *publish;
     double publish_seconds;
     uint32_t publish_deltas;
-    uint64_t keep_names;            // words behind keys, at most so many; 0: none
-    uint32_t keep;                  // saves kept in `out`
+    uint64_t keep_names; // the greatest number of keys whose words are kept; 0: none
+    uint32_t keep;       // number of saves that are kept in `out`
     const atomic_bool *interrupted; // set by a signal; NULL: never
-    // For a caller that drives the passes of a model itself, a run for each few of them.
-    // The data of a resumed run may be other data than before; and a run that is
-    // interrupted saves nothing, so that what was saved before it is what there is.
+    // For a caller that trains a model by several runs of a few passes each. other_data:
+    // a resumed run may have other data than before. all_or_nothing: an interrupted run
+    // saves nothing, so that the save before it stays the newest.
     bool other_data, all_or_nothing;
-    const struct train_listener *listener; // NULL: nobody
-    const char *history_file;              // --history; NULL: none
-    // The records of the run's passes, including those before a resumption, once it has
-    // ended; the caller frees it. NULL: not wanted.
+    const struct train_listener *listener; // NULL: progress goes to standard error
+    const char *history_file;              // the file of --history; NULL: none
+    // Receives the records of all passes when the run ends, including those before it was
+    // resumed; the caller frees it. NULL: not wanted.
     struct history *history;
 };
 
 struct train_result {
-    uint64_t examples; // of the data: those of a pass, and those held out
-    uint64_t held_out; // of these, by --valid FRACTION
-    uint32_t epochs;   // done, those before a resume included
+    uint64_t examples; // examples in the data, those held out included
+    uint64_t held_out; // examples that --valid FRACTION has held out
+    uint32_t epochs;   // finished passes, including those before the run was resumed
     bool tested;
-    uint32_t labels;                         // of an example
-    char label[LABELS_MAX][TRAIN_LABEL_MAX]; // their names, "" where they have none
-    union {                                  // of the first label, and of each
+    uint32_t labels;                         // number of labels of an example
+    char label[LABELS_MAX][TRAIN_LABEL_MAX]; // their names; "" if a label has no name
+    union {                                  // of the first label, and of every label
         struct metrics test, tests[LABELS_MAX];
     };
     bool validated;
-    union { // likewise; of the kept model
+    union { // of the first label, and of every label; of the kept model
         struct metrics valid, valids[LABELS_MAX];
     };
     uint32_t best_epoch;
-    // The rest of the total is waiting for others, and work between these.
+    // total_seconds also contains waiting for other processes and the work between these
+    // phases.
     double read_seconds, train_seconds, valid_seconds, save_seconds, test_seconds,
         total_seconds;
-    double wait_seconds; // of train_seconds: the mean of the workers' waiting for servers
-    uint64_t trained_examples; // by this process, in train_seconds
+    double wait_seconds; // the part of train_seconds that a worker waited for servers, on
+                         // average
+    uint64_t trained_examples; // examples that this process trained on in train_seconds
     uint64_t keys;
-    double bytes_per_key; // of memory: of a row and its place in the index
-    uint64_t fixed_bytes; // and what lies there beside the keys
-    bool streamed;        // read again in each pass: data_bytes are held at a time
-    uint64_t data_bytes;  // of the data set in memory (or of the last window)
+    double bytes_per_key; // bytes of memory for a row and its index entry
+    uint64_t fixed_bytes; // bytes of memory that do not depend on the number of keys
+    bool streamed; // the data was read again in each pass, and data_bytes is the part
+                   // held at a time
+    uint64_t data_bytes; // bytes of the data set in memory, or of the last window
     uint64_t skipped_lines;
-    char saved[4096]; // directory of the last save; "" when none
+    char saved[4096]; // directory of the last save; "" if there is none
     char format[SCHEMA_FORMAT_MAX];
-    bool nothing_to_do;        // the run was over before
-    uint32_t workers, servers; // of the cluster; 0: one process
+    bool nothing_to_do;        // the resumed run was finished already
+    uint32_t workers, servers; // nodes of the cluster; 0: one process trained alone
 };
 
-// Trains. On TUG_EINTERRUPTED a checkpoint was written when there is an
-// `out`, and e says where.
+// Trains a model. On TUG_EINTERRUPTED the run has written a checkpoint if `out` is set,
+// and e names it.
 int train_run(const struct train_config *c, struct train_result *ret, struct err *e);
 
 #endif

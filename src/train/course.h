@@ -13,24 +13,25 @@ struct course {
     // Whether this process reads the training data.
     bool reads_data;
 
-    // Once r->rows are open, before the save that the run begins with is loaded; and
-    // after it. Either may be NULL.
+    // Either may be NULL. `open` is called once r->rows are open, before the save that
+    // the run begins with is loaded; `begin` is called after that save is loaded.
     int (*open)(struct run *r, struct err *e);
     int (*begin)(struct run *r, struct err *e);
-    // The run has ended, and how: for others to hear. May be NULL.
+    // Reports to other processes that the run has ended, with its code and reason. May be
+    // NULL.
     void (*over)(struct run *r, int code, const char *why);
-    void (*close)(struct run *r); // whatever was opened
+    void (*close)(struct run *r); // frees what open and begin have opened
 
-    // Trains on the pass that the run stands in, from where it stands.
+    // Trains on the current pass, from the run's position in it to its end.
     int (*pass)(struct run *r, struct train_result *result, struct err *e);
-    // --valid, or --test by the rows in training or those of the best pass, are scored
-    // where the passes are done, if config.cluster says so: metrics of each task. NULL:
-    // only this process can.
+    // Scores --valid or --test, by the rows of the training or by those of the best pass,
+    // on the nodes that do the passes, if config.cluster says so. Fills in the metrics of
+    // each task. NULL: only this process can score.
     int (*score)(struct run *r, bool test, bool best, struct metrics *ret, struct err *e);
     // Returns the sums over the pass so far, for each label, and resets them.
     struct metrics_stream *(*streams)(struct run *r);
-    // Once a pass is over: what all who train together saw in it, where `streams` are of this
-    // process. NULL: `streams` are of all.
+    // After a pass: returns the sums over the examples of all processes, if those of
+    // `streams` are of this process only. NULL: `streams` are of all processes.
     const struct metrics_stream *(*seen_by_all)(struct run *r);
     void (*clear_streams)(struct run *r);
 };

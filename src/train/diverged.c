@@ -16,7 +16,7 @@
 
 enum { FEATURE_TEXT = 200 };
 
-// The column of numbers that has this key.
+// Returns the column of numbers whose key this is.
 static uint32_t find_numbers(const struct reader *r, uint64_t key)
 {
     struct reader_word w;
@@ -38,7 +38,7 @@ static void place_text(const struct source *s, uint32_t file, uint64_t line,
         origins_text(source_file_name(s, file), line, ret);
 }
 
-// A feature in the words of who gave the data: its column, or the index that its key is.
+// Names a feature as the user knows it: by its column, or by its index in the data.
 static const char *feature_text(const struct reader *r, uint32_t slot, uint64_t key,
                                 char ret[FEATURE_TEXT])
 {
@@ -60,9 +60,9 @@ static const char *feature_text(const struct reader *r, uint32_t slot, uint64_t 
     return ret;
 }
 
-// The largest |weight * x| of an example, and the key that has it.
+// The largest |weight * x| of an example, with its key.
 struct worst {
-    double weight; // infinite when one is not finite
+    double weight; // infinite if a weight is not finite
     uint64_t key;
     uint32_t slot;
 };
@@ -90,7 +90,8 @@ static struct worst find_worst(const struct model *m, const struct model_batch *
     return worst;
 }
 
-// Uses the first worker's view: no worker is running.
+// Finds the largest term of an example. It uses the first worker's view, which is free
+// because no worker is running.
 static int explain(struct run *r, uint64_t example, struct worst *ret)
 {
     struct worker *w = &r->workers[0];
@@ -107,8 +108,8 @@ static int explain(struct run *r, uint64_t example, struct worst *ret)
     return rc;
 }
 
-// The first dense parameter that is not finite, as a part of a message: of a layer, for the
-// bias goes with them; "" if all are.
+// Names the first dense parameter that is not finite, by its layer (the bias counts with
+// the layers), as a part of a message; "" if all are finite.
 static void name_dense(const struct model *m, float *const *blocks,
                        char ret[MODEL_LAYER_NAME_MAX])
 {
@@ -143,7 +144,7 @@ int diverged_score(struct run *r, uint64_t example, struct err *e)
         (unsigned long long)r->at.batch);
 }
 
-// The first row with a float that is not finite; NULL: none.
+// Returns the first row with a float that is not finite; NULL if all are finite.
 static const float *find_bad_row(const struct table *t)
 {
     uint32_t handles[256], width = table_options(t)->width;
@@ -156,7 +157,7 @@ static const float *find_bad_row(const struct table *t)
     return NULL;
 }
 
-// The first example of the data at hand that has the key.
+// Finds the first example of the data in memory that has this row's key.
 static bool find_example(const struct run *r, const float *row, uint64_t *ret_example,
                          uint32_t *ret_slot)
 {
@@ -165,7 +166,7 @@ static bool find_example(const struct run *r, const float *row, uint64_t *ret_ex
     bool found = false;
     for (uint64_t i = 0; i < size && !found; i++) {
         if (view_take(&v, r->data, &i, 1, &r->parameters, NULL) != 0)
-            break; // the key alone must do
+            break; // the message then names only the key
         for (size_t j = 0; j < v.batch.nnz && !found; j++) {
             found = v.rows[j] == row;
             *ret_slot = v.batch.slot[j];
@@ -208,7 +209,7 @@ int diverged_dense(const struct model *m, float *const *blocks, struct err *e)
     char layer[MODEL_LAYER_NAME_MAX] = "";
     if (blocks != NULL)
         name_dense(m, blocks, layer);
-    if (layer[0] == '\0') // states of rules, or nobody knows
+    if (layer[0] == '\0') // a rule's state is not finite, or the rows are elsewhere
         snprintf(layer, sizeof(layer), "%s",
                  model_has_layers(m) ? "the layers" : "the bias");
     return err_set(e, TUG_EDATA,

@@ -1,5 +1,6 @@
-// Evaluation, window by window; the scores are kept (8 bytes an example) so
-// that the AUC is exact, and so are sums: neither threads nor windows change their bits.
+// Evaluation, window by window. All scores are kept (8 bytes an example), so that the AUC
+// is exact; sums are exact, too. So neither the threads nor the windows change a bit of
+// the metrics.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/evaluate.h"
@@ -27,28 +28,30 @@ enum {
 
 struct evaluation {
     const struct evaluation_options *o;
-    struct view *views; // one a thread
+    struct view *views; // one per thread
     struct swap_scratch *swapped;
     struct model_work *works;
-    float *dense; // parameters, of all threads
+    float *dense; // the dense parameters, shared by all threads
     uint32_t tasks;
-    struct evaluated *all; // what was found of each task; beside its scores the next
-    struct groups slices;  // of the table by group
-    struct buf keep;       // the columns of both
-    uint64_t position;     // of the window's first example in the text
-    struct evaluated_sums *sums; // one a thread and task
-    struct unseen *unseen;       // one a thread
+    struct evaluated *all; // the results of each task; a window's scores come behind
+                           // those of earlier windows
+    struct groups slices;  // groups for the table of --by
+    struct buf keep;       // the columns of --group and --by
+    uint64_t position;     // the position of the window's first example in the text
+    struct evaluated_sums *sums; // one per thread and task
+    struct unseen *unseen;       // one per thread
     struct numbering numbering;
-    // The window being scored.
+    // The window that is being scored:
     const struct dataset *data;
-    struct dataset *loaded; // the same, unless it was given
-    float *predictions;     // for `each`: of all tasks
+    struct dataset *loaded; // the window if it was loaded here; NULL if the caller gave
+                            // the data
+    float *predictions;     // for `each`: the window's predictions for all tasks
     atomic_size_t next_stretch;
     atomic_int rc;
 };
 
-// Adds up what example i with this score of a task says; nothing where its label, one of
-// several, is missing, or its weight is 0.
+// Adds example i, which has this score for a task, to the sums and returns its score.
+// Adds nothing if the example has no label for the task, or a weight of 0.
 static struct scored score_of(const struct evaluation *ev, const struct batch *b,
                               size_t i, uint32_t task, float score,
                               struct evaluated_sums *sums)
@@ -74,8 +77,8 @@ static struct scored score_of(const struct evaluation *ev, const struct batch *b
     return (struct scored){.score = score, .weight = label > 0 ? weight : -weight};
 }
 
-// The data of a training run has a row for every feature; those that were never updated
-// count as unseen here.
+// Makes rows that were never updated look unseen: in the data of a training run, every
+// feature has a row.
 static void hide_unseen(struct view *v, const struct parameters *p)
 {
     for (size_t j = 0; j < v->batch.nnz; j++)
@@ -97,13 +100,14 @@ static void count_known(const struct view *v, const struct parameters *p,
     }
 }
 
-// Returns the place of the score of example i of the window.
+// Returns the place for the score of example i of the window.
 static struct scored *place_of(const struct evaluation *ev, uint32_t task, uint64_t i)
 {
     return ev->all[task].scored + ev->all[task].n + i;
 }
 
-// Scores the selected ones of [first, first + n); the others get scores without weight.
+// Scores the selected examples of [first, first + n); the others get scores without a
+// weight.
 static size_t pick(struct evaluation *ev, uint64_t first, size_t n, uint64_t order[PIECE])
 {
     const struct evaluation_options *o = ev->o;
@@ -121,7 +125,7 @@ static size_t pick(struct evaluation *ev, uint64_t first, size_t n, uint64_t ord
     return picked;
 }
 
-// Example i of the window belongs to groups.
+// Stores the score of example i of the window with its groups, if groups are asked for.
 static void grade(const struct evaluation *ev, uint64_t i, struct scored s)
 {
     if (ev->all->users.columns == 0 && ev->slices.columns == 0)
@@ -131,8 +135,8 @@ static void grade(const struct evaluation *ev, uint64_t i, struct scored s)
     groups_put(&ev->slices, ev->all->n + i, kept, s);
 }
 
-// For example i of the batch, which is example `at` of the window. A skipped example has
-// no labels.
+// Stores the score of example i of the batch, which is example `at` of the window. An
+// example that stands for a skipped line has no labels.
 static void take_score(struct evaluation *ev, const struct batch *b, size_t i,
                        uint32_t task, float score, uint64_t at,
                        struct evaluated_sums *sums)
@@ -202,7 +206,7 @@ static int make_room(struct evaluation *ev, size_t n, struct err *e)
     return ev->predictions != NULL ? 0 : err_nomem(e, "the scores of an evaluation");
 }
 
-// The values that the window's n examples have.
+// Notes the groups of the table that the window's n examples belong to.
 static int meet_slices(struct evaluation *ev, size_t n, struct err *e)
 {
     for (size_t i = 0; i < n && ev->slices.columns > 0; i++) {
@@ -287,7 +291,7 @@ static int load_window(struct evaluation *ev, struct err *e)
     }
     if (o.numbered != NULL)
         o.numbering = &ev->numbering;
-    if (o.group != NULL || o.by != NULL) { // '' is the column whose name is empty
+    if (o.group != NULL || o.by != NULL) { // "" names the column without a name
         o.keep = buf_str(&ev->keep);
         o.keep_option = o.by == NULL      ? "--group"
                         : o.group == NULL ? "--by"
@@ -324,7 +328,7 @@ static void evaluation_fini(struct evaluation *ev)
     dataset_close(ev->loaded);
 }
 
-// The columns to keep: first those of the users, then those of the table.
+// Lists the columns to keep: first those of --group, then those of --by.
 static int init_groups(struct evaluation *ev, struct err *e)
 {
     const struct evaluation_options *o = ev->o;
@@ -421,7 +425,7 @@ static int metrics_of(const struct evaluation_options *o, struct evaluated *all,
                       struct metrics *ret, struct err *e)
 {
     TRY(evaluated_metrics(all, o->loss, o->loss == LOSS_LOGISTIC && !o->predict, ret, e));
-    if (o->predict) // no more of it than what is known
+    if (o->predict) // of the metrics, keep only the share of known features
         *ret = (struct metrics){
             .examples = ret->examples, .features = ret->features, .known = ret->known};
     return 0;

@@ -1,4 +1,4 @@
-// Evaluation: scores of a model on data that it does not learn from; exact metrics.
+// Evaluation: exact metrics of a model on data, without learning from it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_EVALUATE_H
@@ -17,76 +17,81 @@
 struct evaluation_options {
     struct team *team;
     const struct parameters *parameters;
-    // NULL: rows are those that `parameters` has. Else called first for the keys of the
-    // text, from any thread; gives ids as parameters_resolve_seen does.
+    // Finds rows for the keys of the text and returns their ids, as
+    // parameters_resolve_seen does; any thread calls it. NULL: uses the rows of
+    // `parameters`.
     dataset_resolve_fn resolve;
     void *resolve_ctx;
     struct source *source;
-    // Instead of the source: the data of a training run, at hand already.
+    // If not NULL, this data of a training run is evaluated instead of the source.
     const struct dataset *data;
-    const struct swap *swap; // of that data's examples; NULL: they are scored as they are
-    // Rows of that data that were never updated count as unseen.
+    const struct swap *swap; // columns of `data` that are swapped between examples
+                             // (importance.c); NULL: none
+    // Treats rows of `data` that were never updated as unseen.
     bool hide_new;
     struct reader *reader;
     enum loss loss;
     uint64_t max_bad_lines;
     uint64_t *bad_lines;
-    // The name of the data, for warnings about columns whose values the model does not
-    // know; NULL: no warnings.
+    // The name of the data in warnings about columns whose values the model does not
+    // know; NULL: does not warn.
     const char *what;
-    // Describes the data in a warning where its features are numbered another way than
-    // the model's; NULL: no warning.
+    // Describes the data in a warning that its features are numbered in another way than
+    // the model's; NULL: does not warn.
     const char *numbered;
-    void (*warn)(void *ctx, const char *text); // gets the warning; NULL: the log
+    void (*warn)(void *ctx, const char *text); // receives that warning; NULL: the log
     void *warn_ctx;
-    struct numbering *numbering; // gets the keys of what is loaded; or NULL
-    struct held_out held_out;    // only these are scored; share 0: all
+    struct numbering *numbering; // collects the keys of the data that is loaded; NULL:
+                                 // none
+    struct held_out held_out; // evaluates only the examples of this share; share 0: all
     uint64_t seed;
-    const atomic_bool *interrupted; // gives up with TUG_EINTERRUPTED; NULL: never
-    // When set, called for every window with its predictions, in the order of the text,
-    // those of an example's tasks one behind the other. Scores of skipped lines are NaN
-    // if places are held for them.
+    const atomic_bool *interrupted; // ends the evaluation with TUG_EINTERRUPTED; NULL:
+                                    // never
+    // If set, called for every window, in the order of the text, with its predictions:
+    // those of an example's tasks stand one after the other. With hold_places, a skipped
+    // line has the prediction NaN.
     int (*each)(void *ctx, const struct dataset *d, const float *predictions, size_t n,
                 struct err *e);
     void *ctx;
-    // The columns "a,b" whose values are the group of an example, such as its user, for
-    // the AUC by group; NULL: none. For the logistic loss. Data at hand has been loaded
-    // with them as what is kept.
+    // The columns ("a,b") whose values form the group of an example, such as its user,
+    // for the AUC by group; NULL: none. Needs the logistic loss. `data` must have been
+    // loaded with these columns as kept texts.
     const char *group;
-    // Likewise for a table of the `top` largest groups; NULL: none. The table is the
-    // caller's, zeroed.
+    // The columns that form the groups of `table`, which receives the `top` largest
+    // groups; NULL: no table. The caller zeroes and frees the table.
     const char *by;
     size_t top;
     struct group_table *table;
-    // When set, of the first label, with the logistic loss.
+    // If set, receives the calibration of the first label; needs the logistic loss.
     struct calibration *calibration;
     const char
-        *merge; // "COLUMN:N": see train/merge.h; NULL: each line stays. Without groups
-    // For who wants predictions and no metrics (but for the features that are known):
-    // nothing of an example is held once it was predicted.
+        *merge; // "COLUMN:N" (train/merge.h); NULL: merges no lines. Not with groups
+    // For a caller that needs predictions but no metrics, except for the share of known
+    // features: holds nothing of an example once it was predicted.
     bool predict;
-    bool raw;         // predictions are scores, before they become probabilities
-    bool eager;       // windows are the source's chunks, each scored as soon as it comes
-    bool hold_places; // of lines that are skipped: see data/dataset.h
-    const char *keep, *keep_option; // likewise
+    bool raw;         // predictions are raw scores instead of probabilities
+    bool eager;       // takes each chunk of the source as a window and scores it at once
+    bool hold_places; // gives skipped lines a place, as dataset_options.hold_places does
+    const char *keep, *keep_option; // as in struct dataset_options
 };
 
-// Loads what comes next of o->source, at most max_chunks of it (0, or --merge-ids:
-// all), as what is to be scored: features that the model does not know have no row.
-// Nothing is open after an error.
+// Loads the next data of o->source for scoring, at most max_chunks chunks of it (0, or
+// with --merge-ids: all). Features that the model does not know get no row. After an
+// error *ret is not open.
 int evaluation_load(const struct evaluation_options *o, size_t max_chunks,
                     struct dataset **ret, struct err *e);
 
-// Warns as `numbered` says, of data that was loaded with `numbering`.
+// Gives the warning of o->numbered if it applies to data that was loaded with
+// `numbering`.
 void evaluation_compare(const struct evaluation_options *o, struct numbering *numbering);
 
-// Reads the whole source once. Metrics are exact and have the same bits for any number of
-// threads; there are those of each of the model's tasks, of examples that have its label.
-// Groups and known features are reported for the first one only.
+// Reads the whole source once and computes the metrics of each task, from the examples
+// that have its label. They are exact and have the same bits for any number of threads.
+// Groups and the share of known features are of the first task only.
 int evaluate(const struct evaluation_options *o, struct metrics *ret, struct err *e);
 
-// Likewise for a part of the evaluation: the results for each of the model's tasks are in
-// ret, at most MODEL_MAX_TASKS, for the caller to free. Groups are the first one's.
+// Evaluates a part of the data: stores the results of each task in ret, which has room
+// for MODEL_MAX_TASKS and which the caller frees. Groups are those of the first task.
 int evaluate_part(const struct evaluation_options *o,
                   struct evaluated ret[MODEL_MAX_TASKS], struct err *e);
 

@@ -1,5 +1,5 @@
-// See evaluated.h. A part as bytes: its numbers, the scores of the examples that count, and
-// as many of groups, if it has any.
+// See evaluated.h. A part is written as bytes: its numbers, the scores of the examples
+// that count, and as many groups if the part has groups.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/evaluated.h"
@@ -12,7 +12,7 @@ struct fixed {
     struct evaluated_sums sums;
     uint64_t places, bad_lines;
     uint64_t scores;
-    uint64_t grouped; // 1: groups are there, too
+    uint64_t grouped; // 1 if groups follow the scores
 };
 
 void evaluated_free(struct evaluated *x)
@@ -35,7 +35,7 @@ int evaluated_reserve(struct evaluated *x, size_t n, struct err *e)
     return groups_reserve(&x->users, x->cap, e);
 }
 
-// All exact sums.
+// Lists all exact sums.
 enum { EXACT_SUMS = 7 };
 struct exact_sums {
     struct exact *of[EXACT_SUMS];
@@ -78,7 +78,7 @@ static double ratio(const struct exact *a, const struct exact *b)
     return by > 0 ? exact_value(a) / by : (double)NAN;
 }
 
-// All but what depends on the order of the scores.
+// Computes the metrics that do not depend on the order of the scores.
 static struct metrics metrics_of(const struct evaluated_sums *s, enum loss loss)
 {
     struct metrics m = {.examples = s->examples,
@@ -163,7 +163,8 @@ int evaluated_write(const struct evaluated *x, struct buf *b)
     return rc;
 }
 
-// Bytes of others: sums that no evaluation has would overflow where they are added.
+// Returns whether these sums can come from an evaluation. Others, from a damaged message,
+// would overflow when they are added.
 static bool can_be(const struct fixed *f)
 {
     struct evaluated_sums copy = f->sums;

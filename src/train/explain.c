@@ -1,4 +1,5 @@
-// See explain.h. One thread computes: explanations are read one by one.
+// See explain.h. One thread does all the work, because people read explanations one by
+// one.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/explain.h"
@@ -16,7 +17,7 @@
 
 enum { NO_TEXT = UINT32_MAX };
 
-// The keys of a window: an id in its data set is a place in this list.
+// The keys of a window. A key's id in the data set is its index in this list.
 struct keys {
     pthread_mutex_t lock;
     uint64_t *key;
@@ -28,15 +29,15 @@ struct explanation {
     const struct parameters *p;
     struct keys keys;
     struct numbering numbering;
-    struct named_columns columns; // whose texts are wanted
-    struct buf names;             // of the example's columns and words, each with a NUL
+    struct named_columns columns; // the columns whose texts are wanted
+    struct buf names; // the names of the example's columns and words, each with a NUL
     struct view view;
     struct model_work work;
     float *dense;
-    size_t cap; // features that there is room for
+    size_t cap; // the features that the arrays below have room for
     struct explained_feature *feature;
     struct model_explained_feature *part;
-    uint32_t *column_at, *word_at; // in `names`
+    uint32_t *column_at, *word_at; // offsets in `names`
     struct model_pair *pair;
 };
 
@@ -119,7 +120,7 @@ static int reserve(struct explanation *x, size_t n)
                : TUG_ENOMEM;
 }
 
-// A word belongs to the feature of its slot that has its key.
+// Gives a word to the feature that has the word's slot and key.
 static int put_word(struct explanation *x, uint32_t slot, const struct reader_word *w)
 {
     const struct batch *b = &x->view.batch;
@@ -134,7 +135,7 @@ static int put_word(struct explanation *x, uint32_t slot, const struct reader_wo
     return 0;
 }
 
-// In a slot of several numbers the words are their positions.
+// Names the features of a slot of several numbers by their positions.
 static int put_places(struct explanation *x, uint32_t slot)
 {
     struct reader_word w;
@@ -181,7 +182,7 @@ static int name_features(struct explanation *x, const char *texts)
     return 0;
 }
 
-// The name that training has kept.
+// Returns the word that training has kept for a key (--keep-names).
 static const char *stored_word(const struct explanation *x, uint64_t key, size_t j)
 {
     uint64_t examples;

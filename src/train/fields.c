@@ -1,5 +1,5 @@
-// See fields.h. Fields are those of the header, or counted by reading the data once, in
-// windows, with nothing kept.
+// See fields.h. The number of fields comes from the header, or from reading the data
+// once, in windows that are not kept.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/fields.h"
@@ -27,7 +27,8 @@ static int count_window(struct dataset_options *o, uint32_t *fields, bool *ret_m
     return 0;
 }
 
-// Why there is no field: the first bad line, or lines without features.
+// Reports why the data has no field: by its first bad line, or because no line has a
+// feature.
 static int no_fields(struct dataset_options *o, struct err *e)
 {
     uint32_t fields = 0;
@@ -54,7 +55,7 @@ static int count_by_reading(struct team *team, const struct path_list *paths,
         .team = team,
         .resolve = dataset_resolve_nothing,
         .max_chunks = WINDOW_CHUNKS,
-        .max_bad_lines = UINT64_MAX, // the real reading judges them
+        .max_bad_lines = UINT64_MAX, // the reading for training counts them and may stop
         .bad_lines = &bad,
     };
     TRY(source_open(&o.source, &s, e));
@@ -93,7 +94,7 @@ int fields_count(struct team *team, const struct path_list *paths,
     return m->fields != 0 ? 0 : count_by_reading(team, paths, reader, interrupted, m, e);
 }
 
-// Returns 3 for a multislot column "price[3]".
+// Returns the length of a multislot column: 3 for "price[3]".
 static uint32_t numbers_in(const struct schema *s, const char *name)
 {
     const char *open = strchr(name, '[');
@@ -128,7 +129,7 @@ int fields_numbers(const struct schema *s, struct model_options *m, struct err *
                    "--numeric (csv), or give slots the type dense (multislot)");
 }
 
-// One "COLUMN=N" of `len` characters. A column may have a '=' in its name.
+// Parses one "COLUMN=N" of `len` characters. The name of a column may contain '='.
 static int read_dim(const struct schema *s, const char *text, size_t len, uint32_t fields,
                     struct model_dim *ret, struct err *e)
 {
@@ -216,7 +217,8 @@ static uint32_t highest_slot(const struct batch *b)
     return max;
 }
 
-// Names an example whose field is too high; there is one.
+// Reports the first example with a field that is too high; the caller knows that one
+// exists.
 static int explain_field(const struct dataset *d, const struct source *s,
                          const struct pieces *p, uint32_t fields, struct err *e)
 {

@@ -1,5 +1,5 @@
-// Facts about the data's fields that models need before the first row: their number,
-// which are numbers, which have vectors of another length.
+// Facts about the data's fields that a model needs before its first row: the number of
+// fields, the fields of numbers, and the fields with vectors of another length.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_FIELDS_H
@@ -12,29 +12,30 @@
 #include "model/model.h"
 #include "train/config.h"
 
-// Fills in m->fields for a model that needs it, where it is 0: as the format says
-// (criteo, the header of a csv), or by reading the text once for the highest field
-// (libffm). Standard input cannot be read twice, and asks for --fields.
+// Sets m->fields if the model needs it and it is 0: from the format (criteo, the header
+// of a csv file), or from the highest field of the text, which is read once (libffm).
+// Standard input cannot be read twice: its error asks for --fields.
 int fields_count(struct team *team, const struct path_list *paths,
                  const struct reader_options *options, struct reader *reader,
                  const atomic_bool *interrupted, struct model_options *m, struct err *e);
 
-// Fills in m->numbers for a model with data_norm: columns of numbers, which only csv and
-// multislot have. TUG_EUSAGE if there is none, or there are too many.
+// Sets m->numbers, the columns of numbers, for a model with data_norm. Only csv and
+// multislot have such columns. Returns TUG_EUSAGE if there is none, or there are too
+// many.
 int fields_numbers(const struct schema *s, struct model_options *m, struct err *e);
 
-// Fills in m->dims of "COLUMN=N,..." (NULL: none), by the names of the data's columns, of
-// which m->fields is the number. TUG_EUSAGE. And as such a text, in the order of fields;
-// "" where there is no memory.
+// fields_dims sets m->dims from "COLUMN=N,..." (NULL: none) and the names of the data's
+// m->fields columns; it may return TUG_EUSAGE. fields_dims_print writes m->dims as such a
+// text, in the order of the fields; "" if there is not enough memory.
 enum { FIELDS_DIMS_MAX = 16384 };
 int fields_dims(const struct schema *s, const char *text, struct model_options *m,
                 struct err *e);
 void fields_dims_print(const struct schema *s, const struct model_options *m,
                        char ret[FIELDS_DIMS_MAX]);
 
-// TUG_EDATA naming the first example with a field that the model has no vectors for: a
-// test file can have fields that the training data had not. `s` or `p`, whichever it was
-// loaded from, tells file names.
+// Returns TUG_EDATA about the first example with a field for which the model has no
+// vectors: a test file can have fields that the training data did not have. File names
+// come from `s` or `p`, from whichever the data was loaded.
 int fields_check(const struct dataset *d, const struct source *s, const struct pieces *p,
                  const struct model_options *m, struct err *e);
 

@@ -18,7 +18,7 @@ void group_table_free(struct group_table *t)
     *t = (struct group_table){0};
 }
 
-// The texts of the groups' columns, as one.
+// Appends the texts of the group's columns as one text.
 static int add_text(struct buf *text, const struct groups *g, const char *kept)
 {
     text->max = text_max;
@@ -50,7 +50,7 @@ int group_table_meet(struct group_table *t, const struct groups *g, uint64_t gro
     return 0;
 }
 
-// One group among all that are sorted.
+// The scores of one group among all scores, which are sorted by group.
 struct stretch {
     size_t first, n;
 };

@@ -47,7 +47,7 @@ int groups_reserve(struct groups *g, size_t cap, struct err *e)
     return 0;
 }
 
-// GROUP_NONE: all texts are empty.
+// Returns the key of an example's group; GROUP_NONE if all its texts are empty.
 static uint64_t key_of(const struct groups *g, const char *kept)
 {
     for (size_t i = 0; i < g->skip; i++)
@@ -56,7 +56,7 @@ static uint64_t key_of(const struct groups *g, const char *kept)
     for (size_t i = 0; i < g->columns; i++)
         end += strlen(end) + 1;
     size_t len = (size_t)(end - kept);
-    if (len == g->columns) // NULs only
+    if (len == g->columns) // the texts consist of NULs only
         return GROUP_NONE;
     uint64_t key = hash_bytes(kept, len, 0);
     return key != GROUP_NONE ? key : 1;

@@ -1,4 +1,4 @@
-// Warnings about models that learned nothing of use.
+// Warnings about models that have learned nothing useful.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/guard.h"
@@ -13,7 +13,8 @@
 
 static const double few_known = 0.05;
 
-// Whether predicting the mean of the labels for every example has a clearly smaller loss.
+// Returns whether a prediction of the labels' mean for every example has a clearly
+// smaller loss.
 static bool is_worse(const struct metrics *m)
 {
     // If all labels are 0, the mean is always right.
@@ -55,17 +56,17 @@ void guard_files(const struct data_files *f, size_t trained)
             }
 }
 
-// A model begins with a half for every example, as its probability, or with 0, as its number:
-// one that diverges is worse than that.
+// Returns whether the loss is still near that of the untrained model, which predicts the
+// probability 1/2 or the number 0 for every example. A diverged model has a larger loss.
 static bool began_only(const struct metrics *m, enum loss loss)
 {
     double begins = loss == LOSS_SQUARED ? m->base + m->mean * m->mean / 2 : log(2);
     return m->logloss <= begins * 1.0001;
 }
 
-// The largest loss that is not told as worse than the mean of the labels. In a first pass
-// the loss is also that of learning from nothing: of numbers far from 0 it may be much,
-// but not most of what predicting 0 would cost.
+// Returns the largest loss that is not reported as worse than the mean of the labels. The
+// loss of a first pass includes the early examples, when the model knew nothing: with
+// labels far from 0 that may be much, but not most of the loss of predicting 0.
 static double allowed(const struct metrics *m, uint32_t passes, enum loss loss)
 {
     if (passes > 1)
@@ -75,7 +76,7 @@ static double allowed(const struct metrics *m, uint32_t passes, enum loss loss)
                : m->base * 1.2;
 }
 
-// Whether labels are so far from 0 that their mean is most of what a model learns.
+// Returns whether the labels are so far from 0 that a model mostly learns their mean.
 static bool is_far(const struct metrics *m, enum loss loss)
 {
     return loss == LOSS_SQUARED && m->mean * m->mean > 9 * 2 * m->base;
@@ -172,7 +173,7 @@ void guard_columns(const struct reader *r)
 void guard_layers(const struct model_options *o)
 {
     static atomic_flag told =
-        ATOMIC_FLAG_INIT; // once a process: programs train pass by pass
+        ATOMIC_FLAG_INIT; // warn once per process: a program may train in many runs of one pass
     const char *older = o->ops->dense != NULL ? layers_older_cpu() : NULL;
     if (older != NULL && !atomic_flag_test_and_set(&told))
         log_warn("OpenBLAS does not know this CPU and computes layers as for the older "

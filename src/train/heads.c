@@ -1,4 +1,4 @@
-// First lines of --test and --valid.
+// Checks the first lines of --test and --valid.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/heads.h"
@@ -11,7 +11,7 @@
 
 enum { HEAD_BYTES = 1 << 20 };
 
-// Takes a whole line; *text then begins behind it.
+// Splits a whole line off the text; returns false if the text has no line end.
 static bool next_line(const char **text, size_t *len, const char **ret, size_t *ret_len)
 {
     const char *end = memchr(*text, '\n', *len);
@@ -48,7 +48,7 @@ static int check_lines(const struct train_config *c, struct reader *r, const cha
         rc = header ? reader_header(r, line, n, &layout, e)
                     : reader_line(r, layout, line, n, &x, e);
         if (rc == TUG_EDATA && !header && c->max_bad_lines > 0)
-            rc = 0; // whoever reads all of it counts them
+            rc = 0; // the reading of the whole file counts bad lines
         else if (rc == TUG_EDATA && *ret_line == 1)
             reader_explain_first(r, line, n, e);
         if (rc == 0 && x.n > 0)

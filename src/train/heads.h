@@ -1,5 +1,5 @@
-// The first lines of files that are read late: --test and --valid are opened and looked at
-// before training, so that a mistake in them is said before hours of it.
+// Checks the first lines of --test and --valid before training: the run reads these files
+// late, and an error in them should not come after hours.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_HEADS_H
@@ -7,8 +7,9 @@
 
 #include "train/config.h"
 
-// Reads the header and the first example of each file of `paths`, which `option` names, but
-// not of pipes, whose lines come once. TUG_EDATA, as when the file is read.
+// Reads the header and the first example of each file in `paths`, which `option` names.
+// Skips pipes, whose lines can be read only once. Returns TUG_EDATA for the errors that
+// reading the file would give.
 int heads_check(const struct train_config *c, struct reader *r,
                 const struct path_list *paths, const char *option, struct err *e);
 

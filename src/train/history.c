@@ -19,9 +19,10 @@
 #include "data/paths.h"
 #include "save/save.h"
 
-// The beginning of a line: a file that begins so is not taken for one of the user's.
+// Each line of a history begins so. A file that begins in another way may be the user's
+// own and is not overwritten.
 #define HISTORY_BEGIN "{\"pass\":"
-enum { HISTORY_BYTES = 1 << 30 }; // of a file that is read, at most
+enum { HISTORY_BYTES = 1 << 30 }; // the greatest size of a history file that is read
 
 void history_free(struct history *h)
 {
@@ -280,7 +281,7 @@ int history_check_file(const char *path, const struct data_files *read, struct e
     TRY(encoder_check_name("--history", path, true, e));
     TRY(save_check_output("--history", path, e));
     if (stat(path, &s) != 0)
-        return 0; // that it cannot be written is said by who writes it
+        return 0; // writing the file reports why it cannot be written
     if (!S_ISREG(s.st_mode) && !is_stream(&s))
         return err_set(e, TUG_EUSAGE,
                        "--history: '%s' is neither a file, nor a pipe, "
@@ -327,7 +328,7 @@ int history_begin_file(struct history *h, const char *path, struct err *e)
 
 int history_append(const struct history *h, const char *path, struct err *e)
 {
-    char target[PATH_MAX]; // of a link, which the user has named
+    char target[PATH_MAX]; // the file that a symbolic link leads to
     if (path == NULL || h->n == 0)
         return 0;
     if (h->stream > 0)

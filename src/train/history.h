@@ -1,13 +1,13 @@
-// The record of a run's passes. There is one shape of it: a struct here, and a line of
-// JSON in the file of --history, in saves (history.jsonl) and in what --json prints.
+// The record of a run's passes. It has one form: a struct here, and a line of JSON per
+// pass in the file of --history, in saves (history.jsonl) and in the output of --json.
 //
 //   {"pass":2,"examples":9000,"loss":0.41,"auc":0.81,
 //    "valid":{"examples":1000,"loss":0.43,"auc":0.79},"seconds":1.5,"best":true}
 //
-// "valid" is null without validation, numbers that do not exist are null. With several
-// labels these are of the first one, and "labels" has each by its name:
-// {"click":{"loss":..,"auc":..,"valid":..}}. A save keeps the record, so that a resumed
-// run goes on with it.
+// "valid" is null without validation, and a number that does not exist is null. With
+// several labels, these fields are of the first label, and "labels" has the fields of
+// each label by its name: {"click":{"loss":..,"auc":..,"valid":..}}. A save keeps the
+// record, so that a resumed run continues it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_HISTORY_H
@@ -19,45 +19,50 @@
 
 struct history_score {
     uint64_t examples;
-    double loss, auc; // NAN: there is none
+    double loss, auc; // NAN: not computed
 };
 
 struct history_pass {
-    uint32_t pass;     // from 1
-    uint64_t examples; // trained on: without those that validation keeps for itself
-    double seconds;    // reading, training and validation, without saves
+    uint32_t pass;     // the number of the pass, from 1
+    uint64_t examples; // examples trained on, without those held out for validation
+    double seconds;    // time of reading, training and validation, without saves
     bool validated;
-    bool best; // validation was better than after all passes before
-    // For each label: on examples before they were trained on, and on validation data.
+    bool best; // validation was better than after all earlier passes
+    // One per label: the examples scored before the run trained on them; the validation
+    // data.
     struct history_score seen[LABELS_MAX], valid[LABELS_MAX];
 };
 
 struct history {
     uint32_t labels;
-    char label[LABELS_MAX][TRAIN_LABEL_MAX]; // "" where they have no name
+    // names of the labels; "" if a label has no name
+    char label[LABELS_MAX][TRAIN_LABEL_MAX];
     struct history_pass *pass;
     size_t n, cap;
-    int stream; // where --history is a pipe or a device, its descriptor; else 0
+    int stream; // file descriptor of --history if that is a pipe or a device; else 0
 };
 
-void history_free(struct history *h); // a zeroed one is fine, and is what is left
+void history_free(struct history *h); // leaves *h empty; a zeroed struct is fine
 int history_add(struct history *h, const struct history_pass *p, struct err *e);
-// Passes behind `passes` are taken out: a run that goes on does them again.
+// Removes the passes after pass `passes`: a resumed run repeats them.
 void history_cut(struct history *h, uint32_t passes);
 struct history_score history_score(const struct metrics *m);
 
-// Prints one pass as a line, or all as an array. NULL: no memory.
+// Return one pass as a JSON object, or all passes as an array; NULL if there is not
+// enough memory.
 json_t *history_pass_to_json(const struct history *h, const struct history_pass *p);
 json_t *history_to_json(const struct history *h);
 
-// In the directory of a save. One that cannot be read is reported, and *ret is empty then, as where
-// there is none: saves of before had no record.
+// Write and read the record in the directory of a save. history_load returns an empty
+// record if there is none (early saves have none), and warns and returns an empty record
+// if the file is damaged.
 int history_write(const struct history *h, const char *dir, struct err *e);
 int history_load(struct history *ret, const char *dir, struct err *e);
 
-// --history FILE: writes the passes so far, replacing an older record; or appends the
-// newest pass. A pipe or a device (a terminal) is opened once, and gets line by line.
-// TUG_EUSAGE: the file is something else, or one that the run reads.
+// The file of --history. history_check_file returns TUG_EUSAGE if the file is something
+// else, or one that the run reads. history_begin_file writes all passes so far in place
+// of an older record; history_append adds the newest pass. A pipe or a device (a
+// terminal) is opened once and gets line by line.
 struct data_files;
 int history_check_file(const char *path, const struct data_files *read, struct err *e);
 int history_begin_file(struct history *h, const char *path, struct err *e);

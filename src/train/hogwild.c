@@ -10,10 +10,12 @@
 #include "train/progress.h"
 #include "train/run_rows.h"
 
-// Fewer wide rows are prefetched, so that they stay in the second-level cache.
+// Fewer examples are taken at a time if their rows are wide, so that prefetched rows stay
+// in the second-level cache.
 enum { MICRO_BYTES = 256 * 1024 };
 
-// Models with layers take as many as they compute at once.
+// Returns the number of examples taken at a time; for models with layers, as many as they
+// compute at once.
 static size_t micro_batch(const struct run *r)
 {
     if (model_has_layers(r->model))
@@ -24,8 +26,8 @@ static size_t micro_batch(const struct run *r)
     return n < 2 ? 2 : n > HOGWILD_AHEAD ? HOGWILD_AHEAD : (size_t)n;
 }
 
-// Models without layers take their bias' step after each few examples, and others all of
-// it, by the mean, after each batch.
+// Updates the dense parameters: the bias of a model without layers after every few
+// examples, the layers of other models by the mean gradient after each batch.
 static void step_dense(struct worker *w)
 {
     struct run *r = w->run;
@@ -65,7 +67,7 @@ void hogwild_step(struct worker *w, const uint64_t *order, size_t n)
         step_dense(w);
 }
 
-// A hand's runs, on their way into cache before the first example is dealt.
+// Prefetches the examples of a block of the order before the first of them is taken.
 static void prefetch_block(struct worker *w, uint64_t first)
 {
     const struct run *r = w->run;
@@ -87,11 +89,11 @@ void hogwild_deal(struct worker *w, size_t size, uint64_t number,
     while (first < end && w->rc == 0) {
         if (!w->hand.known || w->hand.number != first / ORDER_BLOCK)
             prefetch_block(w, first);
-        uint64_t left = ORDER_BLOCK - first % ORDER_BLOCK; // of the hand
+        uint64_t left = ORDER_BLOCK - first % ORDER_BLOCK; // positions left in the block
         left = left < end - first ? left : end - first;
         size_t n = left < size ? (size_t)left : size;
         size_t picked = run_pick(w, first, n, order);
-        if (picked > 0) // else all are held out, and a bias would still decay
+        if (picked > 0) // if all are held out, a step would still decay the bias
             each(w, order, picked);
         first += n;
     }
@@ -102,14 +104,16 @@ void hogwild_batch(struct worker *w, size_t size, uint64_t number)
     hogwild_deal(w, size, number, hogwild_step);
 }
 
-// After batch b: begins copies of hot rows when it is time, and merges them now and then.
+// After batch b: begins copies of hot rows once the run has seen enough examples, and
+// merges them regularly.
 static void care_for_hot_rows(struct worker *w, uint64_t b)
 {
     const struct run *r = w->run;
     uint64_t batch = r->config->batch, workers = (uint64_t)team_size(r->team);
-    uint64_t seen = (r->at.batches - r->at.batch + b) * batch; // by all, in the run
+    uint64_t seen = (r->at.batches - r->at.batch + b) *
+                    batch; // by all workers of the run
     if (r->hot.n == 0)
-        return; // as with one thread
+        return; // for example with one thread
     w->unmerged += batch;
     if (!w->hot.begun && seen >= workers * HOT_BEGIN_EXAMPLES) {
         hot_begin(&w->hot);

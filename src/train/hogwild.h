@@ -6,18 +6,18 @@
 
 #include "train/run.h"
 
-// Examples whose rows are fetched ahead of the first's use.
+// The number of examples whose rows are prefetched before the first of them is used.
 enum { HOGWILD_AHEAD = 32 };
 
-// Hands each few examples of batch `number` to `each`, `size` of them at most, which is
-// MODEL_AT_ONCE_MAX or less. Both stop at w->rc.
+// Calls `each` for the examples of batch `number`, at most `size` of them at a time;
+// `size` is at most MODEL_AT_ONCE_MAX. Stops when w->rc is not 0.
 void hogwild_deal(struct worker *w, size_t size, uint64_t number,
                   void (*each)(struct worker *w, const uint64_t *order, size_t n));
 
-// Takes examples, and steps on their rows.
+// Takes n examples and updates their rows.
 void hogwild_step(struct worker *w, const uint64_t *order, size_t n);
 
-// The two together.
+// Calls hogwild_step for all examples of a batch.
 void hogwild_batch(struct worker *w, size_t size, uint64_t number);
 
 #endif

@@ -12,13 +12,14 @@
 
 enum {
     SAMPLE = 16384,
-    PIECE = 256, // examples of it gathered at a time
-    TIMES = 8,   // in the sample: hot
+    PIECE = 256, // examples of the sample that are gathered at a time
+    TIMES = 8,   // an id is hot if it occurs so often in the sample
     LONG_EXAMPLE = 256,
     COUNTS = 1 << 17,
 };
 
-// Counts of ids in the sample. When it is full, ids not met so far are not hot.
+// Counts of ids in the sample. When the table is full, ids that are not in it cannot be
+// hot.
 struct counts {
     struct {
         uint32_t id, times;
@@ -38,7 +39,7 @@ static void count(struct counts *c, uint32_t id)
     c->of[at].times++;
 }
 
-// Two hot ids of one hash: the first stays.
+// Adds a hot id to the map. If two hot ids have the same hash, the first one stays.
 static void add(struct hot_rows *h, uint32_t id)
 {
     uint32_t at = hot_hash(id);
@@ -72,14 +73,15 @@ int hot_find(struct hot_rows *h, const struct dataset *d, uint64_t seed)
         h->map[i] = HOT_NONE;
     for (uint32_t i = 0; i < HOT_MAX; i++)
         atomic_flag_clear(&h->merging[i]);
-    // A small or long sample would cost more than the copies save.
+    // If the data is small, or its examples are long, the sample would cost more than
+    // copies save.
     if (n < SAMPLE || dataset_features(d) / n > LONG_EXAMPLE)
         return 0;
     struct counts *c = mem_zalloc(sizeof(*c));
     if (c == NULL)
         return TUG_ENOMEM;
     int rc = count_sample(c, d, seed);
-    // The hottest first, so that they surely get a place in the map.
+    // Add the hottest ids first, so that they get places in the map.
     for (uint32_t least = SAMPLE; rc == 0 && least >= TIMES; least /= 2)
         for (uint32_t i = 0; i < COUNTS; i++)
             if (c->of[i].times >= least && c->of[i].times / 2 < least)
@@ -150,11 +152,12 @@ void hot_begin(struct hot_copies *c)
     c->begun = true;
 }
 
-// False when another worker is at this row and `wait` is not asked for.
+// Locks row i for merging. Returns false if another worker holds the lock and `wait` is
+// false.
 static bool lock(struct hot_rows *h, uint32_t i, bool wait)
 {
     while (atomic_flag_test_and_set_explicit(&h->merging[i], memory_order_acquire))
-        if (!wait) // a merge is a few hundred instructions
+        if (!wait) // spin: a merge is a few hundred instructions
             return false;
     return true;
 }

@@ -1,5 +1,6 @@
-// See importance.h. The data is loaded once; each column is one evaluation of it, whose
-// examples have a partner each, by a permutation.
+// See importance.h. The data is loaded once. Each column is one evaluation of the data,
+// in which every example takes the column's features from another example, by a
+// permutation.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/importance.h"
@@ -16,9 +17,9 @@ struct measuring {
     struct evaluation_options o;
     const struct dataset *data;
     uint32_t slots;
-    bool *present;                       // of each slot: some example has a feature there
-    bool *swapped;                       // of each slot, at the moment
-    struct metrics all[MODEL_MAX_TASKS]; // of the first label matters
+    bool *present; // per slot: some example has a feature in it
+    bool *swapped; // per slot: it is swapped in the current evaluation
+    struct metrics all[MODEL_MAX_TASKS]; // of all tasks; only the first one is used
     struct importance *lines;
 };
 
@@ -31,7 +32,7 @@ void importance_free(struct importance *m)
 
 // ---------------------------------------------------------------- the data
 
-// The packed data may take at most a third of the memory.
+// Loads the data, packed, into at most a third of the free memory.
 static int load(const struct evaluation_options *o, struct dataset **ret, struct err *e)
 {
     size_t chunks = (size_t)(mem_available() / 3 * 2 / RUN_CHUNK_BYTES) + 1;
@@ -68,7 +69,8 @@ static int find_present(struct measuring *m, struct err *e)
 
 // ---------------------------------------------------------------- columns
 
-// Scores the data with the swapped slots, of which `first` numbers the permutation.
+// Scores the data with the slots of `swapped` exchanged. The number of the first of them
+// selects the permutation.
 static int measure(struct measuring *m, uint32_t first, size_t name, struct err *e)
 {
     struct importance *to = m->lines;
@@ -112,7 +114,7 @@ static int measure_each(struct measuring *m, struct err *e)
     return 0;
 }
 
-// Swaps the columns of a word, "a" or "a+b".
+// Marks the columns of a word, "a" or "a+b", as swapped.
 static int swap_word(struct measuring *m, const char *word, size_t len,
                      uint32_t *ret_first, struct err *e)
 {
@@ -151,8 +153,8 @@ static int measure_words(struct measuring *m, const char *columns, struct err *e
 
 // ---------------------------------------------------------------- all of it
 
-// By what the AUC loses, or the loss gains where there is none; then in the order of
-// slots.
+// Orders by the loss of AUC, or by the rise of the loss if there is no AUC; equal lines
+// keep the order of slots.
 static int compare_lines(const void *a, const void *b)
 {
     const struct importance_line *x = a, *y = b;
@@ -186,7 +188,7 @@ int importance(const struct evaluation_options *o, const char *columns,
     struct dataset *d = NULL;
     struct measuring m = {.o = *o, .lines = ret_lines};
     ret_lines->names = BUF_INIT(1 << 30);
-    // Checks that there are columns.
+    // Check that the format has columns.
     TRY(reader_find_columns(o->reader, NULL, NULL, "--importance", 0, NULL, &none, e));
     int rc = load(o, &d, e);
     if (rc == 0) {

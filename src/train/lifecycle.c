@@ -1,4 +1,4 @@
-// Features that live; see lifecycle.h.
+// Models on rows with a feature lifecycle; see lifecycle.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/lifecycle.h"

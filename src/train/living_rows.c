@@ -1,4 +1,4 @@
-// Rows of a run in one process whose features live; see living_rows.h.
+// The rows of a run in one process with a feature lifecycle; see living_rows.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/living_rows.h"
@@ -13,9 +13,9 @@
 #include "train/run_rows.h"
 #include "train/run_tables.h"
 
-enum { BATCH = 1024 }; // ids linked at a time
+enum { BATCH = 1024 }; // ids that are linked at a time
 
-// Links. Mapped, so that large ones have large pages.
+// Links are mapped memory, so that large arrays of them get large pages.
 
 static void unmap_links(struct living_links *l)
 {
@@ -48,7 +48,7 @@ static int open_store(struct store **ret, const struct table_config *t, uint32_t
     return store_open(ret, &o, e);
 }
 
-// The rows never move, whatever is loaded into them.
+// Makes the rows of the dense parameters. These never move, whatever is loaded into them.
 static int make_dense(struct living_rows *l, struct err *e)
 {
     size_t n = l->model.blocks;
@@ -119,7 +119,7 @@ static void close_rows(struct run *r)
 
 // Ids and links.
 
-// Rows were removed: they must not be found any more.
+// Removes the links to rows that the store has removed.
 static void unlink(void *ctx, const uint64_t *keys, size_t n)
 {
     struct living_rows *l = ctx;
@@ -154,7 +154,7 @@ static int resolve(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids)
     return table_rows(l->ids, keys, n, ret_ids);
 }
 
-// Ids begin anew.
+// Starts new ids for another data set.
 static int begin_data(struct run *r, struct dataset_options *o, struct err *e)
 {
     struct table_options ids = {.width = 0};
@@ -184,7 +184,7 @@ static int link_some(struct living_rows *l, const uint32_t *ids, size_t n,
     return 0;
 }
 
-// They are linked with what rows there are.
+// Links the ids of the new data to the rows that exist.
 static int end_data(struct run *r, struct err *e)
 {
     struct living_rows *l = r->living;
@@ -205,7 +205,7 @@ static int end_data(struct run *r, struct err *e)
     return rc;
 }
 
-// Evaluation: the cache gets rows as the text asks for them.
+// Evaluation. The cache gets the rows of the keys in the text as they are asked for.
 
 static int begin_cache(struct living_rows *l, struct err *e)
 {
@@ -245,7 +245,7 @@ static int resolve_seen(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret
 static int evaluates(struct run *r, bool best, struct evaluation_options *o,
                      struct err *e)
 {
-    (void)best; // of such tables no pass is kept
+    (void)best; // the best pass of such tables is not kept
     o->parameters = &r->living->cache;
     o->resolve = resolve_seen;
     o->resolve_ctx = r->living;
@@ -255,7 +255,8 @@ static int evaluates(struct run *r, bool best, struct evaluation_options *o,
 static int keep_best(struct run *r, struct err *e)
 {
     (void)r;
-    return err_set(e, TUG_EUSAGE, "of tables made from settings no best pass is kept");
+    return err_set(e, TUG_EUSAGE,
+                   "the best pass of a table made from settings cannot be kept");
 }
 
 // Saves.
@@ -303,7 +304,7 @@ static int save(void *ctx, const char *dir, struct save_manifest *m,
     (void)run;
     store_set_step(l->sparse, l->steps_before + r->at.batches);
     TRY(save_add_stores(m, dir, both, 2, 0, e));
-    return store_finish(l->sparse, e); // what a save leaves to do
+    return store_finish(l->sparse, e); // removes the rows that a save lets go
 }
 
 static struct saved_rows saved(struct run *r, bool best)
@@ -327,7 +328,7 @@ static int load(struct run *r, const char *dir, const struct saved_run *m, bool 
     return rc;
 }
 
-// One process cannot resume in a pass that was trained in pieces.
+// Refuses a save in the middle of a cluster's pass, which one process cannot resume.
 static int resume(struct run *r, const char *dir, const struct saved_run *m,
                   struct err *e)
 {
@@ -348,8 +349,8 @@ static void fill_result(struct run *r, struct train_result *result)
                                             &result->fixed_bytes);
 }
 
-// A pass is finished before its rows are saved: so a cluster can go on with them, whose
-// places in the data are others.
+// A pass is finished before its rows are saved. So a cluster can resume the run, although
+// its positions in the data are of another kind.
 const struct run_rows rows_living = {
     .whole_passes = true,
     .open = open_rows,

@@ -1,10 +1,10 @@
-// The rows of a run in one process whose features live: its two tables are stores
-// (store/store.h), as a server's are, and threads step on the sparse one's rows in place
-// (store/store_steps.h, train/living_steps.h). This is the one place where the local
-// trainer makes stores; they are saved, loaded and looked up as all others are.
+// The rows of a run in one process with a feature lifecycle. The two tables are stores
+// (store/store.h), as on a server, and threads update the rows of the sparse one in place
+// (store/store_steps.h, train/living_steps.h). Only this file makes stores for a local
+// trainer; they are saved, loaded and looked up like all others.
 //
-// Keys of the data at hand become ids when the data is read. A link leads from an id to
-// its row: rows are made when an entry policy admits their keys, and removed.
+// When data is read, its keys become ids. A link leads from an id to its row. The row is
+// made when an entry policy admits the key, and may be removed again.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_LIVING_ROWS_H
@@ -17,34 +17,39 @@
 #include "store/store_steps.h"
 #include "train/parameters.h"
 
-// Handles of no row: none yet; and none for all examples that were counted before, which
-// is the policy's last word on the key.
+// Special handles: LIVING_NONE says that an id has no row yet, LIVING_REFUSED that its
+// key has no row after all its examples were counted, so that the policy's decision is
+// final.
 #define LIVING_NONE TABLE_NONE
 #define LIVING_REFUSED (TABLE_NONE - 1)
 
-// Of each id. Handles are written with the partition's lock held, that of the row last; and
-// read without it by who is pinned. In arrays of their own, for a pass over data that was
-// counted reads the first alone, or the first two.
+// The links of all ids. A writer holds the partition's lock and writes a row's handle
+// last; pinned threads read without the lock. The links are separate arrays, because
+// later passes over counted data read only the first one or two.
 struct living_links {
     size_t n;
-    _Atomic uint32_t *handle; // of the row; from TABLE_MAX_ROWS on there is none
-    _Atomic uint32_t *extra;  // of its extra row, or TABLE_NONE; NULL: there are none
-    uint16_t *partition;      // of its key
+    _Atomic uint32_t *handle; // handle of the row; values from TABLE_MAX_ROWS on mean no
+                              // row
+    _Atomic uint32_t *extra;  // handle of the extra row, or TABLE_NONE; NULL: the table
+                              // has no extra rows
+    uint16_t *partition;      // partition of the key
 };
 
 struct living_rows {
     struct store *sparse, *dense;
-    float **blocks;     // the rows of the dense one
-    struct model model; // on rows as they lie in the stores
+    float **blocks;     // the rows of the dense table
+    struct model model; // the model, on rows as the stores hold them
     struct store_steps *steps;
     struct store_views views;
-    uint64_t steps_before; // the table's step, less the run's batches
-    struct table *ids;     // keys of the data at hand; it has no columns
+    uint64_t steps_before; // the table's step minus the run's batches
+    struct table *ids;     // from the keys of the data in memory to ids; its rows have no
+                           // columns
     struct living_links links;
-    float *zeros; // as wide as a row and an extra row: where there is nothing to read
+    float *zeros; // as long as a row and an extra row; read in place of a row that does
+                  // not exist
     // Rows that evaluations have looked up.
     struct parameters cache;
-    pthread_mutex_t lock; // of it
+    pthread_mutex_t lock; // protects the cache
 };
 
 static inline uint32_t living_extra(const struct living_links *l, uint32_t id)

@@ -1,4 +1,4 @@
-// Steps on rows with a lifecycle, from a batch's examples; see living_steps.h.
+// Steps on rows with a feature lifecycle, by the examples of a batch; see living_steps.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/living_steps.h"
@@ -9,9 +9,9 @@
 #include "train/hogwild.h"
 #include "train/living_rows.h"
 
-enum { AHEAD = 16 }; // features whose links are on their way into cache
+enum { AHEAD = 16 }; // features whose links are prefetched
 
-// A batch's statistics of a key.
+// The statistics of one key in a batch.
 struct living_count {
     uint32_t id;
     uint32_t shows, clicks;
@@ -21,25 +21,27 @@ struct living_count {
 struct living_steps {
     struct living_rows *rows;
     struct store_stepper *stepper;
-    bool again;    // examples were counted before
-    uint64_t step; // the table's, of the batch
-    // The distinct keys of a batch as they come; of each id, its place among them.
+    bool again;    // the examples were counted in an earlier pass
+    uint64_t step; // the table's step at this batch
+    // The distinct keys of the batch in the order they occur; for each id, its index
+    // here.
     struct living_count *counts;
-    struct store_arrival *arrivals; // the same, by partition
+    struct store_arrival *arrivals; // the same keys, sorted by partition
     size_t n, cap;
     uint32_t *places;
     size_t n_places;
-    uint32_t *begins; // of each partition's arrivals, and the end
+    uint32_t *begins; // the first arrival of each partition, and the end of the last
     uint32_t n_parts;
-    uint32_t first_part; // where this worker begins: others begin elsewhere
-    // The batch's examples, unpacked once: those from `at` on are taken next. None: they
-    // are unpacked when they are taken.
+    uint32_t first_part; // partition at which this worker begins; other workers begin at
+                         // others
+    // The examples of the batch, unpacked once; those from `at` on are taken next.
+    // n_order 0: each example is unpacked when it is taken.
     uint64_t *order;
     size_t n_order, at;
     struct batch batch;
-    uint32_t *start; // of those taken
-    // Features of the view that have an extra row; if all have, u, slot and start are the
-    // view's own.
+    uint32_t *start; // batch.start of the examples taken
+    // The features of the view that have an extra row. If all features have one, u, slot
+    // and start are those of the view.
     float **latent_rows;
     float *latent_u;
     uint16_t *latent_slot;
@@ -98,7 +100,7 @@ void living_steps_close(struct worker *w)
 
 // Arrivals.
 
-// Both lists are in one piece of memory.
+// Makes room for more keys. Both lists lie in one allocation.
 static int reserve(struct living_steps *s, size_t more)
 {
     if (s->n + more <= s->cap)
@@ -117,7 +119,8 @@ static int reserve(struct living_steps *s, size_t more)
     return 0;
 }
 
-// A place that was another batch's says so: the key there is another, or there is none.
+// Counts a key. The id's place may be left from another batch; then the list is shorter
+// or holds another id there.
 static inline void count_key(struct living_steps *s, uint32_t id, uint32_t clicks,
                              uint32_t slot)
 {
@@ -135,9 +138,10 @@ static inline void count_key(struct living_steps *s, uint32_t id, uint32_t click
 static void count(struct living_steps *s)
 {
     const struct batch *b = &s->batch;
-    struct living_steps at = *s; // so that it stays in registers
+    struct living_steps at = *s; // a local copy, so that its fields stay in registers
     for (size_t i = 0, j = 0; i < b->n; i++) {
-        uint32_t click = b->label[i * b->labels] > 0; // by the first label
+        // clicks are counted by the first label
+        uint32_t click = b->label[i * b->labels] > 0;
         for (size_t end = b->start[i + 1]; j < end; j++) {
             __builtin_prefetch(&at.places[b->id[j + AHEAD < b->nnz ? j + AHEAD : j]], 1);
             count_key(&at, b->id[j], click, b->slot[j]);
@@ -146,7 +150,8 @@ static void count(struct living_steps *s)
     s->n = at.n;
 }
 
-// Counts become arrivals, by partition. Prefetches the data of a key that is read next.
+// Turns counts into arrivals, sorted by partition. Prefetches the key data that is read
+// next.
 static void sort(struct living_steps *s)
 {
     const struct living_links *l = &s->rows->links;
@@ -171,12 +176,13 @@ static void sort(struct living_steps *s)
             .click = (float)x->clicks,
             .slot = (float)x->slot};
     }
-    // Each begin is where the next partition's was.
+    // The counting has moved each begin to the begin of the next partition.
     memmove(s->begins + 1, s->begins, parts * sizeof(*s->begins));
     s->begins[0] = 0;
 }
 
-// The rows of the keys that come after: a hint, for handles are not read yet.
+// Prefetches the rows of later keys. Their handles may still change, so this is only a
+// hint.
 static void prefetch(const struct living_rows *l, const struct store_arrival *a, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -188,7 +194,7 @@ static void prefetch(const struct living_rows *l, const struct store_arrival *a,
     }
 }
 
-// The current rows of a partition's keys.
+// Reads the current links of a partition's keys.
 static void read_links(const struct living_rows *l, struct store_arrival *a, size_t n)
 {
     struct table_slabs keys = table_slabs(l->ids);
@@ -208,7 +214,8 @@ static void write_links(const struct living_rows *l, const struct store_arrival 
     for (size_t i = 0; i < n; i++) {
         uint32_t handle = a[i].handle == TABLE_NONE && refused ? LIVING_REFUSED
                                                                : a[i].handle;
-        // Else threads would take each other's lines for nothing.
+        // Write only changes: else threads would take cache lines from each other for
+        // nothing.
         if (handle !=
                 atomic_load_explicit(&l->links.handle[a[i].id], memory_order_relaxed) ||
             a[i].extra != living_extra(&l->links, a[i].id))
@@ -229,7 +236,7 @@ static int arrive_at(struct living_steps *s, uint32_t partition)
     store_steps_lock(l->steps, partition);
     read_links(l, a, n);
     int rc = store_arrive(s->stepper, &w, a, n, NULL);
-    // Keys that were counted once do not change a policy's decision in later passes.
+    // Once all examples were counted, a key without a row gets none in later passes.
     write_links(l, a, n, rc == 0 && s->again && !store_config(l->sparse)->count_all);
     store_arrived(s->stepper, partition);
     store_steps_unlock(l->steps, partition);
@@ -258,19 +265,19 @@ static void begin(struct living_steps *s, bool again, uint64_t step)
     store_stepper_pin(s->stepper);
 }
 
-// Brings the notes of the batch to their partitions. From here on rows that the batch may
-// have read can be reused for other keys.
+// Ends a batch: its noted keys arrive at their partitions. From now on, rows that the
+// batch has read may be reused for other keys.
 static int end(struct living_steps *s, struct view *v)
 {
     int rc = s->n > 0 ? arrive(s) : 0;
     store_stepper_unpin(s->stepper);
-    if (s->at > 0) // its arrays are ours
+    if (s->at > 0) // the view's arrays belong to this struct
         v->batch = (struct batch){0};
     return rc;
 }
 
-// For examples that were counted before, rows note the time of the push, if removal
-// depends on it.
+// Returns whether the examples of this batch must arrive. Examples that were counted in
+// an earlier pass still do if removal depends on the time of a row's last push.
 static bool examples_arrive(const struct living_steps *s)
 {
     return !s->again || store_config(s->rows->sparse)->count_all ||
@@ -292,7 +299,7 @@ static int arrive_together(struct living_steps *s, const struct dataset *d)
     return arrive(s);
 }
 
-// Examples arrive at their rows together, before the first step.
+// Lets all examples of the batch arrive at their rows before the first step.
 static void arrive_and_step(struct worker *w, size_t size, uint64_t number)
 {
     struct living_steps *s = w->steps;
@@ -341,7 +348,7 @@ static int reserve_latent(struct living_steps *s, size_t n, size_t features)
     return s->latent_start != NULL ? 0 : TUG_ENOMEM;
 }
 
-// The row that a handle is of, on its way into cache; NULL: none is.
+// Returns the row of a handle and prefetches it; NULL if the handle has no row.
 static inline float *row_of(struct table_slabs slabs, uint32_t handle, size_t bytes)
 {
     if (handle >= TABLE_MAX_ROWS)
@@ -351,7 +358,8 @@ static inline float *row_of(struct table_slabs slabs, uint32_t handle, size_t by
     return row;
 }
 
-// The row, or extra row, of each of n ids, or NULL; returns how many have none.
+// Finds the row, or extra row, of each of n ids; NULL if it has none. Returns the number
+// of ids without one.
 static size_t find(const _Atomic uint32_t *handles, struct table_slabs slabs,
                    size_t bytes, const uint32_t *ids, size_t n, float **ret)
 {
@@ -365,7 +373,8 @@ static size_t find(const _Atomic uint32_t *handles, struct table_slabs slabs,
     return missing;
 }
 
-// Likewise if some have copies: the shared rows stay untouched then.
+// The same where the worker has copies of some rows; it does not read the shared rows of
+// these.
 static size_t find_copies(const _Atomic uint32_t *handles, struct table_slabs slabs,
                           size_t bytes, const struct hot_copies *hot, bool second,
                           const uint32_t *ids, size_t n, float **ret)
@@ -411,8 +420,8 @@ static size_t find_extras(struct living_steps *s, const struct view *v,
                        s->latent_rows);
 }
 
-// Keys without a row are noted, unless that is the policy's last word. A row that came
-// between two looks is one that the batch does without.
+// Notes the keys without a row, unless the policy's decision on them is final. A row that
+// was made after find_rows looked is not used in this batch.
 static void leave_out(struct living_steps *s, const struct view *v)
 {
     const struct batch *b = &v->batch;
@@ -429,7 +438,7 @@ static void leave_out(struct living_steps *s, const struct view *v)
     }
 }
 
-// Leaves out features without an extra row.
+// Removes the features without an extra row.
 static void pack_latent(struct living_steps *s, struct view *v)
 {
     const struct batch *b = &v->batch;
@@ -451,8 +460,8 @@ static void pack_latent(struct living_steps *s, struct view *v)
                                       .slot = s->latent_slot};
 }
 
-// Leaves out features without a row; of those that are left, u and slot are the latent
-// ones' business.
+// Removes the features without a row from rows and x. pack_latent has done so for u and
+// slot.
 static void pack_rows(struct view *v)
 {
     struct batch *b = &v->batch;
@@ -470,20 +479,20 @@ static void pack_rows(struct view *v)
     b->start[b->n] = to;
 }
 
-// Behind the last row: read and never used.
+// Fills the padding behind the last row, which kernels read and never use.
 static void pad(float **rows, size_t n, float *zeros)
 {
     for (size_t k = 0; k < KERNEL_PADDING; k++)
         rows[n + k] = zeros;
 }
 
-// The next n examples of the batch that is unpacked.
+// Takes the next n examples of the unpacked batch.
 static void slice(struct living_steps *s, size_t n, struct batch *ret)
 {
     const struct batch *b = &s->batch;
     uint32_t from = b->start[s->at];
     if (s->at == 0)
-        batch_free(ret); // what the view had of its own
+        batch_free(ret); // frees the view's own arrays
     *ret = (struct batch){
         .n = n,
         .nnz = b->start[s->at + n] - from,

@@ -1,14 +1,15 @@
-// A thread's way to rows that live (train/living_rows.h), batch by batch.
+// Gives a thread access to rows with a feature lifecycle (train/living_rows.h), batch by
+// batch.
 //
-// First the batch's examples arrive: its distinct keys are counted, with shows and clicks,
-// and brought to their partitions, one after the other, where they get rows or not. A
-// batch is one push, as it is of a worker on a cluster. Then the examples are taken a few
-// at a time, as any other's: a feature without a row is left out, for nothing is known of
-// it, and one without an embedding takes no part in products.
+// First the examples of the batch arrive: its distinct keys are counted, with shows and
+// clicks, and are brought to one partition after the other, which decides whether they
+// get rows. A batch is one push, as on a cluster. Then examples are taken a few at a
+// time, as in any run. A feature without a row is left out, as nothing is known about it;
+// a feature without an embedding takes no part in products.
 //
-// Examples that were counted in an earlier pass do not arrive once more: their rows are
-// there, and their counters stay. Only keys that have no row, and of which the policy has
-// not said its last word, are noted on the way and arrive behind the batch.
+// Examples that were counted in an earlier pass do not arrive again: their rows exist and
+// their counters stay. Only keys that have no row, and on which the policy has not
+// decided finally, are noted during the batch and arrive after it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_LIVING_STEPS_H
@@ -16,16 +17,17 @@
 
 #include "train/run.h"
 
-// The worker's part of run_rows (train/run_rows.h). The view is valid until the end of
-// the batch.
+// The functions of a worker in struct run_rows (train/run_rows.h). The view is valid
+// until the batch ends.
 int living_steps_open(struct worker *w);
-void living_steps_close(struct worker *w); // one that was not opened is fine
+void living_steps_close(struct worker *w); // fine for a worker that was not opened
 void living_steps_batch(struct worker *w, size_t size, uint64_t number);
 int living_steps_take(struct worker *w, const uint64_t *order, size_t n,
                       const struct hot_copies *hot);
 
-// The part of a hot row that workers copy: the groups' columns, not the statistics.
-// Nothing, unless rows stay while there are copies, and these columns are together.
+// Sets the parts of a hot row that workers copy: the columns of weights, not the
+// statistics. Sets 0 unless rows cannot be removed while copies exist and these columns
+// are adjacent.
 void living_steps_copied(const struct living_rows *l, uint32_t ret[HOT_PIECES]);
 bool living_steps_find_hot(const void *run, uint32_t id, float *ret[HOT_PIECES]);
 

@@ -1,6 +1,7 @@
-// See look.h. A line of the file is a JSON object: {"pass", "batch", "layers": [...]} is of the
-// parameters after so many batches of the run, and {"pass", "batch", "line", "label",
-// "score", "prediction", ...} of an example that the next batch holds, before it is trained on.
+// See look.h. Each line of the file of --dump is a JSON object. {"pass", "batch",
+// "layers": [...]} has the parameters after so many batches of the run. {"pass", "batch",
+// "line", "label", "score", "prediction", ...} has an example of the next batch, before
+// the run trains on it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/look.h"
@@ -28,9 +29,9 @@ enum kind { FETCH_LOSS, FETCH_AUC, FETCH_LAYER, FETCH_LAYERS, FETCH_ROW };
 
 struct fetched {
     enum kind kind;
-    const char *name; // in the option
+    const char *name; // as in the option
     int len;
-    uint64_t key; // FETCH_ROW
+    uint64_t key; // with FETCH_ROW
 };
 
 struct look {
@@ -39,7 +40,8 @@ struct look {
     size_t n;
     FILE *file;
     struct buf line, keep;
-    size_t skip, columns; // of the kept texts: those of --group, and those dumped
+    size_t skip, columns; // of the kept texts: the number of those for --group, and of
+                          // those to dump
     float *dense;
     struct model_work work;
     struct view view;
@@ -48,14 +50,14 @@ struct look {
 
 // Names.
 
-// Returns the next layer from parameter *at on, and moves *at behind it. False: there is
-// none.
+// Returns the next layer from parameter *at on, and moves *at behind it. Returns false if
+// there is no further layer.
 static bool next_layer(const struct model *m, size_t *at, size_t *ret_first,
                        char ret_name[MODEL_LAYER_NAME_MAX])
 {
     char name[MODEL_LAYER_NAME_MAX];
     size_t n = model_dense(m);
-    for (*ret_name = '\0'; *at < n; ++*at) { // past what fills a block
+    for (*ret_name = '\0'; *at < n; ++*at) { // skip padding at the end of a block
         model_dense_name(m, *at, ret_name);
         if (*ret_name != '\0')
             break;
@@ -99,7 +101,7 @@ static int no_name(const struct run *r, const struct fetched *f, struct err *e)
     return rc;
 }
 
-// COLUMN=WORD, or a key.
+// Finds the key of COLUMN=WORD, or of a key in digits.
 static int find_row(const struct run *r, struct fetched *f, struct err *e)
 {
     const char *equals = memchr(f->name, '=', (size_t)f->len);
@@ -220,7 +222,7 @@ void look_close(struct look *l)
     if (l == NULL)
         return;
     if (l->file != NULL)
-        fclose(l->file); // flushed after each look
+        fclose(l->file); // look_now has flushed it
     view_free(&l->view);
     model_work_close(&l->work);
     buf_free(&l->line);
@@ -297,7 +299,8 @@ static int fetch_row(struct look *l, const struct run *r, const struct fetched *
                       shape_of(row + g[1].weights, g[1].n).norm);
 }
 
-// In sync mode a cluster's workers tell at the end of a pass.
+// Appends a metric. In sync mode, the workers of a cluster report metrics only at the end
+// of a pass.
 static int fetch_metric(struct look *l, const struct metrics *seen, const char *name,
                         double x)
 {
@@ -344,7 +347,8 @@ static int add_number(struct look *l, const char *name, double x)
 static int end_line(struct look *l)
 {
     TRY(buf_add(&l->line, "}\n", 2));
-    (void)fwrite(l->line.data, 1, l->line.len, l->file); // looked at when it is flushed
+    // look_now checks for errors when it flushes
+    (void)fwrite(l->line.data, 1, l->line.len, l->file);
     return 0;
 }
 

@@ -1,9 +1,9 @@
-// Looking into a run between two batches: values by their names on a line of text (--fetch),
-// and parameters and the examples of the next batch in a file (--dump).
+// Shows a run between two batches: prints values by name on a line (--fetch), and writes
+// parameters and the examples of the next batch to a file (--dump).
 //
-// Names are those of the model's description: "loss", "auc", "the bias", "layer 1 of 2" (what
-// messages call the dense parameters), "layers" for all of them, and a feature's row by
-// COLUMN=WORD or its key.
+// The names are those of the model's description: "loss", "auc", "the bias", "layer 1 of
+// 2" (as in messages about dense parameters), "layers" for all layers, and COLUMN=WORD or
+// a key for a feature's row.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_LOOK_H
@@ -16,24 +16,25 @@ struct look;
 
 enum { LOOK_MAX_NAMES = 256 };
 
-// Whether --dump is not one of the files that are `read`, which it would overwrite. TUG_EUSAGE.
+// Returns TUG_EUSAGE if --dump is one of the files `read`, which it would overwrite.
 int look_check_dump(const char *path, const struct data_files *read, struct err *e);
 
-// Before the data is read. *ret is NULL if no option asks for it. TUG_EUSAGE: a name that
-// there is not, with those that there are. The file is begun, or of a run that goes on
-// continued.
+// Opens the look before the data is read; *ret is NULL if no option asks for one. Creates
+// the file of --dump, or continues it if the run is resumed. Returns TUG_EUSAGE for an
+// unknown name, with a list of the known ones.
 int look_open(struct look **ret, const struct run *r, struct err *e);
-void look_close(struct look *l); // NULL is fine
+void look_close(struct look *l); // `l` may be NULL
 
-// The columns that stay with the data: `group` (or NULL), and behind them those that are
-// dumped; NULL: none. The look's.
+// Returns the columns to keep with the data: `group` (or NULL), followed by those to
+// dump; NULL if there are none. The text belongs to the look.
 const char *look_keep(struct look *l, const char *group);
 
-// The keys of the rows that it says: where others have them they are asked for before.
+// Fills in the keys of the rows that --fetch prints, so that a driver can ask the servers
+// for them first; returns their number.
 size_t look_keys(const struct look *l, uint64_t ret[LOOK_MAX_NAMES]);
 
-// Between two batches. `seen`: the examples of the pass so far. On a cluster the driver
-// does it, which has no examples: only the layers are dumped.
+// Reports between two batches. `seen` has the metrics of the pass so far. On a cluster
+// the driver calls it; it has no examples, so it dumps only layers.
 int look_now(struct look *l, struct run *r, const struct metrics *seen, struct err *e);
 
 #endif

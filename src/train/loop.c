@@ -1,8 +1,8 @@
-// The loop of a run whose rows are in this process: windows of data, and stretches of
-// batches by the team, which an updater trains on.
+// The loop of a run whose rows are in this process: it loads windows of data and lets the
+// team train on stretches of batches, by an updater.
 //
-// In memory there is one window, loaded once; streaming reads the text again each pass.
-// Between stretches there are progress lines, saves and signals.
+// In memory, there is one window, loaded once. When streaming, each pass reads the text
+// again. Progress lines, saves and signals are handled between stretches.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -20,7 +20,7 @@
 #include "train/progress.h"
 #include "train/run_rows.h"
 
-// Whether example i of the current window belongs to the validation share.
+// Returns whether example i of the current window is held out for validation.
 static bool is_held_out(const struct run *r, uint64_t example)
 {
     return held_out_has(r->config->valid_part, r->config->model.seed,
@@ -101,8 +101,9 @@ static struct metrics_stream *streams(struct run *r)
 
 // Data windows.
 
-// Loads the window of `next`, which becomes the run's position. Until then that is the
-// end of the previous window: a run interrupted here resumes from there.
+// Loads the window at `next`, which then becomes the run's position. Until then the
+// position is the end of the previous window, so that a run interrupted here resumes from
+// there.
 static int load_window(struct run *r, struct position next, struct train_result *result,
                        struct err *e)
 {
@@ -116,7 +117,7 @@ static int load_window(struct run *r, struct position next, struct train_result 
                                     : 1,
         .max_bad_lines = r->config->max_bad_lines,
         .bad_lines = &r->bad_lines,
-        // The state for validation.
+        // State for validation.
         .keep_option = "--group",
     };
     struct merge merge = {0};
@@ -149,7 +150,7 @@ static int load_window(struct run *r, struct position next, struct train_result 
     return fields_check(r->data, r->source, NULL, &r->parameters.model.options, e);
 }
 
-// Training on one class cannot separate the classes, which is its purpose.
+// Warns if all labels are equal. Training on one class cannot separate classes.
 static void warn_about_labels(struct run *r)
 {
     uint64_t positives = dataset_positives(r->data), n = dataset_size(r->data);
@@ -167,7 +168,7 @@ static double passes_done(const struct run *r, uint64_t end)
                            r->streaming ? 0 : dataset_size(r->data));
 }
 
-// Returns the next batch, by count, at which the team must stop.
+// Returns the number of the batch at which the team must stop next.
 static uint64_t next_stop(const struct run *r, uint64_t end)
 {
     const uint64_t every[] = {r->config->save_batches, r->config->log_batches,
@@ -182,7 +183,8 @@ static uint64_t next_stop(const struct run *r, uint64_t end)
     }
     if (r->averaging != NULL) {
         uint64_t at = averaging_next(r->averaging, r->at.averaged);
-        uint64_t left = at > r->at.batches ? at - r->at.batches : 1; // 1: an older save
+        // an older save may have missed a sample
+        uint64_t left = at > r->at.batches ? at - r->at.batches : 1;
         stop = r->at.batch + left < stop ? r->at.batch + left : stop;
     }
     uint64_t step = schedule_step(end);
@@ -205,8 +207,9 @@ static int stretch_result(struct run *r, struct err *e)
     return bad == NULL ? 0 : diverged_score(r, bad->bad, e);
 }
 
-// Between stretches, and once only after so many batches of the run: one that was
-// interrupted there, or resumed there, takes no other.
+// Takes a sample for the mean of the parameters between stretches. It takes at most one
+// at each count of batches, so that a run interrupted or resumed here does not take
+// another.
 static int sample(struct run *r, uint64_t end, struct err *e)
 {
     struct averaging *a = r->averaging;
@@ -215,7 +218,7 @@ static int sample(struct run *r, uint64_t end, struct err *e)
     return due ? averaging_sample(a, r->at.batches, &r->at.averaged, e) : 0;
 }
 
-// Batches until the next stop.
+// Trains on the batches up to the next stop.
 static int stretch(struct run *r, uint64_t end, struct train_result *result,
                    struct err *e)
 {

@@ -1,5 +1,5 @@
-// --merge-ids COLUMN:N: lines with the same id become one example (data/dataset_merge.h), of
-// data in memory.
+// --merge-ids COLUMN:N for data in memory: lines with the same id become one example
+// (data/dataset_merge.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_MERGE_H
@@ -9,18 +9,19 @@
 
 enum { MERGE_COLUMN_MAX = 256, MERGE_LINES_MAX = 64 };
 
-// A load that merges; zeroed it does not.
+// The state of a load that merges; a zeroed struct merges nothing.
 struct merge {
     char column[MERGE_COLUMN_MAX];
     struct dataset_merged done;
 };
 
-// Asks for it as `text` says (NULL: nothing is merged), of all of the source. TUG_EUSAGE
-// when that is no COLUMN:N.
+// Sets up a load of the whole source to merge as `text` says (NULL: not at all). Returns
+// TUG_EUSAGE if the text is not COLUMN:N.
 int merge_begin(struct merge *m, const char *text, struct dataset_options *o,
                 struct err *e);
 
-// Says what became of the lines. TUG_EDATA when nothing is left.
+// Reports how many lines were merged or left out. Returns TUG_EDATA if no example is
+// left.
 int merge_end(const struct merge *m, const struct dataset_options *o, struct err *e);
 
 #endif

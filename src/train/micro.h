@@ -1,7 +1,7 @@
 // Micro-batches: the sixteen parts of a synchronous batch, whose sums are added as a
-// fixed tree (table/tree_sum.h). The position of examples in the pass's order alone
-// assigns them, not the thread that computes them: so one thread, many, or several
-// workers of a cluster get the same bits.
+// fixed tree (table/tree_sum.h). An example's micro-batch depends only on its position in
+// the pass's order, not on the thread that computes it. So one thread, many threads, or
+// several workers of a cluster give the same bits.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_MICRO_H
@@ -13,13 +13,14 @@
 
 enum { SYNC_MICROS = TREE_LEAVES };
 
-// Positions [first, end) of the order.
+// The positions [first, end) in the order of a pass.
 struct micro {
     uint64_t first, end;
 };
 
-// Micro-batch m of batch b, of batches of `size` examples. It is empty when there are
-// fewer examples than micro-batches, and it may end behind the order's last position.
+// Returns micro-batch m of batch b, for batches of `size` examples. It is empty if the
+// batch has fewer examples than micro-batches, and it may end behind the order's last
+// position.
 static inline struct micro micro_of(uint64_t b, uint64_t size, uint32_t m)
 {
     return (struct micro){.first = b * size + m * size / SYNC_MICROS,

@@ -1,7 +1,7 @@
 // See names.h.
 //
-// The file: "tugnames", the number of words, of each {key, examples, length} and its
-// text, and the checksum of all that. Native byte order, as files of rows.
+// File format: "tugnames", the number of words, {key, examples, length} and text of each
+// word, and a checksum of all that. Bytes are in native order, as in files of rows.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/names.h"
@@ -27,11 +27,13 @@ enum {
 static const char magic[8] = "tugnames";
 
 struct names {
-    struct key_texts words; // of keys
-    uint64_t *examples;     // of each
-    uint64_t *last;         // that has it, from 1 on: an example counts once
-    size_t cap;             // of these
-    uint64_t max, left_out; // words met that there was no room for, each time
+    struct key_texts words; // the words by key
+    uint64_t *examples;     // per word: the examples that have it
+    uint64_t *last; // per word: the last example that had it, from 1; so each example
+                    // counts once
+    size_t cap;     // room for words in both arrays
+    uint64_t max, left_out; // words that may be kept; occurrences of words that were not
+                            // kept
 };
 
 int named_columns_open(struct named_columns *c, const struct reader *r, struct err *e)
@@ -54,7 +56,7 @@ int named_columns_open(struct named_columns *c, const struct reader *r, struct e
         c->slot[c->n++] = s;
     }
     buf_free(&name);
-    // Ends the list with a NUL; a single empty name has added no bytes.
+    // End the list with a NUL: a single empty name has added no bytes.
     if (rc == 0 && buf_add(&c->list, "", 1) == 0)
         return 0;
     named_columns_close(c);
@@ -105,7 +107,7 @@ static int reserve(struct names *n)
     return 0;
 }
 
-// A word that is new. One for which there is no room is counted as such.
+// Adds a new word; counts it as left out if there is no room for it.
 static int add(struct names *n, uint64_t key, uint64_t examples, const char *column,
                const char *text, size_t len)
 {
@@ -135,7 +137,8 @@ const char *names_find(const struct names *n, uint64_t key, uint64_t *ret_exampl
 
 // Reading.
 
-// Positions in a slot of numbers are not words of the data: every example has them all.
+// Adds the positions in a slot of numbers. They are not words of the data, and every
+// example has all of them.
 static int add_places(struct names *n, const struct reader *r, uint32_t slot,
                       const char *column)
 {
@@ -159,14 +162,14 @@ static void count(struct names *n, size_t word, uint64_t example)
     n->last[word] = example;
 }
 
-// For an example, by its number from 1 on.
+// Adds the words of one column of an example; examples are numbered from 1.
 static int read_text(struct names *n, const struct reader *r, uint32_t slot,
                      const char *column, const char *text, uint64_t example)
 {
     struct reader_word w;
     while (reader_next_word(r, slot, &text, &w)) {
         if (w.number && w.len > 0)
-            continue; // a number, which says no place
+            continue; // a number has no word
         if (w.len > WORD_MAX) {
             n->left_out++;
             continue;
@@ -180,7 +183,7 @@ static int read_text(struct names *n, const struct reader *r, uint32_t slot,
     return 0;
 }
 
-// Returns the next name of the list, and moves *at behind it.
+// Copies the next name of the list, and moves *at behind it.
 static void next_column(const char **at, char name[WORD_MAX])
 {
     size_t len = strcspn(*at, ",");
@@ -188,7 +191,7 @@ static void next_column(const char **at, char name[WORD_MAX])
     *at += len + ((*at)[len] == ',');
 }
 
-// `examples`: those before the window.
+// `examples`: the number of examples before this window.
 static int read_window(struct names *n, const struct named_columns *c,
                        const struct reader *r, const struct dataset *d, uint64_t examples)
 {

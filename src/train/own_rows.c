@@ -1,4 +1,5 @@
-// Rows of a run that are its model's own (struct parameters): once made, they stay.
+// The rows of a run that belong to its model (struct parameters): a row that was made is
+// never removed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/averaging.h"
@@ -89,7 +90,8 @@ static int begin(struct run *r, struct err *e)
     return 0;
 }
 
-// Ids of keys are handles of rows, made as the data is read.
+// Sets up the reading of data: an id is the handle of a row, made when its key is first
+// read.
 static int begin_data(struct run *r, struct dataset_options *o, struct err *e)
 {
     (void)e;

@@ -1,4 +1,4 @@
-// Tables of a model, and keys resolved to rows.
+// The tables of a model, and the way from keys to rows.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/parameters.h"
@@ -58,7 +58,8 @@ int parameters_open(struct parameters *p, const struct model_options *o, struct 
     return open_tables(p, &sparse, e);
 }
 
-// A row that is a little longer than half a line would lie in two lines more often than not.
+// Returns the alignment of a row. Without it, a row slightly longer than half a cache
+// line would usually lie in two lines.
 static uint32_t packed_align(uint32_t width)
 {
     enum { LINE = 64 };

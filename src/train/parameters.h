@@ -1,4 +1,4 @@
-// The parameters of a model: its two tables, and the way from keys to ids of their rows.
+// The parameters of a model: its two tables, and functions from keys to ids of rows.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_PARAMETERS_H
@@ -11,34 +11,36 @@
 
 struct parameters {
     struct model model;
-    struct table *sparse; // one row a feature
-    struct table *dense;  // one row a block of dense parameters
-    float **blocks;       // these rows
-    float *zeros;         // a row of zeros
-    // The keys that came with training or from a save, where they are numbers from the data.
+    struct table *sparse; // one row per feature
+    struct table *dense;  // one row per block of dense parameters
+    float **blocks;       // the rows of `dense`
+    float *zeros;         // a row of zeros, for features without a row
+    // The keys from training or from a save, if keys are numbers in the data.
     struct numbering known;
 };
 
 int parameters_open(struct parameters *p, const struct model_options *o, struct err *e);
-// Likewise for scoring only: rows of features hold only weights (model_packed), each in
-// as few cache lines as possible, and begin as zeros.
+// The same for scoring only: rows of features hold only weights (model_packed), lie in as
+// few cache lines as possible, and begin as zeros.
 int parameters_open_packed(struct parameters *p, const struct model_options *o,
                            struct err *e);
 void parameters_close(struct parameters *p);
 
-// Copies the rows (the best pass). *ret is opened by it.
+// Opens *ret as a copy of all rows (for the best pass).
 int parameters_clone(struct parameters *ret, const struct parameters *p, struct err *e);
 
-// For dataset_load: creates rows as keys come; ids are handles. ctx: struct parameters.
+// For dataset_load, with ctx a struct parameters: makes a row for each new key. An id is
+// the handle of a row.
 int parameters_resolve_new(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids);
 
-// Likewise for reading without training: creates no rows. A key that training never
-// updated gets PARAMETERS_UNSEEN, whose row is all zeros: a feature that nothing is known
-// of says nothing. (What its row would begin with is noise to break the symmetry of
-// training.)
+// The same for reading without training: makes no rows. A key that training never updated
+// gets the id PARAMETERS_UNSEEN, whose row is all zeros, so that an unknown feature adds
+// nothing. (The initial values of a row are noise that breaks the symmetry of training.)
 int parameters_resolve_seen(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids);
 
-#define PARAMETERS_UNSEEN TABLE_MAX_ROWS // ids have 31 bits, and this one
+#define PARAMETERS_UNSEEN                                                                \
+    TABLE_MAX_ROWS // one more than the largest id, which has 31                         \
+                   // bits
 
 static inline float *parameters_row(const struct parameters *p, struct table_slabs slabs,
                                     uint32_t id)

@@ -18,22 +18,23 @@ struct progress {
     uint32_t epochs;
     bool by_batches;
     uint64_t log_batches, dot_batches;
-    bool begun;           // progress_at knows where
-    uint64_t lines, dots; // so many were due
-    bool terminal;        // draw over one line
+    bool begun;           // progress_at knows at which batch the run begins
+    uint64_t lines, dots; // lines and dots that were due so far
+    bool terminal;        // draws each line over the last one
     const struct train_listener *listener;
     uint64_t start_ns, next_ns;
-    uint64_t last_ns, last_examples; // of the line before: for the rate
+    uint64_t last_ns, last_examples; // at the previous line, for the rate
     uint32_t last_epoch;
     double share_at_start;
     unsigned calls;
-    // With by_batches: the streams of pass `before_epoch` at the previous line, one per
-    // label, and the stream since then.
+    // With by_batches: `before` has the streams of pass `before_epoch` at the previous
+    // line, one per label; `since` has the stream since then.
     struct metrics_stream *before, *since;
     uint32_t before_epoch;
     uint32_t labels;
     bool warned;                       // of labels that no example has
-    char name[LABELS_MAX][LABEL_TEXT]; // of several, with a blank behind it; else ""
+    char name[LABELS_MAX][LABEL_TEXT]; // names of several labels, each followed by a
+                                       // blank; else ""
 };
 
 enum { TERMINAL_NS = 200000000, PLAIN_NS = 1000000000 };
@@ -119,8 +120,8 @@ bool progress_at(struct progress *p, uint64_t batches)
     return due;
 }
 
-// "  loss 0.51000  auc 0.70000" of each label, after `prefix`; without what there is none
-// of: squared losses have no AUC.
+// Writes "  loss 0.51000  auc 0.70000" for each label, with `prefix`. Leaves out a metric
+// that does not exist: squared losses have no AUC.
 static void format_metrics(const struct progress *p, char to[PART_BYTES],
                            const char *prefix, const struct metrics *m)
 {
@@ -187,8 +188,8 @@ static void format_pass(char to[PART_BYTES], uint32_t pass, uint32_t passes, dou
         snprintf(to + n, PART_BYTES - (size_t)n, " %3.0f %%", share * 100);
 }
 
-// Puts parts together until `columns` are full: where there is little room, those that
-// matter less are left out, first the number of the batch.
+// Joins parts up to the width of `columns`. If there is not enough room, it leaves out
+// the less important parts, first the number of the batch.
 static void join_parts(char part[PARTS][PART_BYTES], char line[LINE_BYTES],
                        size_t columns)
 {
@@ -261,7 +262,8 @@ void progress_line(struct progress *p, uint32_t epoch, double share, uint64_t ba
     p->next_ns = now + (p->terminal ? TERMINAL_NS : pause);
 }
 
-// Where the column of a label is empty throughout, in the wrong file perhaps, training ends well.
+// Warns of labels that no example of the pass has. Training succeeds even if the column
+// of a label is empty throughout, for example in a wrong file.
 static void warn_of_missing_labels(struct progress *p, const struct metrics *m)
 {
     for (uint32_t i = 0; i < p->labels && p->labels > 1 && !p->warned; i++)

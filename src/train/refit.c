@@ -18,7 +18,7 @@ struct train_config refit_search(const struct train_config *c)
     search.save_passes = 0;
     search.save_batches = search.keep_names = 0;
     search.test = (struct path_list){0};
-    search.dump = search.history_file = NULL; // of the model that is kept
+    search.dump = search.history_file = NULL; // these are for the final model
     return search;
 }
 
@@ -27,7 +27,7 @@ size_t refit_paths(const struct train_config *c)
     return c->data.n + c->valid.n;
 }
 
-// The training files, and then those of the validation, if that has some of its own.
+// Lists the training files, followed by the files of --valid, if it names files.
 struct train_config refit_all(const struct train_config *c, uint32_t passes,
                               const char **paths)
 {

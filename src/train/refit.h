@@ -1,9 +1,10 @@
-// Training again on everything: once with validation, which finds the number of passes, and
-// then from the start for so many passes on all examples, those of the validation included.
+// --refit: trains a first time with validation, which finds the best number of passes,
+// and then from the start for that number of passes on all examples, including those of
+// the validation.
 //
-// Each of both is an ordinary run: in one process they are one behind the other; on a cluster
-// `tug launch` starts all processes twice, and tells them by the environment which of both
-// it is.
+// Each of the two is an ordinary run. In one process they run one after the other; on a
+// cluster `tug launch` starts all processes twice, and an environment variable tells them
+// which run it is.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_REFIT_H
@@ -12,19 +13,20 @@
 #include "base/buf.h"
 #include "train/config.h"
 
-// Like train_run, for a configuration with validation. The validation of the first run
-// stays in *ret; the rest is of the second run.
+// Trains like train_run, for a configuration with validation. In *ret, the validation is
+// that of the first run, and the rest is of the second run.
 int refit_run(const struct train_config *c, struct train_result *ret, struct err *e);
 
-// The two, apart. The first saves nothing.
+// Return the configurations of the two runs. The first run saves nothing.
 struct train_config refit_search(const struct train_config *c);
-// `paths`: for refit_paths(c) names of files, which have to live as long as what is returned.
+// `paths` has room for refit_paths(c) file names, and must live as long as the returned
+// configuration.
 struct train_config refit_all(const struct train_config *c, uint32_t passes,
                               const char **paths);
 size_t refit_paths(const struct train_config *c);
 
-// The result of the first run as one word, and back: the best pass and its metrics of
-// validation. TUG_EDATA if it is not such a word.
+// Write the result of the first run (its best pass and validation metrics) as one word,
+// and read it. refit_take_found returns TUG_EDATA if the text is not such a word.
 int refit_put_found(const struct train_result *t, struct buf *ret);
 int refit_take_found(const char *text, struct train_result *ret, struct err *e);
 

@@ -1,4 +1,4 @@
-// See run_options.h. An option is a line of saved_options_to_json, or of add_shared.
+// See run_options.h. Each option is a line of saved_options_to_json or of add_shared.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/run_options.h"
@@ -18,7 +18,8 @@ static void copy(char *to, size_t size, const char *text)
     snprintf(to, size, "%s", text != NULL ? text : "");
 }
 
-// Without memory: nothing, and then the save fails for the same reason.
+// Prints the table's settings. Leaves the text empty if there is not enough memory; the
+// save then fails for the same reason.
 static void copy_table(char to[SAVED_TEXT_MAX], const struct table_config *t)
 {
     struct buf text = BUF_INIT(SAVED_TEXT_MAX);
@@ -73,7 +74,7 @@ static const char *text_of(const char *text)
     return text != NULL ? text : "";
 }
 
-// Options of reading lines. NULL: there is no memory.
+// Returns the options of reading lines; NULL if there is not enough memory.
 static json_t *reader_to_json(const struct reader_options *r, const char *slots)
 {
     const char separator[] = {r->separator != 0 ? r->separator : ',', '\0'},
@@ -118,7 +119,7 @@ static int add_shared(json_t *o, const struct train_config *c)
                   "publish", c->publish != NULL));
 }
 
-// NULL: there is no memory.
+// Returns all options; NULL if there is not enough memory.
 static json_t *options_to_json(const struct train_config *c, const char *slots)
 {
     struct saved_options *saved = mem_alloc(sizeof(*saved));
@@ -160,9 +161,9 @@ int run_options_print(const struct train_config *c, char **ret, struct err *e)
 
 // Comparing.
 
-enum { MORE_MAX = 32 }; // of "; and 9 more"
+enum { MORE_MAX = 32 }; // room for "; and 9 more"
 
-// A value as it is typed on the command line.
+// Writes a value as it is typed on the command line.
 static void show_value(const char *name, const json_t *value, char ret[OPTION_NAME_MAX])
 {
     const char *text = json_string_value(value);
@@ -185,15 +186,15 @@ static void show_value(const char *name, const json_t *value, char ret[OPTION_NA
         snprintf(ret, OPTION_NAME_MAX, "%" PRId64, number);
 }
 
-// Options that differ, as they are typed: the rate of the latent vectors has one of its
-// own.
+// A list of the options that differ, as they are typed.
 struct differences {
-    const char *and, *here; // between two of them; before the value of this process
+    const char *and, *here; // the words between two options; the words before the value
+                            // of this process
     char text[RUN_OPTIONS_TEXT_MAX];
-    unsigned left; // of them, for which there is no room in `text`
+    unsigned left; // options that `text` has no room for
 };
 
-// Two long lists, from where they differ.
+// Shortens two long lists to the parts from the first difference on.
 static bool cut_lists(const json_t *then, const json_t *now, json_t *ret[2])
 {
     enum { LONG = 40 };
@@ -248,8 +249,8 @@ static enum rule_kind kind_of(const json_t *rule, enum rule_kind otherwise)
     return name != NULL && rule_find(name, &kind, NULL) == 0 ? kind : otherwise;
 }
 
-// Computes the options of a model when only the model, its optimizers and its rate are
-// given, as a save has them. NULL: the model is not known here, or there is no memory.
+// Returns the options that a model has when only the model, its optimizers and its rate
+// are given. NULL if this version does not know the model, or there is not enough memory.
 static json_t *defaults_of(const json_t *options)
 {
     const json_t *rule = json_object_get(options, "linear"),
@@ -276,8 +277,8 @@ static json_t *defaults_of(const json_t *options)
 }
 
 struct side {
-    const json_t *root;     // all options
-    json_t *all, *defaults; // of one object, or a value
+    const json_t *root;     // all options of this side
+    json_t *all, *defaults; // one object of them, or a value
 };
 
 static struct side side_of(const struct side *s, const char *name)
@@ -291,7 +292,8 @@ static bool same_value(const json_t *a, const json_t *b)
     return a == b || (a != NULL && b != NULL && json_equal(a, b));
 }
 
-// The rule of the vectors has no options of its own, but for its rate.
+// Returns whether the option is one of the linear rule: the rule of the vectors has no
+// option of its own but its rate.
 static bool is_of_linear(const char *name, const struct side *then,
                          const struct side *now)
 {
@@ -300,8 +302,8 @@ static bool is_of_linear(const char *name, const struct side *then,
                        json_object_get(json_object_get(now->root, "linear"), name));
 }
 
-// Options that were not given follow from the model and its optimizers: only these are
-// named.
+// Returns whether a value only follows from the model and its optimizers, and so need not
+// be named.
 static bool follows(const char *group, const char *name, const struct side *then,
                     const struct side *now)
 {
@@ -328,15 +330,14 @@ static void compare_values(struct differences *d, const char *group,
         if (json_is_object(value))
             compare_values(d, name, &a, &b);
         else if (same_value(a.all, b.all) || follows(group, name, &a, &b) ||
-                 (other_model &&
-                  strcmp(name, "fields") == 0)) // of the data, or of neither
+                 (other_model && strcmp(name, "fields") == 0)) // follows from the data
             continue;
         else
             add_difference(d, group, name, a.all, b.all);
     }
 }
 
-// Both are freed. They are objects, or NULL where there is no memory.
+// Compares and frees both objects. Either is NULL if there was not enough memory.
 static int compare_options(struct differences *d, json_t *then, json_t *now,
                            struct err *e)
 {

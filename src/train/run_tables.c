@@ -8,10 +8,11 @@
 struct table_config run_living_defaults(const struct model_options *o)
 {
     struct table_config t = table_config_defaults();
-    (void)table_config_set(&t, "accessor", "sparse", NULL); // and what follows from it
+    (void)table_config_set(&t, "accessor", "sparse",
+                           NULL); // sets its other settings, too
     t.accessor.rule = o->linear;
     t.accessor.extra = o->latent;
-    // They count updates, which rows with a life do not.
+    // The prior needs a count of updates, which rows with a lifecycle do not have.
     t.accessor.rule.prior = t.accessor.extra.prior = 0;
     t.accessor.life.show_scale = false;
     t.extra_low = -o->init;
@@ -19,7 +20,7 @@ struct table_config run_living_defaults(const struct model_options *o)
     return t;
 }
 
-// The run's settings in both tables.
+// Sets what both tables have in common.
 static void set_run(const struct train_config *c, const struct model *m,
                     struct table_config *t)
 {
@@ -29,7 +30,8 @@ static void set_run(const struct train_config *c, const struct model *m,
     t->mean = c->reduce_mean && t->mode == CONFIG_SYNC;
 }
 
-// Whether the models' steps can apply it: they clip nothing, and know tug's own rules.
+// Returns whether the models' steps can apply the rule: they do not clip, and know tug's
+// own rules only.
 static bool steps_apply(const struct rule_params *r)
 {
     return r->kind < RULE_KINDS && r->clip == 0 && r->clip_norm == 0 && !r->bounded;
@@ -39,20 +41,21 @@ bool run_steps_in_place(const struct train_config *c)
 {
     const struct train_cluster *k = c->cluster;
     const struct table_config *t = c->table;
-    // A server notes which rows change, and cuts them while others are pushed.
+    // Publishing needs a server, which notes changed rows and copies them while others
+    // are pushed.
     if (c->publish != NULL)
         return false;
-    // Clocks, and results that depend on nothing else, are a server's; so is who applies
-    // the rules when that was asked for.
+    // Only a server has clocks and deterministic sums; and --rules can ask for it
+    // explicitly.
     if (k->mode != CONFIG_ASYNC || c->deterministic || k->rules != TRAIN_RULES_AUTO)
         return false;
-    // Saves in the middle of a pass are of pieces of the data that workers have done.
+    // Saves in the middle of a pass record pieces of the data that workers have done.
     if (c->save_batches != 0)
         return false;
-    // Rows on disk come into memory when a server is asked for them.
+    // Only a server reads rows from disk when they are asked for.
     if (t->cold[0] != '\0')
         return false;
-    // Models without a step of their own see a row as one piece.
+    // Models without a step of their own need a row in one piece.
     return c->model.ops->step != NULL && steps_apply(&t->accessor.rule) &&
            steps_apply(&t->accessor.extra);
 }
@@ -109,7 +112,7 @@ int run_tables(const struct train_config *c, const struct model *m,
 {
     *ret_sparse = c->table != NULL ? *c->table : run_features(m);
     snprintf(ret_sparse->name, sizeof(ret_sparse->name), RUN_SPARSE);
-    ret_sparse->accessor.dim = m->layout.dim; // 0: there is no second group
+    ret_sparse->accessor.dim = m->layout.dim; // 0: rows have no second group
     ret_sparse->place = CONFIG_HASH;
     set_run(c, m, ret_sparse);
     if (c->table != NULL)

@@ -1,4 +1,4 @@
-// Saved models on disk: writing them, and what lies under --out. saved_load.c reads them.
+// Writes saved models, and looks for saves under --out. saved_load.c reads them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/saved.h"
@@ -14,9 +14,9 @@
 #include "train/names.h"
 #include "train/run_tables.h"
 
-// Rows in a file, about: enough that files are few, few enough that threads share the
-// work. The number of files follows from the number of rows alone, so that the same model
-// gives the same files.
+// Approximate number of rows in a file: large enough for few files, small enough that
+// threads share the work. The number of files depends only on the number of rows, so that
+// the same model gives the same files.
 enum { ROWS_IN_FILE = 1 << 18, MAX_FILES = 64 };
 
 static uint32_t sparse_files(uint64_t rows)
@@ -36,7 +36,7 @@ const char *saved_table(enum saved_role role, bool dense)
     return names[role][dense];
 }
 
-// The existing saves.
+// Existing saves.
 
 bool saved_any(const char *out)
 {
@@ -65,13 +65,13 @@ bool saved_none(const char *out, const char *beside)
     return none;
 }
 
-// Files, by all members of the team.
+// Files, which all members of the team write.
 
 struct file_job {
     const struct saved_rows *from;
-    uint32_t table; // of the manifest
+    uint32_t table; // index in the manifest
     bool dense;
-    uint32_t first, n; // partitions
+    uint32_t first, n; // partitions [first, first + n)
     char name[SAVE_FILE_MAX];
     struct rows_info info;
 };
@@ -79,11 +79,11 @@ struct file_job {
 struct files_job {
     const char *dir;
     struct file_job files[SAVED_ROLES * (MAX_FILES + 1)];
-    uint32_t n; // of the roles so far
+    uint32_t n; // files of the roles so far
     uint32_t done;
     atomic_uint next;
     atomic_bool failed;
-    struct err error; // of the first that failed
+    struct err error; // of the first file that failed
     atomic_flag error_taken;
 };
 
@@ -117,7 +117,8 @@ static void write_files(void *arg, int rank)
     }
 }
 
-// Rows that were updated: the others are what they began with, and are not saved.
+// Counts the rows that were updated. The others still have their initial values and are
+// not saved.
 static uint64_t count_updated(const struct parameters *p)
 {
     enum { ROWS = 256 };
@@ -165,7 +166,8 @@ static int plan_table(struct files_job *j, struct save_manifest *m,
     return 0;
 }
 
-// One role after the other: values in another's place are swapped in and back.
+// Writes the files of one role. Roles are written one after the other, because swap
+// exchanges rows of one role for those of another and back.
 static int write_role(struct files_job *j, struct save_manifest *m, struct team *team,
                       const struct saved_rows *from, enum saved_role role, struct err *e)
 {
@@ -207,8 +209,8 @@ int saved_write(const char *out, struct team *team,
     TRY(file_make_dir(out, e));
     TRY(save_begin_locked(out, SAVE_CHECKPOINT, &m, dir, e));
     struct files_job j = {.dir = dir, .error_taken = ATOMIC_FLAG_INIT};
-    // Tables that save themselves count their steps, which are not only this run's
-    // batches.
+    // A model with a `save` function sets the step itself: it counts more than the
+    // batches of this run.
     m.step = model->save == NULL ? run->at.batches : 0;
     int rc = model->save != NULL ? model->save(model->ctx, dir, &m, run, e)
                                  : write_tables(&j, &m, team, roles, e);

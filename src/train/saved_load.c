@@ -1,5 +1,5 @@
-// Saved models as parameters: rows of a save's files become rows of a model's tables.
-// Rows with a lifecycle become the weights that a pull returns, for scores.
+// Loads saved models: rows in the files of a save become rows of a model's tables. Rows
+// with a lifecycle become the weights that a pull returns, for scoring.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -61,15 +61,15 @@ int saved_check_whole(const char *dir, struct err *e)
     return rc;
 }
 
-// Loads a table of the save into one of the model.
+// The loading of one table of a save into one table of the model.
 struct copying {
     const struct save_table *from;
     struct accessor saved;
-    bool same;   // rows are the model's own, and go on with all they hold
-    bool packed; // they are weights alone
+    bool same;   // the rows have the model's own layout and are copied whole
+    bool packed; // the model's rows hold only weights
     const struct accessor *own;
     struct table *to;
-    struct numbering *known; // or NULL
+    struct numbering *known; // receives the keys; may be NULL
 };
 
 static void copy_row(const struct copying *x, enum rows_kind kind, const float *from,
@@ -77,7 +77,7 @@ static void copy_row(const struct copying *x, enum rows_kind kind, const float *
 {
     if (x->same)
         relaxed_store_n(row, from, x->own->width);
-    else if (kind == ROWS_EXTRA) // behind its row
+    else if (kind == ROWS_EXTRA) // an extra row follows its row
         relaxed_store_n(row + x->own->groups[1].weights,
                         from + x->saved.groups[1].weights, x->own->groups[1].n);
     else
@@ -85,14 +85,15 @@ static void copy_row(const struct copying *x, enum rows_kind kind, const float *
                            x->saved.extra_width > 0 ? NULL : from, row);
 }
 
-// A row that was never updated says nothing: parameters_resolve_seen.
+// Returns whether a row was never updated and so adds nothing (parameters_resolve_seen).
 static bool says_nothing(const struct copying *x, enum rows_kind kind, const float *from)
 {
     return x->packed && kind == ROWS_ROW && x->saved.count != ACCESSOR_NO_COUNT &&
            from[x->saved.count] == 0;
 }
 
-// The keys of rows that stay or come, in front of those that go.
+// Lists the keys of the block: first those whose rows are added or changed, then those
+// whose rows are removed.
 static size_t part_keys(const struct copying *x, const struct rows_block *b,
                         const char *from, size_t n, size_t stride, uint64_t *ret_keys,
                         const float **ret_rows)
@@ -109,7 +110,7 @@ static size_t part_keys(const struct copying *x, const struct rows_block *b,
 
 static int copy_block(void *ctx, const struct rows_block *b, struct err *e)
 {
-    enum { ROWS = 512 }; // for which the table is asked at once
+    enum { ROWS = 512 }; // rows for which the table is asked at once
     const struct copying *x = ctx;
     size_t stride = sizeof(uint64_t) + b->width * sizeof(float);
     const char *from = b->payload;
@@ -133,15 +134,15 @@ static int copy_block(void *ctx, const struct rows_block *b, struct err *e)
     return 0;
 }
 
-// Files, by all members of the team.
+// Files, which all members of the team load.
 struct loading {
     const struct save_chain *chain;
     rows_block_fn take;
     struct copying tables[2];
     uint32_t n;
-    atomic_uint next; // file
+    atomic_uint next; // the next file to load
     atomic_bool failed;
-    struct err error; // of the first that failed
+    struct err error; // of the first file that failed
     atomic_flag error_taken;
 };
 

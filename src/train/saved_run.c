@@ -1,5 +1,5 @@
-// A save's description of its run, as JSON (jansson). Each field is written and read by
-// one line of the same shape.
+// A save's description of its run, as JSON (jansson). For each field, one line writes it,
+// and one line of the same shape reads it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/saved_run.h"
@@ -28,7 +28,7 @@ static json_t *rule_to_json(const struct rule_params *p)
                      (double)p->beta2);
 }
 
-// For models with several labels; the schema has their number.
+// Describes the tasks of a model with several labels; the schema has their number.
 static json_t *tasks_to_json(const struct model_options *m)
 {
     char tower[MODEL_HIDDEN_TEXT_MAX], weights[MODEL_WEIGHTS_TEXT_MAX];
@@ -37,7 +37,7 @@ static json_t *tasks_to_json(const struct model_options *m)
     return json_pack("{s:s, s:s}", "tower", tower, "task-weights", weights);
 }
 
-// For models with layers.
+// Describes the layers of a model.
 static json_t *layers_to_json(const struct model_options *m)
 {
     char hidden[MODEL_HIDDEN_TEXT_MAX];
@@ -116,7 +116,8 @@ static json_t *best_to_json(const struct saved_run *m)
     return o;
 }
 
-// Also used if reading fails: the text is valid JSON.
+// Returns the readers' positions. They are also used if reading fails: the text is valid
+// JSON.
 static json_t *readers_to_json(const struct saved_run *x)
 {
     return x->readers != NULL ? json_loads(x->readers, 0, NULL) : json_null();
@@ -172,18 +173,20 @@ static bool get_bool(struct json_fields *f, const json_t *o, const char *name)
     return json_is_true(v);
 }
 
-// For settings that older saves lack: the values of such runs. A setting that comes to an
-// object of before goes here, too. Takes `values` over, which may be NULL.
+// Adds settings that older saves lack, with the values that those runs had. A new setting
+// in an existing object needs a line in `values`, too. Takes ownership of `values`, which
+// may be NULL.
 static void complete(struct json_fields *f, json_t *o, json_t *values)
 {
     if (json_is_object(o))
-        json_object_update_missing(o, values); // else there is no memory
+        json_object_update_missing(o, values); // `values` may be NULL for lack of memory
     if (f->rc == 0 && json_memory_failed())
         f->rc = err_nomem(f->e, f->path);
     json_decref(values);
 }
 
-// Whether the text is `second`; it must be one of the two.
+// Returns whether the field is the text `second`; reports an error if it is neither
+// `first` nor `second`.
 static bool get_choice(struct json_fields *f, const json_t *o, const char *name,
                        const char *first, const char *second)
 {
@@ -285,7 +288,7 @@ static void get_options(struct json_fields *f, json_t *o, struct saved_options *
     ret->streaming = get_choice(f, o, "data-in", "memory", "stream");
     ret->window_bytes = json_read_int(f, o, "window", INT64_MAX);
     ret->valid_part.share = get_real(f, o, "valid");
-    if (json_object_get(o, "valid-from") != NULL) // else it begins at 0
+    if (json_object_get(o, "valid-from") != NULL) // older saves lack it: from 0
         ret->valid_part.from = get_real(f, o, "valid-from");
     copy_text(f, o, "table", ret->table, sizeof(ret->table));
     copy_text(f, o, "shuffle", ret->shuffle, sizeof(ret->shuffle));
@@ -344,7 +347,8 @@ static void get_readers(struct json_fields *f, const json_t *o, struct saved_run
         f->rc = err_nomem(f->e, f->path);
 }
 
-// Whether the data has the name that rows of a program have ("HASH BYTES NAME" each).
+// Returns whether the data is rows of a program, whose name has the form "HASH BYTES
+// NAME".
 static bool is_of_rows(const json_t *data)
 {
     const json_t *list = json_object_get(data, "list");
@@ -353,9 +357,9 @@ static bool is_of_rows(const json_t *data)
     return json_array_size(list) == 1 && name != NULL && strcmp(name, " data") == 0;
 }
 
-// Saves from before schemas said whose words a frame's cells have (SCHEMA_WRITTEN):
-// what learnt from files has the words of those who wrote them, and what learnt from a
-// frame those of tug then.
+// Completes saves from before the schema said who wrote the words of a table's cells
+// (SCHEMA_WRITTEN). A model trained on files has the words of the file's author; a model
+// trained on a data frame has the words that tug wrote then.
 static void complete_schema(struct json_fields *f, const json_t *root)
 {
     json_t *schema = json_object_get(root, "schema");
@@ -400,8 +404,7 @@ int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
         fields_dims(&ret->schema, ret->options.dims, &ret->options.model, NULL) != 0)
         json_complain(&f, "dims", "are not of the data's columns");
     identity_from_json(&ret->data, json_object_get(root, "data"), &f);
-    if (json_object_get(root, "columns") !=
-        NULL) // else it was files, or the save is older
+    if (json_object_get(root, "columns") != NULL) // missing for files and in older saves
         ret->columns = json_read_int(&f, root, "columns", INT64_MAX);
     ret->examples = json_read_int(&f, root, "examples", INT64_MAX);
     ret->finished = get_bool(&f, root, "finished");

@@ -1,6 +1,6 @@
 // A save's description of its run: the model and all options that its result depends on,
-// the schema and identity of its data, and where training stood. It is the part `about`
-// of the save's manifest (save/save.h); tables without it are not a model.
+// the schema and identity of its data, and the position of training. It is the field
+// `about` of the save's manifest (save/save.h); tables without it are not a model.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_SAVED_RUN_H
@@ -17,28 +17,28 @@ enum { SAVED_TEXT_MAX = 16384, SAVED_SHUFFLE_MAX = 1024, SAVED_MERGE_MAX = 320 }
 struct names;
 struct history;
 
-// The options that a run's result depends on. A resumed run must agree in it.
+// The options that a run's result depends on. A resumed run must have the same.
 struct saved_options {
     struct model_options model;
-    char dims[SAVED_TEXT_MAX]; // model.dims by the columns' names (train/fields.h), or ""
-    // Training.
+    char dims[SAVED_TEXT_MAX]; // model.dims as COLUMN=N,... (train/fields.h), or ""
+    // Training:
     struct schedule schedule;
     uint32_t batch;
     bool deterministic, reduce_mean, streaming;
     uint64_t window_bytes, average;
     struct held_out valid_part;
-    char shuffle[SAVED_SHUFFLE_MAX]; // "pieces", "global", "global by a,b"; "": not known
-    // Settings of features that live (train/lifecycle.h), or "".
+    char shuffle[SAVED_SHUFFLE_MAX]; // "pieces", "global" or "global by a,b"; "": unknown
+    // Settings of a table with a feature lifecycle (train/lifecycle.h), or "".
     char table[SAVED_TEXT_MAX];
     char merge[SAVED_MERGE_MAX]; // "COLUMN:N" (train/merge.h), or ""
 };
 
-// Large: not for the stack.
+// A run's description. The struct is too large for the stack.
 struct saved_run {
     struct saved_options options;
     struct schema schema; // of the data
     struct identity data;
-    uint64_t columns; // of the matrices among it, the most; 0: it was files
+    uint64_t columns; // columns of the widest matrix in the data; 0: the data was files
     uint64_t examples;
     bool finished;
     struct position at;
@@ -46,30 +46,30 @@ struct saved_run {
     bool has_best;
     double best_loss;
     uint32_t best_epoch, passes_since_best;
-    union { // of the first label, and of each
+    union { // of the first label, and of each label
         struct metrics best_valid, best_valids[LABELS_MAX];
     };
-    // For a save in the middle of a cluster's pass: the readers' positions as JSON
-    // (remote/driver_cut.c); or NULL.
+    // For a save in the middle of a cluster's pass: the positions of the readers as JSON
+    // (remote/driver_cut.c); else NULL.
     char *readers;
-    const struct names *names;     // to be written beside the rows; NULL: none
-    const struct history *history; // likewise
+    const struct names *names;     // words to write beside the rows; NULL: none
+    const struct history *history; // record to write beside the rows; NULL: none
 };
-void saved_run_free(struct saved_run *x); // a zeroed one is fine
+void saved_run_free(struct saved_run *x); // a zeroed struct is fine
 
-// Returns it as JSON text, which the caller frees. TUG_ENOMEM.
+// Prints the description as JSON, which the caller frees. May return TUG_ENOMEM.
 int saved_run_print(const struct saved_run *x, char **ret, struct err *e);
 
-// Reads and checks such a text. TUG_EDATA naming `path`, the manifest that it comes from,
-// for anything that is not as it was written.
+// Reads and checks such a text. Returns TUG_EDATA, naming `path`, the manifest with the
+// text, if a field is not as saved_run_print writes it.
 int saved_run_parse(struct saved_run *ret, const char *text, const char *path,
                     struct err *e);
 
-// By their names on the command line, with an object for each rule; for run_options.h.
-// After json_begin; NULL if memory is out.
+// Returns the options by their names on the command line, with an object for each rule.
+// Needs json_begin. Returns NULL if there is not enough memory.
 json_t *saved_options_to_json(const struct saved_options *o);
 
-// Whether its features live.
+// Returns whether the run's features have a lifecycle.
 static inline bool saved_run_has_lifecycle(const struct saved_run *x)
 {
     return x->options.table[0] != 0;

@@ -1,4 +1,4 @@
-// Learning-rate schedules.
+// Learning-rate schedules; see schedule.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/schedule.h"

@@ -1,6 +1,6 @@
-// Learning-rate schedules: the factor on every rule's rate after n examples. Names and
-// formulas are Paddle v0's (paddle/parameter/LearningRateScheduler), with the run's
-// length in place of a where that helps.
+// Learning-rate schedules: the factor by which every rule's rate is multiplied after n
+// examples. Names and formulas are those of Paddle v0
+// (paddle/parameter/LearningRateScheduler), but relative to the examples N of a pass.
 //
 //   constant   1
 //   poly       (1 + a n / N)^-b        N: examples in a pass
@@ -29,23 +29,23 @@ struct schedule {
     double a, b;
 };
 
-// In the order of the kinds, as they are typed.
+// The names of the kinds, in their order, as the user types them.
 #define SCHEDULE_NAMES "constant poly exp discexp linear"
 
-// The factor after `passes` passes (a fraction within a pass). The same
-// bits on every machine.
+// Returns the factor after `passes` passes, which may be a fraction. It has the same bits
+// on every machine.
 double schedule_factor(const struct schedule *s, double passes);
 
-// A rate changes in steps of a hundredth of a pass, so that it does not depend
-// on where stretches of batches happen to end (at a save, a line, a signal):
-// the batches of a step.
+// Returns the batches between two changes of the rate, a hundredth of a pass. Because of
+// such steps the rate does not depend on where a stretch of batches ends (at a save, a
+// line, a signal).
 static inline uint64_t schedule_step(uint64_t batches)
 {
     return batches / 100 + 1;
 }
 
-// The passes done at batch b of a pass of so many, each of `size` of the `examples`
-// (0: not known), for schedule_factor.
+// Returns the passes done before batch b of a pass of `batches` batches, for
+// schedule_factor. A batch has `size` of the `examples` of the pass (0: unknown).
 static inline double schedule_passes(uint32_t epoch, uint64_t b, uint64_t batches,
                                      uint64_t size, uint64_t examples)
 {

@@ -1,8 +1,8 @@
-// Synchronous batches: the gradients of a whole batch are taken at the batch's start,
-// added per row in a fixed order, and each row's rule is applied once. The order: within
-// a micro-batch (train/micro.h) from the first example to the last, then the
-// micro-batches' sums as a tree. The result depends on the batch size and the seed, not
-// on the number of threads, nor on the CPU.
+// Synchronous batches: all gradients of a batch are computed from the rows at its start
+// and are added per row in a fixed order; then each row's rule is applied once. The order
+// is: within a micro-batch (train/micro.h) from the first example to the last, then the
+// sums of the micro-batches as a tree. So the result depends on the batch size and the
+// seed, but not on the number of threads or on the CPU.
 //
 // A batch has three phases with barriers between them:
 //   1. each thread takes a slice of the examples and computes the gradients of its
@@ -22,44 +22,51 @@
 #include "train/progress.h"
 #include "train/run.h"
 
-// A row's gradient from one micro-batch, or from several that the tree has joined.
+// The gradient of a row from one micro-batch, or from several that the tree has joined.
 struct sum {
     union {        // of each group of weights
-        float one; // a group of one float, so that threads write to no common lines
-        float *at; // others: in the memory of the first gradient
+        float one; // for a group of one float, so that threads write to no common cache
+                   // line
+        float *at; // for others: points into the memory of the first gradient
     } of[ACCESSOR_MAX_GROUPS];
-    float occurrences, squares; // squares: of u
-    uint32_t micro;             // the first
-    uint32_t earlier; // number in synchronous.sums of what is not joined yet; or NO_SUM
+    float occurrences, squares; // squares: the sum of u squared
+    uint32_t micro;             // the first micro-batch in the sum
+    uint32_t earlier; // index in synchronous.sums of a sum not yet joined with this one;
+                      // or NO_SUM
 };
 
 #define NO_SUM UINT32_MAX
 
 struct entry {
     uint32_t id;
-    uint32_t stamp; // of the batch; older: free
+    uint32_t stamp; // number of the batch that uses the entry; an older number: the entry
+                    // is free
     float *row;
-    struct sum sum; // with the last micro-batch so far
+    struct sum sum; // the sum that includes the last micro-batch so far
 };
 
-// One thread's memory for a batch.
+// The memory of one thread for a batch.
 struct synchronous {
-    uint64_t *order; // the slice's examples
-    float *err;      // their d loss / d score, one a task
+    uint64_t *order; // the examples of the thread's slice
+    float *err;      // their d loss / d score, one per task
     size_t n;
-    size_t micro_end[SYNC_MICROS];         // where each one's share of the examples ends
-    size_t cap;                            // features
-    float *gradients[ACCESSOR_MAX_GROUPS]; // of the slice's features
-    size_t width[ACCESSOR_MAX_GROUPS];     // floats of a gradient; 0: no such group
-    struct entry *entries;                 // hash table of the rows it owns
-    size_t n_entries;                      // a power of two
+    size_t micro_end[SYNC_MICROS]; // for each micro-batch, the end of its examples in the
+                                   // slice
+    size_t cap;                    // features that the arrays have room for
+    float *gradients[ACCESSOR_MAX_GROUPS]; // of the features in the slice
+    size_t width[ACCESSOR_MAX_GROUPS]; // floats of a gradient; 0: the model does not have
+                                       // the group
+    struct entry *entries;             // hash table of the rows that the thread owns
+    size_t n_entries;                  // a power of two
     uint32_t stamp;
     struct entry **filled;
-    struct sum *sums; // of rows' earlier micro-batches
+    struct sum *sums; // sums of earlier micro-batches, not yet joined
     uint32_t n_sums, free_sum;
     struct accessor_scratch scratch;
-    struct dense_sums dense; // of models with layers: of the slice's micro-batches
-    bool go_on; // rank 0's, written before the last barrier of a batch, read after it
+    struct dense_sums dense; // for models with layers: gradients of the micro-batches in
+                             // the slice
+    bool go_on; // rank 0 writes it before the last barrier of a batch; all read it after
+                // that
 };
 
 static int synchronous_open(struct run *r, struct err *e)
@@ -118,7 +125,7 @@ static int reserve_gradients(struct synchronous *s, size_t nnz)
     return ok ? 0 : TUG_ENOMEM;
 }
 
-// The examples of the batch's positions [from, to), held-out ones left out.
+// Lists the examples at the batch's positions [from, to), without those held out.
 static void pick_slice(struct worker *w, uint64_t batch, uint64_t from, uint64_t to)
 {
     struct synchronous *s = w->synchronous;
@@ -133,14 +140,14 @@ static void pick_slice(struct worker *w, uint64_t batch, uint64_t from, uint64_t
     }
 }
 
-// With layers, whose gradients are one product of matrices for a micro-batch, threads
-// share none: this is the first of a thread's.
+// Returns the first micro-batch of a thread in a model with layers. There threads share
+// no micro-batch, because the gradients of one are a single product of matrices.
 static uint32_t first_micro(const struct run *r, uint32_t rank)
 {
     return rank * SYNC_MICROS / (uint32_t)team_size(r->team);
 }
 
-// For n examples of the slice.
+// Computes the gradients of n examples of the slice.
 static int gradients_of(struct worker *w, const struct model_batch *slice, size_t first,
                         size_t n, float *dense)
 {
@@ -161,7 +168,7 @@ static int gradients_of(struct worker *w, const struct model_batch *slice, size_
     return rc;
 }
 
-// Phase 1.
+// Phase 1: computes the gradients of the thread's slice.
 static int gradients_of_slice(struct worker *w)
 {
     struct run *r = w->run;
@@ -172,7 +179,7 @@ static int gradients_of_slice(struct worker *w)
     TRY(reserve_gradients(s, w->view.batch.nnz));
     dense_read(m, r->blocks, w->dense.values);
     struct model_batch b = view_batch(&w->view);
-    if (!model_has_layers(m)) // the bias' is the sum of s->err, whose slice it may be
+    if (!model_has_layers(m)) // bias_gradient sums s->err instead
         return gradients_of(w, &b, 0, s->n, w->dense.gradient);
     uint32_t rank = (uint32_t)(w - r->workers);
     dense_sums_begin(&s->dense, m, first_micro(r, rank), first_micro(r, rank + 1));
@@ -214,20 +221,20 @@ static struct entry *find_entry(struct synchronous *s, uint32_t id, uint32_t has
     return &s->entries[at];
 }
 
-// The owner of the row.
+// Returns the thread that owns the row.
 static size_t owner(uint64_t hash, size_t threads)
 {
     return (size_t)((hash >> 32) * threads >> 32);
 }
 
-enum { ENTRIES_AHEAD = 8 }; // on their way while one is added to
+enum { ENTRIES_AHEAD = 8 }; // entries that are prefetched while one is added to
 
 static void prefetch_entry(const struct synchronous *s, uint32_t id)
 {
     __builtin_prefetch(&s->entries[mix64(id) & (s->n_entries - 1)], 1);
 }
 
-// Adds what group g was given, if there is such a group.
+// Adds a gradient of group g, if the model has this group.
 static inline void add(const struct synchronous *s, const struct kernels *k, uint32_t g,
                        struct sum *to, const float *from)
 {
@@ -237,7 +244,7 @@ static inline void add(const struct synchronous *s, const struct kernels *k, uin
         k->axpy(to->of[g].at, 1, from, s->width[g]);
 }
 
-// Joins what the tree wants joined before micro-batch `next` (SYNC_MICROS: all).
+// Joins the sums that the tree joins before micro-batch `next` (SYNC_MICROS: all).
 static inline void join(struct synchronous *s, const struct kernels *k, struct sum *last,
                         uint32_t next)
 {
@@ -263,7 +270,7 @@ static inline void join(struct synchronous *s, const struct kernels *k, struct s
     }
 }
 
-// Puts the sum of the micro-batches before aside, so that another can begin.
+// Stores the sum of the earlier micro-batches, so that a new sum can begin.
 static uint32_t put_aside(struct synchronous *s, const struct sum *sum)
 {
     uint32_t number = s->free_sum;
@@ -275,8 +282,8 @@ static uint32_t put_aside(struct synchronous *s, const struct sum *sum)
     return number;
 }
 
-// Adds the gradients of features [from, to) of a slice, which lie in one micro-batch, to
-// the rows that this thread owns.
+// Adds the gradients of features [from, to) of a slice, all in one micro-batch, to the
+// rows that this thread owns.
 static size_t add_features(struct worker *w, const struct worker *of, size_t from,
                            size_t to, uint32_t micro, size_t filled)
 {
@@ -325,7 +332,7 @@ static size_t add_features(struct worker *w, const struct worker *of, size_t fro
     return filled;
 }
 
-// All slices' shares of the micro-batches, in order.
+// Adds the micro-batches of all slices, in order.
 static size_t add_batch(struct worker *w)
 {
     const struct run *r = w->run;
@@ -343,7 +350,7 @@ static size_t add_batch(struct worker *w)
     return filled;
 }
 
-// The slices' sums, added as a tree into the first thread's.
+// Adds the sums of all slices as a tree, into the memory of the first thread.
 static void add_layers(const struct run *r, float *ret)
 {
     float *values[SYNC_MICROS];
@@ -360,7 +367,7 @@ static void add_layers(const struct run *r, float *ret)
     memcpy(ret, values[0], width * sizeof(*ret));
 }
 
-// The micro-batches' sums of errors, added as a tree.
+// Adds the micro-batches' sums of errors as a tree.
 static float bias_gradient(const struct run *r)
 {
     float sum[SYNC_MICROS], *values[SYNC_MICROS];
@@ -384,7 +391,7 @@ static float bias_gradient(const struct run *r)
     return sum[0];
 }
 
-// Rows are applied in strips.
+// rows whose rule is applied at a time
 enum { STRIP = 64 };
 
 static void apply_strip(struct worker *w, struct entry *const *entries, size_t n,
@@ -416,7 +423,7 @@ static void apply_strip(struct worker *w, struct entry *const *entries, size_t n
     accessor_apply(&s->scratch, &update);
 }
 
-// Phase 2.
+// Phase 2: adds up and applies the gradients of the rows that this thread owns.
 static int apply_owned_rows(struct worker *w, float scale)
 {
     struct run *r = w->run;
@@ -425,7 +432,7 @@ static int apply_owned_rows(struct worker *w, float scale)
     for (int t = 0; t < team_size(r->team); t++)
         nnz += r->workers[t].view.batch.nnz;
     TRY(reserve_entries(s, nnz));
-    if (++s->stamp == 0) { // wrapped: forget the old stamps
+    if (++s->stamp == 0) { // the stamp has wrapped around: forget the old stamps
         memset(s->entries, 0, s->n_entries * sizeof(*s->entries));
         s->stamp = 1;
     }
@@ -453,7 +460,7 @@ static size_t examples_of_batch(const struct run *r)
     return examples;
 }
 
-// Layers are updated by the mean, however the rows of features are.
+// Updates the layers by the mean of their gradients, even if rows of features use sums.
 static void step_dense(struct worker *w, float scale, size_t examples)
 {
     const struct run *r = w->run;
@@ -476,7 +483,7 @@ static uint64_t slice_begin(const struct run *r, uint32_t rank)
                : rank * size / threads;
 }
 
-// One batch; all members call it together.
+// Trains on one batch; all members of the team call it together.
 static void batch(struct worker *w, int rank)
 {
     struct run *r = w->run;
@@ -487,11 +494,13 @@ static void batch(struct worker *w, int rank)
     pick_slice(w, number, number * size + first, number * size + end);
     w->rc = gradients_of_slice(w);
     team_barrier(r->team);
-    if (everyone_is_well(r)) { // the same answer for all: rc is not written in this phase
+    if (everyone_is_well(r)) { // all threads get the same answer: no thread writes rc in
+                               // this phase
         size_t examples = examples_of_batch(r);
         float scale = r->config->reduce_mean && examples > 0 ? 1 / (float)examples : 1;
         int rc = apply_owned_rows(w, scale);
-        if (rank == 0 && examples > 0) // else all are held out, and it would still decay
+        if (rank == 0 && examples > 0) // if all examples are held out, a step would still
+                                       // decay the layers
             step_dense(w, scale, examples);
         team_barrier(r->team);
         w->rc = rc;

@@ -38,7 +38,7 @@ bool run_saves_when_interrupted(const struct run *r)
     return r->config->out != NULL && !r->config->all_or_nothing;
 }
 
-// Without a place to save to, the finished part of the pass is lost.
+// Without a place to save to, an interrupted run gains nothing from finishing the pass.
 bool run_leaves_pass(const struct run *r)
 {
     return run_interrupted(r) &&
@@ -50,8 +50,6 @@ bool run_due(uint64_t batches, uint64_t every)
     return every != 0 && batches % every == 0;
 }
 
-// There must be something to train on, and a run that goes on must find the data that it
-// had.
 int run_check_examples(const struct run *r, uint64_t examples, struct err *e)
 {
     if (examples == 0)
@@ -66,7 +64,7 @@ int run_check_examples(const struct run *r, uint64_t examples, struct err *e)
         (unsigned long long)examples, (unsigned long long)r->resumed_examples);
 }
 
-// A pass has the same ones each time.
+// Every pass holds out the same examples.
 uint64_t run_held_out(struct run *r, uint64_t examples)
 {
     const struct train_config *c = r->config;
@@ -94,7 +92,8 @@ static int open_source(struct source **ret, const struct run *r,
     return source_open(ret, &o, e);
 }
 
-// In memory if the data, packed, would take at most a third of what is there now.
+// Returns whether the data is streamed: it is loaded into memory if, packed, it would
+// take at most a third of the free memory.
 static bool should_stream(const struct train_config *c, const struct source *s)
 {
     if (c->data_in != DATA_IN_AUTO || c->merge != NULL)
@@ -104,7 +103,7 @@ static bool should_stream(const struct train_config *c, const struct source *s)
 
 int run_open_reader(struct run *r, struct err *e)
 {
-    struct reader *before = r->reader; // `own` points into it
+    struct reader *before = r->reader; // `own` points into it, so close it last
     TRY(reader_open(&r->reader, &r->own.reader, e));
     columns_complete(&r->own, r->reader);
     reader_close(before);
@@ -144,7 +143,7 @@ static int swap(struct run *r, struct err *e)
     return r->rows->swap != NULL ? r->rows->swap(r, e) : 0;
 }
 
-// The parameters' tables or (`best`) those of the best pass.
+// Evaluates by the current rows, or by those of the best pass (`best`).
 static int evaluate_source(struct run *r, struct evaluation_options *o, bool best,
                            struct metrics *ret, struct err *e)
 {
@@ -160,7 +159,8 @@ static int evaluate_source(struct run *r, struct evaluation_options *o, bool bes
     return rc != 0 && r->rows->reason != NULL ? r->rows->reason(r, rc, e) : rc;
 }
 
-// Whether this process leaves --valid and --test to others, and need not see them.
+// Returns whether other processes read --valid and --test, so that this one need not see
+// them.
 static bool elsewhere(const struct train_config *c)
 {
     return c->cluster != NULL && c->cluster->workers_score;
@@ -180,7 +180,7 @@ static int nothing_left(const struct held_out *h, uint64_t examples, const char 
                    h->share, (unsigned long long)examples, to);
 }
 
-// `examples`: of the pass, held-out ones included.
+// `examples`: the examples of a pass, held-out ones included.
 static int validate(struct run *r, uint64_t examples, struct metrics *ret, struct err *e)
 {
     const struct train_config *c = r->config;
@@ -200,7 +200,7 @@ static int validate(struct run *r, uint64_t examples, struct metrics *ret, struc
         .interrupted = r->rows->whole_passes ? NULL : c->interrupted,
     };
     if (c->valid.n == 0 && !r->streaming && r->data != NULL) {
-        o.data = r->data; // and not the text again
+        o.data = r->data; // use the data in memory instead of reading the text again
         o.hide_new = true;
     } else {
         TRY(open_source(&o.source, r, c->valid.n > 0 ? &c->valid : &c->data, e));
@@ -212,7 +212,7 @@ static int validate(struct run *r, uint64_t examples, struct metrics *ret, struc
     return nothing_left(&o.held_out, examples, held == 0 ? "validate on" : "train on", e);
 }
 
-// Keeps the pass if it is the best so far, by the first label.
+// Keeps the pass if it is the best so far, by the validation loss of the first label.
 static int judge_pass(struct run *r, const struct metrics *valid, struct err *e)
 {
     bool better = !r->has_best || valid->logloss < r->best_loss || isnan(r->best_loss);
@@ -237,8 +237,8 @@ static bool validates(const struct run *r)
     return r->config->valid.n > 0 || r->config->valid_part.share > 0;
 }
 
-// Adds the pass to the record. A file that cannot be written does not end a run: the error comes
-// at the end, when the model is saved.
+// Adds the pass to the record. If the file of --history cannot be written, the run goes
+// on; the error comes at the end, when the model is saved.
 static int record_pass(struct run *r, const struct metrics *seen,
                        const struct metrics *valid, const struct train_result *result,
                        double seconds, struct err *e)
@@ -262,7 +262,7 @@ static int record_pass(struct run *r, const struct metrics *seen,
     return 0;
 }
 
-// `began`: when the pass did, by the clock without the time of saves.
+// `began`: the time when the pass began, on a clock that excludes saves.
 static int finish_pass(struct run *r, double began, struct train_result *result,
                        struct err *e)
 {
@@ -276,7 +276,7 @@ static int finish_pass(struct run *r, double began, struct train_result *result,
     for (uint32_t k = 0; k < r->model->options.tasks; k++)
         seen[k] = metrics_stream_result(&all[k], r->config->reader.loss);
     if (valid !=
-        NULL) // interrupted in it, the pass is not done: --resume validates again
+        NULL) // a pass interrupted here is not finished: --resume validates again
         TRY(validate(r, result->examples, valids, e));
     result->trained_examples += seen[0].examples;
     r->last_pass = seen[0];
@@ -402,14 +402,15 @@ static void fill_result(struct run *r, struct train_result *result)
     result->labels = name_labels(r, result->label);
     result->held_out = run_held_out(r, result->examples);
     result->best_epoch = r->best_epoch;
-    result->trained_examples += r->course->streams(r)->examples; // of a pass cut short
+    // those of an unfinished pass
+    result->trained_examples += r->course->streams(r)->examples;
     r->rows->fill_result(r, result);
     result->streamed = r->course->reads_data ? r->streaming
                                              : r->config->data_in == DATA_IN_STREAM;
 }
 
-// Missing columns are reported before the training, not after it. Together, for standard
-// input can be one of them only.
+// Checks the columns of all files before the training, not after it. Checks them
+// together, because only one of them can be standard input.
 static int check_paths(const struct run *r, struct err *e)
 {
     static const struct path_list none;
@@ -419,7 +420,7 @@ static int check_paths(const struct run *r, struct err *e)
                                              elsewhere(c) ? &none : &c->valid};
     struct data_files files = {.command = c->data.command, .interrupted = c->interrupted};
     int rc = 0;
-    size_t trained = 0; // of the files
+    size_t trained = 0; // number of files that are trained on
     for (size_t l = 0; l < sizeof(lists) / sizeof(*lists); l++) {
         for (size_t i = 0; i < lists[l]->n && rc == 0; i++)
             rc = data_files_add(&files, lists[l]->items[i], e);
@@ -428,7 +429,7 @@ static int check_paths(const struct run *r, struct err *e)
     }
     if (rc == 0)
         guard_files(&files, trained);
-    // Files that other processes read: no output of the run may overwrite one of them.
+    // An output of the run must not overwrite files that other processes read.
     if (!r->course->reads_data)
         data_files_add_seen(&files, c->data.items, c->data.n);
     if (elsewhere(c)) {
@@ -443,9 +444,9 @@ static int check_paths(const struct run *r, struct err *e)
     return rc;
 }
 
-// Words are read in their own pass, so that a run that resumes in any pass has the words
-// of all data. On a cluster the driver reads them, and saves what one process does: which
-// words come first does not depend on who is quicker.
+// Reads words in a pass of their own, so that a run resumed in any pass has the words of
+// all data. On a cluster the driver reads them: then the choice of the first words does
+// not depend on which worker is faster.
 static int keep_names(struct run *r, struct err *e)
 {
     struct names_options o = {.reader = r->reader,
@@ -490,7 +491,7 @@ static int open_run(struct run *r, struct train_result *result, struct err *e)
     TRY(parameters_open(&r->parameters, &model, e));
     r->model = &r->parameters.model;
     if (r->course->reads_data ||
-        c->cluster->peer != NULL) // who drives workers computes nothing
+        c->cluster->peer != NULL) // a driver of workers computes nothing itself
         guard_layers(&model);
     if (r->rows->open != NULL)
         TRY(r->rows->open(r, e));
@@ -550,7 +551,7 @@ static int finish(struct run *r, struct train_result *result, struct err *e)
         TRY(save_find(r->config->out, result->saved, e));
     else if (r->config->out != NULL)
         TRY(checkpoint_save(r, true, result, e));
-    // Also of a run that was over before: its last one may be what could not be written.
+    // Publish also for a run that was over before: its last publication may have failed.
     TRY(publish_last(r, result, e));
     if (r->config->test.n > 0)
         TRY(test(r, result, e));

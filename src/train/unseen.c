@@ -11,17 +11,18 @@
 #include "data/source.h"
 
 enum {
-    COLUMNS_TOLD = 4, // of several
-    WORDS_TOLD = 3,   // of each
-    FEW = 20,         // one in so many that is known is few
+    COLUMNS_TOLD = 4, // columns that are named in warnings
+    WORDS_TOLD = 3,   // words that are named of each column
+    FEW = 20, // a column is reported if fewer than one in so many of its features is
+              // known
     LOOK_CHUNKS = 64,
     TEXT_BYTES = 1 << 12,
 };
 
-// A column that is warned of.
+// A column that the warning names.
 struct strange {
     uint32_t slot;
-    size_t words; // of `text`
+    size_t words; // number of words in `text`
     struct buf name, text;
 };
 
@@ -81,7 +82,7 @@ static int take_word(struct strange *c, const struct evaluation_options *o,
     return 0;
 }
 
-// The columns' texts of an example, one behind the other.
+// Takes words from an example's columns, whose texts stand one after the other.
 static int take_example(struct strange *c, size_t n, const struct evaluation_options *o,
                         const char *kept, bool *ret_more)
 {
@@ -98,7 +99,8 @@ static int take_example(struct strange *c, size_t n, const struct evaluation_opt
     return 0;
 }
 
-// Reads the beginning of the data once more. An error here only leaves words out.
+// Reads the beginning of the data again for words. After an error the warning only has
+// fewer words.
 static int find_words(struct strange *c, size_t n, const struct evaluation_options *o)
 {
     uint64_t bad = 0;

@@ -1,6 +1,6 @@
-// Features that a model does not know, by their columns: a column of which hardly any word
-// is known (written another way than in training, or another column under its name) is lost
-// in a share over all of them.
+// Counts by column the features that a model does not know. A column with hardly any
+// known word (written in another way than in training, or another column under the same
+// name) would not show in the share over all columns.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_UNSEEN_H
@@ -12,20 +12,21 @@ struct unseen_slot {
     uint64_t features, known;
 };
 
-// The state of one thread.
+// The counts of one thread.
 struct unseen {
     struct unseen_slot *slot;
     size_t n;
 };
 
-// Makes room for so many slots; counts stay. TUG_ENOMEM.
+// Makes room for `slots` slots; existing counts stay. May return TUG_ENOMEM.
 int unseen_reserve(struct unseen *u, size_t slots);
-void unseen_add(struct unseen *to, const struct unseen *from); // which has no more slots
-void unseen_free(struct unseen *u);                            // a zeroed one is fine
+// `from` must not have more slots than `to`
+void unseen_add(struct unseen *to, const struct unseen *from);
+void unseen_free(struct unseen *u); // a zeroed struct is fine
 
-// Warns of columns of which the model knows less than 5 %, in data that was evaluated by `o`
-// and that `what` names. Reads the data's beginning again for a few of their words, where it
-// can be read again.
+// Warns of columns of which the model knows less than 5 %, in the data that `what` names
+// and that was evaluated with `o`. Reads the beginning of the data again, if possible, to
+// name a few of the words.
 void unseen_warn(const struct unseen *u, const struct evaluation_options *o,
                  const char *what);
 

@@ -34,7 +34,7 @@ void view_free(struct view *v)
     *v = (struct view){0};
 }
 
-// u: x with each example scaled to length 1.
+// Sets u to x, with each example scaled to length 1.
 static void scale(struct view *v)
 {
     const struct batch *b = &v->batch;
@@ -49,7 +49,7 @@ static void scale(struct view *v)
     }
 }
 
-// Ones that stand there from batches before are not written again.
+// Values of 1 that are left from earlier batches are not written again.
 int view_values(struct view *v, const struct model *m)
 {
     const struct batch *b = &v->batch;

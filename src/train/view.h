@@ -1,4 +1,5 @@
-// Turns packed examples into a model's input: row pointers, values, and prefetched rows.
+// Turns packed examples into the input of a model: pointers to rows, prefetched, and
+// values.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_VIEW_H
@@ -8,28 +9,28 @@
 #include "train/hot.h"
 #include "train/parameters.h"
 
-// A batch of examples with all that the model wants to see: one thread's.
+// A batch of examples as a model needs it. It belongs to one thread.
 struct view {
     struct batch batch;
-    size_t cap; // features that rows and x have room for
+    size_t cap; // features that rows, x and u have room for
     float **rows;
-    float *x;       // values, 1 where the data has none
-    float *u;       // the same, scaled when the model normalizes
-    size_t n_ones;  // of both, that are 1 because no batch has had values
-    uint64_t *draw; // model_batch.draw, of n_draws examples
+    float *x;       // values; 1 for features without a value in the data
+    float *u;       // values, scaled if the model normalizes
+    size_t n_ones;  // the elements of x and u that are 1 since no batch has had values
+    uint64_t *draw; // model_batch.draw, for n_draws examples
     size_t n_draws, cap_draws;
     struct model_latent latent; // model_batch.latent
 };
-// Room for the batch's features, and their values x and u.
+// Makes room for the batch's features, and sets their values x and u.
 int view_values(struct view *v, const struct model *m);
-// Takes examples order[0..n) of the data set. Rows that `hot` (or NULL) has copies of are
-// those.
+// Takes examples order[0..n) of the data set; uses the worker's copies for rows that
+// `hot` (or NULL) has.
 int view_take(struct view *v, const struct dataset *d, const uint64_t *order, size_t n,
               const struct parameters *p, const struct hot_copies *hot);
-// Likewise for the examples in v->batch already.
+// The same for the examples that v->batch already holds.
 int view_rows(struct view *v, const struct parameters *p, const struct hot_copies *hot);
-// Training: draws what dropout leaves of each example's layers, if there is any. `pass`:
-// another one has others.
+// For training with dropout: draws which units stay for each example. Each `pass` draws
+// others.
 int view_draw(struct view *v, const struct model *m, uint64_t pass, const uint64_t *order,
               size_t n);
 struct model_batch view_batch(const struct view *v);
