@@ -1,6 +1,6 @@
-// The one place that asks the system for memory. A live count and a countdown fault make
-// two questions testable: is everything given back, and does every failed allocation end
-// in an error?
+// The only place that asks the system for memory. A count of live allocations and a
+// countdown to a failure let tests check that all memory is freed, and that each failed
+// allocation ends in an error.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"
@@ -16,16 +16,17 @@
 #include <unistd.h>
 
 #ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25 // of the kernel's headers; glibc has it from 2.37 on
+#define MADV_COLLAPSE 25 // from the kernel's headers; glibc has it since 2.37
 #endif
 
 enum { HUGE_PAGE = 2 << 20 };
 
 static atomic_size_t live;
-static atomic_long fault = -1; // allocations that still succeed; negative: no fault
+static atomic_long fault = -1; // allocations until the one that fails; negative: no fault
+                               // is set
 static atomic_bool faulted;
 
-// Whether this allocation is the one to fail. The count passes 0 once, for one thread.
+// Returns whether this allocation must fail. Only one thread sees the count pass 0.
 static bool strikes(void)
 {
     if (atomic_load_explicit(&fault, memory_order_relaxed) < 0)
@@ -48,7 +49,7 @@ static void *counted(void *p)
     return p;
 }
 
-// An empty object has an address of its own: NULL always means failure.
+// An empty object gets an address of its own, so that NULL always means failure.
 static size_t at_least_one(size_t bytes)
 {
     return bytes > 0 ? bytes : 1;
@@ -122,7 +123,8 @@ static void *map_pages(size_t bytes)
     return p == MAP_FAILED ? NULL : p;
 }
 
-// Trims a mapping of 2 MiB more than `bytes` to its aligned part.
+// Returns the part of a mapping that is aligned to 2 MiB, and unmaps the rest. The
+// mapping is 2 MiB longer than `bytes`.
 static char *align_huge(char *p, size_t bytes)
 {
     size_t before = -(uintptr_t)p % HUGE_PAGE;
@@ -138,7 +140,7 @@ static void *map_huge(size_t bytes)
     if (p == NULL)
         return NULL;
     p = align_huge(p, bytes);
-    madvise(p, bytes, MADV_HUGEPAGE); // a wish: without it only speed is lost
+    madvise(p, bytes, MADV_HUGEPAGE); // only a hint: without it the mapping is slower
     return p;
 }
 
@@ -160,8 +162,8 @@ void *mem_reserve(size_t bytes)
     return p == MAP_FAILED ? NULL : counted(align_huge(p, whole_pages(bytes)));
 }
 
-// The block that the old end cut in two has small pages already: they are collapsed into
-// a huge one (Linux 6.1). The blocks after it become huge when first touched.
+// The block that contained the old end already has small pages; the kernel collapses them
+// into a huge one (Linux 6.1). The blocks after it become huge when first touched.
 static void make_huge(char *p, size_t old_bytes, size_t new_bytes)
 {
     size_t from = old_bytes / HUGE_PAGE * HUGE_PAGE;
@@ -193,7 +195,8 @@ void mem_unmap(void *p, size_t bytes)
     munmap(p, whole_pages(bytes));
 }
 
-// The number behind `name` in a short file of the system; UINT64_MAX: there is none.
+// Returns the number behind `name` in a short file of the system; UINT64_MAX if there is
+// none.
 static uint64_t number_in(const char *path, const char *name)
 {
     char text[1024];
@@ -213,7 +216,7 @@ uint64_t mem_available(void)
 {
     uint64_t kib = number_in("/proc/meminfo", "MemAvailable:");
     uint64_t there = kib < UINT64_MAX / 1024 ? kib * 1024 : UINT64_MAX;
-    const char *const limits[] = {"/sys/fs/cgroup/memory.max", // "max": none
+    const char *const limits[] = {"/sys/fs/cgroup/memory.max", // "max": no limit
                                   "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
     for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
         uint64_t limit = number_in(limits[i], "");

@@ -89,8 +89,8 @@ static void test_alignment(void **state)
         assert_int_equal((uintptr_t)p % align, 0);
         mem_free(p);
     }
-    // Several at once, so that luck does not align them; odd sizes, so that ends are
-    // written.
+    // Map several at once, so that they are not aligned by luck; odd sizes, so that the
+    // ends are written.
     size_t bytes[] = {2 * MIB, 2 * MIB + 1, 5 * MIB - 7, 2 * MIB};
     char *p[4];
     for (int i = 0; i < 4; i++) {
@@ -103,7 +103,7 @@ static void test_alignment(void **state)
         mem_unmap(p[i], bytes[i]);
 }
 
-// Growing in place: old bytes stay and new ones are zero, for steps of any size.
+// Memory grows in place: for steps of any size, old bytes stay and new ones are zero.
 static void test_reserved_space_grows_in_place(void **state)
 {
     (void)state;
@@ -135,10 +135,10 @@ static void test_reserve_and_commit_can_fail(void **state)
     char *p = mem_reserve(MIB);
     mem_fault_after(0);
     assert_false(mem_commit(p, 0, 10));
-    assert_true(mem_commit(p, 0, 10)); // tried again
+    assert_true(mem_commit(p, 0, 10)); // the second try succeeds
     p[9] = 1;
     mem_fault_after(0);
-    assert_true(mem_commit(p, 10, 4000)); // the same page: nothing to ask for
+    assert_true(mem_commit(p, 10, 4000)); // in the same page, so no memory is asked for
     mem_fault_after(-1);
     mem_unmap(p, MIB);
 }

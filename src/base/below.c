@@ -1,6 +1,6 @@
-// Linux 5.6 has openat2, which does it all; elsewhere, and where a sandbox forbids it,
-// the path is walked part by part. Both refuse every link: one that leads nowhere else
-// would be harmless, but no writer of ours makes any.
+// Linux 5.6 has openat2, which checks the whole path. Without it, or if a sandbox forbids
+// it, the path is opened part by part. Both refuse every link, even one that stays below
+// the root: no program of ours makes links there.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/below.h"
@@ -25,7 +25,8 @@ void below_without_openat2(bool without)
     atomic_store(&no_openat2, without);
 }
 
-// The next part of a path, and what follows it; 0 bytes at its end.
+// Moves *path to its next part and returns the length of the part; 0 at the end of the
+// path.
 static size_t next_part(const char **path)
 {
     *path += strspn(*path, "/");
@@ -80,7 +81,7 @@ static int walk(int root, const char *path, int flags)
         int next = copy_part(part, path, n) == 0
                        ? openat(dir, part, how | O_NOFOLLOW | O_CLOEXEC)
                        : -1;
-        // A link where a directory was wanted: the same words as openat2's.
+        // A link in place of a directory: set the errno that openat2 sets.
         struct stat st;
         if (next < 0 && errno == ENOTDIR &&
             fstatat(dir, part, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
@@ -194,7 +195,7 @@ int below_absolute(const char *path, char ret[FILE_PATH_MAX], struct err *e)
         return err_set(e, TUG_EUSAGE, "'%.64s' is not a path that can be used here",
                        path);
     memcpy(there, path, n + 1);
-    // Walks from the path's end up to an existing directory.
+    // Walk from the end of the path up to a directory that exists.
     while (realpath(n > 0 ? there : (*path == '/' ? "/" : "."), real) == NULL) {
         if (errno != ENOENT || n == 0)
             return err_sys(e, TUG_EIO, "cannot find '%s'", path);

@@ -29,7 +29,8 @@ static void touch(const char *path)
     close(fd);
 }
 
-// root/ a/ b/ file; links to a directory, to a file, out, and back in.
+// Makes root/ with a/, b/ and a file, and links to a directory, to a file, to the
+// outside, and out and back in.
 static int make_tree(void **state)
 {
     (void)state;
@@ -146,7 +147,7 @@ static void test_rest(void **state)
     assert_null(below_rest("/a/b", "/a"));
 }
 
-// The names in messages of a path below a root.
+// Messages show the path of the root before a path below it.
 static void test_name(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// The account of a process's buffers.
+// Counts the bytes of a process's buffers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/budget.h"
@@ -14,7 +14,7 @@
 
 enum { EIGHTHS = 8 };
 
-// The share of all kinds but BUDGET_REST.
+// The share of each kind, in eighths of the limit; BUDGET_REST has no share.
 static const struct kind {
     const char *name;
     unsigned eighths;
@@ -50,7 +50,7 @@ static uint64_t load(const atomic_uint_least64_t *x)
     return atomic_load_explicit(x, memory_order_relaxed);
 }
 
-// A quarter is for what rests.
+// Returns the limit of all kinds but BUDGET_REST, which has the last quarter.
 static uint64_t limit(const struct budget *b)
 {
     return b->bytes - b->bytes / 4;
@@ -88,7 +88,8 @@ bool budget_take(struct budget *b, enum budget_kind kind, uint64_t n)
     if (budget_force(b, kind, n))
         return true;
     budget_give(b, kind, n);
-    if (kind != BUDGET_REST) // what may not rest is only freed
+    if (kind != BUDGET_REST) // memory that cannot be kept for reuse is freed; nobody was
+                             // refused
         budget_refused(b);
     return false;
 }

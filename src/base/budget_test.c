@@ -1,4 +1,4 @@
-// The account against a naive one, and under several threads.
+// Compares the account with a naive one, and uses it from several threads.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/budget.h"
@@ -20,8 +20,8 @@ static uint64_t sum_of(const uint64_t used[BUDGET_KINDS])
     return sum;
 }
 
-// Random takes and returns: no kind has more than its share, all together have no more
-// than the limit leaves beside unused blocks, and a refusal takes nothing.
+// Random takes and returns: no kind exceeds its share, all kinds together leave the
+// quarter for unused blocks, and a refusal takes nothing.
 static void like_a_naive_one(void **state)
 {
     (void)state;
@@ -58,20 +58,20 @@ static void shares(void **state)
     const uint64_t G = 1024 * MIB;
     assert_int_equal(budget_of(4 * G, &rows), G); // a quarter
     assert_int_equal(rows, 3 * G);
-    assert_int_equal(budget_of(100 * G, &rows), 4 * G); // at most
+    assert_int_equal(budget_of(100 * G, &rows), 4 * G); // the upper bound
     assert_int_equal(rows, 96 * G);
-    assert_int_equal(budget_of(100 << 10, &rows), 64 * MIB); // at least
+    assert_int_equal(budget_of(100 << 10, &rows), 64 * MIB); // the lower bound
     assert_int_equal(rows, 75 << 10);
     uint64_t unsaid = budget_of(0, &rows);
     assert_int_equal(rows, 0);
     assert_true(unsaid >= 64 * MIB && unsaid <= 4 * G);
     budget_open(&b, 4 * G);
-    assert_true(budget_most(&b, BUDGET_BODIES) >= G + 8); // the longest span
+    assert_true(budget_most(&b, BUDGET_BODIES) >= G + 8); // the longest message fits
     assert_int_equal(budget_most(&b, BUDGET_REST), G);
     budget_open(&b, unsaid);
     assert_true(budget_take(&b, BUDGET_REST, budget_most(&b, BUDGET_REST)));
     assert_true(budget_fits(&b, BUDGET_BODIES, budget_most(&b, BUDGET_BODIES)));
-    assert_false(budget_fits(&b, BUDGET_BODIES, UINT64_MAX)); // nothing wraps
+    assert_false(budget_fits(&b, BUDGET_BODIES, UINT64_MAX)); // no sum wraps around
     assert_false(budget_take(&b, BUDGET_BODIES, UINT64_MAX / 2));
 }
 
@@ -83,7 +83,7 @@ static void forced_and_short(void **state)
     uint64_t most = budget_most(&b, BUDGET_QUEUED);
     assert_false(budget_short(&b, clock_ns()));
     assert_true(budget_force(&b, BUDGET_QUEUED, most));
-    assert_false(budget_force(&b, BUDGET_QUEUED, 1)); // taken all the same
+    assert_false(budget_force(&b, BUDGET_QUEUED, 1)); // refused, but counted as taken
     assert_int_equal(budget_used(&b, BUDGET_QUEUED), most + 1);
     assert_false(budget_short(&b, clock_ns()));
     assert_false(budget_take(&b, BUDGET_QUEUED, 1));

@@ -1,5 +1,5 @@
-// Growing byte arrays. One byte behind the data is always allocated, so that buf_str can
-// terminate without growing.
+// Growing byte arrays. One byte more than the data is always allocated, so that buf_str
+// can add a NUL without growing.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/buf.h"
@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 
-// Capacities double, so that adding n bytes one by one copies fewer than 2n.
+// Doubles the capacity, so that adding n bytes one by one copies fewer than 2n.
 static int grow(struct buf *b, size_t need)
 {
     size_t cap = b->cap < 64 ? 64 : b->cap * 2;
@@ -75,8 +75,8 @@ static bool continues(unsigned char byte)
     return (byte & 0xc0) == 0x80;
 }
 
-// Returns the size of the UTF-8 character at `c`; 0 if it is not one. Looks no further
-// than a 0.
+// Returns the size of the UTF-8 character at `c`; 0 if it is not valid. Reads no byte
+// behind a 0.
 static size_t utf8_length(const unsigned char *c)
 {
     if (c[0] < 0x80)
@@ -98,7 +98,7 @@ static int add_character(struct buf *b, const char *c, size_t n)
 {
     if (n == 0)
         return buf_printf(b, "\\\\x%02x",
-                          (unsigned)(unsigned char)*c); // as printable.h has it
+                          (unsigned)(unsigned char)*c); // as printable_copy does
     if ((unsigned char)*c < ' ' || *c == 0x7f)
         return buf_printf(b, "\\u%04x", (unsigned)*c);
     if (*c == '"' || *c == '\\')
@@ -131,7 +131,8 @@ const char *buf_str(struct buf *b)
 {
     if (b->len == 0)
         return "";
-    if (b->len == b->cap && grow(b, b->len + 1) != 0) // only if someone filled it by hand
+    // only if the caller filled the array itself
+    if (b->len == b->cap && grow(b, b->len + 1) != 0)
         return NULL;
     b->data[b->len] = '\0';
     return b->data;

@@ -1,4 +1,5 @@
-// A growing array of bytes with a maximum: what comes from outside never grows unbounded.
+// A growing array of bytes with a maximum size, so that input from outside cannot grow
+// without a bound.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_BUF_H
@@ -11,26 +12,28 @@
 #include "base/err.h"
 
 struct buf {
-    char *data; // NULL until something was added; terminated only by buf_str
+    char *data; // NULL until something is added; only buf_str adds a NUL
     size_t len;
     size_t cap;
-    size_t max;
-    bool refused; // the maximum would have been passed
+    size_t max;   // of len, in bytes
+    bool refused; // an addition would have exceeded the maximum
 };
 
 #define BUF_INIT(max_bytes) ((struct buf){.max = (max_bytes)})
 
-// All return 0, TUG_ENOMEM, or TUG_EDATA when the maximum would be passed: then
-// nothing changed.
-int buf_reserve(struct buf *b, size_t more); // room for `more` bytes behind len
+// All return 0, TUG_ENOMEM, or TUG_EDATA if the maximum would be exceeded. After an error
+// nothing has changed.
+int buf_reserve(struct buf *b, size_t more); // makes room for `more` bytes behind len
 int buf_add(struct buf *b, const void *bytes, size_t n);
 int buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
-int buf_json(struct buf *b, const char *text); // a string in quotes, valid whatever it is
-int buf_json_number(struct buf *b, int digits, double x); // null unless it is finite
-const char *buf_str(struct buf *b); // terminated; "" when empty; NULL when out of memory
-void buf_clear(struct buf *b);      // keeps the memory
-// After a failed call: sets *e to "WHAT is too long: more than N bytes" (TUG_EDATA), or
-// to out of memory.
+// adds a JSON string in quotes, valid for any text
+int buf_json(struct buf *b, const char *text);
+int buf_json_number(struct buf *b, int digits, double x); // null if x is not finite
+const char *buf_str(struct buf *b); // terminated by a NUL; "" if empty; NULL if memory is
+                                    // out
+void buf_clear(struct buf *b);      // empties the buffer but keeps the memory
+// After a failed call: sets *e to "WHAT: too long, more than N bytes" (TUG_EDATA), or to
+// an out-of-memory error.
 int buf_error(const struct buf *b, const char *what, struct err *e);
 void buf_free(struct buf *b);
 

@@ -19,7 +19,7 @@ static void test_empty(void **state)
     buf_free(&b);
 }
 
-// Random additions against a plain array of the maximum's size.
+// Compares random additions with a plain array of the maximum's size.
 static void test_against_an_array(void **state)
 {
     (void)state;
@@ -96,11 +96,11 @@ static void test_json(void **state)
         {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
          "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\""},
         {"\xff", "\"\\\\xff\""},
-        {"\xc3", "\"\\\\xc3\""},                       // cut
-        {"\xe2\x82", "\"\\\\xe2\\\\x82\""},            // cut
-        {"\xc0\xaf", "\"\\\\xc0\\\\xaf\""},            // longer than it need be
-        {"\xe0\x80\xaf", "\"\\\\xe0\\\\x80\\\\xaf\""}, // likewise
-        {"\xed\xa0\x80", "\"\\\\xed\\\\xa0\\\\x80\""}, // half of a pair
+        {"\xc3", "\"\\\\xc3\""},                       // cut off
+        {"\xe2\x82", "\"\\\\xe2\\\\x82\""},            // cut off
+        {"\xc0\xaf", "\"\\\\xc0\\\\xaf\""},            // longer than necessary
+        {"\xe0\x80\xaf", "\"\\\\xe0\\\\x80\\\\xaf\""}, // longer than necessary
+        {"\xed\xa0\x80", "\"\\\\xed\\\\xa0\\\\x80\""}, // half of a surrogate pair
         {"\xf4\x90\x80\x80", "\"\\\\xf4\\\\x90\\\\x80\\\\x80\""},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {

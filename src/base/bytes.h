@@ -1,8 +1,9 @@
-// Copying, comparing, searching and sorting of nothing. C11 forbids null pointers to
-// memcpy and its like even where the length is 0, and an empty example, text or table has
-// no memory: whether a sanitizer or an optimizer sees it is up to which one comes first.
-// cmake/tug.cmake includes this file before every C file of the project, so that no call
-// can forget: with a length of 0 they do nothing, whatever the pointers (as C2y has it).
+// Copying, comparing, searching and sorting with a length of 0. C11 forbids null pointers
+// as arguments of memcpy and similar functions even then, but an empty example, text or
+// table has no memory; a sanitizer reports such a call, and an optimizer may assume that
+// it does not happen. cmake/tug.cmake includes this file before every C file of the
+// project, so that no call can be forgotten. With a length of 0 the functions do nothing,
+// whatever the pointers (as in C2y).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_BYTES_H
@@ -63,7 +64,7 @@ BYTES_INLINE void *bytes_search(const void *key, const void *at, size_t n, size_
 
 #undef BYTES_INLINE
 
-// Function-like, so that a compound literal may be an argument.
+// The macros have arguments, so that a compound literal can be one.
 #define memcpy(...) bytes_copy(__VA_ARGS__)
 #define memmove(...) bytes_move(__VA_ARGS__)
 #define memset(...) bytes_set(__VA_ARGS__)

@@ -33,7 +33,7 @@ struct chained *chains_again(const struct chained *x)
     return y;
 }
 
-// The order within a chain stays: of equal keys the last one is found.
+// Keeps the order within a chain: of equal keys, the last one put is found.
 static void move(struct chained *x, struct chained **to, size_t n)
 {
     struct chained *turned = NULL;

@@ -1,6 +1,6 @@
-// Things found by a number, whatever their count: hash chains through the things
-// themselves. Nothing here fails: where there is no memory for more buckets,
-// chains become longer.
+// Finds structs by a number, for any count of them: hash chains whose links are inside
+// the structs. No function fails: without memory for more buckets, the chains become
+// longer.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_CHAINS_H
@@ -9,26 +9,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// A member of whatever is found. It is in at most one table at a time.
+// The member that a struct needs to be in a table. It is in at most one table at a time.
 struct chained {
     struct chained *next;
     uint64_t key;
 };
 
-// Begins as zeros.
+// An empty table is zeroed.
 struct chains {
-    struct chained **buckets; // a power of two; NULL: `only` is the one there is
+    struct chained **buckets; // array of a power of two; NULL: `only` is the single chain
     struct chained *only;
     size_t n_buckets, n;
 };
 
 // Returns the entry with the key that was put last; NULL if none has it.
 struct chained *chains_find(const struct chains *c, uint64_t key);
-// The next one with the same key.
+// Returns the next entry with the same key; NULL if there is none.
 struct chained *chains_again(const struct chained *x);
 void chains_put(struct chains *c, struct chained *x, uint64_t key);
-void chains_take(struct chains *c, struct chained *x); // which is in it
-// Empties it; fn may free what it is given. NULL: frees only the table.
+void chains_take(struct chains *c, struct chained *x); // x must be in the table
+// Empties the table and calls `fn` for each entry, which it may free. NULL: frees only
+// the table.
 void chains_free(struct chains *c, void (*fn)(struct chained *x));
 
 #endif

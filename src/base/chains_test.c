@@ -1,4 +1,4 @@
-// Chains against an array that is searched from its end; memory that is not there.
+// Compares chains with an array that is searched from its end, also when memory is out.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/chains.h"
@@ -13,7 +13,7 @@ enum { THINGS = 600, ROUNDS = 6000, KEYS = 200 };
 
 static struct chained things[THINGS];
 static struct chained *in[THINGS]; // in the order in which they were put
-static uint64_t keys[THINGS];      // of each in `in`
+static uint64_t keys[THINGS];      // the keys of `in`
 static size_t n_in;
 
 static void check_key(const struct chains *c, uint64_t key)

@@ -1,4 +1,5 @@
-// Time for people, progress lines and deadlines. Nothing that decides a result reads it.
+// Time for output, progress lines and deadlines. No code that decides a result may read
+// it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_CLOCK_H
@@ -10,7 +11,7 @@
 #define SECOND_NS ((uint64_t)1000000000)
 
 uint64_t clock_ns(void);      // monotonic
-uint64_t clock_unix_ns(void); // since 1970, for names and logs
+uint64_t clock_unix_ns(void); // time since 1970, for names and logs
 
 static inline uint64_t clock_earlier(uint64_t a, uint64_t b)
 {
@@ -22,15 +23,16 @@ static inline double clock_seconds(void)
     return (double)clock_ns() * 1e-9;
 }
 
-// Converts any number of seconds from a program: 0 or less gives 0, and more than a
-// hundred years (INFINITY) gives a hundred years.
+// Converts any number of seconds from a program: 0 or less gives 0; more than a hundred
+// years (INFINITY, too) gives a hundred years.
 static inline uint64_t clock_ns_of(double seconds)
 {
     const double most = 3.2e9;
     return seconds > 0 ? (uint64_t)((seconds < most ? seconds : most) * 1e9) : 0;
 }
 
-// That many seconds from now, for waits on thread_condition. At most a day.
+// Returns the time `seconds` from now, at most a day, for waits on a condition made by
+// thread_condition.
 struct timespec clock_deadline(double seconds);
 
 #endif

@@ -1,4 +1,4 @@
-// Deadlines, with a wall clock that is set back as soon as it was read.
+// Deadlines when the wall clock is set back right after it was read.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/clock.h"
@@ -10,7 +10,8 @@
 #include "base/thread.h"
 #include "kit/test.h"
 
-// In place of the C library's: the wall clock is ahead of what the kernel waits by.
+// Replaces the C library's function: the wall clock is ahead of the clock by which the
+// kernel waits.
 int clock_gettime(clockid_t id, struct timespec *ret)
 {
     int rc = (int)syscall(SYS_clock_gettime, id, ret);
@@ -19,7 +20,8 @@ int clock_gettime(clockid_t id, struct timespec *ret)
     return rc;
 }
 
-// Neither longer, nor not at all, which is what a condition of the other clock would do.
+// The wait is neither longer nor skipped; a condition of the wall clock would not wait at
+// all.
 static void waits_as_long(void **state)
 {
     (void)state;

@@ -1,10 +1,11 @@
-// Shell commands that bytes go through. Each is a process group of its own, so that one
-// that is given up is ended with all that it has started.
+// Shell commands that convert bytes. Each runs in a process group of its own, so that an
+// aborted command can be ended together with the processes it started.
 //
-// The group's leader is its keeper, a shell that waits for the end of a pipe whose other
-// end only this process has: should this process be killed, the keeper kills the group. (A
-// death signal of prctl would reach the command and not what it has started, and it comes
-// when the thread ends that started the command, which need not be the one that reads.)
+// The leader of the group is its keeper: a shell that waits for the end of a pipe whose
+// other end only this process holds. If this process is killed, the keeper kills the
+// group. (A death signal of prctl would reach the command, but not the processes it
+// started, and it is sent when the thread ends that started the command, which need not
+// be the one that reads.)
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/command.h"
@@ -33,12 +34,12 @@ enum { COMPLAINT_MAX = 400, COMPLAINTS_HELD = 64 << 10 };
 struct command {
     char *text;
     enum command_way way;
-    pid_t pid;    // 0: it does not run
-    pid_t keeper; // and the group; 0: there is none
-    int leash;    // the keeper's pipe
-    int pipe;     // our end
+    pid_t pid;    // 0: the command is not running
+    pid_t keeper; // process id of the keeper and of the group; 0: none
+    int leash;    // our end of the keeper's pipe
+    int pipe;     // our end of the command's pipe
     int complaints;
-    bool broken; // it does not read any more
+    bool broken; // the command no longer reads its input
 };
 
 extern char **environ;
@@ -51,13 +52,14 @@ static int wait_for(pid_t pid)
     return status;
 }
 
-// Processes that the command has left running may continue.
+// Ends the keeper without killing the group: processes that the command left running may
+// continue.
 static void release_keeper(struct command *c)
 {
     struct iovec line = {(void *)(uintptr_t) "\n", 1};
     if (c->keeper == 0)
         return;
-    (void)disk_write_pipe(c->leash, &line, 1); // it may be gone
+    (void)disk_write_pipe(c->leash, &line, 1); // the keeper may have ended
     close(c->leash);
     c->leash = -1;
     wait_for(c->keeper);
@@ -77,8 +79,8 @@ static void command_free(struct command *c)
     mem_free(c);
 }
 
-// A shell with these descriptors as its first three, in a process group (0: its own), with
-// signals as a new process has them.
+// Starts a shell with these descriptors as its standard input, output and error, in
+// process group `group` (0: a new one), with the default signal handling.
 static int spawn(pid_t *ret, char *text, const int fds[3], pid_t group)
 {
     static const char shell[] = "/bin/sh";
@@ -111,7 +113,8 @@ static int spawn(pid_t *ret, char *text, const int fds[3], pid_t group)
     return rc;
 }
 
-// A descriptor that is not one of 0 to 2, so that putting it in its place closes no other.
+// Moves a descriptor out of 0 to 2, so that putting it in its place does not close
+// another.
 static int move_up(int fd)
 {
     if (fd < 0 || fd > 2)
@@ -130,7 +133,7 @@ static void close_all(const int *fds, size_t n)
     errno = error;
 }
 
-// A pipe, whose ends are none of 0 to 2. False: errno says why.
+// Makes a pipe whose ends are not 0 to 2. Returns false and errno on failure.
 static bool open_pipe(int ends[2])
 {
     ends[0] = ends[1] = -1;
@@ -141,7 +144,7 @@ static bool open_pipe(int ends[2])
     return ends[0] >= 0 && ends[1] >= 0;
 }
 
-// It kills the group, itself included, unless it is let go.
+// Starts the keeper. It kills the group, itself included, unless it reads a line.
 static int start_keeper(struct command *c)
 {
     static char text[] = "read -r line && exit; kill -9 0";
@@ -198,8 +201,8 @@ int command_begin(struct command **ret, const char *text, enum command_way way, 
     return 0;
 }
 
-// Its standard error before the part that is reported is freed whenever we check on the
-// command; its place in the file stays, and so no byte moves.
+// Frees the blocks of the standard-error file before the part that an error reports. The
+// file keeps its length, so that no byte moves.
 static void forget_complaints(const struct command *c)
 {
     struct stat s;
@@ -241,7 +244,7 @@ int command_read(struct command *c, void *bytes, size_t cap, size_t *ret_n, stru
     }
 }
 
-// Returns the end of its standard error as one line.
+// Returns the end of the command's standard error as one line.
 static void complaint(const struct command *c, char ret[COMPLAINT_MAX + 1])
 {
     off_t all = lseek(c->complaints, 0, SEEK_END);

@@ -34,7 +34,7 @@ static int write_lines(const char *text, size_t lines, struct err *e)
         command_file_abort(f);
         return rc;
     }
-    return command_file_commit(f, e); // says more than a write that failed
+    return command_file_commit(f, e); // its error says more than that of a failed write
 }
 
 static void test_writes(void **state)
@@ -50,7 +50,7 @@ static void test_writes(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
-// Nothing is left, and the error says what there is to know.
+// No file is left, and the error names the command, its status and its output.
 static void test_fails(void **state)
 {
     (void)state;
@@ -75,7 +75,7 @@ static void test_fails(void **state)
     }
 }
 
-// One that is given up is ended, with what it has started.
+// An aborted command is ended together with the processes it started.
 static void test_abort(void **state)
 {
     (void)state;
@@ -120,11 +120,12 @@ static void test_reads(void **state)
     fclose(in);
 }
 
-// The memory of all files that are in memory alone, as a command's complaints are.
+// Returns the memory of all files that exist only in memory, such as a command's standard
+// error.
 static size_t complaints_held(const struct command *c)
 {
     size_t held = 0;
-    (void)command_fd(c); // looks after it
+    (void)command_fd(c); // checks on the command and frees old blocks
     for (int fd = 3; fd < 64; fd++) {
         char link[64], to[64] = "";
         struct stat s;
@@ -136,7 +137,7 @@ static size_t complaints_held(const struct command *c)
     return held;
 }
 
-// Much is written to standard error: the end of it is told, the rest not held.
+// A command writes much to standard error: the end is reported, and the rest is not kept.
 static void test_complains_much(void **state)
 {
     (void)state;
@@ -183,7 +184,8 @@ static void test_faults(void **state)
         if (!disk_faulted())
             break;
         assert_int_equal(rc, TUG_EIO);
-        assert_int_equal(file_exists(path), n == 3); // the directory's fsync
+        // the failed call is the directory's fsync
+        assert_int_equal(file_exists(path), n == 3);
         assert_int_equal(files_beside(files_dir, NULL), 0);
     }
     disk_fault_after(-1, 0);

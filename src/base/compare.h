@@ -1,4 +1,4 @@
-// For qsort and bsearch.
+// Comparison functions for qsort and bsearch.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_COMPARE_H
@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-// Two uint64_t, as keys are: ascending.
+// Orders two uint64_t, for example keys, ascending.
 static inline int compare_u64(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-enum { DECIMAL_MAX = 24 }; // with the zero
+enum { DECIMAL_MAX = 24 }; // with the NUL
 void decimal_print(float x, char ret[DECIMAL_MAX]);
 
 // Parses the whole text as a finite number; false if it is not one, or too large.

@@ -15,19 +15,21 @@ void descriptors_raise(void)
     if (getrlimit(RLIMIT_NOFILE, &l) != 0 || l.rlim_cur >= ENOUGH)
         return;
     l.rlim_cur = l.rlim_max < ENOUGH ? l.rlim_max : ENOUGH;
-    // Refused: the limit stays as it was, and links follow it.
+    // If the system refuses, the limit stays, and so does the number of links that
+    // depends on it.
     (void)setrlimit(RLIMIT_NOFILE, &l);
 }
 
-// A lower number is never free here: they are held from 0 on.
+// Opens `fd` if it is closed. It becomes the lowest free number, because lower ones are
+// already open.
 static void hold(int fd)
 {
     if (fcntl(fd, F_GETFD) >= 0)
         return;
     int held = open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
-    if (held < 0) // neither can a directory be read or written
+    if (held < 0) // reading or writing a directory fails, too
         held = open("/", O_RDONLY | O_DIRECTORY);
-    if (held > STDERR_FILENO) // another thread was faster
+    if (held > STDERR_FILENO) // another thread has opened it first
         close(held);
 }
 
@@ -43,7 +45,7 @@ uint64_t descriptors_limit(void)
     return getrlimit(RLIMIT_NOFILE, &l) == 0 ? (uint64_t)l.rlim_cur : UNKNOWN;
 }
 
-// The system gives the lowest number that is free: a high one says that hardly any is.
+// The system returns the lowest free number: a high number means that few are free.
 uint64_t descriptors_left(void)
 {
     uint64_t limit = descriptors_limit();

@@ -1,4 +1,4 @@
-// The limit of files and links of this process.
+// The limit on open files and links of this process.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_DESCRIPTORS_H
@@ -6,19 +6,20 @@
 
 #include <stdint.h>
 
-// For programs of our own, at their start: raises the soft limit (often 1024, for the
-// sake of select) to the hard one. A library leaves its host's limit alone.
+// For our programs, at their start: raises the soft limit (often 1024, for select) to the
+// hard limit. The library does not change the limit of a program that uses it.
 void descriptors_raise(void);
 
-// Opens those of the descriptors 0 to 2 that are closed: else the next file or link gets
-// their number, and messages go into it. Reading or writing there fails as it did before.
-// The first call of a program, and of each door of the library that opens anything.
+// Opens those of the descriptors 0 to 2 that are closed. Otherwise the next file or link
+// would get such a number, and messages would be written into it. Reading or writing
+// there still fails. Programs call it first, and so does every public function that opens
+// something.
 void descriptors_hold_standard(void);
 
-// The soft limit as it is now.
+// Returns the current soft limit.
 uint64_t descriptors_limit(void);
 
-// Returns roughly how many more can be opened.
+// Returns about how many more descriptors can be opened.
 uint64_t descriptors_left(void);
 
 #endif

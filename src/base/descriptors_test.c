@@ -20,7 +20,7 @@ static void raised_to_the_hard_limit(void **state)
     descriptors_raise();
     uint64_t most = was.rlim_max < 1 << 20 ? was.rlim_max : 1 << 20;
     assert_int_equal(descriptors_limit(), most);
-    descriptors_raise(); // once more: nothing changes
+    descriptors_raise(); // a second call changes nothing
     assert_int_equal(descriptors_limit(), most);
 }
 
@@ -36,8 +36,8 @@ static void what_is_open_is_not_left(void **state)
     close(ends[1]);
 }
 
-// In a process of its own: low numbers are never files or links, and using them fails as
-// if they were closed.
+// Runs in a process of its own: files and links never get the numbers 0 to 2, and using
+// these fails as if they were closed.
 static void standard_ones_are_held(void **state)
 {
     (void)state;
@@ -54,7 +54,7 @@ static void standard_ones_are_held(void **state)
             for (int fd = 0; fd < 3; fd++) {
                 char c = 0;
                 if ((closed >> fd & 1) != 0)
-                    good = good && fcntl(fd, F_GETFD) == 0 && // a child gets it, too
+                    good = good && fcntl(fd, F_GETFD) == 0 && // children inherit it
                            (fd == 0 ? read(fd, &c, 1) : write(fd, &c, 1)) < 0;
             }
             _exit(good ? 0 : 1);

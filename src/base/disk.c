@@ -1,5 +1,5 @@
-// A countdown in front of each system call, as base/alloc.c has one in front of each
-// allocation.
+// A countdown to a failure in front of each system call, as in base/alloc.c in front of
+// each allocation.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/disk.h"
@@ -15,11 +15,12 @@
 #include <time.h>
 #include <unistd.h>
 
-static atomic_long fault = -1; // calls that still succeed; negative: no fault
+static atomic_long fault = -1; // calls until the one that fails; negative: no fault is
+                               // set
 static atomic_bool faulted;
 static atomic_int fault_error;
 
-// Whether this call is the one. The count passes 0 once, for one thread.
+// Returns whether this call must fail. Only one thread sees the count pass 0.
 static bool strikes(void)
 {
     if (atomic_load_explicit(&fault, memory_order_relaxed) < 0)
@@ -30,7 +31,8 @@ static bool strikes(void)
     return true;
 }
 
-// True: the call fails, errno says why. Does not come back where the process is to end.
+// Returns whether the call must fail, with errno set. Ends the process if the fault says
+// so.
 static bool refused(void)
 {
     if (!strikes())

@@ -32,8 +32,8 @@ static void assert_text(const char *path, const char *text)
     buf_free(&b);
 }
 
-// create, write, fsync, rename, fsync of the directory: each fails with its own words,
-// and none leaves anything beside.
+// The calls are create, write, fsync, rename, and fsync of the directory. Each fails with
+// its own message, and none leaves a temporary file.
 static void test_each_call_fails(void **state)
 {
     (void)state;
@@ -54,7 +54,7 @@ static void test_each_call_fails(void **state)
     disk_fault_after(-1, 0);
 }
 
-// The process ends at each of them: the file is the old one or the new one.
+// The process ends at each call: the file is the old one or the new one.
 static void test_each_call_ends_the_process(void **state)
 {
     (void)state;
@@ -77,9 +77,9 @@ static void test_each_call_ends_the_process(void **state)
             return;
         }
         assert_int_equal(WEXITSTATUS(status), DISK_FAULT_EXIT);
-        // Its remains are removed when the file is made the next time.
+        // The next process that makes the file removes the temporary file.
         assert_int_equal(files_beside(files_dir, beside), n >= 1 && n < 4);
-        if (n == 1) // in the write, which is half done
+        if (n == 1) // the fault is in the write, which is half done
             assert_text(beside, "n");
     }
 }

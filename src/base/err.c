@@ -1,5 +1,5 @@
-// The sentences of errors: filled once by who knows the reason, given context on the way
-// up.
+// The texts of errors: the function that knows the reason sets the text, and its callers
+// put context in front.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/err.h"
@@ -34,7 +34,7 @@ static void add(struct err *e, const char *fmt, ...)
     va_end(args);
 }
 
-// False: this process has no such limit.
+// Gets a limit of this process; returns false if it has no such limit.
 static bool limit_of(int resource, unsigned long long *ret)
 {
     struct rlimit limit;
@@ -101,11 +101,11 @@ int err_wrap(struct err *e, const char *fmt, ...)
     vsnprintf(context, sizeof(context), fmt, args);
     va_end(args);
     if (e == NULL)
-        return TUG_EINTERNAL; // who gave no place for the sentence looks at no code
+        return TUG_EINTERNAL; // a caller without a struct err does not look at the code
     if (e->code == 0)
         (void)err_set(e, TUG_EINTERNAL, "%s", err_text(TUG_EINTERNAL));
 
-    // The reason matters more than the way to it, so a long context is what gets cut.
+    // The reason matters more than its context, so a long context is cut.
     size_t reason = strlen(e->text);
     size_t room = sizeof(e->text) - 1 - reason;
     size_t front = strlen(context) + 2;

@@ -1,10 +1,10 @@
-// Errors: a small set of codes, and one sentence with the problem, its place and the
-// remedy.
+// Errors: a small set of codes, and one sentence that names the problem, its place and
+// the remedy.
 //
 // Functions return 0 or one of the negative codes of tug/tug.h. Cold functions also take
-// a `struct err *`; the first function that knows the reason fills it, callers may put
-// context in front with err_wrap. Nothing below the command line prints: the command
-// prints err.text and exits with err_exit_code.
+// a `struct err *`: the first function that knows the reason sets it, and callers may put
+// context in front with err_wrap. Only the command line prints: it prints err.text and
+// exits with err_exit_code.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_ERR_H
@@ -15,7 +15,7 @@
 
 #include "tug/tug.h"
 
-// X(name, exit code of the command, text); the values stand in tug/tug.h.
+// X(name, exit code of the command, text). tug/tug.h defines the values.
 #define TUG_STATUS(X)                                                                    \
     X(TUG_OK, 0, "done")                                                                 \
     X(TUG_EUSAGE, 2, "wrong usage")                                                      \
@@ -29,35 +29,34 @@ enum { ERR_TEXT_MAX = 1024 };
 
 struct err {
     int code;
-    char text[ERR_TEXT_MAX]; // cut, never overrun
+    char text[ERR_TEXT_MAX]; // cut if too long
 };
 
 #define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
 
-// Fills *e (which may be NULL) and returns `code`, so that
-// `return err_set(...)` reads well.
+// Sets *e (which may be NULL) and returns `code`, for use as `return err_set(...)`.
 int err_set(struct err *e, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-// Like err_set, with ": " and the text of errno at the end, and the addition of
-// err_limit. EACCES and EPERM stay `code`.
+// Like err_set, but appends ": ", the text of errno, and the advice of err_limit. EACCES
+// and EPERM do not change `code`.
 int err_sys(struct err *e, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-// Puts "context: " in front of what *e holds; returns e->code. Never returns 0:
-// TUG_EINTERNAL if e is NULL or was not set.
+// Puts "context: " in front of the text in *e and returns e->code. Never returns 0:
+// returns TUG_EINTERNAL if e is NULL or was not set.
 int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-// For an error number of the system (libuv's are the same, negative): appends the limit
-// that was reached, if any, and the remedy. Returns e->code, or 0 where e is NULL.
+// For a system error number (libuv's negative ones count, too): appends the limit that
+// was reached, if any, and the remedy. Returns e->code, or 0 if e is NULL.
 int err_limit(struct err *e, int error);
 
-// The usual answer to a failed allocation of `what`.
+// Reports that there is no memory for `what`; returns TUG_ENOMEM.
 int err_nomem(struct err *e, const char *what);
 
-const char *err_text(int code); // "bad input data or file"
-int err_exit_code(int code);    // contract: 0, 2, 3, 4, 5, 130
+const char *err_text(int code); // the text of a code: "bad input data or file"
+int err_exit_code(int code);    // fixed for scripts: 0, 2, 3, 4, 5 or 130
 
-// err_set and err_sys return the code that they are given. Said where the compiler and
-// the analyzer can see it: so both know that what follows a TRY runs after success only.
+// These macros return the given code where the compiler and the analyzer can see it. So
+// both know that code after a TRY runs only after success.
 #define err_set(e, code, ...)                                                            \
     ({                                                                                   \
         const int err_code_ = (code);                                                    \
@@ -71,7 +70,7 @@ int err_exit_code(int code);    // contract: 0, 2, 3, 4, 5, 130
         err_code_;                                                                       \
     })
 
-// Evaluates once; returns from the calling function on failure.
+// Evaluates the call once; on failure returns its code from the calling function.
 #define TRY(call)                                                                        \
     do {                                                                                 \
         int try_rc_ = (call);                                                            \

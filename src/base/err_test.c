@@ -48,7 +48,7 @@ static void test_wrap(void **state)
     assert_string_equal(e.text, "save 'm': part 3: disk full");
 }
 
-// A wrapped error is a failure, even without a sentence.
+// Wrapping an error that was not set still gives a failure.
 static void test_wrap_of_nothing(void **state)
 {
     (void)state;
@@ -75,7 +75,7 @@ static void test_long_text_is_cut(void **state)
     assert_int_equal(strlen(e.text), ERR_TEXT_MAX - 1);
 }
 
-// For all lengths the reason stays whole, and no buffer overflows.
+// For all lengths, the reason stays complete and no buffer overflows.
 static void test_wrap_keeps_the_reason(void **state)
 {
     (void)state;
@@ -102,7 +102,7 @@ static void test_names(void **state)
     assert_string_equal(err_text(1), "unknown status");
 }
 
-// The contract with scripts.
+// Scripts rely on these values.
 static void test_exit_codes(void **state)
 {
     (void)state;
@@ -116,7 +116,7 @@ static void test_exit_codes(void **state)
     assert_int_equal(err_exit_code(-99), 5);
 }
 
-// The contract with programs: values never change.
+// Programs rely on these values, so they never change.
 static void test_public(void **state)
 {
     (void)state;
@@ -142,7 +142,7 @@ static void test_try_evaluates_once(void **state)
     assert_int_equal(calls, 2);
 }
 
-// Errors of the system say which limit was met, where there is one.
+// A system error names the limit that was reached, if there is one.
 static void test_limits(void **state)
 {
     (void)state;
@@ -156,7 +156,7 @@ static void test_limits(void **state)
         {RLIMIT_CORE, EROFS, "write elsewhere"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        pid_t pid = fork(); // the limit stays there
+        pid_t pid = fork(); // the limit applies only to the child
         assert_true(pid >= 0);
         if (pid == 0) {
             struct err e, other;

@@ -1,9 +1,10 @@
-// Exact sums of doubles: the bits are the same for any order and division of the terms.
+// Exact sums of doubles: they have the same bits for any order and division of the terms.
 //
-// A double is a whole number of 53 bits times a power of two, so any sum of doubles is a
-// whole number of units of 2^-1074. It is kept in limbs of 32 bits, each in 64 so that
-// carries wait (Kulisch's accumulator; Neal, Fast exact summation using small and large
-// superaccumulators, 2015, section 2). 550 bytes a sum, some nanoseconds an addition.
+// A double is an integer of 53 bits times a power of two, so any sum of doubles is an
+// integer number of units of 2^-1074. The sum is kept in limbs of 32 bits, each in a
+// 64-bit integer, so that carries can be postponed (Kulisch's accumulator; Neal, Fast
+// exact summation using small and large superaccumulators, 2015, section 2). A sum takes
+// 550 bytes, and an addition some nanoseconds.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_EXACT_H
@@ -14,33 +15,33 @@
 #include <string.h>
 
 enum {
-    EXACT_LIMBS = 68,     // 2,098 bits of the largest double and what carries make more
-    EXACT_ADDS = 1 << 30, // additions of 32 bits to a limb before it may overflow
-    EXACT_TOP = 1 << 20,  // far beyond what the last limb of a sum that can be has
+    EXACT_LIMBS = 68,     // 2,098 bits for the largest double, and more bits for carries
+    EXACT_ADDS = 1 << 30, // additions of 32 bits until a limb may overflow
+    EXACT_TOP = 1 << 20,  // a bound on the last limb, far beyond any real sum
 };
 
-// Zeroed it is 0.
+// A zeroed struct is 0.
 struct exact {
-    int64_t limb[EXACT_LIMBS]; // the lowest first
-    double special;            // sum of what was infinite or no number
-    uint64_t adds;             // since carries were taken
+    int64_t limb[EXACT_LIMBS]; // the lowest limb first
+    double special;            // sum of the terms that are infinite or NaN
+    uint64_t adds;             // additions since the last exact_carry
 };
 
-// Afterwards every limb but the last is from 0 to 2^32 - 1.
+// Propagates the carries: afterwards every limb but the last is from 0 to 2^32 - 1.
 static inline void exact_carry(struct exact *s)
 {
     int64_t carry = 0;
     for (int i = 0; i + 1 < EXACT_LIMBS; i++) {
         int64_t x = s->limb[i] + carry;
         s->limb[i] = (int64_t)(uint32_t)x;
-        carry = x >> 32; // of negative ones downwards, as gcc and clang shift
+        carry = x >> 32; // rounds downwards for negative x, as gcc and clang shift
     }
     s->limb[EXACT_LIMBS - 1] += carry;
     s->adds = 0;
 }
 
-// Whether a sum that came as bytes is one whose carries were taken, and so may be merged: of
-// other limbs sums would overflow.
+// Returns whether a sum received as bytes has its carries propagated, so that it can be
+// merged. Other limbs could overflow.
 static inline bool exact_is_carried(const struct exact *s)
 {
     int64_t top = s->limb[EXACT_LIMBS - 1];
@@ -83,6 +84,7 @@ static inline void exact_merge(struct exact *into, const struct exact *from)
     exact_carry(into);
 }
 
-double exact_value(const struct exact *s); // within a rounding or two of the sum
+// differs from the exact sum by a rounding or two
+double exact_value(const struct exact *s);
 
 #endif

@@ -1,4 +1,5 @@
-// Exact sums against sums of whole numbers, and the same bits in any order and division.
+// Compares exact sums with integer sums, and checks that the bits are the same in any
+// order and division.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/exact.h"
@@ -33,7 +34,7 @@ static void test_values(void **state)
     assert_true(isnan(sum_of((double[]){(double)INFINITY, -(double)INFINITY}, 2)));
 }
 
-// Whole numbers and halves have a sum without rounding.
+// Integers and halves have a sum without rounding.
 static void test_whole_numbers(void **state)
 {
     (void)state;
@@ -70,7 +71,7 @@ static void test_any_order(void **state)
     assert_true(exact_value(&there) == exact_value(&all));
 }
 
-// Limbs that are full, as after EXACT_ADDS additions.
+// Limbs are full, as after EXACT_ADDS additions.
 static void test_carries(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-// Files that are complete or absent. The order that makes it so: write beside, fsync the
-// file, rename it, fsync the directory (base/new_file.h). A crash between any two leaves
-// the old file or the new one.
+// Files that are complete or absent. For this, a file is written under a temporary name,
+// synced and renamed, and its directory is synced (base/new_file.h). A crash between any
+// two of these steps leaves the old file or the new one.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/file.h"
@@ -22,8 +22,9 @@
 #include "base/log.h"
 #include "base/new_file.h"
 
-// Large writes go past the buffer. Starts writing to the disk while more is computed;
-// else fsync would write it all while the process waits.
+// Large writes bypass the buffer. After START_BYTES the system is told to start writing
+// to the disk while the program computes; else fsync would write everything while the
+// process waits.
 enum { WRITE_BYTES = 256 << 10, START_BYTES = 8 << 20 };
 
 struct file_writer {
@@ -32,9 +33,9 @@ struct file_writer {
     char *pending;
     size_t n_pending;
     uint64_t written;
-    uint64_t on_file; // bytes that the system has
-    uint64_t started; // of them, those that it was told to write to the disk
-    int failed;       // errno of the first failed write: nothing after it counts
+    uint64_t on_file; // bytes that write has handed to the system
+    uint64_t started; // bytes of these that the system was told to write to the disk
+    int failed;       // errno of the first failed write; later writes fail, too
 };
 
 static int too_large(const char *path, const struct buf *b, struct err *e)
@@ -42,14 +43,14 @@ static int too_large(const char *path, const struct buf *b, struct err *e)
     return err_set(e, TUG_EDATA, "'%s' is too large: more than %zu bytes", path, b->max);
 }
 
-// The size that the system tells is a hint: files grow, and those of /proc say 0. So each
-// read asks for one byte more than is expected, and the end is where a read gives
-// nothing.
+// Reads to the end. The size that the system reports is only a hint: files grow, and
+// files of /proc report 0. So each read asks for one byte more than expected, and a read
+// of 0 bytes marks the end.
 static int read_all(int fd, const char *path, size_t expect, struct buf *b, struct err *e)
 {
     size_t start = b->len;
     for (;;) {
-        char beyond; // where a byte above the maximum goes, if there is one
+        char beyond; // receives a byte above the maximum, if the file has one
         size_t have = b->len - start;
         size_t room = b->max - b->len;
         size_t ask = have <= expect ? expect - have + 1 : 4096;
@@ -71,7 +72,7 @@ static int read_all(int fd, const char *path, size_t expect, struct buf *b, stru
 
 int file_open(int root, const char *path, int *ret_fd, struct err *e)
 {
-    // Without O_NONBLOCK opening a pipe without a writer would wait for ever.
+    // Without O_NONBLOCK, opening a pipe without a writer would block for ever.
     enum { HOW = O_RDONLY | O_CLOEXEC | O_NONBLOCK };
     *ret_fd = root == FILE_ANYWHERE ? open(path, HOW) : below_open(root, path, HOW);
     if (*ret_fd >= 0)
@@ -171,7 +172,7 @@ int file_create(struct file_writer **ret, const char *path, struct err *e)
     return file_create_in(ret, FILE_ANYWHERE, path, e);
 }
 
-// Moves `parts` behind the first n bytes.
+// Moves `parts` forward by n bytes.
 static void pass_over(struct iovec parts[2], size_t n)
 {
     for (int i = 0; i < 2; i++) {
@@ -182,7 +183,7 @@ static void pass_over(struct iovec parts[2], size_t n)
     }
 }
 
-// Writes the pending bytes and the given ones.
+// Writes the buffered bytes and the given ones.
 static int write_through(struct file_writer *w, const char *bytes, size_t n,
                          struct err *e)
 {
@@ -202,7 +203,7 @@ static int write_through(struct file_writer *w, const char *bytes, size_t n,
         w->on_file += (uint64_t)done;
     }
     if (w->on_file - w->started >= START_BYTES && !w->file.straight) {
-        // Where this can't be done, fsync does all.
+        // If the file system cannot do this, fsync writes everything.
         (void)sync_file_range(w->file.fd, (off_t)w->started,
                               (off_t)(w->on_file - w->started), SYNC_FILE_RANGE_WRITE);
         w->started = w->on_file;
@@ -255,7 +256,7 @@ void file_abort(struct file_writer *w)
 
 int file_open_log(const char *path, bool fresh, int *ret_fd, struct err *e)
 {
-    // O_NONBLOCK: a pipe without a reader is refused at once.
+    // O_NONBLOCK refuses a pipe without a reader at once.
     enum { HOW = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC };
     struct stat st;
     int fd = open(path, HOW, NEW_FILE_SHARED);
@@ -329,7 +330,7 @@ int file_make_dir(const char *path, struct err *e)
         if (part[i] != '/' || part[i - 1] == '/')
             continue;
         part[i] = '\0';
-        struct stat st; // "/" and mount points need not be ours to write
+        struct stat st; // "/" and mount points need not be writable for us
         if (stat(part, &st) != 0)
             TRY(make_one_dir(part, e));
         part[i] = '/';
@@ -349,8 +350,8 @@ int file_sync_dir(const char *path, struct err *e)
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return err_sys(e, TUG_EIO, "cannot open directory '%s'", path);
-    // Some network file systems cannot sync a directory; their renames are as durable as
-    // they get.
+    // Some network file systems cannot sync a directory; a rename there cannot be made
+    // more durable.
     int rc = 0;
     if (disk_sync(fd) != 0 && errno != EINVAL && errno != ENOTSUP)
         rc = err_sys(e, TUG_EIO, "cannot sync directory '%s'", path);
@@ -358,7 +359,8 @@ int file_sync_dir(const char *path, struct err *e)
     return rc;
 }
 
-// Returns the lock's owner from the kernel's list of locks; 0 if not known.
+// Returns the process id of the lock's owner, from the kernel's list of locks; 0 if
+// unknown.
 static long lock_holder(int fd)
 {
     char line[256];
@@ -452,7 +454,7 @@ static bool is_dir_at(int at, const char *name)
     return fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
 }
 
-// `path`: for the error.
+// Removes the entries of a directory; `path` is its name for errors.
 static int remove_entries(DIR *dir, const char *path, int depth, struct err *e)
 {
     for (;;) {

@@ -1,4 +1,5 @@
-// Files: whole reads, and writes that are either there complete and synced or not there.
+// Files: reads of whole files, and writes after which a file is complete and synced, or
+// absent.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_FILE_H
@@ -13,77 +14,78 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-// For `root` below: the path is an ordinary path. Else it is one below the directory that
-// is open as `root`, and neither ".." nor a link leads out (base/below.h). FILE_OWN, for
-// new files: the program has chosen the name, not its user, so that a link in its place
-// is replaced and the link's target stays.
+// Values of `root` below. FILE_ANYWHERE: the path is an ordinary path. FILE_OWN, for new
+// files: the same, but the program chose the name, not the user, so that a link of this
+// name is replaced and its target stays. Other values: `root` is an open directory, the
+// path lies below it, and neither ".." nor a link leads out (base/below.h).
 enum { FILE_ANYWHERE = -1, FILE_OWN = -2 };
 
 // Reads a whole regular file of at most b->max bytes.
 int file_read(const char *path, struct buf *b, struct err *e);
 int file_read_in(int root, const char *path, struct buf *b, struct err *e);
-// Text that people write: without the byte order mark that some editors put before it.
+// For text that people write: skips the byte order mark that some editors put in front.
 int file_read_text(const char *path, struct buf *b, struct err *e);
-// A key: warns if others can read it.
+// For a secret key: warns if other accounts can read it.
 int file_read_secret(const char *path, struct buf *b, struct err *e);
-// For reading. It need not be a regular file.
+// Opens a file for reading, which need not be a regular file.
 int file_open(int root, const char *path, int *ret_fd, struct err *e);
 
-// A file under construction: it lies beside PATH under an unpredictable name until
-// file_commit syncs and renames it to PATH and syncs the directory. Without a commit,
-// file_abort removes it. A device or a pipe is written straight; base/new_file.h says
-// more. Writes are buffered. A full disk is reported with the path and the system's
-// reason.
+// A file under construction. It lies beside PATH under an unpredictable name until
+// file_commit syncs it, renames it to PATH and syncs the directory; file_abort removes it
+// instead. A device or a pipe is written directly (base/new_file.h). Writes are buffered.
+// An error, such as a full disk, names the path and the system's reason.
 struct file_writer;
 
 int file_create(struct file_writer **ret, const char *path, struct err *e);
 int file_create_in(struct file_writer **ret, int root, const char *path, struct err *e);
 int file_write(struct file_writer *w, const void *bytes, size_t n, struct err *e);
-uint64_t file_written(const struct file_writer *w);    // bytes so far
+uint64_t file_written(const struct file_writer *w);    // bytes written so far
 int file_commit(struct file_writer *w, struct err *e); // frees w, also on failure
-void file_abort(struct file_writer *w);                // frees w; NULL is fine
+void file_abort(struct file_writer *w);                // frees w; `w` may be NULL
 
-// A log: written as it comes, behind what is there or (`fresh`) from its beginning on.
-// Made as file_create's files are; a link, a pipe or another account's file is refused.
+// Opens a log for appending, or (`fresh`) empties it first; creates it if missing.
+// Refuses a link, a pipe, or a file of another account.
 int file_open_log(const char *path, bool fresh, int *ret_fd, struct err *e);
-// A pipe or a device, which `option` names, to be written to. A pipe that no process reads is an
-// error at once, and not a wait.
+// Opens a pipe or a device, which `option` names, for writing. Returns an error at once
+// if no process reads the pipe.
 int file_open_stream(const char *path, const char *option, int *ret_fd, struct err *e);
 
-// A file that its user has named, as text that grows: behind what is there, or from its
-// beginning on. NULL and errno on failure.
+// Opens a text file that the user has named, for appending or (`fresh`) from its
+// beginning. Returns NULL and errno on failure.
 FILE *file_open_text(const char *path, bool fresh);
 
-// A file to be locked, for reading and writing; made where there is none. -1 and errno on
-// failure, ELOOP for a link.
+// Opens a lock file for reading and writing, and creates it if missing. Returns -1 and
+// errno on failure; ELOOP for a link.
 int file_open_lock(const char *path);
 
-int file_make_dir(const char *path, struct err *e);     // as mkdir -p
-int file_make_new_dir(const char *path, struct err *e); // TUG_EIO if it is there
+int file_make_dir(const char *path, struct err *e);     // like mkdir -p
+int file_make_new_dir(const char *path, struct err *e); // TUG_EIO if it exists
 int file_sync_dir(const char *path, struct err *e);
 
-// Takes a directory for this process alone, until file_unlock_dir or its end. TUG_EUSAGE
-// when another process has it, which is named where the system knows it; on file systems
-// without locks it is not taken (-1).
+// Locks a directory for this process until file_unlock_dir or its end. Returns TUG_EUSAGE
+// if another process has the lock, naming it if the system knows it. On a file system
+// without locks, sets *ret_lock to -1 and returns 0.
 int file_lock_dir(const char *path, int *ret_lock, struct err *e);
 void file_unlock_dir(int lock); // -1 is fine
 
 bool file_exists(const char *path);
-// Whether both are one file, by whatever names; one that is not there yet goes by its name.
+// Returns whether both paths are one file. A file that does not exist is compared by its
+// path.
 bool file_is_same(const char *a, const char *b);
-bool file_dir_is_empty(const char *path); // also when there is nothing at all at `path`
+bool file_dir_is_empty(const char *path); // true also if `path` does not exist
 
-// Opens a directory for removing what lies in it. NULL and errno on failure; a link to a
-// directory is none.
+// Opens a directory whose entries are to be removed. Returns NULL and errno on failure,
+// also for a link to a directory.
 DIR *file_open_real_dir(const char *path);
 
-// Removes a file, a link itself, or a directory of files and links. Fine if there is none.
+// Removes a file, a link itself, or a directory that contains only files and links.
+// Succeeds if nothing is there.
 int file_remove_tree(const char *path, struct err *e);
-// The same with directories in it, at most `depth` levels: of a directory that this
-// process has made.
+// The same for a directory that this process has made, which may contain directories down
+// to `depth` levels.
 int file_remove_deep(const char *path, int depth, struct err *e);
 
-// "DIR/NAME" into ret_path; TUG_EUSAGE when it would not fit.
+// Sets ret_path to "DIR/NAME"; returns TUG_EUSAGE if that is too long.
 enum { FILE_PATH_MAX = 4096 };
 int file_join(char ret_path[FILE_PATH_MAX], const char *dir, const char *name,
               struct err *e);

@@ -54,7 +54,7 @@ static void test_text(void **state)
     }
 }
 
-// Pieces of all sizes, some below and some above the writer's buffer.
+// Writes pieces of all sizes, smaller and larger than the writer's buffer.
 static void test_round_trip(void **state)
 {
     (void)state;
@@ -112,7 +112,7 @@ static void test_commit_replaces_abort_does_not(void **state)
     assert_int_equal(file_read(path, &b, &e), 0);
     assert_string_equal(buf_str(&b), "old");
     write_file(path, "new!", 4);
-    assert_int_equal(file_read(path, &b, &e), 0); // behind what the buffer holds
+    assert_int_equal(file_read(path, &b, &e), 0); // appended to the content of the buffer
     assert_string_equal(buf_str(&b), "oldnew!");
     buf_free(&b);
 }
@@ -131,7 +131,7 @@ static void test_create_fails(void **state)
     assert_int_equal(rmdir(files_in("taken")), 0);
 }
 
-// Writes until it fails or `n` MiB are written, then commits; gives the first failure.
+// Writes until it fails or `n` MiB are written, then commits; returns the first failure.
 static int write_mib(const char *path, int n, struct err *e)
 {
     struct file_writer *w;
@@ -141,7 +141,8 @@ static int write_mib(const char *path, int n, struct err *e)
     for (int i = 0; i < n && rc == 0; i++)
         rc = file_write(w, bytes, MIB, e);
     if (rc != 0)
-        assert_int_equal(file_write(w, bytes, 1, e), rc); // a failed writer stays failed
+        // a writer that has failed keeps failing
+        assert_int_equal(file_write(w, bytes, 1, e), rc);
     mem_free(bytes);
     int committed = file_commit(w, e);
     return rc != 0 ? rc : committed;
@@ -157,13 +158,13 @@ static void test_full_disk(void **state)
     assert_int_equal(write_mib(path, 2, &e), TUG_EIO);
     assert_non_null(strstr(e.text, "full': No space left on device; free some space"));
     assert_int_equal(files_beside(files_dir, NULL), 0);
-    // Little enough to wait in the buffer: then the commit says it.
+    // So few bytes stay in the buffer: the commit reports the error.
     struct file_writer *w;
     assert_int_equal(file_create(&w, path, &e), 0);
     assert_int_equal(file_write(w, "x", 1, &e), 0);
     assert_int_equal(file_commit(w, &e), TUG_EIO);
     assert_non_null(strstr(e.text, "No space left on device"));
-    assert_true(file_exists(path)); // the link
+    assert_true(file_exists(path)); // the link stays
     assert_int_equal(mem_live(), before);
 }
 
@@ -213,7 +214,7 @@ static void test_read_fails(void **state)
     expect_unreadable(files_in("large"), 5, TUG_EDATA, "too large: more than 5 bytes");
 }
 
-// Files of /proc say that they are empty and are not: the size is a hint, not a promise.
+// Files of /proc report the size 0, but are not empty.
 static void test_read_ignores_a_wrong_size(void **state)
 {
     (void)state;
@@ -252,13 +253,13 @@ static void test_remove_tree(void **state)
     assert_int_equal(file_make_dir(files_in("tree/sub"), &e), 0);
     write_file(files_in("tree/x"), "x", 1);
     assert_int_equal(file_remove_tree(files_in("tree"), &e),
-                     TUG_EIO); // not of plain files
+                     TUG_EIO); // it contains a directory
     assert_non_null(strstr(e.text, "tree/sub"));
     assert_int_equal(file_remove_tree(files_in("tree/sub"), &e), 0);
     assert_int_equal(file_remove_tree(files_in("tree"), &e), 0);
     assert_false(file_exists(files_in("tree")));
     assert_int_equal(file_remove_tree(files_in("tree"), &e), 0);
-    // A link is removed, its target is not.
+    // A link is removed, but its target is not.
     write_file(files_in("target"), "x", 1);
     assert_int_equal(symlink(files_in("target"), files_in("link")), 0);
     assert_int_equal(file_remove_tree(files_in("link"), &e), 0);
@@ -266,7 +267,7 @@ static void test_remove_tree(void **state)
     assert_true(file_exists(files_in("target")));
 }
 
-// Neither a link in the place of the directory nor one at any depth of it is followed.
+// Links are not followed, neither in place of the directory nor inside it.
 static void test_remove_deep(void **state)
 {
     (void)state;
@@ -280,7 +281,8 @@ static void test_remove_deep(void **state)
     assert_int_equal(symlink(files_in("deep"), files_in("door")), 0);
     assert_int_equal(file_remove_deep(files_in("door"), 2, &e), 0);
     assert_true(file_exists(files_in("deep/a/b/x")));
-    assert_int_equal(file_remove_deep(files_in("deep"), 1, &e), TUG_EIO); // too deep
+    // the tree is deeper
+    assert_int_equal(file_remove_deep(files_in("deep"), 1, &e), TUG_EIO);
     assert_true(file_exists(files_in("deep/a/b")));
     assert_int_equal(file_remove_deep(files_in("deep"), 2, &e), 0);
     assert_false(file_exists(files_in("deep")));
@@ -312,7 +314,7 @@ static void test_join(void **state)
     assert_int_equal(file_join(path, "", "b", &e), 0);
     assert_string_equal(path, "b");
     memset(name, 'n', sizeof(name));
-    name[FILE_PATH_MAX - 3] = '\0'; // with "a/" exactly fits
+    name[FILE_PATH_MAX - 3] = '\0'; // with "a/" it just fits
     assert_int_equal(file_join(path, "a", name, &e), 0);
     assert_int_equal(file_join(path, "ab", name, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "too long"));
@@ -365,7 +367,7 @@ static void test_lock_dir(void **state)
     assert_non_null(strstr(e.text, "in use by another process"));
     char who[32];
     snprintf(who, sizeof(who), "process, %d", (int)getpid());
-    if (strstr(e.text, "process,") != NULL) // where the system knows it
+    if (strstr(e.text, "process,") != NULL) // only if the system knows the owner
         assert_non_null(strstr(e.text, who));
     file_unlock_dir(first);
     assert_int_equal(file_lock_dir(files_dir, &first, &e), 0);

@@ -1,5 +1,5 @@
-// All values are checked before the result is used: without a branch the compiler
-// vectorizes the loop.
+// All values are checked before the result is used: without a branch in the loop, the
+// compiler vectorizes it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/finite.h"
@@ -7,10 +7,11 @@
 #include <stdint.h>
 #include <string.h>
 
-// Works on the bits without the sign: signed numbers, which the oldest vectors can
-// compare.
+// Compares the bits without the sign as signed integers, which even the oldest vector
+// instructions can compare.
 static const int32_t infinity = 0x7f800000;
-static const int32_t infinite_bf16 = 0x7f7f8000; // the least that is rounded up to it
+// the smallest float that bf16 rounds to infinity
+static const int32_t infinite_bf16 = 0x7f7f8000;
 
 static bool all_below(const char *p, size_t n, int32_t limit)
 {

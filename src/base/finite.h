@@ -1,4 +1,4 @@
-// Checks whether floats are finite, many at a time, for any alignment.
+// Checks whether floats are finite, many at a time and at any alignment.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_FINITE_H
@@ -8,12 +8,13 @@
 #include <stddef.h>
 
 bool finite_floats(const void *floats, size_t n);
-// Whether they lie between -limit and limit, both excluded. limit > 0.
+// Returns whether all floats are between -limit and limit, both excluded; limit > 0.
 bool finite_below(const void *floats, size_t n, float limit);
-// Whether they still are when they were rounded to bf16, whose largest number is smaller.
+// Returns whether all floats are finite after rounding to bf16, whose largest number is
+// smaller.
 bool finite_when_bf16(const void *floats, size_t n);
 bool finite_bf16(const void *halves, size_t n);
-// IEEE 754 binary16 and binary64.
+// Numbers of IEEE 754 binary16 and binary64.
 bool finite_halves(const void *halves, size_t n);
 bool finite_doubles(const void *doubles, size_t n);
 

@@ -1,4 +1,4 @@
-// Against isfinite, one by one: all kinds of floats, at all places, unaligned.
+// Compares with isfinite for all kinds of floats, at all positions and unaligned.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/finite.h"
@@ -18,7 +18,7 @@ static float float_of(uint32_t bits)
     return x;
 }
 
-// To the nearest, halves to even, by arithmetic: nextafterf tells the neighbours apart.
+// Rounds to nearest, ties to even, by arithmetic: nextafterf gives the neighbours.
 static bool rounds_to_finite(float x)
 {
     const float most = float_of(0x7f7f0000), step = float_of(0x7b800000); // of bf16
@@ -79,8 +79,7 @@ static void halves_and_doubles(void **state)
             assert_int_equal(finite_doubles(bytes + 1, N), isfinite(all[k]) != 0);
             assert_true(finite_doubles(bytes + 1, at));
         }
-    for (uint32_t h = 0; h < 1 << 16;
-         h++) { // an exponent of ones: infinite, or no number
+    for (uint32_t h = 0; h < 1 << 16; h++) { // all exponent bits set: infinite or NaN
         uint16_t x[N] = {0};
         x[h % N] = (uint16_t)h;
         memcpy(bytes + 1, x, sizeof(x));

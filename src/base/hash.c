@@ -1,10 +1,10 @@
-// XXH3 from its library. (Inlining is not faster on short values: 6.7 against 6.4 ns for
-// 8 bytes.)
+// XXH3 from its library. (Inlining it is not faster for short values: 6.7 against 6.4 ns
+// for 8 bytes.)
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/hash.h"
 
-#define XXH_STATIC_LINKING_ONLY // says how large the state of a stream is
+#define XXH_STATIC_LINKING_ONLY // makes the size of a stream's state known
 #include <xxhash.h>
 
 _Static_assert(sizeof(XXH3_state_t) <= sizeof(struct hash_stream) &&

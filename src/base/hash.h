@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// A bijection of 64-bit words in which every input bit moves every output bit (the
+// A bijection of 64-bit words in which each input bit affects each output bit (the
 // finaliser of splitmix64, Steele et al. 2014, with Stafford's "variant 13" constants).
-// Placement depends on it: it never changes.
+// The placement of rows depends on it, so it must never change.
 static inline uint64_t mix64(uint64_t x)
 {
     x ^= x >> 30;
@@ -20,16 +20,18 @@ static inline uint64_t mix64(uint64_t x)
     return x;
 }
 
-// 64-bit XXH3 of `n` bytes under `seed`: feature values, file checksums.
+// Returns the 64-bit XXH3 of `n` bytes under `seed`; used for feature values and
+// checksums.
 uint64_t hash_bytes(const void *bytes, size_t n, uint64_t seed);
 
-// The same number for bytes that come piece by piece.
+// Computes the same hash for bytes that arrive piece by piece.
 struct hash_stream {
-    _Alignas(64) unsigned char state[576]; // the library's own
+    _Alignas(64) unsigned char state[576]; // the library's state
 };
 
 void hash_stream_begin(struct hash_stream *s, uint64_t seed);
 void hash_stream_add(struct hash_stream *s, const void *bytes, size_t n);
-uint64_t hash_stream_end(const struct hash_stream *s); // of what was added so far
+// the hash of the bytes added so far
+uint64_t hash_stream_end(const struct hash_stream *s);
 
 #endif

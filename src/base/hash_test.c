@@ -4,8 +4,8 @@
 #include "base/random.h"
 #include "kit/test.h"
 
-// Golden: placement, checkpoints and initial values depend on these for ever. Computed
-// apart, in Python.
+// Golden values: placement, checkpoints and initial values depend on them, so they never
+// change. They were computed independently, in Python.
 static void test_mix64_golden(void **state)
 {
     (void)state;
@@ -21,14 +21,13 @@ static void test_mix64_golden(void **state)
         assert_int_equal(mix64(golden[i][0]), golden[i][1]);
 }
 
-// Undoes each step of mix64: that it can be done for all words is what makes it a
-// bijection.
+// Inverts each step of mix64. Since this works for all words, mix64 is a bijection.
 static uint64_t unmix64(uint64_t x)
 {
     x ^= x >> 31 ^ x >> 62;
     x *= 0x319642b2d24d8ec3ull; // inverse of the second factor
     x ^= x >> 27 ^ x >> 54;
-    x *= 0x96de1b173f119089ull; // of the first
+    x *= 0x96de1b173f119089ull; // inverse of the first factor
     x ^= x >> 30 ^ x >> 60;
     return x;
 }
@@ -68,8 +67,8 @@ static void test_bytes_golden(void **state)
     assert_int_equal(hash_bytes(NULL, 0, 0), 0x2d06800538d394c2);
 }
 
-// One number for all lengths that take another path through XXH3, aligned and not. Keys
-// of saved models are such hashes: a library that computes others must not go unnoticed.
+// One hash for all lengths that take different paths through XXH3, aligned and unaligned.
+// Keys in saved models are such hashes, so a library with other results must be noticed.
 static void test_bytes_of_all_lengths(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-// Ends a wait for data with TUG_EINTERRUPTED: a descriptor that becomes readable, to stop
-// a thread, and a flag that a signal sets, which waits look now and then.
+// Ends a wait for data with TUG_EINTERRUPTED. A wait ends when a descriptor becomes
+// readable, which stops a single thread, or when a signal has set a flag, which waits
+// check from time to time.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_INTERRUPT_H
@@ -17,7 +18,7 @@ struct interrupt {
 
 #define INTERRUPT_NEVER ((struct interrupt){.wake_fd = -1})
 
-// Whether it has come, or comes within so many milliseconds.
+// Returns whether the interrupt has come, or comes within `ms` milliseconds.
 static inline bool interrupt_comes(const struct interrupt *i, int ms)
 {
     struct pollfd fd = {.fd = i->wake_fd, .events = POLLIN};

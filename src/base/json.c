@@ -1,4 +1,4 @@
-// JSON files of our own.
+// Reads and writes the JSON files of tug.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/json.h"

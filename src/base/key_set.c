@@ -1,4 +1,4 @@
-// The memory of sets of keys.
+// Memory of sets of keys, and numbering of keys.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/key_set.h"
@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/err.h"
 
-enum { AHEAD = 8 }; // keys between prefetch and use
+enum { AHEAD = 8 }; // keys between the prefetch of a place and its use
 
 static size_t places_for(size_t n)
 {

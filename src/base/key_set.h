@@ -1,6 +1,7 @@
-// A set of keys with numbers: a table of places (open addressing, linear probing, at most
-// a quarter full) over an array of distinct keys that is the caller's. It is emptied for
-// each use, 16 to 32 bytes a key, and no key is taken out.
+// A set that gives keys numbers. The table of places (open addressing, linear probing, at
+// most a quarter full) refers to an array of distinct keys that the caller owns. A place
+// costs 16 to 32 bytes a key. The set is emptied before each use, and a single key cannot
+// be removed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_KEY_SET_H
@@ -10,18 +11,19 @@
 #include <stdint.h>
 
 struct key_set {
-    uint32_t *places; // the number of a key + 1; 0: free
+    uint32_t *places; // the number of a key, plus 1; 0: the place is free
     size_t mask, room;
 };
 
-// Memory for n keys, less than 2^31. TUG_ENOMEM: unchanged.
+// Makes room for n keys, fewer than 2^31. Returns TUG_ENOMEM if it cannot; then nothing
+// has changed.
 int key_set_reserve(struct key_set *s, size_t n);
-void key_set_fini(struct key_set *s); // a zeroed one is fine
+void key_set_fini(struct key_set *s); // a zeroed struct is fine
 
-// Empties it, for n keys at most: no more than were reserved.
+// Empties the set for at most n keys, which must have been reserved.
 void key_set_clear(struct key_set *s, size_t n);
 
-// Both halves of a product, so that keys may differ in any bits.
+// Mixes both halves of a product, so that keys may differ in any bits.
 static inline size_t key_set_home(const struct key_set *s, uint64_t key)
 {
     unsigned __int128 x = (unsigned __int128)key * 0x9e3779b97f4a7c15ull;
@@ -33,7 +35,8 @@ static inline void key_set_prefetch(const struct key_set *s, uint64_t key)
     __builtin_prefetch(&s->places[key_set_home(s, key)], 1);
 }
 
-// The place of a key, or the free one that is to have its number + 1.
+// Returns the place of a key, or the free place into which the caller writes its number +
+// 1.
 static inline uint32_t *key_set_place(const struct key_set *s, const uint64_t *keys,
                                       uint64_t key)
 {
@@ -43,9 +46,9 @@ static inline uint32_t *key_set_place(const struct key_set *s, const uint64_t *k
     return &s->places[at];
 }
 
-// The distinct ones of n keys, in the order in which they first come, and for each key
-// the number of its distinct one; how many. Memory for n keys must be there.
-// `distinct` has room for n.
+// Copies the distinct ones of n keys to `distinct`, in the order of their first
+// occurrence, sets which[i] to the number of key i, and returns how many are distinct.
+// Room for n keys must be reserved, and `distinct` must have room for n.
 size_t key_set_number(struct key_set *s, const uint64_t *keys, size_t n,
                       uint64_t *distinct, uint32_t *which);
 

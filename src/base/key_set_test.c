@@ -1,4 +1,4 @@
-// Sets of keys beside the plainest search.
+// Compares key sets with a linear search.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/key_set.h"
@@ -10,7 +10,7 @@
 
 enum { KEYS = 700 };
 
-// Keys of every shape: near each other, far apart, alike below or above.
+// Draws keys of different shapes: near each other, far apart, equal in low or high bits.
 static uint64_t draw(int shape, uint64_t i)
 {
     uint64_t x = random_below(1, (uint64_t)shape, i, KEYS / 2);
@@ -45,7 +45,7 @@ static void test_numbers(void **state)
     assert_int_equal(mem_live(), 0);
 }
 
-// It may be as full as was said.
+// A set can hold as many keys as were reserved.
 static void test_full(void **state)
 {
     (void)state;
@@ -74,7 +74,7 @@ static void test_no_memory(void **state)
     mem_fault_after(0);
     assert_int_equal(key_set_reserve(&s, 1000), TUG_ENOMEM);
     mem_fault_after(-1);
-    assert_int_equal(*key_set_place(&s, &key, key), 1); // it is as it was
+    assert_int_equal(*key_set_place(&s, &key, key), 1); // unchanged after the failure
     key_set_fini(&s);
     assert_int_equal(mem_live(), 0);
 }

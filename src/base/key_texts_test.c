@@ -1,4 +1,4 @@
-// Texts of keys beside an array of them.
+// Compares texts of keys with an array of them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/key_texts.h"
@@ -73,7 +73,7 @@ static int fill(void)
     int rc = 0;
     for (uint64_t i = 0; i < 100 && rc == 0; i++) {
         rc = add(&t, i);
-        for (uint64_t k = 0; k < t.n; k++) // those before are there whatever failed
+        for (uint64_t k = 0; k < t.n; k++) // earlier texts stay after any failure
             check(&t, k, (size_t)k);
     }
     key_texts_fini(&t);

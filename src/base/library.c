@@ -1,4 +1,4 @@
-// Loading of libraries.
+// Loads shared libraries.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/library.h"

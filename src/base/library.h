@@ -1,5 +1,5 @@
-// A shared library that is loaded at its first use: programs that do not use it neither
-// need it installed nor wait for it.
+// A shared library that is loaded when it is first used. Programs that do not use it need
+// not install it, and do not spend time on loading it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_LIBRARY_H
@@ -12,26 +12,26 @@
 #include "base/err.h"
 
 struct library {
-    const char *file; // as the linker names it
-    // For messages: "WHAT needs LIBRARY", the package that has it, and its name if it
-    // lacks a function.
+    const char *file; // file name, as the linker knows it
+    // For messages: "WHAT needs LIBRARY", the package that contains the library, and the
+    // library or version that this probably is if a function is missing.
     const char *need, *package, *other;
     const struct library_function {
         const char *name;
-        void *to; // the pointer to it that is filled
+        void *to; // receives the address of the function
     } * functions;
     size_t n;
-    int (*begin)(struct err *e); // called once they are all there; NULL: nothing to do
-    // The result of loading.
-    pthread_mutex_t lock; // PTHREAD_MUTEX_INITIALIZER
+    int (*begin)(struct err *e); // called once when all functions were found; NULL: none
+    // The result of loading:
+    pthread_mutex_t lock; // begins as PTHREAD_MUTEX_INITIALIZER
     bool tried;
     int rc;
     struct err e;
 };
 
-// Any thread. Tries once, and says the same from then on. TUG_EUSAGE when it is not on
-// this machine, or is another version.
+// Loads the library once; later calls return the same result. Any thread may call it.
+// Returns TUG_EUSAGE if the library is not installed or has another version.
 int library_load(struct library *l, struct err *e);
-bool library_is_loaded(struct library *l); // any thread
+bool library_is_loaded(struct library *l); // any thread may call it
 
 #endif

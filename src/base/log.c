@@ -1,5 +1,5 @@
-// Log lines: formatted whole, then written with one call, so that lines of threads and
-// processes do not mix.
+// Log lines. Each is formatted completely and written by one call, so that lines of
+// different threads and processes do not mix.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/log.h"
@@ -23,13 +23,13 @@ static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static const char *const level_prefixes[] = {"error: ", "warning: ", "", "debug: "};
 
 static atomic_int max_level = LOG_INFO;
-static atomic_int wanted[LOG_DEBUG + 1]; // by how many calls
+static atomic_int wanted[LOG_DEBUG + 1]; // per level, the number of calls of log_want
 static void (*_Atomic rewrite_by)(char *text);
 static pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER;
-// Under file_lock.
+// Protected by file_lock:
 static int file_fd = -1;
 static char file_path[FILE_PATH_MAX];
-static struct err file_error; // the first
+static struct err file_error; // the first error
 
 enum log_level log_set_level(enum log_level level)
 {

@@ -25,7 +25,7 @@ static int make_dir(void **state)
            file_join(log_path, files_dir, "log", NULL) != 0;
 }
 
-// Standard error goes to a file meanwhile; cmocka's own messages are not to be lost.
+// Redirects standard error to a file for a while, without losing cmocka's own messages.
 static int divert_stderr(void)
 {
     int saved = dup(STDERR_FILENO);
@@ -68,7 +68,8 @@ static void test_levels(void **state)
     buf_free(&b);
 }
 
-// A file that cannot take a line cannot hold the error: log_check_file returns the first.
+// A file that cannot take a line cannot hold the error either: log_check_file returns the
+// first one.
 static void test_full_file(void **state)
 {
     (void)state;
@@ -95,8 +96,7 @@ static void test_full_file(void **state)
     assert_non_null(strstr(e.text, "File too large"));
 }
 
-// A name from outside must not begin a line of its own nor steer the terminal.
-// Calls end in any order, and then the level is what it was.
+// The level is the previous one after all calls have ended, in any order.
 static void test_wanted(void **state)
 {
     (void)state;
@@ -134,7 +134,7 @@ static void test_one_line_an_event(void **state)
     buf_free(&b);
 }
 
-// "2026-01-31T23:59:59.999Z " and then what is expected.
+// Checks for a time such as "2026-01-31T23:59:59.999Z ", followed by `expect`.
 static void check_file_line(const char *line, const char *expect)
 {
     const char *shape = "dddd-dd-ddTdd:dd:dd.dddZ ";
@@ -148,7 +148,7 @@ static void test_file(void **state)
     (void)state;
     struct err e;
     int saved = divert_stderr();
-    for (int i = 0; i < 2; i++) { // appended, not begun again
+    for (int i = 0; i < 2; i++) { // the second time appends
         assert_int_equal(log_set_file(log_path, &e), 0);
         log_warn("line %d", i);
     }
@@ -165,7 +165,7 @@ static void test_file(void **state)
     buf_free(&b);
 }
 
-// A full log file is reported once, and the rest goes on.
+// A full log file is reported once, and later lines still go to standard error.
 static void test_file_that_is_full(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-// exp and log of our own: plain double additions and multiplications in a fixed order, so that they
-// have the same bits on every machine (libm's differ between versions). Relative error below 1e-14.
+// exp and log of our own: double additions and multiplications in a fixed order, so that
+// they have the same bits on every machine (those of libm differ between versions). The
+// relative error is below 1e-14.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_MATHS_H
@@ -15,7 +16,8 @@ static inline double maths_from_bits(uint64_t bits)
     return x;
 }
 
-// e^x; 0 below -708, and e^708 above 708 (finite, so that a loss stays a number); NaN stays NaN.
+// Returns e^x: 0 below -708, and e^708 above 708 (finite, so that a loss stays finite).
+// NaN stays NaN.
 static inline double maths_exp(double x)
 {
     if (x != x)
@@ -24,12 +26,13 @@ static inline double maths_exp(double x)
         return 0;
     if (x > 708)
         x = 708;
-    // x = k ln 2 + r, |r| <= ln 2 / 2: e^x = 2^k e^r. Adding and taking away 1.5 * 2^52 rounds.
+    // x = k ln 2 + r, |r| <= ln 2 / 2: e^x = 2^k e^r. Adding and subtracting 1.5 * 2^52
+    // rounds.
     const double ln2_high = 0x1.62e42fee00000p-1, ln2_low = 0x1.a39ef35793c76p-33;
     double k = (x * 0x1.71547652b82fep0 + 0x1.8p52) - 0x1.8p52;
     double r = (x - k * ln2_high) - k * ln2_low;
     double r2 = r * r, r4 = r2 * r2;
-    // Taylor terms to r^13, in pairs so that they overlap.
+    // The Taylor terms up to r^13, in pairs that the CPU can compute at the same time.
     double p01 = 1 + r, p23 = 1.0 / 2 + r * (1.0 / 6), p45 = 1.0 / 24 + r * (1.0 / 120);
     double p67 = 1.0 / 720 + r * (1.0 / 5040), p89 = 1.0 / 40320 + r * (1.0 / 362880);
     double p1011 = 1.0 / 3628800 + r * (1.0 / 39916800);
@@ -40,7 +43,8 @@ static inline double maths_exp(double x)
     return e * maths_from_bits((uint64_t)(1023 + (int64_t)k) << 52);
 }
 
-// Natural logarithm of a positive, normal x. (0 and below give the log of the smallest normal.)
+// Returns the natural logarithm of a positive normal x; for smaller x, that of the
+// smallest normal number.
 static inline double maths_log(double x)
 {
     if (!(x >= 0x1p-1022))
@@ -66,7 +70,7 @@ static inline double maths_log(double x)
     return (double)k * 0x1.62e42fefa39efp-1 + log_m;
 }
 
-// 1 / (1 + e^-x).
+// Returns 1 / (1 + e^-x).
 static inline double maths_sigmoid(double x)
 {
     return 1 / (1 + maths_exp(-x));

@@ -1,4 +1,4 @@
-// exp and log against libm, and their edges.
+// Compares exp and log with libm, also at the ends of their ranges.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/maths.h"

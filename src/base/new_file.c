@@ -1,9 +1,8 @@
-// Names beside are NAME.0123456789abcdef.tmp, with 64 random bits.
+// Temporary names are NAME.0123456789abcdef.tmp, with 64 random bits.
 //
-// A sweep opens a file, locks it and removes it. So who makes one locks it first and
-// looks afterwards whether it still has its name: a sweeper that was between the two has
-// taken it, and another one is made.
-//
+// A sweep opens a temporary file, locks it and removes it. So the process that makes a
+// file locks it and then checks that it still has its name. If a sweep removed it before
+// the lock, the process makes another one.
 // SPDX-License-Identifier: Apache-2.0
 #include "base/new_file.h"
 
@@ -38,7 +37,7 @@ size_t new_file_target(const char *beside)
     return ours ? n - BESIDE_MORE : 0;
 }
 
-// The length of the name's part with which its temporary files begin.
+// Returns the length of the part of the name with which its temporary files begin.
 static size_t kept_bytes(const char *name)
 {
     size_t n = strlen(name);
@@ -62,7 +61,8 @@ static void sweep_one(int dir, const char *name)
     close(fd);
 }
 
-// A file that cannot be removed now is tried again the next time.
+// Removes leftover files. A file that cannot be removed now is tried again at the next
+// sweep.
 void new_file_sweep(int dir, const char *name)
 {
     int again = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -80,7 +80,7 @@ void new_file_sweep(int dir, const char *name)
     closedir(d);
 }
 
-// The directory of the file.
+// Finding the directory of the file.
 
 static int split(char path[FILE_PATH_MAX], char **ret_parent, char **ret_name)
 {
@@ -99,7 +99,7 @@ static int split(char path[FILE_PATH_MAX], char **ret_parent, char **ret_name)
     return 0;
 }
 
-// Whether a link may be followed: see the header. `st`: of the link.
+// Returns whether the link with status *st may be followed (see new_file.h).
 static bool may_follow(int dir, const struct stat *st)
 {
     struct stat in;
@@ -110,7 +110,7 @@ static bool may_follow(int dir, const struct stat *st)
     return !shared || st->st_uid == geteuid() || st->st_uid == in.st_uid;
 }
 
-// The path that a link says, from where it lies.
+// Reads the target of a link, as a path relative to the link's directory.
 static int read_link(int dir, const char *parent, const char *name,
                      char ret[FILE_PATH_MAX])
 {
@@ -125,7 +125,8 @@ static int read_link(int dir, const char *parent, const char *name,
     return -1;
 }
 
-// Opens the directory in which the file lies at last, and sets its name.
+// Opens the directory that finally contains the file, after following links, and sets the
+// file's name.
 static int find_place(struct new_file *f, const char *path)
 {
     char at[FILE_PATH_MAX], *parent, *name;
@@ -157,7 +158,7 @@ static int find_place(struct new_file *f, const char *path)
     return -1;
 }
 
-// In the directory that the path says, whatever lies there by that name.
+// Opens the directory of the path without following a link at its end.
 static int find_own_place(struct new_file *f, const char *path)
 {
     char at[FILE_PATH_MAX], *parent, *name;
@@ -192,7 +193,7 @@ static int find(struct new_file *f, int root, const char *path)
     return root == FILE_ANYWHERE ? find_place(f, path) : find_place_below(f, root, path);
 }
 
-// Making it.
+// Making the file.
 
 static int random_name(struct new_file *f)
 {
@@ -204,7 +205,7 @@ static int random_name(struct new_file *f)
     return 0;
 }
 
-// Locked, if the file system has locks. False: a sweeper has taken it.
+// Locks the file, if the file system has locks. Returns false if a sweep has taken it.
 static bool is_locked(int fd)
 {
     struct stat st;
@@ -231,8 +232,8 @@ static int make_beside(struct new_file *f, mode_t mode)
     return -1;
 }
 
-// Files that a rename cannot replace. A pipe waits for its reader, as a shell's
-// redirection does.
+// Opens a file that a rename cannot replace. Opening a pipe waits for its reader, as the
+// redirection of a shell does.
 static int open_straight(struct new_file *f, int at, const char *path)
 {
     struct stat st;
@@ -240,17 +241,17 @@ static int open_straight(struct new_file *f, int at, const char *path)
     if (f->fd < 0)
         return -1;
     f->straight = true;
-    // One that has become a file since, or has no name of its own (/dev/stdout).
+    // It may have become a regular file since, or have no name of its own (/dev/stdout).
     if (fstat(f->fd, &st) == 0 && S_ISREG(st.st_mode) && ftruncate(f->fd, 0) != 0)
         return -1;
     return 0;
 }
 
-// The existing file, if any, decides how to continue.
+// Chooses by the existing file, if any, between a temporary file and writing directly.
 static int open_place(struct new_file *f, int root, const char *path, mode_t mode)
 {
     struct stat there, named;
-    bool any = root == FILE_ANYWHERE; // else nothing but a file of ours may lie there
+    bool any = root == FILE_ANYWHERE; // below a root, only regular files may lie there
     if (any && stat(path, &named) == 0 && !S_ISREG(named.st_mode) &&
         !S_ISDIR(named.st_mode))
         return open_straight(f, AT_FDCWD, path);
@@ -268,7 +269,7 @@ static int open_place(struct new_file *f, int root, const char *path, mode_t mod
         errno = EEXIST;
         return -1;
     }
-    // A link of /proc to a file that has lost its name.
+    // A link in /proc to a file that has lost its name.
     if (exists &&
         (!found || there.st_ino != named.st_ino || there.st_dev != named.st_dev))
         return open_straight(f, AT_FDCWD, path);
@@ -301,7 +302,7 @@ static void close_both(struct new_file *f)
     f->fd = f->dir = -1;
 }
 
-// The lock is held until the file has its name.
+// Keeps the lock until the file has its name.
 int new_file_finish(struct new_file *f)
 {
     if (!f->straight &&
@@ -315,8 +316,8 @@ int new_file_finish(struct new_file *f)
 int new_file_sync_dir(struct new_file *f, const char *path, struct err *e)
 {
     int rc = 0;
-    // Some network file systems cannot sync a directory; their renames are as durable as
-    // they get.
+    // Some network file systems cannot sync a directory; a rename there cannot be made
+    // more durable.
     if (!f->straight && disk_sync(f->dir) != 0 && errno != EINVAL && errno != ENOTSUP)
         rc = err_sys(e, TUG_EIO, "cannot sync the directory of '%s'", path);
     close_both(f);

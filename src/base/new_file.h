@@ -1,18 +1,18 @@
-// Makes one file and gives it its name.
+// Makes a file and gives it its name when it is complete.
 //
 //   a regular file, or nothing there:  made beside under an unpredictable name,
 //   and
 //                                      renamed when it is complete
 //   a device, pipe or terminal:        written straight; what goes out has gone out
 //
-// A link that a user names is followed, and what it leads to is replaced, not the link;
-// but in a directory where everybody may write (/tmp), only one that is the user's own or
-// the directory's owner's, as Linux does it for open (fs.protected_symlinks). Below a
-// root (base/below.h) no link is followed; with a name that the program has chosen itself
-// (FILE_OWN) a link is replaced.
+// A link that a user names is followed: its target is replaced, and the link stays. But
+// in a directory where everybody may write (/tmp), only a link of the user or of the
+// directory's owner is followed, as Linux does for open (fs.protected_symlinks). Below a
+// root (base/below.h) no link is followed. With a name that the program chose (FILE_OWN),
+// a link is replaced.
 //
-// The file beside is locked while its process lives. Temporary files of a killed process
-// are removed by the next one that makes the same file.
+// The temporary file is locked while its process lives. Temporary files of a killed
+// process are removed by the next process that makes the same file.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_NEW_FILE_H
@@ -25,31 +25,34 @@
 
 #include "base/err.h"
 
-// Less what the umask takes away. A replaced file gives no user a right that the old one
-// did not give.
+// The mode of a new file, reduced by the umask. A file that replaces another gives no
+// account a right that the old one did not give.
 enum { NEW_FILE_SHARED = 0644 };
 
 struct new_file {
-    int dir, fd; // -1: not open. The file is written to fd
-    bool straight;
-    char name[NAME_MAX + 1], beside[NAME_MAX + 1]; // in `dir`
+    int dir, fd;   // -1: not open. The caller writes to fd
+    bool straight; // written directly, not under a temporary name
+    char name[NAME_MAX + 1], beside[NAME_MAX + 1]; // names in `dir`
 };
 
-// `root`: of the path, or FILE_ANYWHERE or FILE_OWN (base/file.h).
+// Opens the file. `root` is FILE_ANYWHERE, FILE_OWN, or the directory that the path is
+// below (base/file.h).
 int new_file_open(struct new_file *f, int root, const char *path, mode_t mode,
                   struct err *e);
-// Syncs and renames: 0, or -1 and errno; until then, and on failure, new_file_drop
-// undoes. TUG_EIO if the directory cannot be synced: the file exists.
+// new_file_finish syncs and renames the file; it returns 0, or -1 and errno. Before that,
+// or after a failure, new_file_drop removes the file. new_file_sync_dir then syncs the
+// directory; if it returns TUG_EIO, the file exists all the same.
 int new_file_finish(struct new_file *f);
 int new_file_sync_dir(struct new_file *f, const char *path, struct err *e);
-void new_file_drop(struct new_file *f); // one that is finished, or not open, is fine
+void new_file_drop(struct new_file *f); // fine after new_file_finish, and for a file that
+                                        // is not open
 
-// Returns the length of the name that a temporary file is for; 0 for other files. (A long
-// name is cut.)
+// Returns the length of the name that a temporary file belongs to (a long name is cut); 0
+// for other files.
 size_t new_file_target(const char *beside);
 
-// Removes what processes that have ended have left beside `name` in `dir`. (Opening does
-// it, too.)
+// Removes temporary files of `name` in `dir` that ended processes have left.
+// new_file_open does this, too.
 void new_file_sweep(int dir, const char *name);
 
 #endif

@@ -19,7 +19,7 @@
 static char base[] = "/tmp/tug-new-file-XXXXXX";
 static char dir[FILE_PATH_MAX];
 
-// Each test has a directory of its own.
+// Makes a directory of its own for each test.
 static int make_dir(void **state)
 {
     static int n;
@@ -36,7 +36,7 @@ static int make_base(void **state)
     return mkdtemp(base) == NULL;
 }
 
-// Six at a time.
+// Returns a path in the directory; up to six are valid at the same time.
 static const char *in_dir(const char *name)
 {
     static char path[6][FILE_PATH_MAX];
@@ -88,8 +88,8 @@ static bool is_link(const char *path)
     return S_ISLNK(st.st_mode);
 }
 
-// A stranger has put "NAME.tmp", a link to a file of ours, where temporary files used to
-// be made. It is not followed, and neither is a link with a name of today's kind.
+// An attacker has put a link named "NAME.tmp", which older versions used, to a file of
+// ours. It is not followed, and neither is a link with a temporary name of today.
 static void test_planted_links(void **state)
 {
     (void)state;
@@ -101,10 +101,11 @@ static void test_planted_links(void **state)
     assert_text(in_dir("out"), "text");
     assert_false(is_link(in_dir("out")));
     assert_true(is_link(in_dir("out.tmp")));
-    assert_true(is_link(in_dir("out.0123456789abcdef.tmp"))); // nothing of ours
+    // not a file of ours, so it stays
+    assert_true(is_link(in_dir("out.0123456789abcdef.tmp")));
 }
 
-// The name is unpredictable and never repeats.
+// Temporary names are unpredictable and never repeat.
 static void test_names(void **state)
 {
     (void)state;
@@ -130,7 +131,7 @@ static void test_names(void **state)
     assert_text(in_dir(longest), "fits");
 }
 
-// A link that the user names is followed: the link stays, its target is replaced.
+// A link that the user names is followed: the link stays, and its target is replaced.
 static void test_users_links(void **state)
 {
     (void)state;
@@ -142,14 +143,14 @@ static void test_users_links(void **state)
     assert_true(is_link(in_dir("near")) && is_link(in_dir("nearer")));
     assert_text(in_dir("far/file"), "new");
     assert_int_equal(files_beside(in_dir("far"), NULL), 0);
-    // One that leads to nothing yet, and a directory that is one.
+    // A link to a file that does not exist yet, in a directory that is a link.
     assert_int_equal(symlink("far/later", in_dir("soon")), 0);
     put_well(in_dir("soon"), "there");
     assert_text(in_dir("far/later"), "there");
     assert_int_equal(symlink("far", in_dir("door")), 0);
     put_well(in_dir("door/inside"), "in");
     assert_text(in_dir("far/inside"), "in");
-    // In circles.
+    // Links that form a circle:
     struct err e;
     assert_int_equal(symlink("b", in_dir("a")), 0);
     assert_int_equal(symlink("a", in_dir("b")), 0);
@@ -157,8 +158,8 @@ static void test_users_links(void **state)
     assert_non_null(strstr(e.text, "symbolic links"));
 }
 
-// In a directory where all may write, links of others are not followed. Only root can
-// make another user's files here.
+// In a directory where all may write, links of other users are not followed. Only root
+// can make another user's files here.
 static void test_links_of_others(void **state)
 {
     (void)state;
@@ -190,7 +191,7 @@ static void *read_pipe(void *arg)
     return text;
 }
 
-// Pipes and devices are written straight and stay what they are.
+// Pipes and devices are written directly and stay what they are.
 static void test_straight(void **state)
 {
     (void)state;
@@ -215,7 +216,7 @@ static void test_straight(void **state)
     assert_int_equal(files_beside(dir, NULL), 0);
 }
 
-// A pipe whose reader has gone is an error, not the end of the process.
+// If the reader of a pipe goes away, writing gives an error and does not end the process.
 static void test_reader_goes(void **state)
 {
     (void)state;
@@ -234,7 +235,7 @@ static void test_reader_goes(void **state)
     assert_non_null(strstr(e.text, "Broken pipe"));
 }
 
-// An open file that has lost its name has no place to be renamed to.
+// An open file that has lost its name cannot be replaced by a rename.
 static void test_file_without_a_name(void **state)
 {
     (void)state;
@@ -250,8 +251,8 @@ static void test_file_without_a_name(void **state)
     assert_int_equal(files_beside(dir, NULL), 0);
 }
 
-// At most 0644, less the umask; a replaced file gives no right that the old one did not
-// give.
+// The mode is at most 0644, less the umask. A replaced file gives no right that the old
+// one did not give.
 static void test_modes(void **state)
 {
     (void)state;
@@ -271,8 +272,8 @@ static void test_modes(void **state)
     assert_int_equal(mode_of(in_dir("usual")), 0644);
 }
 
-// A killed process leaves a temporary file; the next one removes it, but not those of a
-// living process, of other files, or without an owner.
+// A killed process leaves a temporary file. The next one removes it, but not those of
+// living processes, of other files, or without an owner.
 static void test_leftovers(void **state)
 {
     (void)state;
@@ -321,7 +322,8 @@ static void *put_often(void *arg)
     return NULL;
 }
 
-// Many make the same file, and sweep while the others have just begun: each is whole.
+// Many processes make the same file and sweep while others have just begun: every file is
+// complete.
 static void test_races(void **state)
 {
     (void)state;
@@ -340,7 +342,7 @@ static void test_races(void **state)
     assert_int_equal(files_beside(dir, NULL), 0);
 }
 
-// Below a root: nothing leads out, and no link is followed.
+// Below a root, no path leads out and no link is followed.
 static void test_below(void **state)
 {
     (void)state;
@@ -371,11 +373,12 @@ static void test_below(void **state)
     assert_false(file_exists(in_dir("outside/x")));
     assert_false(file_exists(in_dir("x")));
     assert_int_equal(mkfifo(in_dir("root/pipe"), 0600), 0);
-    assert_int_equal(put(root, "pipe", "x", &e), TUG_EIO); // it waits for nobody
+    // it does not wait for a reader
+    assert_int_equal(put(root, "pipe", "x", &e), TUG_EIO);
     close(root);
 }
 
-// With a name that the program has chosen a link is removed, and its target stays.
+// With a name that the program has chosen, a link is replaced and its target stays.
 static void test_own(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-// The values of one command, from all sources in their order. Names are looked up in
-// options_names.c, values parsed in options_values.c, YAML read in options_file.c,
-// manuals written in options_help.c.
+// Sets the values of a command from all sources in their order. options_names.c looks up
+// names, options_values.c parses values, options_file.c reads YAML, options_help.c writes
+// manuals.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/options.h"
@@ -29,7 +29,7 @@ static int load_defaults(struct options *o, struct err *e)
     return 0;
 }
 
-// A list's items lie between commas in the environment.
+// Assigns an environment variable. The items of a list are separated by commas.
 static int assign_env(struct options *o, size_t i, const char *name, const char *text,
                       struct err *e)
 {
@@ -102,9 +102,9 @@ static bool family_has_env(const struct option_table *t, const char *name, size_
     return len == 10 && memcmp(name, "TUG_CONFIG", len) == 0;
 }
 
-// A TUG_ variable one edit away from an option of this command is a typo. Other variables
-// are ignored: the environment is shared (Kubernetes sets TUG_SERVICE_HOST if a service
-// is called tug).
+// Checks for typos: a TUG_ variable that is one edit away from an option of this command.
+// Other variables are ignored, since programs share the environment (Kubernetes sets
+// TUG_SERVICE_HOST if a service is called tug).
 static int check_environment(struct options *o, struct err *e)
 {
     const struct option_table *t = o->table;
@@ -130,7 +130,7 @@ static int check_environment(struct options *o, struct err *e)
 struct words {
     int n;
     char *const *at;
-    int i; // the word being looked at
+    int i; // index of the current word
 };
 
 static bool is_option(const char *word)
@@ -146,7 +146,7 @@ static bool wants_help(const struct words *w)
     return false;
 }
 
-// Returns the value of the option at w->i: behind '=', or the next word.
+// Returns the value of the option at w->i: the text behind '=', or the next word.
 static int word_value(struct words *w, const char *eq, const char **ret, struct err *e)
 {
     if (eq) {
@@ -170,7 +170,7 @@ static int take_list(struct options *o, size_t opt, struct words *w, const char 
     return 0;
 }
 
-// --set NAME=VALUE
+// Handles --set NAME=VALUE.
 static int take_set(struct options *o, const char *text, const struct option_giver *by,
                     struct err *e)
 {
@@ -188,7 +188,7 @@ static int take_option(struct options *o, struct words *w, const struct option_g
 {
     const char *name = w->at[w->i] + 2, *eq = strchr(name, '='), *value;
     size_t len = eq ? (size_t)(eq - name) : strlen(name);
-    if (len == 6 && memcmp(name, "config", len) == 0) { // loaded before
+    if (len == 6 && memcmp(name, "config", len) == 0) { // load_files has loaded it
         (void)word_value(w, eq, &value, NULL);
         return 0;
     }
@@ -241,7 +241,7 @@ static int take_operand(struct options *o, const char *word,
     return option_assign(o, i, word, by, e);
 }
 
-// An option, and behind one that is wrong the words that were meant for it.
+// Loads an option. If it is wrong, skips the words that were meant as its values.
 static int load_option(struct options *o, struct words *w, const struct option_giver *by,
                        struct err *e)
 {
@@ -254,7 +254,7 @@ static int load_option(struct options *o, struct words *w, const struct option_g
 static int load_words(struct options *o, struct words *w, struct err *e)
 {
     const struct option_giver by = {OPTION_ARGS, "command line", ++o->loads};
-    bool plain = false; // behind "--"
+    bool plain = false; // after "--"
     for (w->i = 0; w->i < w->n; w->i++) {
         const char *word = w->at[w->i];
         if (!plain && strcmp(word, "--") == 0)
@@ -267,7 +267,8 @@ static int load_words(struct options *o, struct words *w, struct err *e)
     return 0;
 }
 
-// Every --config among the words, in order; without one, the file named by TUG_CONFIG.
+// Loads every --config among the words, in order; if there is none, the file that
+// TUG_CONFIG names.
 static int load_files(struct options *o, struct words *w, struct err *e)
 {
     bool any = false;
@@ -345,14 +346,14 @@ static int load_all(struct options *o, struct words *w, unsigned flags, struct e
     TRY(load_words(o, w, e));
     TRY(load_preset(o, e));
     TRY(check_environment(o, e));
-    // A required option that was given wrongly is not missing.
+    // An option with a wrong value was reported already: it is not missing.
     if (!(flags & OPTIONS_INCOMPLETE) && o->problems.n == 0)
         TRY(check_required(o, e));
     return problems_tell(&o->problems, e);
 }
 
-// The command's struct begins as zeros; its size is where the last option ends, so only
-// the options' own bytes are touched.
+// Zeroes the values of the command. Its struct may be larger than the options need: only
+// up to the end of the last option.
 static void zero_values(struct options *o)
 {
     static const size_t size[] = {

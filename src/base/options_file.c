@@ -5,9 +5,9 @@
 //     drop: [id, day]            # as "id,day" is
 //     train: {threads: 2}        # of `tug train` only; other commands skip it
 //
-// One level of nesting: below the name of a command its options, below any other word
-// names with a dot between ("optimizer: {lr: 1}" is optimizer.lr). Nothing else of YAML
-// is taken: no anchors, no further nesting, one document.
+// There is one level of nesting. Under the name of a command stand its options; under any
+// other word stand the rest of names with a dot ("optimizer: {lr: 1}" sets optimizer.lr).
+// Anchors, deeper nesting and several documents are not supported.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -28,10 +28,11 @@ struct file {
     bool has_event;
 };
 
-// A mapping being read: whose names they are, and what stands before them.
+// The mapping that is being read: the command whose names it has, and the prefix of the
+// names.
 struct section {
     const struct option_table
-        *table;         // a member of the family; not the command's own: skipped
+        *table;         // if it is another command's table, the section is skipped
     const char *prefix; // NULL, or "optimizer"
 };
 
@@ -69,7 +70,7 @@ static bool is_null(const yaml_event_t *v)
            (!*s || strcmp(s, "~") == 0 || strcmp(s, "null") == 0);
 }
 
-// The scalar of the current event becomes a value of option i.
+// Assigns the scalar of the current event to option i.
 static int assign(struct file *f, size_t i, struct err *e)
 {
     char place[FILE_PATH_MAX + 32];
@@ -99,7 +100,7 @@ static int assign_sequence(struct file *f, size_t i, struct err *e)
     }
 }
 
-// Options whose value is a list with commas ("COLUMN,...").
+// Returns whether the option takes one text with commas ("COLUMN,...").
 static bool takes_commas(const struct option *o)
 {
     size_t n = o->metavar != NULL ? strlen(o->metavar) : 0;
@@ -128,7 +129,7 @@ static int join_sequence(struct file *f, size_t i, struct buf *to, struct err *e
     }
 }
 
-// The sequence that begins with the current event, as one value with commas.
+// Assigns the sequence that begins with the current event as one text with commas.
 static int assign_joined(struct file *f, size_t i, struct err *e)
 {
     struct buf text = BUF_INIT(FILE_MAX_BYTES);
@@ -173,8 +174,8 @@ static int skip(struct file *f, struct err *e)
     }
 }
 
-// Finds the option that `key` names in the section; OPTION_NONE in *ret_i for another
-// command's.
+// Finds the option that `key` names in the section; sets *ret_i to OPTION_NONE for an
+// option of another command.
 static int lookup(struct file *f, const struct section *s, const char *key, size_t *ret_i,
                   struct err *e)
 {
@@ -196,7 +197,7 @@ static int lookup(struct file *f, const struct section *s, const char *key, size
 
 static int read_section(struct file *f, const struct section *s, struct err *e);
 
-// The value of `key`, whose first event is the current one.
+// Reads the value of `key`, whose first event is the current one.
 static int read_value(struct file *f, const struct section *s, const char *key, size_t i,
                       struct err *e)
 {
@@ -223,7 +224,7 @@ static int read_value(struct file *f, const struct section *s, const char *key, 
     return skip(f, e);
 }
 
-// A name and what follows it; the current event is the name.
+// Reads a name, which is the current event, and its value.
 static int read_pair(struct file *f, const struct section *s, struct err *e)
 {
     char key[OPTION_NAME_MAX];
@@ -234,9 +235,9 @@ static int read_pair(struct file *f, const struct section *s, struct err *e)
     snprintf(key, sizeof(key), "%s", (const char *)f->event.data.scalar.value);
     TRY(next(f, e));
     size_t i = OPTION_NONE;
-    if (f->event.type != YAML_MAPPING_START_EVENT) { // else it names a section
+    if (f->event.type != YAML_MAPPING_START_EVENT) { // else the name is that of a section
         int rc = lookup(f, s, key, &i, e);
-        i = rc != 0 ? OPTION_NONE : i; // the value of a name that is wrong is skipped
+        i = rc != 0 ? OPTION_NONE : i; // skip the value of an unknown name
         TRY(option_note(f->o, rc, e));
     }
     return read_value(f, s, key, i, e);
@@ -255,17 +256,17 @@ static int read_section(struct file *f, const struct section *s, struct err *e)
 static int read_document(struct file *f, struct err *e)
 {
     const struct section top = {f->o->table, NULL};
-    TRY(next(f, e)); // stream start
+    TRY(next(f, e)); // start of the stream
     TRY(next(f, e));
     if (f->event.type == YAML_STREAM_END_EVENT)
-        return 0; // nothing but comments
+        return 0; // the file has only comments
     TRY(next(f, e));
     if (f->event.type == YAML_SCALAR_EVENT && is_null(&f->event))
         return 0;
     if (f->event.type != YAML_MAPPING_START_EVENT)
         return shape(f, "this is not a mapping", e);
     TRY(read_section(f, &top, e));
-    TRY(next(f, e)); // document end
+    TRY(next(f, e)); // end of the document
     TRY(next(f, e));
     return f->event.type == YAML_STREAM_END_EVENT ? 0 : shape(f, "a second document", e);
 }

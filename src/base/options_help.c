@@ -1,5 +1,5 @@
-// Manuals from the table: --help for the terminal and scdoc for man pages. Help and
-// parser read the same table, so that they always agree.
+// Writes manuals from a table: --help for the terminal and scdoc for man pages. Help and
+// parser use the same table, so that they always agree.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <ctype.h>
@@ -8,8 +8,8 @@
 
 #include "base/options_internal.h"
 
-// Characters in a line, and where explanations begin in it; in a narrow terminal they
-// have most of the line.
+// Columns of a line, and the column where explanations begin. In a terminal of fewer than
+// NARROW columns, explanations begin further left.
 enum { WIDTH = 80, COLUMN = 26, NARROW = 60, COLUMN_OF_NARROW = 8 };
 
 struct page;
@@ -67,7 +67,7 @@ static bool bar_see(void *arg, const char *word, size_t len)
     return true;
 }
 
-// "lr|fm|ffm"
+// Writes "lr|fm|ffm".
 static void put_choices(struct page *p, const char *choices)
 {
     size_t first = strcspn(choices, " ");
@@ -80,7 +80,7 @@ static bool is_number(const struct option *opt)
     return opt->kind == OPTION_U64 || opt->kind == OPTION_F64 || opt->kind == OPTION_SIZE;
 }
 
-// "(default 10, 1 to 100000)", "(required)", or nothing.
+// Writes "(default 10, 1 to 100000)", "(required)", or nothing.
 static void remarks(const struct option *opt, struct page *p)
 {
     const char *between = "(";
@@ -111,7 +111,7 @@ static void remarks(const struct option *opt, struct page *p)
         put(p, ")");
 }
 
-// "--epochs N", "--model lr|fm|ffm", "--[no-]shuffle", "--resume[=no|yes|auto]"
+// Writes "--epochs N", "--model lr|fm|ffm", "--[no-]shuffle" or "--resume[=no|yes|auto]".
 static void heading(const struct option *opt, struct page *p)
 {
     bool on = opt->kind == OPTION_FLAG && opt->fallback &&
@@ -140,7 +140,8 @@ static const struct option common[] = {
     {"help", .kind = OPTION_FLAG, .help = "print this"},
 };
 
-// Returns the text that `build` writes about an option, terminated; "" if memory is out.
+// Returns the text that `build` writes about an option, ended by a NUL; "" if memory is
+// out.
 static const char *built(option_fn build, const struct option *opt, struct buf *b,
                          struct page *p)
 {
@@ -152,7 +153,8 @@ static const char *built(option_fn build, const struct option *opt, struct buf *
     return text ? text : "";
 }
 
-// The heading; a list of choices may go on in a further line behind a "|". Returns the column.
+// Writes the heading. A list of choices may continue on a further line behind a "|".
+// Returns the column.
 static size_t help_heading(const struct option *opt, struct page *p)
 {
     enum { INDENT = 2, FURTHER = 6 };
@@ -212,7 +214,7 @@ static void help_group(const char *group, struct page *p)
     put(p, "\n");
 }
 
-// In the table a newline ends a paragraph.
+// Writes a text of the table, in which a newline ends a paragraph.
 static void help_text(struct page *p, const char *text)
 {
     while (*text) {
@@ -229,7 +231,7 @@ static void help_text(struct page *p, const char *text)
     }
 }
 
-// Each line of the examples stands by itself: two spaces in front.
+// Writes each example on a line of its own, indented by two spaces.
 static void help_examples(struct page *p, const char *text)
 {
     put(p, "\nExamples\n");
@@ -279,14 +281,14 @@ int options_help(const struct option_table *t, size_t width, struct buf *b)
 
 // ---------------------------------------------------------------- man pages
 
-// scdoc reads _ * \ # and more as marks; a backslash takes their meaning away.
+// Escapes characters that scdoc would read as markup (_ * \ # and others) by a backslash.
 static void escaped(struct page *p, const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         if (strchr("_*\\#~<>[]|.`", text[i]) && text[i])
             put(p, "\\");
         add(p, text + i, 1);
-        if (text[i] == '\n') // a paragraph ends
+        if (text[i] == '\n') // end of a paragraph
             put(p, "\n");
     }
 }

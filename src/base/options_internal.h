@@ -1,4 +1,4 @@
-// What the files of base/options share; nobody else includes it.
+// Declarations shared by the files of base/options; no other file includes them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_OPTIONS_INTERNAL_H
@@ -9,37 +9,38 @@
 
 #define OPTION_NONE SIZE_MAX // "no such option" among indices into the table
 
-// The origin of a value, with which errors begin and which `tug config` shows.
+// The origin of a value. Errors begin with it, and `tug config` shows it.
 struct option_giver {
     enum option_source source;
-    const char *place; // kept by the options
-    unsigned load; // one number per source read: repeated lists append within a load only
+    const char *place; // struct options owns the text
+    unsigned load; // number of the source: a repeated list option appends only within one
+                   // source
 };
 
 struct option_origin {
     struct option_giver giver;
-    const char *text; // as given; NULL when unset, and for lists
+    const char *text; // the value as given; NULL for lists and if unset
 };
 
 struct options {
     const struct option_table *table;
     char *values;                 // the command's struct
     struct option_origin *origin; // one per option
-    char **kept;                  // strings that live as long as this
+    char **kept;                  // strings to free with this struct
     size_t n_kept;
     unsigned loads;
     bool help;
     struct problems problems;
 };
 
-// Keeps a usage error for the end, so that the user sees all at once; returns 0 then.
-// Anything else ends the parsing: rc is returned.
+// Collects a usage error, so that the user sees all of them at the end, and returns 0.
+// Returns any other rc, which ends the parsing.
 int option_note(struct options *o, int rc, const struct err *e);
 
-// A copy that lives as long as o; NULL when out of memory.
+// Copies a text that lives as long as o; returns NULL if memory is out.
 const char *option_keep(struct options *o, const char *text, size_t len);
 
-// Parses and stores one value (of a list: one item).
+// Parses and stores one value, or one item of a list.
 int option_assign(struct options *o, size_t i, const char *text,
                   const struct option_giver *by, struct err *e);
 
@@ -47,22 +48,22 @@ size_t option_find(const struct option_table *t, const char *name, size_t len);
 const struct option_table *option_family_find(const struct option_table *t,
                                               const char *command);
 
-// Edits between two words: insert, delete, replace, swap neighbours.
-// SIZE_MAX for long ones.
+// Returns the number of edits between two words: insertions, deletions, replacements and
+// swaps of neighbours. Returns SIZE_MAX for long words.
 size_t option_distance(const char *a, size_t n, const char *b, size_t m);
 
-// TUG_EUSAGE "PREFIX: there is no option 'NAME'; did you mean 'NEAREST'?".
+// Reports TUG_EUSAGE "PREFIX: there is no option 'NAME'; did you mean 'NEAREST'?".
 int option_unknown(const struct option_table *t, const char *prefix, const char *dashes,
                    const char *name, size_t len, struct err *e);
 
 int options_load_file(struct options *o, const char *path, struct err *e);
 
-// Calls `see` for each word of a text with spaces between words; stops when it returns
+// Calls `see` for each word of a text with words separated by spaces, until it returns
 // false.
 typedef bool (*option_word_fn)(void *arg, const char *word, size_t len);
 void option_words(const char *words, option_word_fn see, void *arg);
 
-// "log-every" → "TUG_LOG_EVERY".
+// Converts "log-every" to "TUG_LOG_EVERY".
 void option_env_name(const char *name, char ret_env[OPTION_NAME_MAX + 8]);
 
 #endif

@@ -1,5 +1,4 @@
-// Names of options: how they are looked up and written, and which one a
-// wrong name was meant for.
+// Names of options: looks them up, and guesses the option that a wrong name means.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <ctype.h>
@@ -50,7 +49,7 @@ const struct option_table *option_family_find(const struct option_table *t,
     return NULL;
 }
 
-// Optimal string alignment (Damerau 1964).
+// Computes the optimal string alignment distance (Damerau 1964).
 size_t option_distance(const char *a, size_t n, const char *b, size_t m)
 {
     if (n >= OPTION_NAME_MAX || m >= OPTION_NAME_MAX)
@@ -88,8 +87,8 @@ static bool nearest_see(void *arg, const char *word, size_t len)
     if (len >= OPTION_NAME_MAX)
         return true;
     size_t d = option_distance(n->given, n->len, word, len);
-    // A beginning of a name was meant as the name ("opt": optimizer), unless a typo is
-    // nearer.
+    // An abbreviation counts as the name ("opt": optimizer), unless another name has
+    // fewer edits.
     if (d > 1 && n->len >= 3 && n->len < len && memcmp(n->given, word, n->len) == 0)
         d = 1;
     if (d >= n->distance)
@@ -100,7 +99,7 @@ static bool nearest_see(void *arg, const char *word, size_t len)
     return true;
 }
 
-// Words up to a third of their letters away count as near.
+// Words are near if the edits are at most about a third of their letters.
 static struct nearest nearest_make(const char *given, size_t len, char *ret_word)
 {
     *ret_word = 0;
@@ -123,7 +122,7 @@ static void nearest_option(const struct option_table *t, const char *given, size
     option_words("config set help", nearest_see, &n);
 }
 
-// Other programs have other names: libraries of Python, `paddle train`, `paddle pserver`.
+// Names that other programs use: Python libraries, `paddle train`, `paddle pserver`.
 static const char *const synonyms[][2] = {
     {"alpha", "l1"},
     {"average-window", "average"},

@@ -110,7 +110,7 @@ static struct options *o;
 static struct values v;
 static struct err e;
 
-// Parses words (the last one NULL) without asking for --data.
+// Parses words (the last one is NULL) without requiring --data.
 static int parse(char *const *words)
 {
     int n = 0;
@@ -173,7 +173,7 @@ static void test_defaults(void **state)
     assert_null(options_given_of_group(o, "Training"));
 }
 
-// The first given option of a group, whose heading is at its first option.
+// Returns the first given option of a group, whose heading stands at its first option.
 static void test_groups(void **state)
 {
     (void)state;
@@ -206,7 +206,7 @@ static void test_words(void **state)
     assert_true(options_given(o, "lr"));
     assert_string_equal(options_given_of_group(o, "Data"), "data");
     assert_string_equal(options_given_of_group(o, "Training"), "epochs");
-    assert_null(options_given_of_group(o, "Saving")); // there is none
+    assert_null(options_given_of_group(o, "Saving")); // no option has this heading
     assert_int_equal(
         PARSE("--set", "epochs=3", "--set=data=x", "--json=off", "--epochs", "4"), 0);
     assert_int_equal(v.epochs, 4);
@@ -277,7 +277,7 @@ static void test_bad_values(void **state)
 static void test_all_problems(void **state)
 {
     (void)state;
-    // The word behind a wrong option was meant for it.
+    // The word behind a wrong option counts as its value.
     REFUSED("4 problems: (1) there is no option '--epocs'; did you mean '--epochs'? (2) "
             "--lr: 'x' is not a number, 0 to 100 (3) unexpected argument 'stray'; "
             "did you mean --data stray? (4) --out needs a value",
@@ -343,7 +343,7 @@ static void test_environment_typo(void **state)
         e.text,
         "environment: there is no option 'TUG_EPOHCS'; did you mean 'TUG_EPOCHS'?");
     unsetenv("TUG_EPOHCS");
-    // Another command's option, and a stranger's variable.
+    // An option of another command, and a variable of another program, are ignored.
     setenv("TUG_EPOCH", "5", 1);
     setenv("TUG_SERVICE_HOST", "10.0.0.1", 1);
     assert_int_equal(parse((char *[]){NULL}), 0);
@@ -398,7 +398,7 @@ static void test_file(void **state)
     setenv("TUG_EPOCHS", "4", 1);
     assert_int_equal(PARSE("--lr", "2"), 0);
     assert_int_equal(v.epochs, 4); // the environment wins over the file
-    assert_true(v.lr == 2);        // the command line over both
+    assert_true(v.lr == 2);        // the command line wins over both
     assert_int_equal(v.model, 0);
     unsetenv("TUG_EPOCHS");
     static const char *const lists[] = {"drop: [id, day]\n", "drop:\n- id\n- day\n",
@@ -469,7 +469,7 @@ static void test_bad_file(void **state)
 static void test_operands(void **state)
 {
     (void)state;
-    static struct option_table t; // outlives the options that teardown closes
+    static struct option_table t; // teardown closes options that use it
     t = table;
     t.operands = "data";
     assert_int_equal(

@@ -1,5 +1,5 @@
-// Values of options: converts text to a number, choice or flag within bounds, or gives an
-// error with the value's origin and the valid values.
+// Converts the text of a value to a number, choice or flag within its bounds, or reports
+// an error with the value's origin and the valid values.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -15,7 +15,7 @@
 
 const char *option_keep(struct options *o, const char *text, size_t len)
 {
-    if ((o->n_kept & (o->n_kept - 1)) == 0) { // full at powers of two
+    if ((o->n_kept & (o->n_kept - 1)) == 0) { // the array is full at powers of two
         size_t cap = o->n_kept ? 2 * o->n_kept : 1;
         char **kept = mem_realloc_array(o->kept, cap, sizeof(*kept));
         if (!kept)
@@ -30,7 +30,7 @@ const char *option_keep(struct options *o, const char *text, size_t len)
     return o->kept[o->n_kept++] = copy;
 }
 
-// The start of a message about a value: its origin and its option.
+// Writes the start of an error about a value: its origin and its option.
 static const char *label(const struct option *opt, const struct option_giver *by,
                          char ret_text[512])
 {
@@ -68,7 +68,7 @@ static bool in_bounds(const struct option *opt, double x)
     return (opt->min == 0 && opt->max == 0) || (x >= opt->min && x <= opt->max);
 }
 
-// Digits, or a whole number written as 1e6.
+// Reads digits, or an integer written as 1e6.
 static bool read_u64(const char *text, uint64_t *ret, const char **ret_rest)
 {
     if (!isdigit((unsigned char)*text))
@@ -151,7 +151,7 @@ static bool choice_see(void *arg, const char *word, size_t len)
 static bool parse_choice(const struct option *opt, const char *text, int *ret)
 {
     struct choice c = {text, strlen(text), 0, -1};
-    bool flag; // of one that can stand alone: as a flag's
+    bool flag; // if a bare --name is allowed, the words of a flag are, too
     option_words(opt->choices, choice_see, &c);
     if (c.found < 0 && opt->bare != NULL && parse_flag(text, &flag))
         return parse_choice(opt, flag ? opt->bare : opt->fallback, ret);
@@ -206,7 +206,7 @@ static int list_add(struct options *o, size_t i, const char *text, struct err *e
     return 0;
 }
 
-// Stores a scalar; false if the text is not a value of the option.
+// Stores a single value; returns false if the text is not a value of the option.
 static bool store(const struct option *opt, const char *text, void *at)
 {
     switch (opt->kind) {

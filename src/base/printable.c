@@ -1,4 +1,4 @@
-// One table of the forms that a character of UTF-8 can have.
+// Decides by a table of the forms that a UTF-8 character can have.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/printable.h"
@@ -8,8 +8,9 @@
 
 #include "base/buf.h"
 
-// For the first byte, and for the second. Left out are the control characters below ' ',
-// and those from U+0080 to U+009F, which steer some terminals, too.
+// For each form, the range of the first byte and of the second. The table leaves out the
+// control characters below ' ' and those from U+0080 to U+009F, which control some
+// terminals.
 static const struct {
     unsigned char first, last, low, high;
     size_t bytes;

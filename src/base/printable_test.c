@@ -21,7 +21,7 @@ static void words_stay_and_controls_go(void **state)
     check("", "");
     check("tables/\u00fcber \u20ac \U0001f600 ~", "tables/\u00fcber \u20ac \U0001f600 ~");
     check("a\nb\tc\x1b[31md\x7f", "a?b?c?[31md?");
-    check("csi \xc2\x9b", "csi ??"); // U+009B begins a sequence as ESC [ does
+    check("csi \xc2\x9b", "csi ??"); // U+009B begins a control sequence, as ESC [ does
     check("\xc0\xaf \xed\xa0\x80 \xf4\x90\x80\x80 \xff", "?? ??? ???? ?");
     check("cut \xe2\x82", "cut ??");
 }
@@ -35,8 +35,7 @@ static void check_copy(const char *text, size_t cap, const char *want)
     assert_true(printable_check(made, strlen(made)));
 }
 
-// Characters that are shown, those that are escaped, and cuts, which keep characters
-// whole.
+// Copies printable characters, escapes others, and cuts texts between characters.
 static void copies(void **state)
 {
     (void)state;
@@ -50,7 +49,7 @@ static void copies(void **state)
     check_copy("abc", 1, "");
 }
 
-// Every code point, encoded, is printable unless it is a control character.
+// Every code point is printable unless it is a control character.
 static void code_points(void **state)
 {
     (void)state;

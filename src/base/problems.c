@@ -1,4 +1,4 @@
-// Several problems become one sentence, so that the user can mend all at once.
+// Joins several problems into one error, so that the user can fix all at once.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/problems.h"
@@ -12,7 +12,7 @@ int problems_note(struct problems *p, int rc, const struct err *e)
         return rc;
     if (p->n++ == 0)
         p->code = rc;
-    // Problems beyond the room are still counted.
+    // Problems that no longer fit are still counted.
     if (e != NULL)
         (void)buf_printf(&p->text, "%s\n", e->text);
     return 0;

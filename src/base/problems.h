@@ -1,4 +1,4 @@
-// Collects the problems of an input, to report all at once.
+// Collects the problems of an input, to report all of them at once.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_PROBLEMS_H
@@ -8,19 +8,19 @@
 #include "base/err.h"
 
 struct problems {
-    struct buf text; // sentences, each with a line end behind it
+    struct buf text; // one problem per line
     unsigned n;
-    int code; // of the first one
+    int code; // code of the first problem
 };
 
 #define PROBLEMS_INIT ((struct problems){.text = BUF_INIT(1 << 14)})
 
-// Keeps a usage or data error for the end, so that all are reported at once; returns 0
-// then. Anything else ends the work: rc is returned.
+// Collects a usage or data error and returns 0. Returns any other rc, which should end
+// the work.
 int problems_note(struct problems *p, int rc, const struct err *e);
 
-// Sets *e to one problem unchanged, or to several in one sentence with a number before
-// each; returns 0 if there is none. Forgets them.
+// Sets *e to the single problem, or to all problems with a number before each, and
+// removes them. Returns the code of the first, or 0 if there are none.
 int problems_tell(struct problems *p, struct err *e);
 void problems_free(struct problems *p);
 

@@ -1,6 +1,6 @@
-// Random numbers without state: a number is a function of (seed, stream, counter), so its
-// value depends on no order, no thread and no server: the same bits
-// anywhere (docs/architecture.md).
+// Random numbers without state. A number is a function of (seed, stream, counter), so it
+// does not depend on an order, a thread or a server: it has the same bits everywhere
+// (docs/architecture.md).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_RANDOM_H
@@ -17,20 +17,20 @@ static inline uint64_t random_u64(uint64_t seed, uint64_t stream, uint64_t count
     return mix64(b + counter * 0x9e3779b97f4a7c15ull);
 }
 
-// Uniform in [0, 1), 24 bits: exact in a float.
+// Uniform in [0, 1) with 24 bits, which a float holds exactly.
 static inline float random_f32(uint64_t seed, uint64_t stream, uint64_t counter)
 {
     return (float)(random_u64(seed, stream, counter) >> 40) * 0x1p-24f;
 }
 
-// Uniform in [0, 1), 53 bits.
+// Uniform in [0, 1) with 53 bits.
 static inline double random_f64(uint64_t seed, uint64_t stream, uint64_t counter)
 {
     return (double)(random_u64(seed, stream, counter) >> 11) * 0x1p-53;
 }
 
-// Uniform in [0, n), n > 0, without division (Lemire 2019, without the rejection: the
-// bias is below n / 2^64).
+// Uniform in [0, n) for n > 0, without a division (Lemire 2019, without its rejection
+// step: the bias is below n / 2^64).
 static inline uint64_t random_below(uint64_t seed, uint64_t stream, uint64_t counter,
                                     uint64_t n)
 {

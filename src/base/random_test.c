@@ -2,7 +2,8 @@
 #include "base/random.h"
 #include "kit/test.h"
 
-// Golden: initial values of rows depend on these for ever. Computed apart, in Python.
+// Golden values: initial values of rows depend on them, so they never change. They were
+// computed independently, in Python.
 static void test_golden(void **state)
 {
     (void)state;
@@ -19,7 +20,8 @@ static void test_golden(void **state)
     assert_int_equal(random_below(0, 1, 0, 10), 0);
 }
 
-// Each of the three inputs alone counts up: all give uniform numbers.
+// Returns numbers for one of the three inputs counting up: each gives a uniform
+// distribution.
 static uint64_t number(int which, uint64_t i, uint64_t n)
 {
     return random_below(which == 0 ? i : 9, which == 1 ? i : 9, which == 2 ? i : 9, n);
@@ -36,7 +38,7 @@ static void test_uniform(void **state)
         double chi2 = 0;
         for (int c = 0; c < CELLS; c++)
             chi2 += (double)(count[c] - EACH) * (count[c] - EACH) / EACH;
-        assert_true(chi2 < 130); // 63 degrees of freedom: above with probability 1e-6
+        assert_true(chi2 < 130); // 63 degrees of freedom: exceeded with probability 1e-6
     }
 }
 

@@ -1,11 +1,11 @@
-// Shared rows: the one place where threads touch the same floats without a lock.
+// Shared rows: only these functions let threads use the same floats without a lock.
 //
-// Hogwild training (Recht et al. 2011) lets threads read and update the same rows at
-// once: an update may be lost, never torn. In C that is a relaxed atomic access of each
-// float. The scalar functions say so to the compiler; the vector ones are plain vector
-// loads and stores, which every CPU we run on performs without tearing a lane, and which
-// become loops of scalar atomics under ThreadSanitizer, so that it sees exactly the
-// sharing that is meant and nothing else.
+// Hogwild training (Recht et al. 2011) lets threads read and update the same rows at the
+// same time: an update may be lost, but never torn. In C this is a relaxed atomic access
+// to each float. The scalar functions use such accesses. The vector functions use plain
+// vector loads and stores, which do not tear a lane on any CPU that tug supports; under
+// ThreadSanitizer they are loops of scalar atomics, so that it accepts this sharing and
+// reports any other.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_RELAXED_H
@@ -25,8 +25,8 @@
 #define RELAXED_SCALAR 0
 #endif
 
-// Sixteen floats: one AVX-512 register, two AVX2 ones, four SSE or NEON ones. The
-// compiler lowers it; element-wise operations have the same bits at each width.
+// Sixteen floats: one AVX-512 register, two of AVX2, four of SSE or NEON. The compiler
+// chooses; element-wise operations have the same bits for each.
 typedef float v16 __attribute__((vector_size(64)));
 typedef int32_t v16i __attribute__((vector_size(64)));
 

@@ -1,4 +1,4 @@
-// Addresses and ports of this machine: see route.h.
+// Addresses and ports of this machine; see route.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/route.h"
@@ -24,7 +24,7 @@ static int resolve(const char *host, int type, struct addrinfo **ret, struct err
     return 0;
 }
 
-// A datagram socket that is connected has chosen its own address and sent nothing.
+// Connecting a datagram socket chooses its own address without sending anything.
 static int own_address(const struct addrinfo *to, char ret[ROUTE_ADDRESS_MAX])
 {
     struct sockaddr_storage own;
@@ -67,7 +67,7 @@ static bool is_bridge(const char *name)
     return false;
 }
 
-// The first interface that is up and leads out of this machine.
+// Gets the address of the first interface that is up and is not loopback or a bridge.
 static bool first_interface(int family, char ret[ROUTE_ADDRESS_MAX])
 {
     struct ifaddrs *all;
@@ -83,7 +83,8 @@ static bool first_interface(int family, char ret[ROUTE_ADDRESS_MAX])
                                           : sizeof(struct sockaddr_in6);
         found = getnameinfo(i->ifa_addr, len, ret, ROUTE_ADDRESS_MAX, NULL, 0,
                             NI_NUMERICHOST) == 0 &&
-                strchr(ret, '%') == NULL; // link-local ones are of no use to others
+                // other machines cannot use link-local addresses
+                strchr(ret, '%') == NULL;
     }
     freeifaddrs(all);
     return found;
@@ -91,7 +92,8 @@ static bool first_interface(int family, char ret[ROUTE_ADDRESS_MAX])
 
 bool route_own(bool six, char ret[ROUTE_ADDRESS_MAX])
 {
-    // Addresses for examples: they lie behind the default route, and nothing is sent.
+    // Addresses reserved for examples: they are behind the default route, and nothing is
+    // sent to them.
     struct err e;
     if (route_address(six ? "2001:db8::1" : "192.0.2.1", ret, &e) == 0 &&
         strchr(ret, '%') == NULL)
@@ -102,7 +104,8 @@ bool route_own(bool six, char ret[ROUTE_ADDRESS_MAX])
 int route_split(const char *address, char *ret_host, size_t cap, uint16_t *ret_port,
                 struct err *e)
 {
-    const char *tcp = strstr(address, "tcp://"); // of several, those of a node
+    // if there are several addresses, use that of a node
+    const char *tcp = strstr(address, "tcp://");
     const char *host = tcp != NULL ? tcp + 6 : address;
     const char *colon = strrchr(host, ':');
     char *end = NULL;
@@ -199,7 +202,7 @@ bool route_is_own(const char *host)
     if (resolve(host, SOCK_STREAM, &all, NULL) != 0)
         return false;
     for (struct addrinfo *a = all; a != NULL && !own; a = a->ai_next)
-        own = bind_any(a, &port) == 0; // elsewhere's addresses cannot be bound
+        own = bind_any(a, &port) == 0; // an address of another machine cannot be bound
     freeaddrinfo(all);
     return own;
 }

@@ -1,4 +1,4 @@
-// Addresses of this machine; what can be said of them depends on it.
+// Addresses of this machine; the checks depend on what addresses it has.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/route.h"
@@ -12,7 +12,7 @@ static void test_split(void **state)
     (void)state;
     static const struct {
         const char *address, *host;
-        uint16_t port; // 0: it is none
+        uint16_t port; // 0: it is not an address
     } cases[] = {
         {"a.example:1", "a.example", 1},
         {"tcp://10.0.0.1:65535", "10.0.0.1", 65535},
@@ -48,7 +48,8 @@ static void test_route_to_loopback(void **state)
     assert_string_equal(own, "127.0.0.1");
 }
 
-// Never loopback, nor a bridge of the usual names: what others cannot reach.
+// The address is not loopback or a bridge with one of the usual names, which others
+// cannot reach.
 static void test_own(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-// The directory of running clusters' files, and checks of its owner: see runtime_dir.h.
+// The directory for files of running clusters, and checks of its owner; see
+// runtime_dir.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/runtime_dir.h"
@@ -22,7 +23,8 @@
 enum { MAKING_SECONDS = 10, LOCK_TRIES = 100, LOCK_PAUSE_MS = 10 };
 enum { ONLY_MINE = 0700, RIGHTS = 07777, OF_OTHERS = 022 };
 
-// Nobody else may rename or remove what lies in it, and put something of theirs there.
+// Checks that no other user may rename or remove the directory and put another in its
+// place.
 static int check_parent(const char *path, struct err *e)
 {
     char parent[FILE_PATH_MAX];
@@ -73,7 +75,7 @@ int runtime_dir_check(const char *path, struct err *e)
     return check_parent(path, e);
 }
 
-// Gets the path of place i; false if this process has no such place.
+// Gets the path of place i; returns false if this process has no such place.
 static bool place(int i, char ret[FILE_PATH_MAX])
 {
     const char *xdg = getenv("XDG_RUNTIME_DIR");
@@ -89,7 +91,7 @@ bool runtime_dir_look(int i, char ret[FILE_PATH_MAX])
 
 static int make(const char *path, struct err *e)
 {
-    // The umask can only take rights of ours away.
+    // The umask can only remove our own rights.
     if (disk_make_own_dir(path) != 0 && errno != EEXIST)
         return err_sys(e, TUG_EIO, "cannot make %s for the addresses of running clusters",
                        path);
@@ -100,9 +102,9 @@ int runtime_dir_make(char ret[FILE_PATH_MAX], struct err *e)
 {
     struct stat s;
     const char *xdg = getenv("XDG_RUNTIME_DIR");
-    // A session's directory is gone after the session, and root may have kept the
-    // variable of the user it was before. An existing directory must be ours, or it is an
-    // error.
+    // Use XDG_RUNTIME_DIR only if it exists and is ours: the directory of a session is
+    // removed with the session, and root may have inherited the variable from the
+    // previous user. If the tug directory in it exists, it must be ours.
     if (place(0, ret) && stat(xdg, &s) == 0 && s.st_uid == geteuid())
         return make(ret, e);
     (void)place(1, ret);
@@ -163,12 +165,13 @@ int runtime_dir_lock(const char *dir)
             close(fd);
             return -1;
         }
-        poll(NULL, 0, LOCK_PAUSE_MS); // locks cannot be waited for with a deadline
+        poll(NULL, 0, LOCK_PAUSE_MS); // waiting for a lock cannot have a deadline, so
+                                      // poll
     }
     return fd;
 }
 
-// Between bind and listen nobody listens either.
+// Removes a dead socket, unless it is young: between bind and listen a socket looks dead.
 static void sweep_one(void *ctx, const char *path)
 {
     struct stat s;

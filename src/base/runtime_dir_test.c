@@ -31,11 +31,12 @@ static int finish(void **state)
 static int fresh(void **state)
 {
     (void)state;
-    (void)remove(mine); // from the test before, maybe
+    (void)remove(mine); // a previous test may have left it
     return chmod(dir, 0700) != 0 || setenv("XDG_RUNTIME_DIR", dir, 1) != 0;
 }
 
-// Refused with these words, as a place to make and as one to look in.
+// Checks that the directory is refused with these words, both for making it and for
+// reading it.
 static void assert_refused(const char *words)
 {
     struct err e = {0};
@@ -59,7 +60,7 @@ static void test_is_made_and_found(void **state)
     assert_string_equal(path, mine);
     assert_int_equal(stat(path, &s), 0);
     assert_int_equal(s.st_mode & 07777, 0700);
-    assert_int_equal(runtime_dir_make(path, &e), 0); // it is there
+    assert_int_equal(runtime_dir_make(path, &e), 0); // it exists already
     assert_true(runtime_dir_look(0, path));
     assert_string_equal(path, mine);
 }
@@ -97,7 +98,7 @@ static void test_a_directory_where_others_write_is_refused(void **state)
     assert_int_equal(mkdir(mine, 0700), 0);
     assert_int_equal(chmod(dir, 0777), 0);
     assert_refused("others may write");
-    assert_int_equal(chmod(dir, 01777), 0); // as /tmp is
+    assert_int_equal(chmod(dir, 01777), 0); // like /tmp
     assert_int_equal(runtime_dir_check(mine, NULL), 0);
 }
 
@@ -130,7 +131,8 @@ static void assert_falls_back(void)
     assert_false(runtime_dir_look(0, path));
 }
 
-// Unset, not a path, not there any more, or left over from the user before sudo.
+// The variable is unset, is not a path, names a missing directory, or is left from the
+// user before sudo.
 static void test_without_a_usable_variable_it_lies_in_tmp(void **state)
 {
     (void)state;
@@ -174,7 +176,7 @@ static void count_path(void *ctx, const char *path)
     ++*(int *)ctx;
 }
 
-// Dead sockets go, but for one that is being made just now; all else stays.
+// Dead sockets are removed, except one that was just made; all other files stay.
 static void test_sweep(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-// Chooses how often a whole state is checked. Checks of what must hold (`*_check`,
-// without NDEBUG) run after every event, and some look at all there is: in small clusters
-// they always do, in large ones so rarely that an event costs no more than in small ones.
+// Chooses how often a whole state is checked. Consistency checks (`*_check`, without
+// NDEBUG) run after every event, and some look at the whole state. In small clusters they
+// always run; in large ones so rarely that an event does not cost more.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_SAMPLED_H
@@ -11,7 +11,8 @@
 
 enum { SAMPLED_SMALL = 64 };
 
-// Whether the whole of `n` things is looked at after this event, of so many before.
+// Returns whether to check all n objects after this event; `events` is the number of
+// events before it.
 static inline bool sampled_now(uint64_t events, uint64_t n)
 {
     return n <= SAMPLED_SMALL || events % (n / SAMPLED_SMALL + 1) == 0;

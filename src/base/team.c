@@ -1,11 +1,11 @@
-// A team is N - 1 threads and a barrier. A run is two passes of it: the caller leaves the
-// function and meets the others at the start, and meets them again when all have
-// returned.
+// A team is N - 1 threads and a barrier. A run passes the barrier twice: at the start,
+// where the caller meets the waiting threads, and at the end, when all have returned from
+// the function.
 //
-// Phases between barriers are often shorter than a thread takes to wake up (a batch of a
-// few hundred examples is 50 us), so a member first watches the phase for a while and
-// sleeps only then. With more members than CPUs, spinning would take time from the
-// awaited members, and it sleeps at once.
+// Phases between barriers are often shorter than a thread needs to wake up (a batch of a
+// few hundred examples takes 50 us). So a member first spins for a while and only then
+// sleeps. If there are more members than CPUs, it sleeps at once: spinning would take
+// time from the members it waits for.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/team.h"
@@ -32,11 +32,11 @@ struct team {
     int size;
     int spins;
     bool closing; // written before a start, read after it
-    team_fn fn;   // the same
+    team_fn fn;   // like `closing`
     void *arg;
-    atomic_int parties; // == size, but for a team that could not be opened in full
+    atomic_int parties; // == size, unless the team could not be opened completely
     atomic_int arrived;
-    atomic_uint phase; // counts barriers; changes under the lock
+    atomic_uint phase; // number of barriers passed; changes under the lock
     pthread_mutex_t lock;
     pthread_cond_t next_phase;
     struct member member[];
@@ -55,8 +55,8 @@ static void open_next_phase(struct team *t, unsigned phase)
 {
     atomic_store_explicit(&t->arrived, 0, memory_order_relaxed);
     pthread_mutex_lock(&t->lock);
-    // Release: a member that sees the new phase sees all writes of members before the
-    // barrier (gathered by the acq_rel count).
+    // Release: a member that sees the new phase sees all writes that members made before
+    // the barrier (the acq_rel count has collected them).
     atomic_store_explicit(&t->phase, phase + 1, memory_order_release);
     pthread_cond_broadcast(&t->next_phase);
     pthread_mutex_unlock(&t->lock);
@@ -82,7 +82,7 @@ static void wait_while(struct team *t, unsigned phase)
 
 void team_barrier(struct team *t)
 {
-    // The phase cannot change before this member has arrived, so it is read first.
+    // Read the phase first: it cannot change before this member has arrived.
     unsigned phase = atomic_load_explicit(&t->phase, memory_order_relaxed);
     int before = atomic_fetch_add_explicit(&t->arrived, 1, memory_order_acq_rel);
     if (before + 1 == atomic_load_explicit(&t->parties, memory_order_relaxed))
@@ -111,9 +111,8 @@ static int usable_cpus(void)
     return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-// Starts members 1 .. size - 1. Returns how many
-// members there are, the caller included; *ret_error is the reason when that is fewer
-// than `size`.
+// Starts members 1 .. size - 1. Returns the number of members, the caller included; if it
+// is less than `size`, *ret_error has the reason.
 static int start_members(struct team *t, int *ret_error)
 {
     int n = 1;

@@ -23,7 +23,7 @@ static struct team *open_team(int size)
 
 static void count_rank(void *arg, int rank)
 {
-    ((int *)arg)[rank]++; // plain: each member has its own
+    ((int *)arg)[rank]++; // a plain access: each member has its own
 }
 
 static void test_every_rank_once_a_run(void **state)
@@ -42,9 +42,8 @@ static void test_every_rank_once_a_run(void **state)
     team_close(NULL);
 }
 
-// A sum of neighbours, as often as there are rounds: each round reads what others wrote
-// in the round before, in plain memory. A barrier that lets one member through early
-// gives a wrong sum (or a report of ThreadSanitizer).
+// Each round sums what neighbours wrote in the previous round, in plain memory. A barrier
+// that lets a member through early gives a wrong sum (or a report of ThreadSanitizer).
 struct ring {
     struct team *team;
     int size, rounds;
@@ -83,8 +82,8 @@ static void test_barrier_orders_rounds(void **state)
     }
 }
 
-// Shared floats as in Hogwild training: values may be lost, never torn, and
-// ThreadSanitizer has nothing to say.
+// Floats shared as in Hogwild training: values may be lost but not torn, and
+// ThreadSanitizer reports nothing.
 enum { WIDTH = 67 };
 struct hogwild {
     float row[WIDTH];
@@ -93,7 +92,7 @@ struct hogwild {
 
 static float value_of(int rank)
 {
-    return (float)(rank + 1) / 3; // all bytes of it differ from rank to rank
+    return (float)(rank + 1) / 3; // all its bytes differ from rank to rank
 }
 
 static bool is_a_value(float x)
@@ -135,7 +134,7 @@ static void look_at_signals(void *arg, int rank)
     ((int *)arg)[rank] = sigismember(&set, SIGTERM);
 }
 
-// A signal interrupts the caller's system calls, never those of a member.
+// A signal interrupts system calls of the caller, never those of another member.
 static void test_signals_go_to_the_caller(void **state)
 {
     (void)state;
@@ -161,8 +160,8 @@ static void test_out_of_memory(void **state)
     assert_int_equal(mem_live(), before);
 }
 
-// A thousand stacks do not fit into what is left of the address space: the members that
-// did start must go again.
+// The address space has no room for a thousand stacks: the members that did start must be
+// stopped again.
 static void test_system_refuses_threads(void **state)
 {
     (void)state;

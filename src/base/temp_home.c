@@ -1,5 +1,5 @@
-// See temp_home.h. A directory is locked under a name that is never swept, and then
-// renamed.
+// See temp_home.h. A directory is made and locked under a name that no sweep removes
+// while it is young, and then renamed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/temp_home.h"
@@ -29,8 +29,8 @@ static bool is_random(const char *text)
     return i == n && (n == RANDOM || n == RANDOM_PYTHON);
 }
 
-// tug-KIND-PID-XXXXXX, or tug-new-XXXXXX, left by a process that ended before it renamed
-// the directory.
+// Returns whether the name is tug-KIND-PID-XXXXXX, or tug-new-XXXXXX, which is left if a
+// process ends before it has renamed the directory.
 static bool is_named(const char *name, const char *kind)
 {
     size_t n = strlen(kind);
@@ -71,7 +71,7 @@ static void sweep(const char *tmp, const char *kind)
         closedir(d);
 }
 
-// Gives what was made at `path` its name.
+// Renames the directory that was made at `path` to its final name.
 static int name_home(struct temp_home *h, const char *path, const char *kind,
                      struct err *e)
 {
@@ -105,7 +105,7 @@ int temp_home_make(struct temp_home *h, const char *kind, struct err *e)
     if (disk_make_temp_dir(path) != 0)
         return err_sys(e, TUG_EIO, "cannot make %s", path);
     h->lock = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    // Without a lock it does not get the mode, and no process sweeps it.
+    // Without a lock the directory does not get the mode, so that no process sweeps it.
     if (h->lock >= 0 && flock(h->lock, LOCK_EX | LOCK_NB) == 0)
         (void)disk_set_mode(h->lock, MODE);
     int rc = name_home(h, path, kind, e);

@@ -1,10 +1,11 @@
-// Directories in $TMPDIR (/tmp) that live as long as their process: the next process removes
-// those of a process that was killed. A lock tells whether the owner lives, and not its number,
-// which another process may have by now, or which counts in another container.
+// Directories in $TMPDIR (or /tmp) that exist as long as their process: the next process
+// removes those of a killed process. A lock shows whether the owner is alive; its process
+// id does not, since another process may have it by now, or it may belong to another
+// container.
 //
-// Such a directory is called tug-KIND-PID-XXXXXX, is this account's, and has the mode 01700, which
-// nothing else has: only what has all of these is removed. Python's package makes the same ones
-// (python/tug/_disk.py).
+// Such a directory is called tug-KIND-PID-XXXXXX, belongs to this account, and has the
+// unusual mode 01700. Only a directory with all three properties is removed. The Python
+// package makes the same directories (python/tug/_disk.py).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_TEMP_HOME_H
@@ -18,9 +19,10 @@ struct temp_home {
     int lock;
 };
 
-// Makes it, and removes those of that kind whose processes have ended.
+// Makes the directory, and removes those of the same kind whose processes have ended.
 int temp_home_make(struct temp_home *h, const char *kind, struct err *e);
-// Removes it, with what is in it, `deep` directories deep at most. One that was not made is fine.
+// Removes the directory and its contents, at most `deep` levels of directories. Does
+// nothing if it was not made.
 void temp_home_remove(struct temp_home *h, int deep);
 
 #endif

@@ -1,5 +1,5 @@
-// Directories of killed processes are removed by the next one; those of living processes,
-// and other users' paths with such names, stay.
+// The next process removes directories of killed processes; those of living processes,
+// and other users' paths with similar names, stay.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/temp_home.h"
@@ -33,7 +33,8 @@ static void in_tmp(char path[FILE_PATH_MAX], const char *name)
     OK(file_join(path, tmp, name, &ok_e));
 }
 
-// A process that makes one with a link in it, says where, and sleeps until it is killed.
+// Starts a process that makes a directory with a link in it, reports its path, and sleeps
+// until it is killed.
 static pid_t start(const char *link_to, char ret[FILE_PATH_MAX])
 {
     int said[2];
@@ -49,7 +50,7 @@ static pid_t start(const char *link_to, char ret[FILE_PATH_MAX])
             file_join(link, path, "link", NULL) != 0 || symlink(link_to, link) != 0 ||
             write(said[1], h.path, sizeof(h.path)) != sizeof(h.path))
             _exit(1);
-        alarm(60); // where the test has failed
+        alarm(60); // in case the test fails
         for (;;)
             pause();
     }
@@ -86,9 +87,9 @@ static void test_killed(void **state)
     end(one);
     assert_true(file_exists(dead));
     OK(temp_home_make(&h, "model", &ok_e));
-    assert_false(file_exists(dead)); // and the link in it, but not what that leads to
+    assert_false(file_exists(dead)); // the link in it is removed, too, but not its target
     assert_true(file_exists(alive) && file_exists(file) && file_exists(h.path));
-    OK(temp_home_make(&other, "model", &ok_e)); // this process's own stays
+    OK(temp_home_make(&other, "model", &ok_e)); // a directory of this process stays
     assert_true(file_exists(alive) && file_exists(h.path));
     end(two);
     temp_home_remove(&other, 0);
@@ -100,7 +101,8 @@ static void test_killed(void **state)
     OK(file_remove_tree(far, &ok_e));
 }
 
-// A name alone, a mode alone, links and other kinds of files are not ours.
+// A path with only the right name or only the mode, a link, or another kind of file is
+// not ours.
 static void test_of_others(void **state)
 {
     (void)state;

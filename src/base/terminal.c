@@ -1,4 +1,4 @@
-// The line that is drawn over: see terminal.h.
+// The line that is drawn over; see terminal.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/terminal.h"
@@ -14,8 +14,8 @@
 enum { COLUMNS_MAX = 400 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static size_t drawn; // characters of the line that stands there; under lock
-static bool dotted;  // dots stand there; under lock
+static size_t drawn; // characters of the line now drawn; under lock
+static bool dotted;  // a line of dots is open; under lock
 
 bool terminal_can_draw(void)
 {
@@ -37,7 +37,7 @@ size_t terminal_output_columns(void)
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-// There is no place to report a failed write to.
+// Writes all bytes. A failed write cannot be reported anywhere.
 static void write_all(const char *text, size_t len)
 {
     while (len > 0) {
@@ -51,8 +51,8 @@ static void write_all(const char *text, size_t len)
     }
 }
 
-// Moves to the beginning of the drawn line. In a terminal that was made narrower since it
-// stands in several rows.
+// Erases the drawn line. If the terminal was made narrower since, the line covers several
+// rows.
 static void erase(void)
 {
     if (dotted)
@@ -72,7 +72,7 @@ void terminal_draw(const char *line)
 {
     pthread_mutex_lock(&lock);
     erase();
-    // The last column stays free: behind it some terminals begin a new row.
+    // Leave the last column free: some terminals begin a new row after it.
     size_t columns = terminal_columns(), len = line != NULL ? strlen(line) : 0;
     if (columns > COLUMNS_MAX)
         columns = COLUMNS_MAX;

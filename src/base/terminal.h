@@ -1,8 +1,8 @@
-// Standard error as people see it: messages, and on a terminal one line below them that
-// is drawn over while something works.
+// Standard error as people see it: messages and, on a terminal, one line below them that
+// is drawn over during work.
 //
-// The line never is wider than the terminal, which is asked each time: it may have been
-// made narrower meanwhile. Messages take its place, so that no rest of it stays behind.
+// The line is never wider than the terminal, whose width is asked for at each drawing, as
+// it may have changed. A message replaces the line, so that no part of it stays.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_TERMINAL_H
@@ -11,23 +11,24 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// Whether standard error is a terminal that can draw over a line.
+// Returns whether standard error is a terminal that can draw over a line.
 bool terminal_can_draw(void);
 
-// Characters in a line of it; 80 if it does not say.
+// Returns the width of that terminal in characters; 80 if unknown.
 size_t terminal_columns(void);
 
-// Characters in a line of the terminal that is standard output; 0 where it is not one.
+// Returns the width of the terminal at standard output; 0 if that is not a terminal.
 size_t terminal_output_columns(void);
 
-// Draws the line, cut to what fits; one byte is one column. NULL removes it. Any thread.
+// Draws the line, cut to the width; one byte counts as one column. NULL removes the line.
+// Any thread may call it.
 void terminal_draw(const char *line);
 
-// Writes dots behind each other; the next output begins a line. Any thread.
+// Writes n dots on one line; the next output begins a new line. Any thread may call it.
 void terminal_dots(size_t n);
 
-// Writes a message with its line end, in the place of the line that was drawn. Any
-// thread.
+// Writes a message, which includes its line end, in place of the drawn line. Any thread
+// may call it.
 void terminal_say(const char *text, size_t len);
 
 #endif

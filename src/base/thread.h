@@ -1,5 +1,5 @@
-// Threads that signals do not reach: these are for the threads that expect them. And
-// conditions whose waits do not depend on changes of the wall clock.
+// Threads that do not receive signals, so that these reach only the threads that expect
+// them; and conditions whose timed waits do not depend on changes of the wall clock.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_THREAD_H
@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <time.h>
 
-// pthread_create, and all signals blocked in the new thread. 0, or an errno.
+// Starts a thread with all signals blocked. Returns 0 or an errno.
 static inline int thread_start(pthread_t *ret, void *(*main)(void *), void *arg)
 {
     sigset_t all, old;
@@ -20,7 +20,7 @@ static inline int thread_start(pthread_t *ret, void *(*main)(void *), void *arg)
     return rc;
 }
 
-// pthread_cond_init, by the monotonic clock, as clock_deadline.
+// Initializes a condition that uses the monotonic clock, as clock_deadline does.
 static inline void thread_condition(pthread_cond_t *ret)
 {
     pthread_condattr_t monotonic;

@@ -1,4 +1,4 @@
-// The public functions that need nothing but this part.
+// Public functions that need only this part.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/err.h"

@@ -1,8 +1,9 @@
-// Interprets signals that ask a process to end. A sender that ends a group of processes
-// often sends several within milliseconds: `timeout` one to its child and one to the
-// group, a terminal SIGINT to all of which a launcher passes on SIGTERM, a closed
-// terminal SIGHUP and SIGTERM. All signals within a second of the first are one request
-// to end in order; a later one comes from a user that will not wait.
+// Interprets signals that ask a process to end. Ending a process group often sends
+// several within milliseconds: `timeout` sends one to its child and one to the group; a
+// terminal sends SIGINT to all processes, and a launcher passes it on as SIGTERM; a
+// closed terminal sends SIGHUP and SIGTERM. All signals within a second of the first
+// count as one request to end in order. A later signal comes from a user who will not
+// wait.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_BASE_WISH_H
@@ -14,16 +15,17 @@
 enum { WISH_SAME_NS = 1000000000 };
 
 struct wish {
-    _Atomic uint64_t first; // when it came, by clock_ns; 0: not yet
+    _Atomic uint64_t first; // time of the first signal by clock_ns; 0: none yet
 };
 
 enum wish_said {
     WISH_FIRST,
-    WISH_SAME, // as before
+    WISH_SAME, // part of the first request
     WISH_AT_ONCE,
 };
 
-// A signal came at `now`, which is not 0. A handler of signals may call it, in any thread.
+// Records a signal at time `now`, which is not 0. Signal handlers and any thread may call
+// it.
 static inline enum wish_said wish_take(struct wish *w, uint64_t now)
 {
     uint64_t first = 0;

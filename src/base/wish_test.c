@@ -1,4 +1,4 @@
-// Signals that come together are one wish; one that comes later is another.
+// Signals within a second are one request; a later one is another.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/wish.h"
@@ -13,11 +13,11 @@ static void test_together(void **state)
     assert_int_equal(wish_take(&w, first), WISH_FIRST);
     assert_int_equal(wish_take(&w, first), WISH_SAME);
     assert_int_equal(wish_take(&w, first + 1000000), WISH_SAME);
-    assert_int_equal(wish_take(&w, first - 1), WISH_SAME); // two threads
+    assert_int_equal(wish_take(&w, first - 1), WISH_SAME); // as with two threads
     assert_int_equal(wish_take(&w, first + WISH_SAME_NS - 1), WISH_SAME);
 }
 
-// However many came before, the second that passes is counted from the first.
+// Signals after the first do not extend its second.
 static void test_later(void **state)
 {
     (void)state;

@@ -1,7 +1,6 @@
-// The mean of the parameters: that of a run is the one that the parameters of its saves
-// give by the formula, in double precision; it is put in their place and taken away
-// again; a run that learns in large steps is better by it.
-//
+// The mean of the parameters. The mean of a run equals the one computed by the formula,
+// in double precision, from the parameters of its saves. Swapping exchanges it with the
+// parameters and back. A run that learns in large steps predicts better with it.
 // SPDX-License-Identifier: Apache-2.0
 #include "train/averaging.h"
 
@@ -16,15 +15,15 @@
 #include "train/config.h"
 #include "train/saved.h"
 
-// A pass has 9 batches; at the end of the run two batches are between samples, and the
-// last sample of some pass covers one.
+// A pass has 9 batches. The numbers are such that at the end of the run two batches have
+// no sample yet, and that the last sample of some pass covers one batch.
 enum { WINDOW = 33, PASSES = 5, BATCHES = 9, KEYS = 48 };
 
 static struct train_result result;
 static char path[FILE_PATH_MAX], out[FILE_PATH_MAX];
 static const char *const data[] = {path};
 
-// files_in's texts do not last.
+// Trains on a copy of the text: files_in reuses its buffers.
 static void train_on(const char *text)
 {
     snprintf(path, sizeof(path), "%s", text);
@@ -51,7 +50,7 @@ static void train(const struct train_config *c)
     assert_int_equal(mem_live(), live);
 }
 
-// The parameters of a role in a save of the last run.
+// Loads the parameters of a role from a save of the last run.
 static bool load(struct parameters *p, unsigned save, enum saved_role role,
                  struct saved_run *m)
 {
@@ -64,7 +63,7 @@ static bool load(struct parameters *p, unsigned save, enum saved_role role,
     return there;
 }
 
-// The formula's weights of a key, once it has any.
+// The weights that the formula gives for a key, once the key has any.
 struct naive {
     bool begun;
     double weights[256];
@@ -98,7 +97,7 @@ static float *row_of(struct table *t, uint64_t key)
     return handle != TABLE_NONE ? table_row(table_slabs(t), handle) : NULL;
 }
 
-// Adds the parameters of a save, as far as they are saved: those that were updated.
+// Adds the saved parameters of a save to the means, that is, those that were updated.
 static void add_all(struct naive *sparse, struct naive *dense, struct parameters *p,
                     double share)
 {
@@ -123,14 +122,15 @@ static void assert_close(const struct naive *want, const struct accessor *a,
                      want->weights[i]);
 }
 
-// Whether there is a sample after so many batches, when the last was after `before`.
+// Returns whether there is a sample after `batches` batches, if the last one was after
+// `before`.
 static bool is_sampled(double batches, double before, double window)
 {
     double every = ceil((before < window ? before : window) / 32);
     return fmod(batches, BATCHES) == 0 || batches - before >= every;
 }
 
-// Computed from the saves of a run without a mean, one after each batch.
+// Computes the mean from the saves of a run without a mean, one save after each batch.
 static void naive_mean(struct naive *sparse, struct naive *dense, double window)
 {
     static struct saved_run m;
@@ -149,8 +149,7 @@ static void naive_mean(struct naive *sparse, struct naive *dense, double window)
 static void by_the_formula(void **state)
 {
     (void)state;
-    // The last window is longer than the run: the plain mean of all of it, and not its
-    // last sample.
+    // The last window is longer than the run: it gives the plain mean of the whole run.
     static const struct {
         const char *model;
         uint64_t window;
@@ -181,7 +180,7 @@ static void by_the_formula(void **state)
     }
 }
 
-// Training goes on with what it would have without a mean.
+// A run with a mean trains to the same parameters as a run without one.
 static void training_is_as_without(void **state)
 {
     (void)state;
@@ -193,7 +192,7 @@ static void training_is_as_without(void **state)
     train(&c);
     assert_true(load(&without, 1, SAVED_MODEL, &m));
     c.average = WINDOW;
-    c.valid = c.test; // for which it is put there and back
+    c.valid = c.test; // validation exchanges the mean and the parameters
     c.patience = 0;
     train(&c);
     assert_true(load(&with, 1, SAVED_TRAINING, &m));
@@ -206,7 +205,7 @@ static void training_is_as_without(void **state)
     parameters_close(&without);
 }
 
-// Rows that come later, and a sample in between: swapped twice, all is as it was.
+// Rows are added and a sample is taken between: after two swaps, everything is as before.
 static void swapping(void **state)
 {
     (void)state;
@@ -247,13 +246,14 @@ static void swapping(void **state)
     team_close(team);
 }
 
-// Steps so large that parameters wander around what is best; by hogwild, too.
+// Takes steps so large that parameters wander around the best ones; also with hogwild.
 static void better_than_the_last(void **state)
 {
     (void)state;
     static char text[6000 * 32];
     size_t n = 0;
-    for (int i = 0; i < 6000; i++) // one feature of 20 decides, with chance .2 and .8
+    for (int i = 0; i < 6000; i++) // one of 20 features decides, with probability .2 or
+                                   // .8
         n += (size_t)snprintf(text + n, sizeof(text) - n, "%d 0:%d:1\n",
                               i / 20 * 7 % 10 < (i % 2 ? 8 : 2), i % 20);
     train_on(files_write(files_in("noise.ffm"), text));

@@ -1,5 +1,5 @@
-// Calibration against counting: bins hold every example once, in the order of predictions,
-// and equal predictions are never apart.
+// Checks calibration by counting: bins hold each example once, in the order of
+// predictions, and equal predictions are in the same bin.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/calibration.h"
@@ -18,7 +18,7 @@ static int by_score(const void *a, const void *b)
     return (x->score > y->score) - (x->score < y->score);
 }
 
-// n examples of `values` different scores.
+// Draws n examples with `values` different scores.
 static void draw(struct scored *s, size_t n, unsigned values, uint64_t seed)
 {
     for (size_t i = 0; i < n; i++) {

@@ -1,4 +1,4 @@
-// Dense parameters of a thread: blocks are read and written as one array, and sums of
+// The dense parameters of a thread: blocks are read and written as one array, and sums of
 // micro-batches have the same bits however threads divide them.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -12,7 +12,7 @@
 #include "kit/training.h"
 #include "train/parameters.h"
 
-// The gradient of one micro-batch, of which some have no examples.
+// Returns whether a micro-batch has examples, and its gradient.
 static bool gradient_of(uint64_t round, uint32_t micro, float *add, size_t n)
 {
     if (random_below(1, round, micro, 4) == 0)
@@ -22,7 +22,7 @@ static bool gradient_of(uint64_t round, uint32_t micro, float *add, size_t n)
     return true;
 }
 
-// All contributions of threads that begin at these micro-batches.
+// Sums the contributions of threads whose parts begin at these micro-batches.
 static bool sum_of(const struct model *m, uint64_t round, const uint32_t *begins,
                    size_t threads, float *ret)
 {
@@ -37,7 +37,7 @@ static bool sum_of(const struct model *m, uint64_t round, const uint32_t *begins
             assert_true(width <= 256);
             if (!gradient_of(round, i, have, width))
                 continue;
-            for (int twice = 0; twice < 2; twice++) { // in two parts
+            for (int twice = 0; twice < 2; twice++) { // add the gradient in two parts
                 float *to = dense_sums_micro(&sums[t], m->kernels, (uint8_t)i);
                 assert_non_null(to);
                 for (size_t c = 0; c < width; c++)
@@ -82,7 +82,7 @@ static void test_sums(void **state)
     }
 }
 
-// More floats than a block has: rows of their own each, one array to the model.
+// Uses more floats than a block has: several rows, and one array for the model.
 static void test_blocks(void **state)
 {
     (void)state;
@@ -101,7 +101,7 @@ static void test_blocks(void **state)
     model_first_dense(m, first);
     assert_memory_equal(d.values, first, n * sizeof(float));
 
-    // A step by plain descent goes against the gradient, in each place.
+    // A step of plain gradient descent goes against the gradient in each place.
     struct rule_params rule = {.kind = RULE_SGD, .lr = 0.5f, .block = 1};
     for (size_t i = 0; i < n; i++)
         d.gradient[i] = (float)(i % 7) - 3;
@@ -116,7 +116,7 @@ static void test_blocks(void **state)
     parameters_close(&p);
 }
 
-// Weights step by the mean; a batch's changes of summaries are added unscaled.
+// Weights step by the mean of the gradients; summaries change by their unscaled sum.
 static void test_summaries(void **state)
 {
     (void)state;

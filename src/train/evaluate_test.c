@@ -1,5 +1,5 @@
-// Evaluation against a naive one: same metrics, same order, same bits for
-// any number of threads and any windows.
+// Compares evaluation with a naive one: it has the same metrics, the same order, and the
+// same bits for any number of threads and any windows.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/evaluate.h"
@@ -16,8 +16,9 @@
 enum { ROWS = 9000, FEATURES = 50, USERS = 3000, FIRST_USER = 1000, FIRST_SLICE = 9000 };
 
 struct row {
-    double label, score; // of a logistic regression, computed here
-    uint64_t user;       // 0: none
+    double label, score; // label and score, the latter computed here by a logistic
+                         // regression
+    uint64_t user;       // 0: the row has no user
     uint64_t slice;
 };
 static struct row rows[ROWS];
@@ -29,7 +30,8 @@ static float weight_of(uint64_t key)
     return random_f32(5, 1, key) * 4 - 2;
 }
 
-// A file of random examples, some twice so that scores tie, some with unknown features.
+// Writes a file of random examples. Some occur twice, so that scores tie; some have
+// unknown features.
 static void write_rows(void)
 {
     FILE *f = fopen(files_in("data"), "w");
@@ -39,7 +41,8 @@ static void write_rows(void)
         struct row *r = &rows[i];
         *r = (struct row){.label = random_f64(6, 2, i) < 0.3, .score = 0.5};
         fprintf(f, "%d", (int)r->label);
-        // Field 0 is the user, whom the model does not know. Most have few rows.
+        // Field 0 is the user, a feature that the model does not know. Most users have
+        // few rows.
         r->user = random_below(6, 4, i, 1 + random_below(6, 5, i, USERS));
         if (random_below(6, 7, i, 10) == 0)
             r->user = 0;
@@ -102,7 +105,7 @@ static int run(struct team *team, const struct parameters *p, double held_out,
     return rc;
 }
 
-// Each user's pairs.
+// Computes the AUC by user from all pairs of each user's rows.
 static void naive_gauc(double held_out, struct metrics *m)
 {
     static struct {
@@ -136,7 +139,8 @@ static void naive_gauc(double held_out, struct metrics *m)
     m->gauc = sum / weights;
 }
 
-// Metrics of the three largest of seven slices, which have the smallest numbers.
+// Compares the metrics of the three largest of seven slices, which have the smallest
+// numbers.
 static void check_table(const struct group_table *t, double held_out)
 {
     assert_int_equal(t->groups, 7);
@@ -240,7 +244,8 @@ static void against_naive(void **state)
                 first = m;
             assert_memory_equal(&m, &first, sizeof(m));
             assert_int_equal(n_seen,
-                             ROWS); // predictions are of all, in the order of the text
+                             ROWS); // every example has a prediction, in the order of the
+                                    // text
             for (size_t k = 0; k < ROWS && i == 0; k++)
                 assert_true(near((double)seen[k], 1 / (1 + exp(-rows[k].score))));
             team_close(team);
@@ -249,7 +254,7 @@ static void against_naive(void **state)
     parameters_close(&p);
 }
 
-// The share is a share, and another seed holds out others.
+// A part holds out its share of the examples, and another seed holds out others.
 static void shares(void **state)
 {
     (void)state;
@@ -264,7 +269,7 @@ static void shares(void **state)
         assert_true(fabs((double)both / 10000 - share * share) < 0.02);
     }
     assert_false(held_out_has((struct held_out){0}, 1, 1));
-    for (uint32_t parts = 2; parts < 20; parts++) // each position is in one of them
+    for (uint32_t parts = 2; parts < 20; parts++) // each position is in exactly one part
         for (uint64_t i = 0; i < 2000; i++) {
             uint32_t in = 0;
             for (uint32_t k = 0; k < parts; k++)

@@ -1,5 +1,5 @@
-// Parts of an evaluation: in any order they give the bits of the whole, and damaged bytes
-// are refused.
+// Parts of an evaluation give the bits of the whole when added in any order, and damaged
+// bytes are refused.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/evaluated.h"
@@ -12,7 +12,8 @@
 
 enum { N = 4000, PARTS = 13, GROUPS = 17 };
 
-// Example i: few different scores, so that there are ties, and weights whose sums round.
+// Adds example i. There are few different scores, so that they tie, and sums of weights
+// round.
 static void put(struct evaluated *x, size_t i, bool grouped)
 {
     float score = (float)random_below(1, 1, i, 50) / 10 - 2;
@@ -97,7 +98,7 @@ static void test_damaged(void **state)
     }
     const char *bytes = b.data;
     size_t n = b.len;
-    all.users.columns = 0; // who asks for no groups is sent none
+    all.users.columns = 0; // no groups are sent to a receiver that did not ask for them
     assert_int_equal(evaluated_next(&all, &bytes, &n), TUG_EDATA);
     struct buf small = BUF_INIT(100);
     assert_int_equal(evaluated_write(&part, &small), TUG_EDATA);
@@ -107,8 +108,8 @@ static void test_damaged(void **state)
     evaluated_free(&all);
 }
 
-// Sums that no evaluation can have are refused before they are added: limbs that overflow,
-// carries that were not taken, and a last limb that is too large.
+// Sums that no evaluation can produce are refused before they are added: limbs that would
+// overflow, carries not yet taken, and a last limb that is too large.
 static void test_forged_sums(void **state)
 {
     (void)state;
@@ -123,14 +124,14 @@ static void test_forged_sums(void **state)
         size_t in = at % (sizeof(struct exact) / sizeof(int64_t));
         int64_t was;
         char *place = b.data + at * sizeof(was);
-        if (in == EXACT_LIMBS) // `special` may be any double
+        if (in == EXACT_LIMBS) // any double is valid for `special`
             continue;
         memcpy(&was, place, sizeof(was));
         for (size_t k = 0; k < sizeof(forged) / sizeof(*forged); k++) {
             const char *bytes = b.data;
             size_t n = b.len;
             if (in == EXACT_LIMBS - 1 && forged[k] == -1)
-                continue; // a negative sum
+                continue; // a valid negative sum
             memcpy(place, &forged[k], sizeof(was));
             assert_int_equal(evaluated_next(&all, &bytes, &n), TUG_EDATA);
             assert_int_equal(all.n, 0);
@@ -145,7 +146,7 @@ static void test_forged_sums(void **state)
     evaluated_free(&all);
 }
 
-// Wrong counts of others are not a bug of this process.
+// Wrong counts from other processes give an error, not an assertion failure.
 static void test_forged_counts(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// Explanations end where they are interrupted.
+// An interruption ends explanations at the next example.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/explain.h"
@@ -11,7 +11,8 @@ enum { ROWS = 20, FEATURES = 5 };
 
 struct watcher {
     atomic_bool stop;
-    size_t stop_after, explained; // examples
+    size_t stop_after, explained; // examples after which the test interrupts, and
+                                  // examples explained
 };
 
 static float weight_of(uint64_t key)

@@ -1,4 +1,4 @@
-// Counting the fields of data; lengths of vectors by the names of columns.
+// Counts the fields of data, and sets lengths of vectors by the names of columns.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/fields.h"
@@ -41,12 +41,14 @@ static void formats(void **state)
     (void)state;
     const char *ffm = files_write(files_in("data.ffm"),
                                   "1 0:1:1 3:7:1\nnonsense\n0 11:2:0.5\n1\n");
-    assert_int_equal(fields_of("libffm", ffm), 12); // bad lines are for the real reading
+    assert_int_equal(fields_of("libffm", ffm), 12); // counting ignores bad lines
     const char *csv = files_write(files_in("data.csv"), "click,site,age\n1,a,3\n0,b,4\n");
     assert_int_equal(fields_of("csv", csv), 2);
-    assert_int_equal(fields_of("criteo", csv), 39); // by the format, the data unseen
+    // the format gives the number; the data is not read
+    assert_int_equal(fields_of("criteo", csv), 39);
     uint32_t fields = 5;
-    assert_int_equal(count("libffm", "not there", &fields), 0); // given
+    // the number was given, so no file is read
+    assert_int_equal(count("libffm", "not there", &fields), 0);
     assert_int_equal(fields, 5);
     fields = 0;
     assert_int_equal(count("libsvm", ffm, &fields), TUG_EUSAGE);
@@ -54,7 +56,7 @@ static void formats(void **state)
     assert_int_equal(count("libffm", "not there", &fields), TUG_EDATA);
 }
 
-// A csv's columns: c=d is a name, too.
+// Makes the schema of a csv file, in which "c=d" is the name of a column.
 static int columns(struct schema *s)
 {
     *s = (struct schema){.format = "csv", .columns = 4};
@@ -130,7 +132,7 @@ static void bad_dims(void **state)
                                i);
     assert_int_equal(fields_dims(&s, text, &m, &test_err), TUG_EUSAGE);
     assert_non_null(strstr(test_err.text, "more than 256 columns"));
-    s = (struct schema){.format = "csv"}; // its header not read, for there was --fields
+    s = (struct schema){.format = "csv"}; // with --fields given, the header was not read
     assert_int_equal(fields_dims(&s, "site=4", &m, &test_err), TUG_EUSAGE);
     assert_non_null(strstr(test_err.text, "--dims and --fields cannot be used together"));
 }

@@ -1,4 +1,4 @@
-// Tables by group against groups found by comparing texts.
+// Compares tables by group with groups found by comparing texts.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/group_table.h"
@@ -13,7 +13,7 @@
 
 enum { MOST = 400, TEXT = 32 };
 
-// Texts of three columns, of which the second and third count.
+// Texts of three columns; the second and third form the groups.
 static char texts[MOST][TEXT], shown[MOST][TEXT];
 static struct scored scores[MOST];
 
@@ -53,7 +53,7 @@ static int fill(struct group_table *t, size_t n, size_t top, struct err *e)
     return rc;
 }
 
-// The metrics of those that show the value.
+// Computes the metrics of the examples that have this value.
 static struct group_metrics naive(const char *value, size_t n)
 {
     static struct graded of[MOST], scratch[MOST];
@@ -92,7 +92,7 @@ static void against_naive(void **state)
             for (size_t j = 0; j < i; j++)
                 assert_string_not_equal(t.line[i].value, t.line[j].value);
         }
-        for (size_t i = 0; i < n; i++) { // what is left out is not larger
+        for (size_t i = 0; i < n; i++) { // groups that were left out are not larger
             size_t j = 0;
             while (j < t.n && strcmp(t.line[j].value, shown[i]) != 0)
                 j++;
@@ -103,7 +103,7 @@ static void against_naive(void **state)
     }
 }
 
-// Values reach a terminal.
+// Values of groups are made printable, since they reach a terminal.
 static void values_are_printable(void **state)
 {
     (void)state;

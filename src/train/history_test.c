@@ -1,4 +1,5 @@
-// The record of passes: through a save's file, damaged, cut, and in the file of --history.
+// The record of passes: written and read in a save, damaged, cut, and in the file of
+// --history.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -77,7 +78,8 @@ static void test_saved_and_loaded(void **state)
     }
 }
 
-// It is not a part of the model: without it a run continues, with one warning.
+// The record is not part of the model: if it is damaged, a run continues with one
+// warning.
 static void test_damaged(void **state)
 {
     (void)state;
@@ -113,7 +115,7 @@ static void test_file_of_a_run(void **state)
     assert_int_equal(data_files_add(&read, files_in("data.txt"), &e), 0);
     assert_int_equal(history_check_file(files_in("data.txt"), &read, &e), TUG_EUSAGE);
     assert_int_equal(history_check_file(files_in("other.txt"), &read, &e), TUG_EUSAGE);
-    assert_int_equal(history_check_file(path, &read, &e), 0); // it is not there
+    assert_int_equal(history_check_file(path, &read, &e), 0); // the file does not exist
     make(&h, 1, 9);
     make(&so_far, 1, 5);
     assert_int_equal(history_begin_file(&so_far, path, &e), 0);
@@ -121,7 +123,8 @@ static void test_file_of_a_run(void **state)
         assert_int_equal(history_add(&so_far, &h.pass[so_far.n], &e), 0);
         assert_int_equal(history_append(&so_far, path, &e), 0);
     }
-    assert_int_equal(history_check_file(path, &read, &e), 0); // an older record
+    // the file is an older record
+    assert_int_equal(history_check_file(path, &read, &e), 0);
     assert_int_equal(rename(path, files_in(SAVE_HISTORY)), 0);
     struct history back;
     assert_int_equal(history_load(&back, files_in("."), &e), 0);

@@ -1,4 +1,4 @@
-// Copies of hot rows: nothing is lost between workers, and cold rows have no copies.
+// Copies of hot rows: no worker's change is lost, and cold rows have no copies.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/hot.h"
@@ -30,7 +30,7 @@ static int open_copies(struct hot_copies *c, struct hot_rows *h, const struct ta
     return hot_open(c, h, widths, find_row, t);
 }
 
-// Each worker adds 1 to column 0 of its copies, and sometimes merges.
+// Each worker adds 1 to column 0 of its copies and sometimes merges.
 static void work(void *arg, int rank)
 {
     struct job *j = arg;
@@ -102,12 +102,12 @@ static void test_cold_rows_are_shared(void **state)
     clear(&h);
     add(&h, id);
     assert_int_equal(open_copies(&c, &h, t), 0);
-    hot_merge(&c); // nothing has begun: nothing happens
+    hot_merge(&c); // before copies begin, a merge does nothing
     relaxed_store(shared, 3);
     hot_begin(&c);
     assert_true(hot_row(&c, id)[0] == 3);
     assert_null(hot_row(&c, id + 1));
-    relaxed_store(shared, 5); // another worker
+    relaxed_store(shared, 5); // as if another worker had written it
     hot_row(&c, id)[0] += 2;
     hot_merge(&c);
     assert_true(shared[0] == 7 && hot_row(&c, id)[0] == 7);

@@ -1,5 +1,5 @@
-// Importance against a naive one: examples are kept, each gets its partner's features,
-// and all pairs are counted.
+// Compares importance with a naive computation, which keeps the examples, gives each the
+// features of its partner, and counts all pairs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/importance.h"
@@ -12,13 +12,13 @@
 #include "kit/test.h"
 #include "kit/training.h"
 
-// Slot 0 has one feature, slot 1 none to three with values, slot 2 the same one always;
-// of slot 3 there is none, and slot 4 is one that the model does not know.
+// Slot 0 has one feature, slot 1 has none to three with values, slot 2 always has the
+// same one, slot 3 has none, and slot 4 has one that the model does not know.
 enum { ROWS = 500, FEATURES = 40, SLOTS = 5, SEED = 7 };
 
 struct row {
     bool label;
-    double part[SLOTS]; // of the score
+    double part[SLOTS]; // what each slot adds to the score
 };
 static struct row rows[ROWS];
 
@@ -80,7 +80,7 @@ static int run(struct team *team, const struct parameters *p, const char *only,
     return rc;
 }
 
-// The features of `slots` are the partner's.
+// Returns the score of example i with the features of `slots` taken from its partner.
 static double score(unsigned i, unsigned slots, unsigned first)
 {
     struct shuffle partners = shuffle_make(ROWS, SEED, first);
@@ -138,14 +138,14 @@ static void test_each(void **state)
     struct team *alone = training_team(1), *team = training_team(3);
     training_linear(&p, FEATURES, weight_of);
     assert_int_equal(run(alone, &p, NULL, &one, &all), 0);
-    assert_int_equal(one.n, 4); // of slot 3 there is nothing
+    assert_int_equal(one.n, 4); // no example has a feature in slot 3
     for (unsigned s = 0; s < SLOTS; s++)
         if (s != 3)
             assert_line(&one, (const char[]){(char)('0' + s), '\0'}, 1u << s, s);
     assert_true(one.line[0].auc_drop > 0.02);
     for (size_t i = 1; i < one.n; i++)
         assert_true(one.line[i - 1].auc_drop >= one.line[i].auc_drop);
-    // A column without information changes no bit.
+    // A column without information does not change a bit.
     for (size_t i = 0; i < one.n; i++)
         if (one.names.data[one.line[i].name] > '1')
             assert_true(one.line[i].auc_drop == 0 && one.line[i].loss_rise == 0);

@@ -1,4 +1,4 @@
-// Micro-batches: together they are the batch, whatever its size.
+// Micro-batches cover the batch exactly, for any size.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/test.h"

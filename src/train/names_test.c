@@ -1,5 +1,5 @@
-// Words of data against those that are counted here, and the file of a save, also
-// damaged.
+// Compares the words of data with words counted here, and reads the file of a save, also
+// when it is damaged.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/names.h"
@@ -92,7 +92,7 @@ static void words_are_counted_and_saved(void **state)
     size_t size;
     char *bytes = files_read(files_in(SAVE_NAMES), &size);
     struct err e;
-    for (size_t i = 0; i <= size; i++) { // a byte changed, or the end cut off
+    for (size_t i = 0; i <= size; i++) { // change one byte, or cut off the end
         bytes[i % size] = (char)(bytes[i % size] ^ 1);
         files_write_bytes(files_in(SAVE_NAMES), bytes, size);
         assert_int_equal(names_load(&again, files_in("."), &e), TUG_EDATA);
@@ -120,7 +120,7 @@ static void words_are_bounded(void **state)
     names_close(n);
 }
 
-// A word that an example has several times is in one example.
+// A word that occurs several times in an example counts as one example.
 static void examples_are_counted(void **state)
 {
     static const char lists[] = "y,site\n1,a|a|b\n0,a\n1,b|c|b|b\n";
@@ -163,7 +163,7 @@ static int all(const char *path)
 static void without_memory(void **state)
 {
     (void)state;
-    char path[FILE_PATH_MAX]; // files_in keeps few
+    char path[FILE_PATH_MAX]; // files_in reuses its few buffers
     snprintf(path, sizeof(path), "%s", files_write(files_in("d.csv"), text));
     FAIL_EACH_ALLOCATION(all(path), );
 }

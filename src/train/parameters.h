@@ -38,9 +38,8 @@ int parameters_resolve_new(void *ctx, const uint64_t *keys, size_t n, uint32_t *
 // nothing. (The initial values of a row are noise that breaks the symmetry of training.)
 int parameters_resolve_seen(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids);
 
-#define PARAMETERS_UNSEEN                                                                \
-    TABLE_MAX_ROWS // one more than the largest id, which has 31                         \
-                   // bits
+// The largest id that a row can have, plus one: ids have 31 bits.
+#define PARAMETERS_UNSEEN TABLE_MAX_ROWS
 
 static inline float *parameters_row(const struct parameters *p, struct table_slabs slabs,
                                     uint32_t id)

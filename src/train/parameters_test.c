@@ -1,4 +1,4 @@
-// Parameters: rows for keys when training and when only looking, and copies.
+// Parameters: finding rows of keys in training and without it, and copies.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/parameters.h"
@@ -14,7 +14,7 @@ static void resolving(void **state)
     assert_int_equal(parameters_open(&p, &o, NULL), 0);
     uint64_t keys[] = {7, 8, 7, UINT64_MAX, 0};
     uint32_t ids[5], seen[5];
-    // Looking creates nothing.
+    // Finding a key without training makes no row.
     assert_int_equal(parameters_resolve_seen(&p, keys, 5, seen), 0);
     for (int i = 0; i < 5; i++)
         assert_int_equal(seen[i], PARAMETERS_UNSEEN);
@@ -22,7 +22,7 @@ static void resolving(void **state)
     assert_int_equal(parameters_resolve_new(&p, keys, 5, ids), 0);
     assert_int_equal(ids[0], ids[2]);
     assert_int_equal(table_stats(p.sparse).rows, 4);
-    // A row that was created, but never updated, is not seen.
+    // A row that was made but never updated counts as unseen.
     struct table_slabs slabs = table_slabs(p.sparse);
     table_row(slabs, ids[1])[p.model.accessor.count] = 1;
     assert_int_equal(parameters_resolve_seen(&p, keys, 5, seen), 0);
@@ -62,7 +62,7 @@ static void copies(void **state)
     }
     parameters_close(&p);
     parameters_close(&copy);
-    parameters_close(&copy); // closed ones may be closed
+    parameters_close(&copy); // closing twice is allowed
 }
 
 static void failing_allocations(void **state)

@@ -1,4 +1,5 @@
-// Processes of a run that have other options are told which: each option is changed alone.
+// A process whose options differ from the run's is told which ones: each option is
+// changed alone.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/run_options.h"
@@ -28,7 +29,8 @@ static void fill(void)
     table = run_living_defaults(&c.model);
 }
 
-// The first, as those of a process that has its model from elsewhere; then one option.
+// The options changed one by one. First all are given, as for a process with another
+// model.
 #define CHANGES(X)                                                                       \
     X("--model 'dcn', this process 'mlp':", c.model = training_model("mlp"))             \
     X("--dim 2, this process 3:", c.model.dim = 3)                                       \
@@ -112,7 +114,8 @@ static void each_is_named(void **state)
         strstr(test_err.text, "the run was started with " want) == NULL)                 \
         fail_msg("%s: '%s'", want, test_err.text);
     CHANGES(CHANGE)
-    // Options that may differ between processes, and other texts for equal values.
+    // Options that may differ between processes, and other texts for equal values, do not
+    // count.
     fill();
     c.reader.slots = files_write("slots", "# what a line holds\ny : label\na:ids\n");
     c.reader.separator = ',';
@@ -133,7 +136,7 @@ static void damaged(void **state)
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
         assert_int_equal(run_options_agree(&c, texts[i], strlen(texts[i]), &test_err),
                          TUG_EDATA);
-    // Completely different options, among them an object for a number.
+    // Options of a completely different form, for example an object in place of a number.
     const char *odd = "{\"batch\":{\"lr\":[]},\"linear\":3,\"nosuch\":{\"a\":{\"b\":1}}}";
     assert_int_equal(run_options_agree(&c, odd, strlen(odd), &test_err), TUG_EUSAGE);
     assert_non_null(strstr(test_err.text, "it has --linear 3, this process "));

@@ -1,5 +1,5 @@
-// A save's description of its run: round trips, damage, texts forged with a valid
-// checksum of the manifest.
+// A save's description of its run: round trips, damaged texts, and texts forged so that
+// the manifest's checksum is valid.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/run_options.h"
@@ -15,9 +15,9 @@
 #include "kit/training.h"
 #include "rule/rule.h"
 
-static struct saved_run written, again; // large
+static struct saved_run written, again; // too large for the stack
 
-// Everything differs from zero and from the next.
+// Fills the description; each field differs from zero and from the next field.
 static void fill_of(struct saved_run *m, const char *model)
 {
     *m = (struct saved_run){
@@ -81,7 +81,7 @@ static void fill(struct saved_run *m)
     fill_of(m, "ffm");
 }
 
-// Written and read again.
+// Prints *x and reads the text into `again`.
 static int again_from(const struct saved_run *x, struct err *e)
 {
     char *text;
@@ -98,7 +98,7 @@ static void round_trip(void **state)
     for (int i = 0; i < 4; i++) {
         bool within = i % 2 != 0;
         fill_of(&written, i < 2 ? "ffm" : "dcn");
-        if (i == 3) { // of field 1
+        if (i == 3) { // a length for field 1
             written.options.model.fields = 2;
             written.options.model.dims[written.options.model.n_dims++] =
                 (struct model_dim){1, 4};
@@ -125,7 +125,8 @@ static bool has_written(const struct schema *s)
     return schema_next_setting(s, SCHEMA_WRITTEN, &at, &text);
 }
 
-// A save from before the schema said whose words a frame's cells have: by what it learnt from.
+// Reads a save from before the schema said who wrote the words of a data frame's cells:
+// the data it was trained on decides.
 static void older_words(void **state)
 {
     (void)state;
@@ -149,7 +150,7 @@ static void older_words(void **state)
     }
 }
 
-// Numbers that JSON has no word for.
+// Values that are not finite have no JSON number and become null.
 static void no_numbers(void **state)
 {
     (void)state;
@@ -174,7 +175,8 @@ static void refused(const char *text, const char *why)
         fail_msg("'%s' is not in: %s", why, e.text);
 }
 
-// Bytes changed below a checksum that was made right again: read, or refused by name.
+// Changes bytes and corrects the checksum: the text is read, or refused by the name of a
+// field.
 static void damaged(void **state)
 {
     (void)state;
@@ -202,7 +204,7 @@ static void damaged(void **state)
 
 // ---------------------------------------------------------------- forged texts
 
-// Replaces one value; NULL: takes it away.
+// Replaces one value; NULL removes it.
 static char *forge(const char *object, const char *name, json_t *value)
 {
     char *text;
@@ -235,7 +237,7 @@ static void forged(void **state)
     (void)state;
     char *text = forge("", "examples", json_integer(7));
     assert_int_equal(saved_run_parse(&again, text, "manifest.json", NULL), 0);
-    assert_int_equal(again.examples, 7); // the forging itself is right
+    assert_int_equal(again.examples, 7); // a forged text without a change is read
     mem_free(text);
     forged_is_refused("schema", "format", json_stringn((char[2000]){0}, 2000), "");
     forged_is_refused("schema", "hashing", json_string("place"),
@@ -244,7 +246,7 @@ static void forged(void **state)
     forged_is_refused("data", "list", NULL, "'list'");
     forged_is_refused("schema", "columns", json_pack("[[s, s]]", "x", "feature"),
                       "'columns' holds an entry that is not a column");
-    // Numbers out of bounds, of other types, missing.
+    // Numbers that are out of bounds, of another type, or missing.
     static const struct {
         const char *object, *name;
     } numbers[] = {
@@ -270,8 +272,8 @@ static void forged(void **state)
     forged_is_refused("", "options", NULL, "");
 }
 
-// A model of before there was --batch-norm, --data-norm, --pooling, --average,
-// --merge-ids and --shuffle, as it was written then; ' is ".
+// The description of a model as it was written before --batch-norm, --data-norm,
+// --pooling, --average, --merge-ids and --shuffle existed; ' stands for ".
 static const char of_before[] =
     "{'bad_lines':0,'best':null,'data':{'files':1,'hash':'eb3d825b68058e5e',"
     "'list':['cb08be940585c3ca 5211 a.csv']},'examples':400,'finished':false,"
@@ -291,7 +293,7 @@ static const char of_before[] =
     "'schema':{'columns':[['y','label'],['city','words'],['far','numbers']],"
     "'format':'csv','hashing':'name','loss':'logistic','separator':','}}";
 
-// Settings that an older save lacks get the values of its run.
+// A setting that an older save lacks gets the value that its run had.
 static void older_than_settings(void **state)
 {
     (void)state;
@@ -310,8 +312,8 @@ static void older_than_settings(void **state)
     assert_int_equal(again.schema.columns, 3);
     char *dropout = strstr(text, "\"dropout\"");
     assert_non_null(dropout);
-    memcpy(dropout, "\"pooling\"", strlen("\"pooling\"")); // and a number behind it
-    refused(text, "'dropout' is missing");                 // which was never not there
+    memcpy(dropout, "\"pooling\"", strlen("\"pooling\"")); // replaces the name "dropout"
+    refused(text, "'dropout' is missing"); // which every version has written
 }
 
 // ---------------------------------------------------------------- options
@@ -330,7 +332,8 @@ static void same_options(void **state)
     now.model.linear.kind = RULE_FTRL;
     assert_int_equal(run_options_same(&written.options, &now, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "--optimizer 'adagrad', this one has 'ftrl'"));
-    // As they are typed: seeds are kept in hexadecimal, schedules as numbers.
+    // Options are reported as they are typed, although seeds are kept in hexadecimal and
+    // schedules as numbers.
     now = written.options;
     now.model.seed = 31;
     assert_int_equal(run_options_same(&written.options, &now, &e), TUG_EUSAGE);
@@ -343,7 +346,7 @@ static void same_options(void **state)
     now.window_bytes = 77 << 20;
     assert_int_equal(run_options_same(&written.options, &now, &e), TUG_EUSAGE);
     assert_non_null(strstr(e.text, "this one has 77:"));
-    // All of them.
+    // Change all options.
     now.batch++;
     now.model.seed = 31;
     assert_int_equal(run_options_same(&written.options, &now, &e), TUG_EUSAGE);
@@ -355,8 +358,8 @@ static void same_options(void **state)
         strstr(e.text, "had --model 'ffm', this one has 'lr'; it had --seed "));
     assert_non_null(strstr(e.text, "; it had --batch "));
     assert_non_null(strstr(e.text, "; it had --window "));
-    assert_null(strstr(e.text, "--fields")); // of no linear model
-    // Of layers.
+    assert_null(strstr(e.text, "--fields")); // the linear model has no fields
+    // Options of layers:
     fill_of(&written, "dcn");
     now = written.options;
     now.model.hidden[1]++;
@@ -365,7 +368,7 @@ static void same_options(void **state)
     assert_non_null(strstr(e.text, "had --hidden '6,3', this one has '6,4'; it had"));
     assert_non_null(strstr(e.text, "--dense-lr 0.001, this one has 2: give"));
     fill(&written);
-    // Floats as they were written and read.
+    // Floats are equal after writing and reading.
     assert_int_equal(again_from(&written, NULL), 0);
     assert_int_equal(run_options_same(&again.options, &written.options, NULL), 0);
 }
@@ -391,7 +394,8 @@ static void assert_differ(const struct saved_options *then,
     assert_string_equal(text, wanted);
 }
 
-// Given options are named; defaults that another model or optimizer has are not.
+// Options that were given are named; defaults that follow from another model or optimizer
+// are not.
 static void all_that_was_given(void **state)
 {
     (void)state;
@@ -419,7 +423,7 @@ static void all_that_was_given(void **state)
         &then, &now,
         " --dense-optimizer 'adam', this one has 'sgd'; it had --dense-lr 0.001, "
         "this one has 0.5");
-    // Only the vectors have other defaults, as those of another version.
+    // Only the defaults of the vectors' rule differ, as in another version.
     given(&now, "mlp", RULE_ADAGRAD, 0);
     now.model.latent.n0 = 7;
     char text[RUN_OPTIONS_TEXT_MAX];
@@ -427,7 +431,7 @@ static void all_that_was_given(void **state)
     assert_non_null(strstr(text, "n0"));
 }
 
-// More than there is room for is counted.
+// Options beyond the room of the text are counted.
 static void very_many_differ(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// Saves: written and loaded again, found, removed, and every allocation failing in turn.
+// Saves: written, loaded, found and removed, with every allocation failing in turn.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "train/saved.h"
@@ -15,7 +15,7 @@
 
 static struct saved_run m;
 
-// Tables with `n` rows that no initial value explains.
+// Opens tables with `n` rows whose values differ from all initial values.
 static void open_parameters(struct parameters *p, const char *model, uint64_t n)
 {
     struct model_options o = training_model(model);
@@ -94,7 +94,7 @@ static void round_trip(void **state)
     team_close(team);
 }
 
-// Only what was asked for.
+// Loads only the tables that were asked for.
 static void one_table(void **state)
 {
     (void)state;
@@ -116,8 +116,8 @@ static void one_table(void **state)
     team_close(team);
 }
 
-// Loaded values are checked as pushed ones are: weights, states and dense parameters, for
-// scoring, resuming and looking.
+// Loaded values are checked like pushed ones: weights, states and dense parameters; for
+// scoring, resuming and finding saves.
 static void rows_that_are_not_finite(void **state)
 {
     (void)state;
@@ -174,7 +174,8 @@ static void finding(void **state)
                                         "out/save-1000000", "out/save-999999"};
     for (size_t i = 0; i < 5; i++)
         assert_int_equal(mkdir(files_in("%s", names[i]), 0700), 0);
-    assert_int_equal(save_find(files_in("out"), dir, &e), TUG_EDATA); // none is finished
+    // no save is finished
+    assert_int_equal(save_find(files_in("out"), dir, &e), TUG_EDATA);
     static const size_t newest[] = {1, 2, 4, 3};
     for (size_t i = 0; i < 4; i++) {
         char file[64];
@@ -189,7 +190,7 @@ static void finding(void **state)
     files_remove(files_in("out"));
 }
 
-// A manifest that lacks a table (the checksum would have to be forged), or all it says of
+// A manifest lacks a table (its checksum would have to be forged) or the description of
 // the run.
 static void incomplete(void **state)
 {
@@ -229,7 +230,7 @@ static int save_and_forget(struct team *team, const struct parameters *p)
 {
     char dir[FILE_PATH_MAX];
     int rc = save(team, p, NULL, 2, dir);
-    if (rc != 0) { // nothing half-written stays
+    if (rc != 0) { // a failed save leaves no file behind
         assert_false(saved_any(files_in("out")));
         assert_true(file_dir_is_empty(files_in("out")));
     } else {

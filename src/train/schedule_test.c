@@ -1,4 +1,4 @@
-// Each schedule against its formula.
+// Compares each schedule with its formula.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -45,7 +45,7 @@ static void edges(void **state)
     struct schedule none = {SCHEDULE_EXP, 0, 1};
     assert_true(schedule_factor(&none, 3) == 0);
     struct schedule short_steps = {SCHEDULE_DISCEXP, 0.5,
-                                   1e-300}; // more than integers count
+                                   1e-300}; // more steps than an integer can count
     assert_true(schedule_factor(&short_steps, 0) == 1);
     assert_true(schedule_factor(&short_steps, 1) == 0);
 }

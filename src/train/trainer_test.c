@@ -1,5 +1,5 @@
-// Whole runs inside one process: threads that share rows (under ThreadSanitizer, too),
-// and every allocation of a run failing in turn.
+// Whole runs in one process: threads that share rows (also under ThreadSanitizer), and
+// every allocation of a run failing in turn.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -32,14 +32,15 @@ static void train(const struct train_config *c)
     assert_int_equal(mem_live(), live);
 }
 
-// Four threads on few rows, and on rows that come while others are trained.
+// Four threads train on few rows, and on rows that are made while others are trained.
 static void shared_rows(void **state)
 {
     (void)state;
     static const struct {
         const char *model;
         enum rule_kind rule;
-        bool sees_pairs; // of two fields, which decide
+        bool sees_pairs; // whether the model can learn pairs of two fields, which decide
+                         // the label
     } runs[] = {{"lr", RULE_ADAGRAD, false},
                 {"fm", RULE_FTRL, true},
                 {"ffm", RULE_ADAM, false},
@@ -77,7 +78,7 @@ static void growing_tables(void **state)
         }
 }
 
-// The counts of a run.
+// Checks the counts in the result of a run.
 static void counts(void **state)
 {
     (void)state;
@@ -98,7 +99,7 @@ static void counts(void **state)
 
 static atomic_bool stop_now;
 
-// By a signal that came while the data was read: a run ends at once, with nothing trained.
+// A signal that came while the data was read ends the run at once, before training.
 static void interrupted(void **state)
 {
     (void)state;
@@ -113,14 +114,14 @@ static void interrupted(void **state)
         assert_non_null(strstr(e.text, "nothing was saved"));
         assert_int_equal(result.trained_examples, 0);
         c.valid_part.share = 0.3;
-        c.out = "somewhere"; // its absence is not a reason
+        c.out = "somewhere"; // a missing directory is not the reason for the end
         assert_int_equal(refit_run(&c, &result, &e), TUG_EINTERRUPTED);
         assert_non_null(strstr(e.text, "nothing was saved"));
         assert_null(strstr(e.text, "no --out"));
     }
 }
 
-// A fraction that leaves nothing on one side is an error, and not a model of nothing.
+// A fraction that leaves no example on one side is an error.
 static void nothing_left(void **state)
 {
     (void)state;
@@ -138,8 +139,8 @@ static void nothing_left(void **state)
     }
 }
 
-// Test data with a field that the model has no vectors for, and a csv with more columns
-// than --fields.
+// Refuses test data with a field for which the model has no vectors, and a csv file with
+// more columns than --fields.
 static void too_many_fields(void **state)
 {
     (void)state;
@@ -161,7 +162,7 @@ static void too_many_fields(void **state)
 }
 
 // Errors of the first save are reported before training: a directory that another run
-// writes to, names that JSON cannot hold. Long lists of columns it can.
+// writes to, and names that JSON cannot hold. Long lists of columns are allowed.
 static void saves_that_would_fail(void **state)
 {
     (void)state;
@@ -183,7 +184,7 @@ static void saves_that_would_fail(void **state)
     data[0] = files_in("two.csv");
     for (size_t i = 0; i + 2 < sizeof(drop); i += 2)
         memcpy(drop + i, "a,", 3);
-    drop[sizeof(drop) - 3] = 0; // the last comma
+    drop[sizeof(drop) - 3] = 0; // removes the last comma
     c.reader.drop = drop;
     train(&c);
     struct saved_run m;
@@ -197,7 +198,8 @@ static void saves_that_would_fail(void **state)
     assert_string_equal(column.name, "b");
 }
 
-// Decaying means of many workers are not added: their sum would be below zero.
+// Means that decay cannot be added up over several workers: the sum would fall below
+// zero.
 static void hot_rows_that_decay(void **state)
 {
     (void)state;
@@ -215,8 +217,8 @@ static void hot_rows_that_decay(void **state)
     train(&c);
 }
 
-// With one thread, though sources read ahead in others: the n-th allocation may be
-// theirs.
+// Uses one thread. Sources still read ahead in other threads, so the n-th allocation may
+// be theirs.
 static void failing_allocations(void **state)
 {
     (void)state;
