@@ -81,7 +81,8 @@ TUG_API int tug_rate_factor(struct tug_client *c, uint32_t table, float factor);
 // is applied when one push has come for each part (an empty one if a part has no keys);
 // gradients are added up or, with reduce = mean, averaged over the parts. The `clock` of
 // tug_table_stat is the batch to begin or continue with. Pulls wait for the others'
-// parts, at most the client's wait_seconds. TUG_EUSAGE if the table is not of mode sync
+// parts, and so does a push that is more than 3 batches ahead of the slowest part, both
+// at most the client's wait_seconds. TUG_EUSAGE if the table is not of mode sync
 // or there is no such part. Returns at once.
 TUG_API int tug_batch(struct tug_client *c, uint32_t table, uint64_t batch, uint32_t part,
                       uint32_t parts);

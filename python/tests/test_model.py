@@ -573,7 +573,8 @@ def test_seconds_add_up(data, tmp_path):
 def test_warnings_name_keywords(capfd):
     """As errors do: lr, and not --lr, which no program of Python can say."""
     frame = {"y": [0, 1] * 200, "x": [300.0 * (i % 3) for i in range(400)]}
-    with tug.train(frame, label="y", numeric="x", epochs=2, model="lr", optimizer="sgd", lr=1000, progress=False):
+    with tug.train(frame, label="y", numeric="x", epochs=2, model="lr", optimizer="sgd", lr=1000, threads=1,
+                   progress=False):
         pass
     said = capfd.readouterr().err
     assert "try a smaller lr" in said and "l2" in said and "--" not in said

@@ -207,7 +207,6 @@ static void test_refusals(void **state)
         {0, 2, 4, 0, "4 micro-batches from 2 on"},
         {0, 16, 1, 0, "from 16 on"},
         {0, 0, 32, 0, "32 micro-batches"},
-        {SHARD_MAX_CLOCKS, 0, 1, 0, "batch 0 is not complete yet"},
         {0, 0, 1, WIRE_ALSO_PULL, "pull them afterwards"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
@@ -219,6 +218,46 @@ static void test_refusals(void **state)
         lone_send_push(w, 0, &m);
         lone_expect_refusal(w, TUG_EUSAGE, bad[i].says);
     }
+    lone_close(w);
+}
+
+// A worker may be faster than the others by any number of batches: its pushes wait, and
+// are acknowledged and applied in the order of their batches.
+static void test_pushes_wait(void **state)
+{
+    (void)state;
+    enum { AHEAD = 3 * SHARD_MAX_CLOCKS, HALF = SHARD_MICROS / 2 };
+    struct lone *w = open_sync(false);
+    struct msg_push m = lone_push_of(w, 0, T, NULL, 0, NULL, WIDTH);
+    uint64_t first = w->next_request + 1;
+    m.micros = HALF;
+    for (m.clock = 0; m.clock < AHEAD; m.clock++) {
+        lone_send_push(w, 0, &m);
+        if (m.clock < SHARD_MAX_CLOCKS)
+            assert_int_equal(lone_expect_ok(w), 0);
+        else
+            assert_null(w->sent);
+    }
+    assert_int_equal(lone_figures(w, T).held, AHEAD - SHARD_MAX_CLOCKS);
+    m = lone_push_of(w, 1, T, NULL, 0, NULL, WIDTH);
+    m.micro = m.micros = HALF;
+    for (m.clock = 0; m.clock < AHEAD; m.clock++) {
+        lone_send_push(w, 1, &m);
+        assert_int_equal(lone_expect_ok(w), 0);
+        if (m.clock + SHARD_MAX_CLOCKS < AHEAD) {
+            struct parcel *p = lone_expect(w, MSG_OK);
+            assert_int_equal(p->frame.request, first + m.clock + SHARD_MAX_CLOCKS);
+            parcel_unpin(p);
+        }
+        assert_null(w->sent);
+        assert_int_equal(lone_figures(w, T).clock, m.clock + 1);
+    }
+    // Nobody comes: an error says what is missing.
+    m.clock = 2 * AHEAD;
+    lone_send_push(w, 1, &m);
+    lone_pass_time(w, 601 * SECOND_NS);
+    lone_expect_refusal(
+        w, TUG_EIO, "micro-batches 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 of batch 12");
     lone_close(w);
 }
 
@@ -475,15 +514,11 @@ static void test_numbers_at_the_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_batches),
-        cmocka_unit_test(test_bf16),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_pulls_wait),
-        cmocka_unit_test(test_ssp),
-        cmocka_unit_test(test_ssp_late_worker),
-        cmocka_unit_test(test_ssp_names_the_slow),
-        cmocka_unit_test(test_allocations),
-        cmocka_unit_test(test_numbers_at_the_end),
+        cmocka_unit_test(test_batches),         cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_refusals),        cmocka_unit_test(test_pushes_wait),
+        cmocka_unit_test(test_pulls_wait),      cmocka_unit_test(test_ssp),
+        cmocka_unit_test(test_ssp_late_worker), cmocka_unit_test(test_ssp_names_the_slow),
+        cmocka_unit_test(test_allocations),     cmocka_unit_test(test_numbers_at_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

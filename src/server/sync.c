@@ -212,18 +212,36 @@ static int take(struct shard *s, struct request *q, struct shard_table *t,
     return 0;
 }
 
+// A push of a worker that is faster than others waits until its batch can be opened. Such
+// pushes leave half of the room to the batches before theirs, as take_room does.
+static int may_wait(struct shard *s, const struct request *q, struct err *e)
+{
+    struct budget *b = s->o.budget;
+    uint64_t bytes = q->fresh != NULL ? q->fresh->body_bytes : 0;
+    if (budget_used(b, BUDGET_PENDING) + bytes <= budget_most(b, BUDGET_PENDING) / 2)
+        return 0;
+    budget_refused(b);
+    return err_set(e, TUG_EIO,
+                   VAN_NO_ROOM " for a push that waits for earlier batches (--memory)");
+}
+
 enum outcome sync_push(struct shard *s, struct request *q, struct shard_table *t,
                        const struct keys *k, const struct push_values *v)
 {
     const struct msg_push *m = &q->m->push;
     struct err e = {0};
-    int rc = sync_clock_check(&t->sync, m->clock, m->micro, m->micros, &e);
+    int rc = sync_clock_check(m->clock, m->micro, m->micros, &e);
     if (rc == 0 && (m->flags & WIRE_ALSO_PULL))
         rc = err_set(&e, TUG_EUSAGE,
                      "a push of a batch cannot pull rows, which change when the "
                      "batch is complete: pull them afterwards");
     if (rc == 0)
         rc = push_check(s, t, k, v, &e);
+    if (rc == 0 && sync_clock_is_ahead(&t->sync, m->clock)) {
+        rc = may_wait(s, q, &e);
+        if (rc == 0)
+            return WANTS_BATCH;
+    }
     if (rc == 0)
         rc = take(s, q, t, k, v, &e);
     if (rc != 0)

@@ -20,8 +20,7 @@ int sync_clock_check_number(uint64_t clock, struct err *e)
     return err_set(e, TUG_EUSAGE, "there is no batch %llu", (unsigned long long)clock);
 }
 
-int sync_clock_check(const struct sync_clock *c, uint64_t clock, uint8_t micro,
-                     uint8_t micros, struct err *e)
+int sync_clock_check(uint64_t clock, uint8_t micro, uint8_t micros, struct err *e)
 {
     if (micros == 0 || micros > SHARD_MICROS || (micros & (micros - 1)) != 0 ||
         micro % micros != 0 || micro + micros > SHARD_MICROS)
@@ -29,14 +28,12 @@ int sync_clock_check(const struct sync_clock *c, uint64_t clock, uint8_t micro,
                        "it stands for %u micro-batches from %u on, but it must be an "
                        "aligned power of two of the batch's %d",
                        micros, micro, SHARD_MICROS);
-    TRY(sync_clock_check_number(clock, e));
-    if (clock >= c->next && clock - c->next >= SHARD_MAX_CLOCKS)
-        return err_set(e, TUG_EUSAGE,
-                       "it is of batch %llu, but batch %llu is not complete yet and only "
-                       "%d are open at the same time",
-                       (unsigned long long)clock, (unsigned long long)c->next,
-                       SHARD_MAX_CLOCKS);
-    return 0;
+    return sync_clock_check_number(clock, e);
+}
+
+bool sync_clock_is_ahead(const struct sync_clock *c, uint64_t clock)
+{
+    return clock >= c->next && clock - c->next >= SHARD_MAX_CLOCKS;
 }
 
 static struct sync_batch *batch_of(struct sync_clock *c, uint64_t clock)

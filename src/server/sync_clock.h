@@ -35,15 +35,17 @@ struct sync_clock {
 
 // Whether a batch can have the number: TUG_EUSAGE saying why not.
 int sync_clock_check_number(uint64_t clock, struct err *e);
-// Likewise, returns whether such a contribution is possible.
-int sync_clock_check(const struct sync_clock *c, uint64_t clock, uint8_t micro,
-                     uint8_t micros, struct err *e);
+// Whether a contribution can stand for these micro-batches of this batch: TUG_EUSAGE
+// saying why not.
+int sync_clock_check(uint64_t clock, uint8_t micro, uint8_t micros, struct err *e);
+// Whether so many earlier batches are open that this one cannot be opened yet.
+bool sync_clock_is_ahead(const struct sync_clock *c, uint64_t clock);
 
 // Whether what it stands for is in already.
 bool sync_clock_has(const struct sync_clock *c, uint64_t clock, uint8_t micro,
                     uint8_t micros);
 
-// Adds one that was checked and is not in. Copies the contributions that it replaces to
+// Adds a contribution that was checked, is not ahead and is not in. Copies the contributions that it replaces to
 // ret_dropped (at most SHARD_MICROS); returns how many.
 uint32_t sync_clock_add(struct sync_clock *c, uint64_t clock, uint8_t micro,
                         uint8_t micros, void *what, void **ret_dropped);

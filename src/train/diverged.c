@@ -62,7 +62,7 @@ static const char *feature_text(const struct reader *r, uint32_t slot, uint64_t 
 
 // The largest |weight * x| of an example, with its key.
 struct worst {
-    double weight; // infinite if a weight is not finite
+    double product; // infinite if the weight is not finite
     uint64_t key;
     uint32_t slot;
 };
@@ -73,14 +73,14 @@ static void look_at(struct worst *worst, const struct accessor_group *g, const f
     for (uint32_t c = 0; c < g->n; c++) {
         double a = fabs((double)row[g->weights + c] * (double)x);
         a = isfinite(a) ? a : (double)INFINITY;
-        if (a > worst->weight)
+        if (a > worst->product)
             *worst = (struct worst){a, table_row_key(row), DIVERGED_NO_SLOT};
     }
 }
 
 static struct worst find_worst(const struct model *m, const struct model_batch *b)
 {
-    struct worst worst = {.weight = -1};
+    struct worst worst = {.product = -1};
     bool apart = b->latent.start != NULL;
     for (uint32_t i = b->start[0]; i < b->start[b->n]; i++)
         for (uint32_t g = 0; g < (apart ? 1 : m->accessor.n_groups); g++)
@@ -100,7 +100,7 @@ static int explain(struct run *r, uint64_t example, struct worst *ret)
     if (rc == 0) {
         struct model_batch b = view_batch(&w->view);
         *ret = find_worst(r->model, &b);
-        for (uint32_t i = b.start[0]; ret->weight >= 0 && i < b.start[b.n]; i++)
+        for (uint32_t i = b.start[0]; ret->product >= 0 && i < b.start[b.n]; i++)
             if (table_row_key(b.rows[i]) == ret->key)
                 ret->slot = w->view.batch.slot[i];
     }
@@ -136,9 +136,9 @@ int diverged_score(struct run *r, uint64_t example, struct err *e)
         name_dense(r->model, r->blocks, layer);
     return err_set(
         e, TUG_EDATA,
-        "training diverged: the score of %s is not finite (largest weight %g, of "
+        "training diverged: the score of %s is not finite (largest weight * value %g, of "
         "%s%s%s%s) in pass %u, batch %llu: " ADVICE,
-        where, worst.weight, feature_text(r->reader, worst.slot, worst.key, feature),
+        where, worst.product, feature_text(r->reader, worst.slot, worst.key, feature),
         layer[0] != '\0' ? "; of table " RUN_DENSE ", " : "", layer,
         layer[0] != '\0' ? " has weights that are not finite" : "", r->at.epoch + 1,
         (unsigned long long)r->at.batch);
