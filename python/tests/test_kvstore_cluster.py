@@ -391,7 +391,7 @@ def test_restarted_worker(tmp_path):
         print("done", kv.rank, kv.is_recovery)
     """))
     env = {**os.environ, "DMLC_NUM_SERVER": "2", "DMLC_NUM_WORKER": "2", "DMLC_PS_ROOT_URI": "127.0.0.1",
-           "DMLC_PS_ROOT_PORT": str(free_ports(1)[0]), "TUG_DEAD_SECONDS": "1", "TUG_WAIT_SECONDS": "60"}
+           "DMLC_PS_ROOT_PORT": str(free_ports(1)[0]), "TUG_DEAD_SECONDS": "5", "TUG_WAIT_SECONDS": "60"}
     env.pop("TUG_SCHEDULER", None)
 
     def start(role, word):
@@ -436,7 +436,7 @@ def test_unequal_batches(tmp_path):
             kv.push("w", np.ones(3, "f4"))
             pulled(kv, "w", 3)
     """))
-    said = by_hand(script, {"TUG_WAIT_SECONDS": "2", "TUG_DEAD_SECONDS": "1"})
+    said = by_hand(script, {"TUG_WAIT_SECONDS": "2", "TUG_DEAD_SECONDS": "5"})
     assert sorted(code for code, _ in said)[-2:] == [1, 1], said
     said = "".join(text for _, text in said)
     assert "key 'w': a push of each of the 2 workers to the key: " in said, said

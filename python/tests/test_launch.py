@@ -125,7 +125,7 @@ def test_a_server_that_is_killed(tmp_path):
 def test_a_dead_server_is_told_once():
     """What a server's death ends with is raised by the first close; the next ones, and the launcher's, do nothing, and
     an error that came before is the one that counts."""
-    with tug.launch(servers=2, dead_seconds=1, wait_seconds=30) as cluster:
+    with tug.launch(servers=2, dead_seconds=5, wait_seconds=30) as cluster:
         client = cluster.connect()
         table = client.table("w", dim=1, rule="sum")
         cluster.process("server", 1).kill(signal.SIGKILL)

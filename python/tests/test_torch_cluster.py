@@ -146,7 +146,7 @@ def test_in_a_fleet(tmp_path):
 
 def test_a_server_dies():
     """It fails with an error of tug's, at once."""
-    with tug.launch(servers=2, wait_seconds=60, dead_seconds=1) as cluster:
+    with tug.launch(servers=2, wait_seconds=60, dead_seconds=5) as cluster:
         client = cluster.connect()
         bag = EmbeddingBag(table_of(client))
         optimizer = Optimizer(bag)

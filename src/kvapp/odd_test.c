@@ -305,7 +305,7 @@ static void cancelled(void **state)
 static void server_gone(void **state)
 {
     (void)state;
-    struct tug_client *c = client_of(1);
+    struct tug_client *c = client_of(5);
     struct arrays a = arrays_open();
     struct heard h = {.client = c, .arrays = &a};
     uint64_t ts;

@@ -48,6 +48,16 @@ static void await_lines(const char *path, size_t n)
     }
 }
 
+static void await_file(const char *path)
+{
+    double until = cluster_now() + CLUSTER_PATIENCE;
+    while (!files_exists(path)) {
+        if (cluster_now() > until)
+            cluster_fail("%s has not come", path);
+        poll(NULL, 0, 2);
+    }
+}
+
 static void kill_worker(const char *worker)
 {
     assert_int_equal(kill(cluster_node("run", worker), SIGKILL), 0);
@@ -112,11 +122,12 @@ static void run_goes_on(void **state)
     const char *table = "--data data.svm --table accessor=sparse;count-passes=all";
     tug_ends(0, "%s", words_of("living", table));
     char words[FILES_PATH * 5];
-    snprintf(words, sizeof(words), "%s --shuffle global --save-every 20batches",
+    // All saves are kept: of a quick run, the second could be gone before it is looked for.
+    snprintf(words, sizeof(words),
+             "%s --shuffle global --save-every 20batches --keep 1000",
              words_of("many", table));
     cluster_start("run", "launch --servers 2 --workers 2 -- %s", words);
-    for (int i = 0; i < 6000 && !files_exists(files_path("many/save-000002")); i++)
-        poll(NULL, 0, 10);
+    await_file("many/save-000002");
     cluster_signal("run", SIGKILL);
     cluster_ends("run", 128 + SIGKILL, CLUSTER_PATIENCE);
     cluster_none_left();

@@ -114,7 +114,7 @@ void OneTakesADeadOnesPlace()
     setenv("DMLC_NUM_SERVER", "1", 1);
     setenv("DMLC_NUM_WORKER", "2", 1);
     setenv("DMLC_PS_ROOT_URI", "127.0.0.1", 1);
-    setenv("TUG_DEAD_SECONDS", "0.5", 1);
+    setenv("TUG_DEAD_SECONDS", "5", 1);
     setenv("DMLC_PS_ROOT_PORT", std::to_string(20000 + getpid() % 10000).c_str(), 1);
     const pid_t scheduler = Run("scheduler", "others"), server = Run("server", "others");
     const pid_t other = Run("worker", "others"), first = Run("worker", "first");
