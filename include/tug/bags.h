@@ -1,16 +1,16 @@
-// tug: bags of rows, for models that compute outside the library.
+// tug: sums of rows by bags, for models that compute outside the library.
 //
-// A batch has ids that repeat, and needs sums of their rows: over the values of a field,
-// or the words of a query (PyTorch: EmbeddingBag). The functions here pull each distinct
-// key once, sum rows into bags, and sum the gradients of bags into gradients of the
-// distinct keys, to push:
+// A bag is a group of ids whose rows are summed, such as the values of a field or the
+// words of a query (PyTorch: EmbeddingBag). The ids of a batch repeat. The functions here
+// pull each distinct key once, sum rows into bags, and sum the gradients of bags into
+// gradients of the distinct keys, to push:
 //
 //   tug_distinct    keys of the batch → distinct keys, and the position of each key among
 //   them
-//   tug_pull        their rows
-//   tug_bags_pool   rows → a sum for each bag
-//   tug_bags_spread gradients by these sums → gradients by the rows
-//   tug_push
+//   tug_pull the rows of the distinct keys
+//   tug_bags_pool rows → the sum of each bag
+//   tug_bags_spread gradients with respect to the sums → gradients of the rows
+//   tug_push the gradients of the distinct keys
 //
 // The functions know no client, threads or tables. Any thread may call; arrays are the
 // caller's, and offsets and which[] are not checked. Sums are added in the order of the
@@ -35,19 +35,20 @@ TUG_API int tug_distinct(const uint64_t *keys, size_t n, uint64_t *ret_distinct,
 // Bag b has the entries from offsets[b] up to, but not including, offsets[b + 1]; entry i
 // is row which[i] times weights[i].
 struct tug_bags {
-    size_t n;                // bags
-    const uint64_t *offsets; // n + 1, ascending; NULL: bag b is entry b
+    size_t n;                // number of bags
+    const uint64_t *offsets; // n + 1, ascending; NULL: bag b has entry b alone
     const uint32_t *which;   // one per entry
     const float *weights;    // one per entry; NULL: all are 1
-    uint32_t width;          // floats of a row
+    uint32_t width;          // number of floats of a row
 };
 
-// Computes the sum of each bag, 0 for an empty one. `rows`: as many as which[] names, of
-// width floats; `ret`: n x width.
+// Computes the sum of each bag, 0 for an empty bag. `rows` are the rows that which[]
+// numbers, of width floats each; `ret` gets n x width floats.
 TUG_API void tug_bags_pool(const struct tug_bags *b, const float *rows, float *ret);
-// Adds to the gradient of each row the gradients of the bags that contain it. `bags`: n x
-// width, the gradients with respect to the sums; `rows`: the gradients with respect to
-// the rows, as many as which[] names, initially 0 or those of other bags.
+// Adds to the gradient of each row the gradients of the bags that contain it. `bags` are
+// the n x width gradients with respect to the sums. `rows` are the gradients with respect
+// to the rows that which[] numbers; the caller sets them to 0, or to gradients that the
+// new ones are to be added to.
 TUG_API void tug_bags_spread(const struct tug_bags *b, const float *bags, float *rows);
 // Computes the gradients with respect to the weights, one per entry: ret[i] is the
 // product of row which[i] and the gradient (`bags`, as above) of entry i's bag.

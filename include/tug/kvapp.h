@@ -6,17 +6,19 @@
 // key-value app's keys and values, cut by the servers' ranges of keys. from-ps-lite.md in
 // the documentation (share/doc/tug) maps ps-lite's names to these and says what differs.
 //
-// Threads: all functions may be called from any thread. Callbacks and handlers run one at
-// a time, on a thread of the library or on one that waits in it: requests of others by
-// priority, all else in order of arrival. They may send and answer; they must not wait
-// (TUG_EUSAGE), and should be short: the node's other callbacks wait for them.
+// Threads: all functions may be called from any thread. Callbacks and handlers of a node
+// run one at a time, on a thread of the library or on a thread that waits in it. Requests
+// of other nodes are handled by priority, everything else in the order of arrival.
+// Callbacks and handlers may send and answer. They must not wait (calls that would wait
+// return TUG_EUSAGE), and should be short, as they delay the node's other callbacks.
 //
 // Errors: functions return 0 or a code of tug/tug.h; tug_last_error() is the sentence.
-// Besides the codes listed with a function: TUG_ENOMEM; functions that send or wait
-// return the cluster's code once it has ended; functions that wait return TUG_EIO after
-// the node's wait_seconds, naming the awaited nodes, and TUG_EINTERRUPTED
-// (tug_interrupt_by). Only servers and the scheduler wait without a limit, in
-// tug_node_finalize, as long as there are workers.
+// Besides the codes listed with a function, each may return TUG_ENOMEM. Functions that
+// send or wait return the cluster's code once the cluster has ended. Functions that wait
+// return TUG_EIO after the node's wait_seconds (the sentence names the awaited nodes),
+// and TUG_EINTERRUPTED if the program interrupts them (tug_interrupt_by). Only servers
+// and the scheduler wait without a limit, in tug_node_finalize, as long as there are
+// workers.
 //
 // Ownership: memory that arguments point at belongs to the caller and is read during the
 // call, except that of a tug_kv_request, which the request uses until it is done. Nodes,
@@ -36,7 +38,8 @@
 extern "C" {
 #endif
 
-// Roles and, added up, groups (kScheduler, kServerGroup, kWorkerGroup).
+// The roles of nodes; a group of nodes is the sum of its roles (ps-lite: kScheduler,
+// kServerGroup, kWorkerGroup).
 enum tug_group {
     TUG_GROUP_SCHEDULER = 1,
     TUG_GROUP_SERVERS = 2,
@@ -47,28 +50,32 @@ enum tug_group {
 // A node is this process's place in the cluster (ps::Postoffice).
 struct tug_node;
 
-// Members that are 0 or NULL come from the environment: DMLC_ROLE, DMLC_NUM_SERVER,
-// DMLC_NUM_WORKER, DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT, or Paddle's names (tug/fleet.h);
-// DMLC_NODE_HOST, DMLC_INTERFACE and PORT if they are set; TUG_SCHEDULER, which overrides
-// DMLC_PS_ROOT_*, TUG_CLUSTER, TUG_CA, TUG_CERT, TUG_KEY, TUG_INSECURE, TUG_SPIN_US,
-// TUG_WAIT_SECONDS, TUG_DEAD_SECONDS likewise. The strings need not outlive the call of
-// tug_node_start.
+// Members that are 0 or NULL are taken from the environment. The required variables are
+// DMLC_ROLE, DMLC_NUM_SERVER, DMLC_NUM_WORKER, DMLC_PS_ROOT_URI and DMLC_PS_ROOT_PORT, or
+// Paddle's names (tug/fleet.h). Optional are DMLC_NODE_HOST, DMLC_INTERFACE, PORT,
+// TUG_SCHEDULER (which overrides DMLC_PS_ROOT_*), TUG_CLUSTER, TUG_CA, TUG_CERT, TUG_KEY,
+// TUG_INSECURE, TUG_SPIN_US, TUG_WAIT_SECONDS and TUG_DEAD_SECONDS. The strings need not
+// outlive the call of tug_node_start.
 struct tug_node_options {
     int role; // one of enum tug_group
     uint32_t servers, workers;
-    const char *scheduler;       // "HOST:PORT"
-    const char *cluster;         // name; nodes of other clusters are refused
-    const char *host, *network;  // the listening address or interface
-    uint16_t port;               // 0: any
-    const char *ca, *cert, *key; // PEM files; none: no TLS
-    bool insecure;               // allows links off loopback without TLS
-    double wait_seconds;         // limit of every wait; by default 600
-    double
-        dead_seconds; // a node without a sign of life for this long is dead; by default 5
-    double spin_us;   // spins for so long before it sleeps; by default 300
-    bool async; // does not wait until all have joined (ps::StartAsync): see tug_node_wait
-    // This server also runs the scheduler, at `scheduler`, as the first server of a
-    // Paddle list does.
+    const char *scheduler; // "HOST:PORT" of the scheduler
+    const char
+        *cluster; // the cluster's name; the scheduler refuses nodes with another name
+    const char *host,
+        *network;  // the address, or else the network interface, to listen at
+    uint16_t port; // the port to listen at; 0: the system chooses a free one
+    const char *ca, *cert, *key; // paths of PEM files; all NULL: links without TLS
+    bool insecure;               // allows links to other machines without TLS
+    double wait_seconds;         // the time limit of each wait; by default 600
+    // The scheduler counts a node as dead after so many seconds without a message from it; by
+    // default 5.
+    double dead_seconds;
+    double spin_us; // microseconds that a wait polls before it sleeps; by default 300
+    bool
+        async; // tug_node_start does not wait for the others (ps::StartAsync; tug_node_wait)
+    // This server also runs the scheduler, at the address `scheduler`, as the first
+    // server of Paddle's list of servers does.
     bool hosts_scheduler;
     // A server's directories, with commas between them, from which tables may be loaded,
     // besides those of TUG_LOAD_ROOT.
@@ -76,10 +83,11 @@ struct tug_node_options {
 };
 
 // Joins the cluster and waits until all servers and workers have joined (ps::Start). The
-// process of the scheduler also runs it. `o` may be NULL. TUG_EUSAGE names all missing
-// variables, or says that the cluster was started for other numbers of servers and
-// workers, or has all its workers already (found after three times dead_seconds plus
-// five, since one of them may be dead); TUG_EIO if it cannot be reached in time.
+// process of the scheduler also runs it. `o` may be NULL. TUG_EUSAGE if variables are
+// missing (the sentence names all), if the cluster was started for other numbers of
+// servers and workers, or if it has all its workers already (this error takes 3 x
+// dead_seconds + 5 seconds, as the process waits for the place of a dead worker); TUG_EIO
+// if the scheduler cannot be reached in time.
 TUG_API int tug_node_start(struct tug_node **ret, const struct tug_node_options *o);
 
 // Does what tug_node_start with `async` leaves out: waits until all servers and workers
@@ -88,22 +96,24 @@ TUG_API int tug_node_wait(struct tug_node *n);
 
 // Ends what tug_node_start began and frees the node and its apps (ps::Finalize). With
 // `barrier` it waits for all other nodes first. Servers and the scheduler stay until the
-// last worker has left. It returns when the last callback has, however long that takes:
-// until then callbacks may use the node and its apps. NULL is fine. The node is freed
-// even if an error, the first one, is returned. Only in a callback (TUG_EUSAGE) nothing
-// is done.
+// last worker has left. It returns after the last callback has returned, however long
+// that takes; until then callbacks may use the node and its apps. NULL is fine. The node
+// is freed even if an error is returned, which is the first one. In a callback it returns
+// TUG_EUSAGE and does nothing.
 TUG_API int tug_node_finalize(struct tug_node *n, bool barrier);
 // Registers a function that tug_node_finalize calls after the node has left the cluster
 // and before it is freed, in the order of registration (ps::RegisterExitCallback). It may
 // close customers.
 TUG_API int tug_node_at_exit(struct tug_node *n, void (*fn)(void *ctx), void *ctx);
 
-// Roles, ids and ranks (ps::IsWorker, MyRank, NumServers and so on). Ids are ps-lite's:
-// scheduler 1, server of rank r 8 + 2 r, worker 9 + 2 r. Ranks are from 0, by role. The
-// numbers of servers and workers are those that the cluster was started for; before all
-// have joined, those that this process was told.
+// Return this node's role, id and rank and the numbers of servers and workers
+// (ps::IsWorker, MyRank, NumServers and so on). Ids are ps-lite's: 1 for the scheduler, 8
+// + 2 r for the server of rank r, 9 + 2 r for the worker of rank r. Ranks count from 0
+// within a role. The numbers of servers and workers are those that the cluster was
+// started for; before all nodes have joined, those of this process's options or
+// environment.
 TUG_API int tug_node_role(const struct tug_node *n); // one of enum tug_group
-TUG_API uint32_t tug_node_id(struct tug_node *n);    // 0: has not joined yet
+TUG_API uint32_t tug_node_id(struct tug_node *n);    // 0 before this node has joined
 TUG_API uint32_t tug_node_rank(struct tug_node *n);
 TUG_API uint32_t tug_node_servers(const struct tug_node *n);
 TUG_API uint32_t tug_node_workers(const struct tug_node *n);
@@ -112,21 +122,21 @@ TUG_API uint32_t tug_node_workers(const struct tug_node *n);
 // (ps::Postoffice::GetNodeIDs). Returns their number; at most `room` are written.
 TUG_API size_t tug_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret,
                             size_t room);
-// Likewise the ids of nodes that the scheduler has given up, or that have left
-// (ps::Postoffice::GetDeadNodes).
+// Gets the ids of nodes that the scheduler counts as dead, or that have left
+// (ps::Postoffice::GetDeadNodes). Returns their number; at most `room` are written.
 TUG_API size_t tug_node_dead(struct tug_node *n, uint32_t *ret, size_t room);
 
-// Facts about a node, also about one that has died (ps::Node). TUG_EUSAGE if no node ever
-// had this id.
+// Facts about a node (ps::Node), for tug_node_find, which also knows nodes that have died
+// and returns TUG_EUSAGE if no node ever had this id.
 struct tug_node_info {
     int role; // one of enum tug_group
     uint32_t id, rank;
     bool alive;
     char host[64];
-    // That it listens at; of the scheduler the one that others are given
-    // (DMLC_PS_ROOT_PORT). 0: it listens at no port.
+    // The port at which the node listens; for the scheduler, that of DMLC_PS_ROOT_PORT. 0
+    // if the node does not listen at a port.
     uint16_t port;
-    bool recovered; // it has come in the place of one that died (ps::Node::is_recovery)
+    bool recovered; // whether the node replaces one that died (ps::Node::is_recovery)
 };
 TUG_API int tug_node_find(struct tug_node *n, uint32_t id, struct tug_node_info *ret);
 
@@ -134,82 +144,84 @@ TUG_API int tug_node_find(struct tug_node *n, uint32_t id, struct tug_node_info 
 // not wait. TUG_EUSAGE if no node ever had this id.
 TUG_API int tug_node_reach(struct tug_node *n, uint32_t id);
 
-// Gets the keys of a server, by its rank: from *ret_first to *ret_last, both included
-// (ps::Postoffice::GetServerKeyRanges). TUG_EUSAGE if there is no such server, or not all
-// have joined yet.
+// Gets the range of keys of the server with this rank: *ret_first to *ret_last, both
+// included (ps::Postoffice::GetServerKeyRanges). TUG_EUSAGE if there is no such server,
+// or not all servers have joined yet.
 TUG_API int tug_node_range(struct tug_node *n, uint32_t server_rank, uint64_t *ret_first,
                            uint64_t *ret_last);
 
-// Waits until all living nodes of the group (a sum of enum tug_group) have called it as
-// often as this one (ps::Postoffice::Barrier). TUG_EUSAGE in a callback, or if this node
-// is not in the group. A barrier counts as reached even if the wait for it ended in an
-// error.
+// Waits until each living node of the group (a sum of enum tug_group) has called it as
+// many times as this node (ps::Postoffice::Barrier). TUG_EUSAGE in a callback, or if this
+// node is not in the group. A barrier counts as reached even if the wait for it ended in
+// an error.
 TUG_API int tug_node_barrier(struct tug_node *n, uint32_t group);
 
-// Likewise for the customers of one id; other ids have separate barriers. All nodes of
-// the group must have such a customer and call it. 0 is tug_node_barrier.
+// As tug_node_barrier, but for the customers with the id `customer`: each id has barriers
+// of its own. All nodes of the group must have such a customer and call the function.
+// With customer 0 it is the same barrier as tug_node_barrier.
 TUG_API int tug_node_barrier_of(struct tug_node *n, uint32_t customer, uint32_t group);
 
-// Runs fn like a callback: on a thread of the library or on one that waits in it, after
-// earlier events (ps::Customer::Accept).
+// Runs fn as a callback of the node, after the callbacks of earlier events
+// (ps::Customer::Accept).
 TUG_API int tug_node_call(struct tug_node *n, void (*fn)(void *ctx), void *ctx);
 
-// Requests of a simple app, and answers to them: a number and some bytes (ps::SimpleData).
-// An answer has the head and timestamp of what it answers.
+// A request of a simple app, or an answer to one: a number and some bytes
+// (ps::SimpleData). An answer has the head and timestamp of its request.
 struct tug_simple {
     int32_t head;
-    const void *body; // not terminated
+    const void *body; // body_bytes bytes, without a final 0
     size_t body_bytes;
-    uint32_t sender;              // node id of the sender
-    uint32_t timestamp, customer; // of the asker
-    uint64_t ticket;              // for the answer: tug_app_answer
+    uint32_t sender;              // the node id of the sender
+    uint32_t timestamp, customer; // the request's timestamp and customer id at its sender
+    uint64_t ticket;              // names the request for tug_app_answer
 };
 
 // Keys and their values (ps::KVPairs). Keys ascend strictly. Values are stored one after
-// the other: lengths[i] for key i, or, without lengths, n_values / n_keys for each. They
-// are floats, or, with value_bytes, any data of that size (`values` is cast, pulled
-// values likewise), which the library does not interpret.
+// the other: lengths[i] for key i, or, without lengths, n_values / n_keys for each.
+// Values are floats, or, if value_bytes is not 0, data of value_bytes bytes each, which
+// the library does not interpret; the caller casts the pointer `values`, and that of
+// pulled values.
 struct tug_kv_data {
     const uint64_t *keys;
     size_t n_keys;
     const float *values;
     size_t n_values;
-    const int32_t *lengths; // n_keys, none negative; NULL: all the same
-    uint32_t value_bytes;   // 1, 2, 4 or 8; 0: floats
+    const int32_t *lengths; // n_keys lengths, none negative; NULL: all keys have the same
+    uint32_t value_bytes; // size of a value that is not a float: 1, 2, 4 or 8; 0: floats
 };
 
-// About a push or pull of another node (ps::KVMeta). If a push-and-pull comes again
-// because its answer was lost, `push` is false: its push was handled already.
+// Describes a push or pull of another node (ps::KVMeta). If a push-and-pull arrives a
+// second time because its answer was lost, `push` is false, as its push has been handled.
 struct tug_kv_meta {
     int32_t cmd;
     bool push, pull;
-    // The asker's node id, request number and customer.
+    // The sender's node id, and the timestamp and customer of the request there.
     uint32_t sender, timestamp, customer;
-    uint64_t ticket; // for the answer: tug_kv_answer
+    uint64_t ticket; // names the request for tug_kv_answer
 };
 
 // A raw message (ps::Message with its ps::Meta), for customers with a `message` handler
-// and for tug_message_send. `data` are keys, values and lengths as in struct tug_kv_data,
-// or absent.
+// and for tug_message_send. `data` are keys, values and lengths as in struct tug_kv_data;
+// NULL where absent.
 enum { TUG_MESSAGE_DATA = 3 };
 struct tug_message {
     int32_t head, priority;
-    bool request;           // else it answers one
-    bool simple;            // has a body, else data
-    bool push, pull;        // of one with data
-    uint32_t app, customer; // the asker's customer
-    uint32_t timestamp;     // of the asker
-    uint32_t sender, receiver;
+    bool request;              // true: a request; false: an answer to a request
+    bool simple;               // true: the message has a body; false: it has data
+    bool push, pull;           // for a message with data: what it asks for or answers
+    uint32_t app, customer;    // the ids of the customer that made the request
+    uint32_t timestamp;        // the request's timestamp at that customer
+    uint32_t sender, receiver; // node ids
     const void *body;
     size_t body_bytes;
     const void *data[TUG_MESSAGE_DATA];
     size_t data_bytes[TUG_MESSAGE_DATA];
     uint32_t value_bytes; // see struct tug_kv_data
-    uint64_t ticket;      // of a received request; else 0
+    uint64_t ticket;      // names a received request for its answer; 0 in other messages
 };
 
-// An app id whose customer gets requests for apps that this process does not have,
-// instead of letting them wait for one.
+// A customer with this app id gets the requests for apps that this process has not
+// opened; without it they wait until the app is opened.
 #define TUG_APP_ANY ((uint32_t)-2)
 
 // A customer (ps::Customer with ps::SimpleApp, ps::KVWorker and ps::KVServer around it).
@@ -217,36 +229,39 @@ struct tug_message {
 // the app id, on others the one with the asker's customer id, else the first.
 struct tug_app;
 
-// All may be NULL. The memory of arguments is valid until the handler returns, or until
-// tug_app_release of a kept request. Each request must be answered once, now or later,
-// from any thread, by tug_app_answer, tug_kv_answer or tug_app_refuse. Counted from its
-// first request without an answer, a node sends this one at most 4,096.
+// The functions that handle the messages of a customer; each may be NULL. The memory of
+// arguments is valid until the handler returns, or, if the handler calls tug_app_keep,
+// until tug_app_release. Each request must be answered once, now or later, from any
+// thread, by tug_app_answer, tug_kv_answer or tug_app_refuse. A node sends another node
+// at most 4,096 requests, counted from the oldest one without an answer.
 struct tug_app_handlers {
-    // A simple request of another node. NULL: it is answered at once, without a body.
+    // Handles a simple request of another node. NULL: the library answers at once,
+    // without a body.
     void (*request)(void *ctx, struct tug_app *a, const struct tug_simple *q);
-    // Each answer to a simple request of this customer.
+    // Gets each answer to a simple request of this customer.
     void (*response)(void *ctx, struct tug_app *a, const struct tug_simple *r);
-    // A push or pull of another node. NULL: it is refused.
+    // Handles a push or pull of another node. NULL: the library refuses it.
     void (*kv)(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
                const struct tug_kv_data *d);
-    // Instead of all of these: requests of any kind, which tug_message_send answers, too,
-    // and answers to requests of tug_app_new_request.
+    // Used instead of the other three if it is not NULL: gets requests of any kind, which
+    // can also be answered by tug_message_send, and answers to requests of
+    // tug_app_new_request.
     void (*message)(void *ctx, struct tug_app *a, const struct tug_message *m);
     void *ctx;
 };
 
 // Opens a customer (ps::SimpleApp, ps::KVWorker, ps::KVServer); its handlers may run
-// before this returns. Earlier requests wait for it for ten seconds, and are then
-// refused. `h` may be NULL. TUG_EUSAGE if the node has a customer with these ids, or the
-// app is the library's own (UINT32_MAX).
+// before this returns. A request that arrived before the customer was opened waits for it
+// for ten seconds, and is then refused. `h` may be NULL. TUG_EUSAGE if the node has a
+// customer with these ids, or the app id is UINT32_MAX, which the library uses itself.
 TUG_API int tug_app_open(struct tug_app **ret, struct tug_node *n, uint32_t app,
                          uint32_t customer, const struct tug_app_handlers *h);
-// Closes a customer: waits for its requests, at most wait_seconds; gives up those without
-// an answer, whose memory is the caller's again; refuses other customers' requests that
-// it has not answered yet. NULL is fine. tug_node_finalize closes customers that are
-// still open. The customer stays open on TUG_EUSAGE (called in a callback or handler) and
-// on TUG_EIO (a callback or handler of it, or a thread that waits for one of its
-// requests, has not returned within wait_seconds).
+// Closes a customer. Waits at most wait_seconds for the answers to its requests and gives
+// up the rest, whose memory is then the caller's again. Refuses requests of other
+// customers that it has not answered yet. NULL is fine. tug_node_finalize closes
+// customers that are still open. The customer stays open on TUG_EUSAGE (called in a
+// callback or handler) and on TUG_EIO (one of its callbacks or handlers, or a thread that
+// waits for one of its requests, has not returned within wait_seconds).
 TUG_API int tug_app_close(struct tug_app *a);
 TUG_API struct tug_node *tug_app_node(const struct tug_app *a);
 // Returns the customer with these ids; waits up to `seconds` for it to be opened, but not
@@ -254,104 +269,114 @@ TUG_API struct tug_node *tug_app_node(const struct tug_app *a);
 TUG_API struct tug_app *tug_app_find(struct tug_node *n, uint32_t app, uint32_t customer,
                                      double seconds);
 
-// Asks a node, or all living nodes of a group; it is done when all have answered
-// (ps::SimpleApp::Request). TUG_EUSAGE if there is no such node, or none in the group.
+// Sends a simple request to a node, or to all living nodes of a group; the request is
+// done when all have answered (ps::SimpleApp::Request). TUG_EUSAGE if there is no such
+// node, or the group is empty.
 TUG_API int tug_app_request(struct tug_app *a, int32_t head, const void *body,
                             size_t body_bytes, uint32_t group_or_id,
                             uint32_t *ret_timestamp);
 // Answers a simple request (ps::SimpleApp::Response). TUG_EUSAGE if it was answered
-// before; TUG_EIO if the asker has left.
+// before; TUG_EIO if its sender has left.
 TUG_API int tug_app_answer(struct tug_app *a, uint64_t ticket, const void *body,
                            size_t body_bytes);
-// Refuses a request of any kind: it fails with this code (TUG_EUSAGE if the code is
-// invalid) and this sentence. TUG_EUSAGE if it was answered before.
+// Refuses a request of any kind: at its sender it fails with this code (TUG_EUSAGE if the
+// code is invalid) and this sentence. Returns TUG_EUSAGE if the request was answered
+// before.
 TUG_API int tug_app_refuse(struct tug_app *a, uint64_t ticket, int code, const char *why);
 
-// In the handler of a request of any kind: keeps the memory of its arguments until
-// tug_app_release, which is called once, from any thread, even after the node was freed.
-// NULL if there is no such request, it was kept before, or memory is out.
+// Called in the handler of a request of any kind, keeps the memory of the handler's
+// arguments until tug_app_release, which must be called once, from any thread, even after
+// the node was freed. Returns NULL if there is no such request, it was kept before, or
+// there is no memory.
 TUG_API void *tug_app_keep(struct tug_app *a, uint64_t ticket);
 TUG_API void tug_app_release(void *kept); // NULL is fine
 
 // Waits until a request of this customer, of any kind, is done and its callback has run
-// (ps::Customer::WaitRequest). Returns 0 or its error: a node died or refused; the error
-// is returned once, and further calls return 0. After a timeout or an interrupt it can be
-// waited for again. TUG_EUSAGE in a callback, or for a timestamp that was never given.
+// (ps::Customer::WaitRequest). Returns 0 or the request's error (a node died or refused
+// it); the error is returned once, and further calls return 0. After a timeout or an
+// interrupt the request can be waited for again. TUG_EUSAGE in a callback, or if no
+// request had this timestamp.
 TUG_API int tug_app_wait(struct tug_app *a, uint32_t timestamp);
 
-// Makes a request by hand (ps::Customer::NewRequest): a timestamp that is done when each
-// node of the group has answered its message of tug_message_send, or was counted as if it
-// had.
+// Makes a request whose messages the program sends by tug_message_send
+// (ps::Customer::NewRequest). The request is done when each node of the group has
+// answered its message, or was counted by tug_app_add_responses.
 TUG_API int tug_app_new_request(struct tug_app *a, uint32_t group_or_id,
                                 uint32_t *ret_timestamp);
-// Counts n of the nodes without a message as if they had answered
-// (ps::Customer::AddResponse). TUG_EUSAGE if there are fewer, or the request is done.
+// Counts n nodes to which the request has not sent a message as if they had answered
+// (ps::Customer::AddResponse). TUG_EUSAGE if there are fewer such nodes, or the request
+// is done.
 TUG_API int tug_app_add_responses(struct tug_app *a, uint32_t timestamp, uint32_t n);
-// Gets the number of answers to a request of this customer, of any kind, open or among
-// the last 256 done; servers without a part of a push or pull count as if they had
-// answered (ps::Customer::NumResponse). TUG_EUSAGE if it is long done, or was never made.
+// Gets the number of answers to a request of this customer, of any kind, that is open or
+// one of the last 256 that are done (ps::Customer::NumResponse). Servers that a push or
+// pull has no keys for count as if they had answered. TUG_EUSAGE for any other request.
 TUG_API int tug_app_responses(struct tug_app *a, uint32_t timestamp, uint32_t *ret_n);
 
-// Sends a message (ps::Van::Send); all of it is copied, and `sender` and `ticket` are
-// ignored. A request goes from this node's customer with its ids to `receiver`, for a
-// timestamp of tug_app_new_request whose group has that node. An answer goes to the
-// request of `receiver` with its app, customer and timestamp. TUG_EUSAGE if there is no
-// such customer or request, it was sent or answered before, or the data are not keys,
-// values and lengths.
+// Sends a message (ps::Van::Send), which is copied; its `sender` and `ticket` are
+// ignored. A request is sent to `receiver` by this node's customer with the message's
+// ids; its timestamp is from tug_app_new_request, for a group with that node. An answer
+// answers the request of node `receiver` that has the message's app, customer and
+// timestamp. TUG_EUSAGE if there is no such customer or request, the message was sent or
+// the request answered before, or the data are not keys, values and lengths.
 TUG_API int tug_message_send(struct tug_node *n, const struct tug_message *m);
 
-// A push, a pull, or both: a push that is answered with the values after it.
+// A push, a pull, or both: a push whose answer has the values after the push.
 struct tug_kv_request {
     bool push, pull;
     int32_t cmd;
-    // Higher ones go first, among requests that wait here for one server, and among those
-    // that wait there for their handler; equal ones go in order. After 64 others have
-    // overtaken it, the oldest goes, whatever its priority.
+    // Requests with a higher priority overtake others that wait here to be sent to the
+    // same server, or there for the handler; requests with equal priority keep their
+    // order. After 64 requests have overtaken the oldest one, it goes next, whatever its
+    // priority.
     int32_t priority;
     // Keys, for a push also values and maybe lengths. The request uses the memory until
     // it is done.
     struct tug_kv_data data;
-    // The array for pulled values, in the order of the keys, and its size, which must be
-    // right. NULL: `room` is called for memory when the answers have arrived and their
-    // number of values is known; if it returns NULL, the request fails with TUG_ENOMEM.
+    // The array for pulled values, in the order of the keys, and the exact number of
+    // values. If `pulled` is NULL, `room` is called for an array when the answers have
+    // arrived and their number of values is known; if `room` returns NULL, the request
+    // fails with TUG_ENOMEM.
     float *pulled;
     size_t n_pulled;
     float *(*room)(void *ctx, size_t n_values);
-    int32_t *pulled_lengths; // n_keys; NULL: not wanted
-    // Chooses each server's part (ps::KVWorker::set_slicer) instead of its range: fills
-    // ret[server], whose n_keys is initially 0; last_keys[server] ends its range. The
-    // request uses the slices like its data. The slices of a pull must be runs of its
-    // keys and cover all of them; a push may send a key to several servers. If it does
-    // not return 0, nothing is sent.
+    int32_t *pulled_lengths; // gets n_keys lengths of pulled values; NULL: not wanted
+    // Chooses the part of the request for each server (ps::KVWorker::set_slicer), instead
+    // of the servers' ranges of keys; NULL: the ranges. It fills ret[server], whose
+    // n_keys is initially 0, for each server; last_keys[server] is the last key of the
+    // server's range. The memory of the slices must stay valid until the request is done.
+    // The slices of a pull must be runs of its keys and cover all of them; a push may
+    // send a key to several servers. If `slice` does not return 0, nothing is sent.
     int (*slice)(void *ctx, const struct tug_kv_data *d, uint32_t servers,
                  const uint64_t *last_keys, struct tug_kv_data *ret);
-    // Called once when it is done, maybe before tug_kv_send returns, with rc 0 or the
-    // error (tug_last_error). The memory is the caller's again. Not called if tug_kv_send
-    // fails.
+    // Called once when the request is done, maybe before tug_kv_send returns, with rc 0
+    // or the error (tug_last_error). From then on the caller may reuse the memory. Not
+    // called if tug_kv_send fails. May be NULL.
     void (*done)(void *ctx, uint32_t timestamp, int rc);
     void *ctx; // of room, slice and done
 };
 
-// Sends each server the part in its range (ps::KVWorker::ZPush, ZPull, ZPushPull). Keys
-// that do not ascend strictly, lengths or counts that do not fit, pushed values that are
-// not finite (NaN, infinities), and a request before all servers and workers have joined
-// give TUG_EUSAGE, and nothing is sent. Each server handles its part by itself: if one
-// refuses its part of a push, the others may have applied theirs.
+// Sends each server the part of the request with the keys of its range
+// (ps::KVWorker::ZPush, ZPull, ZPushPull). Keys that do not ascend strictly, lengths or
+// counts that do not fit, pushed values that are not finite (NaN, infinities), and a
+// request before all servers and workers have joined give TUG_EUSAGE, and nothing is
+// sent. Each server handles its part by itself: if one refuses its part of a push, the
+// others may have applied theirs.
 TUG_API int tug_kv_send(struct tug_app *a, const struct tug_kv_request *q,
                         uint32_t *ret_timestamp);
 
-// For a handler that reads `each` values of every key: returns 0 if a push has that many
-// for each, or if the request is not a push; else TUG_EUSAGE, and tug_last_error() is the
-// sentence to refuse it with.
+// Checks a request for a handler that reads `each` values of every key. Returns 0 if a
+// push has so many values for each key, or if the request is not a push; else TUG_EUSAGE,
+// and tug_last_error() is the sentence to refuse the request with.
 TUG_API int tug_kv_check_values(const struct tug_kv_meta *m, const struct tug_kv_data *d,
                                 size_t each);
 
 // Answers a push or pull (ps::KVServer::Response). For a pull `d` has the values of all
-// requested keys (its keys are ignored), and lengths if they differ; for a push it may be
-// NULL. `release` is called once, when the values are no longer needed or this has
+// requested keys (its keys are ignored), and lengths if not all are equal; for a push `d`
+// may be NULL. `release` is called once, when the values are no longer needed or this has
 // failed, maybe before it returns and from any thread; it must not call the library.
 // NULL: the values are copied. TUG_EUSAGE if the request was answered before, or `d` does
-// not fit it (it can still be answered); TUG_EIO if the asker has left.
+// not fit the request (which can then still be answered); TUG_EIO if the request's sender
+// has left.
 TUG_API int tug_kv_answer(struct tug_app *a, uint64_t ticket, const struct tug_kv_data *d,
                           void (*release)(void *ctx), void *ctx);
 
@@ -369,7 +394,8 @@ TUG_API size_t tug_kv_default_keys(const struct tug_kv_default *s);
 // NULL if the key was never pushed.
 TUG_API const float *tug_kv_default_find(const struct tug_kv_default *s, uint64_t key,
                                          size_t *ret_n);
-// A handler (`kv` of struct tug_app_handlers); ctx is the store.
+// Handles pushes and pulls by a default store: for `kv` of struct tug_app_handlers, whose
+// ctx is the store.
 TUG_API void tug_kv_default_handle(void *ctx, struct tug_app *a,
                                    const struct tug_kv_meta *m,
                                    const struct tug_kv_data *d);

@@ -1,19 +1,19 @@
-// tug: metrics of predictions, whose states have names.
+// tug: metrics of predictions over batches and over workers.
 //
 // A program adds its predictions batch by batch and reads AUC, errors and calibration
 // over all examples since the states were zeroed, and the AUC of the last batches alone.
-// The states are arrays with names, NAME.STATE, by which a program zeroes them, before
-// each pass for example. (Paddle: layers.auc with its stat_pos, stat_neg, batch_stat_pos
-// and batch_stat_neg, and ctr_metric_bundle.) They are not in any table, so that saves
-// and loads do not include them.
+// The states of a metric are arrays with names, NAME.STATE; a program zeroes them by
+// name, for example before each pass. (Paddle: layers.auc with its stat_pos, stat_neg,
+// batch_stat_pos and batch_stat_neg, and ctr_metric_bundle.) They are not in any table,
+// so that saves and loads do not include them.
 //
 //   STATE           numbers     what it is
-//   stat_neg        buckets     examples of label 0 by bucket of probability
-//   stat_pos        buckets     likewise of labels above 0
-//   batch_stat_neg  buckets     likewise for the last `window` batches
-//   batch_stat_pos  buckets
+//   stat_neg buckets examples of label 0, by bucket of the predicted probability
+//   stat_pos buckets examples of labels above 0, likewise
+//   batch_stat_neg buckets stat_neg of the last `window` batches alone
+//   batch_stat_pos buckets stat_pos of the last `window` batches alone
 //   abserr, sqrerr  1           sum of |probability - label|, and of its square
-//   prob            1           sum of probabilities
+//   prob 1 sum of predicted probabilities
 //   pos_num         1           examples of labels above 0
 //   ins_num         1           examples
 //
@@ -39,13 +39,13 @@ extern "C" {
 struct tug_metric;
 
 struct tug_metric_options {
-    uint32_t buckets; // of probability, 2 to 1,048,576; 0: 4,096
-    uint32_t window;  // number of batches of batch_auc; 0: 1
+    uint32_t buckets; // number of buckets of probability, 2 to 1,048,576; 0: 4,096
+    uint32_t window;  // number of last batches that batch_auc is computed over; 0: 1
 };
 
-// `name`, of 1 to 63 bytes, begins the names of its states. `o` may be NULL. TUG_EUSAGE
-// if the name or the number of buckets is invalid, or the window would take more than 1
-// GiB.
+// Opens a metric. `name`, of 1 to 63 bytes, begins the names of its states. `o` may be
+// NULL. TUG_EUSAGE if the name or the number of buckets is invalid, or the window would
+// take more than 1 GiB.
 TUG_API int tug_metric_open(struct tug_metric **ret, const char *name,
                             const struct tug_metric_options *o);
 TUG_API void tug_metric_close(struct tug_metric *m); // NULL is fine
@@ -56,22 +56,25 @@ TUG_API void tug_metric_close(struct tug_metric *m); // NULL is fine
 TUG_API int tug_metric_add(struct tug_metric *m, const float *probabilities,
                            const float *labels, size_t n);
 
-// Undefined values are NAN: an AUC without both classes, a mean over no examples.
+// The values of a metric. A value that is not defined is NAN: an AUC without both
+// classes, a mean over no examples.
 struct tug_metric_values {
     uint64_t examples, positives;
     double auc, batch_auc;
     double mae, rmse;
-    double predicted, observed; // the mean probability, and the share of positives
-    double copc;                // predicted / observed
+    double predicted,
+        observed; // the mean predicted probability; the fraction of positives
+    double copc;  // predicted / observed
 };
 TUG_API void tug_metric_read(const struct tug_metric *m, struct tug_metric_values *ret);
 
 // Copies a state, by its name "NAME.STATE", to `ret`, which has room for `room` numbers;
-// *ret_n (may be NULL) is the state's size, also if the room is too small. TUG_EUSAGE if
-// there is no such state (the sentence lists them), or too little room.
+// *ret_n (may be NULL) becomes the state's size, also if `room` is too small. TUG_EUSAGE
+// if there is no such state (the sentence lists them), or too little room.
 TUG_API int tug_metric_state(const struct tug_metric *m, const char *state, double *ret,
                              size_t room, size_t *ret_n);
-// Zeroes a state, or all if `state` is NULL. TUG_EUSAGE likewise.
+// Zeroes the state with this name, or all states if `state` is NULL. TUG_EUSAGE if there
+// is no such state.
 TUG_API int tug_metric_reset(struct tug_metric *m, const char *state);
 
 // Computes the metric over all workers' examples together (Paddle: fleet.metrics). All

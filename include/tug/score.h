@@ -1,4 +1,4 @@
-// tug: a saved model that scores, in a program that answers requests.
+// tug: predicts by a saved model in a program that answers requests.
 //
 // A scorer opens what `tug train --out` writes and predicts as tug_model_predict does,
 // bit for bit, but from any number of threads at the same time: they share the model, do
@@ -16,11 +16,12 @@
 //         ... tug_last_error() ...
 //     tug_scorer_predict(s, &rows, false, predictions, rows.n, NULL);     // any thread
 //
-// serving.md of the documentation describes serving, score.c of the examples is a
-// program.
+// serving.md in the documentation (share/doc/tug) describes serving; score.c among the
+// examples is a complete program.
 //
-// Memory: a row is its key and its weights, 64 bytes for fm of 8 dimensions. Rows are
-// held twice if deltas are followed, and while a new save is loaded.
+// Memory: a row takes the bytes of its key and its weights, 64 bytes for model fm with
+// dim 8. Rows are in memory twice in a scorer that follows deltas, and while a new save
+// is loaded.
 //
 // Ownership: arguments belong to the caller and are read during the call only.
 //
@@ -43,11 +44,11 @@ struct tug_scorer;
 
 struct tug_scorer_options {
     bool follow; // a thread of the scorer loads new saves as they come
-    // How long to wait for the first save; 0: there must be one.
+    // Seconds that tug_scorer_open waits for the first save; 0: the save must exist.
     double wait_seconds;
-    uint32_t poll_ms; // how often a scorer that follows checks the directory; 0: 200
-    uint32_t
-        threads; // threads that load saves, at most 1,023; 0: one per core, at most 8
+    uint32_t poll_ms; // milliseconds between checks for a new save, with `follow`; 0: 200
+    uint32_t threads; // threads that load a save, at most 1,023; 0: one per core, at
+    most 8
 };
 
 // Opens the newest save in the directory `path`, or one save (which cannot be followed).
@@ -65,10 +66,11 @@ TUG_API void tug_scorer_close(struct tug_scorer *s);
 // Labels and weights of the rows are ignored; models with fields use the rows' fields.
 // `ret` has room for `room` floats, of which rows->n x tug_scorer_labels are written.
 // *ret_save (may be NULL): the number of the save used. TUG_EUSAGE if the rows cannot be
-// scored (the sentence names row and key), or there is too little room. A model that
-// learnt from libsvm or libffm data or a matrix is warned of once on standard error (or
-// tug_last_warning) if the keys seem to begin at another number, or rows->columns is
-// another width, than where it learnt; so are lines of text.
+// scored (the sentence names row and key), or there is too little room. For a model of
+// libsvm or libffm data or of a matrix, a warning is given once, on standard error or by
+// tug_last_warning, if the keys seem to begin at another number than those of the
+// training data, or rows->columns is not the width of the training matrix.
+// tug_scorer_predict_text gives the same warning for lines of text.
 TUG_API int tug_scorer_predict(struct tug_scorer *s, const struct tug_rows *rows,
                                bool raw, float *ret, size_t room, uint32_t *ret_save);
 
@@ -91,11 +93,11 @@ TUG_API int tug_scorer_predict_columns(struct tug_scorer *s,
                                        float *ret, size_t room, size_t *ret_n,
                                        uint32_t *ret_save);
 
-// Returns the key and the field of a feature by its name: "site=f3845767", "C9=7cc72ec2".
-// A program that keeps them need not hash again. Words that the model has not seen have
-// keys, too. TUG_EUSAGE if the model's data has no names (libsvm, libffm), or no such
-// column; TUG_EDATA if the column cannot have such a word (ids of multislot are whole
-// numbers).
+// Gets the key and the field of a feature by its name, such as "site=f3845767" or
+// "C9=7cc72ec2", so that a program can compute them once and keep them. Features that the
+// model has not seen have keys, too. TUG_EUSAGE if the model's data has no names (libsvm,
+// libffm), or no such column; TUG_EDATA if the column cannot have such a word (ids of
+// multislot are whole numbers).
 TUG_API int tug_scorer_feature(struct tug_scorer *s, const char *name, uint64_t *ret_key,
                                uint32_t *ret_field);
 
@@ -104,25 +106,24 @@ TUG_API int tug_scorer_feature(struct tug_scorer *s, const char *name, uint64_t 
 // they are hashes of column and word, which tug_scorer_feature returns.
 TUG_API const char *tug_scorer_format(struct tug_scorer *s);
 
-// The number of labels of an example, and the name of the i-th ("" if it has none; NULL
-// if there is no such label), valid as long as the scorer.
+// Return the number of labels of an example, and the name of the i-th label ("" if it has
+// no name; NULL if there is no such label), which is valid as long as the scorer.
 TUG_API uint32_t tug_scorer_labels(struct tug_scorer *s);
 TUG_API const char *tug_scorer_label(struct tug_scorer *s, uint32_t i);
 
-// Loads a new save now, if there is one, in a scorer that does not follow (else
-// TUG_EUSAGE). *ret_taken (may be NULL): whether there was one. If the save is refused,
-// the scorer stays unchanged and warns, and the call returns 0; tug_scorer_status says
-// why.
+// Loads a new save now, if there is one. TUG_EUSAGE for a scorer that follows. *ret_taken
+// (may be NULL) says whether a new save is in use. If the save is refused, the scorer
+// stays unchanged and warns, and the call returns 0; tug_scorer_status says why.
 TUG_API int tug_scorer_refresh(struct tug_scorer *s, bool *ret_taken);
 
 enum { TUG_SCORER_TEXT = 1024 };
 struct tug_scorer_status {
-    uint32_t save;                 // number of the save in use
-    bool is_delta;                 // the save is a delta
-    uint64_t step;                 // batches of its training
-    uint64_t rows;                 // of features
-    uint64_t taken;                // saves loaded, including the first
-    uint64_t refused;              // saves refused
+    uint32_t save;    // number of the save in use
+    bool is_delta;    // the save is a delta
+    uint64_t step;    // number of batches that the save's model was trained on
+    uint64_t rows;    // number of rows (features) of the model
+    uint64_t taken;   // number of saves loaded, including the first
+    uint64_t refused; // number of saves refused
     char refusal[TUG_SCORER_TEXT]; // why the newest save was refused; "": it is in use
 };
 TUG_API void tug_scorer_status(struct tug_scorer *s, struct tug_scorer_status *ret);

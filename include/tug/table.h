@@ -7,14 +7,16 @@
 //
 //   accessor     a push of a key carries                       a pull returns
 //   plain, merge dim gradients (amounts)                       dim weights
-//   sparse       embed gradient, dim embedx gradients,         embed, dim of embedx
+//   sparse embed gradient, dim embedx gradients, embed, dim embedx weights
 //                show, click, slot
-//   ctr          the same                                      show, click, embed, dim of embedx
+//   ctr          the same                                      show, click, embed, dim
+//   embedx
 //   ctr_double   the same                                      the same
 //   counter      dim amounts                                   2 x dim: see tug_count
 //
-// The gradients, shows and clicks of a key that repeats in a push are added up (the last
-// slot stays). For later passes over the same examples see tug_again.
+// The gradients, shows and clicks of a key that repeats in a push are added up; of its
+// slots the last is kept. A program that makes several passes over the same examples
+// calls tug_again.
 //
 // Threads: a client's functions may be called from any thread, those of one struct
 // tug_dense by one thread at a time. Ownership: texts and arrays belong to the caller and
@@ -22,11 +24,11 @@
 // that are registered.
 //
 // Errors: functions return 0 or a code of tug/tug.h, and tug_last_error() is the
-// sentence. Functions that do not say "returns at once" wait for servers, at most the
-// client's wait_seconds: TUG_EIO then, or TUG_EINTERRUPTED if the program interrupts them
-// (tug_interrupt_by); the servers may have done the request or not. In a callback they
-// return TUG_EUSAGE and ask nothing. TUG_EUSAGE, too, if the client has neither made nor
-// found the table.
+// sentence. Functions that do not say "returns at once" wait for servers. They return
+// TUG_EIO after the client's wait_seconds, and TUG_EINTERRUPTED if the program interrupts
+// them (tug_interrupt_by); in both cases the servers may have done the request or not. In
+// a callback they return TUG_EUSAGE and send nothing. They also return TUG_EUSAGE if the
+// client has neither made nor found the table.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TABLE_H
@@ -41,39 +43,42 @@ extern "C" {
 // Finds a table that another client has made, by its name. TUG_EUSAGE if there is none.
 TUG_API int tug_table_find(struct tug_client *c, const char *name, uint32_t *ret_number);
 
-// Returns the floats of a key in a pull, a push and tug_assign. Returns at once.
+// Gets how many floats a key has in a pull, in a push and in tug_assign. Does not wait.
 struct tug_table_widths {
     uint32_t pull, push, assign;
 };
 TUG_API int tug_table_widths(struct tug_client *c, uint32_t table,
                              struct tug_table_widths *ret);
 
-// Sets weights instead of pushing gradients, and makes missing rows. State and statistics
-// stay. Arrays, `done` and errors as in tug_push, and it returns at once, too.
-// TUG_EUSAGE, too, if a key repeats. (Paddle: push_sparse_param, push_dense_param.)
+// Sets the weights of n keys instead of pushing gradients, and makes missing rows. The
+// rules' state and the statistics of the rows stay as they are. The arrays, `done` and
+// the errors are as in tug_push; a key that repeats is TUG_EUSAGE, too. Returns at once.
+// (Paddle: push_sparse_param, push_dense_param.)
 TUG_API int tug_assign(struct tug_client *c, uint32_t table, const uint64_t *keys,
                        size_t n, const float *values, tug_done_fn done, void *ctx,
                        uint64_t *ret_timestamp);
 
-// `again`: from now on this client pushes examples of an earlier pass of the run once
-// more. Shows, clicks, the change of score and the entry policy do not count them again
-// (unless the table has count-passes = all); gradients are applied as always, and rows
-// count as seen today. false: new examples. Returns at once.
+// Says whether this client's next pushes are of examples that it has pushed in an earlier
+// pass of the run (`again`) or of new examples (false, the initial value). Examples that
+// are pushed again do not change shows, clicks and scores and are not counted by the
+// entry policy, unless the table has count-passes = all; their gradients are applied as
+// always, and their rows count as seen today. Returns at once.
 TUG_API void tug_again(struct tug_client *c, bool again);
 
-// How a table learns. Returns at once.
+// How a table learns, for tug_table_learning, which returns at once.
 struct tug_table_learning {
-    // The learning rate (lr) of its rule, or of embed's; NAN if pushes have values
-    // instead of gradients (rules sum, summary, assign, average).
+    // The learning rate (lr) of the table's rule (with two rules, that of embed's); NAN
+    // if pushes carry values instead of gradients (rules sum, summary, assign, average).
     float rate;
-    bool sync; // in batches: see tug_batch
+    bool sync; // whether the table has mode sync: pushes belong to batches (tug_batch)
 };
 TUG_API int tug_table_learning(struct tug_client *c, uint32_t table,
                                struct tug_table_learning *ret);
 
-// Multiplies the rules' rates by `factor` in this client's later pushes to the table,
-// besides the table's schedule: for programs with their own schedule. Initially 1.
-// TUG_EUSAGE if it is negative or not finite. Returns at once.
+// Multiplies the learning rates of the rules by `factor`, initially 1, in this client's
+// later pushes to the table, in addition to the table's own schedule. It serves programs
+// that compute a schedule themselves. TUG_EUSAGE if it is negative or not finite. Returns
+// at once.
 TUG_API int tug_rate_factor(struct tug_client *c, uint32_t table, float factor);
 
 // In tables of mode sync: this client's next pushes are part `part` (from 0) of the
@@ -87,9 +92,10 @@ TUG_API int tug_rate_factor(struct tug_client *c, uint32_t table, float factor);
 TUG_API int tug_batch(struct tug_client *c, uint32_t table, uint64_t batch, uint32_t part,
                       uint32_t parts);
 
-// Pull and push keys [first, first + n), which asks fewest servers if the table is placed
-// by ranges: n times the floats of a pull or push, row after row. If a push fails, a part
-// of it may have been applied. TUG_EUSAGE if the range goes beyond the last key.
+// Pull and push keys [first, first + n), row after row (tug_table_widths has the floats
+// of each). If the table has placement = range, only the servers of these ranges are
+// asked. If a push fails, a part of it may have been applied. TUG_EUSAGE if the range
+// goes beyond the last key.
 TUG_API int tug_pull_range(struct tug_client *c, uint32_t table, uint64_t first, size_t n,
                            float *values);
 TUG_API int tug_push_range(struct tug_client *c, uint32_t table, uint64_t first, size_t n,
@@ -101,7 +107,8 @@ TUG_API int tug_push_range(struct tug_client *c, uint32_t table, uint64_t first,
 // the rows removed.
 TUG_API int tug_shrink(struct tug_client *c, uint32_t table, float threshold,
                        uint64_t *ret_removed);
-// Ends a day: rows are unseen for one day more. (tug_save with TUG_DAY does it, too.)
+// Ends a day: the number of days for which each row was not pushed grows by one.
+// (tug_save with TUG_DAY does it, too.)
 TUG_API int tug_day(struct tug_client *c, uint32_t table);
 // Removes all rows.
 TUG_API int tug_clear(struct tug_client *c, uint32_t table);
@@ -113,22 +120,29 @@ TUG_API int tug_table_drop(struct tug_client *c, uint32_t table);
 
 // The contents of a table on all servers, and the counts of requests to it.
 struct tug_table_stats {
-    uint64_t rows, extra_rows, cold_rows, bytes; // extra rows: embedx that were earned
+    // Rows in memory, rows whose score has earned them an embedx part, rows in the cold
+    // tier, and bytes of memory.
+    uint64_t rows, extra_rows, cold_rows, bytes;
     uint64_t made, refused; // rows made; pushes that the entry policy refused
+    // Rows removed for their score, their unseen days, their ttl, or the table's budget.
     uint64_t evicted_score, evicted_age, evicted_ttl, evicted_budget;
-    uint64_t hot_hits, promoted, demoted; // with a cold tier
+    // Only with a cold tier, else 0: accesses that found the row in memory, rows moved into
+    // memory, rows moved out of memory.
+    uint64_t hot_hits, promoted, demoted;
     uint64_t pushes, pulls, pushed_keys, pulled_keys;
     uint64_t step;
     uint32_t day;
-    uint64_t clock; // mode sync: the next batch; ssp: the slowest worker's clock
+    uint64_t
+        clock; // mode sync: number of the next batch; ssp: the slowest worker's clock
 };
 TUG_API int tug_table_stat(struct tug_client *c, uint32_t table,
                            struct tug_table_stats *ret);
 
-// Returns how many pushes of this client had an update that a server left out, since a state of
-// the rule would have become infinite (as the square of a gradient does); of the first one
-// *ret_table and *ret_key (may be NULL). The first one is also warned of on standard error, unless
-// tug_keep_warnings. Waits for nothing.
+// Returns how many of this client's pushes had an update that a server left out because
+// the rule's state would have become infinite (the square of a large gradient does).
+// *ret_table and *ret_key (may be NULL) are the table and key of the first such update. A
+// warning on standard error names it, too, unless tug_keep_warnings has turned warnings
+// off. Returns at once.
 TUG_API uint64_t tug_left_out(const struct tug_client *c, uint32_t *ret_table,
                               uint64_t *ret_key);
 
@@ -146,31 +160,33 @@ TUG_API int tug_step(struct tug_client *c, uint64_t steps, uint64_t *ret_global)
 enum tug_save_mode {
     TUG_CHECKPOINT, // every row, all state
     TUG_BASE,       // rows worth publishing
-    TUG_DELTA,      // of these, the ones changed since the last base or delta
-    TUG_DAY,        // a checkpoint; then the day ends
+    TUG_DELTA, // rows worth publishing that have changed since the last base or delta
+    TUG_DAY,   // every row, all state, as a checkpoint; then the day ends (tug_day)
 };
 struct tug_save_options {
     const char *directory;
     enum tug_save_mode mode;
-    const uint32_t *tables; // their numbers
-    size_t n_tables;        // 0: all
-    int zstd;               // level; 0: not compressed
-    uint32_t
-        keep; // number of bases and checkpoints to keep in `directory`; 0, or a delta: all
-    const char *about; // JSON for the reader of the save; NULL: none
-    // For a save in the middle of a run: a number below 2^63, not 0, the same at every
-    // worker and another for each save. Each worker calls tug_save_mark(number) between
-    // two of its batches, and the save holds exactly the pushes before the marks. 0: the
-    // rows at the moment that each server is asked.
+    const uint32_t *tables; // the numbers of the tables to save
+    size_t n_tables;        // 0: all tables of the cluster
+    int zstd;               // the level of zstd compression; 0: not compressed
+    // How many bases and checkpoints stay in `directory`, the new one included; older ones are
+    // removed. 0, or mode TUG_DELTA: all stay.
+    uint32_t keep;
+    const char
+        *about; // JSON that is stored for the programs that read the save; NULL: none
+    // A number for a save in the middle of a run, from 1 to 2^63 - 1: all workers use the
+    // same one, and each save another one. Each worker calls tug_save_mark(mark) between
+    // two of its batches, and the save holds exactly the pushes before the marks. 0: each
+    // server saves its rows as they are when the request arrives.
     uint64_t mark;
 };
-// One worker (or guest) calls it. TUG_EUSAGE if directory, mode or mark is wrong;
-// TUG_EIO, TUG_EDATA if a file cannot be written, or one that a delta builds on cannot be
-// read. `ret_path` (may be NULL): the path of the save.
+// Saves tables. One worker (or guest) calls it. TUG_EUSAGE if directory, mode or mark is
+// wrong; TUG_EIO, TUG_EDATA if a file cannot be written, or one that a delta builds on
+// cannot be read. `ret_path` (may be NULL): the path of the save.
 TUG_API int tug_save(struct tug_client *c, const struct tug_save_options *o,
                      char ret_path[TUG_PATH_MAX]);
-// Marks the point of a save: it holds this worker's earlier pushes and not its later
-// ones.
+// Marks the point of the save with this mark: the save holds this worker's earlier pushes
+// and not its later ones.
 TUG_API int tug_save_mark(struct tug_client *c, uint64_t mark);
 
 // Clears a table and loads into it the rows of table `name` (NULL: its own name) of a
@@ -191,7 +207,7 @@ TUG_API int tug_dump(struct tug_client *c, uint32_t table, const char *file);
 // variables of a table, and in mode sync a pull never sees half of an update.
 struct tug_variable {
     const char *name;
-    uint64_t n; // floats
+    uint64_t n; // number of floats
     // "constant:0.1", "uniform:-1,1", "gaussian:0,0.01", "truncated-gaussian:0,0.01",
     // "xavier:FAN_IN,FAN_OUT"; or Paddle's "gaussian_random&0&0.0&0.01" and so on.
     // Initial values depend only on the table's number and the variable's name. NULL:
@@ -207,28 +223,29 @@ struct tug_dense;
 TUG_API int tug_dense_open(struct tug_dense **ret, struct tug_client *c, uint32_t table,
                            const struct tug_variable *variables, size_t n);
 TUG_API void tug_dense_close(struct tug_dense *d); // NULL is fine
-// These take all variables, one after the other: tug_dense_floats floats in all (that
-// call returns at once). tug_dense_push takes gradients (tug_push), tug_dense_assign sets
-// values (tug_assign).
+// Pull, push and assign all variables, one after the other in one array of
+// tug_dense_floats floats. tug_dense_push takes gradients (as tug_push), tug_dense_assign
+// sets values (as tug_assign). tug_dense_floats returns at once.
 TUG_API uint64_t tug_dense_floats(const struct tug_dense *d);
 TUG_API int tug_dense_pull(struct tug_dense *d, float *values);
 TUG_API int tug_dense_push(struct tug_dense *d, const float *gradients);
 TUG_API int tug_dense_assign(struct tug_dense *d, const float *values);
-// Floats [begin, begin + n) of one variable, by its position in the list. TUG_EUSAGE if
-// it has fewer.
+// Pulls the floats [begin, begin + n) of one variable, which is named by its position in
+// the list. TUG_EUSAGE if the variable has fewer floats.
 TUG_API int tug_dense_pull_range(struct tug_dense *d, size_t variable, uint64_t begin,
                                  uint64_t n, float *values);
 
-// A batch whose gradients are sent one variable after the other, as a program's own
-// backward comes to them, so that they are under way while it computes the next ones.
-// Between the first and the last call nothing else is asked of `d`. (Paddle's first
-// version: ParameterUpdater's startBatch, update and finishBatch.) TUG_EUSAGE: the table
-// is of mode sync, where a worker's part of a batch is one push.
+// Begins a batch whose gradients are sent one variable at a time (tug_dense_update), so
+// that a program's backward pass computes the next gradient while the last one is on its
+// way. Until tug_dense_finish_batch the program calls only these functions for `d`.
+// (Paddle's first version: ParameterUpdater's startBatch, update and finishBatch.)
+// TUG_EUSAGE if the table has mode sync, where a worker's part of a batch is one push.
 TUG_API int tug_dense_start_batch(struct tug_dense *d);
-// Sends the gradient of a variable, by its place in the list, once in a batch, and
-// returns at once; the array is copied.
+// Sends the gradient of the variable at this position in the list, at most once in a
+// batch. Returns at once; the array is copied.
 TUG_API int tug_dense_update(struct tug_dense *d, size_t variable, const float *gradient);
-// Waits until all that was sent is applied. `values` (may be NULL): all variables as they are then.
+// Ends the batch: waits until the servers have applied all its gradients, then pulls all
+// variables into `values`, unless that is NULL.
 TUG_API int tug_dense_finish_batch(struct tug_dense *d, float *values);
 
 // Operations on vectors of parameters, as Paddle's first version had them
@@ -240,53 +257,61 @@ enum tug_vector_op {
     TUG_VECTOR_AU,        // u = a u
     TUG_VECTOR_AU_BV,     // v = a u + b v
     TUG_VECTOR_AU_BV_CW,  // w = a u + b v + c w
-    TUG_VECTOR_AAX_BU,    // columns of a matrix A, u; a, b, x: u = a A x + b u
-    TUG_VECTOR_RESET,     // u = a, everywhere
-    TUG_VECTOR_COPY,      // u, v: v = u
-    TUG_VECTOR_RANDOMIZE, // u; a seed: what variables begin with
-    TUG_VECTOR_STEEPEST, // direction, gradient, x; l1: where the loss and l1 |x| fall most
-    TUG_VECTOR_FIX_DIR_SIGNS, // direction, steepest one: what points elsewhere is 0
-    TUG_VECTOR_DIR_DERIV, // direction, gradient, x; l1: the derivative along the direction
-    TUG_VECTOR_FIX_OMEGA_SIGNS, // new x, x: what has changed its sign is 0
+    TUG_VECTOR_AAX_BU,    // u = a A x + b u; vectors: columns of A, u; numbers: a, b, x
+    TUG_VECTOR_RESET,     // u = a in all elements
+    TUG_VECTOR_COPY,      // v = u
+    TUG_VECTOR_RANDOMIZE, // u = its random initial values; number: the seed
+    // Direction = the steepest descent of loss + l1 |x|; vectors: direction, gradient, x;
+    // number: l1.
+    TUG_VECTOR_STEEPEST,
+    // Zeroes elements of the direction whose sign differs from that in the steepest
+    // direction; vectors: direction, steepest direction.
+    TUG_VECTOR_FIX_DIR_SIGNS,
+    // Returns the derivative of loss + l1 |x| along the direction; vectors: direction,
+    // gradient, x; number: l1.
+    TUG_VECTOR_DIR_DERIV,
+    // Zeroes elements of the new x whose sign differs from that in x; vectors: new x, x.
+    TUG_VECTOR_FIX_OMEGA_SIGNS,
 };
-// n vectors and n_numbers numbers, in the order above; *ret (may be NULL) is the sum.
-// One worker calls it while no other one pushes: it pulls the vectors, computes in
-// doubles, and assigns the one that changes. TUG_EUSAGE: another count of vectors or
-// numbers, or other lengths.
+// Applies an operation to n vectors and n_numbers numbers, in the order that enum
+// tug_vector_op gives. *ret (may be NULL) is the result of an operation that returns a
+// number. One worker calls it while no other worker pushes: it pulls the vectors,
+// computes in doubles, and assigns the vector that changes. TUG_EUSAGE if the operation
+// takes another number of vectors or numbers, or the vectors have different lengths.
 TUG_API int tug_dense_operate(enum tug_vector_op op, struct tug_dense *const *vectors,
                               size_t n, const double *numbers, size_t n_numbers,
                               double *ret);
 
-// Exact counters: tables of accessor "counter" count to 2^48. A pull returns for each
-// counter two floats; this is their value.
+// Returns the value of an exact counter, which counts to 2^48, from the two floats that a
+// pull of a table with accessor "counter" returns for it.
 static inline double tug_count(const float pulled[2])
 {
     return (double)pulled[0] * 16777216.0 + (double)pulled[1];
 }
 
-// The AUC of all workers' predictions together: a histogram of scores in a table of
-// accessor "counter" and dim 2 (negatives and positives), with a row for each of 4,096
-// buckets of probability. The sums of all workers' counts are exact, so that the AUC
-// equals one machine's to the bit. (Paddle: the distributed AUC of fleet metrics.) It is
-// an ordinary table: tug_clear begins anew, and a save of all tables includes it.
-// tug/metric.h has metrics that no save includes. Labels above 0 are positives. *ret_auc
-// is NAN without both classes; ret_examples may be NULL. TUG_EUSAGE if the table has
-// other settings, or a prediction is not a probability; then a call with up to 2^24
-// predictions counts none of them.
+// tug_auc_add counts predictions, and tug_auc computes the AUC over those of all workers.
+// The counts are a histogram in a table of accessor "counter" and dim 2 (negatives and
+// positives), with a row for each of 4,096 buckets of probability. Counts are exact, so
+// that the AUC is bit-identical to that of one machine. (Paddle: the distributed AUC of
+// fleet metrics.) It is an ordinary table: tug_clear begins anew, and a save of all
+// tables includes it. tug/metric.h has metrics that no save includes. Labels above 0 are
+// positives. *ret_auc is NAN without both classes; ret_examples may be NULL. TUG_EUSAGE
+// if the table has other settings, or a prediction is not a probability; then a call with
+// up to 2^24 predictions counts none of them.
 TUG_API int tug_auc_add(struct tug_client *c, uint32_t table, const float *probabilities,
                         const float *labels, size_t n);
 TUG_API int tug_auc(struct tug_client *c, uint32_t table, double *ret_auc,
                     uint64_t *ret_examples);
 
-// Record the times of the requests on all servers, by kind, between the two calls; `file`
-// is a trace for Chrome and Perfetto, written by this process. They wait ten seconds for
-// a server.
+// Record the times of requests on all servers, by kind of request, between the two calls.
+// tug_profile_stop writes them to `file`, in this process, as a trace for Chrome and
+// Perfetto. Both calls wait at most ten seconds for each server.
 TUG_API int tug_profile_start(struct tug_client *c);
 TUG_API int tug_profile_stop(struct tug_client *c, const char *file);
 
-// Ends the cluster in order (Paddle: stop_server): waits of its processes end with
-// TUG_EINTERRUPTED and the sentence `why`; NULL: a sentence that says that a program did
-// it.
+// Ends the cluster in order (Paddle: stop_server). Waits in all its processes return
+// TUG_EINTERRUPTED with the sentence `why`; if `why` is NULL, the sentence says that a
+// program ended the cluster.
 TUG_API int tug_stop(struct tug_client *c, const char *why);
 
 // A program's own accessors, rules and entry policies, up to 16 of each, which settings
@@ -299,12 +324,12 @@ TUG_API int tug_stop(struct tug_client *c, const char *why);
 // function is missing, or there are 16 already.
 struct tug_rule {
     const char *name, *about;
-    uint32_t state_per_weight, state_per_row; // floats, initially 0
+    uint32_t state_per_weight, state_per_row; // numbers of floats; a new row's are 0
     // Updates n weights of a row by their gradients; `rate` is the rate after schedules.
     void (*apply)(void *ctx, float rate, float *weights, float *state,
                   const float *gradients, size_t n);
     void *ctx;
-    float rate; // the default
+    float rate; // the learning rate of a table whose settings give none
 };
 TUG_API int tug_register_rule(const struct tug_rule *r);
 
@@ -319,17 +344,19 @@ TUG_API int tug_register_entry(const struct tug_entry_policy *p);
 
 struct tug_accessor {
     const char *name, *about;
-    uint32_t stats;  // floats of statistics in a row
-    uint32_t pushed; // floats of a push behind the gradients
-    uint32_t
-        pulled; // how many of the statistics, from the first, a pull returns before the weights
-    // Adds the statistics of a push, unless it is of a later pass (tug_again). NULL: adds
-    // nothing.
+    uint32_t stats;  // number of floats of statistics in a row
+    uint32_t pushed; // number of floats that follow the gradients in a push
+    // A pull returns the first `pulled` floats of the statistics before the weights.
+    uint32_t pulled;
+    // Adds what a push carries to the statistics; not called for examples that are pushed
+    // again (tug_again). NULL: adds nothing.
     void (*seen)(void *ctx, float *stats, const float *pushed);
-    float (*score)(void *ctx, const float *stats); // for budgets; NULL: 0
-    bool (*shrink)(void *ctx, float *stats,
-                   float threshold); // returns true to remove the row; NULL: removes none
-    bool (*saved)(void *ctx, const float *stats, enum tug_save_mode mode); // NULL: all
+    // Returns the score by which a table over its budget chooses the rows to remove. NULL: 0.
+    float (*score)(void *ctx, const float *stats);
+    // Decays the statistics in tug_shrink; returns true to remove the row. NULL: removes none.
+    bool (*shrink)(void *ctx, float *stats, float threshold);
+    // Returns whether a save of this mode includes the row. NULL: all rows.
+    bool (*saved)(void *ctx, const float *stats, enum tug_save_mode mode);
     void *ctx;
 };
 TUG_API int tug_register_accessor(const struct tug_accessor *a);

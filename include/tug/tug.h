@@ -34,8 +34,8 @@ enum tug_status {
 };
 
 enum {
-    TUG_TABLES_MAX = 4096, // a cluster's tables have numbers below this
-    TUG_PATH_MAX = 4096    // size of a returned path in bytes, including the final 0
+    TUG_TABLES_MAX = 4096, // table numbers are 0 to TUG_TABLES_MAX - 1
+    TUG_PATH_MAX = 4096    // bytes of a buffer for a returned path, including the final 0
 };
 
 // Returns the version of the library in use, "MAJOR.MINOR.PATCH".
@@ -49,14 +49,14 @@ TUG_API const char *tug_status_text(int status);
 // failed, where and why. Valid until the thread's next call.
 TUG_API const char *tug_last_error(void);
 
-// A warning of this thread's last call that scored data by a model or a scorer
-// (tug/train.h, tug/score.h): the features of the data seem to be numbered from another
-// number than those that the model learnt from, or a matrix has another width. "": there
-// was nothing to warn of, or the same was said before. It is valid until the thread's
-// next call of that kind.
+// Returns the warning of this thread's last call that scored data (tug/train.h,
+// tug/score.h), or "" if it had none or had given the same warning before. Such a call
+// warns if the keys of the data seem to begin at another number than those of the
+// training data, or if a matrix has another width. The text is valid until the thread's
+// next call that scores data.
 TUG_API const char *tug_last_warning(void);
-// Whether such warnings are for tug_last_warning alone; at first they are written to standard
-// error, too.
+// With `keep`, the warnings of tug_last_warning are no longer written to standard error.
+// Initially they are written there, too.
 TUG_API void tug_keep_warnings(bool keep);
 
 // Sets a function that can interrupt waits, for Ctrl-C say. Each thread that waits in the
@@ -64,8 +64,8 @@ TUG_API void tug_keep_warnings(bool keep);
 // times a second, and when that returns true the thread's call returns TUG_EINTERRUPTED.
 // A request that tug_wait waited for continues and can be waited for again; a barrier
 // counts as reached; other requests are given up, and servers may have applied them or
-// not. The function must not call the library. There is one for the process; NULL, the
-// initial value: none.
+// not. The function must not call the library. The process has at most one such function;
+// NULL, the initial value, removes it.
 TUG_API void tug_interrupt_by(bool (*interrupted)(void *ctx), void *ctx);
 
 // A client is this process's part in a cluster (ps-lite: KVWorker; Paddle: a trainer's
@@ -73,47 +73,49 @@ TUG_API void tug_interrupt_by(bool (*interrupted)(void *ctx), void *ctx);
 // network work of all threads; if none waits, a thread of the library does it.
 struct tug_client;
 
-// A member that is 0 or NULL comes from the environment or has a default. Variables:
-// TUG_SCHEDULER, TUG_CLUSTER, else DMLC_* or Paddle's names (see tug_kvapp(3)); TUG_CA,
-// TUG_CERT, TUG_KEY, TUG_INSECURE, TUG_SPIN_US, TUG_WAIT_SECONDS. Only tug_client_open
-// reads the texts.
+// A member that is 0 or NULL is taken from the environment or has a default. The
+// variables are TUG_SCHEDULER and TUG_CLUSTER, or instead of them DMLC_* or Paddle's
+// names (see tug_kvapp(3)), and TUG_CA, TUG_CERT, TUG_KEY, TUG_INSECURE, TUG_SPIN_US,
+// TUG_WAIT_SECONDS. The texts need to be valid only during tug_client_open.
 struct tug_client_options {
-    const char *scheduler;       // "HOST:PORT", or as the scheduler prints it
-    const char *cluster;         // its name; NULL: "tug"
-    const char *ca, *cert, *key; // PEM files; none: no TLS
-    bool insecure;               // allows links off loopback without TLS
+    const char *scheduler;       // "HOST:PORT", or the address that the scheduler prints
+    const char *cluster;         // the cluster's name; NULL: "tug"
+    const char *ca, *cert, *key; // paths of PEM files; all NULL: links without TLS
+    bool insecure;               // allows links to other machines without TLS
     // A guest is an extra worker: the others do not wait for it at barriers or at the
     // end.
     bool guest;
-    double wait_seconds; // limit of every wait; 0: 600
-    double spin_us;      // spins for so long before it sleeps; 0: chosen by the machine
-    bool bf16;           // sends values as bfloat16: half the bytes, 8 bits of precision
-    bool pack_keys;      // packs keys: pays for ids from a small range
-    bool cache_keys;     // sends a repeated list of keys once, then its signature
-    // Not 0: joins no cluster, but makes this process one, with this many server loops as
-    // threads, until the client closes. No process has to be started first.
+    double wait_seconds; // the time limit of each wait; 0: 600
+    double
+        spin_us; // microseconds that a wait polls before it sleeps; 0: 300
+    bool bf16;   // sends values as bfloat16: half the bytes, 8 bits of precision
+    bool pack_keys;  // sends keys compressed; saves bytes if keys are from a small range
+    bool cache_keys; // sends a list of keys once, and its signature when the list repeats
+    // If not 0, the client does not join a cluster: this process becomes a cluster of its
+    // own, whose servers are this many threads, until the client closes. No other process
+    // is needed.
     uint32_t local_loops;
 };
 
-// Joins, and waits until all servers and workers have joined. `o` may be NULL. TUG_EUSAGE
-// if a setting is missing; TUG_EIO if the cluster cannot be reached in time.
+// Joins the cluster and waits until all servers and workers have joined. `o` may be NULL.
+// TUG_EUSAGE if a setting is missing; TUG_EIO if the cluster cannot be reached in time.
 TUG_API int tug_client_open(struct tug_client **ret, const struct tug_client_options *o);
 // Waits for the requests in flight and their callbacks, leaves the cluster and frees the
 // client. NULL is fine. The client is freed even if an error is returned: requests that
 // took longer than wait_seconds were given up, their callbacks were called with that
-// error, and the caller owns their arrays again. Only in a callback (TUG_EUSAGE) nothing
-// is done.
+// error, and the caller owns their arrays again. In a callback it returns TUG_EUSAGE and
+// does nothing.
 TUG_API int tug_client_close(struct tug_client *c);
 
-// The rank among the workers, from 0 (a guest's is among the guests); the number of
-// workers that the cluster was started for; the number of servers. These three return at
-// once.
+// Return this client's rank among the workers, from 0 (a guest has a rank among the
+// guests), the number of workers that the cluster was started for, and the number of
+// server processes. They do not wait.
 TUG_API uint32_t tug_client_rank(struct tug_client *c);
 TUG_API uint32_t tug_client_workers(struct tug_client *c);
-TUG_API uint32_t tug_client_servers(struct tug_client *c); // processes
-// Waits until all living workers have called it as often (ps-lite: Postoffice::Barrier),
-// at most wait_seconds. Does not wait for requests in flight. TUG_EIO if a node did not
-// arrive in time, which the sentence names, or if the cluster has ended;
+TUG_API uint32_t tug_client_servers(struct tug_client *c);
+// Waits at most wait_seconds until each living worker has called it as many times as this
+// one (ps-lite: Postoffice::Barrier). Does not wait for requests in flight. TUG_EIO if a
+// node did not arrive in time (the sentence names it), or if the cluster has ended;
 // TUG_EINTERRUPTED: see tug_interrupt_by; TUG_EUSAGE in a callback, or for a guest.
 TUG_API int tug_barrier(struct tug_client *c);
 
@@ -123,14 +125,14 @@ TUG_API int tug_barrier(struct tug_client *c);
 // between them; NULL: all defaults (`tug table settings` lists them). The most used ones:
 //
 //   name = NAME          letters, digits, '_', '-', '.'; by default table-NUMBER
-//   dim = N              floats of a row to push and pull, with accessor plain (for
-//   others see tug_table_widths)
+//   dim = N floats of a row in a push or pull, with accessor plain (tug_table_widths
+//   returns them for all accessors)
 //   rule = RULE          how gradients change a row: sgd, adagrad, ftrl, ...; sum adds
 //   init = X             initial values of a row: uniform in -X..X, by seed, table and
 //   key
 //   placement = range    by ranges of keys instead of by their hash
 //   mode = ssp:S         a pull waits for workers that are more than S clocks behind
-//   accessor = NAME      what else a row holds, and its lifecycle: see tug/table.h
+//   accessor = NAME what a row holds besides weights, and when it is removed: tug/table.h
 //
 // Waits for the servers. TUG_EUSAGE if a setting is wrong or differs from the existing
 // table's (the sentence names it), or in a callback. (Paddle: a table's accessor and
@@ -144,53 +146,56 @@ typedef void (*tug_done_fn)(void *ctx, uint64_t timestamp, int rc);
 // Pushes gradients (rule "sum": amounts) for n keys in any order: n x dim values, row
 // after row; the values of a repeated key are added up. Each push is applied exactly
 // once, even if links break. Returns at once; the request uses the arrays until it is
-// done. With `done`, that is called then; if it is NULL, *ret_timestamp must be given to
-// tug_wait, once. TUG_EUSAGE if there is no such table or a value is not finite: nothing
-// was sent; TUG_EIO if the cluster has ended.
+// done. Then `done` is called; if `done` is NULL, *ret_timestamp must be passed to
+// tug_wait, once. Returns TUG_EUSAGE and sends nothing if the table does not exist or a
+// value is not finite; TUG_EIO if the cluster has ended.
 //
 // Atomicity: a key belongs to one of the table's partitions (256, by hash or by ranges),
 // and a partition applies either all of a push's values for it or none. Across partitions
 // there is no atomicity: pulls of others may see a push in some partitions and not yet in
-// others (in mode sync they see whole batches only). A push that ends without an error is
-// in all partitions. One that ends with an error after it was sent (a server is out of
-// memory, has died, or did not answer in time) is in each partition once or not at all.
-// It is not rolled back.
+// others (in mode sync they see whole batches only). A push that ends without an error
+// was applied in all partitions. A push that ends with an error after it was sent (a
+// server is out of memory, has died, or did not answer in time) was applied once or not
+// at all in each partition. It is not rolled back.
 //
 // Rows stay finite. If a weight would become infinite or NaN, its partition refuses its
 // part of the push (TUG_EUSAGE names the key) and stays unchanged; the other partitions
-// apply theirs. If only a rule's state would become infinite (the square of a gradient of
-// 1e20), that key's update is left out, and the server logs this once for a table.
+// apply their parts. If only a rule's state would become infinite (the square of a
+// gradient of 1e20), that key's update is left out, and the server logs this once for a
+// table.
 TUG_API int tug_push(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
                      const float *values, tug_done_fn done, void *ctx,
                      uint64_t *ret_timestamp);
 
-// Pulls the rows of n keys in any order: n x dim values. They include this client's
-// earlier pushes. Arrays, `done`, *ret_timestamp and errors as in tug_push; `values` may
-// be written until the request is done.
+// Pulls the rows of n keys in any order: n x dim values, which include this client's
+// earlier pushes. The arrays, `done`, *ret_timestamp and the errors are as in tug_push;
+// `values` may be written to until the request is done.
 TUG_API int tug_pull(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
                      float *values, tug_done_fn done, void *ctx, uint64_t *ret_timestamp);
 
-// Pushes, and pulls the rows as of after that push into `pulled`, which may be the memory
-// of `values` only if no key repeats.
+// Pushes, and pulls the rows as they are after this push into `pulled`, which may be the
+// same memory as `values` only if no key repeats.
 TUG_API int tug_push_pull(struct tug_client *c, uint32_t table, const uint64_t *keys,
                           size_t n, const float *values, float *pulled, tug_done_fn done,
                           void *ctx, uint64_t *ret_timestamp);
 
 // In tables of mode ssp, moves this client to `clock`: waits until its pushes of earlier
-// clocks are acknowledged, at most wait_seconds (TUG_EIO); later pulls are of this clock.
-// A client counts from its first tick: call it with 0 first to be waited for from the
-// start; a late client begins at the others' clock. UINT64_MAX: the client has finished,
-// and no worker waits for it. TUG_EUSAGE in a callback, or if the table has another mode.
+// clocks are acknowledged, at most wait_seconds (TUG_EIO); later pulls belong to this
+// clock. Other workers wait for a client only after its first tick, so each client calls
+// tug_tick with clock 0 before its first pull; a client that joins late begins at the
+// others' clock. UINT64_MAX says that the client has finished, and no worker waits for it
+// any more. TUG_EUSAGE in a callback, or if the table has another mode.
 TUG_API int tug_tick(struct tug_client *c, uint32_t table, uint64_t clock);
 
 // Waits for a request without a `done`, at most `seconds` (0: the client's wait_seconds).
-// Returns 0 or the request's error: a server died or refused. TUG_EUSAGE in a callback,
-// or if there is no such request or it was waited for before. After a TUG_EIO for the
-// time limit it can be waited for again.
+// Returns 0 or the request's error (a server died or refused it). TUG_EUSAGE in a
+// callback, or if there is no such request or an earlier tug_wait has returned its
+// result. If the time limit ended the wait (TUG_EIO), the request can be waited for
+// again.
 TUG_API int tug_wait(struct tug_client *c, uint64_t timestamp, double seconds);
 
 // Returns whether tug_wait would return at once: the request has ended or does not exist.
-// One with a `done` has ended when that is about to be called.
+// A request with a `done` counts as ended just before `done` is called.
 TUG_API bool tug_is_done(struct tug_client *c, uint64_t timestamp);
 
 // Gives up a request without a `done`, whatever its state; it cannot be waited for any

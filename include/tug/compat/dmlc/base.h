@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-// Whether a failed CHECK throws dmlc::Error, else it ends the process.
+// If 1, a failed CHECK throws dmlc::Error; if 0, it ends the process.
 #ifndef DMLC_LOG_FATAL_THROW
 #define DMLC_LOG_FATAL_THROW 1
 #endif
@@ -30,7 +30,7 @@
 namespace dmlc
 {
 
-// The first element; nullptr: there is none.
+// Returns a pointer to the first element, or nullptr if the container is empty.
 template <typename T> inline T *BeginPtr(std::vector<T> &v)
 {
     return v.empty() ? nullptr : &v[0];

@@ -27,7 +27,7 @@ inline void InitLogging(const char *)
 {
 }
 
-// A line that is written when its statement ends.
+// Collects a line of the log and writes it when the statement ends.
 class LogMessage
 {
   public:
@@ -83,7 +83,7 @@ class LogMessageFatal
     std::ostringstream text_;
 };
 
-// Makes both sides of LOG_IF's condition void.
+// Makes the log stream void, so that both branches of LOG_IF's ?: have the same type.
 class LogMessageVoidify
 {
   public:

@@ -13,7 +13,8 @@
 namespace dmlc
 {
 
-// `otherwise`, where the variable is missing or empty; a value that is not one of T throws.
+// Returns the value of an environment variable, or `otherwise` if it is missing or empty.
+// Throws Error if the text is not a value of type T.
 template <typename T> inline T GetEnv(const char *name, T otherwise)
 {
     const char *text = std::getenv(name);

@@ -1,4 +1,4 @@
-// Keys and groups.
+// The type of keys, and the numbers of the groups of nodes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_COMPAT_PS_BASE_H

@@ -18,8 +18,8 @@
 namespace ps
 {
 
-// Keys ascend strictly. Key i has lens[i] values, or, without lens, vals.size() /
-// keys.size().
+// Keys and their values. Keys ascend strictly. Key i has lens[i] values, or, if lens is
+// empty, vals.size() / keys.size().
 template <typename Val> struct KVPairs {
     SArray<Key> keys;
     SArray<Val> vals;
@@ -34,10 +34,11 @@ struct KVMeta {
     int sender;
     int timestamp;
     int customer_id;
-    uint64_t ticket = 0; // of the answer that is owed; of a copy filled by hand 0
+    uint64_t ticket = 0; // names the request for its answer; 0 in a KVMeta filled by hand
 };
 
-// How values are called on the wire: floats are looked at (they must be finite).
+// Returns value_bytes of tug_kv_data for the type Val: 0 for floats, which the library
+// checks (they must be finite), else the size.
 template <typename Val> inline uint32_t value_bytes()
 {
     static_assert(sizeof(Val) == 1 || sizeof(Val) == 2 || sizeof(Val) == 4 ||
@@ -46,7 +47,7 @@ template <typename Val> inline uint32_t value_bytes()
     return SameType<Val, float>() ? 0 : static_cast<uint32_t>(sizeof(Val));
 }
 
-// Likewise in the library's structs; the arrays keep the memory.
+// Returns the library's description of kvs, whose arrays own the memory.
 template <typename Val> inline tug_kv_data pairs_to_tug(const KVPairs<Val> &kvs)
 {
     tug_kv_data d = tug_kv_data();
@@ -62,7 +63,8 @@ template <typename Val> inline tug_kv_data pairs_to_tug(const KVPairs<Val> &kvs)
 template <typename Val> class KVWorker : public SimpleApp
 {
   public:
-    // Runs when a request is done, before Wait returns; not when it failed.
+    // Called when a request has succeeded, before Wait returns. Not called when it
+    // failed.
     using Callback = std::function<void()>;
     using SlicedKVs = std::vector<std::pair<bool, KVPairs<Val>>>;
     using Slicer = std::function<void(const KVPairs<Val> &, const std::vector<Range> &,
@@ -80,7 +82,8 @@ template <typename Val> class KVWorker : public SimpleApp
         return ZPush(SArray<Key>(keys), SArray<Val>(vals), SArray<int>(lens), cmd, cb,
                      priority);
     }
-    // The arrays must stay as they are until the request is done.
+    // The Z functions do not copy: the arrays must stay unchanged until the request is
+    // done.
     int ZPush(const SArray<Key> &keys, const SArray<Val> &vals,
               const SArray<int> &lens = {}, int cmd = 0, const Callback &cb = nullptr,
               int priority = 0)
@@ -126,8 +129,9 @@ template <typename Val> class KVWorker : public SimpleApp
             this, keys, vals, lens != nullptr ? *lens : SArray<int>(), cb);
         return p->into(outs, lens).send(true, true, cmd, priority);
     }
-    // Cuts requests instead of the servers' ranges. In a pull each server gets a run of
-    // the keys; in a push any keys.
+    // Sets a function that divides requests among the servers, instead of the servers'
+    // ranges. In a pull each server's part must be a run of the keys; in a push it may
+    // have any keys.
     void set_slicer(const Slicer &slicer)
     {
         CHECK(slicer) << "invalid slicer";
@@ -135,9 +139,9 @@ template <typename Val> class KVWorker : public SimpleApp
     }
 
   protected:
-    // A class of a program's own that overrides it is given each request of its that is
-    // done, with the answers of all servers together (ps-lite: a server's each). By then
-    // the pulled values are in place.
+    // A program's class that overrides Process gets a message for each of its requests
+    // that is done: one with the answers of all servers together (ps-lite: one for each
+    // server's answer). The pulled values are in their arrays by then.
     void Process(const Message &m) override
     {
         if (m.meta.simple_app)
@@ -145,7 +149,7 @@ template <typename Val> class KVWorker : public SimpleApp
     }
 
   private:
-    // Holds what a request needs until it is done.
+    // Owns the arrays, the callback and the slices of a request until it is done.
     template <typename Vals, typename Lens> struct Pending {
         Pending(KVWorker *w, const SArray<Key> &k, const SArray<Val> &v,
                 const SArray<int> &l, const Callback &c)
@@ -195,7 +199,7 @@ template <typename Val> class KVWorker : public SimpleApp
                 told.reset(new Message(request()));
             int rc = tug_kv_send(app, &q, &timestamp);
             if (rc == TUG_OK)
-                (void)hold.release(); // done's
+                (void)hold.release(); // done() deletes it
             if (rc != TUG_OK && thrown)
                 std::rethrow_exception(thrown);
             Postoffice::check_of_thread(rc);
@@ -230,8 +234,8 @@ template <typename Val> class KVWorker : public SimpleApp
             }
             return reinterpret_cast<float *>(p->pulled->data());
         }
-        // The line of PS_VERBOSE=2 about it; the request may end before the line is
-        // written.
+        // Returns a message that describes the request, for the log line of PS_VERBOSE=2.
+        // It is a copy, as the request may end before the line is written.
         Message request() const
         {
             Message m = answer(0);
@@ -253,7 +257,8 @@ template <typename Val> class KVWorker : public SimpleApp
             m.meta.sender = kServerGroup;
             tell_message(m, false);
         }
-        // The answer to a request that is done, for who overrides Process.
+        // Returns a message with the answer to a request that is done, for classes that
+        // override Process.
         Message answer(uint32_t timestamp) const
         {
             Message m;
@@ -279,7 +284,7 @@ template <typename Val> class KVWorker : public SimpleApp
                 p->worker->Process(p->answer(timestamp));
             if (p->callback && rc == TUG_OK)
                 p->callback();
-            else if (p->callback) // whoever waits for it hears it, too
+            else if (p->callback) // Wait returns the error, too
                 LOG(ERROR) << "request " << timestamp << " failed: " << tug_last_error();
         }
         KVWorker *worker;
@@ -302,14 +307,15 @@ template <typename Val> class KVServer : public SimpleApp
     using ReqHandle =
         std::function<void(const KVMeta &, const KVPairs<Val> &, KVServer *)>;
 
-    // Requests that come before there is a handle wait for it, up to ten seconds.
+    // Requests that arrive before set_request_handle wait for it, at most ten seconds.
     explicit KVServer(int app_id)
     {
         make_customer(app_id, app_id, handle, false);
     }
     using SimpleApp::set_request_handle;
-    // Must call Response once for each request, then or later, from any thread. A handle that
-    // throws refuses its request: the worker's Wait throws what it says.
+    // The handle must call Response once for each request, at once or later, from any
+    // thread. If the handle throws, the request is refused, and the worker's Wait throws
+    // an error with the exception's text.
     void set_request_handle(const ReqHandle &h)
     {
         CHECK(h) << "invalid request handle";
@@ -332,7 +338,8 @@ template <typename Val> class KVServer : public SimpleApp
                 new SArray<Val>(answer.vals)));
     }
     using SimpleApp::Response;
-    // PS_VERBOSE=2: of what is answered in the library.
+    // With PS_VERBOSE=2 writes the log line of an answer that the library sends by
+    // itself.
     void tell_response(const KVMeta &request, const KVPairs<Val> &answer)
     {
         if (Postoffice::Get()->verbose() >= 2)
@@ -344,7 +351,8 @@ template <typename Val> class KVServer : public SimpleApp
     }
 
   protected:
-    // A class of a program's own that overrides it is given all requests, and may call it.
+    // A program's class that overrides Process gets all requests, and may call this
+    // function for them.
     void Process(const Message &m) override
     {
         if (m.meta.simple_app) {
@@ -372,7 +380,9 @@ template <typename Val> class KVServer : public SimpleApp
     }
 
   private:
-    enum { kShared = 4096 }; // bytes: fewer are copied, which is faster
+    enum {
+        kShared = 4096
+    }; // answers with fewer bytes are copied, which is faster than sharing
 
     static void handle(void *ctx, tug_app *app, const tug_kv_meta *m,
                        const tug_kv_data *d) noexcept
@@ -392,7 +402,8 @@ template <typename Val> class KVServer : public SimpleApp
         meta.timestamp = static_cast<int>(m->timestamp);
         meta.customer_id = static_cast<int>(m->customer);
         meta.ticket = m->ticket;
-        // Handlers may keep the arrays: then the message stays.
+        // Handlers may hold the arrays after they return, so the arrays share the
+        // message's memory.
         std::shared_ptr<void> hold(tug_app_keep(app, m->ticket), tug_app_release);
         if (hold == nullptr)
             throw std::bad_alloc();
@@ -410,7 +421,7 @@ template <typename Val> class KVServer : public SimpleApp
         const KVServer &own = *this;
         if (typeid(own) == typeid(KVServer))
             handle_(meta, pairs,
-                    this); // without a message, which would be built for nothing
+                    this); // without a Message, which only overrides of Process need
         else
             process(message_of(meta, pairs), meta.ticket);
     }
@@ -471,8 +482,8 @@ inline tug_kv_meta meta_to_tug(const KVMeta &m)
     return meta;
 }
 
-// Adds what is pushed, one value a key; pulls of keys that were never pushed get zeros.
-// For floats the library keeps the store (tug_kv_default).
+// Adds pushed values to a store, one value per key; pulls of keys that were never pushed
+// get zeros. For floats the store is the library's tug_kv_default.
 template <typename Val> struct KVServerDefaultHandle {
     void operator()(const KVMeta &m, const KVPairs<Val> &d, KVServer<Val> *server)
     {
@@ -504,8 +515,8 @@ template <> struct KVServerDefaultHandle<float> {
         {
             return tug_kv_default_keys(p.get());
         }
-        // Returns the first value of a key; 0 if it was never pushed. Pushes change it,
-        // assignments do not.
+        // Returns the first value of a key, or 0 if the key was never pushed. It is a
+        // copy: a program cannot change the store by assigning to it.
         float operator[](Key key) const
         {
             size_t n = 0;

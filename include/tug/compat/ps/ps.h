@@ -53,7 +53,8 @@ inline void Finalize(int customer_id, bool barrier = true)
     Postoffice::Get()->Finalize(customer_id, barrier);
 }
 
-// The forms of 2015 to 2017, before there were customers: customer 0's.
+// Start and Finalize without a customer id, as in ps-lite from 2015 to 2017. They stand
+// for customer 0.
 inline void Start(const char *argv0 = nullptr)
 {
     Start(0, argv0);

@@ -1,4 +1,4 @@
-// A range of keys or of places in an array.
+// A range of keys or of positions in an array.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_COMPAT_PS_RANGE_H
@@ -10,7 +10,7 @@ namespace ps
 {
 
 class Range
-{ // [begin, end); the last server's end is kMaxKey, which belongs to it, too
+{ // [begin, end); but the last server's range ends with kMaxKey and includes it
   public:
     Range() : Range(0, 0)
     {

@@ -1,4 +1,5 @@
-// SArray: an array that is shared by those who hold it, or a part of one.
+// SArray: an array, or a part of one, whose memory is shared by its copies and freed with
+// the last.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_COMPAT_PS_SARRAY_H
@@ -45,7 +46,8 @@ template <typename V> class SArray
     {
         CopyFrom(list.begin(), list.end());
     }
-    // Without a copy; deleted with delete[] at the end if `deletable`.
+    // Uses `data` without copying it. If `deletable`, the last SArray that shares it
+    // deletes it by delete[].
     SArray(V *data, size_t size, bool deletable = false)
     {
         if (deletable)
@@ -53,7 +55,7 @@ template <typename V> class SArray
         else
             reset(data, size, [](V *) {});
     }
-    // The same bytes as another type.
+    // Shares the bytes of an array of another type.
     template <typename W> explicit SArray(const SArray<W> &a)
     {
         *this = a;
@@ -64,7 +66,7 @@ template <typename V> class SArray
         share(std::shared_ptr<V>(a.ptr(), reinterpret_cast<V *>(a.data())),
               a.size() * sizeof(W) / sizeof(V));
     }
-    // A part of something that `owner` keeps alive.
+    // Shares `size` elements at p, whose control block owns the memory.
     void share(const std::shared_ptr<V> &p, size_t size)
     {
         ptr_ = p;
@@ -179,7 +181,8 @@ template <typename V> class SArray
         CHECK(!empty());
         return data()[size_ - 1];
     }
-    // Handlers index by keys and lengths that another node has sent.
+    // Indexes are checked, as handlers index by keys and lengths that another node has
+    // sent.
     V &operator[](size_t i)
     {
         return data()[checked(i)];
@@ -221,7 +224,7 @@ template <typename V> Range FindRange(const SArray<V> &a, V lower, V upper)
                  static_cast<uint64_t>(end - a.begin()));
 }
 
-// "[n]: " and the first and last m values.
+// Returns "[n]: " and the first and last m values as text.
 template <typename V> inline std::string DebugStr(const V *data, int n, int m = 5)
 {
     std::ostringstream text;

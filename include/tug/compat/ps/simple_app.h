@@ -1,4 +1,4 @@
-// SimpleApp: requests of a number and some bytes.
+// SimpleApp: requests and answers that consist of a number and some bytes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_COMPAT_PS_SIMPLE_APP_H
@@ -18,14 +18,15 @@ struct SimpleData {
     int sender;
     int timestamp;
     int customer_id;
-    uint64_t ticket = 0; // of the answer that is owed; of a copy filled by hand 0
+    uint64_t ticket = 0; // names the request for its answer; 0 in data filled by hand
 };
 
 class SimpleApp
 {
   public:
-    // A request to be answered with Response, once, or an answer. Runs as callbacks do. A
-    // handle of requests that throws refuses its request.
+    // Handles a request, which must be answered once with Response, or an answer. Handles
+    // run one at a time, as callbacks do (tug/kvapp.h). If a handle of requests throws,
+    // the request is refused.
     using Handle = std::function<void(const SimpleData &, SimpleApp *)>;
 
     explicit SimpleApp(int app_id, int customer_id = 0) : SimpleApp()
@@ -40,7 +41,8 @@ class SimpleApp
     SimpleApp(const SimpleApp &) = delete;
     SimpleApp &operator=(const SimpleApp &) = delete;
 
-    // Asks a node or all of a group. Returns the timestamp for Wait.
+    // Sends a request to a node or to all nodes of a group. Returns the timestamp for
+    // Wait.
     virtual int Request(int head, const std::string &body, int group_or_id)
     {
         uint32_t timestamp;
@@ -81,8 +83,8 @@ class SimpleApp
         on_request_ = [](const SimpleData &d, SimpleApp *app) { app->Response(d); };
         on_response_ = [](const SimpleData &, SimpleApp *) {};
     }
-    // All requests and answers of numbers and bytes come here, and what Customer::Accept is
-    // given. A class of a program's own may override it, and call it.
+    // Gets all simple requests and answers, and the messages passed to Customer::Accept.
+    // A program's class may override it, and call it.
     virtual void Process(const Message &m)
     {
         SimpleData d;
@@ -113,14 +115,16 @@ class SimpleApp
         obj_ = new Customer(
             app_id, customer_id, [this](const Message &m) { Process(m); }, h, open);
     }
-    // Nobody misses an answer to who is gone.
+    // Checks the result of sending an answer. TUG_EIO is ignored: the node that asked has
+    // left and needs no answer.
     static void answered(int rc)
     {
         if (rc != TUG_EIO)
             check_rc(rc);
     }
 
-    // Handlers run one at a time: what Process calls owes the answer of this ticket.
+    // Runs Process for a message; a Response during the call answers the request with
+    // this ticket. One member is enough, as handlers run one at a time.
     void process(const Message &m, uint64_t ticket)
     {
         struct Owed {
@@ -138,7 +142,7 @@ class SimpleApp
     }
 
     Customer *obj_ = nullptr;
-    uint64_t ticket_ = 0; // of the message that Process is given; 0: of none
+    uint64_t ticket_ = 0; // ticket of the message that Process handles now; 0: none
 
   private:
     void tell(int head, const std::string &body, int recver, int timestamp, bool request)

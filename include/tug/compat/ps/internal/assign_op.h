@@ -17,9 +17,10 @@ enum AssignOp {
     MINUS,  // a -= b
     TIMES,  // a *= b
     DIVIDE, // a /= b
-    AND,    // a &= b, of whole numbers
-    OR,     // a |= b
-    XOR     // a ^= b
+
+    AND, // a &= b, for integers only
+    OR,  // a |= b, likewise
+    XOR  // a ^= b, likewise
 };
 
 template <typename T> inline void AssignFuncInt(const T &right, AssignOp op, T *left)

@@ -52,13 +52,14 @@ class Customer
   public:
     using RecvHandle = std::function<void(const Message &)>;
 
-    // Gets all that comes for these ids as messages, from now on.
+    // Opens a customer whose handle gets all requests and answers for these ids as
+    // messages.
     Customer(int app_id, int customer_id, const RecvHandle &handle);
     Customer(int id, const RecvHandle &handle) : Customer(id, id, handle)
     {
     }
-    // For the library's apps, which have their own handlers. Not `open`: nothing comes
-    // until Open is called.
+    // Used by SimpleApp, KVWorker and KVServer, which have handlers of their own. Without
+    // `open`, no request arrives until Open is called.
     Customer(int app_id, int customer_id, const RecvHandle &handle,
              const tug_app_handlers &handlers, bool open);
     ~Customer();
@@ -74,7 +75,8 @@ class Customer
         return customer_id_;
     }
 
-    // A timestamp that waits for all nodes of the group; from any thread.
+    // Returns a timestamp for which all nodes of the group `recver` must answer. May be
+    // called from any thread.
     int NewRequest(int recver)
     {
         uint32_t timestamp;
@@ -88,17 +90,17 @@ class Customer
         check_rc(tug_app_responses(app(), static_cast<uint32_t>(timestamp), &n));
         return static_cast<int>(n);
     }
-    // For nodes without a message.
+    // Counts n nodes to which no message was sent as if they had answered.
     void AddResponse(int timestamp, int n = 1)
     {
         check_rc(tug_app_add_responses(app(), static_cast<uint32_t>(timestamp),
                                        static_cast<uint32_t>(n)));
     }
-    // Handles a message as if it had come.
+    // Handles a message as if it had arrived from another node.
     void Accept(const Message &received);
 
     void Open();
-    tug_app *app(); // opened, if it was not
+    tug_app *app(); // the library's customer; opens it if it is not open yet
 
   private:
     friend class Postoffice;
@@ -106,7 +108,7 @@ class Customer
     int app_id_, customer_id_;
     RecvHandle handle_;
     tug_app_handlers handlers_;
-    bool wanted_; // to be open
+    bool wanted_; // whether the customer is to be open while the node runs
     std::atomic<tug_app *> app_{nullptr};
 };
 

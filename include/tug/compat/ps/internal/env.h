@@ -1,4 +1,5 @@
-// Settings of a program, before those of its environment.
+// Environment: settings that a program gives by Environment::Init override environment
+// variables.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_COMPAT_PS_INTERNAL_ENV_H
@@ -45,7 +46,8 @@ class Environment
     std::unordered_map<std::string, std::string> settings_;
 };
 
-// Values that the program has set by Environment::Init go before the environment.
+// Writes the values of Environment::Init into the environment, where the library reads
+// them.
 inline void export_settings()
 {
     for (const char *name :
@@ -57,8 +59,8 @@ inline void export_settings()
     }
 }
 
-// Programs and launchers of ps-lite set variables that this library does not read: a process
-// says so once, for each that asks for anything.
+// Warns, once in a process, of each environment variable of ps-lite that is set to a
+// value other than ps-lite's default and that this library does not read.
 inline void tell_of_environment()
 {
     static const char *const unread[][3] = {

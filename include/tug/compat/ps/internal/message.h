@@ -1,5 +1,6 @@
-// Messages as objects: what customers of a program's own get and Van::Send takes. KVWorker
-// and KVServer do without.
+// Messages as objects, for customers that a program makes itself and for Van::Send.
+// KVWorker and KVServer build them only for classes that override Process and for
+// PS_VERBOSE=2.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_COMPAT_PS_INTERNAL_MESSAGE_H
@@ -39,7 +40,7 @@ inline const char *DataTypeText(DataType t)
     return t >= CHAR && t <= OTHER ? names[t] : "?";
 }
 
-// ps-lite's array of the same names.
+// The names of data types by number, under ps-lite's name for this array.
 struct DataTypeNames {
     const char *operator[](int t) const
     {
@@ -68,7 +69,7 @@ template <typename V> inline DataType GetDataType()
                                      : OTHER;
 }
 
-// kEmpty of Node and Meta: what was not said.
+// Defines kEmpty of Node and Meta, the value of a member that is not set.
 template <typename T> struct HasEmpty {
     static const int kEmpty;
 };
@@ -82,7 +83,7 @@ struct Node : HasEmpty<Node> {
     int customer_id = 0;
     std::string hostname;
     int port = kEmpty;
-    bool is_recovery = false; // it has come in a dead node's place, without its state
+    bool is_recovery = false; // whether the node replaces a dead one, without its state
 
     std::string ShortDebugString() const
     {
@@ -104,7 +105,8 @@ struct Node : HasEmpty<Node> {
     }
 };
 
-// Messages of the library itself. Programs see it empty, and cannot send it.
+// The control part of ps-lite's own messages. In a message that a program gets it is
+// always empty, and Van::Send refuses any other.
 struct Control {
     enum Command { EMPTY, TERMINATE, ADD_NODE, BARRIER, ACK, HEARTBEAT };
 
@@ -135,9 +137,9 @@ struct Meta : HasEmpty<Meta> {
     bool pull = false;
     bool simple_app = false;
     std::string body;
-    std::vector<DataType> data_type; // of data
+    std::vector<DataType> data_type; // types of the arrays in Message::data
     Control control;
-    int data_size = 0; // bytes of data
+    int data_size = 0; // bytes of all arrays in Message::data together
     int priority = 0;
 
     std::string DebugString() const
@@ -168,7 +170,8 @@ struct Meta : HasEmpty<Meta> {
 
 struct Message {
     Meta meta;
-    std::vector<SArray<char>> data; // keys, values and perhaps lengths
+    std::vector<SArray<char>>
+        data; // keys, values and, if the keys differ in them, lengths
 
     template <typename V> void AddData(const SArray<V> &values)
     {
@@ -189,7 +192,7 @@ struct Message {
     }
 };
 
-// From and to the library's form, whose arrays are those of `m`.
+// Returns a message in the library's form, whose pointers are to the memory of `m`.
 inline tug_message message_to_tug(const Message &m)
 {
     tug_message t = tug_message();
@@ -248,7 +251,7 @@ inline Message message_of_tug(const tug_message &t)
     const DataType types[] = {UINT64, values, INT32};
     for (int i = 0; i < TUG_MESSAGE_DATA && t.data_bytes[0] > 0; ++i) {
         if (i == 2 && t.data_bytes[i] == 0)
-            break; // without lengths
+            break; // the message has no lengths
         SArray<char> bytes;
         bytes.CopyFrom(static_cast<const char *>(t.data[i]), t.data_bytes[i]);
         m.data.push_back(bytes);

@@ -1,4 +1,4 @@
-// ParallelOrderedMatch: the values of keys that two sorted lists have in common.
+// ParallelOrderedMatch: combines the values of keys that two sorted lists have in common.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_COMPAT_PS_INTERNAL_PARALLEL_KV_MATCH_H
@@ -12,9 +12,10 @@
 namespace ps
 {
 
-// dst_val takes, by `op`, the values of those src_keys that dst_keys has; k values a key. Both
-// lists ascend. An empty dst_val gets zeros first. Returns how many values were taken.
-// num_threads is not looked at: a merge of two lists is as fast as memory.
+// Applies `op` to the k values in dst_vals of each key that is also in src_keys, with its
+// values in src_vals. Both lists of keys ascend. If dst_vals is empty, it is filled with
+// zeros first. Returns the number of values that were combined. num_threads is ignored,
+// as memory limits the speed of merging two lists.
 template <typename K, typename V, typename C>
 size_t ParallelOrderedMatch(const SArray<K> &src_keys, const SArray<V> &src_vals,
                             const SArray<K> &dst_keys, C *dst_vals, int k = 1,

@@ -1,4 +1,4 @@
-// ParallelSort: std::sort on threads.
+// ParallelSort: sorts an array by std::sort on several threads.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_COMPAT_PS_INTERNAL_PARALLEL_SORT_H
@@ -13,7 +13,7 @@
 namespace ps
 {
 
-enum { kSortedAlone = 1 << 14 }; // elements that a thread more does not pay for
+enum { kSortedAlone = 1 << 14 }; // up to so many elements are sorted by one thread
 
 template <typename T, typename Less>
 void sort_part(T *data, size_t n, int threads, const Less &less)
@@ -28,7 +28,7 @@ void sort_part(T *data, size_t n, int threads, const Less &less)
     std::inplace_merge(data, data + n / 2, data + n, less);
 }
 
-// Sorts in place. Equal elements may change places.
+// Sorts `array` in place. The order of equal elements may change.
 template <typename T, typename Less = std::less<T>>
 void ParallelSort(SArray<T> *array, int num_threads = 2, const Less &less = Less())
 {

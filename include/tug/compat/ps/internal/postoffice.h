@@ -1,7 +1,7 @@
-// Postoffice: the process's node, one for all its customers.
+// Postoffice: the node of this process, which all its customers share.
 //
 // Every customer calls Start and Finalize with its id, from any thread. The first Start
-// starts the node; Finalize(0) ends it, when the others have called theirs.
+// starts the node; Finalize(0) ends it after all other customers have called Finalize.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_COMPAT_PS_INTERNAL_POSTOFFICE_H
@@ -60,8 +60,8 @@ class Postoffice
         Start(0, argv0, do_barrier);
     }
 
-    // If do_barrier, waits until all nodes have called it; Finalize(0) always ends this
-    // one.
+    // With do_barrier, waits until all nodes have called Finalize. Finalize(0) ends this
+    // node in any case.
     void Finalize(int customer_id, bool do_barrier = true)
     {
         std::unique_lock<std::mutex> hold(lock_);
@@ -91,7 +91,8 @@ class Postoffice
             open_customer(c);
         changed_.notify_all();
     }
-    // Nothing comes for it any more. Not in a handler or callback.
+    // Closes a customer, which then gets no messages any more. Must not be called in a
+    // handler or callback.
     void RemoveCustomer(Customer *c)
     {
         CHECK_NOTNULL(c);
@@ -100,7 +101,8 @@ class Postoffice
         if (app != customers_.end() && app->second.count(c->customer_id()) > 0 &&
             app->second[c->customer_id()] == c)
             app->second.erase(c->customer_id());
-        // The end of the node closes open customers; a callback at its exit may do it.
+        // The node's end closes open customers, so other threads wait for it here; an
+        // exit callback, which runs on the thread that ends the node, must not.
         if (stage_ == ENDING && ender_ != std::this_thread::get_id())
             changed_.wait(hold, [this] { return stage_ != ENDING; });
         tug_app *a = c->app_.exchange(nullptr);
@@ -113,9 +115,10 @@ class Postoffice
         closing_--;
         changed_.notify_all();
         check_rc(
-            rc); // of a customer whose own callback deletes it: that ends the process
+            rc); // fails, and ends the process, if a callback deletes its own customer
     }
-    // Waits up to so many seconds for it. nullptr: there is none.
+    // Returns the customer with these ids; waits at most `timeout` seconds for it to be
+    // made. Returns nullptr if there is none.
     Customer *GetCustomer(int app_id, int customer_id, int timeout = 0)
     {
         Customer *found = nullptr;
@@ -129,8 +132,9 @@ class Postoffice
         return found;
     }
 
-    // Throws what is wrong. Threads of a program's pool often drop what is thrown, and the
-    // program waits for ever: so a line says it, too.
+    // Throws the library's last error if rc is not 0. On another thread than the one that
+    // started the node it writes the error to standard error, too, as thread pools often
+    // drop exceptions.
     static void check_of_thread(int rc)
     {
         const Postoffice *p = Get();
@@ -149,7 +153,7 @@ class Postoffice
             throw Error("the system is not started: call ps::Start first");
         return node_;
     }
-    // For a program on StartAsync that asks for its role.
+    // Returns the node after all nodes have joined; waits for them after StartAsync.
     tug_node *complete()
     {
         tug_node *n = running();
@@ -163,7 +167,7 @@ class Postoffice
         return &van_;
     }
 
-    // 0 of both while the system is not started.
+    // Return the numbers of workers and servers; 0 while the node is not started.
     int num_workers() const
     {
         return node_ != nullptr ? static_cast<int>(tug_node_workers(node_)) : 0;
@@ -191,13 +195,14 @@ class Postoffice
     {
         return role() == TUG_GROUP_SCHEDULER;
     }
-    // PS_VERBOSE, as it was at Start: 1 tells of the node's connections, 2 of messages, too.
+    // Returns PS_VERBOSE as it was at Start: 1 logs the node's connections, 2 also its
+    // messages.
     int verbose() const
     {
         const int level = verbose_.load(std::memory_order_relaxed);
         return level >= 0 ? level : GetEnv("PS_VERBOSE", 0);
     }
-    // Whether this node has come in the place of one that died.
+    // Returns whether this node replaces one that died.
     bool is_recovery()
     {
         return van_.my_node().is_recovery;
@@ -215,7 +220,8 @@ class Postoffice
         return std::max((id - 8) / 2, 0);
     }
 
-    // A barrier of the customers of this id, in all processes of the group.
+    // Waits until the customers with this id in all processes of the group have called
+    // Barrier.
     void Barrier(int customer_id, int node_group)
     {
         (void)running();
@@ -240,7 +246,8 @@ class Postoffice
         }
         return ranges_;
     }
-    // The number that the cluster was made for, dead or alive.
+    // Returns the ids of the nodes of a group, dead ones included: as many as the cluster
+    // was started for.
     const std::vector<int> &GetNodeIDs(int group_or_id)
     {
         (void)running();
@@ -258,14 +265,15 @@ class Postoffice
         ids.resize(std::min(n, ids.size()));
         return std::vector<int>(ids.begin(), ids.end());
     }
-    // They run in this order when the node ends.
+    // Registers a function that runs when the node ends. The functions run in the order
+    // of registration.
     void RegisterExitCallback(const Callback &f)
     {
         std::lock_guard<std::mutex> hold(lock_);
         exits_.push_back(f);
     }
 
-    // A transport of a program's own would call these.
+    // Only a program's own transport would call these; a call does not compile.
     template <typename M> void Manage(const M &)
     {
         static_assert(only_the_library<M>::may, TUG_NO_TRANSPORT);
@@ -317,8 +325,9 @@ class Postoffice
         stage_ = STARTING;
         starter_ = std::this_thread::get_id();
         hold.unlock();
-        // Arrays of many megabytes are used again instead of being mapped, filled with
-        // zeros and unmapped for each request: half of the time of a 64 MB pull.
+        // Makes malloc reuse the memory of large arrays. Otherwise it is mapped, filled
+        // with zeros and unmapped for each request, which takes half the time of a 64 MB
+        // pull.
         mallopt(M_MMAP_MAX, 0);
         mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
         export_settings();
@@ -326,7 +335,8 @@ class Postoffice
         verbose_ = GetEnv("PS_VERBOSE", 0);
         tug_node_options o = tug_node_options();
         tug_node *n = nullptr;
-        // A process that waits here tries again until the place of a dead one is free.
+        // A process that waits in tug_node_start tries again until the place of a dead
+        // node is free.
         o.async = !wait;
         int rc = tug_node_start(&n, &o);
         if (rc == TUG_OK)
@@ -434,7 +444,7 @@ class Postoffice
             f();
     }
 
-    std::shared_ptr<Environment> environment_; // it outlives this
+    std::shared_ptr<Environment> environment_; // held so that it outlives the postoffice
     std::mutex lock_;
     std::condition_variable changed_;
     Stage stage_ = STOPPED;
@@ -444,14 +454,16 @@ class Postoffice
     int closing_ = 0;
     std::atomic<tug_node *> node_{nullptr};
     std::atomic<int> role_{0};
-    std::atomic<int> verbose_{-1};  // not read yet
-    std::atomic<bool> told_{false}; // of this node's connections
+
+    std::atomic<int> verbose_{-1};  // PS_VERBOSE at Start; -1: not read yet
+    std::atomic<bool> told_{false}; // whether the connections were logged
     std::set<int> started_, arrived_;
-    std::map<int, std::map<int, Customer *>> customers_; // by app and customer
-    std::map<int, std::vector<int>> ids_;                // of groups and single nodes
+
+    std::map<int, std::map<int, Customer *>> customers_; // by app id and customer id
+    std::map<int, std::vector<int>> ids_; // node ids by group, and by node id
     std::vector<Range> ranges_;
     std::vector<Callback> exits_;
-    Van van_; // has a customer, which takes its leave of all of the above
+    Van van_; // the last member, as its customer uses the others when it is destroyed
 };
 
 // Customers.

@@ -1,4 +1,5 @@
-// A queue that threads share, as programs written for ps-lite use it.
+// ThreadsafeQueue: ps-lite's queue for several threads, for programs that use it
+// themselves.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_COMPAT_PS_INTERNAL_THREADSAFE_QUEUE_H
@@ -27,7 +28,8 @@ template <typename T> class ThreadsafeQueue
         queue_.push(std::move(value));
         more_.notify_one();
     }
-    // Waits, without a deadline, as ps-lite does: only for what the program itself pushes.
+    // Waits without a time limit, as in ps-lite, until the program has pushed a value,
+    // and takes it.
     void WaitAndPop(T *value)
     {
         std::unique_lock<std::mutex> hold(lock_);
@@ -35,7 +37,7 @@ template <typename T> class ThreadsafeQueue
         *value = std::move(queue_.front());
         queue_.pop();
     }
-    // False: it is empty.
+    // Takes the first value. Returns false if the queue is empty.
     bool TryPop(T *value)
     {
         std::lock_guard<std::mutex> hold(lock_);

@@ -1,4 +1,5 @@
-// Settings as numbers and texts, errors of the library, and LL.
+// GetEnv for settings, ps::Error and check_rc for errors of the library, and ps-lite's
+// macro LL.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_COMPAT_PS_INTERNAL_UTILS_H
@@ -15,7 +16,7 @@
 namespace ps
 {
 
-// The error of a failed call of the library, with its sentence.
+// A failed call of the library; what() is the sentence of tug_last_error.
 struct Error : dmlc::Error {
     using dmlc::Error::Error;
 };

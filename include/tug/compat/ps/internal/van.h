@@ -1,5 +1,6 @@
-// The van's part that programs use: this node's identity, and messages sent by hand. The
-// transport is the library's (TCP, Unix sockets, TLS); a program cannot bring its own.
+// Van: the part of ps-lite's van that programs use, namely this node's identity and
+// sending messages. The transport is the library's (TCP, Unix sockets, TLS); a program
+// cannot add one.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_COMPAT_PS_INTERNAL_VAN_H
@@ -25,8 +26,7 @@ namespace ps
 
 class Customer;
 
-// Why a program cannot bring a transport, or drive the library's: the compiler says it where
-// one of these functions is called.
+// The compiler's error where a program calls a function of ps-lite's transport.
 #define TUG_NO_TRANSPORT                                                                 \
     "the transport is the library's (TCP, Unix sockets, TLS): a program cannot bring "   \
     "or "                                                                                \
@@ -67,30 +67,31 @@ class Van
     Van(const Van &) = delete;
     Van &operator=(const Van &) = delete;
 
-    // Waits until this node has its place.
+    // Returns this node; waits until it has joined the cluster.
     const Node &my_node();
     bool IsReady();
     int GetTimestamp()
     {
         return timestamp_++;
     }
-    // Sends a request, whose timestamp a Customer gave, or an answer. Returns the number
-    // of bytes of body and data; throws Error.
+    // Sends a request, with a timestamp of Customer::NewRequest, or an answer. Returns
+    // the number of bytes of body and data; throws Error if it fails.
     int Send(const Message &m);
     int SendMsg(const Message &m)
     {
         return Send(m);
     }
-    // Waits for a message whose app has no customer in this process, for at most
-    // TUG_WAIT_SECONDS: -1. After the first call such messages wait here. Returns its
-    // bytes.
+    // Waits at most TUG_WAIT_SECONDS for a message to an app without a customer in this
+    // process. Returns its number of bytes, or -1 if none arrived. From the first call
+    // on, such messages are queued here.
     int RecvMsg(Message *m);
-    // The port that the node listens at since it was started (PORT says which it is to be).
+    // Returns the port at which the node has listened since Start. The variable PORT
+    // selects it.
     int Bind(const Node &, int)
     {
         return my_node().port;
     }
-    // Opens the link now and not with the first message.
+    // Opens the link to a node now instead of with the first message.
     void Connect(const Node &node);
 
   private:

@@ -1,4 +1,4 @@
-// The bodies of the van's functions, which need the postoffice.
+// The definitions of the van's functions, which need the class Postoffice.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_COMPAT_PS_INTERNAL_VAN_CALLS_H
@@ -9,8 +9,7 @@
 namespace ps
 {
 
-// With PS_VERBOSE=2 a line for each message, as ps-lite writes. A message to a group is
-// one.
+// Logs a message with PS_VERBOSE=2, as ps-lite does. A message to a group gets one line.
 inline void tell_message(const Message &m, bool mine)
 {
     tug_node *n = Postoffice::Get()->node();
@@ -29,7 +28,8 @@ inline const Node &Van::my_node()
 {
     tug_node *n = Postoffice::Get()->running();
     tug_node_info info;
-    // It may know its id before it knows where all the nodes are, itself among them.
+    // The node may have its id before it has the addresses of all nodes, which include
+    // its own.
     if (tug_node_find(n, tug_node_id(n), &info) != 0) {
         check_rc(tug_node_wait(n));
         check_rc(tug_node_find(n, tug_node_id(n), &info));
