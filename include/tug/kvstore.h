@@ -65,8 +65,8 @@ struct tug_array {
     uint64_t rows, width;
     void *data;
     int64_t *ids; // row numbers of a sparse array; only pulls into the array write here
-    uint64_t
-        n_ids; // number of rows of a sparse array; only pulls into the array write here
+    // number of rows of a sparse array; only pulls into the array write here
+    uint64_t n_ids;
 };
 
 // A key: a name of 1 to 255 bytes, or a number if `name` is NULL. All keys of a store are
@@ -86,8 +86,8 @@ struct tug_kvstore;
 
 struct tug_kvstore_options {
     const char *type; // NULL: "local"
-    const struct tug_node_options
-        *node; // of a cluster's store; NULL: from the environment
+    // of a cluster's store; NULL: from the environment
+    const struct tug_node_options *node;
     // An array with fewer elements is stored on one server; others are spread over all
     // servers, by rows. 0: MXNET_KVSTORE_BIGARRAY_BOUND, or 1,000,000. All workers must
     // give the same number.

@@ -62,9 +62,9 @@ struct tug_metric_values {
     uint64_t examples, positives;
     double auc, batch_auc;
     double mae, rmse;
-    double predicted,
-        observed; // the mean predicted probability; the fraction of positives
-    double copc;  // predicted / observed
+    // the mean predicted probability; the fraction of positives
+    double predicted, observed;
+    double copc; // predicted / observed
 };
 TUG_API void tug_metric_read(const struct tug_metric *m, struct tug_metric_values *ret);
 

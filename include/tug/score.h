@@ -47,8 +47,8 @@ struct tug_scorer_options {
     // Seconds that tug_scorer_open waits for the first save; 0: the save must exist.
     double wait_seconds;
     uint32_t poll_ms; // milliseconds between checks for a new save, with `follow`; 0: 200
-    uint32_t threads; // threads that load a save, at most 1,023; 0: one per core, at
-    most 8
+    // Threads that load a save, at most 1,023; 0: one per core, at most 8.
+    uint32_t threads;
 };
 
 // Opens the newest save in the directory `path`, or one save (which cannot be followed).

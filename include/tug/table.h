@@ -132,8 +132,8 @@ struct tug_table_stats {
     uint64_t pushes, pulls, pushed_keys, pulled_keys;
     uint64_t step;
     uint32_t day;
-    uint64_t
-        clock; // mode sync: number of the next batch; ssp: the slowest worker's clock
+    // mode sync: number of the next batch; ssp: the slowest worker's clock
+    uint64_t clock;
 };
 TUG_API int tug_table_stat(struct tug_client *c, uint32_t table,
                            struct tug_table_stats *ret);
@@ -172,8 +172,8 @@ struct tug_save_options {
     // How many bases and checkpoints stay in `directory`, the new one included; older ones are
     // removed. 0, or mode TUG_DELTA: all stay.
     uint32_t keep;
-    const char
-        *about; // JSON that is stored for the programs that read the save; NULL: none
+    // JSON that is stored for the programs that read the save; NULL: none
+    const char *about;
     // A number for a save in the middle of a run, from 1 to 2^63 - 1: all workers use the
     // same one, and each save another one. Each worker calls tug_save_mark(mark) between
     // two of its batches, and the save holds exactly the pushes before the marks. 0: each

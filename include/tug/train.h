@@ -64,12 +64,11 @@ struct tug_model;
 // the end of each pass, in order. With several labels the metrics are those of the first.
 // NAN: not known.
 struct tug_progress {
-    uint32_t pass,
-        passes;   // number of the pass, from 1, and of the last one, over all calls
+    // number of the pass, from 1, and of the last one, over all calls
+    uint32_t pass, passes;
     double share; // the fraction of the pass that is done, 0 to 1; negative: not known
     bool done;    // the pass has ended
     uint64_t examples; // number of examples of the pass trained on so far
-    double loss, auc;  // over these examples, each predicted before it was trained on
     double loss, auc;  // over these examples, each predicted before it was trained on
     double valid_loss, valid_auc; // on validation data, once the pass is finished
 };
@@ -148,8 +147,8 @@ struct tug_matrix {
     const float *labels; // n labels; NULL: none, for predictions
     const void *values;  // address of the value at row 0, column 0
     bool doubles;        // true: values are doubles; false: floats
-    ptrdiff_t row_bytes,
-        column_bytes;     // bytes from a row to the next, from a column to the next
+    // bytes from a row to the next, from a column to the next
+    ptrdiff_t row_bytes, column_bytes;
     const float *weights; // n weights of examples, not negative; NULL: all are 1
 };
 
@@ -167,8 +166,8 @@ struct tug_columns {
     struct ArrowArrayStream *stream; // NULL: `schema` and `array` are used
     struct ArrowSchema *schema;
     struct ArrowArray *array;
-    const float
-        *labels; // n_labels labels, one per row; NULL: the labels are a column, or none
+    // n_labels labels, one per row; NULL: the labels are a column, or none
+    const float *labels;
     size_t n_labels;
     const char *const *categorical;
     size_t n_categorical;

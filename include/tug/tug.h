@@ -86,9 +86,9 @@ struct tug_client_options {
     // end.
     bool guest;
     double wait_seconds; // the time limit of each wait; 0: 600
-    double
-        spin_us; // microseconds that a wait polls before it sleeps; 0: 300
-    bool bf16;   // sends values as bfloat16: half the bytes, 8 bits of precision
+    // microseconds that a wait polls before it sleeps; 0: 300
+    double spin_us;
+    bool bf16;       // sends values as bfloat16: half the bytes, 8 bits of precision
     bool pack_keys;  // sends keys compressed; saves bytes if keys are from a small range
     bool cache_keys; // sends a list of keys once, and its signature when the list repeats
     // If not 0, the client does not join a cluster: this process becomes a cluster of its
