@@ -98,7 +98,7 @@ TUG_API void tug_role_maker_close(struct tug_role_maker *m);
 struct tug_place {
     int role;       // enum tug_fleet_role
     uint32_t index; // this process's index among the workers or servers; scheduler: 0
-    // numbers of processes in the run; workers is 0 if not known
+    // Numbers of processes in the run; workers is 0 if not known.
     uint32_t workers, servers;
     uint32_t server_endpoints, worker_endpoints; // numbers of endpoints that are known
     bool alone; // the run is this process alone, with servers as threads of it

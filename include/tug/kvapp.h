@@ -60,9 +60,9 @@ struct tug_node_options {
     int role; // one of enum tug_group
     uint32_t servers, workers;
     const char *scheduler; // "HOST:PORT" of the scheduler
-    // the cluster's name; the scheduler refuses nodes with another name
+    // The cluster's name; the scheduler refuses nodes with another name.
     const char *cluster;
-    // the address, or else the network interface, to listen at
+    // The address, or else the network interface, to listen at.
     const char *host, *network;
     uint16_t port; // the port to listen at; 0: the system chooses a free one
     const char *ca, *cert, *key; // paths of PEM files; all NULL: links without TLS
@@ -72,7 +72,7 @@ struct tug_node_options {
     // default 5.
     double dead_seconds;
     double spin_us; // microseconds that a wait polls before it sleeps; by default 300
-    // tug_node_start does not wait for the others (ps::StartAsync; tug_node_wait)
+    // Tug_node_start does not wait for the others (ps::StartAsync; tug_node_wait).
     bool async;
     // This server also runs the scheduler, at the address `scheduler`, as the first
     // server of Paddle's list of servers does.

@@ -65,7 +65,7 @@ struct tug_array {
     uint64_t rows, width;
     void *data;
     int64_t *ids; // row numbers of a sparse array; only pulls into the array write here
-    // number of rows of a sparse array; only pulls into the array write here
+    // Number of rows of a sparse array; only pulls into the array write here.
     uint64_t n_ids;
 };
 
@@ -86,7 +86,7 @@ struct tug_kvstore;
 
 struct tug_kvstore_options {
     const char *type; // NULL: "local"
-    // of a cluster's store; NULL: from the environment
+    // Of a cluster's store; NULL: from the environment.
     const struct tug_node_options *node;
     // An array with fewer elements is stored on one server; others are spread over all
     // servers, by rows. 0: MXNET_KVSTORE_BIGARRAY_BOUND, or 1,000,000. All workers must

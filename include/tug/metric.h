@@ -62,7 +62,7 @@ struct tug_metric_values {
     uint64_t examples, positives;
     double auc, batch_auc;
     double mae, rmse;
-    // the mean predicted probability; the fraction of positives
+    // The mean predicted probability; the fraction of positives.
     double predicted, observed;
     double copc; // predicted / observed
 };

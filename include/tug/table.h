@@ -101,10 +101,9 @@ TUG_API int tug_pull_range(struct tug_client *c, uint32_t table, uint64_t first,
 TUG_API int tug_push_range(struct tug_client *c, uint32_t table, uint64_t first, size_t n,
                            const float *values);
 
-// The lifecycle of a table. Each operation is done once, in all partitions, between
-// pushes. Decays shows and clicks, and removes rows whose score is below the table's
-// delete-threshold, or below `threshold` unless that is NAN. *ret_removed (may be NULL):
-// the rows removed.
+// Decays shows and clicks, and removes rows whose score is below `threshold`, or, if that
+// is NAN, below the table's delete-threshold. *ret_removed (may be NULL) becomes the number
+// of rows removed. Each partition does this, as tug_day and tug_clear, between two pushes.
 TUG_API int tug_shrink(struct tug_client *c, uint32_t table, float threshold,
                        uint64_t *ret_removed);
 // Ends a day: the number of days for which each row was not pushed grows by one.
@@ -120,10 +119,9 @@ TUG_API int tug_table_drop(struct tug_client *c, uint32_t table);
 
 // The contents of a table on all servers, and the counts of requests to it.
 struct tug_table_stats {
-    // Rows in memory, rows whose score has earned them an embedx part, rows in the cold
-    // tier, and bytes of memory.
+    // Rows, rows that have earned an embedx part, rows in the cold tier, and bytes of memory.
     uint64_t rows, extra_rows, cold_rows, bytes;
-    uint64_t made, refused; // rows made; pushes that the entry policy refused
+    uint64_t made, refused; // rows made; pushes of keys that the entry policy refused
     // Rows removed for their score, their unseen days, their ttl, or the table's budget.
     uint64_t evicted_score, evicted_age, evicted_ttl, evicted_budget;
     // Only with a cold tier, else 0: accesses that found the row in memory, rows moved into
@@ -132,7 +130,7 @@ struct tug_table_stats {
     uint64_t pushes, pulls, pushed_keys, pulled_keys;
     uint64_t step;
     uint32_t day;
-    // mode sync: number of the next batch; ssp: the slowest worker's clock
+    // Mode sync: number of the next batch; ssp: the slowest worker's clock.
     uint64_t clock;
 };
 TUG_API int tug_table_stat(struct tug_client *c, uint32_t table,

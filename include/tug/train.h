@@ -64,7 +64,7 @@ struct tug_model;
 // the end of each pass, in order. With several labels the metrics are those of the first.
 // NAN: not known.
 struct tug_progress {
-    // number of the pass, from 1, and of the last one, over all calls
+    // Number of the pass, from 1, and of the last one, over all calls.
     uint32_t pass, passes;
     double share; // the fraction of the pass that is done, 0 to 1; negative: not known
     bool done;    // the pass has ended
@@ -147,7 +147,7 @@ struct tug_matrix {
     const float *labels; // n labels; NULL: none, for predictions
     const void *values;  // address of the value at row 0, column 0
     bool doubles;        // true: values are doubles; false: floats
-    // bytes from a row to the next, from a column to the next
+    // Bytes from a row to the next, from a column to the next.
     ptrdiff_t row_bytes, column_bytes;
     const float *weights; // n weights of examples, not negative; NULL: all are 1
 };
@@ -166,7 +166,7 @@ struct tug_columns {
     struct ArrowArrayStream *stream; // NULL: `schema` and `array` are used
     struct ArrowSchema *schema;
     struct ArrowArray *array;
-    // n_labels labels, one per row; NULL: the labels are a column, or none
+    // N_labels labels, one per row; NULL: the labels are a column, or none.
     const float *labels;
     size_t n_labels;
     const char *const *categorical;

@@ -86,7 +86,7 @@ struct tug_client_options {
     // end.
     bool guest;
     double wait_seconds; // the time limit of each wait; 0: 600
-    // microseconds that a wait polls before it sleeps; 0: 300
+    // Microseconds that a wait polls before it sleeps; 0: 300.
     double spin_us;
     bool bf16;       // sends values as bfloat16: half the bytes, 8 bits of precision
     bool pack_keys;  // sends keys compressed; saves bytes if keys are from a small range

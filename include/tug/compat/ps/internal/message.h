@@ -170,8 +170,8 @@ struct Meta : HasEmpty<Meta> {
 
 struct Message {
     Meta meta;
-    std::vector<SArray<char>>
-        data; // keys, values and, if the keys differ in them, lengths
+    // Keys, values and, if the keys differ in them, lengths.
+    std::vector<SArray<char>> data;
 
     template <typename V> void AddData(const SArray<V> &values)
     {
