@@ -27,9 +27,10 @@ static inline uint32_t auc_bucket(float probability, uint32_t buckets)
     return x < (float)buckets ? (uint32_t)x : buckets - 1;
 }
 
-// Buckets in ascending order. Pairs in which the positive has the higher score, ties counting
-// half: sums of products of whole numbers, exact while they are below 2^53, and in one order
-// beyond.
+// The state of an AUC while buckets are added in ascending order. `pairs` counts the
+// pairs of a positive and a negative example in which the positive has the higher score;
+// ties count half. The sums are exact below 2^53; above it they depend only on the order
+// of the buckets, which is fixed.
 struct auc_area {
     double negatives, positives, pairs;
 };

@@ -1,4 +1,5 @@
-// Roles are read by role.c; here they meet the options of a node.
+// Fills a node's options from the environment. role.c reads the role; this file adds the
+// rest.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "facade/environment.h"
@@ -115,10 +116,11 @@ int environment_fill(struct tug_node_options *o, struct role *r, struct err *e)
     if (o->role != 0 && role_of_group(o->role) == WIRE_NOBODY)
         return err_set(e, TUG_EUSAGE, "there is no role %d", o->role);
     fill_text("TUG_SCHEDULER",
-              &o->scheduler); // tug launch knows more than DMLC_* can say
+              // Overrides DMLC_*, which cannot name all addresses that tug launch uses.
+              &o->scheduler);
     if (!complete(o)) {
         TRY(role_read(r, role_of_group(o->role), get, NULL, e));
-        // A worker needs to know no more.
+        // For a worker the role and the scheduler's address are enough.
         bool enough = o->role == TUG_GROUP_WORKERS && o->scheduler != NULL;
         if (r->scheme == ROLE_NONE && !enough)
             return nothing_said(o, e);
@@ -132,7 +134,8 @@ int environment_fill(struct tug_node_options *o, struct role *r, struct err *e)
     return fill_numbers(o, e);
 }
 
-// Cuts `text` at its commas.
+// Splits `text`, in place, at its commas, and adds each part to load[] as an allowed
+// root.
 static int add_roots(struct roots_options *o, const char *load[ROOTS_MAX_LOAD],
                      char *text, struct err *e)
 {

@@ -1,5 +1,5 @@
-// Reads a process's settings from its environment, in the names of ps-lite's programs or
-// of Paddle's, and a few of tug's.
+// Reads the settings of a process from environment variables: those of ps-lite's programs
+// or of Paddle's, and tug's own.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_FACADE_ENVIRONMENT_H
@@ -10,17 +10,19 @@
 #include "server/roots.h"
 #include "tug/kvapp.h"
 
-// Fills what is 0 or NULL in *o; *r, the memory of its texts, also says whether this
-// process hosts the scheduler without being one. TUG_EUSAGE naming all that is
-// missing and what cannot be.
+// Fills the members of *o that are 0 or NULL from the environment. *r holds the memory of
+// the texts, and says whether this process hosts the scheduler besides its own role.
+// Returns TUG_EUSAGE with all variables that are missing or wrong.
 int environment_fill(struct tug_node_options *o, struct role *r, struct err *e);
 
-// Roles as programs name them (enum tug_group), and as messages do; 0 and WIRE_NOBODY: none.
+// Convert between a role of the public interface (enum tug_group; 0: no role) and a role
+// in messages (enum wire_role; WIRE_NOBODY: no role).
 enum wire_role role_of_group(int group);
 int group_of_role(enum wire_role role);
 
-// The directories of a server in a program: TUG_SAVE_ROOT, TUG_LOAD_ROOT (with commas
-// between them) and likewise `load` (may be NULL), TUG_COLD_ROOT.
+// Opens the directories that a server in a program may use: TUG_SAVE_ROOT for saves,
+// TUG_LOAD_ROOT and `load` (may be NULL), which are lists with commas, for loads, and
+// TUG_COLD_ROOT for cold rows.
 int environment_roots(struct roots **ret, const char *load, struct err *e);
 
 #endif

@@ -1,5 +1,5 @@
-// See given_rows.h. The reader checks the contents of rows; here only indices that would
-// lead out of the arrays are checked.
+// Checks the arrays of rows in memory, as far as wrong indices would lead outside of
+// them. The reader of the format checks the contents of the rows.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "facade/given_rows.h"
@@ -80,7 +80,8 @@ static bool has_column(const struct columns *c, const char *name)
     return false;
 }
 
-// Labels beside the columns without a given name get one that no feature has.
+// Names the label if the labels are not a column of the frame: by the model's or the
+// program's name, else by "label" or "label2" and so on, whichever no column has.
 static int name_label(struct given_rows *to, const struct given_as *as, struct err *e)
 {
     char free_name[32] = "label";
@@ -92,7 +93,8 @@ static int name_label(struct given_rows *to, const struct given_as *as, struct e
     return to->label_name != NULL ? 0 : err_nomem(e, "the rows");
 }
 
-// The reader names missing ones of several labels.
+// Checks that a column has the label if the labels are not given beside the columns. It
+// is enough to find one of several labels: the reader reports the missing ones.
 static int check_label(const struct given_rows *to, const struct given_as *as,
                        struct err *e)
 {
@@ -127,7 +129,8 @@ static int take_labels(struct given_rows *to, const struct tug_columns *c,
     return 0;
 }
 
-// The model's, or what the options of the first training say; NULL: they are no column.
+// Returns the name of the column of weights: that of the model's schema, else that of the
+// options; NULL if the weights are not a column.
 static const char *weight_of(const struct given_as *as)
 {
     struct schema_column c;
@@ -151,7 +154,7 @@ static int take_weights(struct given_rows *to, const struct tug_columns *c,
     const char *column = weight_of(as);
     bool there = has_column(to->columns, column);
     if (c->weight != NULL && column != NULL && there && strcmp(c->weight, column) == 0)
-        return 0; // the reader finds it
+        return 0; // the reader reports the missing column
     if ((c->weight != NULL || c->weights != NULL) && column != NULL &&
         (there || as->schema == NULL))
         return both_weights(column, e);
@@ -204,7 +207,8 @@ static int take_matrix(struct given_rows *r, const struct tug_data *d, bool labe
     return d->rows != NULL ? take_sparse(r, d->rows, e) : take_dense(r, d->matrix, e);
 }
 
-// If all weights are 0, training is impossible, and there is no mean.
+// Checks that not all weights are 0: then no example would count, and means would not
+// exist.
 static int check_weights(const struct rows *r, struct err *e)
 {
     for (uint64_t i = 0; r->weights != NULL && i < r->n; i++)

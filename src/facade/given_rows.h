@@ -1,5 +1,6 @@
-// Rows that a program hands to its model (tug/train.h), as data that is read beside files:
-// checked, and published for as long as the call takes.
+// Rows in memory that a program passes to its model (tug/train.h): they are checked and,
+// during the call, registered under an address that the readers take in place of a file's
+// path.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_FACADE_GIVEN_ROWS_H
@@ -15,26 +16,28 @@ struct given_rows {
     struct sparse_rows sparse;
     struct dense_rows dense;
     struct columns *columns;
-    char *
-        label_name; // of columns; a copy, for the model's schema may end before a run does
-    float *weights; // of a column of the frame; NULL: there are none, or the program's
-    char address[ROWS_ADDRESS_MAX]; // stands for a path; "": they are not open
+    // The label's name for columns; a copy, as the model's schema may be freed before the run ends.
+    char *label_name;
+    // Weights copied from a column of the frame; NULL: no weights, or the program's own array.
+    float *weights;
+    char address[ROWS_ADDRESS_MAX]; // used in place of a path; "": the rows are not open
 };
 
-// Whether the data is rows in memory, and the format whose reader takes them.
+// Return whether the data is in memory, and the name of the format whose reader takes it.
 bool given_rows_are(const struct tug_data *d);
 const char *given_rows_format(const struct tug_data *d);
 
-// Facts about the data besides its contents.
+// What a call expects of its data.
 struct given_as {
-    const char *name;   // in messages
-    bool labels;        // each row has to have one
-    const char *label;  // what the column of the labels is called; NULL: not said
-    const char *weight; // likewise of the weights
-    const struct schema *schema; // of the model that learnt before; NULL: none
+    const char *name;            // the name of the data in messages
+    bool labels;                 // whether each row must have a label
+    const char *label;           // name of the label's column; NULL: not given
+    const char *weight;          // name of the weights' column; NULL: not given
+    const struct schema *schema; // schema of the model's earlier training; NULL: none
 };
 
-// TUG_EUSAGE where an array cannot be. Columns are taken over.
+// Opens rows in memory. TUG_EUSAGE if an array is missing or its indices are invalid. The
+// Arrow structs of columns belong to *r from then on.
 int given_rows_open(struct given_rows *r, const struct tug_data *d,
                     const struct given_as *as, struct err *e);
 // Releases columns that no given_rows_open has taken over. NULL is fine.

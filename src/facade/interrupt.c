@@ -1,5 +1,5 @@
-// There is one function for the process, since a signal is the process's, too; its answer
-// belongs to the thread that asked.
+// The interrupt function belongs to the process, as a signal does; its answer belongs to
+// the thread that called it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "facade/interrupt.h"
@@ -12,7 +12,7 @@
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static bool (*interrupted)(void *ctx);
 static void *interrupted_ctx;
-static atomic_bool is_set; // each wait looks at it, without the mutex
+static atomic_bool is_set; // whether a function is set; waits read it without the mutex
 
 static _Thread_local bool came;
 

@@ -10,16 +10,17 @@
 
 #include "base/clock.h"
 
-#define INTERRUPT_ASK_NS (SECOND_NS / 10) // as often
+#define INTERRUPT_ASK_NS                                                                 \
+    (SECOND_NS / 10) // time between two calls of the function in a wait
 
-// Whether there is a function to ask.
+// Returns whether the program has set an interrupt function.
 bool interrupt_is_set(void);
-// Asks it, without a lock held. Its answer is valid for this thread until
-// interrupt_begin.
+// Calls the program's function and returns whether the wait is to end. The caller must
+// hold no lock. interrupt_came returns the answer for this thread until interrupt_begin.
 bool interrupt_ask(void);
-// A wait of this thread begins.
+// Forgets the answer of this thread's last wait; called where a wait begins.
 void interrupt_begin(void);
-// Whether this thread's last wait ended because it was interrupted.
+// Returns whether the program has interrupted this thread's last wait.
 bool interrupt_came(void);
 
 #endif

@@ -16,8 +16,9 @@ struct job {
     struct err error;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    int rc;    // under mutex
-    bool over; // likewise
+
+    int rc;    // the work's result; guarded by the mutex
+    bool over; // whether the work has ended; guarded by the mutex
 };
 
 static void *run(void *arg)

@@ -1,5 +1,5 @@
-// Long work for a waiting program: an extra thread does it, and the program's thread
-// checks now and then for an interrupts it (tug_interrupt_by).
+// Long work inside a public call: a thread of its own does it, while the program's thread
+// waits and asks the program's interrupt function now and then (tug_interrupt_by).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_FACADE_JOB_H
@@ -9,9 +9,9 @@
 
 #include "base/err.h"
 
-// Does work(ctx) to its end. `look` (may be NULL) is called a few times a second and at the
-// end, by the thread that waits; *stop is set when the wait is interrupted, and is for the
-// work to look at.
+// Runs work(ctx) on a thread of its own, waits until it has ended and returns its code.
+// The waiting thread calls `look` (may be NULL) a few times a second and at the end. It
+// sets *stop when the program interrupts the wait; the work reads *stop and ends early.
 int job_run(int (*work)(void *ctx, struct err *e), void (*look)(void *ctx), void *ctx,
             atomic_bool *stop, struct err *e);
 

@@ -1,4 +1,4 @@
-// One per thread, so that no thread sees another's.
+// The last error of each thread, so that no thread reads another's.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "facade/last_error.h"
@@ -10,9 +10,10 @@
 
 static _Thread_local struct err last;
 static _Thread_local char warning[NUMBERING_TEXT];
-static atomic_bool kept; // warnings, by the program
+static atomic_bool kept; // whether the program reads warnings itself (tug_keep_warnings)
 
-// Before the program can open anything: every public function is linked with this file.
+// Runs when the library is loaded, before the program opens a file; every public function
+// is linked with this file.
 __attribute__((constructor)) static void hold_standard(void)
 {
     descriptors_hold_standard();

@@ -8,15 +8,15 @@
 
 #include "base/err.h"
 
-// This thread's; to be filled by err_set and its like.
+// Returns this thread's error, for err_set and similar functions to fill.
 struct err *last_error(void);
 
-// The thread's warning: what tug_last_warning returns. The facade writes it to standard
-// error, unless the program keeps it.
+// Sets this thread's warning for tug_last_warning, and writes it to standard error unless
+// the program has called tug_keep_warnings (last_warning_kept).
 void last_warning_set(const char *text);
 bool last_warning_kept(void);
 
-// Makes *why the thread's error; returns its code.
+// Makes *why this thread's error and returns its code.
 int last_error_is(const struct err *why);
 
 #endif

@@ -99,13 +99,14 @@ bool model_cluster_first(const struct tug_model *m)
 
 struct node *model_cluster_node(const struct tug_model *m)
 {
-    static struct node nowhere; // looked at by nobody before there is a stay
+    static struct node nowhere; // stands for a cluster that is not joined yet; never read
     if (m->client != NULL)
         return &m->client->node;
     return m->joins ? &nowhere : NULL;
 }
 
-// Waits for others are reported after this fraction of the longest other wait: 30 s.
+// A wait for other workers is reported after this fraction of the time limit of waits:
+// 600 s / 20 = 30 s.
 enum { PATIENCE_PARTS = 20 };
 
 int model_cluster_run(struct tug_model *m, struct train_setup *s, uint32_t passes,
@@ -122,10 +123,11 @@ int model_cluster_run(struct tug_model *m, struct train_setup *s, uint32_t passe
     s->cluster.course = &course_peer;
     s->cluster.peer = &peer;
     if (s->config.threads > 1 && s->cluster.mode != CONFIG_SYNC)
-        s->cluster.together = true; // one node of the cluster has one stay
+        s->cluster.together =
+            true; // all passes are one training in the eyes of the other nodes
     pump_enter(c->pump);
     int rc = train_setup_run(s, ret, e);
-    if (rc != 0) // others wait for this worker: they are told
+    if (rc != 0) // leaves, so that the other workers do not wait for this one
         (void)client_leave(c->client, rc, e->text, NULL);
     pump_leave(c->pump);
     s->cluster.peer = NULL;

@@ -1,4 +1,5 @@
-// A model of tug/train.h as one of a cluster's workers: its stay, and what cannot be done there.
+// A model of tug/train.h that trains as a worker of a cluster: joining and leaving, and
+// the options that are refused there.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_FACADE_MODEL_CLUSTER_H
@@ -8,26 +9,31 @@
 #include "remote/peer.h"
 #include "run/train_config.h"
 
-// Whether the model is trained on a cluster: that of the client it was given, or the one that
-// the environment names.
+// Finds out whether the model is trained on a cluster: on that of the client in the
+// options, or on the one that the environment names. TUG_EUSAGE if the environment makes
+// this process a server or scheduler.
 int model_cluster_find(struct tug_model *m, const struct tug_model_options *o,
                        struct err *e);
-void model_cluster_leave(struct tug_model *m); // a stay of its own ends
+// Leaves a cluster that model_cluster_join has joined.
+void model_cluster_leave(struct tug_model *m);
 
-// Refuses options that a program's worker cannot have; data NULL: not known yet.
+// Refuses options that need tug's own driver, and data in memory, with TUG_EUSAGE. `data`
+// is NULL if it is not known yet.
 int model_cluster_check(const struct tug_model *m, const struct train_options *t,
                         const struct tug_data *data, const struct tug_data *valid,
                         struct err *e);
 
-// Joins the cluster unless joined; afterwards the first worker is known.
+// Joins the cluster unless this model has joined it. model_cluster_first, which returns
+// whether this is the worker of rank 0, may be called only afterwards.
 int model_cluster_join(struct tug_model *m, const struct train_options *t, struct err *e);
 bool model_cluster_first(const struct tug_model *m);
 
-// For train_configure, also before there is a stay.
+// Returns the node for train_configure, also before the cluster is joined; NULL if the
+// model is trained alone.
 struct node *model_cluster_node(const struct tug_model *m);
 
-// So many passes with *s, which was configured with that node, on rows that servers have.
-// Others use the client meanwhile as little as they use a model: they wait.
+// Trains `passes` passes by *s, which was configured with the node of model_cluster_node,
+// on rows in the servers. The program must not use the client meanwhile.
 int model_cluster_run(struct tug_model *m, struct train_setup *s, uint32_t passes,
                       struct train_result *ret, struct err *e);
 

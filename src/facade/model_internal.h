@@ -25,59 +25,64 @@ struct model_value {
 };
 
 struct tug_model {
-    pthread_mutex_t mutex; // of all calls but tug_model_interrupt
-    atomic_bool stop;      // the call that is at work is to end
-    bool trains;           // there are options
-    char **words;          // "--name=value"
+    pthread_mutex_t mutex; // held by every call except tug_model_interrupt
+    atomic_bool stop;      // set by tug_model_interrupt: the running call is to end
+    bool trains;           // the model has options, so it can be trained
+    char **words;          // the options, as "--name=value"
     size_t n_words;
     void (*progress)(void *ctx, const struct tug_progress *p);
     void (*on_pass)(void *ctx, const struct tug_pass *p);
     void *ctx;
-    struct history history; // of its passes
-    // On a cluster (model_cluster.h); else all of it is 0.
-    struct tug_client *client; // the program's, or where it joins by itself its own
+    struct history history; // records of the model's passes
+    // Used on a cluster only (model_cluster.h), else 0.
+
+    struct tug_client *client; // the program's client, or with `joins` the model's own
     bool joins, own_files;
-    bool begun;                  // servers have the rows
-    bool elsewhere;              // it was trained, and the first worker has the saves
-    uint32_t passes;             // done there
-    double *positive, *negative; // tug_model_spread; NULL: there is none
-    struct temp_home home;       // of saves
-    char from[FILE_PATH_MAX];    // the newest save; "": nothing was trained
-    bool own;                    // it was made by this model: training goes on beside it
-    struct opened_model *opened; // of `from`; NULL: not yet
-    struct model_value *value;   // of the last training or evaluation
+    bool begun;      // training has begun, so the servers have the model's rows
+    bool elsewhere;  // the model was trained, and its saves are at the first worker
+    uint32_t passes; // number of passes trained on the cluster
+
+    double *positive, *negative; // the histograms of tug_model_spread; NULL: none yet
+    struct temp_home home;       // the directory of saves without the option "out"
+    char from[FILE_PATH_MAX];    // path of the newest save; "": not trained yet
+    bool own; // this model wrote the save `from`, so training continues in its directory
+    struct opened_model *opened; // the model in `from`; NULL: not opened yet
+    struct model_value *value;   // results of the last training or evaluation
     size_t n_values, cap_values;
     float *predictions;
     size_t n_predictions;
-    char *explained, *tables;    // texts that the last call left
-    char warned[NUMBERING_TEXT]; // the last warning of how data is numbered
+    char *explained, *tables;    // results of tug_model_explain and tug_model_tables
+    char warned[NUMBERING_TEXT]; // the last warning about the numbering of keys
 };
 
-// Fills in a program's report of a pass, for one of its labels.
+// Returns the public record of a pass, for the label with this number.
 struct tug_pass model_pass(const struct history_pass *p, uint32_t label);
 
-// The predictions by label, for tug_model_spread. Without memory there is none.
+// Copies the histograms of predictions for tug_model_spread. Without memory the model has
+// none.
 struct metrics_stream;
 void model_spread(struct tug_model *m, const struct metrics_stream *seen);
 
-// Begins a call on the model, without an interrupt or predictions. One that finds values
-// takes away the earlier ones (n_values).
+// Begins a call on the model: locks it, and drops the interrupt and the predictions of
+// the last call. A call that computes results also sets n_values to 0.
 void model_begin(struct tug_model *m);
 int model_end(struct tug_model *m, int rc);
 
-// Makes m->home if it is missing.
+// Creates the directory m->home unless it exists.
 int model_make_home(struct tug_model *m, struct err *e);
 
-// Words of options, "--name=value", which the caller frees; room for one more.
+// Makes the words "--name=value" of options. The list has room for one more; the caller
+// frees it by model_words_free.
 int model_words(const char *const *options, size_t n, char ***ret, struct err *e);
 void model_words_free(char **words, size_t n);
 
-// A command's options out of words, in *values. Refuses those in `not_here` (separated by
-// spaces), unless they come from the environment.
+// Parses words by a command's table of options into *values. Refuses the options in
+// `not_here` (names with spaces between them), unless they come from the environment.
 int model_parse(struct options **ret, const struct option_table *t, char *const *words,
                 size_t n, const char *not_here, void *values, struct err *e);
 
-// Reads the description in `m->from`, with the schema of the data, without rows.
+// Opens the save m->from unless it is open: reads the model's description and the schema
+// of its data, but no rows.
 int model_opened(struct tug_model *m, struct err *e);
 void model_forget_opened(struct tug_model *m);
 
@@ -86,7 +91,7 @@ void model_add(struct tug_model *m, double value, const char *format, ...)
 
 struct metrics;
 // Adds all metrics as "PREFIXname", and those of further labels as "PREFIXlabel:name".
-// `label`: names, `bytes` apart.
+// `label` is the first label's name; the next names follow at distances of `bytes`.
 void model_add_metrics(struct tug_model *m, const char *prefix,
                        const struct metrics *metrics, uint32_t labels, const char *label,
                        size_t bytes);

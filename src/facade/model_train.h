@@ -6,13 +6,14 @@
 
 #include "facade/model_internal.h"
 
-// Whether the model's options can be trained with, as far as that is known without data; where
-// they name a model, whether that of the save it comes from is one (`saved`, or NULL).
+// Checks the model's options for training, as far as that is possible without data. If
+// they name a model, it must be that of the save which the model was loaded from
+// (`saved`; NULL: none).
 int model_train_check(struct tug_model *m, const struct tug_model_options *o,
                       const struct saved_run *saved, struct err *e);
 
-// The save at `from`, as the only one below `directory`, which is empty or not there. Its path
-// goes to ret_path.
+// Copies the save at `from` into `directory`, which must be empty or not exist. ret_path
+// becomes the path of the copy.
 int model_copy_save(const char *from, const char *directory, char ret_path[FILE_PATH_MAX],
                     struct err *e);
 

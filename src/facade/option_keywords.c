@@ -1,4 +1,4 @@
-// Options of the commands in sentences for programs: names without dashes before them.
+// Changes the names of options in a sentence to Python's keywords (tug_option_keywords).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <ctype.h>

@@ -1,4 +1,4 @@
-// Options in sentences as keywords.
+// Tests that sentences name options as Python's keywords.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -16,7 +16,8 @@ static void test_keywords(void **state)
         {"--pipe-command 'xz -dc'", "pipe_command 'xz -dc'"},
         {"--by and --raw are of eval and predict", "by and raw are of eval and predict"},
         {"'tug train --lr 1' and --lr", "'tug train --lr 1' and lr"},
-        {"'tug train --lr 1", "'tug train lr 1"}, // a quote that does not end
+        {"'tug train --lr 1",
+         "'tug train lr 1"}, // a quotation without its end is changed, too
         {"--no-such-option, a--lr, ---lr, --lr-x, --",
          "--no-such-option, a--lr, ---lr, --lr-x, --"},
         {"(--l1)--l2", "(l1)l2"},

@@ -1,4 +1,5 @@
-// Profiles of a cluster: the scheduler says where the loops are, then each is asked.
+// Profiles of a cluster: asks the scheduler for the addresses of all server loops, then
+// each loop.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "facade/profiler.h"
@@ -13,16 +14,17 @@
 
 enum {
     LOOP_SECONDS = 10,
-    LOST_LOOPS = 3, // the time for so many that can't be reached is spent on all of them
+    // Loops that cannot be reached take at most the time limit of so many loops, all together.
+    LOST_LOOPS = 3,
 };
 
-// Orders to loops.
+// What a loop is asked to do.
 enum step { START, STOP, FORGET };
 struct question {
     const struct profiler *who;
     enum step step;
-    uint64_t bytes; // START
-    uint64_t room;  // STOP: bytes that events of all loops may still take here
+    uint64_t bytes; // for START: the most bytes of events that a loop records
+    uint64_t room;  // for STOP: bytes that are left here for events of all loops
 };
 
 // ---------------------------------------------------------------- one loop
@@ -33,7 +35,8 @@ static int start(struct tool *t, uint64_t bytes, struct err *e)
     return tool_ask(t, MSG_PROFILE, &m, LOOP_SECONDS, e);
 }
 
-// An empty page says what its clock shows, between two looks at ours.
+// Measures how far the loop's clock is ahead of ours, by a request for an empty page,
+// whose answer has the loop's time.
 static int compare_clocks(struct tool *t, struct trace_loop *l, struct err *e)
 {
     struct msg_profile m = {.what = WIRE_PROFILE_READ, .from = UINT64_MAX};
@@ -46,8 +49,8 @@ static int compare_clocks(struct tool *t, struct trace_loop *l, struct err *e)
     return 0;
 }
 
-// A page ends where the profile does, or is full: so it takes no more questions than it has
-// pages, whatever the loop answers.
+// Reads the loop's events page by page. A page that is not full is the last one, so that
+// the number of requests is bounded, whatever the loop answers.
 static int read_events(struct tool *t, struct trace_loop *l, uint64_t *room,
                        struct err *e)
 {
@@ -130,8 +133,9 @@ static int ask_scheduler(const struct profiler *p, json_t **ret_status, struct e
     return rc;
 }
 
-// A loop that cannot be asked is the returned error, after all others were asked; but not
-// for ever: if several are silent, those behind them are not asked any more.
+// Asks all loops of living servers. If one cannot be asked, its error is returned after
+// the others were asked. If several do not answer, the remaining ones are left out, so
+// that the call ends in time (LOST_LOOPS).
 static int ask_all(struct question *q, struct trace *trace, struct err *e)
 {
     json_t *status = NULL, *node;
@@ -181,7 +185,8 @@ int profiler_start(const struct profiler *p, uint64_t bytes, size_t *ret_loops,
 static void forget_all(const struct profiler *p)
 {
     struct trace trace = {0};
-    struct err ignored; // who can't be told forgets at its next start
+    // A loop that cannot be asked forgets its events at its next start.
+    struct err ignored;
     (void)ask_all(&(struct question){.who = p, .step = FORGET}, &trace, &ignored);
     trace_free(&trace);
 }

@@ -1,5 +1,6 @@
-// Profiles of a whole cluster: every loop of every server is told to note its requests,
-// and later what all of them noted becomes one file. For tug profile and tug/table.h.
+// Profiles of a whole cluster: every loop of every server records its requests, and later
+// the records of all loops are written to one file. Used by tug profile and by
+// tug/table.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_FACADE_PROFILER_H
@@ -13,18 +14,20 @@
 #include "server/trace_file.h"
 
 struct profiler {
-    struct node *node;              // who asks, and where the scheduler is
-    double seconds;                 // to reach that
+    struct node *node; // the identity of this process and the scheduler's address
+    double seconds;    // the time limit for connecting to a process
     const atomic_bool *interrupted; // may be NULL
 };
 
-// `bytes`: of events, at each loop at most. *ret_loops (may be NULL): how many note now.
+// Starts recording at all loops. A loop keeps at most `bytes` bytes of events. *ret_loops
+// (may be NULL) becomes the number of loops that record.
 int profiler_start(const struct profiler *p, uint64_t bytes, size_t *ret_loops,
                    struct err *e);
 
-// Ends that, and writes `file`, which is there when complete. The records of other loops
-// are kept if one cannot be asked: *ret is the contents of the file, also on failure; no
-// loops: nothing was written. Loops forget only what is in a file. The caller calls
+// Ends recording and writes the events to `file`, which appears when it is complete. If
+// one loop cannot be asked, the file has the events of the others, and the error is
+// returned. *ret is the contents of the file; it has no loops if no file was written.
+// Loops forget their events only after the file was written. The caller calls
 // trace_free(ret).
 int profiler_stop(const struct profiler *p, const char *file, struct trace *ret,
                   struct err *e);

@@ -1,5 +1,5 @@
-// One mutex guards which thread has the van. It is held for a few instructions only: the
-// van itself is used without it, by the thread that `lent` is true for.
+// The pump's mutex guards the question which thread has the van. It is held for a few
+// instructions only; the thread to which the van is lent uses the van without the mutex.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "facade/pump.h"
@@ -15,49 +15,57 @@
 #include "facade/interrupt.h"
 
 #define MS ((uint64_t)1000000)
-#define IDLE_NS (1 * MS)     // without a call, before the background thread takes over
-#define LOOK_MAX_NS (4 * MS) // it looks at least so often whether to
-#define SLEEP_NS (1000 * MS) // in one go
 
-enum { RELIEF_MS = 20 }; // the relief looks at least so often what is due
+// The background thread polls when no thread has used the van for IDLE_NS; it checks this at
+// least every LOOK_MAX_NS. One sleep in van_poll takes at most SLEEP_NS.
+#define IDLE_NS (1 * MS)
+#define LOOK_MAX_NS (4 * MS)
+#define SLEEP_NS (1000 * MS)
+
+enum { RELIEF_MS = 20 }; // the relief polls the van at least so often, for its timers
 
 struct waiter {
     struct waiter *before, *behind;
     bool (*over)(void *ctx);
     void *ctx;
     uint64_t deadline;
-    bool ended; // in time or not
-    bool in_time;
+
+    bool ended;   // the wait has ended
+    bool in_time; // over() was true before the deadline
     pthread_cond_t told;
 };
 
 struct pump {
     struct van *van;
     pthread_mutex_t mutex;
-    pthread_cond_t free; // the van is lent to nobody
+    pthread_cond_t free; // signals that no thread has the van
     pthread_cond_t stopped;
     bool lent;
-    bool asleep; // in van_poll, perhaps for long: to be woken
+    // The thread that has the van sleeps in van_poll; van_wake ends the sleep.
+    bool asleep;
     bool stop;
-    uint32_t blocked;    // threads that wait on `free`
-    atomic_uint callers; // of those the ones that go before who polls
+    uint32_t blocked; // threads that wait on `free`
+    // Of these, calls that only send, which get the van before pollers.
+    atomic_uint callers;
     struct waiter *leader;
-    struct waiter *first, *last; // all who wait
+    // The waits of all threads, in the order of their beginning.
+    struct waiter *first, *last;
     atomic_uint n_waiters;
     uint64_t busy_until;
-    uint64_t last_round; // when somebody last looked at what came in
+    uint64_t last_round; // the time at which a thread last took messages
     bool threaded;
     pthread_t thread;
-    bool at_length; // work is, which takes long
+    bool at_length; // long work runs, between pump_leave_long and pump_enter_again
     bool relief_threaded, relief_idle;
-    bool relief_waits; // for the van's descriptor, without the van
+    // The relief waits for the van's descriptor, without having the van.
+    bool relief_waits;
     pthread_cond_t relieved;
     pthread_t relief;
     atomic_ullong spin_ns;
 
-    // For the thread that has the van.
-    struct pump_work *work, *last_work;
-    bool working; // somebody runs it
+    // The rest belongs to the thread that has the van.
+    struct pump_work *work, *last_work; // queued work
+    bool working;                       // a thread runs the queued work
     bool broken;
     struct err why;
 };
@@ -87,7 +95,7 @@ void pump_set_spin(struct pump *p, uint64_t spin_ns)
     atomic_store(&p->spin_ns, spin_ns);
 }
 
-// Lending. The mutex is held.
+// Lending the van. These functions are called with the mutex held.
 
 static void borrow(struct pump *p, bool polls)
 {
@@ -121,7 +129,8 @@ void pump_enter(struct pump *p)
     pthread_mutex_unlock(&p->mutex);
 }
 
-// Wakes the relief for work that the van's descriptor does not show.
+// Gives the van back. `unsettled` (van_unsettled): the van has something to do that its
+// descriptor does not show, so the relief, which waits for that, is woken.
 static void leave(struct pump *p, bool unsettled)
 {
     p->busy_until = van_now(p->van) + IDLE_NS;
@@ -156,7 +165,8 @@ static void poll_once(struct pump *p, uint64_t until)
         p->broken = true;
 }
 
-// The background thread leaves what it can to a leader that has come.
+// Runs the queued work, with the van given back during each piece. The background thread
+// stops as soon as another thread waits, which then runs the rest.
 static void run_work(struct pump *p, bool background)
 {
     if (p->working || p->work == NULL)
@@ -166,7 +176,7 @@ static void run_work(struct pump *p, bool background)
         struct pump_work *w = p->work;
         p->work = w->next;
         if (p->work != NULL)
-            van_hold(p->van); // the answers of all leave together
+            van_hold(p->van); // messages of all pieces are sent together
         if (p->work == NULL)
             p->last_work = NULL;
         pump_leave(p);
@@ -203,7 +213,8 @@ static void add_waiter(struct pump *p, struct waiter *w)
     atomic_fetch_add(&p->n_waiters, 1);
 }
 
-// Ends the waits that are over. Their threads look at nothing but `ended` afterwards.
+// Ends the waits that are over or past their deadline. A waiter whose `ended` is set is
+// not used any more by other threads.
 static void tell_waiters(struct pump *p)
 {
     pthread_mutex_lock(&p->mutex);
@@ -229,8 +240,8 @@ static uint64_t earliest_deadline(struct pump *p, uint64_t until)
     return until;
 }
 
-// Checks whether a wait of any thread is over: the polling thread takes the answers of
-// all. Only the thread that has the van changes the list.
+// Returns whether the wait of any thread is over; the thread that polls does so for all.
+// Only the thread that has the van changes the list.
 static bool someone_is_done(const struct pump *p)
 {
     for (const struct waiter *w = p->first; w != NULL; w = w->behind)
@@ -239,8 +250,8 @@ static bool someone_is_done(const struct pump *p)
     return false;
 }
 
-// Spins for a while, yielding in between: the process that is to answer may need this
-// core. True: something may have changed.
+// Polls without sleeping for spin_ns. It yields between two polls, as the process that is
+// to answer may need this core. Returns true if there may be something to do.
 static bool spin(struct pump *p)
 {
     uint64_t spin_ns = atomic_load_explicit(&p->spin_ns, memory_order_relaxed);
@@ -278,7 +289,8 @@ static void pump_round(struct pump *p, const struct waiter *me, bool spins)
         sleep_in_van(p);
     p->last_round = van_now(p->van);
     run_work(p, me == NULL);
-    // A leader that is alone and has not got what it waits for need not look further.
+    // If the leader is the only waiting thread and its wait is not over, no wait has to
+    // be ended.
     if (me == NULL || atomic_load(&p->n_waiters) > 1 || p->broken || me->over(me->ctx) ||
         van_now(p->van) >= me->deadline)
         tell_waiters(p);
@@ -290,7 +302,8 @@ static void pump_round(struct pump *p, const struct waiter *me, bool spins)
     pthread_mutex_unlock(&p->mutex);
 }
 
-// With the van, until w has ended.
+// Polls as the leader, with the van, until w has ended; then the next waiting thread
+// leads.
 static void lead(struct pump *p, struct waiter *w)
 {
     while (!w->ended)
@@ -305,12 +318,13 @@ static void lead(struct pump *p, struct waiter *w)
     pthread_mutex_unlock(&p->mutex);
 }
 
-// Until it has ended, or the leader is gone: true, this thread leads now and has the van.
+// Waits until w has ended, and returns false, or until there is no leader: then this
+// thread is the leader, has the van, and returns true.
 static bool follow(struct pump *p, struct waiter *w)
 {
     while (!w->ended && p->leader != NULL)
         pthread_cond_wait(&w->told, &p->mutex);
-    if (w->ended) { // perhaps it was told to lead, too: then the next one
+    if (w->ended) { // if this thread was also chosen to lead, the next one does instead
         if (p->leader == NULL && p->first != NULL)
             pthread_cond_signal(&p->first->told);
         return false;
@@ -352,8 +366,8 @@ static bool wait_until(struct pump *p, bool (*over)(void *ctx), void *ctx,
     return w.in_time;
 }
 
-// Waits in slices if the program has an interrupt function; a slice that ends too early
-// means that the van has failed.
+// If the program has an interrupt function, the wait is cut into slices, and the function
+// is called after each. A slice that ends before its time means that the van has failed.
 bool pump_wait(struct pump *p, bool (*over)(void *ctx), void *ctx, uint64_t deadline)
 {
     interrupt_begin();
@@ -370,9 +384,9 @@ bool pump_wait(struct pump *p, bool (*over)(void *ctx), void *ctx, uint64_t dead
 
 // The background thread.
 
-// Whether the background thread takes the van. A program that calls in a loop without
-// waiting (to see whether a request is done) reads no answer itself: if no thread has
-// polled for so long, the thread does. The mutex must be held, and the van free.
+// Returns whether the background thread is to take the van. It also does so if no thread
+// has polled for LOOK_MAX_NS, as a program that calls tug_is_done in a loop never polls
+// itself. The mutex must be held, and no thread may have the van.
 static bool is_idle(const struct pump *p)
 {
     uint64_t now = van_now(p->van);
@@ -385,8 +399,8 @@ static void *look_after(void *arg)
     uint64_t look_ns = IDLE_NS;
     pthread_mutex_lock(&p->mutex);
     while (!p->stop) {
-        // A thread that waits for the van gets it first: else this thread, which keeps
-        // the mutex in between, would always take it.
+        // A thread that waits for the van gets it first. This thread holds the mutex from
+        // one round to the next, so that it would otherwise always take the van again.
         if (p->lent || p->blocked > 0 || p->at_length || !is_idle(p)) {
             struct timespec t = clock_deadline((double)look_ns * 1e-9);
             pthread_cond_timedwait(&p->stopped, &p->mutex, &t);
@@ -394,7 +408,7 @@ static void *look_after(void *arg)
             continue;
         }
         look_ns = IDLE_NS;
-        bool spins = p->leader == NULL; // else it is at work, and needs the core
+        bool spins = p->leader == NULL; // a leader that runs work needs the core
         borrow(p, true);
         pthread_mutex_unlock(&p->mutex);
         pump_round(p, NULL, spins);
@@ -407,7 +421,8 @@ static void *look_after(void *arg)
 
 // The relief.
 
-// With the mutex, which it leaves while it waits.
+// Waits until the van's descriptor is readable, at most RELIEF_MS. Called with the mutex
+// held, which it releases while it waits.
 static void await_descriptor(struct pump *p)
 {
     struct pollfd fd = {.fd = van_descriptor(p->van), .events = POLLIN};
@@ -444,7 +459,8 @@ static void *relieve(void *arg)
     return NULL;
 }
 
-// Without the thread, or a descriptor, the background thread does what it can.
+// Returns whether the relief thread runs; starts it if needed. Without it (no thread, or
+// a van without a descriptor) long work delays messages.
 static bool has_relief(struct pump *p)
 {
     if (!p->relief_threaded && van_descriptor(p->van) >= 0)
@@ -483,7 +499,7 @@ int pump_open(struct pump **ret, struct van *v, struct err *e)
     thread_condition(&p->free);
     thread_condition(&p->stopped);
     thread_condition(&p->relieved);
-    *ret = p; // first: the thread calls the van's handlers, and they want to know it
+    *ret = p; // before the thread starts, as the van's handlers, which it calls, use *ret
     if (pthread_create(&p->thread, NULL, look_after, p) != 0) {
         *ret = NULL;
         pump_close(p);

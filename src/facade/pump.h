@@ -1,4 +1,4 @@
-// The pump: many threads and one van.
+// The pump: lets many threads use one van.
 //
 // The users of a van (members, clients, shards) know no threads. The pump lends the van
 // to one thread at a time, and makes sure that some thread always polls it:
@@ -8,12 +8,12 @@
 //     handed from thread to thread (sleeping and waking costs more than a request does).
 //     One of several waiting threads, the leader, polls; it wakes the others;
 //   - when nobody has waited or called for a moment, a background thread polls;
-//   - while work takes long, a relief does: a thread that waits for messages without the
-//     van, so that the work's own calls find it free.
+//   - while work takes long, a thread called the relief polls: it waits for messages
+//   without having the van, so that calls of the work itself get the van at once.
 //
 // Callers' code never runs while the van is lent out: van handlers queue it as work, and
-// whoever polls runs it afterwards, one piece at a time, in the order in which it was
-// queued. So callbacks may send, and may take locks that other callers hold.
+// the thread that polls runs it afterwards, one piece at a time, in the order in which it
+// was queued. So callbacks may send, and may take locks that other callers hold.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_FACADE_PUMP_H
@@ -34,40 +34,45 @@ struct pump_work {
     void (*run)(struct pump_work *w);
 };
 
-// Takes over the polling of `v`, which stays the caller's; the background thread starts.
+// Opens a pump for `v`, which the caller still owns, and starts the background thread.
+// From now on only the pump polls `v`.
 int pump_open(struct pump **ret, struct van *v, struct err *e);
-// Stops the background thread. Nobody may be inside. NULL is fine.
+// Stops the pump's threads and frees it. No other thread may be in one of its functions.
+// NULL is fine.
 void pump_close(struct pump *p);
 
-// How long the polling thread spins before it sleeps. From any thread.
+// Sets how long the polling thread spins before it sleeps. May be called from any thread.
 void pump_set_spin(struct pump *p, uint64_t spin_ns);
 
 // Lends the van to the caller, which must not have it yet.
 void pump_enter(struct pump *p);
 void pump_leave(struct pump *p);
 
-// The same inside of work, around what takes long: meanwhile a thread of the pump looks
-// after the van, and sends what work has left to it (van_defer), so that the next
-// messages are there when the work is done. Work of a few microseconds is faster without.
+// Give the van back and take it again inside of work, around an operation that takes
+// long. Meanwhile the relief polls the van and sends the messages that the work has left
+// to it (van_defer), so that the next messages have arrived when the operation is done.
+// For a few microseconds of work this costs more than it saves.
 void pump_leave_long(struct pump *p);
 void pump_enter_again(struct pump *p);
 
-// Inside the van's handlers, or between pump_enter and pump_leave.
+// Queues work. To be called by the thread that has the van: in the van's handlers, or
+// between pump_enter and pump_leave.
 void pump_queue(struct pump *p, struct pump_work *w);
 
-// Waits until over(ctx), which is called while the van is lent to some thread; until
-// `deadline` (van_now) has passed: false; or until the van breaks: false, too
-// (pump_broken); or until the program interrupts the thread: false, and interrupt_came.
-// Not to be called by work: see pump_working.
+// Waits until over(ctx) is true, and returns true. Returns false if `deadline` (a time of
+// van_now) has passed, the van has failed (pump_broken), or the program has interrupted
+// the wait (interrupt_came). over() is called by any thread that has the van. Work must
+// not call this function: see pump_working.
 bool pump_wait(struct pump *p, bool (*over)(void *ctx), void *ctx, uint64_t deadline);
 
-// Whether the calling thread is running work of this pump: it must not wait.
+// Returns whether the calling thread runs work of this pump; then it must not wait.
 bool pump_working(const struct pump *p);
 
-// Whether work runs, on whatever thread, or waits to be run. For the thread that has the van.
+// Returns whether work is queued or runs on any thread. For the thread that has the van.
 bool pump_has_work(const struct pump *p);
 
-// Whether the van is of no use any more, and why. For the thread that has the van.
+// Returns whether the van has failed, and its error in *ret_why (may be NULL). For the
+// thread that has the van.
 bool pump_broken(const struct pump *p, struct err *ret_why);
 
 #endif

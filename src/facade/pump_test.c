@@ -1,5 +1,6 @@
-// The pump over a van of one process: waits that end, in time or not, whichever thread
-// polls; work outside the van; threads that want the van at the same time.
+// Tests the pump with a van that is linked to itself: waits end in time or at their
+// deadline, whichever thread polls; work runs without the van; several threads use the
+// van at the same time.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <pthread.h>
@@ -15,23 +16,25 @@
 #include "van/tcp.h"
 
 #define MS ((uint64_t)1000000)
-#define PATIENCE (60000 * MS) // that anything may take before a test has failed
+#define PATIENCE (60000 * MS) // a test fails if a step takes longer
 #define LONG (10 * PATIENCE)
 
-// A van that talks to itself: messages on its link come back to its handler.
+// A van with a link to itself: messages that it sends arrive at its own handler.
 struct echo {
     struct van *van;
     struct pump *pump;
     van_link link;
     bool open;
-    uint64_t hops; // a message goes round so often before it counts
-    uint64_t came; // messages
+
+    uint64_t hops; // a message is sent on so many times before it counts as arrived
+    uint64_t came; // number of messages that have arrived
     struct pump_work work;
     bool with_work, queued;
     atomic_uint worked;
-    int refused;        // what waiting inside of work gives
-    atomic_uint bodies; // large ones that came
-    pthread_t released; // the thread that has released one
+
+    int refused;        // the result of a wait inside of work
+    atomic_uint bodies; // number of large bodies that have arrived
+    pthread_t released; // the thread that released the last body
     atomic_bool let_go;
     bool at_once, unsent;
 };
@@ -47,7 +50,7 @@ static void do_work(struct pump_work *w)
 {
     struct echo *e = (struct echo *)((char *)w - offsetof(struct echo, work));
     e->refused += pump_working(e->pump);
-    pump_enter(e->pump); // the van is free
+    pump_enter(e->pump); // gets the van at once, as no thread has it
     e->queued = false;
     pump_leave(e->pump);
     atomic_fetch_add(&e->worked, 1);
@@ -143,7 +146,7 @@ static void a_wait_has_a_deadline(void **state)
     finish(&e);
 }
 
-// Nobody waits: the background thread sees the message, and runs its work.
+// While no thread waits, the background thread takes the message and runs its work.
 static void somebody_always_polls(void **state)
 {
     struct echo e;
@@ -169,7 +172,7 @@ static void let_go(void *ctx)
     atomic_store(&e->let_go, true);
 }
 
-// Sends a large body from inside, and does not end before it has come.
+// Work that sends a large body and ends only after it has arrived.
 static void work_long(struct pump_work *w)
 {
     struct echo *e = (struct echo *)((char *)w - offsetof(struct echo, work));
@@ -194,8 +197,8 @@ static void work_long(struct pump_work *w)
     atomic_fetch_add(&e->worked, 1);
 }
 
-// Another thread sends and reads while work takes long, whether a waiting thread works or
-// none.
+// While work takes long, the relief sends and reads, whether a waiting thread or the
+// background thread runs the work.
 static void long_work_is_relieved(void **state)
 {
     enum { TIMES = 50 };
@@ -240,7 +243,7 @@ static void *send_and_wait(void *arg)
         struct msg_ok m = {.value = 0};
         struct target t = {.echo = e};
         pump_enter(e->pump);
-        t.came = e->came + 1; // of anybody's
+        t.came = e->came + 1; // waits for the next message, whichever thread sent it
         s->good = van_send(e->van, e->link, MSG_OK, 1, &m, NULL) == 0;
         pump_leave(e->pump);
         s->good &= pump_wait(e->pump, has_come, &t, van_now(e->van) + PATIENCE);
@@ -252,7 +255,7 @@ struct long_wait {
     struct echo *echo;
     pthread_t thread;
     struct target never;
-    atomic_uint asked; // how often its own thread has looked whether it is over
+    atomic_uint asked; // number of times that the waiting thread itself has called over()
     bool came;
 };
 
@@ -271,7 +274,8 @@ static void *wait_long(void *arg)
     return NULL;
 }
 
-// Once before it waits, and then only as the one that polls, which it stays until its end.
+// Waits until l's thread has called over() twice: once before it waits, and then as the
+// leader, which it stays until its wait ends.
 static void await_leader(struct long_wait *l)
 {
     double until = clock_seconds() + PATIENCE / 1e9;
@@ -280,19 +284,19 @@ static void await_leader(struct long_wait *l)
     assert_true(atomic_load(&l->asked) >= 2);
 }
 
-// Who waits long polls for the others, too: its looking again and again takes their
-// messages in, and they hear of it at once. It looks for as long as it waits, so that a
-// thread that is not woken fails here.
+// A thread that waits long polls for the others, too, and wakes each of them when its
+// message has arrived. Its wait is longer than the test's deadline, so the test fails if
+// a thread is not woken.
 static void a_long_wait_holds_nobody_up(void **state)
 {
     struct echo e;
     (void)state;
     begin(&e);
     enum { WAITS = 10 };
-    e.hops = 20; // so that the message comes while both wait
+    e.hops = 20; // enough for the message to arrive while both threads wait
     pump_set_spin(e.pump, LONG);
     struct long_wait l = {.echo = &e, .never = {&e, WAITS + 1}};
-    pump_enter(e.pump); // l.thread is there before it is looked at
+    pump_enter(e.pump); // so that l.thread is set before the van's handler reads it
     assert_int_equal(0, pthread_create(&l.thread, NULL, wait_long, &l));
     pump_leave(e.pump);
     await_leader(&l);
@@ -303,7 +307,7 @@ static void a_long_wait_holds_nobody_up(void **state)
     }
     send_one(&e);
     pthread_join(l.thread, NULL);
-    assert_true(l.came); // the others have not waited for it
+    assert_true(l.came); // the long wait did not delay the others
     finish(&e);
 }
 

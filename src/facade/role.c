@@ -11,7 +11,8 @@ struct reading {
     role_getenv get;
     void *ctx;
     struct role *role;
-    char missing[512], wrong[512]; // lists for the error
+    char missing[512],
+        wrong[512]; // names of missing and of wrong variables, for the error
 };
 
 static void add(char *list, size_t cap, const char *fmt, const char *name,
@@ -24,7 +25,7 @@ static void add(char *list, size_t cap, const char *fmt, const char *name,
         snprintf(list + n, cap - n, fmt, name, value);
 }
 
-// NULL when it is not there; an empty value counts as none.
+// Returns the value of a variable, or NULL if it is missing or empty.
 static const char *maybe(struct reading *r, const char *name)
 {
     const char *value = r->get(r->ctx, name);
@@ -44,7 +45,7 @@ static void is_wrong(struct reading *r, const char *name, const char *value)
     add(r->wrong, sizeof(r->wrong), "%s='%.100s'", name, value);
 }
 
-// The expected value is appended.
+// Appends the expected value to the list of wrong variables.
 static void should_be(struct reading *r, const char *what)
 {
     size_t n = strlen(r->wrong);
@@ -87,7 +88,8 @@ static void text(struct reading *r, char to[ROLE_TEXT_MAX], const char *name,
         is_wrong(r, name, value);
 }
 
-// One of a list of "WORD=role" choices.
+// Returns the role that a variable names by one of three words; `known` if that is given
+// already.
 static enum wire_role choose(struct reading *r, const char *name, enum wire_role known,
                              const char *const words[3])
 {
@@ -134,7 +136,8 @@ static void read_dmlc(struct reading *r, enum wire_role known)
 
 // ---------------------------------------------------------------- Paddle
 
-// Counts the servers of the list, takes the first one's address, and finds `own`.
+// Reads Paddle's list of servers: counts them, takes the first one's address as the
+// scheduler's, and finds the rank of this process by its endpoint `own`.
 static void read_list(struct reading *r, const char *list, const char *own)
 {
     static const char name[] = "PADDLE_PSERVERS_IP_PORT_LIST";
@@ -177,7 +180,8 @@ static void read_pserver(struct reading *r, const char *list)
         add(r->wrong, sizeof(r->wrong), "POD_IP:PADDLE_PORT='%s'%s", own,
             " (not in PADDLE_PSERVERS_IP_PORT_LIST)");
     role->hosts_scheduler = role->has_rank && role->rank == 0;
-    // The first one's port is the scheduler's: its loops take others.
+    // The port of the first server belongs to the scheduler, so its loops listen at other
+    // ports.
     uint32_t n = 0;
     if (!role->hosts_scheduler && parse(port, UINT16_MAX, &n))
         role->port = (uint16_t)n;
@@ -208,7 +212,8 @@ int role_read(struct role *ret, enum wire_role known, role_getenv get, void *ctx
               struct err *e)
 {
     struct reading r = {.get = get, .ctx = ctx, .role = ret};
-    // When the command tells the role, an address is what makes it the environment's.
+    // If the caller knows the role, the scheduler's address shows that the environment
+    // describes a cluster.
     bool told = known != WIRE_NOBODY;
     *ret = (struct role){0};
     if (maybe(&r, told ? "DMLC_PS_ROOT_URI" : "DMLC_ROLE") != NULL) {

@@ -1,4 +1,4 @@
-// Roles from the environments of ps-lite's tracker and Paddle's launcher.
+// Tests roles in the environments of ps-lite's tracker and of Paddle's launcher.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "facade/role.h"
@@ -7,7 +7,7 @@
 
 #include "kit/test.h"
 
-// An environment: "NAME=VALUE" words, NULL at the end.
+// Reads a variable from a list of "NAME=VALUE" words that ends with NULL.
 static const char *get(void *ctx, const char *name)
 {
     size_t n = strlen(name);
@@ -64,7 +64,7 @@ static void dmlc(void **state)
     assert_string_equal(role.interface, "eth0");
     assert_int_equal(READ(DMLC("scheduler"), "PORT=7000"), 0);
     assert_int_equal(role.role, WIRE_SCHEDULER);
-    assert_int_equal(role.port, 0); // that of DMLC_PS_ROOT_PORT
+    assert_int_equal(role.port, 0); // the scheduler's own port is in DMLC_PS_ROOT_PORT
     assert_int_equal(READ("DMLC_ROLE=worker", "DMLC_NUM_WORKER=1", "DMLC_NUM_SERVER=1",
                           "DMLC_PS_ROOT_URI=::1", "DMLC_PS_ROOT_PORT=9091"),
                      0);
@@ -117,7 +117,7 @@ static void paddle(void **state)
     assert_string_equal(role.scheduler, "10.0.0.1:6174");
     assert_int_equal(role.servers, 2);
     assert_int_equal(role.workers, 4);
-    assert_int_equal(role.port, 0); // its own loops listen elsewhere
+    assert_int_equal(role.port, 0); // the port in the list is the scheduler's
     assert_int_equal(READ("TRAINING_ROLE=PSERVER", LIST, "PADDLE_TRAINERS_NUM=4",
                           "POD_IP=10.0.0.2", "PADDLE_PORT=6174"),
                      0);
@@ -153,7 +153,7 @@ static void the_command_may_tell_the_role(void **state)
 {
     (void)state;
     static const char *const none[] = {"DMLC_ROLE=worker", NULL};
-    assert_int_equal(read_known(WIRE_SERVER, none), 0); // no address: not told
+    assert_int_equal(read_known(WIRE_SERVER, none), 0); // no address, so no cluster
     assert_int_equal(role.scheme, ROLE_NONE);
     static const char *const address[] = {"DMLC_PS_ROOT_URI=a", "DMLC_NUM_WORKER=1",
                                           "DMLC_NUM_SERVER=1", "DMLC_PS_ROOT_PORT=9",
@@ -162,7 +162,7 @@ static void the_command_may_tell_the_role(void **state)
     assert_int_equal(role.role, WIRE_SERVER);
     assert_string_equal(role.scheduler, "a:9");
     assert_int_equal(READ(DMLC("worker"), "TRAINING_ROLE=PSERVER"), 0);
-    assert_int_equal(role.scheme, ROLE_DMLC); // where both are there
+    assert_int_equal(role.scheme, ROLE_DMLC); // counts if variables of both kinds are set
 }
 
 int main(void)

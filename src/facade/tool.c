@@ -1,4 +1,4 @@
-// Questions to a running cluster: see tool.h.
+// Asks nodes of a running cluster questions from outside.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "facade/tool.h"
@@ -10,11 +10,11 @@
 #include "base/clock.h"
 #include "base/printable.h"
 
-// The fields of an answer. The status of a cluster of 65,535 nodes has some 20 MiB, and
-// that of a loop with 4,096 tables more than one.
+// The most bytes of an answer. The status of a cluster of 65,535 nodes takes about 20
+// MiB, that of a loop with 4,096 tables more than 1 MiB.
 enum { TEXT_MAX = 256 << 20 };
 
-// Awaited events besides states of the session.
+// What a tool waits for: a state of its session, or ANSWER.
 enum { ANSWER = SESSION_OPEN + 1 };
 
 static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
@@ -56,7 +56,7 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
         t->trace = m->m->trace;
         t->trace.events = (struct wire_text){t->text.data, (uint32_t)t->text.len};
         if (t->text.len != m->m->trace.events.n)
-            t->type = 0; // out of memory: no answer that can be read
+            t->type = 0; // out of memory: counts as an answer that cannot be read
     }
 }
 
@@ -106,12 +106,13 @@ int tool_open(struct tool *t, struct node *n, const char *address, double second
     *t = (struct tool){
         .interrupted = t->interrupted,
         .text = BUF_INIT(TEXT_MAX),
-        .who = {.cluster = n->cluster, .role = WIRE_TOOL}, // it does not join
+        .who = {.cluster = n->cluster,
+                .role = WIRE_TOOL}, // a tool does not join the cluster
         .side = {.who = &t->who},
         .s = {.side = &t->side},
     };
     TRY(node_address(address, t->address, e));
-    if (strcmp(t->address, n->scheduler) == 0) // nobody else is believed there
+    if (strcmp(t->address, n->scheduler) == 0) // only the scheduler may answer there
         t->s.role = WIRE_SCHEDULER;
     TRY(node_van(n, &t->side.van, &h, false, e));
     if (!session_dial(&t->s, t->address, (uint64_t)(seconds * 1e9), van_now(t->side.van)))
@@ -143,7 +144,7 @@ int tool_ask(struct tool *t, uint16_t type, const void *msg, double seconds,
     return 0;
 }
 
-// Texts are made printable; names of fields have to be.
+// Makes the texts of an answer printable. Returns false if the name of a field is not.
 static bool make_printable(json_t *x)
 {
     const char *name;
@@ -151,7 +152,7 @@ static bool make_printable(json_t *x)
     size_t i;
     if (json_is_string(x) &&
         !printable_check(json_string_value(x), json_string_length(x))) {
-        char *copy = mem_strdup(json_string_value(x)); // a NUL in it ends it
+        char *copy = mem_strdup(json_string_value(x)); // ends at the first NUL
         if (copy == NULL)
             return false;
         printable_make(copy);

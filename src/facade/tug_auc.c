@@ -1,5 +1,5 @@
-// The AUC of all workers together (tug/table.h): counts of labels by bucket of
-// probability, in a table whose sums are exact.
+// The AUC over the predictions of all workers (tug/table.h): labels are counted by bucket
+// of probability in a table of exact counters.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -33,7 +33,7 @@ static int count(const float *probabilities, const float *labels, size_t n,
     return 0;
 }
 
-// Floats count exactly to 2^24.
+// The most predictions in one push: floats count exactly to 2^24.
 enum { AT_ONCE = 1 << 24 };
 
 static int add(struct tug_client *c, uint32_t table, const float *probabilities,

@@ -1,4 +1,5 @@
-// Bags of rows (tug/bags.h): loops over entries, which are kernels' width each.
+// Bags of rows (tug/bags.h): loops over the entries of bags, with a kernel call of the
+// row's width for each.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "tug/bags.h"
@@ -9,7 +10,7 @@
 #include "facade/last_error.h"
 #include "kernels/kernels.h"
 
-enum { AHEAD = 8 }; // entries between prefetch and use
+enum { AHEAD = 8 }; // a row is prefetched so many entries before it is used
 
 int tug_distinct(const uint64_t *keys, size_t n, uint64_t *ret_distinct,
                  uint32_t *ret_which, size_t *ret_n)

@@ -1,4 +1,4 @@
-// Bags of rows against loops that are easy to read.
+// Compares sums of bags and their gradients with plain loops.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "tug/bags.h"
@@ -30,7 +30,7 @@ static size_t draw_batch(struct tug_bags *ret, uint32_t width, bool weighted)
     }
     for (size_t b = 0; b <= BAGS; b++) {
         offsets[b] = at;
-        at += rng_below(&rng, 12) % 10; // some are empty
+        at += rng_below(&rng, 12) % 10; // makes some bags empty
     }
     assert_int_equal(tug_distinct(keys, offsets[BAGS], distinct, which, &n), 0);
     for (size_t i = 0; i < n * width; i++)
@@ -99,7 +99,7 @@ static void test_bags(void **state)
     }
 }
 
-// Bags of one entry each.
+// Bags with one entry each, without offsets.
 static void test_single(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// Pushes and pulls of the public client: keys made distinct, and what came back put where
-// it belongs.
+// Pushes and pulls of the public client: makes keys distinct, sends the request, and
+// copies pulled rows to the program's array, also for keys that repeat.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -59,7 +59,8 @@ static void put(struct call *k)
     *at = k;
 }
 
-// Room for one call more; where there is no memory for it, buckets become longer.
+// Makes room for one more call in the hash table. Without memory the old table stays, and
+// its buckets become longer.
 static int reserve_bucket(struct tug_client *c)
 {
     if (c->n_calls < c->n_buckets)
@@ -120,7 +121,8 @@ static void tell(struct pump_work *w)
     pump_leave(p);
 }
 
-// The server's log is not the program's.
+// Warns of the first update that a server left out, as the program does not see the
+// server's log.
 static void tell_left_out(struct tug_client *c)
 {
     struct client_stats x = client_stats(c->client);
@@ -149,7 +151,7 @@ uint64_t tug_left_out(const struct tug_client *c, uint32_t *ret_table, uint64_t 
     return n;
 }
 
-// The client's callback.
+// The client's callback when a request has ended.
 static void end(void *ctx, client_ts ts, int rc)
 {
     struct call *k = ctx;
@@ -167,20 +169,21 @@ static void end(void *ctx, client_ts ts, int rc)
     }
 }
 
-// The waiter of a call has ended it; a call without a waiter is fine.
+// Calls that wait for tug_wait may be open; only their requests must have ended.
 bool calls_over(const struct tug_client *c)
 {
     return c->unfinished == 0;
 }
 
-// Requests.
+// Requests: what the program asked for.
 
 struct wanted {
     uint32_t table;
     const uint64_t *keys;
     size_t n;
-    const float *values; // NULL: a pull
-    float *pulled;       // NULL: a push
+
+    const float *values; // pushed values; NULL for a pull
+    float *pulled;       // the array for pulled rows; NULL for a push
     enum wire_op op;
 };
 
@@ -196,14 +199,14 @@ static int reserve_rows(struct call *k, size_t floats, struct err *e)
     return 0;
 }
 
-// Floats at the end of a pushed row that are not added up.
+// Returns how many floats at the end of a pushed row are not added up when a key repeats.
 static uint32_t kept_of(const struct tug_client *c, uint32_t table)
 {
     const struct accessor *a = &client_spec(c->client, table)->accessor;
     return a->class != NULL ? a->class->kept_stats : 0;
 }
 
-// The distinct keys, if some repeat, with their values added up.
+// If keys repeat, replaces them in *w by the distinct keys, with their values added up.
 static int make_distinct(struct call *k, struct wanted *w, struct err *e)
 {
     const uint64_t *keys;
@@ -268,7 +271,8 @@ static client_ts start(struct call *k, const struct wanted *w, struct err *e)
         .clock = terms->micros > 0 ? terms->clock : 0,
         .micro = terms->micro,
         .micros = terms->micros,
-        .examples = terms->micros > 0, // a part is what reduce = mean divides by
+        .examples = terms->micros >
+                    0, // in batches reduce = mean divides by the number of parts
         .done = end,
         .ctx = k,
     };
@@ -377,7 +381,7 @@ int calls_enter(struct tug_client *c)
 struct waiting {
     struct tug_client *client;
     uint64_t ts;
-    bool over; // of calls_wait_for
+    bool over; // set by the callback of calls_wait_for's request
     int rc;
     struct err why;
 };
@@ -475,10 +479,11 @@ static bool request_over(void *ctx)
 int calls_wait_for(struct tug_client *c, client_ts ts, double seconds)
 {
     struct waiting w = {.client = c, .ts = ts};
-    assert(!pump_working(c->pump)); // calls_enter
+    assert(!pump_working(c->pump)); // calls_enter has checked it
     if (!pump_wait(c->pump, request_over, &w, deadline(c, seconds))) {
         pump_enter(c->pump);
-        client_cancel(c->client, ts); // its answer would be put where nobody is any more
+        client_cancel(c->client,
+                      ts); // a late answer would be written to this function's frame
         pump_leave(c->pump);
         if (interrupt_came())
             return err_set(last_error(), TUG_EINTERRUPTED,

@@ -1,4 +1,4 @@
-// The life of a public client, its tables and barriers.
+// The public client: opening and closing it, its tables and barriers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "facade/tug_client.h"
@@ -16,7 +16,8 @@
 
 enum { WAIT_SECONDS = 600, SPIN_US = 300, LEAVE_SECONDS = 5 };
 
-// The van's calls go to the client; then calls are looked after.
+// Handlers of the van's events. They call the client's handlers and then end the calls
+// that are done.
 
 static void on_opened(void *ctx, van_link link, bool accepted, uint64_t now)
 {
@@ -62,10 +63,11 @@ static const struct van_handler handler = {
 
 static int read_environment(struct tug_client *c, struct err *e)
 {
-    // Roles are those of nodes; a client is a worker, whatever its program does.
+    // A client joins as a worker, whatever role the environment gives its program's node.
     struct tug_node_options o = {
         .role = TUG_GROUP_WORKERS,
-        .servers = c->o.scheduler != NULL, // no need to know
+        .servers = c->o.scheduler !=
+                   NULL, // with an address the numbers need not be known
         .workers = c->o.scheduler != NULL,
         .scheduler = c->o.scheduler,
         .cluster = c->o.cluster,
@@ -100,7 +102,8 @@ static int open_local(struct tug_client *c, struct err *e)
     return 0;
 }
 
-// The rank that the environment gives a worker, if it is free.
+// Returns the rank that the environment names for this worker; the scheduler gives it if
+// it is free.
 static uint32_t wished_rank(const struct tug_client *c)
 {
     const struct role *r = &c->environment;
@@ -182,7 +185,7 @@ static int wait_ready(struct tug_client *c, struct err *e)
 static void free_client(struct tug_client *c)
 {
     pump_close(c->pump);
-    van_free(c->van); // first: what it gives back goes to the client
+    van_free(c->van); // first, as the memory that it releases is the client's
     client_close(c->client);
     node_close(&c->node);
     embedded_close(c->embedded);
@@ -218,8 +221,8 @@ static bool all_done(void *ctx)
     return client_in_flight(c->client) == 0 && calls_over(c);
 }
 
-// Ends the requests in flight. The van releases their arrays, and callbacks run with the
-// result before the client is freed.
+// Ends the requests in flight with the error *why. The van releases their arrays, and
+// their callbacks run before the client is freed.
 static void abandon(struct tug_client *c, const struct err *why)
 {
     pump_enter(c->pump);
@@ -262,7 +265,7 @@ int tug_client_close(struct tug_client *c)
     return why.code != 0 ? last_error_is(&why) : 0;
 }
 
-// Who.
+// Rank and numbers of nodes.
 
 uint32_t tug_client_rank(struct tug_client *c)
 {
@@ -331,7 +334,7 @@ int tug_barrier(struct tug_client *c)
     return calls_barrier(c, WIRE_GROUP_WORKERS);
 }
 
-// The end.
+// Stopping the cluster.
 
 struct stopping {
     struct tug_client *client;
@@ -369,7 +372,8 @@ int tug_stop(struct tug_client *c, const char *why)
                        "the cluster cannot be stopped, because it has ended");
     bool in_time = pump_wait(c->pump, stop_over, &s, deadline(c, c->o.wait_seconds));
     pump_enter(c->pump);
-    member_unask(client_member(c->client), &s); // nobody writes to `s` any more
+    member_unask(client_member(c->client),
+                 &s); // `s` is on this stack: no later answer may use it
     pump_leave(c->pump);
     if (!in_time && !s.answered && interrupt_came())
         return err_set(last_error(), TUG_EINTERRUPTED,

@@ -1,16 +1,16 @@
-// What the files of the public client (tug/tug.h) share: the client core, lent out by a
-// pump, and the calls that its callers made.
+// What the files of the public client (tug/tug.h) share: the client, which a pump lends
+// to one thread at a time, and the calls of the program.
 //
-//   tug_client.c   its life, tables, barriers
+//   tug_client.c opening and closing, tables, barriers
 //   tug_calls.c    pushes, pulls, waiting
-//   tug_tables.c   tables by settings: their life, saves and loads
+//   tug_tables.c tables by settings: lifecycle, saves and loads
 //   tug_own.c      a program's own accessors, rules and entry policies
-//   tug_profile.c  profiles, asked for by a tool (facade/tool.h)
+//   tug_profile.c profiles, by questions from outside (facade/tool.h)
 //
-// On top of the public calls: tug_communicator.c, tug_dense.c, tug_auc.c, tug_metric.c,
-// tug_reduce.c, tug_dump.c.
+// tug_communicator.c, tug_dense.c, tug_auc.c, tug_metric.c, tug_reduce.c and tug_dump.c
+// use the public calls only.
 //
-// All of this belongs to the thread that has the van.
+// Only the thread that has the van may use these structs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_FACADE_TUG_CLIENT_H
@@ -29,10 +29,11 @@
 
 #define SECOND ((uint64_t)1000000000)
 
-// A request of a caller's, from tug_push or tug_pull until it was waited for.
+// A request of the program, from tug_push or tug_pull until tug_wait has returned its
+// result or its `done` has returned.
 struct call {
     struct pump_work work;
-    struct call *next; // of the same bucket, or of unused ones
+    struct call *next; // next call in the bucket, or in the list of unused calls
     struct tug_client *client;
     client_ts ts;
     bool ended;
@@ -41,70 +42,79 @@ struct call {
     tug_done_fn done;
     void *ctx;
 
-    // Where keys repeat: values of distinct ones, and what was pulled for them.
+    // Used if keys repeat: the distinct keys, and their values or pulled rows.
     struct client_merge *merge;
     bool merged;
     float *rows;
     size_t cap_rows;
-    float *pulled; // of them: what is pulled
-    float *target; // of a pull: where its rows go in the end
+
+    float *pulled; // the pulled rows of the distinct keys
+    float *target; // the program's array for pulled rows
     uint32_t width, push_width;
 };
 
-// A program's settings for later requests to a table.
+// A program's settings for its later requests to a table (tug_tick, tug_batch,
+// tug_rate_factor).
 struct call_terms {
-    uint64_t clock;        // of pulls, ssp and sync
-    uint8_t micro, micros; // of pushes, sync
-    float rate;            // of pushes
+
+    uint64_t clock; // the clock or batch of pulls, in modes ssp and sync
+    // In mode sync: the first micro-batch of pushes, and their number.
+    uint8_t micro, micros;
+    float rate; // factor of the learning rates of pushes
 };
 
 struct tug_client {
     struct tug_client_options o;
     struct role environment;
-    struct embedded *embedded; // NULL: the cluster is another's
+    struct embedded *embedded; // this process's own cluster; NULL: the client joined one
     struct node node;
     struct van *van;
     struct pump *pump;
     struct client *client;
-    struct van_handler beneath; // the client's
+    struct van_handler beneath; // the client's handlers of the van's events
     uint32_t workers, servers;
-    // Calls by their number, so that it costs the same however many are open.
-    struct call **buckets; // a power of two
+    // A hash table of the open calls by timestamp, so that finding one takes the same
+    // time however many are open.
+    struct call **buckets; // n_buckets lists, a power of two
     size_t n_buckets, n_calls;
-    size_t unfinished; // under way, or their callback has not returned
+    size_t unfinished; // calls that are in flight or whose `done` has not returned
     struct call *unused;
-    uint64_t saves;     // begun
-    uint32_t trainings; // calls of tug_model_train that went through it
-    bool again;         // pushes are of a later pass
-    // Pushes with updates that were left out; of the first one, set before.
+    uint64_t saves;     // number of saves that this client has begun
+    uint32_t trainings; // number of tug_model_train calls that have used this client
+    bool again;         // the argument of tug_again: pushes are of examples pushed before
+    // Number of pushes with updates that servers left out, and key and table of the
+    // first, which are set before the number.
     atomic_uint_least64_t left_out, left_out_key;
     atomic_uint left_out_table;
     struct call_terms terms[SPEC_MAX_TABLES];
 };
 
-// Whether none is under way, and no callback is to run any more.
+// Returns whether no call is in flight and no callback has still to run.
 bool calls_over(const struct tug_client *c);
 void calls_free(struct tug_client *c);
-// tug_assign.
+// Does what tug_assign does.
 int calls_assign(struct tug_client *c, uint32_t table, const uint64_t *keys, size_t n,
                  const float *values, tug_done_fn done, void *ctx,
                  uint64_t *ret_timestamp);
-// TUG_EUSAGE in a callback: before anything is asked whose answer would have to be waited for.
+// Returns TUG_EUSAGE in a callback, which must not wait. Functions that wait call it
+// before they send anything.
 int calls_may_wait(const struct tug_client *c);
-// The same, and takes the van.
+// Checks as calls_may_wait, and takes the van.
 int calls_enter(struct tug_client *c);
-// Waits for a call whose arrays will be freed: gives up a call that takes too long, so
-// that nothing is written to them later.
+// Waits for a call whose arrays the caller is going to free. A call that takes too long
+// is cancelled, so that nothing is written to the arrays later.
 int calls_wait_or_cancel(struct tug_client *c, uint64_t ts);
-// Likewise for a request of the client, made while the van was lent; returns its code.
+// Waits for a request of the client that was sent while the van was lent to this thread,
+// and gives the van back. Cancels the request if it takes too long. Returns its code.
 int calls_wait_for(struct tug_client *c, client_ts ts, double seconds);
-// tug_barrier with other groups, too: the sum of enum wire_group.
+// Does what tug_barrier does, for a group of nodes (a sum of enum wire_group).
 int calls_barrier(struct tug_client *c, uint8_t group);
 // Returns the settings of a table that this client has made or found.
 int calls_spec(struct tug_client *c, uint32_t table, struct table_spec *ret);
 
-// Returns whether a push still has `width` floats a key: a table that was dropped and
-// made anew may have others, and users of the old one have arrays of the old ones.
+// Checks that a push to the table still has `width` floats per key (else TUG_EUSAGE): a
+// table that was dropped and made again may have other widths than the arrays of users of
+// the old one.
 int calls_check_push(struct tug_client *c, uint32_t table, uint32_t width);
 
 #endif

@@ -1,5 +1,5 @@
-// Communicators (tug/communicator.h): a bounded queue of pushes for each table, and a thread
-// that puts several into one and sends it, on top of the public calls.
+// Communicators (tug/communicator.h): a bounded queue of pushes for each table, and a
+// thread that merges queued pushes into one and sends it by tug_push.
 //
 // One mutex guards the queues. The thread holds it while it takes pushes out of them, not
 // while it sends. Each round sends one push of every table with queued ones, and waits
@@ -21,7 +21,8 @@
 
 enum { QUEUE = 16, MERGED_BYTES = 8 << 20 };
 
-// A push that was handed over; its keys and values lie behind it.
+// A push that the program has queued; its keys and then its values follow in the same
+// block of memory.
 struct parcel {
     struct parcel *next;
     size_t n;
@@ -31,18 +32,20 @@ struct parcel {
 struct queue {
     struct tug_communicator_table o;
     uint32_t width;
-    bool averaged[ACCESSOR_MAX_GROUPS]; // the columns of these groups are
+    bool averaged
+        [ACCESSOR_MAX_GROUPS]; // whether a group's columns are divided by the pushes
     uint32_t columns[ACCESSOR_MAX_GROUPS];
     struct parcel *first, **end;
-    uint64_t ended; // of the pushes that were handed over
+    uint64_t ended; // number of queued pushes whose merged push has ended
     struct tug_communicator_stats stats;
 
-    // Data of the thread: pushes taken from the queue, and the merged push.
+    // Used by the thread only: the pushes that it has taken from the queue, and the
+    // merged push.
     struct parcel *taken;
     uint32_t n_taken;
     uint64_t *keys;
     float *values;
-    size_t cap; // keys
+    size_t cap; // keys that `keys` and `values` have room for
     uint64_t ts;
     int rc;
     struct err why;
@@ -53,10 +56,11 @@ struct tug_communicator {
     struct queue *queues;
     size_t n;
     pthread_mutex_t mutex;
-    pthread_cond_t work, room, done; // something is queued; was taken out; has ended
+    // A push was queued, was taken from a queue, has ended.
+    pthread_cond_t work, room, done;
     pthread_t thread;
     bool running, stopping;
-    struct err why; // of the first push that failed, until it was told
+    struct err why; // error of the first failed push, until it was returned
 };
 
 static float *values_of(struct parcel *p)
@@ -84,7 +88,7 @@ static int reserve(struct queue *q, size_t keys)
     return good ? 0 : err_nomem(last_error(), "pushes that are put into one");
 }
 
-// Divides the gradients of all keys by the number of pushes.
+// Divides the gradients of all keys by the number of merged pushes.
 static void average(const struct queue *q, size_t keys)
 {
     float by = 1 / (float)q->n_taken;
@@ -96,7 +100,8 @@ static void average(const struct queue *q, size_t keys)
     }
 }
 
-// One push of all that were taken out: keys that repeat are added up by tug_push.
+// Sends all pushes that were taken from the queue as one. tug_push adds up the values of
+// keys that repeat.
 static int send_merged(struct tug_client *c, struct queue *q)
 {
     size_t keys = 0, at = 0;
@@ -132,7 +137,7 @@ static void free_parcels(struct parcel *p)
 
 // The thread.
 
-// Returns how many may be merged into one.
+// Takes pushes from the queue, as many as may be merged into one.
 static void take(struct queue *q)
 {
     struct parcel **at = &q->first;
@@ -217,7 +222,8 @@ static void *run(void *arg)
 
 // Opening.
 
-// Pushes to rows that are set to the last value, or to a mean, cannot be added up.
+// Checks that pushes to the table may be merged: those of rules assign and average cannot
+// be added up.
 static int check_rules(const struct queue *q, const struct accessor *a, struct err *e)
 {
     for (uint32_t g = 0; g < a->n_groups && q->o.merge > 1; g++) {
@@ -288,7 +294,7 @@ int tug_communicator_start(struct tug_communicator *m)
 {
     int rc = 0;
     pthread_mutex_lock(&m->mutex);
-    if (m->running) { // also while it is being stopped
+    if (m->running) { // true until tug_communicator_stop has ended the thread
         rc = err_set(last_error(), TUG_EUSAGE, "the communicator runs already");
     } else {
         m->stopping = false;
@@ -301,7 +307,7 @@ int tug_communicator_start(struct tug_communicator *m)
     return rc;
 }
 
-// One caller joins the thread; others that come meanwhile wait until it has.
+// Ends the thread. The first caller joins it; others wait until it has.
 static void end_thread(struct tug_communicator *m)
 {
     pthread_mutex_lock(&m->mutex);
@@ -371,8 +377,9 @@ static double seconds_of(const struct tug_communicator *m, double seconds)
     return seconds > 0 ? seconds : m->client->o.wait_seconds;
 }
 
-// Waits on a condition until `end` (clock_seconds): 0, ETIMEDOUT, or EINTR when the program
-// interrupts it. The mutex is held, but not while the program is asked.
+// Waits on a condition until `end` (clock_seconds). Returns 0, ETIMEDOUT, or EINTR if the
+// program interrupts the wait. The caller holds the mutex; it is released while the
+// program's function runs.
 static int wait_on(struct tug_communicator *m, pthread_cond_t *condition, double end)
 {
     double left = end - clock_seconds(), ask = (double)INTERRUPT_ASK_NS * 1e-9;
@@ -388,7 +395,8 @@ static int wait_on(struct tug_communicator *m, pthread_cond_t *condition, double
     return came ? EINTR : 0;
 }
 
-// Until a push fits, or an earlier one has failed; the mutex is held.
+// Waits until the queue has room, or an earlier push has failed. The caller holds the
+// mutex.
 static int wait_for_room(struct tug_communicator *m, struct queue *q, double seconds)
 {
     if (m->why.code == 0 && q->stats.queued < q->o.queue)
@@ -456,8 +464,8 @@ int tug_communicator_send(struct tug_communicator *m, uint32_t table,
     return rc;
 }
 
-// The mutex is held. Flushes the tables one after the other; pushes handed over meanwhile
-// may be waited for, too.
+// Waits for the queues of all tables, one after the other; it may also wait for pushes
+// that are queued meanwhile. The caller holds the mutex.
 static int wait_until_ended(struct tug_communicator *m, double seconds)
 {
     double end = clock_seconds() + seconds;
@@ -484,7 +492,7 @@ static int wait_until_ended(struct tug_communicator *m, double seconds)
     return 0;
 }
 
-// The error of a failed push comes first, and is reported once.
+// Returns the error of a failed push, once, before `rc`.
 static int tell(struct tug_communicator *m, int rc)
 {
     struct err why = m->why;

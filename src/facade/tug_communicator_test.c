@@ -1,5 +1,5 @@
-// Communicators on a cluster inside this process: servers get what was handed over,
-// however it was merged; queues are bounded, and failures are reported.
+// Tests communicators on a cluster inside this process: servers get all queued pushes,
+// however they are merged; queues are bounded, and failures are returned.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "tug/communicator.h"
@@ -80,7 +80,7 @@ struct sender {
     struct tug_communicator *m;
     pthread_t thread;
     uint64_t number;
-    double sums[2][KEYS][WIDTH]; // by table
+    double sums[2][KEYS][WIDTH]; // what this thread has pushed to each table
 };
 
 static void *send_many(void *arg)
@@ -97,7 +97,7 @@ static void *send_many(void *arg)
             s->sums[table][keys[v / WIDTH]][v % WIDTH] += values[v];
         }
         check(tug_communicator_send(s->m, TABLE + (uint32_t)table, keys, n, values, 0));
-        memset(keys, 0xff, sizeof(keys)); // the arrays are ours again
+        memset(keys, 0xff, sizeof(keys)); // the communicator must have copied the keys
         memset(values, 0xff, sizeof(values));
     }
     return NULL;
@@ -118,7 +118,7 @@ static void check_sums(const struct sender *senders)
         }
 }
 
-// No push is lost or applied twice, from several threads, in queues that fill.
+// Several threads fill the queues; no push may be lost or applied twice.
 static void sums(void **state)
 {
     (void)state;
@@ -156,7 +156,7 @@ static uint64_t pushes_of(uint32_t table)
     return s.pushes;
 }
 
-// Pushes i = 1..n of key 1, the value of each is i.
+// Queues n pushes of key 1 with the values 1 to n.
 static void send_numbers(struct tug_communicator *m, uint32_t table, size_t n)
 {
     const uint64_t key = 1;
@@ -172,10 +172,10 @@ static float weight_after(uint32_t table, enum tug_grad_reduce reduce)
     struct tug_communicator *m = open_of((struct tug_communicator_table){
         .table = table, .queue = 8, .merge = 4, .grad_reduce = reduce});
     send_numbers(m, table, 5);
-    assert_int_equal(pushes_of(table), 0); // nobody sends yet
+    assert_int_equal(pushes_of(table), 0); // the thread does not run yet
     check(tug_communicator_start(m));
     check(tug_communicator_stop(m, 0));
-    assert_int_equal(pushes_of(table), 2); // four and one
+    assert_int_equal(pushes_of(table), 2); // one merged of four, and the fifth
     check(tug_communicator_close(m));
     pull(table, &key, 1, &row);
     check(tug_table_drop(client, table));
@@ -189,7 +189,8 @@ static void merged(void **state)
     assert_true(weight_after(21, TUG_GRAD_MEAN) == -(1 + 2 + 3 + 4) / 4.0f - 5);
 }
 
-// Gradients are averaged, shows and clicks are added up; of slots the last stays.
+// When pushes are merged, gradients are averaged, shows and clicks are added up, and the
+// last slot stays.
 static void what_counts_is_added(void **state)
 {
     (void)state;
@@ -208,7 +209,7 @@ static void what_counts_is_added(void **state)
     check(tug_communicator_close(m));
     pull(22, &key, 1, row);
     assert_true(row[0] == 2 && row[1] == 1);
-    assert_true(fabsf(row[2] + 0.5f * 2 / 2) < 1e-6f); // the mean, over its shows
+    assert_true(fabsf(row[2] + 0.5f * 2 / 2) < 1e-6f); // the mean gradient over two shows
     check(tug_table_drop(client, 22));
 }
 
@@ -232,16 +233,16 @@ static void full(void **state)
     fails(tug_communicator_stop(m, 0), TUG_EUSAGE, "was not started");
     check(tug_communicator_start(m));
     fails(tug_communicator_start(m), TUG_EUSAGE, "runs already");
-    check(tug_communicator_stop(m, 0)); // flushes
+    check(tug_communicator_stop(m, 0)); // sends the queued pushes
     pull(TABLE, &key, 1, row);
     assert_true(row[0] == 2);
-    check(tug_communicator_stop(m, 0)); // again, and once more from the start
+    check(tug_communicator_stop(m, 0)); // stopping twice is fine
     check(tug_communicator_start(m));
     check(tug_communicator_send(m, TABLE, &key, 1, ones, 0));
     check(tug_communicator_flush(m, 0));
     pull(TABLE, &key, 1, row);
     assert_true(row[0] == 3);
-    check(tug_communicator_close(m)); // ends the thread, too
+    check(tug_communicator_close(m)); // also ends a thread that runs
 }
 
 // Failures.
@@ -252,7 +253,7 @@ static void told_once(void **state)
     const uint64_t key = 1;
     check(tug_table_create(client, 23, "accessor=plain; dim=1"));
     struct tug_communicator *m = open_of((struct tug_communicator_table){.table = 23});
-    check(tug_table_drop(client, 23)); // its push is refused
+    check(tug_table_drop(client, 23)); // so the server refuses the push
     send_numbers(m, 23, 1);
     check(tug_communicator_start(m));
     while (true) {
@@ -271,13 +272,14 @@ static void told_once(void **state)
     check(tug_communicator_close(m));
 }
 
-// A callback of the client would wait for a thread that waits for it.
+// In a callback of the client, calls that would wait for the communicator's thread must
+// fail, as that thread waits for the callback.
 static void on_done(void *ctx, uint64_t timestamp, int rc)
 {
     (void)timestamp, (void)rc;
     const uint64_t key = 5;
     const float ones[WIDTH] = {1, 1, 1};
-    check(tug_communicator_send(ctx, TABLE, &key, 1, ones, 0)); // its queue has room
+    check(tug_communicator_send(ctx, TABLE, &key, 1, ones, 0)); // needs no wait
     fails(tug_communicator_flush(ctx, 0), TUG_EUSAGE, "callback");
     fails(tug_communicator_stop(ctx, 0), TUG_EUSAGE, "callback");
     fails(tug_communicator_close(ctx), TUG_EUSAGE, "callback");
@@ -292,7 +294,7 @@ static void in_a_callback(void **state)
     check(tug_communicator_start(m));
     check(tug_pull(client, TABLE, &key, 1, pulled, on_done, m, NULL));
     while (stats_of(m).taken == 0)
-        pull(TABLE, &key, 1, row); // works for the callback, too
+        pull(TABLE, &key, 1, row); // this wait also runs the callback
     assert_true(tug_communicator_is_running(m));
     check(tug_communicator_stop(m, 0));
     pull(TABLE, &key, 1, row);
@@ -303,9 +305,10 @@ static void in_a_callback(void **state)
 // Stopping by several threads.
 
 static atomic_bool joins_wait;
-static atomic_uint joins; // that began since
+static atomic_uint joins; // calls of pthread_join since joins_wait was set
 
-// Replaces the C library's function: ending a thread takes as long as a test wants.
+// Replaces the C library's function, so that joining a thread takes as long as a test
+// wants.
 int pthread_join(pthread_t thread, void **ret)
 {
     int (*real)(pthread_t, void **);
@@ -344,8 +347,8 @@ static void begin_stop(struct stopper *s)
     assert_int_equal(pthread_create(&s->thread, NULL, stop, s), 0);
 }
 
-// While one thread stops a communicator, starting it is refused, and another thread that
-// stops it comes back only when it has ended.
+// While one thread stops a communicator, tug_communicator_start is refused, and
+// tug_communicator_stop in another thread returns only after the thread has ended.
 static void stopped_by_two(void **state)
 {
     (void)state;
@@ -402,7 +405,7 @@ static void refusals(void **state)
     check(tug_communicator_stop(m, 0));
     float row;
     pull(24, &key, 1, &row);
-    assert_true(row == 5); // in their order
+    assert_true(row == 5); // the value of the last push, as pushes keep their order
     fails(tug_communicator_send(m, TABLE, &key, 1, wrong, 0), TUG_EUSAGE, "no table 3");
     check(tug_communicator_close(m));
     check(tug_communicator_close(NULL));

@@ -1,4 +1,4 @@
-// Dense variables (tug/table.h): arrays of floats as rows of a table, on top of the
+// Dense variables (tug/table.h): arrays of floats stored as rows of a table, by the
 // public calls.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -47,7 +47,8 @@ static int allocate(struct tug_dense *d, struct err *e)
     return 0;
 }
 
-// Between rows of blocks and floats behind each other.
+// pack and unpack copy variables between one array of floats and rows of blocks, in which
+// each variable begins with a new block.
 
 static void pack(struct tug_dense *d, const float *values)
 {
@@ -97,13 +98,13 @@ static int set_first_values(struct tug_dense *d, uint64_t seed)
     struct tug_table_stats s;
     TRY(tug_table_stat(d->client, d->table, &s));
     if (s.rows + s.cold_rows > 0)
-        return 0; // of a save, or of a run that goes on
+        return 0; // the table has values already, of a save or of earlier workers
     dense_initial(d, seed);
     return dense_assign_rows(d);
 }
 
-// The worker of rank 0 sets initial values; the others wait for it. A guest's rank is
-// another one.
+// Sets initial values if this is the worker of rank 0; other workers wait for it. A guest
+// does neither: its rank is among the guests.
 static int begin(struct tug_dense *d)
 {
     int rc = 0;
@@ -200,7 +201,7 @@ int tug_dense_push(struct tug_dense *d, const float *gradients)
 
 int tug_dense_assign(struct tug_dense *d, const float *values)
 {
-    if (!d->in_batch) // whose rows are the requests'
+    if (!d->in_batch) // else requests in flight use the rows
         pack(d, values);
     return dense_assign_rows(d);
 }

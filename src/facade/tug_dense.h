@@ -1,6 +1,6 @@
-// Dense variables (tug/table.h), from the inside: a variable begins with a block
-// of its own, so that a range of it is a range of keys; what is left of its last
-// block is never looked at.
+// Dense variables (tug/table.h) inside the library. Each variable begins with a new
+// block, so that a range of a variable is a range of keys; the unused end of its last
+// block is never read.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_FACADE_TUG_DENSE_H
@@ -11,13 +11,15 @@
 #include "tug/table.h"
 
 struct variable {
-    uint64_t n;     // floats
-    uint64_t block; // key of its first block
-    uint64_t at;    // its first float among all variables'
+
+    uint64_t n;     // number of floats
+    uint64_t block; // key of the first block
+    uint64_t at;    // position of the first float in the array of all variables
     uint64_t stream;
     struct initial initial;
-    bool sent;   // its gradient, in the batch that goes on
-    uint64_t ts; // of that push; 0: none is under way
+
+    bool sent;   // the gradient was sent in the current batch
+    uint64_t ts; // timestamp of that push; 0: no push is in flight
 };
 
 struct tug_dense {
@@ -26,20 +28,22 @@ struct tug_dense {
     struct variable *variables;
     size_t n;
     uint64_t floats, blocks;
-    uint64_t *keys; // all blocks
-    float *rows;    // of all blocks
+
+    uint64_t *keys; // keys of all blocks
+    float *rows;    // rows of all blocks
     bool in_batch;
 };
 
-// Rows of all blocks from the servers, and to them.
+// Pull the rows of all blocks from the servers into d->rows, and assign them from there.
 int dense_pull_rows(struct tug_dense *d);
 int dense_assign_rows(struct tug_dense *d);
 void dense_unpack(const struct tug_dense *d, float *ret);
-// First values into the rows, as a table of this number would begin.
+// Fills d->rows with the initial values that the variables have for this seed (the
+// table's number).
 void dense_initial(struct tug_dense *d, uint64_t seed);
-// Whether something may be asked and waited for now: TUG_EUSAGE.
+// Returns TUG_EUSAGE if no request may be made now: in a callback, or in a batch.
 int dense_ready(const struct tug_dense *d);
-// Abandons the requests under way.
+// Cancels the requests of the current batch that are in flight.
 void dense_leave_batch(struct tug_dense *d);
 
 #endif

@@ -1,8 +1,8 @@
 // A batch of dense variables, sent one variable after the other while the program computes the
 // gradients of the next ones: startBatch, update and finishBatch of Paddle's first version.
 //
-// Each variable's gradient lies in its blocks of the rows until the servers have answered, and then
-// its new values do.
+// d->rows has the gradient of a variable until the servers have answered, and its new
+// values afterwards.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -59,7 +59,7 @@ int tug_dense_update(struct tug_dense *d, size_t variable, const float *gradient
     return 0;
 }
 
-// Values of those that had no gradient.
+// Pulls the variables that had no gradient in this batch.
 static int pull_others(struct tug_dense *d)
 {
     for (size_t i = 0; i < d->n; i++) {

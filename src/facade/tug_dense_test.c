@@ -1,5 +1,5 @@
-// Dense variables as Paddle's first version had its parameters: batches that are sent one
-// variable after the other, and operations on vectors, against plain arrays.
+// Compares batches of dense variables that are sent one variable at a time, and
+// operations on vectors, as in Paddle's first version, with the same on plain arrays.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -50,13 +50,15 @@ static void batches(void **state)
     for (int step = 1; step <= 3; step++) {
         check(tug_dense_start_batch(d));
         check(tug_dense_update(d, 1,
-                               gradient + W)); // as backward comes to it: the last first
+                               gradient +
+                                   W)); // the last variable first, as in a backward pass
         check(tug_dense_update(d, 0, gradient));
         check(tug_dense_finish_batch(d, values));
         for (int i = 0; i < ALL; i++)
             assert_true(values[i] == (i < W ? 0.5f : 0) - (float)(step * i));
     }
-    check(tug_dense_start_batch(d)); // a variable without a gradient keeps its values
+    check(tug_dense_start_batch(
+        d)); // here one variable gets no gradient and keeps its values
     check(tug_dense_update(d, 1, gradient + W));
     check(tug_dense_finish_batch(d, values));
     assert_true(values[2] == 0.5f - 6 && values[W] == -4 * W);
@@ -87,7 +89,7 @@ static void batches_that_are_wrong(void **state)
     fails(tug_dense_update(d, 0, gradient), "has been updated in this batch");
     fails(tug_dense_pull(d, gradient), "goes on");
     fails(tug_dense_operate(TUG_VECTOR_UTU, &d, 1, NULL, 0, NULL), "goes on");
-    tug_dense_close(d); // what is under way is given up
+    tug_dense_close(d); // cancels the pushes in flight
     check(tug_dense_open(&sync, c, 1, variables, 2));
     fails(tug_dense_start_batch(sync), "mode sync");
     tug_dense_close(sync);
@@ -99,7 +101,7 @@ static void batches_that_are_wrong(void **state)
 struct vectors {
     struct tug_client *client;
     struct tug_dense *u[VECTORS];
-    double x[VECTORS][ALL]; // what must be there
+    double x[VECTORS][ALL]; // the expected values
 };
 
 static void open_vectors(struct vectors *v)
@@ -177,12 +179,12 @@ static void sums_and_combinations(void **state)
     const double seed = 7;
     check(tug_dense_operate(TUG_VECTOR_RANDOMIZE, v.u, 1, &seed, 1, NULL));
     for (int i = 0; i < ALL; i++)
-        v.x[0][i] = i < W ? 0.5 : 0; // by the variables' init
+        v.x[0][i] = i < W ? 0.5 : 0; // initial values by the variables' `init`
     same(&v);
     close_vectors(&v);
 }
 
-// OWL-QN's direction, gradient and x.
+// Tests the operations of OWL-QN on direction, gradient and x.
 static void orthants(void **state)
 {
     (void)state;

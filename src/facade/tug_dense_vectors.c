@@ -1,8 +1,9 @@
 // Operations on dense variables as vectors: doOperation of Paddle's first version, for
 // programs that minimize by L-BFGS or OWL-QN over the parameters of a cluster.
 //
-// The worker that asks pulls the vectors, computes, and assigns the one that changes. Sums are of
-// doubles, in the variables' order, so that they depend on no number of servers.
+// The calling worker pulls the vectors, computes, and assigns the vector that changes. It
+// adds in doubles, in the order of the variables, so that results do not depend on the
+// number of servers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/plural.h"
@@ -10,7 +11,8 @@
 
 enum { VECTORS_MAX = 64 };
 
-// A stretch of all vectors: x[0] ... and numbers a[0] ...
+// Computes an operation on n elements of the vectors x[0], x[1], ... with the numbers
+// a[0], a[1], ...; an operation that returns a number adds to *sum.
 typedef void (*compute_fn)(float *const *x, size_t vectors, const double *a, uint64_t n,
                            double *sum);
 
@@ -38,7 +40,8 @@ static void copy(float *const *x, size_t vectors, const double *a, uint64_t n,
         x[1][i] = x[0][i];
 }
 
-// The last one becomes the sum of each times its number: au, au_bv, au_bv_cw.
+// Sets the last vector to the sum of all vectors, each times its number: au, au_bv,
+// au_bv_cw.
 static void combine(float *const *x, size_t vectors, const double *a, uint64_t n,
                     double *sum)
 {
@@ -51,7 +54,8 @@ static void combine(float *const *x, size_t vectors, const double *a, uint64_t n
     }
 }
 
-// u = a A x + b u: columns of A, then u; a, b, and then x.
+// Computes u = a A x + b u. The vectors are the columns of A and then u, the numbers a, b
+// and then x.
 static void columns(float *const *x, size_t vectors, const double *a, uint64_t n,
                     double *sum)
 {
@@ -65,7 +69,8 @@ static void columns(float *const *x, size_t vectors, const double *a, uint64_t n
     }
 }
 
-// The direction in which the loss and l1 |x| fall most steeply (Andrew & Gao 2007).
+// Returns the pseudo-gradient of loss + l1 |x| (Andrew & Gao 2007), whose negative is the
+// steepest descent.
 static double pseudo_gradient(double grad, double x, double l1)
 {
     if (x != 0) // NOLINT: exact zeros are what l1 makes
@@ -73,7 +78,7 @@ static double pseudo_gradient(double grad, double x, double l1)
     return grad < -l1 ? grad + l1 : grad > l1 ? grad - l1 : 0;
 }
 
-// Direction, gradient, x; l1.
+// Takes direction, gradient, x and l1; sets the direction to the steepest descent.
 static void steepest(float *const *x, size_t vectors, const double *a, uint64_t n,
                      double *sum)
 {
@@ -82,7 +87,8 @@ static void steepest(float *const *x, size_t vectors, const double *a, uint64_t 
         x[0][i] = (float)-pseudo_gradient((double)x[1][i], (double)x[2][i], a[0]);
 }
 
-// Takes the direction and the steepest one; sets components that point elsewhere to 0.
+// Takes the direction and the steepest direction; zeroes components of the direction
+// whose sign differs.
 static void fix_direction(float *const *x, size_t vectors, const double *a, uint64_t n,
                           double *sum)
 {
@@ -92,7 +98,8 @@ static void fix_direction(float *const *x, size_t vectors, const double *a, uint
             x[0][i] = 0;
 }
 
-// Takes direction, gradient, x and l1; returns the derivative along the direction.
+// Takes direction, gradient, x and l1; adds the derivative of loss + l1 |x| along the
+// direction to *sum.
 static void derivative(float *const *x, size_t vectors, const double *a, uint64_t n,
                        double *sum)
 {
@@ -105,7 +112,7 @@ static void derivative(float *const *x, size_t vectors, const double *a, uint64_
     }
 }
 
-// Takes the new x and x; sets components whose sign has changed to 0.
+// Takes the new x and x; zeroes components of the new x whose sign has changed.
 static void fix_orthant(float *const *x, size_t vectors, const double *a, uint64_t n,
                         double *sum)
 {
@@ -120,9 +127,10 @@ enum { NONE = -1, LAST = -2 };
 
 static const struct operation {
     const char *name;
-    // MORE: any number of vectors, and two numbers more than vectors - 1.
+    // How many vectors and numbers the operation takes. MORE: any number n of vectors,
+    // and n + 1 numbers.
     size_t vectors, numbers;
-    int changes; // the vector that is assigned; LAST; NONE: the sum is the result
+    int changes; // index of the vector that changes, or LAST; NONE: the result is *sum
     compute_fn compute;
 } operations[] = {
     [TUG_VECTOR_UTU] = {"utu", 1, 0, NONE, utv},
@@ -160,7 +168,7 @@ static int check_counts(const struct operation *o, size_t vectors, size_t number
                    PLURAL_S(o->numbers), vectors, numbers);
 }
 
-// They have to lie in their blocks alike.
+// Checks that all vectors have the same variables' lengths and width of blocks.
 static int check_shapes(struct tug_dense *const *u, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

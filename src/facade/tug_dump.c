@@ -1,5 +1,5 @@
-// tug_dump: writes a whole table as text, pulled by the calling process. Rows come
-// partition by partition; sorted by key they are in the end, so all of them are held.
+// tug_dump: pulls a whole table and writes it as text. Rows arrive partition by partition
+// and are written sorted by key, so all are in memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>
@@ -18,8 +18,9 @@ enum { PAGE_ROWS = 1 << 14 };
 struct dump {
     struct tug_client *client;
     struct accessor accessor;
-    uint32_t width; // floats of a row as they come
-    uint64_t *keys; // all of them
+
+    uint32_t width; // floats of a row as pulled
+    uint64_t *keys; // the keys of all rows
     float *values;
     size_t n, cap;
 };
@@ -67,7 +68,8 @@ static int compare(const void *a, const void *b)
     return x->key < y->key ? -1 : x->key > y->key;
 }
 
-// The weights of a row that came whole; others are what a pull returns already.
+// Copies the floats that a pull of the row returns. A row of an accessor with a lifecycle
+// has that form already; from a whole row the weights are taken.
 static void pulled(const struct dump *d, float *row, float *ret)
 {
     if (accessor_has_lifecycle(&d->accessor))

@@ -1,9 +1,9 @@
 // Metrics of predictions (tug/metric.h): counts of labels by bucket of probability, and
 // sums, as states with names.
 //
-// All states lie in one array of whole numbers, one behind the other, in the order of
-// enum state: so they are found, zeroed and added up over workers in one way. The histograms
-// of the window's batches lie in a ring beside it; batch_stat_* is their sum.
+// One array of integers has all states, in the order of enum state, so that they are
+// found, zeroed and added up over workers in the same way. A second array is a ring of
+// the histograms of the last `window` batches; batch_stat_* are their sums.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "tug/metric.h"
@@ -18,7 +18,7 @@
 enum {
     NAME_MAX_BYTES = 64,
     BUCKETS_MAX = 1 << 20,
-    UNIT_BITS = 30, // of a sum: 2^-30 of an example
+    UNIT_BITS = 30, // sums are integers in units of 2^-30
 };
 #define RING_BYTES_MAX ((uint64_t)1 << 30)
 
@@ -42,9 +42,9 @@ static const char *const names[STATES] = {"stat_neg",       "stat_pos", "batch_s
 struct tug_metric {
     char name[NAME_MAX_BYTES];
     uint32_t buckets, window;
-    uint64_t *values; // of all states
+    uint64_t *values; // the numbers of all states
     uint32_t *ring;   // [window][2][buckets]
-    uint32_t next;    // the place in it of the next batch
+    uint32_t next;    // index in the ring for the next batch
 };
 
 static size_t size_of(const struct tug_metric *m, enum state s)
@@ -131,7 +131,7 @@ static int check(const float *probabilities, const float *labels, size_t n)
     return 0;
 }
 
-// The batch that is `window` batches old makes room for a new one.
+// Removes the oldest batch of the window from batch_stat_* and from the ring.
 static void move_window(struct tug_metric *m)
 {
     for (int label = 0; label < 2; label++) {

@@ -1,5 +1,5 @@
-// Metrics whose states have names: against counting all pairs, and sums in double precision.
-// Sums over several workers: tests/e2e/library_test.c.
+// Compares metrics with counting all pairs of examples, and with sums in doubles.
+// tests/e2e/library_test.c tests sums over several workers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "tug/metric.h"
@@ -59,7 +59,7 @@ static struct tug_metric_values read_all(const struct tug_metric *m)
     return v;
 }
 
-// The AUC of [first, first + n), over all pairs.
+// Returns the AUC of the examples [first, first + n), by counting all pairs.
 static double auc_of_pairs(size_t first, size_t n)
 {
     double pairs = 0, positives = 0;
@@ -103,7 +103,7 @@ static void test_values(void **state)
     tug_metric_close(m);
 }
 
-// All the same bits, however the examples come.
+// The values are bit-identical however the examples are divided into batches.
 static void test_division(void **state)
 {
     (void)state;
@@ -114,7 +114,7 @@ static void test_division(void **state)
         add(many, end - n, n);
     }
     struct tug_metric_values a = read_all(one), b = read_all(many);
-    a.batch_auc = b.batch_auc = 0; // of other batches
+    a.batch_auc = b.batch_auc = 0; // not compared, as the last batches differ
     assert_memory_equal(&a, &b, sizeof(a));
     tug_metric_close(one);
     tug_metric_close(many);
@@ -164,9 +164,9 @@ static void test_states(void **state)
         check(tug_metric_reset(m, states[i]));
         assert_true(total(m, states[i]) == 0);
         for (size_t j = i + 1; j < sizeof(states) / sizeof(*states); j++)
-            assert_true(total(m, states[j]) > 0); // and no other
+            assert_true(total(m, states[j]) > 0); // other states are not zeroed
     }
-    add(m, 0, BATCH); // of the window, too, nothing is left
+    add(m, 0, BATCH); // the window has only this batch, too
     assert_true(read_all(m).batch_auc == auc_of_pairs(0, BATCH));
     assert_true(read_all(m).auc == auc_of_pairs(0, BATCH));
     check(tug_metric_reset(m, NULL));
@@ -213,7 +213,8 @@ static void test_memory(void **state)
     tug_metric_close(m);
 }
 
-// A cluster of one worker: sums are its own, and the table is left empty.
+// On a cluster of one worker the sums are its own values, and the table is empty
+// afterwards.
 static void test_reduce(void **state)
 {
     (void)state;

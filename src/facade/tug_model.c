@@ -1,4 +1,5 @@
-// Models of a program (tug/train.h): opened, saved, closed; what they found.
+// Models of a program (tug/train.h): opens, loads, saves and closes them, and returns
+// their results.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <dirent.h>
@@ -89,7 +90,8 @@ static int refuse(const struct option_table *t, const struct options *o,
     return 0;
 }
 
-// Other variables for programs of the library, which are not misspelt options.
+// Variables TUG_<NAME> that programs of the library may set besides options; they are not
+// reported as misspelt options.
 static const struct option told[] = {
     {.name = "scheduler"},    {.name = "cluster"},   {.name = "ca"},
     {.name = "cert"},         {.name = "key"},       {.name = "insecure"},
@@ -105,7 +107,7 @@ int model_parse(struct options **ret, const struct option_table *t, char *const 
                 size_t n, const char *not_here, void *values, struct err *e)
 {
     *ret = NULL;
-    if (options_family == NULL) // a command has said more
+    if (options_family == NULL) // else a command has set its own list
         options_family = family;
     TRY(options_parse(ret, t, (int)n, words, values, OPTIONS_INCOMPLETE, e));
     if (options_help_wanted(*ret))
@@ -152,7 +154,7 @@ void model_add(struct tug_model *m, double value, const char *format, ...)
         size_t cap = m->cap_values * 2 + 32;
         struct model_value *more = mem_realloc_array(m->value, cap, sizeof(*more));
         if (more == NULL)
-            return; // the result is short of a number
+            return; // without memory the result is left out
         m->value = more;
         m->cap_values = cap;
     }
@@ -381,7 +383,7 @@ void tug_model_close(struct tug_model *m)
         return;
     model_forget_opened(m);
     model_cluster_leave(m);
-    temp_home_remove(&m->home, 2); // home/model/save-000001
+    temp_home_remove(&m->home, 2); // two levels: home/model/save-000001
     model_words_free(m->words, m->n_words);
     history_free(&m->history);
     mem_free(m->value);

@@ -1,8 +1,8 @@
-// A program's own rules, entry policies and accessors (tug/table.h), as the registries of
-// table/ want them.
+// A program's own rules, entry policies and accessors (tug/table.h), registered with the
+// registries of table/.
 //
-// Rules and policies are called without a context there, so each place here has functions
-// of its own, made by a macro, that know theirs.
+// The registries call rules and policies without a context, so a macro makes functions
+// for each of PLACES places, which call the rule or policy of their place.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -102,10 +102,10 @@ int tug_register_entry(const struct tug_entry_policy *p)
     return 0;
 }
 
-// Accessors: weights under one rule, then statistics.
+// Accessors. Their rows have weights with one rule, and then statistics.
 
 struct own {
-    struct accessor_class class; // first: it is what rows know
+    struct accessor_class class; // must be the first member, as tables point at it
     struct tug_accessor is;
 };
 static struct own accessors[PLACES];
@@ -155,7 +155,7 @@ static void pulled(const struct accessor *a, const float *row, float *ret)
     memcpy(ret, row + a->stats, a->pulled_stats * sizeof(float));
 }
 
-// Each place lays out its own accessor's rows.
+// Makes the accessor of a table: the layout of its rows.
 static int layout(const struct tug_accessor *x, const struct accessor_options *o,
                   struct accessor *ret)
 {

@@ -1,5 +1,5 @@
-// tug_profile_start and tug_profile_stop: a client's cluster, asked from outside, as tug
-// profile does. The client's own requests continue meanwhile.
+// tug_profile_start and tug_profile_stop: ask the processes of the client's cluster over
+// links of their own, as tug profile does. The client's requests continue meanwhile.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "facade/profiler.h"

@@ -1,4 +1,4 @@
-// Profiles through the public calls, on a cluster inside this process.
+// Tests tug_profile_start and tug_profile_stop on a cluster inside this process.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <jansson.h>
@@ -44,7 +44,7 @@ static const char *text(const json_t *o, const char *name)
     return found != NULL ? found : "";
 }
 
-// The records of pushes to a table.
+// Returns the number of pushes to a table that a file records.
 static size_t pushes_in(const char *file, const char *table)
 {
     json_error_t why;
@@ -59,7 +59,7 @@ static size_t pushes_in(const char *file, const char *table)
     return n;
 }
 
-// The file has exactly the pushes in between.
+// The file has exactly the pushes between the two calls.
 static void start_and_stop(void **state)
 {
     (void)state;

@@ -1,14 +1,14 @@
 // Sums over all workers (tug_all_reduce, tug/metric.h) through a table of counters.
 //
-// A push carries floats, which are exact to 2^24: a value goes in LIMBS parts of LIMB_BITS
-// each, and servers add the parts up in doubles.
+// A push has floats, which are exact to 2^24, so a value is sent as LIMBS parts of
+// LIMB_BITS bits each; servers add the parts up in doubles.
 //
-//   the worker of rank 0 clears the table     a load may have brought old sums
+//   the worker of rank 0 clears the table a load may have left old sums
 //   barrier     then all push
 //   barrier     then all pull
-//   barrier     then rank 0 clears again      no save has them
+//   barrier then rank 0 clears again so that no save has the sums
 //
-// The last needs no barrier behind it: the next call begins with rank 0's, too.
+// No barrier follows, as the next call begins with rank 0 clearing the table, too.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"
@@ -42,7 +42,7 @@ static int clear(struct tug_client *c, uint32_t table)
     return tug_client_rank(c) == 0 ? tug_clear(c, table) : 0;
 }
 
-// Values [first, first + n), but for zeros.
+// Pushes the values [first, first + n), without zeros.
 static int push(struct tug_client *c, uint32_t table, const uint64_t *values,
                 size_t first, size_t n, uint64_t *keys, float *parts)
 {

@@ -22,17 +22,17 @@ struct scoring {
     char **words;
     size_t n_words;
     struct options *options;
-    struct eval_values eval; // of either command
+    struct eval_values eval; // options of tug eval, or of tug predict
     struct predict_values predict;
-    struct model_values values; // those that they share, with the call's data
+    struct model_values values; // the options of both commands, with the call's data
     struct given_rows rows;
     const char *path;
     enum scoring_what { EVALUATES, PREDICTS, EXPLAINS } what;
     struct metrics metrics[MODEL_MAX_TASKS];
-    struct metrics_stream *seen; // of an evaluation, by the first label
+    struct metrics_stream *seen; // histograms of an evaluation, for the first label
     float *to;
     size_t room, n;
-    struct buf text; // of explanations
+    struct buf text; // the explanations, as lines of JSON
     char warning[NUMBERING_TEXT];
     struct eval_tables tables;
 };
@@ -83,7 +83,8 @@ static int set_data(struct scoring *s, struct err *e)
     return 0;
 }
 
-// Counts for tug_model_spread. A missing label counts nowhere.
+// Adds predictions to the histograms of tug_model_spread. Examples without a label do not
+// count.
 static int count(void *ctx, const struct dataset *d, const float *predictions, size_t n,
                  struct err *e)
 {
@@ -109,7 +110,7 @@ static int count(void *ctx, const struct dataset *d, const float *predictions, s
     return rc == 0 ? 0 : err_nomem(e, "an evaluation");
 }
 
-// For tug_model_tables.
+// Stores the tables of an evaluation as JSON for tug_model_tables.
 static int keep_tables(struct scoring *s, struct err *e)
 {
     json_begin();
@@ -122,7 +123,7 @@ static int keep_tables(struct scoring *s, struct err *e)
     return s->m->tables != NULL ? 0 : err_nomem(e, "the tables of an evaluation");
 }
 
-// A warning about other data is not repeated.
+// Gives a warning about the numbering of keys, unless it is the model's last one.
 static void hear(void *ctx, const char *text)
 {
     struct scoring *s = ctx;
@@ -155,7 +156,7 @@ static int evaluate_all(struct scoring *s, struct err *e)
     return keep_tables(s, e);
 }
 
-// Kept by the model: room grows as they come.
+// Makes room for n more predictions if the model stores them, in an array that grows.
 static int make_room(struct scoring *s, size_t n, struct err *e)
 {
     if (s->to != NULL || s->n + n <= s->room)
@@ -247,7 +248,7 @@ static int work(void *ctx, struct err *e)
     }
     log_unwant(LOG_WARN);
     if (rc != 0)
-        model_forget_opened(s->m); // perhaps its rows are there in part
+        model_forget_opened(s->m); // its rows may be loaded in part
     return rc;
 }
 
@@ -350,7 +351,7 @@ int tug_model_explain(struct tug_model *m, const struct tug_data *data,
     const char *text = rc == 0 ? buf_str(&s->text) : NULL;
     if (rc == 0 && text == NULL)
         rc = err_nomem(e, "an explanation");
-    if (rc == 0) { // the model keeps it
+    if (rc == 0) { // the model owns the text from now on
         mem_free(m->explained);
         *ret = m->explained = s->text.data;
         s->text = BUF_INIT(0);

@@ -1,4 +1,4 @@
-// Scorers of programs (tug/score.h): a served model behind a handle.
+// Scorers of programs (tug/score.h), which wrap a served model of src/serve.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/descriptors.h"
@@ -16,7 +16,7 @@
 
 struct tug_scorer {
     struct served *served;
-    pthread_mutex_t lock; // of tug_scorer_refresh
+    pthread_mutex_t lock; // lets one thread at a time run tug_scorer_refresh
     bool follows;
 };
 

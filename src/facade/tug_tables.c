@@ -1,5 +1,5 @@
-// Tables by settings for programs (tug/table.h): made, changed as a whole, counted, saved
-// and loaded. Each function is one request of the client's, or a few, and waits for it.
+// Tables of programs (tug/table.h): makes, shrinks, clears, drops, counts, saves and
+// loads them. Each function sends one or a few requests by the client and waits for them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -24,13 +24,14 @@ static_assert((int)TUG_PATH_MAX == FILE_PATH_MAX,
 static_assert((int)TUG_TABLES_MAX == SPEC_MAX_TABLES,
               "there are as many tables as protocol/spec.h says");
 
-// A request that was made while the van was lent: 0, it could not be made.
+// Waits for a request that was sent while the van was lent to this thread. ts 0 means
+// that it could not be sent.
 static int wait_for(struct tug_client *c, client_ts ts)
 {
     return ts != 0 ? calls_wait_for(c, ts, c->o.wait_seconds) : last_error()->code;
 }
 
-// Returns the servers' name of a path.
+// Converts a path to its form relative to the servers' root of this kind.
 static int below(struct tug_client *c, enum wire_root kind, const char *path,
                  char ret[FILE_PATH_MAX])
 {
@@ -44,7 +45,8 @@ static int below(struct tug_client *c, enum wire_root kind, const char *path,
 
 // Tables.
 
-// Relative paths are below the servers' root, but a cluster in this process has none.
+// Converts the path of the cold tier. Relative paths stay, as they are below the servers'
+// cold root; a cluster in this process has no root, so there they become absolute.
 static int set_cold(struct tug_client *c, struct table_config *config)
 {
     char rest[FILE_PATH_MAX];
@@ -71,7 +73,7 @@ int tug_table_create(struct tug_client *c, uint32_t number, const char *settings
 
 int tug_table_find(struct tug_client *c, const char *name, uint32_t *ret_number)
 {
-    if (name[0] == '\0') // which would ask for table 0
+    if (name[0] == '\0') // the servers would return table 0
         return err_set(last_error(), TUG_EUSAGE, "the name of the table is empty");
     TRY(calls_enter(c));
     client_ts ts = client_info(c->client, name, 0, ret_number, last_error());
@@ -79,7 +81,8 @@ int tug_table_find(struct tug_client *c, const char *name, uint32_t *ret_number)
     return wait_for(c, ts);
 }
 
-// A part's micro-batches: halves are halved as long as several parts share one.
+// Returns the micro-batches of a part: the micro-batches are halved until each part has
+// its own.
 static struct call_terms part_of(uint32_t part, uint32_t parts)
 {
     struct call_terms ret = {.micro = 0, .micros = SHARD_MICROS};
@@ -124,7 +127,8 @@ int tug_table_learning(struct tug_client *c, uint32_t table,
 {
     struct table_spec s;
     TRY(calls_spec(c, table, &s));
-    // The accessor's own: merge and counter add, whatever the settings say.
+    // The rule is the accessor's, not the settings': accessors merge and counter always
+    // add.
     const struct rule_params *p = &s.accessor.groups[0].rule;
     bool values = s.accessor.n_groups == 0 || p->kind == RULE_SUM ||
                   p->kind == RULE_SUMMARY || p->kind == RULE_ASSIGN ||
@@ -190,7 +194,7 @@ int tug_assign(struct tug_client *c, uint32_t table, const uint64_t *keys, size_
     return calls_assign(c, table, keys, n, values, done, ctx, ret_timestamp);
 }
 
-// Ranges are requested piece by piece, so that requests are bounded.
+// Ranges are requested in pieces, so that the size of a request is bounded.
 
 enum { RANGE_KEYS = 1 << 16 };
 
@@ -239,7 +243,7 @@ int tug_push_range(struct tug_client *c, uint32_t table, uint64_t first, size_t 
     return range(c, table, first, n, values, NULL);
 }
 
-// Life.
+// Lifecycle.
 
 int tug_shrink(struct tug_client *c, uint32_t table, float threshold,
                uint64_t *ret_removed)
@@ -275,7 +279,8 @@ int tug_table_drop(struct tug_client *c, uint32_t table)
 {
     TRY(order(c, table, WIRE_DROP));
     pump_enter(c->pump);
-    c->terms[table] = (struct call_terms){.rate = 1}; // another may get its number
+    c->terms[table] = (struct call_terms){
+        .rate = 1}; // for the next table with this number
     pump_leave(c->pump);
     return 0;
 }
@@ -322,7 +327,8 @@ int tug_step(struct tug_client *c, uint64_t steps, uint64_t *ret_global)
 
 // Saves.
 
-// Unmarked saves get ids of their own, which no program chooses.
+// Returns the id of a save: the program's mark, or for a save without a mark an id from
+// 2^63 on, which a program cannot choose.
 static uint64_t save_id(struct tug_client *c, const struct tug_save_options *o)
 {
     uint64_t session = member_session(client_member(c->client));
@@ -390,7 +396,8 @@ int tug_save(struct tug_client *c, const struct tug_save_options *o,
     if (rc == 0)
         rc = save_commit(o->directory, &m, o->keep, last_error());
     why = *last_error();
-    // Servers that are not told find out themselves; the save is complete or not.
+    // An error here is ignored: a server that does not get the message finds out by
+    // itself whether the save is complete.
     (void)end_save(c, id, rc == 0, m.checksum);
     if (rc != 0)
         save_abort(o->directory, &m);

@@ -1,4 +1,4 @@
-// Tables by settings through the public calls, on a cluster inside this process.
+// Tests tug/table.h on a cluster inside this process.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -62,7 +62,7 @@ static struct tug_table_stats stats_of(struct tug_client *c, uint32_t table)
     return s;
 }
 
-// One push of keys 0..n-1: key k is shown 1 + k % 4 times; odd ones are clicked once.
+// Pushes keys 0 to n - 1 once: key k with 1 + k % 4 shows, odd keys with one click.
 static void push_some(struct tug_client *c, uint32_t table, size_t n, uint64_t seed)
 {
     static uint64_t keys[KEYS];
@@ -84,8 +84,8 @@ static void pull_all(struct tug_client *c, uint32_t table, float *values)
     check(tug_pull_range(c, table, 0, KEYS, values));
 }
 
-// Waiting calls send nothing in a callback: their answers would come after their arrays
-// were freed.
+// In a callback, calls that wait must send nothing, as their answers would arrive after
+// their arrays were freed.
 struct inside {
     struct tug_client *client;
     struct tug_dense *dense;
@@ -130,7 +130,7 @@ static void call_all(void *ctx, uint64_t timestamp, int rc)
         tug_client_close(c),
     };
     for (size_t i = 0; i < sizeof(said) / sizeof(*said); i++)
-        if (i != 12) // it looks for the save first
+        if (i != 12) // call 12 fails earlier, as it first opens the save
             assert_int_equal(TUG_EUSAGE, said[i]);
     assert_int_not_equal(0, said[12]);
     atomic_store(&x->over, true);
@@ -153,9 +153,10 @@ static void test_in_a_callback(void **state)
     push_some(c, 1, 10, 1);
     check(tug_pull(c, 1, &key, 1, row, call_all, &x, NULL));
     for (int i = 0; i < 1000 && !atomic_load(&x.over); i++)
-        check(tug_table_find(c, "users", &number)); // works for all of them
+        check(tug_table_find(c, "users", &number)); // this wait runs all callbacks
     assert_true(atomic_load(&x.over));
-    assert_int_equal(10, stats_of(c, 1).rows); // neither cleared nor dropped
+    assert_int_equal(10,
+                     stats_of(c, 1).rows); // the table was neither cleared nor dropped
     check(tug_dense_pull(x.dense, w));
     assert_true(w[0] == 7 && w[2] == 7);
     assert_int_equal(TUG_EUSAGE, tug_table_find(c, "table-9", &number));
@@ -180,8 +181,8 @@ static void test_life(void **state)
     push(c, 4, twice, 2, values[0]);
     pull(c, 4, twice, 1, rows);
     assert_true(rows[0] == 3 && rows[1] == 2);
-    assert_true(fabsf(rows[2] + 0.5f * 4 / 3) < 1e-6f); // the mean over its shows
-    assert_true(rows[3] != 0); // score 0.1 * 1 + 2: earned at once
+    assert_true(fabsf(rows[2] + 0.5f * 4 / 3) < 1e-6f); // the mean gradient over 3 shows
+    assert_true(rows[3] != 0); // the score 0.1 * 1 + 2 earns embedx at once
     pull(c, 4, &(uint64_t){99}, 1, rows);
     for (size_t i = 0; i < PULL; i++)
         assert_true(rows[i] == 0);
@@ -193,7 +194,7 @@ static void test_life(void **state)
     s = stats_of(c, 4);
     assert_int_equal(s.rows, KEYS);
     uint64_t removed;
-    check(tug_shrink(c, 4, 0.85f, &removed)); // keys without a click go
+    check(tug_shrink(c, 4, 0.85f, &removed)); // removes keys without a click
     assert_int_equal(removed, KEYS / 2);
     for (int i = 0; i < 31; i++)
         check(tug_day(c, 4));
@@ -244,7 +245,7 @@ static void test_refusals(void **state)
     check(tug_client_close(c));
 }
 
-// Values are looked at before any part of a push leaves.
+// All values of a push are checked before any part of it is sent.
 static void test_refused_as_a_whole(void **state)
 {
     (void)state;
@@ -255,7 +256,7 @@ static void test_refused_as_a_whole(void **state)
     assert_int_equal(tug_push(c, 1, keys, 8, values, NULL, NULL, &ts), TUG_EUSAGE);
     assert_non_null(strstr(tug_last_error(), "key 8"));
     assert_int_equal(tug_assign(c, 1, keys, 8, values, NULL, NULL, &ts), TUG_EUSAGE);
-    keys[7] = 1; // their sum is not finite
+    keys[7] = 1; // the sum of the values of key 1 is not finite
     values[0] = values[7] = 3e38f;
     assert_int_equal(tug_push(c, 1, keys, 8, values, NULL, NULL, &ts), TUG_EUSAGE);
     assert_int_equal(stats_of(c, 1).rows, 0);
@@ -267,7 +268,7 @@ static void test_refused_as_a_whole(void **state)
     check(tug_client_close(c));
 }
 
-// A second pass over the same examples counts nothing, but is trained on.
+// Examples of a second pass change weights, but not shows and clicks.
 static void test_again(void **state)
 {
     (void)state;
@@ -283,7 +284,7 @@ static void test_again(void **state)
     push(c, 4, keys, 2, values[0]);
     pull(c, 4, keys, 2, second);
     assert_true(second[0] == 2 && second[1] == 1 && second[PULL] == 1);
-    assert_true(fabsf(second[2] - 2 * first[2]) < 1e-6f); // divided by its 2 shows
+    assert_true(fabsf(second[2] - 2 * first[2]) < 1e-6f); // each divided by the 2 shows
     tug_again(c, false);
     push(c, 4, keys, 2, values[0]);
     pull(c, 4, keys, 2, second);
@@ -331,7 +332,7 @@ static void test_saves(void **state)
     uint64_t rows;
     c = open_client();
     check(tug_table_create(c, 4, users));
-    push_some(c, 4, 20, 9); // goes
+    push_some(c, 4, 20, 9); // rows that the load removes
     check(tug_load(c, 4, under("published"), NULL, &rows));
     pull_all(c, 4, after);
     assert_memory_equal(after, before, sizeof(before));
@@ -341,7 +342,7 @@ static void test_saves(void **state)
     assert_memory_equal(checkpoint, before, sizeof(before));
     assert_int_equal(stats_of(c, 4).rows, KEYS);
 
-    // The base alone is older; training continues from there.
+    // Loads the base without its deltas, which is older, and continues training from it.
     check(tug_load(c, 4, base, "users", &rows));
     pull_all(c, 4, after);
     assert_memory_not_equal(after, before, sizeof(before));
@@ -353,7 +354,7 @@ static void test_saves(void **state)
     check(tug_client_close(c));
 }
 
-// A delta goes where the last base or delta went, and nowhere else.
+// A delta is refused in another directory than that of the last base or delta.
 static void test_wrong_directory(void **state)
 {
     (void)state;
@@ -377,7 +378,7 @@ static void test_wrong_directory(void **state)
     save(c, "there", TUG_CHECKPOINT, path);
     push_some(c, 4, 10, 3);
     save(c, "there", TUG_DELTA, path);
-    check(tug_load(c, 4, here, NULL, NULL)); // an older one
+    check(tug_load(c, 4, here, NULL, NULL)); // loads an older save
     o.directory = under("there");
     assert_int_equal(tug_save(c, &o, NULL), TUG_EUSAGE);
     check(tug_client_close(c));
@@ -409,8 +410,8 @@ static void test_dump(void **state)
     check(tug_client_close(c));
 }
 
-// Rows that travel whole, here two of one partition, are longer than their weights; a dump
-// shows these alone.
+// Rows that are pulled whole, here two of one partition, have more floats than weights; a
+// dump has the weights only.
 static void test_dump_of_whole_rows(void **state)
 {
     (void)state;
@@ -464,7 +465,7 @@ static void test_dense(void **state)
     assert_memory_equal(part, y + 13, sizeof(part));
     assert_int_equal(tug_dense_pull_range(d, 1, 30, 10, part), TUG_EUSAGE);
     tug_dense_close(d);
-    check(tug_dense_open(&d, c, 0, variables, 2)); // what is there stays
+    check(tug_dense_open(&d, c, 0, variables, 2)); // sets no initial values again
     check(tug_dense_pull(d, x));
     assert_memory_equal(x, y, sizeof(x));
     check(tug_dense_assign(d, g));
@@ -474,8 +475,8 @@ static void test_dense(void **state)
     check(tug_client_close(c));
 }
 
-// Against counting all pairs. Users of a dropped table have arrays for its rows, not for
-// those of the next one.
+// Compares the AUC with counting all pairs. Then users of a dropped table, whose arrays
+// have its widths, must be refused by a new table with the same number.
 static void test_made_anew(void **state)
 {
     (void)state;
@@ -531,7 +532,7 @@ static void test_auc(void **state)
     assert_int_equal(n, N);
     assert_true(auc == pairs / (positives * (N - positives)));
     assert_int_equal(tug_auc_add(c, 9, &(float){1.5f}, label, 1), TUG_EUSAGE);
-    // Beyond what a float counts to.
+    // Counts beyond 2^24, which a float cannot.
     const uint64_t key = 5000;
     const float many[2] = {16777215, 1};
     float got[4];
@@ -618,7 +619,8 @@ static size_t in_flight(struct tug_client *c)
     return n;
 }
 
-// A call that takes too long is given up: its answer would be written to freed memory.
+// A call that takes too long is cancelled, as its answer would be written to freed
+// memory.
 static void test_given_up(void **state)
 {
     (void)state;
@@ -632,7 +634,7 @@ static void test_given_up(void **state)
     check(tug_dense_open(&d, c, 3, &v, 1));
     for (int i = 0; i < 20; i++) {
         c->o.wait_seconds = 1e-9;
-        (void)tug_table_stat(c, 3, &stats); // it may be in time
+        (void)tug_table_stat(c, 3, &stats); // the answer may also arrive in time
         (void)tug_dense_pull(d, values);
         (void)tug_pull_range(c, 3, 0, 2, values);
         (void)tug_save(c, &o, NULL);
@@ -647,7 +649,8 @@ static void test_given_up(void **state)
     check(tug_client_close(c));
 }
 
-// Many requests open at once, waited for in another order, some given up, some with callbacks.
+// Many requests are open at once; they are waited for in another order, some are
+// cancelled, and some have callbacks.
 static void test_many_open(void **state)
 {
     (void)state;
@@ -658,14 +661,14 @@ static void test_many_open(void **state)
     const float one = 1;
     check(tug_table_create(c, 4, "dim=1; rule=sum"));
     for (uint64_t i = 0; i < MANY; i++) {
-        keys[i] = i % 7; // the client's until the request is done
+        keys[i] = i % 7; // must stay unchanged until the request is done
         check(i % 3 == 0
                   ? tug_pull(c, 4, &keys[i], 1, &pulled[i], NULL, NULL, &request[i])
                   : tug_push(c, 4, &keys[i], 1, &one, NULL, NULL, &request[i]));
     }
     assert_int_equal(c->n_calls, MANY);
     for (uint64_t i = 0; i < MANY; i++) {
-        uint64_t at = i * 1009 % MANY; // each once
+        uint64_t at = i * 1009 % MANY; // visits each request once
         if (at % 3 == 0 && at % 5 == 0)
             check(tug_cancel(c, request[at]));
         else
@@ -714,7 +717,7 @@ static void test_rate(void **state)
     check(tug_table_create(c, 5, "name = counted; dim = 1; accessor = counter"));
     check(tug_table_learning(c, 5, &how));
     assert_true(isnan(how.rate));
-    check(tug_table_drop(c, 1)); // its number is free, and what was said of it forgotten
+    check(tug_table_drop(c, 1)); // the number is free, and its tug_batch is forgotten
     check(tug_table_create(c, 1, "dim = 2; rule = sgd:lr=0.5; init = 0"));
     check(tug_table_learning(c, 1, &how));
     assert_true(how.rate == 0.5f);
@@ -733,7 +736,7 @@ static void push_part(struct tug_client *c, uint64_t batch, uint32_t part, uint3
     push(c, 1, &key, empty ? 0 : 1, &value);
 }
 
-// One client that says all parts of a batch; Adam sees their sum, or mean, as one gradient.
+// One client sends all parts of a batch; Adam gets their sum or mean as one gradient.
 static void test_batches(void **state)
 {
     (void)state;
@@ -783,17 +786,18 @@ static void test_batches_refused(void **state)
     assert_int_equal(tug_batch(c, 1, 0, 2, 2), TUG_EUSAGE);
     assert_int_equal(tug_batch(c, 1, 0, 0, 17), TUG_EUSAGE);
     push_part(c, 0, 0, 2, 7, 1, false);
-    check(tug_batch(c, 1, 1, 0, 2)); // the other part comes late
+    check(tug_batch(c, 1, 1, 0, 2)); // the other part is sent later
     check(tug_pull(c, 1, &(uint64_t){7}, 1, &row, NULL, NULL, &ts));
     assert_int_equal(tug_wait(c, ts, 0.2), TUG_EIO);
     pthread_t thread;
     assert_int_equal(0, pthread_create(&thread, NULL, push_other_part, c));
-    check(tug_wait(c, ts, HUGE_VAL)); // however long
+    check(tug_wait(c, ts, HUGE_VAL)); // without a time limit
     pthread_join(thread, NULL);
     check(tug_client_close(c));
 }
 
-// An update overflows only a rule's state: the push succeeds, and its client is told.
+// If an update overflows only a rule's state, the push succeeds, and its client gets a
+// warning.
 static void test_left_out(void **state)
 {
     (void)state;

@@ -23,21 +23,23 @@ struct training {
     char **words;
     size_t n_words;
     struct options *options;
-    struct train_options parsed, values; // what the options say, and with the call's data
+    // The options as parsed, and the same with the call's data.
+    struct train_options parsed, values;
     struct train_setup setup;
     struct train_result result;
     struct given_rows rows, valid_rows;
-    const char *path; // of rows
+    const char *path; // the address of rows in memory, which stands for a path
     char valid_path[FILE_PATH_MAX], out[FILE_PATH_MAX];
-    struct metrics last[LABELS_MAX]; // of the last pass
+    struct metrics last[LABELS_MAX]; // metrics of the last pass, by label
     bool has_last;
     struct train_listener listener;
-    // Passes of earlier calls, where the run does not count them: the first worker's does.
+    // Number of passes of earlier calls if the run does not count them itself, as only
+    // that of the first worker does.
     uint32_t before;
-    pthread_mutex_t mutex; // of what follows
+    pthread_mutex_t mutex; // guards the members below
     struct tug_progress progress;
     bool has_news;
-    // Ended passes that were not reported yet, in order.
+    // The ended passes that `tell` has not reported yet, in order.
     struct ended_pass {
         struct tug_progress progress;
         struct tug_pass pass;
@@ -45,7 +47,7 @@ struct training {
     size_t n_ended, cap_ended;
 };
 
-// The format of rows is added where none is given.
+// Parses the options; adds `format` if they name none.
 static int parse(struct training *t, const char *format, struct err *e)
 {
     struct tug_model *m = t->m;
@@ -102,20 +104,21 @@ static struct training *open_training(struct tug_model *m)
     return t;
 }
 
-// Missing options of reading data come from the save. --init-from is for the first call.
+// Returns how the run resumes: with TRAIN_RESUME, missing options about reading data come
+// from the save. --init-from counts only in the first call.
 static enum train_resume resumes_as(const struct training *t)
 {
     bool said = options_given(t->options, "format") || t->values.init_from != NULL;
     return said ? TRAIN_RESUME_AUTO : TRAIN_RESUME;
 }
 
-// Without a format the data will be rows, of columns where options name some; the values'
-// own checks come with them.
+// Checks the options without data. Without the option format the data will be in memory:
+// columns, if options name columns. The checks of single values are included.
 static int check(struct training *t, struct err *e)
 {
     TRY(parse(t, NULL, e));
     bool from_save = t->m->from[0] != '\0' || t->values.resume == TRAIN_RESUME ||
-                     t->values.init_from != NULL; // with auto there may be none
+                     t->values.init_from != NULL; // with resume=auto there may be no save
     if (!options_given(t->options, "format") && !from_save) {
         const struct train_options *o = &t->parsed;
         bool names = o->label != NULL || o->drop != NULL || o->numeric != NULL ||
@@ -129,7 +132,7 @@ static int check(struct training *t, struct err *e)
     }
     t->values.data = (struct option_list){0};
     if (t->m->from[0] != '\0' &&
-        t->values.resume == TRAIN_NEW) { // the run resumes from there
+        t->values.resume == TRAIN_NEW) { // the run resumes from the model's save
         t->values.out = t->values.out != NULL ? t->values.out : t->m->from;
         t->values.resume = resumes_as(t);
     }
@@ -153,9 +156,10 @@ int model_train_check(struct tug_model *m, const struct tug_model_options *o,
     return rc;
 }
 
-// News: taken down by the thread that trains, told by the one that waits.
+// Progress: recorded by the thread that trains, reported by the thread that waits.
 
-// Without memory a pass is not told of; the record has it.
+// Records an ended pass for on_pass. Without memory it is not reported; tug_model_pass
+// still has it.
 static void keep_ended(struct training *t, const struct tug_pass *pass)
 {
     if (t->n_ended == t->cap_ended) {
@@ -199,8 +203,8 @@ static void hear(void *ctx, const struct train_news *n)
     pthread_mutex_unlock(&t->mutex);
 }
 
-// Every pass that has ended, and then how the next one goes. A program that has interrupted the
-// training in one of its functions hears no more.
+// Reports every ended pass and then the progress of the current one. After the program
+// has interrupted the training, no more reports follow.
 static void tell(void *ctx)
 {
     struct training *t = ctx;
@@ -265,7 +269,8 @@ static int set_data(struct training *t, struct err *e)
     return 0;
 }
 
-// A path is told from a fraction by its slash.
+// Sets the option valid from the call's validation data. A path gets a slash, which
+// distinguishes it from a fraction.
 static int set_valid(struct training *t, struct err *e)
 {
     const struct tug_data *d = t->valid;
@@ -298,8 +303,8 @@ static int set_valid(struct training *t, struct err *e)
     return 0;
 }
 
-// The passes done before it resumes. A pass must not have been left in its middle, for it
-// can go on with its own data only.
+// Gets the number of passes that the save at `from` has done. TUG_EUSAGE if it was made
+// in the middle of a pass, as that pass could only continue with its own data.
 static int passes_done(const char *from, uint32_t *ret, struct err *e)
 {
     struct saved_run *run = mem_zalloc(sizeof(*run));
@@ -319,7 +324,8 @@ static int passes_done(const char *from, uint32_t *ret, struct err *e)
     return rc;
 }
 
-// Rows are the servers', and the first worker saves them.
+// Clears the options about saves on a worker that is not the first: the servers have the
+// rows, and the first worker saves them.
 static void set_out_elsewhere(struct training *t)
 {
     t->values.out = NULL;
@@ -424,8 +430,8 @@ static int work(void *ctx, struct err *e)
     return rc;
 }
 
-// The run has the passes of the save that it went on from; where there was none, those of before
-// are the model's.
+// Moves the run's records of passes to the model. A run that resumed from a save has its
+// earlier passes, too; else the model has them.
 static void take_history(struct training *t, uint32_t before)
 {
     struct history *run = &t->setup.history, *all = &t->m->history;
@@ -448,14 +454,14 @@ static int train(struct training *t, struct err *e)
 {
     struct tug_model *m = t->m;
     TRY(prepare(t, e));
-    model_forget_opened(m); // rows are not held twice
+    model_forget_opened(m); // so that the rows are not in memory twice
     bool counts = m->client == NULL || model_cluster_first(m);
     t->before = counts ? 0 : m->passes;
     uint32_t before = t->before;
     int rc = job_run(work, tell, t, &m->stop, e);
     if (rc == 0 || t->result.saved[0] != '\0')
         take_history(t, before);
-    if (t->result.saved[0] != '\0') { // perhaps only its test was interrupted
+    if (t->result.saved[0] != '\0') { // the test after the save may have been interrupted
         memcpy(m->from, t->result.saved, sizeof(t->result.saved));
         m->own = true;
     } else if (rc == 0) {

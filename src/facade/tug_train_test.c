@@ -1,5 +1,5 @@
-// Models of a program against what the command makes of the same data and options: the same
-// files, the same metrics, the same predictions.
+// Compares models of tug/train.h with those of tug train on the same data and options:
+// files, metrics and predictions must be equal.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "tug/train.h"
@@ -41,7 +41,7 @@ static int begin(void **state)
     return rc;
 }
 
-// Opens a model with the common options and these, NULL at the end.
+// Opens a model with the common options and with `more`, a list that ends with NULL.
 static struct tug_model *open_with(const char *const *more)
 {
     const char *words[16];
@@ -95,11 +95,11 @@ static void test_same_model_as_the_command(void **state)
 
     size_t n;
     check(tug_model_predict(m, FILES("test.txt"), NULL, 0, NULL, 0, &n));
-    assert_true(n == 500 && result(m, "auc") == auc); // predictions take no results away
+    assert_true(n == 500 && result(m, "auc") == auc); // predicting leaves the results
     tug_model_close(m);
 }
 
-// One column of whole numbers, as the Arrow C data interface has it.
+// A frame with one column of integers, in the Arrow C data interface.
 struct frame {
     struct ArrowSchema column, schema, *columns[1];
     struct ArrowArray values, array, *arrays[1];
@@ -149,8 +149,8 @@ static const struct tug_data *frame_of(struct frame *f, const int64_t *values,
     return &data;
 }
 
-// The name of the labels is the model's own, which was looked at in between: the run reads it
-// when the model that is open for looking has gone.
+// Between two trainings the model is opened to read the label's name; the second run must
+// have a copy of that name, as it closes the opened model.
 static void test_trained_again_on_columns(void **state)
 {
     (void)state;
@@ -165,7 +165,7 @@ static void test_trained_again_on_columns(void **state)
     struct tug_model *m = OPEN("format=csv", "epochs=2");
     for (int i = 0; i < 3; i++) {
         check(tug_model_train(m, frame_of(&f, values, labels, N), NULL));
-        assert_int_equal(tug_model_labels(m), 1); // opens it
+        assert_int_equal(tug_model_labels(m), 1); // opens the save
         assert_string_equal(tug_model_label(m, 0), "label");
     }
     check(tug_model_evaluate(m, frame_of(&f, values, labels, N), NULL, 0));
@@ -173,7 +173,7 @@ static void test_trained_again_on_columns(void **state)
     tug_model_close(m);
 }
 
-// Saves are written to --out only.
+// With the option out, saves are written there and nowhere else.
 static void test_out(void **state)
 {
     (void)state;
@@ -189,7 +189,8 @@ static void same_file(const char *a, const char *b)
         fail_msg("%s and %s differ", a, b);
 }
 
-// Rows of the newest saves; the manifests say what data it was.
+// Compares the rows of the newest saves of two directories; their manifests differ, as
+// they name the data.
 static void same_rows(const char *a, const char *b)
 {
     char names[16][64];
@@ -215,7 +216,7 @@ static void test_passes_one_by_one(void **state)
     }
     check(tug_model_save(m, "one_by_one"));
     same_rows("three", "one_by_one");
-    // Other data: the model keeps what it has learnt.
+    // Training on other data continues from the model's weights.
     check(tug_model_train(m, FILES("test.txt"), NULL));
     assert_true(result(m, "examples") == 500 && result(m, "epochs") == 4);
     assert_true(result(m, "train.auc") > 0.7);
@@ -242,7 +243,7 @@ static void test_passes_one_by_one(void **state)
     // Errors that need no data are found at once, also by evaluation.
     words[1] = "dim=5";
     says(tug_model_load(&m, "two", &o), TUG_EUSAGE, "--dim 4, here it is 5");
-    words[0] = "epochs=1"; // no model is named
+    words[0] = "epochs=1"; // now the options name no model
     check(tug_model_load(&m, "two", &o));
     tug_model_close(m);
 }
@@ -284,7 +285,7 @@ static struct csr *read_csr(const char *path, bool fields)
     return c;
 }
 
-// Examples in memory give the rows and predictions that their text gives.
+// Examples in memory give the same model and predictions as the same examples in a file.
 static void test_rows_in_memory(void **state)
 {
     (void)state;
@@ -356,7 +357,8 @@ static void test_predictions(void **state)
     }
     assert_int_equal(*at, 0);
 
-    // Rows without labels; kept by the model; raw scores.
+    // Predicts rows without labels into the program's array, into the model's, and as raw
+    // scores.
     struct csr *c = read_csr("test.txt", false);
     c->rows.labels = NULL;
     const struct tug_data rows = {.rows = &c->rows};
@@ -381,7 +383,7 @@ static void test_predictions(void **state)
     says(tug_model_predict(m, &rows, odd, 1, again, N, &n), TUG_EUSAGE,
          "did you mean '--threads'?");
     says(tug_model_train(m, FILES("train.txt"), NULL), TUG_EUSAGE, "without options");
-    check(tug_model_predict(m, &rows, NULL, 0, again, N, &n)); // it is as it was
+    check(tug_model_predict(m, &rows, NULL, 0, again, N, &n)); // the model is unchanged
     assert_memory_equal(p, again, sizeof(p));
     tug_model_close(m);
     mem_free(c);
@@ -429,7 +431,7 @@ static void test_errors(void **state)
     struct csr *c = read_csr("train.ffm", true);
     says(tug_model_train(m, &(struct tug_data){.rows = &c->rows}, NULL), TUG_EUSAGE,
          "rows in memory are of format libffm, but --format is libsvm");
-    check(tug_model_train(m, FILES("train.txt"), NULL)); // after all that
+    check(tug_model_train(m, FILES("train.txt"), NULL)); // works after the errors above
     tug_model_close(m);
     mem_free(c);
 }
@@ -438,7 +440,7 @@ struct heard {
     struct tug_model *model;
     pthread_t thread;
     unsigned calls, passes, ended;
-    uint32_t stop_at; // the pass in which it is interrupted
+    uint32_t stop_at; // the pass in which the training is interrupted
     double auc;
 };
 
@@ -458,12 +460,12 @@ static void hear_of_pass(void *ctx, const struct tug_pass *p)
 {
     struct heard *h = ctx;
     assert_true(pthread_equal(h->thread, pthread_self()));
-    assert_int_equal(p->pass, ++h->ended); // behind its progress
+    assert_int_equal(p->pass, ++h->ended); // called after the progress of the same pass
     assert_int_equal(h->passes, h->ended);
     assert_true(p->auc == h->auc && p->valid_examples == 0 && isnan(p->valid_loss));
 }
 
-// Passes that take no time, and are over before anybody looks.
+// Passes are reported once and in order, also if many end between two reports.
 static void test_every_pass_is_told(void **state)
 {
     (void)state;
@@ -490,11 +492,13 @@ static void test_every_pass_is_told(void **state)
     tug_model_close(h.model);
 }
 
-// The model of one of two threads, and the results of its passes.
+// One of two threads that train at the same time: its model and the results of its
+// passes.
 enum { THREAD_PASSES = 12 };
 struct one_of_two {
     const char *seed;
-    pthread_barrier_t *begin; // NULL: alone
+    // Both threads begin together; NULL: the thread trains alone.
+    pthread_barrier_t *begin;
     double auc[THREAD_PASSES], loss[THREAD_PASSES], trained, test;
 };
 
@@ -588,7 +592,8 @@ static void test_progress_and_interrupt(void **state)
     tug_model_close(h.model);
     assert_false(files_exists("interrupted"));
 
-    // The program's function ends it, too; a model that was loaded is as it was.
+    // The interrupt function of the program ends the training, too, and leaves a loaded
+    // model unchanged.
     tug_interrupt_by(interrupts, &h);
     h.stop_at = UINT32_MAX;
     const char *const again[] = {"model=fm",       "dim=4",         "deterministic",
@@ -620,7 +625,7 @@ static void test_options_are_listed(void **state)
     assert_false(tug_model_option("trian", 0, &o));
 }
 
-// Nothing stays in the folder of temporary files.
+// Models leave no files in the directory of temporary files.
 static void test_nothing_is_left(void **state)
 {
     (void)state;
