@@ -126,9 +126,8 @@ TUG_API void tug_model_close(struct tug_model *m);
 // Examples in memory (CSR): the features of row i are those from offsets[i] up to, but
 // not including, offsets[i + 1].
 struct tug_rows {
-    size_t n;            // number of rows
-    const float *labels; // n labels; NULL: none, for predictions
-
+    size_t n;                // number of rows
+    const float *labels;     // n labels; NULL: none, for predictions
     const uint64_t *offsets; // n + 1 positions in keys, fields and values, ascending
     const uint64_t *keys;    // keys of the features: indices or hashes
     const uint32_t *fields;  // one per feature (format libffm); NULL: none (libsvm)
@@ -162,7 +161,6 @@ struct tug_matrix {
 // or `labels` has them; the option "weight-column" or `weight` names the column of
 // weights, or `weights` has them. The call releases its arguments, also when it fails.
 struct tug_columns {
-
     struct ArrowArrayStream *stream; // NULL: `schema` and `array` are used
     struct ArrowSchema *schema;
     struct ArrowArray *array;

@@ -10,8 +10,8 @@
 
 #include "base/clock.h"
 
-#define INTERRUPT_ASK_NS                                                                 \
-    (SECOND_NS / 10) // time between two calls of the function in a wait
+// The time between two calls of the function in a wait.
+#define INTERRUPT_ASK_NS (SECOND_NS / 10)
 
 // Returns whether the program has set an interrupt function.
 bool interrupt_is_set(void);

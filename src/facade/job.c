@@ -16,7 +16,6 @@ struct job {
     struct err error;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-
     int rc;    // the work's result; guarded by the mutex
     bool over; // whether the work has ended; guarded by the mutex
 };

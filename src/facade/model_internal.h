@@ -35,13 +35,11 @@ struct tug_model {
     void *ctx;
     struct history history; // records of the model's passes
     // Used on a cluster only (model_cluster.h), else 0.
-
     struct tug_client *client; // the program's client, or with `joins` the model's own
     bool joins, own_files;
     bool begun;      // training has begun, so the servers have the model's rows
     bool elsewhere;  // the model was trained, and its saves are at the first worker
     uint32_t passes; // number of passes trained on the cluster
-
     double *positive, *negative; // the histograms of tug_model_spread; NULL: none yet
     struct temp_home home;       // the directory of saves without the option "out"
     char from[FILE_PATH_MAX];    // path of the newest save; "": not trained yet

@@ -21,7 +21,6 @@
 #define IDLE_NS (1 * MS)
 #define LOOK_MAX_NS (4 * MS)
 #define SLEEP_NS (1000 * MS)
-
 enum { RELIEF_MS = 20 }; // the relief polls the van at least so often, for its timers
 
 struct waiter {
@@ -29,7 +28,6 @@ struct waiter {
     bool (*over)(void *ctx);
     void *ctx;
     uint64_t deadline;
-
     bool ended;   // the wait has ended
     bool in_time; // over() was true before the deadline
     pthread_cond_t told;

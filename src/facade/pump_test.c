@@ -25,13 +25,11 @@ struct echo {
     struct pump *pump;
     van_link link;
     bool open;
-
     uint64_t hops; // a message is sent on so many times before it counts as arrived
     uint64_t came; // number of messages that have arrived
     struct pump_work work;
     bool with_work, queued;
     atomic_uint worked;
-
     int refused;        // the result of a wait inside of work
     atomic_uint bodies; // number of large bodies that have arrived
     pthread_t released; // the thread that released the last body

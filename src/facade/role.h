@@ -34,7 +34,6 @@ struct role {
     bool has_rank;
     uint32_t rank;
     char scheduler[ROLE_TEXT_MAX]; // the scheduler's HOST:PORT
-
     char host[ROLE_TEXT_MAX];      // address to listen at; "": not given
     char interface[ROLE_TEXT_MAX]; // network interface to listen at; "": not given
     uint16_t port;                 // port to listen at; 0: any

@@ -181,7 +181,6 @@ struct wanted {
     uint32_t table;
     const uint64_t *keys;
     size_t n;
-
     const float *values; // pushed values; NULL for a pull
     float *pulled;       // the array for pulled rows; NULL for a push
     enum wire_op op;

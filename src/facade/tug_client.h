@@ -47,7 +47,6 @@ struct call {
     bool merged;
     float *rows;
     size_t cap_rows;
-
     float *pulled; // the pulled rows of the distinct keys
     float *target; // the program's array for pulled rows
     uint32_t width, push_width;
@@ -56,7 +55,6 @@ struct call {
 // A program's settings for its later requests to a table (tug_tick, tug_batch,
 // tug_rate_factor).
 struct call_terms {
-
     uint64_t clock; // the clock or batch of pulls, in modes ssp and sync
     // In mode sync: the first micro-batch of pushes, and their number.
     uint8_t micro, micros;

@@ -11,13 +11,11 @@
 #include "tug/table.h"
 
 struct variable {
-
     uint64_t n;     // number of floats
     uint64_t block; // key of the first block
     uint64_t at;    // position of the first float in the array of all variables
     uint64_t stream;
     struct initial initial;
-
     bool sent;   // the gradient was sent in the current batch
     uint64_t ts; // timestamp of that push; 0: no push is in flight
 };
@@ -28,7 +26,6 @@ struct tug_dense {
     struct variable *variables;
     size_t n;
     uint64_t floats, blocks;
-
     uint64_t *keys; // keys of all blocks
     float *rows;    // rows of all blocks
     bool in_batch;

@@ -18,7 +18,6 @@ enum { PAGE_ROWS = 1 << 14 };
 struct dump {
     struct tug_client *client;
     struct accessor accessor;
-
     uint32_t width; // floats of a row as pulled
     uint64_t *keys; // the keys of all rows
     float *values;

@@ -17,10 +17,9 @@ enum AssignOp {
     MINUS,  // a -= b
     TIMES,  // a *= b
     DIVIDE, // a /= b
-
-    AND, // a &= b, for integers only
-    OR,  // a |= b, likewise
-    XOR  // a ^= b, likewise
+    AND,    // a &= b, for integers only
+    OR,     // a |= b, likewise
+    XOR     // a ^= b, likewise
 };
 
 template <typename T> inline void AssignFuncInt(const T &right, AssignOp op, T *left)

@@ -454,11 +454,9 @@ class Postoffice
     int closing_ = 0;
     std::atomic<tug_node *> node_{nullptr};
     std::atomic<int> role_{0};
-
     std::atomic<int> verbose_{-1};  // PS_VERBOSE at Start; -1: not read yet
     std::atomic<bool> told_{false}; // whether the connections were logged
     std::set<int> started_, arrived_;
-
     std::map<int, std::map<int, Customer *>> customers_; // by app id and customer id
     std::map<int, std::vector<int>> ids_; // node ids by group, and by node id
     std::vector<Range> ranges_;
