@@ -1,4 +1,4 @@
-// See above.h.
+// The functions of a node that kvstore uses besides tug/kvapp.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kvapp/above.h"
@@ -56,7 +56,8 @@ static bool replaced(const struct roster *r, const struct roster_node *dead)
     return false;
 }
 
-// A rank counts once, however often its process died.
+// Returns whether an earlier entry of the roster is of the same role and rank and has
+// died, too: a rank counts once, however many of its processes have died.
 static bool counted_before(const struct roster *r, uint32_t at)
 {
     for (uint32_t i = 0; i < at; i++)

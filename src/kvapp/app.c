@@ -14,7 +14,8 @@ static uint64_t ids_of(uint32_t app, uint32_t customer)
     return (uint64_t)app << 32 | customer;
 }
 
-// by_ids is its first member.
+// Finds a customer by both ids; the cast is valid as by_ids is the first member of struct
+// tug_app.
 struct tug_app *kv_app_find(const struct tug_node *n, uint32_t app, uint32_t customer)
 {
     return (struct tug_app *)chains_find(&n->apps_by_ids, ids_of(app, customer));
@@ -136,9 +137,11 @@ struct tug_app *tug_app_find(struct tug_node *n, uint32_t app, uint32_t customer
     return l.found;
 }
 
-#define LET_GO_NS (5 * SECOND) // longer than a van sends what is queued on a closed link
+// Time for the van to release the memory of requests; it stops sending queued messages of a
+// closed link sooner.
+#define LET_GO_NS (5 * SECOND)
 
-// No request of the customer's is under way.
+// Returns whether the customer has no open request.
 static bool none_open(void *ctx)
 {
     return ((const struct tug_app *)ctx)->n_open_requests == 0;
@@ -149,7 +152,7 @@ static bool none_handled(void *ctx)
     return ((const struct tug_app *)ctx)->n_handling == 0;
 }
 
-// No handler of it runs, and none will.
+// Waits until no handler of the customer runs; from then on none is called.
 static int end_handling(struct tug_app *a, struct err *e)
 {
     struct tug_node *n = a->node;
@@ -181,7 +184,8 @@ static bool none_waits(void *ctx)
     return atomic_load(&((struct tug_app *)ctx)->n_waiting) == 0;
 }
 
-// The waits of these threads are over: the threads are returning.
+// Waits until no thread is in kv_app_wait for this customer. Their requests have ended,
+// so they are about to return.
 static int end_waits(struct tug_app *a, struct err *e)
 {
     struct tug_node *n = a->node;
@@ -228,7 +232,7 @@ struct tug_node *tug_app_node(const struct tug_app *a)
 
 // Simple requests.
 
-// With the van.
+// Sends a simple request. The caller has the van.
 int kv_app_ask(struct tug_app *a, int32_t head, const void *body, size_t body_bytes,
                uint32_t group_or_id, uint32_t *ret_timestamp, struct err *e)
 {
@@ -334,7 +338,7 @@ int kv_app_wait(struct tug_app *a, uint32_t timestamp, uint64_t longer_ns)
                  : result(a, timestamp, in_time);
     bool closing = a->closing;
     if (atomic_fetch_sub(&a->n_waiting, 1) == 1 && closing)
-        van_wake(n->van); // whoever closes it waits for this
+        van_wake(n->van); // a thread that closes the customer waits for this
     pump_leave(n->pump);
     return rc;
 }

@@ -1,6 +1,6 @@
-// Barriers. The scheduler handles those of whole processes; those of single customers are
-// requests to the node beside it (or, if the first server hosts it, to that one), which
-// answers them all when the last has come.
+// Barriers. The scheduler handles barriers of processes. Barriers of customers are
+// requests to the node in the scheduler's process (or to the first server, if that hosts
+// the scheduler), which answers all of them when the last one has arrived.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -35,7 +35,7 @@ static bool barrier_over(void *ctx)
     return b->node->over || member_barrier_done(b->node->member, b->group, NULL);
 }
 
-// The result of the wait. With the van.
+// Returns the result of a wait for a barrier. The caller has the van.
 static int result(const struct tug_node *n, uint8_t group, bool in_time, struct err *e)
 {
     const char *missing = "";
@@ -80,7 +80,7 @@ int tug_node_barrier(struct tug_node *n, uint32_t group)
 
 // Barriers of customers.
 
-// The requests: head is the group.
+// The body of the request by which a customer reaches a barrier. Its head is the group.
 struct reach {
     uint32_t customer;
     uint32_t wait_ms;
@@ -116,7 +116,8 @@ static struct received *reached_by(const struct tug_node *n, uint32_t node,
     return NULL;
 }
 
-// The nodes of its group that have not come, for messages. False: there are none.
+// Lists the nodes of the group that have not reached the barrier of *q, for messages.
+// Returns false if there are none.
 static bool missing(struct tug_node *n, const struct received *q, char *to, size_t cap)
 {
     struct reach r = {0};
@@ -162,8 +163,8 @@ static bool is_waiting(const struct tug_node *n, const struct received *q)
     return p != NULL;
 }
 
-// Releases all members of the barrier of *q. *q itself may be of a node that has died, or
-// that is not in the group.
+// Answers the requests of all nodes that have reached the barrier of *q. *q itself is
+// answered even if its node has died or is not in the group.
 static void complete(struct tug_node *n, struct received *q)
 {
     uint32_t ids[ROSTER_MAX_NODES];
@@ -183,7 +184,7 @@ void kv_barrier_reached(struct tug_node *n, struct received *q)
     bool good = read_reach(q, &r);
     struct received *before = good ? reached_by(n, q->m.sender, &r, q->m.head) : NULL;
     if (before !=
-        NULL) // its wait was interrupted: it must not count for the next barrier, too
+        NULL) // an interrupted wait left this request; it must not count for the next barrier
         done_with(n, before, "its node has come to this barrier again");
     q->next = n->reached;
     n->reached = q;
@@ -195,8 +196,9 @@ void kv_barrier_reached(struct tug_node *n, struct received *q)
     (void)kv_barriers_look(n, van_now(n->van));
 }
 
-// A node that dies is not waited for any more, so that this is repeated while barriers
-// are open.
+// Completes barriers for which only dead nodes are missing, and gives up those that have
+// waited too long. Called again and again while barriers are open. Returns when to call
+// it next.
 uint64_t kv_barriers_look(struct tug_node *n, uint64_t now)
 {
     char who[256], why[400];
@@ -206,7 +208,8 @@ uint64_t kv_barriers_look(struct tug_node *n, uint64_t now)
         struct reach r = {0};
         if (!missing(n, q, who, sizeof(who))) {
             complete(n, q);
-            q = n->reached; // others may be gone, too
+            // Starts again, as other requests may have been removed from the list.
+            q = n->reached;
             continue;
         }
         struct received *behind = q->next;
@@ -226,7 +229,7 @@ uint64_t kv_barriers_look(struct tug_node *n, uint64_t now)
     return next;
 }
 
-// The node that all ask.
+// Returns the node that answers barriers of customers.
 static uint32_t meeting_place(const struct tug_node *n)
 {
     uint32_t first = n->n_servers > 0 ? n->servers[0] : 0;
@@ -241,7 +244,7 @@ int tug_node_barrier_of(struct tug_node *n, uint32_t customer, uint32_t group)
 {
     struct err *e = last_error();
     uint32_t timestamp;
-    double longest = 4e6; // milliseconds fit
+    double longest = 4e6; // seconds; in milliseconds this fits 32 bits
     double wait = n->o.wait_seconds < longest ? n->o.wait_seconds : longest;
     struct reach r = {.customer = customer, .wait_ms = (uint32_t)(wait * 1000)};
     if (customer == 0)

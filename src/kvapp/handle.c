@@ -1,15 +1,16 @@
-// Handlers of customers, run as work, while the van is not lent: requests by priority, and
-// responses as they come.
+// Calls the handlers of customers, as work of the pump, so without the van. Requests are
+// handled by priority, responses in the order of arrival.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stddef.h>
 
 #include "kvapp/node.h"
 
-enum { SMALL_SHARE = 8 }; // of what may be queued this part is left to small answers
+// 1/8 of the budget for queued messages is left to small answers.
+enum { SMALL_SHARE = 8 };
 
 #define LOOK_NS (SECOND / 1000)
-// While handlers that recently took so long run, another thread reads messages.
+// If recent handlers took longer than this, another thread polls the van while one runs.
 #define LONG_NS (SECOND / 10000)
 
 // The request whose handler this thread runs.
@@ -29,14 +30,15 @@ uint64_t kv_answer_most(const struct tug_node *n)
     return most < WIRE_SPAN_MAX ? most : WIRE_SPAN_MAX;
 }
 
-// Unread answers take memory: while they take most of their limit, no more are made.
+// Returns whether a handler may make an answer. Answers that other nodes have not read
+// take memory; while they take most of their limit, no handler of a pull runs.
 static bool answers_have_room(const struct tug_node *n)
 {
     const struct budget *b = &n->process.budget;
     return budget_fits(b, BUDGET_QUEUED, budget_most(b, BUDGET_QUEUED) / SMALL_SHARE);
 }
 
-// With the van.
+// Queues the work that handles waiting requests. The caller has the van.
 static void queue_handling(struct tug_node *n)
 {
     if (n->handling_queued)
@@ -121,7 +123,8 @@ static void call_handler(struct received *q, struct tug_app *a)
         handle_kv(q, a);
 }
 
-// Called with the van, which is lent to others meanwhile.
+// Calls the handler for a request. The caller has the van, which is given back while the
+// handler runs.
 static void handle(struct received *q)
 {
     struct tug_node *n = q->node;
@@ -138,7 +141,7 @@ static void handle(struct received *q)
         n->handler_ns = (3 * n->handler_ns + van_now(n->van) - begin) / 4;
         a->n_handling--;
     }
-    kv_kept_drain(n); // what the handler kept for itself
+    kv_kept_drain(n); // takes memory that the handler has kept and released
     kv_received_let_go(q);
 }
 
@@ -157,8 +160,8 @@ void kv_handle_response(struct received *q)
     pump_queue(q->node->pump, &q->work);
 }
 
-// Requests are handled by priority. Handles those that wait at its beginning; later ones
-// come after other work.
+// Handles the requests that wait when it begins, by priority. Requests that arrive
+// meanwhile are handled after other queued work.
 static void handle_requests(struct pump_work *w)
 {
     struct tug_node *n = (struct tug_node *)((char *)w -
@@ -180,7 +183,8 @@ uint64_t kv_handle_look(struct tug_node *n, uint64_t now)
     if (n->waiting.n == 0 || n->handling_queued)
         return VAN_NEVER;
     if (!answers_have_room(n)) {
-        budget_pressed(&n->process.budget); // who does not read has to go
+        budget_pressed(
+            &n->process.budget); // breaks links whose nodes do not read their answers
         return now + LOOK_NS;
     }
     queue_handling(n);

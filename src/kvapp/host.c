@@ -1,6 +1,6 @@
-// The scheduler, in the process of that role: a van and a pump of its own. The process's
-// own node joins first, through a door that others don't know; so it is among those whom
-// barriers wait for.
+// The scheduler of a process that hosts it, with a van and a pump of its own. The node of
+// this process joins first, at an address that other nodes do not know, so that barriers
+// wait for it, too.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "cluster/scheduler.h"
 #include "kvapp/node.h"
 
-#define LEAVE_NS (30 * SECOND) // longer than it takes to replace a silent link
+#define LEAVE_NS (30 * SECOND) // longer than the replacement of a silent link takes
 
 struct host {
     struct tug_node *node;
@@ -108,7 +108,8 @@ int kv_host_stop(struct host *h, bool wait, struct err *e)
         return 0;
     if (wait) {
         (void)pump_wait(h->pump, finished, h,
-                        van_now(h->van) + 2 * LEAVE_NS); // it has its own deadline
+                        van_now(h->van) +
+                            2 * LEAVE_NS); // the scheduler itself ends earlier than this
         pump_enter(h->pump);
         (void)scheduler_finished(h->scheduler, &why);
         pump_leave(h->pump);

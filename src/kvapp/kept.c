@@ -1,11 +1,11 @@
-// Memory of requests that programs keep (tug_app_keep), and give back from any thread,
-// also in the middle of the library, and after the node was closed: see struct kv_home.
+// Memory of requests that a program keeps (tug_app_keep). The program may release it on
+// any thread, also in a callback, and after the node was closed: see struct kv_home.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"
 #include "kvapp/node.h"
 
-static struct kept home_closed; // its address says that the node is gone
+static struct kept home_closed; // as value of kv_home.released: the node was closed
 
 static void home_let_go(struct kv_home *h)
 {
@@ -40,7 +40,7 @@ void *tug_app_keep(struct tug_app *a, uint64_t ticket)
 {
     struct received *mine = kv_handled();
     if (mine != NULL && mine->node == a->node && mine->ticket == ticket)
-        return keep(mine); // it stays while its handler runs: the van is not needed
+        return keep(mine); // without the van, as the request stays while its handler runs
     pump_enter(a->node->pump);
     struct received *q = kv_received_by_ticket(a->node, ticket);
     struct kept *k = q != NULL ? keep(q) : NULL;
@@ -48,7 +48,7 @@ void *tug_app_keep(struct tug_app *a, uint64_t ticket)
     return k;
 }
 
-// The node is gone: the last one frees.
+// Releases memory after the node was closed; the last release frees the request.
 static void release_alone(struct received *q, struct kv_home *h)
 {
     if (atomic_fetch_sub(&q->keeps, 1) > 1)

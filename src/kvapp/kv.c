@@ -1,4 +1,5 @@
-// Pushes and pulls: checked, cut by the servers' ranges, and their answers put together.
+// Pushes and pulls: checks them, cuts them by the servers' ranges or by a slicer, and
+// puts the answers together.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -11,7 +12,7 @@
 
 // Checks.
 
-// The i-th value.
+// Returns the address of the i-th value; NULL if there are no values.
 static const void *value_at(const struct tug_kv_data *d, size_t i)
 {
     return d->values != NULL
@@ -116,8 +117,8 @@ int tug_kv_check_values(const struct tug_kv_meta *m, const struct tug_kv_data *d
     return 0;
 }
 
-// Each server gets its part by itself: one that refused its own would not undo those of
-// others.
+// Checks that pushed floats are finite, before any part is sent: a server that refuses
+// its part would not undo the parts of others.
 static int check_finite(const struct tug_kv_data *d, struct err *e)
 {
     size_t i = 0;
@@ -158,7 +159,7 @@ static int check_request(const struct tug_node *n, const struct tug_kv_request *
 
 // Cutting.
 
-// The first key, from `from` on, that is greater than `last`.
+// Returns the index of the first key, from index `from` on, that is greater than `last`.
 static size_t end_of_range(const struct tug_kv_data *d, size_t from, uint64_t last)
 {
     size_t end = d->n_keys;
@@ -217,7 +218,7 @@ static void cut(const struct tug_node *n, struct kv_request *r)
     }
 }
 
-// The result of a program's slicer.
+// Checks one slice that a program's slicer has made.
 
 static int check_slice(const struct tug_kv_request *q, struct tug_kv_data *s,
                        struct err *e)
@@ -230,7 +231,8 @@ static int check_slice(const struct tug_kv_request *q, struct tug_kv_data *s,
     return check_finite(s, e);
 }
 
-// The position of its keys among the request's; n_keys: they are not a run of them.
+// Returns the index in the request's keys where the slice's keys begin; the request's
+// n_keys if they are not a run of its keys.
 static size_t run_of(const struct tug_kv_data *d, const struct tug_kv_data *s)
 {
     size_t at = s->keys[0] > 0 ? end_of_range(d, 0, s->keys[0] - 1) : 0;
@@ -267,7 +269,8 @@ static int check_runs(struct kv_request *r, struct err *e)
     return 0;
 }
 
-// Pulled values come together in the order of the keys.
+// Sorts the parts by their first key, since pulled values are put together in the order
+// of the keys.
 static void sort_parts(struct kv_request *r)
 {
     for (uint32_t i = 1; i < r->n_parts; i++) {
@@ -298,7 +301,7 @@ static int take_slices(struct kv_request *r, const struct tug_kv_data *slices,
     return 0;
 }
 
-// The slicer runs while the van is not lent, with the ranges of that moment.
+// Calls the program's slicer, without the van, with the present ranges of the servers.
 static int ask_slicer(struct tug_node *n, const struct tug_kv_request *q,
                       struct tug_kv_data **ret, struct err *e)
 {
@@ -398,7 +401,8 @@ void *kv_place(struct kv_request *r, const struct kv_part *p, const struct msg_a
                uint64_t body_bytes)
 {
     if (!r->in_place || m->values.n != body_bytes)
-        return NULL; // there is more than values, or padding that would be written too
+        // Lengths or padding beside the values must not be written to the array.
+        return NULL;
     size_t each = pulled_per_key(r) * kv_value_bytes(r->kv.data.value_bytes);
     if (body_bytes != p->d.n_keys * each)
         return NULL;
@@ -412,7 +416,7 @@ static int check_answer(const struct kv_part *p, const struct msg_app *m, struct
                        "its values have other bytes than those of the pull");
     if (kv_check_message(m, p->d.n_keys, e) == 0)
         return 0;
-    e->code = TUG_EDATA; // the asker made no mistake
+    e->code = TUG_EDATA; // the error is the answering node's, not the caller's
     return e->code;
 }
 

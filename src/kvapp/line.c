@@ -1,4 +1,4 @@
-// See line.h.
+// A queue by priority in which no item waits for ever: see line.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kvapp/line.h"
@@ -43,7 +43,8 @@ static struct kv_lined **longest_waiting(struct kv_line *l)
     return oldest;
 }
 
-// The last one may be taken from the end of the line: then the one before it is the last.
+// Removes the item that *at points to from the list. l->last is corrected if it was the
+// last item.
 static void take_out(struct kv_line *l, struct kv_lined **at)
 {
     struct kv_lined *x = *at;
@@ -62,7 +63,7 @@ struct kv_lined *kv_line_take(struct kv_line *l)
     struct kv_lined **at = &l->first, *x;
     if (l->first == NULL)
         return NULL;
-    if (l->first->priority == l->last->priority) // it is the one that came first
+    if (l->first->priority == l->last->priority) // then the first item is also the oldest
         l->overtook = 0;
     else if (l->first->priority != KV_AT_ONCE && ++l->overtook > KV_OVERTAKES) {
         l->overtook = 0;

@@ -1,6 +1,6 @@
-// A line of what waits: the greatest priority first, of equal ones the first. So that none
-// waits for ever, the one that has waited longest goes when others have gone before it
-// KV_OVERTAKES times in a row.
+// A queue by priority: items with the greatest priority are taken first, items with equal
+// priorities in their order. If the oldest item was overtaken KV_OVERTAKES times in a
+// row, it is taken next, so that none waits for ever.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KVAPP_LINE_H
@@ -11,30 +11,32 @@
 
 enum { KV_OVERTAKES = 64 };
 
-// Priorities are 32-bit numbers; this one goes before all, and is not overtaken.
+// The priority of items of kv_line_put_at_once. It is beyond 32 bits, so above all
+// others, and such items are never overtaken.
 #define KV_AT_ONCE INT64_MAX
 
-// The first member of anything in line.
+// An item; the first member of structs that are put into a line.
 struct kv_lined {
     struct kv_lined *next;
     int64_t priority;
     uint64_t order;
 };
 
-// Zeroed, it is empty.
+// A line; empty if zeroed.
 struct kv_line {
     struct kv_lined *first, *last;
-    uint64_t count; // that have come
-    uint32_t n;     // that wait
+    uint64_t count; // number of items put so far
+    uint32_t n;     // number of items in the line
     uint32_t overtook;
 };
 
-// Adds behind those of its priority.
+// Adds an item behind those with the same priority.
 void kv_line_put(struct kv_line *l, struct kv_lined *x, int32_t priority);
-// Adds before all priorities, ordered by number among those added so.
+// Adds an item before all that kv_line_put has added; items added by this function are
+// ordered by number.
 void kv_line_put_at_once(struct kv_line *l, struct kv_lined *x, uint64_t number);
-// Takes the next one; NULL if the line is empty.
+// Removes and returns the next item; NULL if the line is empty.
 struct kv_lined *kv_line_take(struct kv_line *l);
-void kv_line_clear(struct kv_line *l); // what was in it is nobody's
+void kv_line_clear(struct kv_line *l); // drops all items, which are not freed
 
 #endif

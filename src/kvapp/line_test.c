@@ -1,4 +1,4 @@
-// The line against a naive one, and a bound for how long anything waits in it.
+// Compares a line with a naive one, and tests how long an item waits in it at most.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kvapp/line.h"
@@ -14,13 +14,15 @@ enum { N = 3000 };
 struct thing {
     struct kv_lined in_line;
     int32_t priority;
-    uint64_t came, number; // number: put at once
+    // Order of arrival; number given to kv_line_put_at_once, else 0.
+    uint64_t came, number;
     bool waits;
 };
 
 static struct thing things[N];
 
-// Among equal priorities, or numbers, the first one.
+// Returns the item that a line must take next: among equal priorities or numbers, the
+// oldest.
 static struct thing *naive_first(size_t n)
 {
     struct thing *best = NULL;
@@ -44,7 +46,7 @@ static struct thing *naive_oldest(size_t n)
     return NULL;
 }
 
-// The one taken is the first by priority or, if many have overtaken it, the oldest.
+// The line takes the first item by priority or, after KV_OVERTAKES, the oldest one.
 static void against_naive(void **state)
 {
     (void)state;
@@ -74,7 +76,8 @@ static void against_naive(void **state)
     assert_true(l.first == NULL && l.last == NULL && l.n == 0);
 }
 
-// One of low priority goes although there is always another of a greater one.
+// An item with a low priority is taken although there is always one with a greater
+// priority.
 static void none_starves(void **state)
 {
     (void)state;
@@ -96,7 +99,8 @@ static void none_starves(void **state)
         }
 }
 
-// Repeated requests go before all others, by number, however long others have waited.
+// Items of kv_line_put_at_once are taken before all others, by number, however long those
+// have waited.
 static void at_once(void **state)
 {
     (void)state;

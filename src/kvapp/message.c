@@ -1,5 +1,5 @@
-// Requests and answers by hand: timestamps without messages, and messages that the program
-// fills in itself.
+// Requests and answers by hand: tug_app_new_request and tug_message_send, with messages
+// that the program fills in itself.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -12,7 +12,7 @@ static int new_request(struct tug_app *a, uint32_t to, uint32_t *ret_timestamp,
 {
     struct kv_request *r;
     TRY(kv_request_new_to(&r, a, to, KV_BY_HAND, e));
-    r->open--; // nothing else starts it
+    r->open--; // removes the count that kv_request_start would remove
     *ret_timestamp = r->timestamp;
     return 0;
 }
@@ -38,7 +38,8 @@ static int add_responses(struct kv_request *r, uint32_t n, struct err *e)
     for (uint32_t i = 0; n > 0; i++)
         if (!r->parts[i].sent && !r->parts[i].answered) {
             n--;
-            kv_part_answered(&r->parts[i], NULL); // of the last one, it ends
+            kv_part_answered(&r->parts[i],
+                             NULL); // ends the request if this is the last part
         }
     return 0;
 }
@@ -74,7 +75,7 @@ int tug_app_responses(struct tug_app *a, uint32_t timestamp, uint32_t *ret_n)
     const struct kv_request *r = kv_request_find(a, timestamp);
     const struct kv_responses *done = &a->done[timestamp & (KV_DONE - 1)];
     if (r != NULL) {
-        // Servers that a push or pull has nothing for count as if they had answered.
+        // Servers without keys of a push or pull count as if they had answered.
         *ret_n = r->kind == KV_DATA && n->n_servers > r->n_parts
                      ? n->n_servers - r->n_parts
                      : 0;
@@ -120,7 +121,7 @@ static void copy_span(struct wire_span *s, char **to)
     *to += (s->n + 7) / 8 * 8;
 }
 
-// Copies it, with the memory that it points at, into one block.
+// Copies a message and the memory that it points at into one block.
 static struct msg_app *copy_of(const struct msg_app *m)
 {
     size_t bytes = m->body.n + m->keys.n + m->values.n + m->lengths.n + 32;

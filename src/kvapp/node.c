@@ -1,4 +1,5 @@
-// The nodes of the cluster, and the van's handlers.
+// The node's view of the cluster (roster, ids, ranges), and the handlers of its van's
+// events.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -11,8 +12,8 @@
 #include "facade/interrupt.h"
 #include "kvapp/node.h"
 
-// Several times what waking up costs, else two nodes that take turns would both fall
-// asleep just before their turn.
+// The default spin time is several times the cost of waking up; with less, two nodes that
+// answer each other would each fall asleep just before the other's answer.
 enum { SPIN_US = 300 };
 
 const char *kv_node_name(const struct tug_node *n, uint32_t id, char to[ROSTER_NAME_MAX])
@@ -77,7 +78,8 @@ static int take_servers(struct tug_node *n, const struct roster *r)
     return 0;
 }
 
-// Requests are cut by the servers' ranges, the last of which ends with the greatest key.
+// Checks that the last server's range ends with the greatest key, as requests are cut by
+// these ranges.
 static int check_ranges(const struct roster *r, struct err *e)
 {
     uint32_t last = ((uint32_t)1 << r->partition_bits) - 1;
@@ -89,7 +91,8 @@ static int check_ranges(const struct roster *r, struct err *e)
                    r->servers);
 }
 
-// A program with other counts than the cluster would divide by the wrong number.
+// Checks that the program was started for the cluster's numbers of servers and workers,
+// since programs divide by them.
 static int check_counts(const struct tug_node *n, const struct roster *r, struct err *e)
 {
     if ((n->o.servers == 0 || n->o.servers == r->servers) &&
@@ -104,7 +107,8 @@ static int check_counts(const struct tug_node *n, const struct roster *r, struct
         n->o.servers, n->o.workers, n->scheduler, r->servers, r->workers);
 }
 
-// The cluster goes on without it.
+// Checks that this worker has a rank below the cluster's number of workers. If not, it is
+// one too many: the cluster continues without it.
 static int check_rank(struct tug_node *n, const struct roster *r, struct err *e)
 {
     n->one_too_many = n->role == WIRE_WORKER && member_rank(n->member) >= r->workers;
@@ -118,7 +122,7 @@ static int check_rank(struct tug_node *n, const struct roster *r, struct err *e)
         r->workers == 1 ? "it has joined" : "all have joined", n->o.dead_seconds);
 }
 
-// This node cannot be in the cluster as it is.
+// Leaves the cluster because the roster does not fit this node.
 static void leave_at_once(struct tug_node *n, const struct err *why)
 {
     kv_node_give_up(n, why);
@@ -137,10 +141,10 @@ static void look_at_roster(struct tug_node *n)
         leave_at_once(n, &e);
         return;
     }
-    n->o.servers = r->servers; // a worker need not have been told
+    n->o.servers = r->servers; // a worker may have been started without the numbers
     n->o.workers = r->workers;
     if (take_servers(n, r) != 0)
-        return; // in the next round
+        return; // tried again in the next round of the van
     n->version = r->version;
     kv_numbers_forget(n, false);
     kv_peers_roster(n);
@@ -148,9 +152,10 @@ static void look_at_roster(struct tug_node *n)
         kv_peer_reach(n, n->servers[i]);
 }
 
-// The van's calls.
+// Handlers of the van's events.
 
-// Finds the part of a request that an answer is for. One that waits to be sent has none yet.
+// Finds the part of a request that an answer belongs to. A part that has not been sent
+// cannot have one.
 static struct kv_part *asked_of(struct tug_node *n, const struct kv_peer *p,
                                 uint64_t request)
 {
@@ -194,7 +199,7 @@ static void answered(struct tug_node *n, struct kv_peer *p, struct van_message *
     struct err why;
     char name[ROSTER_NAME_MAX];
     if (part == NULL)
-        return; // given up
+        return; // the request was given up
     struct kv_request *r = part->request;
     if (wire_check_flags(m->type, m->m, &why) != 0) {
         kv_part_answered(part, &why);
@@ -231,7 +236,7 @@ static void from_guest(struct tug_node *n, struct guest *g, struct van_message *
     uint64_t session;
     van_link link = (van_link)g->by_link.key;
     if (!g->greeted && member_greeted(n->member, link, m, &g->node, &session, NULL))
-        forget_guest(n, link); // it was told why, and the link is closed
+        forget_guest(n, link); // it got the error, and the link is closed
     else if (!g->greeted)
         g->greeted = true;
     else if (m->type == MSG_PING)
@@ -276,7 +281,7 @@ static uint64_t on_tick(void *ctx, uint64_t now)
                                      : member_tick(n->member, now);
     look_at_roster(n);
     if (member_roster(n->member)->version != n->held_version)
-        kv_received_deliver_held(n); // of nodes that are in the roster now
+        kv_received_deliver_held(n); // requests of nodes that are in the roster now
     kv_peers_flush(n);
     kv_kept_drain(n);
     if (!n->over && member_over(n->member, &why) != 0)
@@ -300,7 +305,7 @@ struct van_handler kv_node_handler(struct tug_node *n)
     };
 }
 
-// Questions.
+// Facts about the node and the cluster.
 
 int tug_node_role(const struct tug_node *n)
 {
@@ -381,8 +386,8 @@ size_t tug_node_ids(struct tug_node *n, uint32_t group_or_id, uint32_t *ret, siz
     return found;
 }
 
-// Returns the port of the first TCP address in a list (a scheduler's is HOST:PORT, too);
-// 0 if it has none.
+// Returns the port of the first TCP address in a list, or of the scheduler's HOST:PORT; 0
+// if there is none.
 static uint16_t port_of(const char *addresses)
 {
     const char *tcp = strstr(addresses, "://") == NULL ? addresses
@@ -392,7 +397,8 @@ static uint16_t port_of(const char *addresses)
     return port != NULL ? (uint16_t)strtoul(port + 1, NULL, 10) : 0;
 }
 
-// Whether another process of its role had its rank, and died.
+// Returns whether the node replaces one that died: another node of its role had its rank
+// and is dead.
 static bool in_dead_ones_place(const struct roster *r, const struct roster_node *node)
 {
     for (uint32_t i = 0; i < r->n_nodes; i++) {
@@ -468,7 +474,7 @@ int tug_node_range(struct tug_node *n, uint32_t server_rank, uint64_t *ret_first
     return rc;
 }
 
-// Callbacks of the program's own.
+// Callbacks that the program queues itself (tug_node_call).
 
 struct call {
     struct pump_work work;
@@ -514,7 +520,7 @@ int kv_node_wait_ready(struct tug_node *n)
     pump_enter(n->pump);
     struct err why = {0};
     int rc = 0;
-    // A short run may be over, and well, before a slow server has looked.
+    // A short run may have ended without an error before a slow server comes here.
     bool ended_well = n->role != WIRE_WORKER && member_ended(n->member, &why) &&
                       why.code == 0;
     if (n->over)
