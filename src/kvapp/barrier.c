@@ -95,7 +95,7 @@ int kv_barriers_open(struct tug_node *n, struct err *e)
     return 0;
 }
 
-// With the van.
+// The thread that has the van calls the rest.
 
 static bool read_reach(const struct received *q, struct reach *ret)
 {

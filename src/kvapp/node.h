@@ -62,8 +62,7 @@ struct kv_peer {
     struct kv_peer_link {
         struct chained by_link; // must be the first member
         struct kv_peer *peer;
-    } links
-        [2]; // the link of `s`, and a second one tried while `s` is silent; key 0: none
+    } links[2]; // of `s`, and of a second link tried while `s` is silent; key 0: none
     uint32_t node;
     struct session s;
     // Watches whether `s` is silent while requests wait for answers.

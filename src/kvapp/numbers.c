@@ -1,14 +1,15 @@
-// Requests that come again. An asking node numbers its requests, and after a broken link
-// sends those without an answer again. A handled request is not handled again: it gets
-// its earlier answer, which is kept until it is acknowledged. Only values are not kept:
-// of what pushed and pulled, the values are pulled again.
+// Requests that arrive again. A node numbers its requests to another node, and after a
+// link has broken sends those without an answer again. A request is handled only once:
+// when it arrives again, it gets its earlier answer, which is stored until it is
+// acknowledged. Pulled values are not stored: a push-and-pull that arrives again is
+// handled as a pull.
 //
-// A link's number is never given twice, the later link has the greater one, and a node's id is
-// never given twice either: so an answer goes to the link on which its node asked last, and
-// to no other node.
+// Numbers of links and ids of nodes are never reused, and a later link has a greater
+// number. So an answer goes to the newest link on which its node has sent the request,
+// and never to another node.
 //
-// The answers kept for a node are bounded by its window of open requests and by the
-// process's budget; they are freed with the node.
+// The answers stored for a node are bounded by its window of open requests and by the
+// budget of the process. They are freed when the node has died or left.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -18,26 +19,26 @@
 
 enum { FIRST_CAP = 64, KEPT_MAX = 1 << 16 };
 
-// Finds one of its requests by number; 0 if there is none here.
+// A numbered request of a node, and its answer; number 0: the place is free.
 struct asked {
     uint64_t number;
-    struct received *q; // without an answer yet
-    int code;           // of its answer
-    bool has_values;    // that were not kept
-    bool lost;          // it cannot be told again
+    struct received *q; // the request while it has no answer
+    int code;           // the code of the answer
+    bool has_values;    // the answer had values, which are not stored
+    bool lost;          // the answer could not be stored for lack of memory
     uint32_t bytes;
-    char *what; // the sentence of a code, or a body
+    char *what; // the sentence of an error, or the body of the answer
 };
 
-// Who asks.
+// A node that sends numbered requests to this one.
 struct asker {
-    struct chained by_id; // first
+    struct chained by_id; // must be the first member
     struct asker *next;
     struct tug_node *node;
     uint32_t id;
-    uint64_t acked; // all numbers below are forgotten
+    uint64_t acked; // requests with lower numbers are acknowledged and forgotten
     uint32_t cap;
-    struct asked *ring; // at number & (cap - 1), from `acked` on
+    struct asked *ring; // requests from `acked` on, at index number & (cap - 1)
 };
 
 static struct asked *at(const struct asker *k, uint64_t number)
@@ -109,7 +110,7 @@ void kv_numbers_forget(struct tug_node *n, bool all)
         chains_free(&n->askers_by_id, NULL);
 }
 
-// So that `number` has a place of its own.
+// Enlarges the ring until `number` has a place of its own.
 static int make_room(struct asker *k, uint64_t number)
 {
     uint32_t cap = k->cap;
@@ -176,8 +177,8 @@ enum kv_seen kv_numbers_look(struct tug_node *n, van_link link, uint32_t from,
     if (a->number != app->number)
         return KV_NEW;
     if (a->q != NULL) {
-        // Its answer goes where it asks now. Messages on a broken link may be read after
-        // those on the next one: they are not newer requests.
+        // The answer goes to the newest link of the request. Messages of an older, broken
+        // link may be read after those of the next one; they do not change it.
         if (link > a->q->link) {
             a->q->link = link;
             a->q->request = m->request;

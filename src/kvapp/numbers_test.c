@@ -1,4 +1,4 @@
-// Requests that come again, as their node's links break: whose link gets the answer.
+// Tests requests that arrive again after their links broke: which link gets the answer.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"
@@ -33,8 +33,8 @@ static enum kv_seen look(struct question *x, van_link link, uint32_t from)
     return kv_numbers_look(&x->n, link, from, &x->came, &x->pull_only, &x->e);
 }
 
-// In whatever order the links of a request are read, the answer goes to the one that was
-// dialled last.
+// The answer goes to the link that was dialled last, in whatever order the links are
+// read.
 static void newest_link(void **state)
 {
     (void)state;
@@ -53,7 +53,7 @@ static void newest_link(void **state)
     assert_int_equal(mem_live(), 0);
 }
 
-// Another node's request of the same number is its own.
+// Requests of two nodes with the same number are different requests.
 static void other_node(void **state)
 {
     (void)state;
@@ -69,8 +69,8 @@ static void other_node(void **state)
     assert_int_equal(mem_live(), 0);
 }
 
-// Numbers that do not fit are refused, and take no memory: below what was acknowledged, or
-// further from it than a node has requests under way.
+// Invalid numbers are refused and take no memory: those below the acknowledged number,
+// and those beyond the window of open requests.
 static void wrong_numbers(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-// Odd ends of public clients and customers: closed, cancelled and out of time with
-// requests under way, servers that stand still or are gone. Most checks are a
-// sanitizer's: memory that is freed early, late or never.
+// Tests unusual ends of public clients and customers: they are closed, cancelled or time
+// out with requests in flight, while servers are stopped or dead. Most faults would be
+// found by a sanitizer: memory freed too early or never.
 //
 // Scheduler and server are processes of their own, so that they can be stopped.
 //
@@ -22,7 +22,8 @@
 #include "tug/kvapp.h"
 #include "tug/table.h"
 
-// Rows of 256 bytes, together more than sockets hold: the rest waits in the van.
+// Rows of 256 bytes, together more than socket buffers hold, so that a part waits in the
+// van.
 enum { TABLE = 7, WIDTH = 64, KEYS = 100000 };
 
 static struct cluster {
@@ -103,7 +104,7 @@ static int teardown(void **state)
     return mem_live() == 0 ? 0 : -1;
 }
 
-// A client of it.
+// Returns a client of a new cluster.
 
 static struct tug_client *client_of(double dead_seconds)
 {
@@ -133,12 +134,12 @@ static void arrays_close(struct arrays *a)
     mem_free(a->values);
 }
 
-// The results that a callback got.
+// The results of a client's callbacks.
 struct heard {
     struct tug_client *client;
     struct arrays *arrays;
     atomic_int calls, rc;
-    int more; // pushes that it sends
+    int more; // number of pushes that the callback still sends
     atomic_bool entered, go;
 };
 
@@ -160,8 +161,8 @@ static void usable(struct tug_client *c, struct arrays *a)
     check(tug_wait(c, ts, 0));
 }
 
-// Arrays are the caller's again when the client is closed, whatever was under way, and
-// callbacks have heard how it ended.
+// When the client is closed with requests in flight, their callbacks get the error, and
+// afterwards the caller owns the arrays again.
 static void closed_in_flight(void **state)
 {
     (void)state;
@@ -182,7 +183,7 @@ static void closed_in_flight(void **state)
     assert_int_equal(atomic_load(&h.rc), TUG_EIO);
 }
 
-// A request that is given up is not touched any more, and the client continues.
+// A request that is given up does not use its arrays any more, and the client continues.
 static void given_up(void **state)
 {
     (void)state;
@@ -206,7 +207,7 @@ static void given_up(void **state)
     arrays_close(&a);
 }
 
-// A wait that ends before the request does can be begun again.
+// After a wait has timed out, the request can be waited for again.
 static void waited_for_again(void **state)
 {
     (void)state;
@@ -227,7 +228,7 @@ static void waited_for_again(void **state)
 // The program's answer to the interrupt function, and the number of calls.
 struct asked {
     atomic_int times;
-    int until; // from then on it says true
+    int until; // from this call on the function returns true
 };
 
 static bool interrupts(void *ctx)
@@ -236,8 +237,8 @@ static bool interrupts(void *ctx)
     return atomic_fetch_add(&a->times, 1) + 1 >= a->until;
 }
 
-// The program is asked ten times a second, and its answer ends a wait; requests go on, or
-// are given up.
+// A wait calls the interrupt function ten times a second and ends when it returns true;
+// requests with a timestamp continue, others are given up.
 static void interrupted(void **state)
 {
     (void)state;
@@ -258,7 +259,7 @@ static void interrupted(void **state)
     assert_false(tug_is_done(c, ts));
     assert_int_equal(tug_table_stat(c, TABLE, &s), TUG_EINTERRUPTED);
     asked.until = 1000000;
-    assert_int_equal(tug_wait(c, ts, 0.25), TUG_EIO); // the time is up all the same
+    assert_int_equal(tug_wait(c, ts, 0.25), TUG_EIO); // the time limit holds as well
     kill(cluster.server, SIGCONT);
     check(tug_wait(c, ts, 60));
     assert_true(tug_is_done(c, ts));
@@ -271,7 +272,7 @@ static void interrupted(void **state)
     arrays_close(&a);
 }
 
-// A request that is given up releases its arrays at once, and cannot be waited for.
+// A cancelled request releases its arrays at once, and cannot be waited for.
 static void cancelled(void **state)
 {
     (void)state;
@@ -287,7 +288,7 @@ static void cancelled(void **state)
     arrays_close(&a);
     assert_true(tug_is_done(c, push));
     assert_int_equal(tug_wait(c, push, 0), TUG_EUSAGE);
-    check(tug_cancel(c, push)); // again, and one that never was
+    check(tug_cancel(c, push)); // cancelling twice is fine
     check(tug_cancel(c, 12345));
     kill(cluster.server, SIGCONT);
     a = arrays_open();
@@ -295,7 +296,7 @@ static void cancelled(void **state)
     check(tug_pull(c, TABLE, a.keys, 10, a.values, NULL, NULL, &pull));
     while (!tug_is_done(c, pull))
         sched_yield();
-    check(tug_cancel(c, pull)); // it has ended, and is forgotten
+    check(tug_cancel(c, pull)); // the request has ended
     assert_int_equal(tug_wait(c, pull, 0), TUG_EUSAGE);
     assert_int_equal(tug_client_servers(c), 1);
     check(tug_client_close(c));
@@ -334,7 +335,8 @@ static void scheduler_gone(void **state)
     arrays_close(&a);
 }
 
-// Callbacks that send are waited for, to the last one; and one that is running.
+// Closing a client waits for callbacks that send further requests until the last one has
+// ended, and for a callback that runs.
 static void closed_with_callbacks(void **state)
 {
     (void)state;
@@ -377,7 +379,7 @@ static void closed_inside_a_callback(void **state)
     struct heard h = {.client = c, .arrays = &a};
     pthread_t thread;
     check(tug_push(c, TABLE, a.keys, 100, a.values, on_done_slowly, &h, NULL));
-    while (!atomic_load(&h.entered)) // on the library's thread
+    while (!atomic_load(&h.entered)) // the callback runs on the library's thread
         sched_yield();
     c->o.wait_seconds = 0.1;
     assert_int_equal(pthread_create(&thread, NULL, let_go, &h), 0);
@@ -387,7 +389,7 @@ static void closed_inside_a_callback(void **state)
     arrays_close(&a);
 }
 
-// Customers, in the way of ps-lite.
+// Customers.
 
 static void on_kv_done(void *ctx, uint32_t ts, int rc)
 {
@@ -411,7 +413,7 @@ static struct tug_node *node_of(double wait_seconds, struct tug_app **ret)
     return n;
 }
 
-// Closing there would wait for its own end.
+// A customer cannot be closed in its own callback, as closing waits for that.
 static void on_done_closes(void *ctx, uint32_t ts, int rc)
 {
     (void)ts, (void)rc;
@@ -433,7 +435,7 @@ static void customer_closed_in_a_callback(void **state)
     check(tug_kv_send(app, &q, &ts));
     check(tug_app_wait(app, ts));
     q.done = NULL;
-    check(tug_kv_send(app, &q, &ts)); // it is open still
+    check(tug_kv_send(app, &q, &ts)); // the customer is still open
     check(tug_app_wait(app, ts));
     check(tug_app_close(app));
     (void)tug_node_finalize(n, false);
@@ -465,7 +467,7 @@ static void customer_closed_in_flight(void **state)
     (void)tug_node_finalize(n, false);
 }
 
-// A callback of the program's own that uses a customer while another thread ends the node.
+// A callback of tug_node_call that uses a customer while another thread ends the node.
 struct late {
     struct tug_node *node;
     struct tug_app *app;
@@ -483,7 +485,7 @@ static void use_customer(void *ctx)
         there = tug_app_find(l->node, 1, 1, 0) != NULL;
         sched_yield();
     }
-    (void)tug_app_request(l->app, 0, NULL, 0, 8, &ts); // whether it is sent or refused
+    (void)tug_app_request(l->app, 0, NULL, 0, 8, &ts); // may succeed or be refused
     assert_ptr_equal(tug_app_node(l->app), l->node);
     atomic_store(&l->ended, true);
 }
@@ -500,7 +502,7 @@ static void node_ended_beneath_a_callback(void **state)
     assert_true(atomic_load(&l.ended));
 }
 
-// One that waits for a customer's request when the customer is closed.
+// A thread that waits for a request of a customer while the customer is closed.
 static void *wait_for_request(void *arg)
 {
     struct late *l = arg;

@@ -1,7 +1,8 @@
-// Links to other nodes, one to each that was ever asked for something; opened when they
-// are wanted, and again when one broke or is silent, for as long as the roster has the
-// node alive: whether a node is dead the scheduler knows better than who cannot reach it.
-// Requests meanwhile wait for the link, and earlier ones are sent again.
+// Links to other nodes, one for each node that has got a request. A link is opened with
+// the first request, and opened again when it has broken or is silent, as long as the
+// roster has the node alive: the scheduler knows better whether a node is dead than a
+// node that cannot reach it. Meanwhile requests wait for the link; those that were sent
+// without an answer are sent again.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -10,14 +11,15 @@
 #include "base/clock.h"
 #include "kvapp/node.h"
 
-#define TRY_NS (10 * SECOND) // to connect, and then to be greeted
+#define TRY_NS (10 * SECOND) // time limit for connecting and for the greeting
 #define RETRY_NS (SECOND / 500)
 #define RETRY_MAX_NS SECOND
 #define RESEND_NS (2 * SECOND)
-#define GONE_NS (2 * SECOND) // longer than a van sends what is queued on a closed link
+#define GONE_NS                                                                          \
+    (2 * SECOND) // longer than a node that leaves takes to send its last answers
 
-// Links that a node refuses, or greets on and then breaks, without an answer in between:
-// something that it was sent kills them.
+// A peer is given up after so many links that it refused, or greeted on and then broke,
+// without an answer in between: a message of ours probably makes it break them.
 enum { BREAKS_MAX = 100 };
 
 struct session_side kv_peers_side(const struct tug_node *n)
@@ -55,7 +57,8 @@ struct kv_peer *kv_peer_find(struct tug_node *n, van_link link)
     return l != NULL ? l->peer : NULL;
 }
 
-// Behind whatever may dial, close or exchange its links.
+// Updates the index of links. Called after every function that may dial, close or
+// exchange a peer's links.
 static void note_links(struct tug_node *n, struct kv_peer *p)
 {
     const van_link now[2] = {p->s.link, p->silence.another.link};
@@ -88,7 +91,7 @@ static int find_address(struct tug_node *n, struct kv_peer *p, const char **ret,
     return 0;
 }
 
-// An attempt that cannot be made is made again in a moment.
+// Dials a peer. If that is not possible now, kv_peers_look tries again soon.
 static void dial(struct tug_node *n, struct kv_peer *p, const char *address, uint64_t now)
 {
     p->greeted = false;
@@ -105,10 +108,10 @@ void kv_peer_reach(struct tug_node *n, uint32_t node)
     struct kv_peer *p = peer_of(n, node);
     if (p != NULL && p->s.state == SESSION_CLOSED && now >= p->s.due &&
         find_address(n, p, &address, &e) == 0)
-        dial(n, p, address, now); // whoever sends gets to know
+        dial(n, p, address, now); // errors are reported to requests when they are sent
 }
 
-// Messages that wait to be sent.
+// Parts that wait to be sent.
 
 static int32_t priority_of(const struct kv_part *p)
 {
@@ -118,7 +121,8 @@ static int32_t priority_of(const struct kv_part *p)
 static void line_up(struct kv_peer *p, struct kv_part *part)
 {
     part->queued = true;
-    if (part->number != 0) // again: it goes first, as it went before
+    if (part->number !=
+        0) // was sent before, so it goes before new parts, in the old order
         kv_line_put_at_once(&p->line, &part->in_line, part->number);
     else
         kv_line_put(&p->line, &part->in_line, priority_of(part));
@@ -129,8 +133,8 @@ bool kv_peer_is_full(const struct kv_peer *p)
     return p->last_number + 1 - p->acked >= KV_WINDOW;
 }
 
-// The van sends messages in the order in which it gets them: one that must go first has
-// to come here first. So it is given a little only.
+// The van sends messages in the order in which it gets them. So it gets only so many
+// bytes at a time, and a part with a high priority can still overtake the rest here.
 enum { IN_VAN = 1 << 20 };
 
 static bool may_go(const struct kv_peer *p)
@@ -167,7 +171,7 @@ static void reach_for(struct tug_node *n, struct kv_peer *p, struct err *e)
     if (now >= p->s.due)
         dial(n, p, address, now);
     else
-        van_wake(n->van); // it is dialled in time
+        van_wake(n->van); // kv_peers_look dials when the pause has passed
 }
 
 void kv_peer_send(struct tug_node *n, struct kv_part *part)
@@ -196,7 +200,7 @@ static uint64_t bit_of(uint64_t number)
     return (uint64_t)1 << (number % 64);
 }
 
-// Once each.
+// Called once for each part.
 void kv_peer_answered(struct kv_part *part)
 {
     struct kv_peer *p = part->peer;
@@ -215,7 +219,7 @@ void kv_peer_answered(struct kv_part *part)
     }
 }
 
-// Links that break.
+// Broken links.
 
 static void fail(struct tug_node *n, struct kv_peer *p, const struct err *why)
 {
@@ -224,7 +228,8 @@ static void fail(struct tug_node *n, struct kv_peer *p, const struct err *why)
     kv_requests_of_node_fail(n, p->node, why);
 }
 
-// Requests to it fail, and it is not dialled again for them.
+// Fails the requests to a peer because it does not answer, and does not dial it again for
+// them.
 static void failed(struct tug_node *n, struct kv_peer *p)
 {
     char name[ROSTER_NAME_MAX];
@@ -234,8 +239,8 @@ static void failed(struct tug_node *n, struct kv_peer *p)
     fail(n, p, &e);
 }
 
-// Sends again the requests without an answer, with their numbers: the node knows which it
-// has handled.
+// Sends the requests without an answer again, with the same numbers, by which the node
+// recognizes those that it has handled.
 static void send_again(struct tug_node *n, struct kv_peer *p)
 {
     for (struct kv_request *r = n->first; r != NULL; r = r->behind)
@@ -246,7 +251,8 @@ static void send_again(struct tug_node *n, struct kv_peer *p)
         }
 }
 
-// A node that talks nonsense, or that breaks or refuses every link, is not asked again.
+// Returns whether the peer may be dialled again after its link broke: not if it sends
+// invalid messages, or has refused or broken BREAKS_MAX links. Sets the pause before.
 static bool may_dial_again(struct kv_peer *p, uint64_t now)
 {
     if (p->greeted) {
@@ -258,7 +264,7 @@ static bool may_dial_again(struct kv_peer *p, uint64_t now)
     return p->s.why.code != TUG_EDATA && p->breaks < BREAKS_MAX;
 }
 
-// Its link is closed: dials again, or fails its requests.
+// Called when a peer's link was closed: dials again, or fails the requests to it.
 static void lost(struct tug_node *n, struct kv_peer *p, uint64_t now)
 {
     silence_end(&p->silence);
@@ -281,13 +287,14 @@ void kv_peer_closed(struct tug_node *n, struct kv_peer *p, van_link link,
 {
     if (session_closed(&p->s, link, why, now))
         lost(n, p, now);
-    else // the next one is tried in time
+    else // kv_peers_look dials when the pause has passed
         (void)session_closed(&p->silence.another, link, why, now);
     note_links(n, p);
 }
 
-// Some refusals hold for a moment only: the scheduler has a server in its roster before the
-// server hears that it has joined, so the server does not take a worker that is quicker.
+// Called when a peer has refused the link. A refusal with TUG_EIO is temporary: the
+// scheduler's roster has a server before the server hears that it has joined, and until
+// then the server refuses workers.
 static void refused(struct tug_node *n, struct kv_peer *p, uint64_t now)
 {
     bool for_good = p->s.why.code != TUG_EIO;
@@ -323,7 +330,7 @@ bool kv_peer_message(struct tug_node *n, struct kv_peer *p, van_link link,
     return news == SESSION_MESSAGE && (m->type == MSG_ERROR || m->type == MSG_APP);
 }
 
-// Ends the parts of a customer at a peer; NULL: the parts that were sent to no peer.
+// Ends a customer's parts at a peer, or, with p NULL, its parts without a peer.
 static void give_up_parts(struct tug_node *n, const struct kv_peer *p,
                           const struct tug_app *a, const struct err *why)
 {
@@ -335,7 +342,8 @@ static void give_up_parts(struct tug_node *n, const struct kv_peer *p,
     }
 }
 
-// The requests of other customers to the node go again.
+// Queues all parts without an answer at this peer again, after its link was broken on
+// purpose.
 static void line_up_all(struct tug_node *n, struct kv_peer *p)
 {
     for (struct kv_request *r = n->first; r != NULL; r = r->behind)
@@ -359,7 +367,7 @@ void kv_peers_give_up(struct tug_node *n, const struct tug_app *a, const struct 
         line_up_all(n, p);
         note_links(n, p);
     }
-    give_up_parts(n, NULL, a, why); // what the program has not sent
+    give_up_parts(n, NULL, a, why); // parts by hand that the program has not sent
     van_wake(n->van);
 }
 
@@ -370,9 +378,10 @@ void kv_peers_roster(struct tug_node *n)
         p->look = now;
 }
 
-// For a node that the cluster continues without. One that has died closes its link, but
-// one that is stopped, or that nothing comes from any more, does not; one that has left
-// may still be sending what it was asked for.
+// Checks a peer that is dead or has left according to the roster. A node that died closes
+// its link, but a node that is stopped or unreachable does not, so its requests fail
+// after GONE_NS. A node that left may still send answers during this time. Returns when
+// to check again.
 static uint64_t look_at_gone(struct tug_node *n, struct kv_peer *p, uint64_t now)
 {
     struct err why;
@@ -404,7 +413,7 @@ static uint64_t look_at(struct tug_node *n, struct kv_peer *p, uint64_t now)
         return silence_watch(&p->silence, &p->s, r != NULL ? r->address : NULL, now);
     if (p->s.state == SESSION_OPEN) {
         silence_end(&p->silence);
-        return now + SILENCE_NS; // then something may wait
+        return now + SILENCE_NS; // by then a request may wait for an answer
     }
     if (p->s.state == SESSION_CLOSED && p->waiting == 0)
         return VAN_NEVER;
@@ -434,7 +443,7 @@ uint64_t kv_peers_look(struct tug_node *n, uint64_t now)
     return next;
 }
 
-// by_link is its first member.
+// Frees a guest; x is its first member, by_link.
 static void free_guest(struct chained *x)
 {
     mem_free(x);

@@ -1,6 +1,7 @@
-// Requests of other nodes: kept until their handler has run and their answer has left.
-// Requests without a customer yet, or from a node that is not in the roster yet, are held
-// for a while: processes do not start at the same moment.
+// Requests of other nodes. A request stays in memory until its handler has run and its
+// answer was sent. A request to a customer that is not open yet, or from a node that the
+// roster does not have yet, is held for a while, as processes do not start at the same
+// moment.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -12,7 +13,7 @@
 enum { SLOT_BITS = 24, SLOTS_MAX = 1 << SLOT_BITS, FIRST_SLOTS = 64 };
 #define HOLD_NS (10 * SECOND)
 
-// Tickets: (count << SLOT_BITS | slot).
+// Doubles the table of requests. A ticket is count << SLOT_BITS | slot in this table.
 
 static int more_slots(struct tug_node *n)
 {
@@ -43,7 +44,7 @@ struct received *kv_received_by_ticket(struct tug_node *n, uint64_t ticket)
     return q != NULL && q->ticket == ticket ? q : NULL;
 }
 
-// Reduces the counted bytes to those left.
+// Reduces the bytes that the request takes from the budget to `left`.
 static void uncount_to(struct received *q, uint64_t left)
 {
     if (q->counted <= left)
@@ -64,8 +65,8 @@ static bool is_answered_by(const struct received *q, const struct tug_message *m
            q->m.timestamp == m->timestamp;
 }
 
-// An answer that copies the request names the ticket; a message that was made anew does
-// not, and is looked for.
+// Returns the open request that message `m` answers. A message copied from the request
+// has its ticket; otherwise the request is found by sender, app, customer and timestamp.
 struct received *kv_received_open(struct tug_node *n, const struct tug_message *m)
 {
     struct received *q = kv_received_by_ticket(n, m->ticket);
@@ -93,10 +94,10 @@ static struct received *received_new(struct tug_node *n, van_link link,
         .ticket = ++n->tickets << SLOT_BITS | slot,
         .m = m->m->app,
     };
-    atomic_init(&q->refs, 1); // for whoever is to run its handler
+    atomic_init(&q->refs, 1); // for the thread that runs the handler
     atomic_init(&q->keeps, 1);
     q->home = n->home;
-    // Answers to this node's own requests find room in any case.
+    // Answers to this node's own requests (link 0) are taken even if the budget is full.
     q->counted = sizeof(*q) + m->body_bytes;
     bool fits = link != 0 ? budget_take(&n->process.budget, BUDGET_PENDING, q->counted)
                           : budget_force(&n->process.budget, BUDGET_PENDING, q->counted);
@@ -114,7 +115,8 @@ static struct received *received_new(struct tug_node *n, van_link link,
     return q;
 }
 
-// The request is not used any more; the answer does not need its memory. With the van.
+// Drops one use of a request. The last one frees the message's memory, and, if the
+// request was answered, the request. The caller has the van.
 void kv_received_let_go(struct received *q)
 {
     struct tug_node *n = q->node;
@@ -125,7 +127,7 @@ void kv_received_let_go(struct received *q)
     if (q->body != NULL)
         van_unkeep(n->van, q->body);
     q->body = NULL;
-    uncount_to(q, sizeof(*q)); // as long as it waits for its answer
+    uncount_to(q, sizeof(*q)); // the rest is counted until the request is answered
     if (q->answered || q->is_response) {
         uncount(q);
         uint32_t slot = (uint32_t)(q->ticket & (SLOTS_MAX - 1));
@@ -136,7 +138,7 @@ void kv_received_let_go(struct received *q)
     }
 }
 
-// Answers. With the van.
+// Answers. The internal functions are called by the thread that has the van.
 
 static void send_error(struct tug_node *n, van_link link, uint64_t request, int code,
                        const char *why)
@@ -146,7 +148,8 @@ static void send_error(struct tug_node *n, van_link link, uint64_t request, int 
     (void)van_send(n->van, link, MSG_ERROR, request, &m, NULL);
 }
 
-// It is answered: its memory is freed once it is not used either.
+// Marks a request as answered. It is freed now, or when its handler and the program do
+// not use it any more.
 static void close_request(struct received *q)
 {
     q->answered = true;
@@ -161,7 +164,7 @@ void kv_received_refuse(struct tug_node *n, struct received *q, int code, const 
     close_request(q);
 }
 
-// No handler has seen it, and none will.
+// Frees a request that no handler was called for and that needs no answer.
 static void close_unseen(struct received *q)
 {
     q->answered = true;
@@ -207,7 +210,7 @@ int kv_received_answer(struct tug_node *n, struct received *q, struct msg_app *m
     uint64_t request = q->request;
     uint32_t asker = q->m.sender;
     van_link link = q->link;
-    bool numbered = q->asker != NULL; // it asks again when it gets no answer
+    bool numbered = q->asker != NULL; // its node sends it again if the link has broken
     kv_numbers_answered(q, 0, m->body.data, m->body.n, m->values.n > 0);
     close_request(q);
     int rc = van_send(n->van, link, MSG_APP, request, m, release);
@@ -215,7 +218,7 @@ int kv_received_answer(struct tug_node *n, struct received *q, struct msg_app *m
         return 0;
     err_set(e, rc, "the answer to %s cannot be sent: %s", kv_node_name(n, asker, name),
             kv_unsent(rc));
-    if (rc != TUG_EIO) // the link is there, and at its other end somebody waits
+    if (rc != TUG_EIO) // the link is open, and the other node waits for an answer
         send_error(n, link, request, rc, e->text);
     return rc;
 }
@@ -239,7 +242,8 @@ int tug_kv_answer(struct tug_app *a, uint64_t ticket, const struct tug_kv_data *
         if (d->lengths != NULL)
             m.lengths = (struct wire_span){d->lengths, d->n_keys * sizeof(*d->lengths)};
     }
-    // Lengths are few and may be gone when `release` is called: then all is copied.
+    // An answer with lengths is copied, as only the values are valid until `release` is
+    // called.
     bool shared = release != NULL && m.lengths.n == 0;
     if (rc == 0)
         rc = kv_received_answer(n, q, &m, shared ? &let : NULL, e);
@@ -278,7 +282,7 @@ int tug_app_answer(struct tug_app *a, uint64_t ticket, const void *body,
     return rc;
 }
 
-// Deliveries. With the van.
+// Delivery to customers. These functions are called by the thread that has the van.
 
 static struct tug_app *customer_of(struct tug_node *n, const struct msg_app *m)
 {
@@ -310,8 +314,8 @@ static void unhold(struct tug_node *n, struct received *q)
     q->before = q->behind = NULL;
 }
 
-// A message may come before the roster that has its node, which has the node's role and
-// rank.
+// Returns whether the roster has the sender, with its role and rank; a message may arrive
+// before that roster.
 static bool knows_sender(const struct tug_node *n, const struct received *q)
 {
     return roster_find(member_roster(n->member), q->m.sender) != NULL;
@@ -334,7 +338,7 @@ static void deliver(struct tug_node *n, struct received *q)
 static void take(struct tug_node *n, struct received *q)
 {
     if (member_roster(n->member)->version != n->version)
-        kv_received_deliver_held(n); // in their order: what came before it goes first
+        kv_received_deliver_held(n); // first, as held requests arrived earlier
     if (can_deliver(n, q))
         deliver(n, q);
     else
@@ -358,8 +362,7 @@ void kv_received_app(struct tug_node *n, van_link link, uint32_t from,
         send_error(n, link, m->request, TUG_EDATA, e.text);
         return;
     }
-    if (from ==
-        0) { // the link did not greet as a node, so the sender that it names is unproven
+    if (from == 0) { // the link did not greet as a node, so its sender is not known
         send_error(n, link, m->request, TUG_EUSAGE,
                    "requests are taken from nodes that have joined the cluster");
         return;
@@ -377,8 +380,8 @@ void kv_received_app(struct tug_node *n, van_link link, uint32_t from,
             close_unseen(q);
         return;
     }
-    q->m.sender = from; // as it greeted, whatever it says
-    if (pull_only)      // what it pushed was taken when it came first
+    q->m.sender = from; // as the node greeted, not as the message says
+    if (pull_only)      // its push was handled when it arrived first
         q->m.flags &= (uint8_t)~WIRE_APP_PUSH;
     take(n, q);
 }
@@ -387,7 +390,7 @@ void kv_received_response(struct tug_app *a, uint32_t from, struct van_message *
 {
     struct received *q = received_new(a->node, 0, m);
     if (q == NULL)
-        return; // the request is answered all the same
+        return; // the request has its answer nevertheless
     q->is_response = true;
     q->m.sender = from;
     q->app = a;
@@ -425,8 +428,8 @@ uint64_t kv_received_expire(struct tug_node *n, uint64_t now)
     return n->held != NULL ? n->held->give_up : VAN_NEVER;
 }
 
-// Queued work finds no customer, and nodes that wait for an answer are told that there
-// will be none.
+// Called when a customer is closed: queued handlers of it are not called, and its
+// requests without an answer are refused.
 void kv_received_forget_app(struct tug_node *n, struct tug_app *a)
 {
     for (uint32_t i = 0; i < n->cap_received; i++) {
@@ -449,7 +452,7 @@ void kv_received_free(struct tug_node *n)
             continue;
         uncount(q);
         if (atomic_fetch_sub(&q->keeps, 1) > 1)
-            continue; // the program's, until it gives it back
+            continue; // the program keeps this request until it releases it
         if (q->body != NULL)
             van_unkeep(n->van, q->body);
         mem_free(q);

@@ -1,5 +1,5 @@
-// Requests of this node: their parts go out, answers come in, and when the last has come
-// and no van holds the caller's memory any more, they end.
+// Requests of this node. Their parts are sent to nodes, and a request ends when all parts
+// have their answers and the van does not use the caller's memory any more.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -9,9 +9,10 @@
 #include "base/alloc.h"
 #include "kvapp/node.h"
 
-// An id is (count << SLOT_BITS | slot): found without a search, and never given twice.
+// The id of a request is count << SLOT_BITS | slot: the slot finds it without a search,
+// and the count makes the id unique.
 enum { SLOT_BITS = 20, SLOTS_MAX = 1 << SLOT_BITS, FIRST_OPEN = 64 };
-enum { MANY = 8 }; // requests in flight
+enum { MANY = 8 }; // with so many requests in flight, messages are sent in larger batches
 
 // Timestamps.
 
@@ -26,7 +27,8 @@ struct kv_request *kv_request_find(struct tug_app *a, uint32_t timestamp)
     return r != NULL && r->timestamp == timestamp ? r : NULL;
 }
 
-// Twice as many places, or more, so that no two requests want the same.
+// Enlarges the table of open requests, at least twofold, until no two of them have the
+// same index.
 static int more_places(struct tug_app *a)
 {
     uint32_t n = a->n_open;
@@ -148,7 +150,7 @@ struct kv_request *kv_request_new(struct tug_app *a, uint32_t n_parts)
         .id = ++n->count << SLOT_BITS | slot,
         .timestamp = a->next_timestamp++,
         .state = KV_OPEN,
-        .open = n_parts + 1, // one for request_start
+        .open = n_parts + 1, // one more, which kv_request_start removes
         .n_parts = n_parts,
         .cap_parts = cap,
         .parts = parts,
@@ -214,7 +216,7 @@ static void drop_kept(struct kv_request *r)
     }
 }
 
-// The error is kept for later calls.
+// Ends a request. A failed one stays, so that tug_app_wait can return its error.
 static void settle(struct kv_request *r)
 {
     assert(r->open == 0 && r->pins == 0);
@@ -259,7 +261,7 @@ static void end_if_over(struct kv_request *r)
         return;
     r->state = KV_ENDING;
     bool assemble = r->kv.pull && !r->in_place;
-    bool handled = r->kind == KV_BY_HAND || // behind its handler
+    bool handled = r->kind == KV_BY_HAND || // must end after its handler has run
                    (r->kind == KV_SIMPLE && r->app->h.response != NULL);
     if (r->kv.done != NULL || assemble || handled || something_kept(r)) {
         r->work.run = end_as_work;
@@ -380,9 +382,9 @@ void kv_part_transmit(struct tug_node *n, struct kv_peer *to, struct kv_part *p)
     to->in_van += p->bytes;
     r->pins++;
     if (n->n_in_flight >= MANY)
-        van_hold(n->van); // whoever sends so many without waiting is not in a hurry
+        van_hold(n->van); // throughput counts more than latency then
     int rc = van_send(n->van, to->s.link, MSG_APP, r->id, &m, &release);
-    if (rc == 0 || rc == TUG_EIO) // the link has broken: its handler sends again
+    if (rc == 0 || rc == TUG_EIO) // TUG_EIO: the link broke, and its closing sends again
         return;
     err_set(&why, rc, "a request cannot be sent to %s: %s",
             kv_node_name(n, to->node, name), kv_unsent(rc));

@@ -1,4 +1,4 @@
-// The life of a node, from its options to the end.
+// Starts and ends a node: options, joining the cluster, leaving it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <poll.h>
@@ -16,14 +16,15 @@
 #include "kvapp/above.h"
 #include "kvapp/node.h"
 
-// Time for its leave to arrive. A silent link to the scheduler is replaced in this time:
-// a node that is not heard has died for it, and the whole run fails.
+// Time limit for a node's leave to reach the scheduler, which would otherwise count it as
+// dead, so that the whole run fails. A silent link to the scheduler is replaced within
+// this time.
 #define LEAVE_NS (25 * SECOND)
-#define BREAK_OFF_NS (5 * SECOND) // when it fails anyway
+#define BREAK_OFF_NS (5 * SECOND) // the time limit if the run has failed anyway
 
 enum { RETRY_MS = 200 };
 
-// The memory that the options point at belongs to the caller or the environment.
+// Copies the texts of the options, whose memory belongs to the caller or the environment.
 static int keep_texts(struct tug_node *n, struct err *e)
 {
     int len = snprintf(n->scheduler, sizeof(n->scheduler), "%s", n->o.scheduler);
@@ -48,7 +49,7 @@ static int open_process(struct tug_node *n, struct err *e)
         .role = n->hosts ? WIRE_OPERATOR : n->role,
         .scheduler_timeout_seconds = 60,
     };
-    if (n->hosts) { // it listens where the others look for it
+    if (n->hosts) { // listens at the scheduler's address
         TRY(route_split(n->scheduler, n->root, sizeof(n->root), &o.port, e));
         o.host = n->root;
         o.interface = NULL;
@@ -80,7 +81,7 @@ static int open_member(struct tug_node *n, struct err *e)
     return 0;
 }
 
-// The node's van listens on any port, but where one was asked for.
+// Listens at any free port, or at the port of the options.
 static int listen_anywhere(struct tug_node *n, char ret[VAN_ADDRESS_MAX], struct err *e)
 {
     char address[VAN_ADDRESS_MAX];
@@ -145,8 +146,8 @@ static bool runs_nothing(void *ctx)
     return !pump_has_work(n->pump);
 }
 
-// A callback may use any customer, and the node: both stay until the last one has
-// returned, however long it takes. Settings that would make another node are refused.
+// Waits until the last callback has returned, however long it takes, as callbacks may use
+// the node and any customer.
 static void end_callbacks(struct tug_node *n)
 {
     struct err why;
@@ -158,7 +159,7 @@ static void end_callbacks(struct tug_node *n)
         a->closing = true;
     pump_leave(n->pump);
     while (!pump_wait(n->pump, runs_nothing, n,
-                      VAN_NEVER)) // interrupted, or the van is broken
+                      VAN_NEVER)) // false: interrupted, or the van has failed
         sched_yield();
 }
 
@@ -180,12 +181,12 @@ static void free_node(struct tug_node *n, bool wait, struct err *e)
     pump_close(n->pump);
     kv_numbers_forget(n, true);
     kv_received_free(n);
-    shard_close(n->shard); // it keeps bodies of the van's
+    shard_close(n->shard); // before the van, as it holds memory of messages
     van_free(n->van);
     if (n->barriers != NULL)
         mem_free(n->barriers->open);
     mem_free(n->barriers);
-    kv_requests_free(n); // after the van, which sends from their memory
+    kv_requests_free(n); // after the van, which uses their memory
     kv_apps_free(n);
     kv_peers_free(n);
     roots_close(n->roots);
@@ -202,7 +203,7 @@ static bool has_left(void *ctx)
     return member_left(((struct tug_node *)ctx)->member);
 }
 
-// Tells the others why this node is missing; a node that never joined has left.
+// Leaves the cluster with an error, which the other nodes get.
 static void give_back_place(struct tug_node *n, const struct err *why)
 {
     pump_enter(n->pump);
@@ -211,8 +212,8 @@ static void give_back_place(struct tug_node *n, const struct err *why)
     (void)pump_wait(n->pump, has_left, n, van_now(n->van) + BREAK_OFF_NS);
 }
 
-// For a worker too many *ret_patience is how long the death that makes room may still be
-// unknown.
+// Starts a node once. If this worker has no place, *ret_patience becomes the seconds
+// after which the scheduler would know that another worker is dead.
 static int start(struct tug_node **ret, const struct tug_node_options *o,
                  double *ret_patience)
 {
@@ -233,7 +234,8 @@ static int start(struct tug_node **ret, const struct tug_node_options *o,
     return 0;
 }
 
-// A dead worker's replacement may come before the death is known: then it asks again.
+// Tries again if a worker has no place, since the scheduler may not know yet that the
+// worker which this one replaces is dead.
 int tug_node_start(struct tug_node **ret, const struct tug_node_options *o)
 {
     descriptors_hold_standard();
@@ -267,7 +269,7 @@ static bool is_over(void *ctx)
     return ((struct tug_node *)ctx)->over;
 }
 
-// Workers go when they have finished, the others when no worker is left.
+// Leaves the cluster: a worker at once, other nodes after the last worker has left.
 static int leave(struct tug_node *n)
 {
     struct err why = {0};

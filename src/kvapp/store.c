@@ -1,5 +1,6 @@
-// The default store: sums of what was pushed. Keys that all have the same, small number
-// of values lie in a table, found in batches; others have an array each.
+// The default store, which adds up pushed values. Keys with the same, small number of
+// values are rows of a table, which is searched in batches; each other key has an array
+// of its own.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <float.h>
@@ -13,7 +14,7 @@
 
 enum {
     BATCH = 512,       // keys looked up together
-    ROW_MAX = 1 << 12, // values of a key that lies in the table
+    ROW_MAX = 1 << 12, // most values of a key in the table
 };
 
 // A key with its own array.
@@ -23,12 +24,12 @@ struct array {
 };
 
 struct tug_kv_default {
-    uint32_t width;      // of the table's rows; 0: there is none yet
-    struct table *table; // of rows of sums
-    struct table *index; // of keys with arrays: a row holds the number of the array
+    uint32_t width;      // values of a key in the table; 0: the table does not exist yet
+    struct table *table; // a row has the sums of a key
+    struct table *index; // for keys with arrays: a row has the number of the array
     struct array *arrays;
     uint32_t n_arrays, cap_arrays;
-    double most; // no sum is beyond this
+    double most; // an upper bound of the absolute value of all sums
 };
 
 static int open_table(struct table **ret, uint32_t width, struct err *e)
@@ -191,8 +192,8 @@ static size_t length_in(const struct tug_kv_data *d, size_t i)
     return d->lengths != NULL ? (size_t)d->lengths[i] : d->n_values / d->n_keys;
 }
 
-// Keys have to be as long as they were before: looked at first, so that a push is applied
-// as a whole or not at all.
+// Checks, before a push is applied, that each key has as many values as in its first
+// push, so that the push is applied as a whole or not at all.
 static int check_known(const struct tug_kv_default *s, const struct tug_kv_data *d,
                        struct err *e)
 {
@@ -206,8 +207,8 @@ static int check_known(const struct tug_kv_default *s, const struct tug_kv_data 
     return 0;
 }
 
-// Whether a sum would become infinite: then nothing of the push is taken. Checked only if
-// sums may be that large, by the total pushed since the store was opened.
+// Checks that no sum becomes infinite, before a push is applied. The sums themselves are
+// read only if the total of all pushed values says that they may be so large.
 static int check_sums(struct tug_kv_default *s, const struct tug_kv_data *d,
                       struct err *e)
 {
@@ -231,11 +232,11 @@ static int check_sums(struct tug_kv_default *s, const struct tug_kv_data *d,
                     (unsigned long long)d->keys[i], j);
         values += n;
     }
-    s->most = (double)FLT_MAX; // from now on each push is looked at
+    s->most = (double)FLT_MAX; // from now on the sums are read in each push
     return 0;
 }
 
-// One by one.
+// Adds a push key by key, for keys with arrays of their own.
 static int push_keys(struct tug_kv_default *s, const struct tug_kv_data *d, struct err *e)
 {
     const float *values = d->values;
@@ -263,10 +264,10 @@ static int push(struct tug_kv_default *s, const struct tug_kv_data *d, struct er
     if (!finite_floats(d->values, d->n_values))
         return err_set(e, TUG_EUSAGE, "a pushed value is not a finite number");
     size_t each = d->n_values / d->n_keys;
-    if (each == 0 && d->lengths == NULL) // nothing is added to keys
+    if (each == 0 && d->lengths == NULL) // the keys have no values
         return check_known(s, d, e);
     if (d->lengths != NULL || each != s->width || s->n_arrays > 0)
-        TRY(check_known(s, d, e)); // sums are of keys that are as long
+        TRY(check_known(s, d, e)); // before check_sums, which needs equal lengths
     TRY(check_sums(s, d, e));
     if (d->lengths == NULL && s->width == 0 && each > 0 && each <= ROW_MAX) {
         TRY(open_table(&s->table, (uint32_t)each, e));
@@ -281,7 +282,7 @@ static int push(struct tug_kv_default *s, const struct tug_kv_data *d, struct er
     return 0;
 }
 
-// Pulls: the answer is one block, values and then lengths.
+// Pulls. The answer is one block of memory with the values and then the lengths.
 
 static int pull_rows(struct tug_kv_default *s, const struct tug_kv_data *d,
                      struct tug_kv_data *ret)
@@ -322,8 +323,8 @@ static int pull_keys(struct tug_kv_default *s, const struct tug_kv_data *d,
     return 0;
 }
 
-// A key of eight bytes may have many values: the size of the answer is counted before
-// memory is taken.
+// Makes the answer to a pull. Its size is computed before memory is allocated, as short
+// requests may ask for many values.
 static int pull(struct tug_kv_default *s, const struct tug_kv_data *d, uint64_t most,
                 struct tug_kv_data *ret, struct err *e)
 {
@@ -354,13 +355,14 @@ void tug_kv_default_handle(void *ctx, struct tug_app *a, const struct tug_kv_met
     int rc = d->value_bytes != 0
                  ? err_set(&e, TUG_EUSAGE,
                            "the default store has floats, and no other values")
-                 : kv_check_keys(d, &e); // as clients do, but these come from outside
+                 : kv_check_keys(
+                       d, &e); // clients check them, too, but a message may be invalid
     if (rc == 0 && m->push)
         rc = push(s, d, &e);
     if (rc == 0 && m->pull)
         rc = pull(s, d, kv_answer_most(a->node), &answer, &e);
     if (rc != 0)
         (void)tug_app_refuse(a, m->ticket, rc, e.text);
-    else // who asked may be gone: then nobody misses the answer
+    else // an error is ignored: the node that asked may have left
         (void)tug_kv_answer(a, m->ticket, &answer, mem_free, (void *)answer.values);
 }
