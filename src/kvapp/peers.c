@@ -15,8 +15,8 @@
 #define RETRY_NS (SECOND / 500)
 #define RETRY_MAX_NS SECOND
 #define RESEND_NS (2 * SECOND)
-#define GONE_NS                                                                          \
-    (2 * SECOND) // longer than a node that leaves takes to send its last answers
+// Longer than a node that leaves takes to send its last answers.
+#define GONE_NS (2 * SECOND)
 
 // A peer is given up after so many links that it refused, or greeted on and then broke,
 // without an answer in between: a message of ours probably makes it break them.
