@@ -1,15 +1,16 @@
 // Exchanges bytes between all workers, through a table on the servers.
 //
-// Each worker sets rows of its own, a byte a float, which every coding of values keeps as
-// it is, and pulls those of the others between two barriers. Barriers do not wait for
-// workers that have died or left, whose rows are of an earlier round: every row has its
-// round's number, and all must be of this one.
+// Each worker sets rows of its own, with one byte in each float, which every coding of
+// values preserves, and pulls the rows of the others between two barriers. Barriers do
+// not wait for workers that have died or left, whose rows are then of an earlier round.
+// So every row has the number of its round, and all rows that are read must have this
+// round's number.
 //
-//   key      worker's index << 32, then the rows of what it says
-//   a row    the number of the round, then bytes
-//   row 0    of these bytes the first say how many there are
-//   PRESENT  and a worker's index: a row with its rank in the cluster, by which two processes
-//            that say they are the same worker are found
+//   key worker's index << 32, plus the number of the row
+//   a row the number of the round, then bytes of the message
+//   row 0 its first bytes are the length of the message
+//   PRESENT | worker's index: a row with the worker's rank in the cluster, which shows if
+//   two processes have joined as the same worker
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -29,8 +30,8 @@ enum {
 #define PRESENT ((uint64_t)1 << 63)
 #define SETTINGS "name=fleet-exchange;accessor=plain;dim=128;rule=sum"
 
-// Rows, as bytes. Nothing is asked for where the answer cannot be waited for: the rows are the
-// caller's, and are gone when it comes.
+// Set rows from bytes, and get rows as bytes. They send nothing in a callback, where the
+// answer could not be waited for, as the rows are the caller's memory.
 
 static int rows_of_bytes(struct tug_client *c, const uint64_t *keys, size_t n,
                          float *rows, const unsigned char *bytes)
@@ -55,8 +56,9 @@ static int bytes_of_rows(struct tug_client *c, const uint64_t *keys, size_t n,
     return 0;
 }
 
-// Each worker's row has its rank in the cluster, and one more. If two workers have one
-// index, or one has died, a row is missing, and all notice it.
+// Checks that each worker's row is present; it has the worker's rank in the cluster plus
+// 1. If two workers have the same index, or one has died, a row is missing, and all
+// workers see it.
 static int check_present(struct tug_fleet *f, float *rows, unsigned char *bytes)
 {
     uint32_t me = f->roles->role.rank, missing = UINT32_MAX;
@@ -91,13 +93,13 @@ int fleet_exchange_open(struct tug_fleet *f)
     float rows[ROW];
     unsigned char bytes[ROW] = {0};
     TRY(tug_table_create(c, TUG_FLEET_TABLE, SETTINGS));
-    TRY(rows_of_bytes(c, &said, 1, rows, bytes)); // of an earlier stay
+    TRY(rows_of_bytes(c, &said, 1, rows, bytes)); // replaces the row of an earlier run
     memcpy(bytes, &mine, sizeof(mine));
     TRY(rows_of_bytes(c, &key, 1, rows, bytes));
     TRY(tug_barrier(c));
     int rc = check_present(f, rows, bytes);
     struct err e = *last_error();
-    int behind = tug_barrier(c); // who is refused leaves when all have looked
+    int behind = tug_barrier(c); // a refused worker leaves only after all have checked
     return rc != 0 ? last_error_is(&e) : behind;
 }
 
@@ -106,10 +108,10 @@ int fleet_exchange_open(struct tug_fleet *f)
 struct gathering {
     struct tug_client *client;
     uint32_t workers, index, round;
-    size_t n, n_rows; // bytes of each; rows of them with their head
+    size_t n, n_rows; // bytes of each worker; rows for these and their length
     uint64_t *keys;
     float *rows;
-    unsigned char *bytes, *said; // of the rows; what is in them behind the marks
+    unsigned char *bytes, *said; // the rows as bytes; the message in them
 };
 
 static int begin(struct gathering *g, struct tug_fleet *f, size_t n)
@@ -172,7 +174,7 @@ static int no_word(const struct gathering *g, uint32_t worker)
         worker, g->index, g->round);
 }
 
-// Gets a worker's bytes of this round, as many as fit, and their number.
+// Gets a worker's message of this round, as many bytes as fit, and its length.
 static int hear_one(struct gathering *g, uint32_t worker, uint64_t *ret_n)
 {
     uint32_t round;
@@ -222,14 +224,15 @@ int tug_fleet_all_gather(struct tug_fleet *f, const void *bytes, size_t n, void 
     if (rc == 0) {
         rc = hear(&g, ret);
         struct err e = *last_error();
-        int behind = tug_barrier(f->client); // nobody says more while another still reads
+        int behind = tug_barrier(
+            f->client); // no worker writes again while another still reads
         rc = rc != 0 ? last_error_is(&e) : behind;
     }
     end(&g);
     return rc;
 }
 
-// Combining, a piece at a time.
+// Reductions, a piece of the numbers at a time.
 
 static int add_whole(int64_t *to, int64_t x, enum tug_fleet_reduce how, size_t i)
 {
@@ -241,7 +244,7 @@ static int add_whole(int64_t *to, int64_t x, enum tug_fleet_reduce how, size_t i
     return 0;
 }
 
-// Comparisons with NaN are false, so that a NaN stays.
+// Combines two numbers; if one is NaN, the result is NaN.
 static double combine(double a, double b, enum tug_fleet_reduce how)
 {
     if (how == TUG_FLEET_SUM)
@@ -281,8 +284,8 @@ static int combine_whole(const void *all, uint32_t workers, size_t n, size_t fir
     return rc;
 }
 
-// Whether all have n numbers, where that takes several pieces: else some would wait for a
-// piece more. The owner of a piece is found by its size.
+// Checks that all workers have n numbers before several pieces are exchanged; otherwise
+// some workers would wait for a piece that the others do not send.
 static int same_counts(struct tug_fleet *f, uint64_t n, uint64_t *all)
 {
     TRY(tug_fleet_all_gather(f, &n, sizeof(n), all));
@@ -295,7 +298,7 @@ static int same_counts(struct tug_fleet *f, uint64_t n, uint64_t *all)
     return 0;
 }
 
-enum { BYTES = 8 }; // both kinds of numbers have as many
+enum { BYTES = 8 }; // size of a number: double or int64_t
 
 static int reduce_into(struct tug_fleet *f, const char *values, size_t n,
                        enum tug_fleet_reduce how, combine_fn fn, char *all, char *ret)
@@ -312,7 +315,7 @@ static int reduce_into(struct tug_fleet *f, const char *values, size_t n,
     return 0;
 }
 
-// `values` change only if all went well.
+// Reduces n numbers over all workers. `values` changes only if no error occurs.
 static int reduce(struct tug_fleet *f, char *values, size_t n, enum tug_fleet_reduce how,
                   combine_fn fn)
 {
@@ -345,7 +348,7 @@ int tug_fleet_all_reduce_whole(struct tug_fleet *f, int64_t *values, size_t n,
     return reduce(f, (char *)values, n, how, combine_whole);
 }
 
-// Agreeing.
+// Sharing the result of worker 0.
 
 struct said {
     int32_t rc;

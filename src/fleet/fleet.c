@@ -1,8 +1,8 @@
-// A fleet: its tables, the start of servers and workers, and the end.
+// A fleet: its tables, starting servers and workers, and leaving the run.
 //
-// Workers and servers meet at one barrier when a run begins: servers come to it when
-// server 0 has loaded what the run begins with. If it could not load a table, the run
-// ends for all.
+// When a run begins, workers and servers wait at a common barrier, which servers reach
+// after server 0 has loaded the tables of tug_fleet_init_server. If server 0 cannot load
+// a table, the run ends for all processes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -96,7 +96,7 @@ static int make_tables(struct tug_fleet *f, struct tug_client *c)
     return 0;
 }
 
-// The beginning and the end.
+// Opening and closing.
 
 static int take_options(struct tug_fleet *f, const struct tug_fleet_options *o,
                         struct err *e)
@@ -297,7 +297,8 @@ int tug_wrapper_load_sparse(struct tug_fleet *f, uint32_t table, const char *pat
     return add_load(f, (uint32_t)(t - f->tables), path);
 }
 
-// The server's listening address, and the directories that it may read.
+// Fills the options of a server's node: its address, and the directories from which it
+// may load.
 static int node_options(struct tug_fleet *f, const char *ip, uint16_t port,
                         struct tug_node_options *ret, struct err *e)
 {
@@ -357,7 +358,8 @@ static int load_all(struct tug_fleet *f, struct tug_client *c)
     return 0;
 }
 
-// It joins its own cluster as a guest. A failure ends the run, since workers wait for it.
+// Loads the tables with which the run starts; server 0 joins its own cluster as a guest
+// for this. A failure ends the run, since workers wait for the load.
 static int load_first(struct tug_fleet *f)
 {
     struct tug_client *c;
@@ -518,7 +520,7 @@ int tug_fleet_barrier_worker(struct tug_fleet *f)
     return tug_barrier(f->client);
 }
 
-// Work that workers need not wait for.
+// Dividing files among workers.
 
 static int by_path(const void *a, const void *b)
 {
@@ -531,7 +533,7 @@ int tug_fleet_get_file_shard(const struct tug_fleet *f, const char **paths, size
     size_t workers = tug_fleet_worker_num(f), index = tug_fleet_worker_index(f);
     TRY(is_for(f, tug_fleet_is_worker(f), "tug_fleet_get_file_shard", "worker"));
     if (workers == 0)
-        return fleet_in_run(f); // how many there are is not known before
+        return fleet_in_run(f); // before, the number of workers is not known
     qsort(paths, n, sizeof(*paths), by_path);
     for (size_t i = 1; i < n; i++)
         if (strcmp(paths[i - 1], paths[i]) == 0)

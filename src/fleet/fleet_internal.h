@@ -1,8 +1,8 @@
 // What the files of fleet (tug/fleet.h) share.
 //
-//   role_maker.c   who this process is
-//   fleet.c        a fleet: its tables, servers, workers, the end
-//   exchange.c     what workers tell each other, by way of a table
+//   role_maker.c the role of this process
+//   fleet.c a fleet: tables, servers, workers
+//   exchange.c collective operations of workers, through a table
 //   rows.c         saves, loads, shrinks, dense parameters
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -13,7 +13,7 @@
 #include "facade/role.h"
 #include "tug/fleet.h"
 
-// Endpoints, cut out of one text.
+// Endpoints, as parts of one text.
 struct endpoints {
     char *text;
     const char **at;
@@ -28,19 +28,19 @@ struct tug_role_maker {
 
 int role_maker_copy(struct tug_role_maker **ret, const struct tug_role_maker *m,
                     struct err *e);
-const char *role_name(int role); // of enum tug_fleet_role: "worker"
+const char *role_name(int role); // name of an enum tug_fleet_role, such as "worker"
 
 struct fleet_table {
     uint32_t number;
-    char *name, *settings; // with the name
+    char *name, *settings; // the settings include the name
     struct tug_variable *variables;
     size_t n_variables;
-    struct tug_dense *dense; // in a run
+    struct tug_dense *dense; // open while the worker is in the run; else NULL
 };
 
-// The save that server 0 loads before the run.
+// A table that server 0 loads before the run.
 struct fleet_load {
-    uint32_t table; // its place among the fleet's
+    uint32_t table; // index in the fleet's list of tables
     char *path;
 };
 
@@ -52,20 +52,21 @@ struct tug_fleet {
     uint32_t local_loops;
     struct fleet_load *loads;
     size_t n_loads;
-    struct tug_client *client; // in a run
-    struct tug_client *lent;   // the caller's, which becomes it
-    uint32_t round;            // of the exchange, from 1
+    struct tug_client *client; // while the worker is in the run; else NULL
+    struct tug_client *lent;   // the program's client, to be used as `client`; NULL: none
+    uint32_t round;            // number of the exchange's last round, from 1
     struct tug_communicator *communicator;
-    char **infos; // of tug_wrapper_set_clients
+    char **infos; // the texts of tug_wrapper_set_clients
     size_t n_infos;
 };
 
 int fleet_in_run(const struct tug_fleet *f);
 int fleet_find(const struct tug_fleet *f, uint32_t number, struct fleet_table **ret);
-// Shares the result of worker 0: its code and sentence become every worker's, and so does
-// *value (may be NULL). `what`: "load".
+// Makes worker 0's code, sentence and *value (may be NULL) those of all workers, which
+// all call it. `what` names the operation in messages, such as "load".
 int fleet_agree(struct tug_fleet *f, int rc, const char *what, uint64_t *value);
-// Makes the table of the exchange; whether another process says that it is this worker.
+// Makes the table of the exchange. TUG_EUSAGE if another process has joined as this
+// worker.
 int fleet_exchange_open(struct tug_fleet *f);
 
 #endif

@@ -1,7 +1,7 @@
-// Role makers: the role of a process, from the environment or the program.
+// Role makers: find the role of a process in the environment or in the program's options.
 //
-// facade/role.c reads the environment, as it does for all commands; here are what only a fleet asks
-// for: the index of each process, and the endpoints of all.
+// facade/role.c reads the role from the environment, as for all commands. This file adds
+// what only fleets use: indexes and the endpoints of all processes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -68,7 +68,7 @@ static int check_endpoint(const char *text, const char *what, struct err *e)
     return err_set(e, TUG_EUSAGE, "%s: '%.100s' is not HOST:PORT", what, text);
 }
 
-// Endpoints of a text with commas or semicolons between them.
+// Splits a text at commas, semicolons and spaces into endpoints.
 static int endpoints_read(struct endpoints *ret, const char *text, const char *what,
                           struct err *e)
 {
@@ -116,7 +116,7 @@ static int endpoints_of(struct endpoints *ret, const char *const *list, size_t n
     return rc;
 }
 
-// The environment.
+// From the environment.
 
 static const char *get(void *ctx, const char *name)
 {
@@ -147,7 +147,8 @@ static int nothing_said(void *ctx, struct err *e)
                    missing);
 }
 
-// ps-lite's launchers number processes, but its programs do not ask for it.
+// Reads this process's index from DMLC_SERVER_ID or DMLC_WORKER_ID, which ps-lite's
+// launchers set.
 static int read_dmlc_index(struct role *r, void *ctx, struct err *e)
 {
     const char *name = r->role == WIRE_SERVER ? "DMLC_SERVER_ID" : "DMLC_WORKER_ID";
@@ -246,7 +247,7 @@ int tug_role_maker_cloud(struct tug_role_maker **ret, const char *const *environ
                   read_environment(m, (void *)(uintptr_t)environment, last_error()));
 }
 
-// The program.
+// From the program's options.
 
 static int take_user(struct tug_role_maker *m, const struct tug_role_maker_options *o,
                      struct err *e)
@@ -336,7 +337,7 @@ int role_maker_copy(struct tug_role_maker **ret, const struct tug_role_maker *m,
     return finish(ret, copy, rc);
 }
 
-// The known facts.
+// Facts about the run.
 
 void tug_role_maker_place(const struct tug_role_maker *m, struct tug_place *ret)
 {

@@ -1,4 +1,4 @@
-// Role makers from environments and from options, and what is wrong with them.
+// Tests role makers from environments and options, and the errors about invalid ones.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "fleet/fleet_internal.h"
@@ -65,7 +65,7 @@ static void environment(void **state)
     assert_int_equal(0, place.server_endpoints);
     assert_int_equal(0, READ(DMLC("scheduler"), LIST));
     is(TUG_FLEET_SCHEDULER, 0);
-    // tug launch sets both.
+    // tug launch sets variables of both kinds.
     assert_int_equal(0, READ(DMLC("server"), "DMLC_SERVER_ID=0", PSERVER,
                              "PADDLE_PORT=6174", "TUG_SCHEDULER=tcp://h:7"));
     is(TUG_FLEET_SERVER, 0);
@@ -147,7 +147,7 @@ static void user_defined(void **state)
     o.current_id = 2;
     assert_int_equal(TUG_EUSAGE, user(&o));
     o.role = TUG_FLEET_WORKER;
-    o.worker_num = 0; // as many as have endpoints
+    o.worker_num = 0; // then the number of worker endpoints counts
     o.worker_endpoints = workers;
     o.n_worker_endpoints = 3;
     assert_int_equal(0, user(&o));
@@ -166,7 +166,7 @@ static void user_defined(void **state)
     assert_int_equal(TUG_EUSAGE, user(&o));
 }
 
-// Each allocation fails once.
+// Tests that each failing allocation is reported and leaks nothing.
 static void no_memory(void **state)
 {
     (void)state;

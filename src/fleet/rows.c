@@ -1,5 +1,5 @@
-// Saves, loads, shrinks and dense parameters: of the run (all workers call, worker 0 asks), and as
-// one worker's requests (FleetWrapper).
+// Saves, loads, shrinks and dense parameters, for the run (all workers call, worker 0
+// sends the request) and for one worker alone (FleetWrapper).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -68,12 +68,13 @@ int tug_wrapper_save_one_model(struct tug_fleet *f, uint32_t table, const char *
     return save(f, &t->number, 1, dirname, mode, ret_path);
 }
 
-// Whether this worker saves; the message to the others.
+// Returns whether this worker is to send the save request, which only worker 0 does.
+// Clears ret_path.
 static bool saves(struct tug_fleet *f, char ret_path[TUG_PATH_MAX])
 {
     if (ret_path != NULL)
         ret_path[0] = '\0';
-    return f->client == NULL || tug_fleet_is_first_worker(f); // else an error, of all
+    return f->client == NULL || tug_fleet_is_first_worker(f); // NULL: every worker errs
 }
 
 int tug_fleet_save_persistables(struct tug_fleet *f, const char *dirname,
@@ -145,7 +146,7 @@ int tug_fleet_load_one_table(struct tug_fleet *f, uint32_t table, const char *di
     return fleet_agree(f, rc, "load", NULL);
 }
 
-// Life.
+// Shrinking.
 
 int tug_wrapper_shrink_sparse_table(struct tug_fleet *f, uint32_t table, float threshold,
                                     uint64_t *ret_removed)
@@ -236,7 +237,7 @@ int tug_wrapper_pull_dense_params(struct tug_fleet *f, uint32_t table, float *va
     return tug_dense_pull(d, values);
 }
 
-// Clients.
+// Texts of clients (FleetWrapper).
 
 int tug_wrapper_get_client_info(struct tug_fleet *f, char ret[TUG_CLIENT_INFO_MAX])
 {

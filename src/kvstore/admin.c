@@ -34,9 +34,9 @@ static int hello(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
     return 0;
 }
 
-// Keys that are asked for and not made yet. A worker that asked for them all the same
-// holds memory here: it may wait for a few at a time. Drops requests of a process whose
-// rank another one has.
+// Stores a request for a key that is not made yet. As such requests take memory, a worker
+// may wait for KVS_WANTED_MAX keys at a time. Drops requests of a dead process whose rank
+// another process has taken.
 static int want(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
 {
     struct kvs_job **at = &s->wanted;
@@ -108,7 +108,7 @@ static int optimizer(struct tug_kvstore_server *s, struct kvs_job *j, struct err
     char *text = mem_alloc(j->n_bytes + 1);
     if (text == NULL)
         return err_nomem(e, "an optimizer's text");
-    if (j->n_bytes > 0) // no bytes have no address
+    if (j->n_bytes > 0) // else the address may be NULL
         memcpy(text, j->bytes, j->n_bytes);
     text[j->n_bytes] = 0;
     int rc = kvs_optimizer_parse(&o, text, e);
@@ -119,7 +119,7 @@ static int optimizer(struct tug_kvstore_server *s, struct kvs_job *j, struct err
     return 0;
 }
 
-// The replacements of commands that MXNet's own servers know.
+// Returns what to use instead of a command that MXNet's own servers handle.
 static const char *of_mxnet(int32_t head)
 {
     static const char *const calls[] = {
@@ -158,12 +158,13 @@ static int command(struct tug_kvstore_server *s, struct kvs_job *j, struct err *
     return 0;
 }
 
-// Counts ranks, not processes: a replacement takes the dead one's place.
+// Notes that a rank has reached the barrier, and answers all when every rank has. Ranks
+// are counted, not processes: a replacement takes a dead process's place.
 static int barrier(struct tug_kvstore_server *s, struct kvs_job *j)
 {
     struct kvs_job **at = &s->barrier[j->rank];
     struct err gone;
-    if (*at != NULL) { // an answer ends a request: its memory would stay without one
+    if (*at != NULL) { // the dead process's request, which must be answered to be freed
         err_set(&gone, TUG_EUSAGE, "worker %u waits at the barrier a second time",
                 j->rank);
         kvs_job_refuse(s, *at, &gone);

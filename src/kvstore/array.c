@@ -10,10 +10,10 @@
 #include "base/finite.h"
 #include "kvstore/block.h"
 
-enum { CHUNK = 256 }; // elements that are cast at a time
+enum { CHUNK = 256 }; // number of elements cast at a time
 enum {
     PART = 2048
-}; // that are copied or added, and looked at while they are in the cache
+}; // copied or added at a time, and checked while they are in the cache
 #define ELEMENTS_MAX ((uint64_t)1 << 40)
 
 size_t kvs_dtype_size(enum tug_dtype t)
@@ -65,7 +65,7 @@ float kvs_half_to_float(uint16_t h)
     } else if (exponent > 0) {
         bits = sign | (exponent + 112) << 23 | fraction << 13;
     } else {
-        f = (float)fraction * 0x1p-24f; // zero, or too small for the exponent
+        f = (float)fraction * 0x1p-24f; // zero or subnormal
         memcpy(&bits, &f, sizeof(bits));
         bits |= sign;
     }
@@ -79,9 +79,9 @@ uint16_t kvs_float_to_half(float f)
     memcpy(&bits, &f, sizeof(bits));
     uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
     bits &= 0x7fffffff;
-    if (bits > 0x7f800000) // NaN stays one
+    if (bits > 0x7f800000) // NaN stays NaN
         return (uint16_t)(sign | 0x7e00);
-    if (bits >= 0x47800000) // from 65,536 on
+    if (bits >= 0x47800000) // 65,536 or more becomes infinite
         return (uint16_t)(sign | 0x7c00);
     if (bits < 0x38800000) { // below 2^-14: the adder rounds to multiples of 2^-24
         float small;
@@ -91,10 +91,10 @@ uint16_t kvs_float_to_half(float f)
         return (uint16_t)(sign | (bits - 0x3f000000));
     }
     bits += 0xfff + (bits >> 13 & 1) - 0x38000000;
-    return (uint16_t)(sign | bits >> 13); // rounded up at most to infinity
+    return (uint16_t)(sign | bits >> 13); // rounding up may give infinity
 }
 
-// Casts, by way of a wide type.
+// Casts go through a wide type: int64_t or double.
 
 #define LOAD(type, wide)                                                                 \
     for (size_t i = 0; i < n; i++)                                                       \
@@ -118,7 +118,7 @@ static void load_doubles(double *to, enum tug_dtype type, const void *from, size
     }
 }
 
-// The nearest number there is; of what is none, 0.
+// Returns the integer in the range that is nearest to x, without its fraction; 0 for NaN.
 static int64_t whole(double x, double low, double high, int64_t lowest, int64_t highest)
 {
     if (x != x)
@@ -187,7 +187,8 @@ void kvs_cast(enum tug_dtype to_type, void *to, enum tug_dtype type, const void 
     for (size_t i = 0; i < n; i++)                                                       \
         ((type *)to)[i] = ((const type *)x)[i] + ((const type *)y)[i];
 
-// A sum out of range has another sign than both of its parts.
+// Adds integers. A sum is out of range if its sign differs from the signs of both
+// summands.
 #define ADD_WHOLE(type, as)                                                              \
     for (size_t i = 0; i < n; i++) {                                                     \
         as p = (as)((const type *)x)[i], q = (as)((const type *)y)[i], sum = p + q;      \
@@ -222,8 +223,9 @@ static bool all_finite(enum tug_dtype t, const void *at, size_t n)
     }
 }
 
-// False: an integer is out of range. Floats become infinite, which the caller checks.
-// Inlined where it is called: the compiler makes vectors of it where `to` is x, too.
+// Adds n elements. Returns false if an integer sum is out of range; float sums may become
+// infinite, which the caller checks. It is inlined so that the compiler can vectorize it
+// for each caller, also where `to` is x.
 static inline __attribute__((always_inline)) bool add(enum tug_dtype type, void *to,
                                                       const void *x, const void *y,
                                                       size_t n)
@@ -247,7 +249,7 @@ static inline __attribute__((always_inline)) bool add(enum tug_dtype type, void 
     return true;
 }
 
-// Part by part, which is looked at while it is in the cache.
+// Adds part by part, so that each part is checked while it is in the cache.
 bool kvs_add(enum tug_dtype type, void *to, const void *values, size_t n)
 {
     size_t each = kvs_dtype_size(type);
@@ -333,7 +335,7 @@ bool kvs_copy_finite(enum tug_dtype t, void *to, const void *from, size_t n)
     return finite;
 }
 
-// A cast of a finite number gives the number, rounded or truncated.
+// Returns whether a cast of the finite number x to type t stays within the range of t.
 static bool fits(enum tug_dtype t, double x)
 {
     switch (t) {
@@ -512,7 +514,8 @@ static int make_dense(struct kvs_rows *s, struct err *e)
     return 0;
 }
 
-// Both lists ascend: they are merged as such.
+// Merges two sparse arrays, whose ids ascend, into ids and data. Returns the number of
+// rows.
 static uint64_t merge(const struct tug_array *x, const struct tug_array *y, int64_t *ids,
                       char *data, bool *ret_fits)
 {

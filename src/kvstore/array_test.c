@@ -1,5 +1,5 @@
-// Numbers at the edges of dtypes: sums, pulls and optimizers' steps that would leave theirs are
-// refused by key, and the key keeps what it had.
+// Tests numbers at the limits of dtypes: sums, pulls and steps of optimizers that would
+// exceed them are refused with the key's name, and the key stays unchanged.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kvstore/array.h"
@@ -86,9 +86,9 @@ static void whole_numbers(void **state)
     y[ODD] = -1;
     refused(tug_kvstore_push(store, two, 2, 0), "beyond dtype int64");
     y[ODD] = 0;
-    x[ODD] = (int64_t)1 << 40; // as it was
+    x[ODD] = (int64_t)1 << 40; // the value before the refused push
     pulls(TUG_INT64, got, x, sizeof(x));
-    y[ODD] = INT64_MAX - x[ODD]; // just within
+    y[ODD] = INT64_MAX - x[ODD]; // the largest value that fits
     assert_int_equal(0, tug_kvstore_push(store, two, 2, 0));
     x[ODD] = INT64_MAX;
     pulls(TUG_INT64, got, x, sizeof(x));
@@ -110,7 +110,7 @@ static void floats(void **state)
     refused(tug_kvstore_pull(store, &item, 1, 0), "element 700 is 70000");
     x[ODD] = y[ODD] = 2e38f;
     refused(tug_kvstore_push(store, two, 2, 0), "beyond dtype float32");
-    y[ODD % WIDTH + WIDTH] = 2e38f; // dense and sparse, sparse and sparse
+    y[ODD % WIDTH + WIDTH] = 2e38f; // overflows in dense + sparse and sparse + sparse
     two[1].array = &rows;
     refused(tug_kvstore_push(store, two, 2, 0), "beyond dtype float32");
     two[0].array = &rows;
@@ -119,8 +119,8 @@ static void floats(void **state)
     pulls(TUG_FLOAT32, got, x, sizeof(x));
 }
 
-// For every optimizer a step to infinity leaves weights and states unchanged, so that the
-// next push gives the same result as in a store that never heard of it.
+// For every optimizer, a refused step to infinity leaves weights and states unchanged, so
+// that the next push gives the same result as in a store without that step.
 static void steps(void **state)
 {
     static const char *const names[] = {"sgd",  "sgd:momentum=0.9", "nag",
@@ -139,7 +139,9 @@ static void steps(void **state)
             assert_int_equal(0, tug_kvstore_open(&s, NULL));
             for (int j = 0; j < N; j++)
                 w[j] = (float)j / N, g[j] = 1;
-            w[ODD] = i < 3 ? -FLT_MAX : -1; // of others the squares are beyond
+            w[ODD] = i < 3
+                         ? -FLT_MAX
+                         : -1; // in the other optimizers the gradient's square overflows
             assert_int_equal(0, tug_kvstore_set_optimizer(s, names[i]));
             assert_int_equal(0, tug_kvstore_init(s, &one, 1));
             one.array = &b;
@@ -158,7 +160,8 @@ static void steps(void **state)
     assert_memory_equal(got[0], got[1], sizeof(got[0]));
 }
 
-// States of a file with a right checksum must be finite, too.
+// States with a value that is not finite are refused, also if the file's checksum is
+// right.
 static void states(void **state)
 {
     static float w[N], g[N];
@@ -174,7 +177,7 @@ static void states(void **state)
     assert_int_equal(0, tug_kvstore_save_states(store, path));
     assert_int_equal(0, tug_kvstore_load_states(store, path));
     char *bytes = files_read(path, &n);
-    memcpy(bytes + n - 12, &odd, sizeof(odd)); // before the checksum
+    memcpy(bytes + n - 12, &odd, sizeof(odd)); // the last state before the checksum
     uint64_t sum = hash_bytes(bytes, n - sizeof(sum), 0);
     memcpy(bytes + n - sizeof(sum), &sum, sizeof(sum));
     files_write_bytes(path, bytes, n);

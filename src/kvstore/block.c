@@ -1,4 +1,4 @@
-// See block.h. The number of holders stands before the bytes.
+// Reference-counted memory (block.h). The count is stored before the bytes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kvstore/block.h"
@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "tug/tug.h"
 
-enum { BEFORE = 64 }; // so that what follows is aligned as the allocation is
+enum { BEFORE = 64 }; // bytes before the data, so that the data are aligned for vectors
 
 struct head {
     atomic_uint holders;

@@ -1,5 +1,5 @@
-// Memory of arrays that others may look at for a while: a van that sends an answer
-// straight from it. Only a sole holder may change it.
+// Reference-counted memory of arrays. A van holds a block while it sends an answer
+// directly from it; only a holder that is alone may change the bytes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KVSTORE_BLOCK_H
@@ -10,10 +10,11 @@
 
 void *kvs_block_new(size_t bytes); // not zeroed, aligned for vectors; NULL: no memory
 void kvs_block_hold(void *block);
-bool kvs_block_is_held(const void *block); // by somebody else, too
+bool kvs_block_is_held(const void *block); // whether there is more than one holder
 void kvs_block_release(void *block); // from any thread; the last one frees; NULL is fine
 
-// One of at least so many bytes with nothing in it, if there are not so many already.
+// Makes *block at least `bytes` long; if it is too short or has another holder, replaces
+// it by a new block, without its contents.
 int kvs_block_reserve(void **block, size_t *cap, size_t bytes);
 
 #endif

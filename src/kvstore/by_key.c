@@ -1,4 +1,5 @@
-// See by_key.h. A sorted array: keys are made at the beginning and looked up ever after.
+// Lists by key, as sorted arrays: keys are made at the beginning of a run and looked up
+// afterwards.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kvstore/by_key.h"

@@ -76,7 +76,7 @@ void kvs_decode(enum kvs_coding c, float threshold, const uint32_t *words, size_
                 float *values)
 {
     const uint8_t *bytes = (const uint8_t *)words;
-    const float of[4] = {0, 0, -threshold, threshold}; // code 1 is nobody's
+    const float of[4] = {0, 0, -threshold, threshold}; // code 1 is not used
     for (size_t i = 0; i < n; i++)
         values[i] = c == KVS_2BIT ? of[bytes[i / 4] >> (6 - 2 * (i % 4)) & 3]
                     : bytes[i / 8] >> (7 - i % 8) & 1 ? 1

@@ -6,7 +6,8 @@
 //   1bit  r += g;  r > t: bit 1, r -= 1;  else bit 0, r += 1
 //         32 values in 4 bytes: value i in bit 7 - i mod 8 of byte i / 8
 //
-// What is left over, r, stays with who encodes. Decoded are t, -t and 0; 1 and -1.
+// g is a gradient, t the threshold, and r the residual, which the encoder keeps for its
+// next push. 2bit decodes to t, -t and 0, 1bit to 1 and -1.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KVSTORE_CODING_H
@@ -19,12 +20,13 @@
 
 enum kvs_coding { KVS_UNCODED, KVS_2BIT, KVS_1BIT };
 
-// The coding of this name and its threshold; NAN becomes 0.5. The threshold of 2bit is
-// above 0.
+// Reads the name of a coding and checks the threshold, which must be above 0 for 2bit;
+// NAN becomes 0.5.
 int kvs_coding_parse(const char *name, float *threshold, enum kvs_coding *ret,
                      struct err *e);
 
-size_t kvs_coded_words(enum kvs_coding c, size_t n); // of 4 bytes, for n values
+// Returns the number of 4-byte words for n values.
+size_t kvs_coded_words(enum kvs_coding c, size_t n);
 void kvs_encode(enum kvs_coding c, float threshold, const float *values, float *left,
                 size_t n, uint32_t *words);
 void kvs_decode(enum kvs_coding c, float threshold, const uint32_t *words, size_t n,

@@ -1,5 +1,5 @@
-// A worker of a kvstore in its cluster: joining, requests other than pushes and pulls,
-// barriers, the end.
+// A kvstore's worker in a cluster: joining, requests other than pushes and pulls,
+// barriers, leaving.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -11,14 +11,15 @@
 #include "kvapp/above.h"
 #include "kvstore/kvstore_internal.h"
 
-// Answers: kept until they are asked for. The wait for a request ends after this has run.
+// Stores an answer until kvs_dist_reply takes it. kvapp ends the wait for a request only
+// after this handler has run.
 static void on_response(void *ctx, struct tug_app *a, const struct tug_simple *q)
 {
     struct tug_kvstore *s = ctx;
     (void)a;
     struct kvs_reply *r = mem_alloc(sizeof(*r) + q->body_bytes);
     if (r == NULL)
-        return; // who asked finds none
+        return; // without memory kvs_dist_reply finds no answer
     r->timestamp = q->timestamp;
     r->sender = q->sender;
     r->n = q->body_bytes;
@@ -42,7 +43,7 @@ struct kvs_reply *kvs_dist_reply(struct tug_kvstore *s, uint32_t timestamp,
     return NULL;
 }
 
-// A reply that is a struct of n bytes.
+// Takes a reply that must be a struct of n bytes.
 static int take_reply(struct tug_kvstore *s, uint32_t timestamp, uint32_t server,
                       void *ret, size_t n)
 {
@@ -63,8 +64,8 @@ int kvs_dist_usable(const struct tug_kvstore *s)
     return s->failed.code != 0 ? last_error_is(&s->failed) : 0;
 }
 
-// A server does not say which worker it waits for: names the first lost worker, if there
-// is one.
+// Adds the name of the first dead worker, if any, to the error: the server does not say
+// which worker it waits for.
 static void name_lost(struct tug_kvstore *s, struct err *e)
 {
     char name[ROSTER_NAME_MAX];
@@ -72,7 +73,8 @@ static void name_lost(struct tug_kvstore *s, struct err *e)
         (void)err_wrap(e, "%s has died or left, and no other process has its rank", name);
 }
 
-// The request's memory is the caller's again: no answer may be written any more.
+// Ends the store after a wait was given up: the memory of the request is the caller's
+// again, so no answer may be written to it.
 static void fail(struct tug_kvstore *s)
 {
     name_lost(s, last_error());
@@ -208,7 +210,9 @@ int kvs_dist_open(struct tug_kvstore *s, const struct tug_node_options *o)
     return rc;
 }
 
-// The end. The first error is the one.
+// Closing.
+
+// Leaves the cluster. Returns the first error.
 int kvs_dist_close(struct tug_kvstore *s)
 {
     struct err e = {0};

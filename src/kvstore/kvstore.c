@@ -8,7 +8,7 @@
 #include "base/descriptors.h"
 #include "kvstore/kvstore_internal.h"
 
-// Life.
+// Opening and closing.
 
 static int open_store(struct tug_kvstore *s, const struct tug_kvstore_options *o)
 {
@@ -142,9 +142,9 @@ static int check_shape(const struct kvs_entry *x, const struct tug_array *a,
                    (unsigned long long)a->width);
 }
 
-// Arrays sent unchanged are checked while they are copied (kvs_parts_write): another pass
-// would take a tenth of a push and pull of a large array costs. A sum is finite only if
-// all that was added up is.
+// Returns whether kvs_parts_write checks the array while it copies it, since another pass
+// over a large array takes a tenth of the time of a push and pull. For several arrays it
+// checks their sum, which is finite only if all of them are.
 static bool looked_at_later(const struct tug_kvstore *s, const struct kvs_entry *x,
                             const struct tug_array *a)
 {
@@ -152,7 +152,8 @@ static bool looked_at_later(const struct tug_kvstore *s, const struct kvs_entry 
            a->dtype == x->shape.dtype;
 }
 
-// `out`: the contents of sparse arrays are not checked.
+// Checks an item's array. With `out`, an array to pull into, the ids of a sparse array
+// are not read.
 static int check_item(const struct tug_kvstore *s, const struct kvs_entry *x,
                       const struct tug_array *a, bool out, struct err *e)
 {
@@ -192,7 +193,7 @@ static int items_resolve(struct tug_kvstore *s, struct kvs_items *t, bool out,
     return 0;
 }
 
-// The entry with this item first.
+// Finds the entries of a call's items, and links the items of each key.
 static int items_open(struct tug_kvstore *s, struct kvs_items *t,
                       const struct tug_kvstore_item *items, size_t n, bool out)
 {
@@ -209,7 +210,7 @@ static int items_open(struct tug_kvstore *s, struct kvs_items *t,
     return rc;
 }
 
-// Sums of what one process pushes.
+// Sums of the arrays that one process pushes to a key.
 
 float *kvs_left(struct kvs_entry *x, size_t i)
 {
@@ -239,7 +240,7 @@ int kvs_words(struct tug_kvstore *s, size_t n, struct err *e)
     return 0;
 }
 
-// The array as it arrives after compression, where a device's arrays are added up.
+// Encodes and decodes an array, as if a device had sent it compressed.
 static int through_coding(struct tug_kvstore *s, struct kvs_entry *x, size_t i,
                           struct tug_array *a, struct err *e)
 {
@@ -274,7 +275,7 @@ int kvs_sum(struct tug_kvstore *s, const struct kvs_items *t, struct kvs_entry *
         if (coded && !a.sparse)
             TRY(through_coding(s, x, k, &a, e));
         if (k == 0 && t->next[i] == KVS_NONE && a.dtype == x->shape.dtype) {
-            *ret = a; // the caller's own
+            *ret = a; // points at the caller's array
             return 0;
         }
         if ((k == 0 ? kvs_rows_set(&s->sum, x->shape.dtype, &a, e)
@@ -285,7 +286,7 @@ int kvs_sum(struct tug_kvstore *s, const struct kvs_items *t, struct kvs_entry *
     return 0;
 }
 
-// Copies into the caller's arrays.
+// Copies the rows of `a` that are not all zero into the caller's sparse array.
 
 static void give_rows(const struct tug_array *a, struct tug_array *to)
 {
@@ -391,12 +392,12 @@ int tug_kvstore_init(struct tug_kvstore *s, const struct tug_kvstore_item *items
 
 // Pushes and pulls.
 
-// Either all keys are sent to servers, or none.
+// Pushes the items of a call. Either all keys are sent to servers, or none.
 static int push_items(struct tug_kvstore *s, const struct kvs_items *t, int priority)
 {
     struct err *e = last_error();
     for (size_t i = 0; i < t->n && s->dist;
-         i++) // what a compression leaves is not lost then
+         i++) // checks all first, so that no residual of a compression is lost
         TRY(kvs_parts_settle(s, t->of[i]));
     for (size_t i = 0; i < t->n; i++) {
         struct kvs_entry *x = t->of[i];

@@ -1,16 +1,16 @@
 // Shared by the files of a kvstore.
 //
-//   kvstore.c    its life, its keys, the calls
+//   kvstore.c opening and closing, keys, the public calls
 //   type.c       names of types
 //   states.c     optimizers, updaters, compression, files of states
-//   dist.c       a worker's place in the cluster; requests that are no pushes
-//   parts.c      pushes and pulls of a cluster: arrays cut among servers
+//   dist.c joining a cluster; requests other than pushes and pulls
+//   parts.c pushes and pulls in a cluster, with arrays cut among servers
 //   array.c      arrays and their sums
-//   value.c      arrays that are kept, in a process alone or on a server
+//   value.c stored arrays, in a process alone or on a server
 //   optimizer.c  optimizers: see optimizer.h
 //   coding.c     compression
-//   block.c      memory that answers are sent from
-//   by_key.c     keys, and lists in their order
+//   block.c reference-counted memory of arrays
+//   by_key.c keys, and lists by key
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KVSTORE_KVSTORE_INTERNAL_H
@@ -23,15 +23,15 @@
 
 #define KVS_NONE ((size_t)-1)
 
-// A piece of an array on one server.
+// The part of an array that one server stores.
 struct kvs_piece {
     uint32_t server;
-    uint64_t first, rows; // rows of the cut
-    uint32_t slice;       // its number among the slices of a key; else 0
-    uint64_t id;          // of the key, or of the slice
-    char *send;           // a push that is written, or under way: its key and words
+    uint64_t first, rows; // first row and number of rows, in units of the entry's cut
+    uint32_t slice;       // number of the slice in its key; 0 if the key is not sliced
+    uint64_t id;          // id of the key, or of the slice
+    char *send;           // key and words of a push that is written or in flight
     size_t cap_send, send_bytes;
-    enum kvs_cmd cmd; // what it is
+    enum kvs_cmd cmd; // the kind of request in `send`
     bool pending;
     uint32_t timestamp;
 };
@@ -39,26 +39,28 @@ struct kvs_piece {
 // A key of this store.
 struct kvs_entry {
     struct kvs_key key;
-    struct tug_array shape;  // without data
-    struct kvs_value *value; // of a process alone
-    // The array as it is cut: its rows or, where these are fewer than servers, elements.
+    struct tug_array shape;  // dtype and shape, without data
+    struct kvs_value *value; // the array, in a process without a cluster
+    // The units by which the array is cut: its rows, or its elements if it has fewer rows
+    // than there are servers.
     uint64_t rows, width;
-    uint64_t rounds; // of a synchronous store: those that have a push of this rank
-    uint64_t sent;   // when its push was: the number of that push; 0: none is under way
-    struct err late; // of a push that made room; the key's next call returns it
+    // In a synchronous store the number of rounds that have a push of this rank.
+    uint64_t rounds;
+    uint64_t sent;   // number of the push in flight among the store's; 0: none
+    struct err late; // error of an earlier push, which the key's next call returns
     uint32_t n_pieces;
     struct kvs_piece *pieces;
-    float **left; // of compression: an array for each that a push has
+    float **left; // residuals of compression, one array for each array of a push
     size_t n_left;
-    uint64_t call;      // that it was last seen in
-    size_t first, last; // items of that call
+    uint64_t call;      // number of the last call with this key
+    size_t first, last; // the key's first and last item in that call
 };
 
-// The address of a server. The node's own list changes with every roster, also while a
-// thread without the van reads it; for an existing server these two never change.
+// Id and range of a server. They never change, while the node's own list is replaced with
+// every roster and can be read only with the van.
 struct kvs_place {
     uint32_t id;
-    uint64_t first_key; // of its range
+    uint64_t first_key; // first key of the server's range
 };
 
 // An answer to a request other than a push or pull.
@@ -74,17 +76,17 @@ struct tug_kvstore {
     bool dist, async, device;
     uint64_t big_array;
     uint64_t slice;   // elements of a slice; 0: arrays are not sliced
-    bool keeps_whole; // the optimizer wants arrays uncut that are made from now on
+    bool keeps_whole; // the optimizer needs new arrays to be stored whole on one server
     bool barrier_before_exit;
-    bool keys_known, keys_named; // of which kind
-    struct kvs_by_key entries;   // of struct kvs_entry
+    bool keys_known, keys_named; // a key was made; keys are names, not numbers
+    struct kvs_by_key entries;   // list of struct kvs_entry
     uint64_t calls;
-    struct kvs_rows sum;   // of what a push has for a key
-    struct kvs_rows coded; // an array on its way through a compression
+    struct kvs_rows sum;   // sum of a push's arrays for a key
+    struct kvs_rows coded; // an array decoded after compression
     uint32_t *words;
     size_t cap_words;
 
-    struct kvs_values values; // of a process alone
+    struct kvs_values values; // the arrays, in a process without a cluster
     struct kvs_rule rule;
 
     enum kvs_coding coding;
@@ -93,40 +95,44 @@ struct tug_kvstore {
     struct tug_node *node;
     struct tug_app *app;
     uint32_t rank, workers, servers;
-    struct kvs_place *places; // by rank of the server
-    uint64_t pushes;          // that were sent
-    size_t under_way;         // pieces of pushes whose answers were not waited for
+    struct kvs_place *places; // the servers by rank
+    uint64_t pushes;          // number of pushes sent
+    size_t under_way;         // pieces of pushes that were not waited for yet
     bool recovers;
     struct kvs_reply *replies;
-    struct err failed; // a wait took too long: the store cannot continue
+    // Error of a wait that was given up, after which the store has ended.
+    struct err failed;
 };
 
-// The items of a call, by key: of entry x items x->first, next[x->first] and so on.
+// The items of a call, linked by key: the items of entry x are x->first, next[x->first]
+// and so on.
 struct kvs_items {
     const struct tug_kvstore_item *items;
     size_t n;
     struct kvs_entry **of;
     size_t *next;
 };
-// Items of one key, added up: what `ret` points at is the caller's or s->sum.
+// Adds up the call's items of one key. The result in *ret points at the caller's array or
+// at s->sum.
 int kvs_sum(struct tug_kvstore *s, const struct kvs_items *t, struct kvs_entry *x,
             struct tug_array *ret, struct err *e);
 // Copies the dense array `a` into an item's array.
 void kvs_give(const struct tug_array *a, struct tug_array *to);
 // Returns the residual of the i-th array of a push; NULL if memory is out.
 float *kvs_left(struct kvs_entry *x, size_t i);
-int kvs_words(struct tug_kvstore *s, size_t n, struct err *e); // room in s->words
+// Makes room for n words in s->words.
+int kvs_words(struct tug_kvstore *s, size_t n, struct err *e);
 
 int kvs_type_read(struct tug_kvstore *s, const struct tug_kvstore_options *o,
                   struct err *e);
 
-// dist.c
-// The role that a process has, by its options and its environment, before it joins.
+// dist.c Gets the role of this process from its options and its environment, before it
+// joins.
 int kvs_role(const struct tug_node_options *o, int *ret, struct err *e);
 int kvs_dist_open(struct tug_kvstore *s, const struct tug_node_options *o);
 int kvs_dist_close(struct tug_kvstore *s);
 int kvs_dist_usable(const struct tug_kvstore *s);
-// Waits for a request; one that takes too long ends the store.
+// Waits for a request. A wait that times out or is interrupted ends the store.
 int kvs_dist_wait(struct tug_kvstore *s, uint32_t timestamp);
 enum { KVS_ALL_SERVERS = -1 };
 int kvs_dist_ask(struct tug_kvstore *s, enum kvs_ask what, int server, const void *body,
@@ -134,11 +140,11 @@ int kvs_dist_ask(struct tug_kvstore *s, enum kvs_ask what, int server, const voi
 // Takes an answer of a server; NULL if there is none. Freed by mem_free.
 struct kvs_reply *kvs_dist_reply(struct tug_kvstore *s, uint32_t timestamp,
                                  uint32_t server);
-// Asks and waits; answers are dropped.
+// Sends a request and waits until it is done. The contents of answers are dropped.
 int kvs_dist_tell(struct tug_kvstore *s, enum kvs_ask what, int server, const void *body,
                   size_t n);
 
-// A server's settings of its part of a key, once it was made there.
+// Gets a server's settings of a key; waits until the key was made there.
 int kvs_dist_meta(struct tug_kvstore *s, uint64_t id, uint32_t server,
                   struct kvs_meta *ret);
 
@@ -146,10 +152,12 @@ int kvs_dist_meta(struct tug_kvstore *s, uint64_t id, uint32_t server,
 int kvs_parts_cut(struct tug_kvstore *s, struct kvs_entry *x, struct err *e);
 void kvs_parts_free(struct kvs_entry *x);
 int kvs_parts_init(struct tug_kvstore *s, struct kvs_entry *x, const struct tug_array *a);
-int kvs_parts_settle(struct tug_kvstore *s, struct kvs_entry *x); // its push
-// The number of pushes that all servers have applied.
+// Waits for the key's push in flight, if any, and returns its error.
+int kvs_parts_settle(struct tug_kvstore *s, struct kvs_entry *x);
+// Gets the number of pushes to the key that all servers have applied.
 int kvs_parts_rounds(struct tug_kvstore *s, struct kvs_entry *x, uint64_t *ret);
-// A push is written, which looks at what is pushed, and then sent. The one before is settled.
+// Push an array: kvs_parts_write settles the key's previous push, checks the array and
+// writes the requests, which kvs_parts_send sends.
 int kvs_parts_write(struct tug_kvstore *s, struct kvs_entry *x,
                     const struct tug_array *a);
 int kvs_parts_send(struct tug_kvstore *s, struct kvs_entry *x, int priority);

@@ -1,5 +1,5 @@
-// Stores of a process alone against naive models; casts and compression against formulas
-// written down once more.
+// Compares stores without a cluster with naive models, and casts and compression with the
+// formulas written a second time.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -44,7 +44,8 @@ static void halves(void **state)
         }
         assert_int_equal(h, kvs_float_to_half(f));
     }
-    // The middle between two goes to the even one, what is beyond it to the nearer.
+    // The middle between two halves is rounded to the even one, other floats to the
+    // nearest.
     for (uint32_t h = 0; h < 0x7bff; h++) {
         double a = half_by_hand((uint16_t)h), b = half_by_hand((uint16_t)(h + 1));
         float middle = (float)((a + b) / 2);
@@ -61,7 +62,7 @@ static void casts(void **state)
 {
     const double from[] = {1.75, -2.5, 1e30, -1e30, (double)NAN, 3e9};
     const int32_t as_int[] = {1, -2, INT32_MAX, INT32_MIN, 0, INT32_MAX};
-    const int64_t big[] = {(INT64_C(1) << 53) + 1, -5}; // no double
+    const int64_t big[] = {(INT64_C(1) << 53) + 1, -5}; // the first is not a double
     int32_t i32[6];
     int64_t i64[2];
     (void)state;
@@ -76,7 +77,7 @@ static void casts(void **state)
     assert_int_equal(-5, i64[1]);
 }
 
-// Compression, bit by bit.
+// Compression, computed bit by bit.
 
 static void naive_coding(bool two, float t, const float *g, float *r, size_t n,
                          uint8_t *bits, float *out)
@@ -111,7 +112,7 @@ static void coding(void **state)
         uint8_t bits[2 * MOST + 64];
         assert_int_equal((n + (two ? 15 : 31)) / (two ? 16 : 32), k);
         for (int step = 0; step < 5; step++) {
-            for (size_t i = 0; i < n; i++) // thresholds are met exactly, too
+            for (size_t i = 0; i < n; i++) // some values equal the threshold
                 g[i] = ((float)rng_below(&rng, 17) - 8) * 0.25f;
             memset(bits, 0, sizeof(bits));
             naive_coding(two, 0.5f, g, r, n, bits, out);
@@ -126,7 +127,7 @@ static void coding(void **state)
     }
 }
 
-// A store of its own against sums in a plain array.
+// Compares a local store with sums in a plain array.
 
 static int add(void *ctx, const struct tug_kvstore_key *key,
                const struct tug_array *merged, struct tug_array *stored)
@@ -233,7 +234,7 @@ static void rows(void **state)
     check(tug_kvstore_close(s));
 }
 
-// Other dtypes than the key's, on their way in and out.
+// Pushes from and pulls into arrays of other dtypes than the key's.
 static void dtypes(void **state)
 {
     const enum tug_dtype all[] = {TUG_FLOAT16, TUG_FLOAT32, TUG_FLOAT64, TUG_INT32,
@@ -261,12 +262,12 @@ static void dtypes(void **state)
         }
 }
 
-// A value outside the key's dtype would be another number there.
+// A push with a value out of the range of the key's dtype is refused.
 static void beyond(void **state)
 {
     static const struct {
         enum tug_dtype from, key;
-        double last, first; // that fits, that does not
+        double last, first; // the last value that fits, the first that does not
     } pairs[] = {
         {TUG_FLOAT64, TUG_FLOAT32, 0x1.fffffep127, 0x1p128},
         {TUG_FLOAT64, TUG_FLOAT16, -65519, -65520},
@@ -293,7 +294,7 @@ static void beyond(void **state)
         kvs_cast(pairs[i].from, bytes, TUG_FLOAT64, numbers, N);
         refused(push(s, "w", &a), "element 20");
         check(pull(s, "w", &out));
-        assert_true(fabs(got[N - 1] - pairs[i].last) <= 15); // as it was
+        assert_true(fabs(got[N - 1] - pairs[i].last) <= 15); // unchanged
         check(tug_kvstore_close(s));
     }
 }
@@ -327,7 +328,7 @@ static void compressed(void **state)
     check(tug_kvstore_set_compression(s, "1bit", 0));
     check(tug_kvstore_set_compression(s, "2bit", NAN));
     refused(tug_kvstore_set_compression(s, "2bit", -1), "threshold");
-    // A key that cannot be compressed is known before the one beside it is pushed.
+    // If one key of a push cannot be compressed, the other key is not pushed either.
     int64_t numbers[N] = {0};
     struct tug_array whole = {TUG_INT64, false, ROWS, WIDTH, numbers, NULL, 0};
     struct tug_kvstore_item both[] = {{{.name = "w"}, &a}, {{.name = "i"}, &whole}};
@@ -352,7 +353,7 @@ static int cannot(void *ctx, const struct tug_kvstore_key *key,
     return TUG_EDATA;
 }
 
-// Changes some elements, and makes one of them no number.
+// An updater that changes some elements and makes one of them NaN.
 static int leaves(void *ctx, const struct tug_kvstore_key *key,
                   const struct tug_array *merged, struct tug_array *stored)
 {
@@ -402,7 +403,7 @@ static void misuse(void **state)
     refused(push(s, "w", &a), "key 'w': its updater made element 2 not finite");
     again.data = are;
     check(pull(s, "w", &again));
-    assert_memory_equal(were, are, sizeof(were)); // put back
+    assert_memory_equal(were, are, sizeof(were)); // the store has restored the array
     uint32_t dead = 9;
     check(tug_kvstore_dead(s, TUG_GROUP_ALL, &dead));
     assert_int_equal(0, dead);
@@ -422,8 +423,8 @@ static void misuse(void **state)
     check(tug_kvstore_close(NULL));
 }
 
-// Its role is known before it joins: a worker that serves would take a place in the cluster, and
-// one without a scheduler would wait for it.
+// A wrong role is refused before the process joins: a worker that calls tug_kvstore_serve
+// would take a worker's place, and one without a scheduler would wait for it.
 static void wrong_roles(void **state)
 {
     (void)state;
@@ -442,7 +443,7 @@ static void wrong_roles(void **state)
     assert_true(clock_ns() - begin < 30 * (uint64_t)1000000000);
 }
 
-// Everything that a store of one process allocates.
+// Makes all calls of a local store that allocate memory.
 static int all_calls(void)
 {
     float w[N] = {0}, g[N] = {1};

@@ -1,4 +1,4 @@
-// Optimizers of a kvstore: see optimizer.h.
+// Optimizers of a kvstore: updates of arrays, and their states.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kvstore/optimizer.h"
@@ -13,18 +13,18 @@
 
 enum { CHUNK = 256, STATES_MAX = 3 };
 
-// The inputs of the formulas at an update, beside weights and gradients.
+// What the formulas take at an update besides weights and gradients.
 struct step {
-    const struct kvs_optimizer *o;  // its learning_rate and wd are this key's, now
-    uint64_t t;                     // the number of this update of the key, from 1 on
-    double momentum, next, product; // of nadam: of this update, of the next, of all
-    uint64_t at;                    // which element of the array is the first weight
+    const struct kvs_optimizer *o; // with the learning_rate and wd of this key and update
+    uint64_t t;                    // the number of this update of the key, from 1 on
+    double momentum, next, product; // nadam: of this update, of the next, product of all
+    uint64_t at;                    // index in the array of the first weight
     uint64_t noise;                 // the stream of random numbers of this update
-    bool second;           // of lamb: the norms are known, and the weights are changed
-    double weights, steps; // sums of squares, for norms
+    bool second; // lamb: the second pass, which changes the weights by the norms
+    double weights, steps; // lamb: sums of squares of the weights and of the steps
 };
 
-// Normal, by Box and Muller.
+// Returns the i-th number of a standard normal distribution (Box and Muller).
 static double normal(const struct step *c, uint64_t i)
 {
     uint64_t seed = (uint64_t)c->o->seed;
@@ -101,7 +101,7 @@ static int begin(struct kvs_state *s, const struct kvs_optimizer *o,
         }
         kvs_cast(TUG_FLOAT32, s->master, a->dtype, a->data, elements);
     }
-    if (o->kind == KVS_DCASGD) // its first state is what the weights were before
+    if (o->kind == KVS_DCASGD) // its first state is the weights before the first update
         kvs_cast(s->real == sizeof(double) ? TUG_FLOAT64 : TUG_FLOAT32, s->arrays,
                  a->dtype, a->data, elements);
     s->product = 1;
@@ -114,17 +114,17 @@ struct update {
     struct kvs_state *s;
     struct tug_array *w;
     uint64_t elements;
-    char *before, *at; // what was changed so far, as it was
+    char *before, *at; // old values of what the update has changed, and their end
 };
 
-// Bytes that an update changes of an element.
+// Returns the bytes per element that an update changes: weight, states and master weight.
 static size_t changed_bytes(const struct update *u)
 {
     return kvs_dtype_size(u->w->dtype) + u->s->n * u->s->real +
            (u->s->master != NULL ? sizeof(float) : 0);
 }
 
-// n elements from the at-th on are kept, or put back.
+// Saves the old values of n elements, from the at-th on, or with `back` restores them.
 static void move(struct update *u, uint64_t at, size_t n, bool back)
 {
     struct kvs_state *s = u->s;
@@ -150,7 +150,7 @@ static bool finite_reals(size_t real, const void *at, size_t n)
     return real == sizeof(double) ? finite_doubles(at, n) : finite_floats(at, n);
 }
 
-// Whether what an update made of them is finite.
+// Returns whether the n weights and states from the at-th on are finite after an update.
 static bool sound(const struct update *u, uint64_t at, size_t n)
 {
     const struct kvs_state *s = u->s;
@@ -162,7 +162,7 @@ static bool sound(const struct update *u, uint64_t at, size_t n)
     return all && (s->master == NULL || finite_floats(s->master + at, n));
 }
 
-// n weights from the at-th on; the gradient is of any dtype.
+// Updates n weights from the at-th on by a gradient of any dtype.
 static void update_chunk(struct update *u, uint64_t at, enum tug_dtype dtype,
                          const void *gradient, size_t n)
 {
@@ -190,13 +190,13 @@ static void update_chunk(struct update *u, uint64_t at, enum tug_dtype dtype,
         kvs_cast(u->w->dtype, w, real, weights, n);
 }
 
-// Returns false if the result is not finite.
+// Updates n weights in chunks. Returns false if the result is not finite.
 static bool update_run(struct update *u, uint64_t at, enum tug_dtype dtype,
                        const char *gradient, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i += CHUNK) {
         size_t some = n - i < CHUNK ? n - i : CHUNK;
-        if (!u->c.second) // else all was kept in the first pass
+        if (!u->c.second) // the first pass has saved the old values already
             move(u, at + i, some, false);
         update_chunk(u, at + i, dtype, gradient + i * kvs_dtype_size(dtype), some);
         if (!sound(u, at + i, some))
@@ -205,14 +205,15 @@ static bool update_run(struct update *u, uint64_t at, enum tug_dtype dtype,
     return true;
 }
 
-// Chunks as update_run has them, up to where it stopped.
+// Restores the chunks that update_run has changed, up to where it stopped.
 static void put_back_run(struct update *u, const char *end, uint64_t at, uint64_t n)
 {
     for (uint64_t i = 0; i < n && u->at < end; i += CHUNK)
         move(u, at + i, n - i < CHUNK ? n - i : CHUNK, true);
 }
 
-// One pass over the elements of the gradient; false if a result is not finite.
+// Makes one pass over the elements of the gradient. Returns false if a result is not
+// finite.
 static bool update_pass(struct update *u, const struct tug_array *g)
 {
     uint64_t width = u->w->width, n = g->sparse ? g->n_ids : 1;
@@ -233,7 +234,8 @@ static void put_back(struct update *u, const struct tug_array *g)
                      g->sparse ? u->w->width : u->elements);
 }
 
-// The rate of a lamb whose first pass has measured weights and steps.
+// Returns lamb's learning rate by the norms of weights and steps, which the first pass
+// has computed.
 static double lamb_rate(const struct step *c)
 {
     const struct kvs_optimizer *o = c->o;
@@ -264,7 +266,8 @@ static int update_all(struct update *u, const struct tug_array *g, const char *k
                    key, kvs_optimizer_name(scaled.kind));
 }
 
-// With all memory that an update takes; o: with this key's numbers.
+// Updates an array, after it has allocated all memory, so that it can be undone if a
+// result is not finite.
 static int update(struct update *u, const struct tug_array *g, const char *key,
                   struct err *e)
 {
@@ -278,7 +281,7 @@ static int update(struct update *u, const struct tug_array *g, const char *key,
     return rc;
 }
 
-// The sum of squares of `scale` times the elements.
+// Returns the sum of the squares of the elements, each times `scale`.
 static double squares(enum tug_dtype t, const void *from, uint64_t n, double scale)
 {
     double x[CHUNK], sum = 0;
@@ -291,7 +294,8 @@ static double squares(enum tug_dtype t, const void *from, uint64_t n, double sca
     return sum;
 }
 
-// Arrays that normalise are not scaled by norms.
+// Returns whether lars scales the key's rate by norms: not for names that end in gamma,
+// beta or bias, unless layer(KEY) says otherwise.
 static bool scales(const struct kvs_key *key, const struct kvs_mult *m)
 {
     static const char *const not [] = {"gamma", "beta", "bias"};
@@ -306,7 +310,7 @@ static bool scales(const struct kvs_key *key, const struct kvs_mult *m)
     return true;
 }
 
-// You et al. 2017
+// Returns the factor of lars for the learning rate (You et al. 2017).
 static double lars_scale(const struct kvs_optimizer *o, const struct update *u,
                          const struct tug_array *g)
 {
@@ -320,7 +324,7 @@ static double lars_scale(const struct kvs_optimizer *o, const struct update *u,
                : o->eta * weights / (gradient + o->wd * weights + o->epsilon);
 }
 
-// The numbers of the optimizer for the next update of this key.
+// Returns the optimizer with the learning_rate and wd for the key's next update.
 static struct kvs_optimizer numbers_of(const struct kvs_optimizer *o,
                                        const struct kvs_mult *m, uint64_t num_update)
 {
@@ -338,11 +342,12 @@ static void count_momentum(struct step *c, const struct kvs_state *s)
     c->product = s->product * c->momentum;
 }
 
-// Whether rows that a sparse gradient lacks are changed, too: as gradients of 0.
+// Returns whether a sparse gradient also changes the rows that it does not have, as if
+// their gradients were 0.
 static bool changes_all(const struct kvs_optimizer *o)
 {
     switch (o->kind) {
-    case KVS_LAMB: // its steps are scaled by norms of the whole
+    case KVS_LAMB: // steps are scaled by norms of the whole array
         return true;
     case KVS_SGD:
     case KVS_ADAM:
@@ -366,7 +371,7 @@ static int apply(struct kvs_optimizer *o, struct kvs_state *s, struct tug_array 
     count_momentum(&u.c, s);
     if (o->kind == KVS_LARS && scales(key, m))
         now.learning_rate *= lars_scale(&now, &u, g);
-    // At a rate of 0 these two divide by it, while the weights should stay.
+    // ftrl and ftml divide by the learning rate; at a rate of 0 the weights stay.
     bool stays = now.learning_rate == 0 && (o->kind == KVS_FTRL || o->kind == KVS_FTML);
     if (!stays)
         TRY(update(&u, g, key->text, e));
@@ -457,7 +462,7 @@ int kvs_state_read(struct kvs_state *ret, const struct kvs_optimizer *o,
         return err_set(e, TUG_EDATA, "it is truncated");
     memcpy(&h, *at, sizeof(h));
     *at += sizeof(h);
-    if (h.elements == 0) { // it had not begun
+    if (h.elements == 0) { // the state had no update yet
         kvs_state_free(ret);
         return 0;
     }

@@ -1,5 +1,5 @@
-// Optimizers of a store against MXNet's formulas, written down once more in double precision;
-// schedules of a learning rate, multipliers by key, and states in files.
+// Compares optimizers with MXNet's formulas, written a second time in doubles; tests
+// schedules of the learning rate, multipliers by key, and states in files.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -36,7 +36,8 @@ static double norm(const double *x)
     return sqrt(sum);
 }
 
-// One weight: g is scaled and clipped, d decayed, too.
+// Returns the new value of one weight. g is the scaled and clipped gradient, d the same
+// with decay.
 static double naive_new(const char *name, struct naive *n, int i, double g, double d)
 {
     double w = n->w[i], *a = &n->s[0][i], *b = &n->s[1][i], *c = &n->s[2][i];
@@ -60,7 +61,7 @@ static double naive_new(const char *name, struct naive *n, int i, double g, doub
         *b = 0.9 * *b + 0.1 * step * step;
         return w - LR * step;
     }
-    if (strcmp(name, "ftml") == 0) { // beta1 is 0.6
+    if (strcmp(name, "ftml") == 0) { // whose beta1 is 0.6
         *b = 0.999 * *b + 0.001 * d * d;
         double now = (1 - pow(0.6, n->t)) / LR * (sqrt(*b / b2) + 1e-8);
         *c = 0.6 * *c + 0.4 * d - (now - 0.6 * *a) * w;
@@ -103,11 +104,11 @@ static double naive_new(const char *name, struct naive *n, int i, double g, doub
         *a = 0.9 * *a - 0.1 * d;
         return w + LR * sign(*a);
     }
-    *a = 0.9 * *a - LR * d; // sgd, nag, and lars by its rate
+    *a = 0.9 * *a - LR * d; // sgd, nag, and lars with its scaled rate
     return strcmp(name, "nag") == 0 ? w + 0.9 * *a - LR * d : w + *a;
 }
 
-// lamb and lars look at all weights first.
+// Makes a step of lamb, which needs norms over all weights first.
 
 static void naive_lamb(struct naive *n, const double *g)
 {
@@ -137,7 +138,8 @@ static void naive_lars(struct naive *n, const double *raw, const bool *changes)
     }
 }
 
-// raw: 0 where there is no gradient. Only weights that change are looked at.
+// Makes a step of the naive model. raw has 0 where there is no gradient; changes[] says
+// which weights change.
 static void naive_step(const char *name, struct naive *n, const double *raw,
                        const bool *changes)
 {
@@ -182,7 +184,7 @@ static void compare(struct tug_kvstore *s, const char *name, enum tug_dtype dtyp
                      n->w[i]);
 }
 
-// The rows that a step pushes: all, or some of them.
+// Draws the gradients of a step: for all rows, or with `some` for some of them.
 static void draw(struct rng *rng, bool some, const int64_t *ids, double g[N],
                  double raw[N], bool changes[N])
 {
@@ -195,7 +197,8 @@ static void draw(struct rng *rng, bool some, const int64_t *ids, double g[N],
     }
 }
 
-// lazy: a sparse gradient changes its rows alone.
+// Runs an optimizer against the naive model. With `lazy` a sparse gradient changes only
+// its own rows.
 static void run_optimizer(const char *name, const char *more, bool lazy,
                           enum tug_dtype dtype)
 {
@@ -231,7 +234,7 @@ static void optimizers(void **state)
 {
     static const struct {
         const char *name, *more;
-        bool all; // rows change that a gradient lacks
+        bool all; // rows without a gradient change, too
     } of[] = {{"sgd", ",momentum=0.9", false},
               {"sgd", ",momentum=0.9,lazy_update=0", true},
               {"nag", "", false},
@@ -260,8 +263,8 @@ static void optimizers(void **state)
     }
 }
 
-// Noise of sgld has the deviation that the formula says, differs by key and update, and is the
-// same in each run.
+// The noise of sgld has the deviation of the formula, differs between keys and updates,
+// and is the same in each run.
 static void noise(void **state)
 {
     enum { MANY = 40000 };
@@ -288,7 +291,8 @@ static void noise(void **state)
         assert_true(i == 0 || w[0][i] != w[0][i - 1]);
     }
     assert_true(fabs(sum / MANY) < 5 * 0.2828 / 200);
-    assert_true(fabs(squares / MANY - 0.08) < 5 * 0.08 * 0.00708); // two steps of 0.04
+    assert_true(fabs(squares / MANY - 0.08) <
+                5 * 0.08 * 0.00708); // two steps of variance 0.04
 }
 
 // Names, numbers, texts.
@@ -351,7 +355,7 @@ static void wrong_optimizers(void **state)
     check(tug_kvstore_close(s));
 }
 
-// Each text of the list is one that is taken, and changes nothing of what its name alone says.
+// Each text of the list can be set, and gives the same optimizer as its name alone.
 static void lists(void **state)
 {
     const char *text;
@@ -391,7 +395,8 @@ static double rate(const char *text, uint64_t n)
     return ret;
 }
 
-// As MXNet's scheduler has it, which is asked at each update and changes itself.
+// Returns the rate as MXNet's scheduler computes it, which is called at each update and
+// changes its state.
 static double naive_factor(int n, int step, double factor, double stop, double base)
 {
     int count = 0;
@@ -424,7 +429,8 @@ static void schedules(void **state)
         near(0.01 * pow(0.1, (n > 2) + (n > 5) + (n > 6)), rate(multi, u), 1e-12);
         near(0.25, rate("sgd:learning_rate=0.25", u), 0);
     }
-    // MXNet's optimizer sets base_lr, but not where a warmup ends.
+    // In MXNet an optimizer's learning_rate replaces base_lr, but not the rate at which a
+    // warmup ends.
     near(0.5, rate("sgd:learning_rate=0.5,lr_scheduler=factor,step=9,warmup_steps=2", 2),
          0);
     near(0.005,
@@ -432,7 +438,7 @@ static void schedules(void **state)
          1e-15);
 }
 
-// Multipliers are those of their keys, and a schedule looks at the key that is furthest.
+// Each key has its own multipliers, and a schedule follows the key with the most updates.
 static void keys(void **state)
 {
     float w[N] = {0}, g[N], got[N];
@@ -448,19 +454,20 @@ static void keys(void **state)
     check(tug_kvstore_set_optimizer(
         s, "sgd:learning_rate=1,wd=0.5,lr_mult('it''s=2,')=0.25,wd_mult('w')=0,"
            "lr_mult('v')=0,lr_scheduler=factor,step=2,factor=0.5,begin_num_update=1"));
-    check(push(s, "w", &b)); // update 2, the rate is 1
-    check(push(s, "w", &b)); // update 3: a half
+    check(push(s, "w", &b)); // update 2, at rate 1
+    check(push(s, "w", &b)); // update 3, at rate 0.5
     check(pull(s, "w", &to));
     near(1 - 1 - 0.5, got[0], 1e-6);
     check(tug_kvstore_num_update(s, &most));
     assert_int_equal(3, most);
-    check(push(s, "it's=2,", &b)); // its first, but another key is at 3
+    check(push(s, "it's=2,", &b)); // its first update, but another key has had 3
     check(pull(s, "it's=2,", &to));
     near(1 - 0.25 * 0.5 * (1 + 0.5), got[0], 1e-6);
     check(push(s, "v", &b));
     check(pull(s, "v", &to));
     near(0, got[0], 0);
-    // Again with the same name: updates are counted on, and the multipliers are the new ones.
+    // Setting an optimizer of the same name continues the count of updates, with the new
+    // multipliers.
     check(tug_kvstore_set_optimizer(
         s, "sgd:learning_rate=1,lr_scheduler=factor,step=2,factor=0.5"));
     check(push(s, "v", &b));
@@ -469,7 +476,8 @@ static void keys(void **state)
     check(tug_kvstore_close(s));
 }
 
-// Arrays of some names are not scaled by lars; a multiplier of 0 stops ftrl and ftml.
+// lars does not scale keys with some names; with a multiplier of 0 ftrl and ftml change
+// nothing.
 static void kinds_of_keys(void **state)
 {
     static const char *const names[] = {"fc1_bias", "bn_gamma", "bn_beta", "mine"};
@@ -500,7 +508,8 @@ static void kinds_of_keys(void **state)
     check(tug_kvstore_close(s));
 }
 
-// A push that makes weights infinite in the second pass of lamb leaves all as it was.
+// A push that makes weights infinite in lamb's second pass leaves weights and states
+// unchanged.
 static void undone(void **state)
 {
     float w[N], g[N], got[N];
@@ -519,8 +528,8 @@ static void undone(void **state)
     check(tug_kvstore_close(s));
 }
 
-// States are saved in the middle: a run that resumes from them ends where an
-// uninterrupted run ends.
+// A run that resumes from states saved in its middle ends with the same weights as an
+// uninterrupted run.
 static void states(void **state)
 {
     const char *const optimizer = "adam:learning_rate=0.1";
@@ -552,8 +561,8 @@ static void states(void **state)
     check(pull(s, "w", &to));
     check(pull(t, "w", &also));
     assert_memory_equal(one, other, sizeof(one));
-    // Any byte that is another is noticed, and so is an end that is missing.
-    close(fd); // another file stands there now
+    // A file with any changed byte, or a truncated one, is refused.
+    close(fd); // the path names another file now
     FILE *f = fopen(path, "r+b");
     assert_non_null(f);
     assert_int_equal(0, fseek(f, 0, SEEK_END));
@@ -578,7 +587,7 @@ static void states(void **state)
     check(tug_kvstore_close(t));
 }
 
-// Does so for each optimizer, with a schedule that goes on, too.
+// Tests this for each optimizer, also with a schedule that continues.
 static void all_states(void **state)
 {
     char path[] = "/tmp/tug_kvstore_states_XXXXXX";

@@ -17,7 +17,7 @@ enum { NAME_MAX_BYTES = 32, TAKES_MAX_BYTES = 512 };
 struct field {
     const char *name;
     size_t at;
-    double low; // the least that it may be
+    double low; // the least value that the field may have
 };
 #define FIELD(f, low)                                                                    \
     {                                                                                    \
@@ -56,7 +56,8 @@ static const struct field fields[] = {
     ",wd=0,rescale_grad=1,clip_gradient=0,multi_precision=0,begin_num_update=0"
 #define MEANS "beta1=0.9,beta2=0.999,epsilon="
 
-// Fields in the order of MXNet's arguments. 0 is none for what clips and bounds.
+// The optimizers, with their fields in the order of MXNet's arguments. A clip or bound of
+// 0 is not applied.
 static const struct {
     enum kvs_optimizer_kind kind;
     const char *text;
@@ -81,7 +82,7 @@ static const struct {
     {KVS_DCASGD, "dcasgd:learning_rate=0.1,momentum=0,lamda=0.04" FOR_ALL},
     {KVS_SGLD, "sgld:learning_rate=0.1,seed=0" FOR_ALL},
     {KVS_TEST, "test:learning_rate=-1" FOR_ALL},
-    // Names that MXNet had before.
+    // Names of older versions of MXNet.
     {KVS_SGD, "ccsgd:learning_rate=0.1,momentum=0,lazy_update=1" FOR_ALL},
     {KVS_SIGNUM, "signsgd:learning_rate=0.01,wd_lh=0" FOR_ALL},
 };
@@ -114,12 +115,13 @@ bool kvs_optimizer_whole(const struct kvs_optimizer *o)
 struct reading {
     struct kvs_optimizer *o;
     const char *text, *name, *at;
-    const char *takes; // the line of the name
-    bool defaults;     // the line itself is read
+    const char *takes; // the optimizer's line in `optimizers`
+    bool defaults;     // the line itself is being read, for the defaults
     bool rate_given;
 };
 
-// The fields of a name, from its line, and what all take.
+// Lists the fields that an optimizer takes: those of its line and those of all
+// optimizers.
 static void list_fields(const struct reading *r, char *to, size_t max)
 {
     size_t n = 0;
@@ -158,7 +160,7 @@ static int not_a_number(const struct reading *r, const char *name, const char *v
                    (int)(n < 40 ? n : 40), value, name);
 }
 
-// A field that is one number.
+// Sets a field with one number as its value.
 static int set_field(struct reading *r, const char *name, const char *value, size_t n,
                      struct err *e)
 {
@@ -199,7 +201,7 @@ static int bad_key(const struct reading *r, const char *field, struct err *e)
                    r->name, field, field, field);
 }
 
-// From behind the opening parenthesis to behind the closing one.
+// Reads a key, from after the opening parenthesis to after the closing one.
 static int take_key(struct reading *r, const char *field, struct kvs_key *ret,
                     struct err *e)
 {
@@ -306,7 +308,7 @@ static int read_fields(struct reading *r, const char *at, struct err *e)
     return 0;
 }
 
-// MXNet's learning_rate takes the place of the scheduler's base_lr, where it is looked at.
+// Completes a schedule: as in MXNet, a learning_rate replaces the base_lr of a scheduler.
 static int settle_schedule(struct reading *r, struct err *e)
 {
     struct kvs_schedule *s = &r->o->schedule;
@@ -338,7 +340,7 @@ static int check(struct reading *r, struct err *e)
     return 0;
 }
 
-// "sgd, nag and test": all that there are.
+// Lists the names of all optimizers for messages: "sgd, nag and test".
 static void list_optimizers(char *to, size_t max)
 {
     size_t n = 0, all = NAMES - OLD_NAMES;

@@ -1,7 +1,9 @@
-// Pushes and pulls of a kvstore's worker: an array is cut by rows among the servers, and
-// each piece is a request of its own, so that what is pulled lands where it belongs.
+// Pushes and pulls of a kvstore's worker. An array is cut by rows among the servers, and
+// each piece is a request of its own, so that pulled elements are received directly into
+// the program's array.
 //
-// A push is in flight until the next call for its key; its words are the piece's own.
+// A push stays in flight until the next call for its key; a piece owns the words that it
+// sends.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -31,14 +33,15 @@ static size_t row_bytes(const struct kvs_entry *x)
 
 // Cuts.
 
-enum { SLICES_MAX = 512 }; // of a key, on a server
+enum { SLICES_MAX = 512 }; // the most slices of a key on a server
 
-// Requests to one server that are under way are limited (kvapp's window). Workers whose windows
-// are full of pieces of different keys would wait for each other, as priorities can have it. So no
-// more pieces of pushes and pulls are handed over than the window of one server has room for.
+// kvapp limits the requests in flight to a server (KV_WINDOW). If priorities filled the
+// windows of two workers with pieces of different keys, the workers would wait for each
+// other. So the pieces of pushes and pulls that are sent at a time fit into the window of
+// one server.
 enum { PUSHED_MAX = 3000, PULLED_MAX = 500 };
 
-// How many slices of elements; 0: the array is not sliced.
+// Returns the number of slices of an array; 0 if it is not sliced.
 static uint32_t slices_of(const struct tug_kvstore *s, const struct kvs_entry *x)
 {
     uint64_t elements = x->shape.rows * x->shape.width, most = SLICES_MAX * s->servers;
@@ -68,8 +71,7 @@ int kvs_parts_cut(struct tug_kvstore *s, struct kvs_entry *x, struct err *e)
         p->server = slices > 0 ? (of_key + i) % s->servers : spread ? i : of_key;
         p->slice = slices > 0 ? i : 0;
         p->id = kvs_slice_id(&x->key, p->slice);
-        p->first = x->rows * i /
-                   x->n_pieces; // 2^40 elements: below 2^64 with 2^24 pieces
+        p->first = x->rows * i / x->n_pieces; // 2^40 elements x 2^24 pieces fit 64 bits
         p->rows = x->rows * (i + 1) / x->n_pieces - p->first;
     }
     return 0;
@@ -86,7 +88,7 @@ void kvs_parts_free(struct kvs_entry *x)
 
 // Requests.
 
-// Room for what a piece sends; zeros fill what pads it.
+// Makes room in p->send. Padding is filled with zeros.
 static char *room(struct kvs_piece *p, size_t bytes, struct err *e)
 {
     size_t n = kvs_padded(bytes, 8);
@@ -113,7 +115,8 @@ static int send_piece(struct tug_kvstore *s, struct kvs_piece *p, int priority)
         .priority = priority,
         .data = {.n_keys = 1},
     };
-    // The key's memory belongs to the request, too: it stands before the words.
+    // The key must be valid as long as the request, so it is stored in p->send before the
+    // words.
     memcpy(p->send, &key, sizeof(key));
     q.data.keys = (const uint64_t *)p->send;
     q.data.values = (const float *)(p->send + sizeof(key));
@@ -124,7 +127,7 @@ static int send_piece(struct tug_kvstore *s, struct kvs_piece *p, int priority)
     return 0;
 }
 
-// Room for a request's bytes in p->send, behind the key.
+// Makes room for the bytes of a request in p->send, after the key.
 static int reserve_send(struct kvs_piece *p, enum kvs_cmd cmd, size_t bytes, char **ret,
                         struct err *e)
 {
@@ -150,11 +153,11 @@ static int settle(struct tug_kvstore *s, struct kvs_entry *x)
         if (kvs_dist_wait(s, p->timestamp) != 0 && first.code == 0)
             first = *last_error();
     }
-    if (first.code == 0) { // a round that lacks a part of the push is not over
+    if (first.code == 0) { // a push that failed in part does not count for its round
         x->rounds += n == x->n_pieces;
         return 0;
     }
-    if (s->failed.code != 0 && !s->async) // it is the others who are waited for
+    if (s->failed.code != 0 && !s->async) // then the other workers were waited for
         (void)err_wrap(&first, "a push of each of the %u workers to the key", s->workers);
     (void)err_wrap(&first, "%s", x->key.text);
     return last_error_is(&first);
@@ -168,8 +171,8 @@ int kvs_parts_settle(struct tug_kvstore *s, struct kvs_entry *x)
     return late.code != 0 ? last_error_is(&late) : rc;
 }
 
-// Waits for the oldest pushes, until there is room for the key's. The error of one is
-// kept for its key.
+// Waits for the oldest pushes until there is room for a push of this key. The error of an
+// old push is stored for the next call of its key.
 static void make_room(struct tug_kvstore *s, const struct kvs_entry *x)
 {
     while (s->under_way > 0 && s->under_way + x->n_pieces > PUSHED_MAX) {
@@ -211,7 +214,7 @@ static int push_first(struct tug_kvstore *s, struct kvs_entry *x,
                       const struct tug_array *a, struct err *e)
 {
     struct kvs_rows dense = {0};
-    int rc = a->sparse ? kvs_rows_set_dense(&dense, a, e) : 0; // all of its rows go
+    int rc = a->sparse ? kvs_rows_set_dense(&dense, a, e) : 0; // sends all rows
     for (uint32_t i = 0; i < x->n_pieces && rc == 0; i++)
         rc = send_init(s, x, &x->pieces[i], a->sparse ? &dense.a : a, e);
     if (rc == 0)
@@ -220,7 +223,8 @@ static int push_first(struct tug_kvstore *s, struct kvs_entry *x,
     return rc;
 }
 
-// Workers other than rank 0 are told when the key exists.
+// Asks a server for the settings of a piece, which it sends when the key was made, and
+// compares them. Workers other than rank 0 wait so for init.
 static int look(struct tug_kvstore *s, struct kvs_entry *x, const struct kvs_piece *p,
                 uint64_t *rounds, struct err *e)
 {
@@ -242,8 +246,9 @@ static int look(struct tug_kvstore *s, struct kvs_entry *x, const struct kvs_pie
                    (unsigned long long)p->rows, (unsigned long long)x->width);
 }
 
-// A worker that died while pushing may have reached some servers only: its replacement
-// continues with the first round that is not over everywhere.
+// Gets the least count of rounds among the servers: a worker that died while pushing may
+// have reached only some servers, and its replacement continues with the first round that
+// is not over at all of them.
 int kvs_parts_rounds(struct tug_kvstore *s, struct kvs_entry *x, uint64_t *ret)
 {
     struct kvs_meta m;
@@ -307,7 +312,7 @@ static int write_coded(struct tug_kvstore *s, struct kvs_entry *x, struct kvs_pi
     return 0;
 }
 
-// The ids [*from, *ret_end) are the piece's.
+// Returns the index of the first id, from index `from` on, that is not below `row`.
 static uint64_t ids_before(const struct tug_array *a, uint64_t from, uint64_t row)
 {
     uint64_t end = a->n_ids;
@@ -353,7 +358,7 @@ int kvs_parts_write(struct tug_kvstore *s, struct kvs_entry *x, const struct tug
 {
     struct tug_array as = *a;
     if (a->sparse &&
-        x->rows != x->shape.rows) { // cut by elements: it has no rows to name
+        x->rows != x->shape.rows) { // cut by elements, so rows cannot be named
         TRY(kvs_rows_set_dense(&s->coded, a, last_error()));
         as = s->coded.a;
     }
@@ -376,14 +381,15 @@ int kvs_parts_send(struct tug_kvstore *s, struct kvs_entry *x, int priority)
 
 struct pull {
     struct kvs_entry *x;
-    uint64_t *keys;       // of its pieces, the requests' memory
-    uint32_t *timestamps; // of those that were sent
+    uint64_t *keys;       // the pieces' keys, which the requests use
+    uint32_t *timestamps; // of the requests that were sent
     uint32_t n_sent, n_waited;
-    char *to;     // dense, of the key's dtype
-    void *bounce; // NULL: `to` is the caller's
+    char *to;     // receives all elements, in the key's dtype
+    void *bounce; // memory for `to`; NULL: `to` is the caller's array
 };
 
-// Straight into the first item's array where the answers are exactly its elements.
+// Returns whether answers are received directly into the item's array: if they are whole
+// words of its dtype.
 static bool in_place(const struct kvs_entry *x, const struct tug_array *a)
 {
     bool words = row_bytes(x) % 4 == 0;
@@ -396,7 +402,7 @@ static int pull_open(struct pull *p, struct kvs_entry *x, const struct tug_array
     *p = (struct pull){.x = x, .to = first->data};
     p->keys = mem_array(x->n_pieces, sizeof(*p->keys));
     p->timestamps = mem_array(x->n_pieces, sizeof(*p->timestamps));
-    if (!in_place(x, first)) // each piece may have a word more
+    if (!in_place(x, first)) // padding adds up to a word to each piece
         p->to = p->bounce = mem_zalloc(x->rows * row_bytes(x) + 4 * x->n_pieces);
     return p->keys == NULL || p->timestamps == NULL || p->to == NULL
                ? err_nomem(e, "a pull")
@@ -410,7 +416,8 @@ static void pull_free(struct pull *p)
     mem_free(p->bounce);
 }
 
-// Pieces land one behind the other, each at a word.
+// Sends the requests of a pull. The pieces are received one after the other, each at a
+// multiple of 4 bytes.
 static int pull_send(struct tug_kvstore *s, struct pull *p, int priority)
 {
     size_t at = 0;
@@ -444,7 +451,7 @@ static int pull_wait(struct tug_kvstore *s, struct pull *p)
     return last_error_is(&first);
 }
 
-// For the first n; the first error goes to *first, if there was none before.
+// Waits for the first n pulls. *first becomes the first error, unless it has one already.
 static void pulls_wait(struct tug_kvstore *s, struct pull *pulls, size_t n,
                        struct err *first)
 {
@@ -453,7 +460,7 @@ static void pulls_wait(struct tug_kvstore *s, struct pull *pulls, size_t n,
             *first = *last_error();
 }
 
-// Pieces that were padded move together.
+// Removes the padding between pieces.
 static void close_gaps(struct pull *p)
 {
     size_t to = 0, from = 0;
@@ -483,7 +490,7 @@ static int pull_all(struct tug_kvstore *s, const struct kvs_items *t, struct pul
                     int priority)
 {
     struct err first = {0}, early = {0};
-    uint64_t asked = 0; // pieces, since all were waited for
+    uint64_t asked = 0; // pieces requested since all were waited for
     int rc = 0;
     for (size_t i = 0; i < t->n && rc == 0; i++)
         if (t->of[i]->first == i)
@@ -523,7 +530,7 @@ int kvs_parts_pull(struct tug_kvstore *s, const struct kvs_items *t, int priorit
     return rc;
 }
 
-// Rows, piece after piece.
+// Pulls the rows of a piece: those with the n ids from index `from` on.
 
 static int pull_piece_rows(struct tug_kvstore *s, struct kvs_entry *x,
                            struct kvs_piece *p, struct tug_array *to, uint64_t from,

@@ -1,5 +1,5 @@
-// Schedules of a learning rate: see schedule.h. MXNet's schedulers change themselves as they are
-// asked; these are functions of num_update, with the same values.
+// Schedules of a learning rate. MXNet's schedulers change their state at each call; these
+// are functions of num_update with the same values.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kvstore/schedule.h"
@@ -68,7 +68,7 @@ int kvs_schedule_begin(struct kvs_schedule *ret, const char *name, struct err *e
                    name);
 }
 
-// "5|10|20"
+// Reads the steps of multifactor, such as "5|10|20".
 static int take_steps(struct kvs_schedule *s, const char *value, size_t n, struct err *e)
 {
     const char *at = value, *end = value + n, *bar;
@@ -162,7 +162,7 @@ int kvs_schedule_check(const struct kvs_schedule *s, struct err *e)
 
 static double of_factor(const struct kvs_schedule *s, double n)
 {
-    double times = ceil(n / s->steps[0]) - 1; // it falls behind a step, not at it
+    double times = ceil(n / s->steps[0]) - 1; // the rate falls after a step, not at it
     if (times <= 0)
         return s->base_lr;
     return fmax(s->base_lr * pow(s->factor, times), s->stop_factor_lr);

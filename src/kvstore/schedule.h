@@ -14,7 +14,7 @@
 enum { KVS_STEPS_MAX = 64 };
 
 enum kvs_schedule_kind {
-    KVS_CONSTANT, // none: the learning rate is the optimizer's
+    KVS_CONSTANT, // no schedule: the rate is the optimizer's learning_rate
     KVS_FACTOR,
     KVS_MULTIFACTOR,
     KVS_POLY,
@@ -24,27 +24,29 @@ enum kvs_schedule_kind {
 
 struct kvs_schedule {
     enum kvs_schedule_kind kind;
-    double base_lr; // where the decay begins
+    double base_lr; // the rate from which the decay begins
     double warmup_steps, warmup_begin_lr, warmup_final_lr;
     bool warmup_constant;
     double factor, stop_factor_lr, pwr, final_lr, max_update;
-    double steps[KVS_STEPS_MAX]; // of factor the first; of multifactor ascending
+    double steps[KVS_STEPS_MAX]; // factor uses the first; multifactor's ascend
     uint32_t n_steps;
 };
 
-// "factor", "multifactor", "poly" or "cosine", with its defaults.
+// Makes the schedule "factor", "multifactor", "poly" or "cosine" with its defaults.
 int kvs_schedule_begin(struct kvs_schedule *ret, const char *name, struct err *e);
 
-// Takes a field of a schedule, whose value is the n bytes at `value`. False: there is no such
-// field of this schedule. *ret: 0, or what is wrong with the value.
+// Takes a field of a schedule, whose value is the n bytes at `value`. Returns false if
+// the schedule has no such field. *ret becomes 0, or the error's code if the value is
+// wrong.
 bool kvs_schedule_field(struct kvs_schedule *s, const char *name, const char *value,
                         size_t n, int *ret, struct err *e);
 
-// Checks the fields that depend on each other. Then the schedule can be asked.
+// Checks the fields that depend on each other. kvs_schedule_rate may be called
+// afterwards.
 int kvs_schedule_check(const struct kvs_schedule *s, struct err *e);
 double kvs_schedule_rate(const struct kvs_schedule *s, uint64_t num_update);
 
 const char *kvs_schedule_name(const struct kvs_schedule *s);
-const char *kvs_schedule_takes(const struct kvs_schedule *s); // its fields, for sentences
+const char *kvs_schedule_takes(const struct kvs_schedule *s); // its fields, for messages
 
 #endif

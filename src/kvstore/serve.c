@@ -1,11 +1,11 @@
 // Pushes and pulls of a kvstore's server.
 //
-// A synchronous key has a round open at a time. Each rank gives it one push, and a push
-// is answered when its round is over: so no rank can be a round ahead, and a pull that
-// comes after the answer sees the round whole. A push says which round it is for. A
-// replacement of a dead worker that pushes to a round with the dead one's push is
-// answered with the others, or at once if that round is over; what it pushed is not
-// added, for the rank has given its part.
+// A synchronous key has one open round. Each rank gives it one push, and a push is
+// answered when its round is over, so that no rank can be a round ahead and a pull after
+// the answer sees the whole round. A push has the number of its round. If the replacement
+// of a dead worker pushes to a round that has the dead worker's push, its values are not
+// added, as the rank has given its part; it is answered with the others, or at once if
+// the round is over.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -19,7 +19,7 @@
 
 #define ID_MASK (((uint64_t)1 << 48) - 1)
 
-// The bytes behind the head.
+// A request's head, and the bytes after it.
 struct rest {
     struct kvs_head head;
     const char *at;
@@ -36,7 +36,7 @@ static int take_head(const struct kvs_job *j, struct rest *ret, struct err *e)
     return 0;
 }
 
-// Elements end a request, padded to words.
+// Checks that the rest of a request is `bytes` bytes of elements, padded to words.
 static int check_size(const struct rest *r, size_t bytes, struct err *e)
 {
     if (r->n == kvs_padded(bytes, 4))
@@ -104,7 +104,7 @@ static int init(struct tug_kvstore_server *s, const struct kvs_job *j,
     return 0;
 }
 
-// The pushed values as an array.
+// Pushed values as arrays.
 
 static int same_shape(const struct kvs_value *v, const struct kvs_head *h, struct err *e)
 {
@@ -163,12 +163,12 @@ static int check_push(const struct kvs_value *v, const struct kvs_job *j, struct
 {
     if (j->push)
         return 0;
-    // The values of a repeated push are included already.
+    // A push-and-pull that arrives again has its values in the array already.
     return err_set(e, TUG_EDATA, "%s: request %d is a push, but says that it is none",
                    v->key.text, j->cmd);
 }
 
-// Also: that it may be pushed.
+// Gets the array of a push, after checking that the job is a valid push.
 static int pushed_array(struct tug_kvstore_server *s, const struct kvs_value *v,
                         const struct kvs_job *j, struct tug_array *ret, struct err *e)
 {
@@ -184,12 +184,12 @@ static void answer_array(struct tug_kvstore_server *s, const struct kvs_value *v
 {
     size_t n = kvs_bytes(&v->a, v->a.rows);
     struct err e;
-    if (n % 4 == 0) { // straight from where they lie
+    if (n % 4 == 0) { // sent from the array's own memory
         kvs_block_hold(v->a.data);
         kvs_job_answer_block(s, j, v->a.data, n);
         return;
     }
-    char *words = mem_zalloc(n + 2); // an odd number of 16-bit elements
+    char *words = mem_zalloc(n + 2); // pads an odd number of 16-bit elements
     if (words == NULL) {
         err_nomem(&e, "an answer");
         kvs_job_refuse(s, j, &e);
@@ -219,7 +219,8 @@ static int pull_rows(struct tug_kvstore_server *s, const struct kvs_value *v,
     TRY(same_shape(v, &r.head, e));
     if (r.head.n > r.n / sizeof(int64_t) || r.head.n * sizeof(int64_t) != r.n)
         return err_set(e, TUG_EDATA, "a pull of rows lacks some of their numbers");
-    if (r.head.n > v->a.rows) // each once, or a small request has an answer of any size
+    if (r.head.n >
+        v->a.rows) // repeated ids would make a small request's answer very large
         return err_set(e, TUG_EDATA, "%s: a pull of %llu rows, where there are %llu here",
                        v->key.text, (unsigned long long)r.head.n,
                        (unsigned long long)v->a.rows);
@@ -280,7 +281,8 @@ static int round_of(struct tug_kvstore_server *s, struct kvs_value *v, struct er
     return 0;
 }
 
-// The round is over: all who pushed hear so, and the next one begins.
+// Ends a round: answers all pushes to it, with the error *why if it has one, and begins
+// the next round.
 static void end_round(struct tug_kvstore_server *s, struct kvs_value *v,
                       const struct err *why)
 {
@@ -298,8 +300,8 @@ static void end_round(struct tug_kvstore_server *s, struct kvs_value *v,
     r->beyond.code = 0;
 }
 
-// If the first two are dense and uncompressed, the sum begins with both at once: the
-// first waits for the second.
+// Returns whether the first rank's push is to wait for the second rank's: if both are
+// dense and uncompressed, they are added in one pass.
 static bool waits_for_second(const struct tug_kvstore_server *s,
                              const struct kvs_round *r)
 {
@@ -307,20 +309,21 @@ static bool waits_for_second(const struct tug_kvstore_server *s,
            r->of[0]->cmd == KVS_PUSH && r->of[1] == NULL;
 }
 
-// Whether the job is that one. A push that a replacement repeats for a dead worker is not
-// added.
+// Returns whether the job is the second push for which the first one waits. A push that a
+// replacement repeats for a dead worker is not.
 static bool is_second(const struct tug_kvstore_server *s, const struct kvs_round *r,
                       const struct kvs_job *j)
 {
     bool of_two = s->workers > 1 &&
-                  j->rank < 2; // a lone worker's round has no second rank
+                  j->rank < 2; // with one worker there is no second rank
     const struct kvs_job *first = of_two ? r->of[1 - j->rank] : NULL;
     return r->added == 0 && j->cmd == KVS_PUSH && first != NULL &&
            first->cmd == KVS_PUSH && r->of[j->rank] == NULL;
 }
 
-// The first was looked at when it came; where the sum is finite, the second is. A sum beyond its
-// dtype is the round's, and all who push to it hear so at its end.
+// Adds the first two pushes. The first was checked when it arrived; if the sum is finite,
+// so is the second. If only the sum is out of range, the round fails, and all its pushes
+// get the error at its end.
 static int add_second(struct tug_kvstore_server *s, struct kvs_value *v,
                       struct kvs_job *j, struct err *e)
 {
@@ -332,10 +335,10 @@ static int add_second(struct tug_kvstore_server *s, struct kvs_value *v,
     TRY(array_of(s, v, first, &a, e));
     TRY(array_of(s, v, j, &b, e));
     TRY(kvs_rows_set_sum(&r->sum, &a, &b, &fits,
-                         e)); // of two the order does not matter
+                         e)); // the sum of two does not depend on their order
     if (!fits)
         TRY(kvs_array_finite(&b, v->key.text, e));
-    if (!fits) // both are: then their sum is not
+    if (!fits) // both are finite, so only the sum is out of range
         (void)kvs_sum_beyond(b.dtype, &r->beyond);
     kvs_job_release(first);
     kvs_job_release(j);
@@ -351,7 +354,7 @@ static int add_arrived(struct tug_kvstore_server *s, struct kvs_value *v, struct
         return 0;
     while (r->added < s->workers && r->of[r->added] != NULL) {
         struct kvs_job *j = r->of[r->added];
-        TRY(array_of(s, v, j, &a, e)); // it was looked at when it came
+        TRY(array_of(s, v, j, &a, e)); // was checked when it arrived
         int rc = 0;
         if (r->beyond.code == 0)
             rc = r->added == 0 ? kvs_rows_set(&r->sum, a.dtype, &a, e)
@@ -366,7 +369,8 @@ static int add_arrived(struct tug_kvstore_server *s, struct kvs_value *v, struct
     return 0;
 }
 
-// A second push of a rank, whose worker died behind its first: it is in the round already.
+// Queues a second push of a rank whose worker died after the first, which the round has
+// already. It is answered with the round.
 static int push_again(const struct kvs_value *v, struct kvs_job **at, struct kvs_job *j,
                       struct err *e)
 {
@@ -380,7 +384,7 @@ static int push_again(const struct kvs_value *v, struct kvs_job **at, struct kvs
     return 0;
 }
 
-// Returns how many rounds before the open one the push is for.
+// Gets how many rounds before the open one the push belongs to.
 static int rounds_late(const struct kvs_value *v, const struct kvs_job *j, uint32_t *ret,
                        struct err *e)
 {
@@ -408,7 +412,7 @@ static int push_to_round(struct tug_kvstore_server *s, struct kvs_value *v,
     TRY(round_of(s, v, e));
     struct kvs_round *r = v->round;
     TRY(is_second(s, r, j)
-            ? add_second(s, v, j, e) // a wrong push must not end a round of others
+            ? add_second(s, v, j, e) // checked first: a wrong push must not end the round
             : pushed_array(s, v, j, &a, e));
     if (r->of[j->rank] != NULL)
         return push_again(v, &r->of[j->rank], j, e);
@@ -442,7 +446,8 @@ static int push_at_once(struct tug_kvstore_server *s, struct kvs_value *v,
     return 0;
 }
 
-// A job that is answered, or kept for its round: 0.
+// Serves a job. Returns 0 if it was answered or waits for its round; else the caller
+// refuses it.
 static int serve(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
 {
     struct kvs_value *v;
@@ -467,7 +472,7 @@ static int serve(struct tug_kvstore_server *s, struct kvs_job *j, struct err *e)
     case KVS_PUSH:
     case KVS_PUSH_ROWS:
     case KVS_PUSH_CODED:
-        if (!j->push && j->pull) { // it came before: what it pushed was taken then
+        if (!j->push && j->pull) { // a push-and-pull that has arrived before
             answer_array(s, v, j);
             return 0;
         }

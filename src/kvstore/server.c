@@ -1,7 +1,7 @@
 // Opens, runs and closes a kvstore's server or scheduler. Handlers of kvapp run on a
-// thread of the library: they only queue what came, and the program's own thread does it,
-// so that updaters and controllers need no locks and may be of an interpreter that wants
-// its main thread.
+// thread of the library. They only queue requests, which the program's own thread serves,
+// so that updaters and controllers need no locks and may belong to an interpreter that
+// must run on the main thread.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kvstore/server.h"
@@ -15,7 +15,7 @@
 #include "kvstore/block.h"
 #include "kvstore/kvstore_internal.h"
 
-#define LOOK_SECONDS 0.2 // how often it is looked whether the cluster has ended
+#define LOOK_SECONDS 0.2 // time between checks whether the cluster has ended
 
 // Jobs.
 
@@ -32,7 +32,7 @@ void kvs_job_free(struct kvs_job *j)
     mem_free(j);
 }
 
-// The asker may have left: then the answer is not needed.
+// Answers and frees a job. An error is ignored, as the worker may have left.
 void kvs_job_answer(struct tug_kvstore_server *s, struct kvs_job *j, const void *bytes,
                     size_t n)
 {
@@ -58,7 +58,8 @@ void kvs_job_refuse(struct tug_kvstore_server *s, struct kvs_job *j, const struc
     kvs_job_free(j);
 }
 
-// By `a`: requests may come before tug_app_open has returned and s->app is known.
+// Queues a job. `a` is the customer, as requests may arrive before tug_app_open has set
+// s->app.
 static void queue(struct tug_kvstore_server *s, struct tug_app *a,
                   const struct kvs_job *of)
 {
@@ -69,7 +70,7 @@ static void queue(struct tug_kvstore_server *s, struct tug_app *a,
         return;
     }
     *j = *of;
-    // Late messages of a dead worker do not count: another may be in its place.
+    // A late message of a dead worker gets no rank, as another worker may have its place.
     j->rank = kv_worker_rank(s->node, j->sender);
     j->kept = tug_app_keep(a, j->ticket);
     pthread_mutex_lock(&s->lock);
@@ -115,7 +116,7 @@ static void on_kv(void *ctx, struct tug_app *a, const struct tug_kv_meta *m,
                             .n_bytes = d->n_values * sizeof(float)});
 }
 
-// Life.
+// Opening and closing.
 
 int kvs_server_attach(struct tug_kvstore_server *s)
 {
@@ -164,7 +165,7 @@ int tug_kvstore_server_open(struct tug_kvstore_server **ret,
     return 0;
 }
 
-// Takes the next job; NULL if none came for so long.
+// Takes the next job; NULL if none arrived within `seconds`.
 static struct kvs_job *next_job(struct tug_kvstore_server *s, double seconds)
 {
     struct timespec until = clock_deadline(seconds);
@@ -231,7 +232,7 @@ void kvs_server_free_memory(struct tug_kvstore_server *s)
 
 void kvs_server_detach(struct tug_kvstore_server *s)
 {
-    (void)tug_app_close(s->app); // nothing comes any more
+    (void)tug_app_close(s->app); // no request arrives any more
     free_jobs(s);
 }
 

@@ -1,7 +1,8 @@
-// A kvstore's use of pushes, and files of optimizer states.
+// Sets what a kvstore does with pushes (updater, optimizer, compression); saves and loads
+// states of optimizers.
 //
-// A file: a head, the states of each server one after the other (of a process alone: its
-// own), each behind its length, and the checksum of all that.
+// A file has a head, the states of each server (or of the process, without a cluster)
+// after their length, and a checksum of all before.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -20,7 +21,8 @@ struct states_head {
     uint64_t servers;
 };
 
-// A norm over a part of an array would be another one.
+// Checks that no array is cut among servers, for optimizers that need norms over whole
+// arrays.
 static int check_whole(const struct tug_kvstore *s, const char *name, struct err *e)
 {
     for (size_t i = 0; i < s->entries.n; i++) {
@@ -71,7 +73,7 @@ int tug_kvstore_set_updater(struct tug_kvstore *s, tug_updater_fn fn, void *ctx)
                        "a store of type %s is updated by its servers: their program "
                        "registers an updater (tug_kvstore_serve), or set an optimizer",
                        s->type);
-    s->rule.optimizes = false; // its numbers stay for the same optimizer, set again
+    s->rule.optimizes = false; // its counts stay, in case the same optimizer is set again
     s->rule.updater = fn;
     s->rule.ctx = ctx;
     return 0;
@@ -180,7 +182,7 @@ static int check_file(const struct buf *b, uint64_t servers, struct err *e)
     return 0;
 }
 
-// The i-th block.
+// Reads the next block of a file.
 static int next_block(const char **at, const char *end, const char **ret, uint64_t *ret_n,
                       struct err *e)
 {
@@ -195,7 +197,7 @@ static int next_block(const char **at, const char *end, const char **ret, uint64
     return 0;
 }
 
-// The states of all servers, or of this process.
+// Sends each server its states to load or check, or does so in this process.
 static int give_states(struct tug_kvstore *s, const struct buf *b, enum kvs_ask what,
                        struct err *e)
 {
@@ -220,7 +222,8 @@ int tug_kvstore_load_states(struct tug_kvstore *s, const char *file)
         TRY(kvs_rule_needs_optimizer(&s->rule, e));
     TRY(tug_kvstore_wait(s));
     int rc = file_read(file, &b, e);
-    // All servers check them before one takes them, so that a wrong file changes none.
+    // All servers check their states before the first one loads, so that a wrong file
+    // changes nothing.
     if (rc == 0 &&
         (give_states(s, &b, KVS_CHECK, e) != 0 || give_states(s, &b, KVS_LOAD, e) != 0))
         rc = err_wrap(e, "states in '%s'", file);

@@ -1,4 +1,5 @@
-// One update of n weights, in numbers of the type REAL: included once for each.
+// The formulas for an update of n weights in numbers of type REAL; the file is included
+// once for each type.
 //
 // SPDX-License-Identifier: Apache-2.0
 
@@ -6,7 +7,7 @@
 #define NAME(name, real) NAME_(name, real)
 #define FN(name) NAME(name, REAL)
 
-// Rescaled and clipped.
+// Returns the gradient rescaled and clipped.
 static REAL FN(clipped)(const struct kvs_optimizer *o, REAL g)
 {
     REAL clip = (REAL)o->clip_gradient;
@@ -16,7 +17,7 @@ static REAL FN(clipped)(const struct kvs_optimizer *o, REAL g)
     return g;
 }
 
-// Adds the weight's decay.
+// Returns the gradient rescaled, clipped and with weight decay.
 static REAL FN(gradient)(const struct kvs_optimizer *o, REAL g, REAL w)
 {
     return FN(clipped)(o, g) + (REAL)o->wd * w;
@@ -124,7 +125,7 @@ static void FN(rmsprop)(const struct kvs_optimizer *o, REAL *w, const REAL *gs, 
     }
 }
 
-// McMahan et al. 2013; the decay stands below, not in the gradient.
+// McMahan et al. 2013. The weight decay is in the denominator, not in the gradient.
 static void FN(ftrl)(const struct kvs_optimizer *o, REAL *w, const REAL *gs, REAL *z,
                      REAL *sum, size_t n)
 {
@@ -163,8 +164,8 @@ static void FN(test)(const struct kvs_optimizer *o, REAL *w, const REAL *g, size
         w[i] -= lr * (scale * g[i] + wd * w[i]);
 }
 
-// Loshchilov and Hutter 2019, as MXNet's fused kernel has it: the decay is scaled as the step is,
-// and a rescale_grad of 0 changes nothing.
+// Loshchilov and Hutter 2019, as in MXNet's fused kernel: the decay is scaled like the
+// step, and with a rescale_grad of 0 nothing changes.
 static void FN(adamw)(const struct step *c, REAL *w, const REAL *gs, REAL *mean,
                       REAL *var, size_t n)
 {
@@ -185,8 +186,8 @@ static void FN(adamw)(const struct step *c, REAL *w, const REAL *gs, REAL *mean,
     }
 }
 
-// You et al. 2020. The first pass changes states and measures weights and steps, and the second
-// one takes the steps, which it finds again in the states.
+// You et al. 2020. The first pass changes the states and sums the squares of weights and
+// steps; the second pass computes the steps again from the states and applies them.
 static void FN(lamb)(struct step *c, REAL *w, const REAL *gs, REAL *mean, REAL *var,
                      size_t n)
 {
@@ -265,7 +266,7 @@ static void FN(adamax)(const struct step *c, REAL *w, const REAL *gs, REAL *mean
     }
 }
 
-// Zheng et al. 2017: a gradient that is late is corrected by how far the weight has moved.
+// Zheng et al. 2017. A late gradient is corrected by how far the weight has moved since.
 static void FN(dcasgd)(const struct kvs_optimizer *o, REAL *w, const REAL *gs, REAL *was,
                        REAL *m, size_t n)
 {
@@ -293,7 +294,8 @@ static void FN(sgld)(const struct step *c, REAL *w, const REAL *gs, size_t n)
     }
 }
 
-// s: the arrays of state, those of them that there are.
+// Updates n weights by the optimizer's formula; s has its state arrays, as many as it
+// uses.
 static void FN(step)(struct step *c, void *weights, const void *gradient,
                      void *const s[STATES_MAX], size_t n)
 {
@@ -302,7 +304,7 @@ static void FN(step)(struct step *c, void *weights, const void *gradient,
     const REAL *g = gradient;
     switch (o->kind) {
     case KVS_SGD:
-    case KVS_LARS: // its learning_rate is scaled already
+    case KVS_LARS: // the learning_rate was scaled by norms before
         FN(sgd)(o, w, g, s[0], n);
         return;
     case KVS_NAG:

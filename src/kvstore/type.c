@@ -11,7 +11,8 @@
 #define BIG_ARRAY 1000000
 #define SLICE 40000
 
-// A number of elements: `*ret` if it is given, else the variable's, else `usual`.
+// Reads a number of elements: *ret stays if it is not 0, else it becomes the variable's
+// value or `usual`.
 static int read_elements(uint64_t *ret, const char *variable, uint64_t usual,
                          struct err *e)
 {
@@ -48,7 +49,7 @@ static int check_type(const char *small, const char *given, struct err *e)
                    given);
 }
 
-// Whether arrays are sliced, by the type's name or as under MXNet's van of that name.
+// Reads whether arrays are sliced: by the type p3, or by DMLC_PS_VAN_TYPE=p3 as in MXNet.
 static int read_slices(struct tug_kvstore *s, bool p3,
                        const struct tug_kvstore_options *o, struct err *e)
 {

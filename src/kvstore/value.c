@@ -1,4 +1,4 @@
-// Arrays that a kvstore keeps: see value.h.
+// The stored arrays of a kvstore, and the effect of a push on them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kvstore/value.h"
@@ -17,7 +17,7 @@ static void value_free(struct kvs_value *v)
     mem_free(v);
 }
 
-// Rows that a sparse array lacks are zero.
+// Copies an array into a dense one. Rows that a sparse array does not have become zero.
 static void fill(struct tug_array *to, const struct tug_array *a)
 {
     if (!a->sparse) {
@@ -84,8 +84,8 @@ static int call_updater(struct kvs_value *v, const struct kvs_rule *r,
                    v->key.text, (unsigned long long)bad);
 }
 
-// The array stays where it is, for programs look at it there; an updater that fails leaves it as it
-// was.
+// Calls the program's updater. The array keeps its address, as programs may hold pointers
+// to it. If the updater fails, the old contents are restored.
 static int update_by_program(struct kvs_value *v, const struct kvs_rule *r,
                              const struct tug_array *merged, struct err *e)
 {
@@ -101,7 +101,8 @@ static int update_by_program(struct kvs_value *v, const struct kvs_rule *r,
     return rc;
 }
 
-// Its elements are to change: where an answer is still being sent from them, those stay.
+// Makes sure that the array may be changed: if an answer is still being sent from its
+// memory, the array gets a copy.
 static int own(struct kvs_value *v, struct err *e)
 {
     size_t bytes = kvs_bytes(&v->a, v->a.rows);

@@ -1,7 +1,6 @@
-// Arrays that a kvstore keeps, by id: those of a process alone, and a server's parts of a
-// cluster's. Decides the effect of a push on an array.
-//
-// Belongs to one thread.
+// The stored arrays of a kvstore, by id: those of a process without a cluster, or the
+// parts of arrays on a server. Decides the effect of a push on an array. Only one thread
+// may use them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_KVSTORE_VALUE_H
@@ -13,14 +12,15 @@
 
 struct kvs_value {
     struct kvs_key key;
-    struct tug_array
-        a; // its data are a block (block.h); of sparse ones all rows are there
+    // Data is a block (block.h); a sparse array is stored with all rows.
+    struct tug_array a;
     struct kvs_state state;
-    uint64_t rounds;         // pushes that were applied
-    struct kvs_round *round; // a server's
+    uint64_t rounds;         // number of pushes (synchronous: rounds) applied
+    struct kvs_round *round; // the open round, on a server of a synchronous store
 };
 
-// The effect of a push: an updater, else an optimizer, else the push becomes the array.
+// The effect of a push: it is given to the updater, or else to the optimizer, or else it
+// becomes the array.
 struct kvs_rule {
     tug_updater_fn updater;
     void *ctx;
@@ -29,7 +29,7 @@ struct kvs_rule {
 };
 
 struct kvs_values {
-    struct kvs_by_key by_key; // of struct kvs_value
+    struct kvs_by_key by_key; // list of struct kvs_value
 };
 
 // Copies the array under a new key.
@@ -39,17 +39,20 @@ void kvs_values_free(struct kvs_values *v);
 
 int kvs_value_update(struct kvs_value *v, struct kvs_rule *r,
                      const struct tug_array *merged, struct err *e);
-// By a sum that is needed no more: without a rule it becomes the array as it is, and *sum
-// gets the old memory.
+// Updates the array by a sum that the caller does not need any more: without an updater
+// and optimizer the sum's memory becomes the array's, and *sum gets the old memory.
 int kvs_value_update_by_sum(struct kvs_value *v, struct kvs_rule *r, struct kvs_rows *sum,
                             struct err *e);
-// An optimizer, whose memory is the rule's from here on, in place of all else.
+// Sets an optimizer in place of the updater or optimizer before. The rule owns its memory
+// from then on.
 void kvs_rule_optimize(struct kvs_rule *r, const struct kvs_optimizer *o);
-int kvs_rule_needs_optimizer(const struct kvs_rule *r, struct err *e); // else TUG_EUSAGE
+// Returns TUG_EUSAGE if no optimizer is set.
+int kvs_rule_needs_optimizer(const struct kvs_rule *r, struct err *e);
 bool kvs_row_is_zero(const struct tug_array *a, uint64_t row);
 
-// States of all arrays as bytes. Reading changes all of them or none, and the updates are counted
-// on from theirs; without `keep` it only looks whether it could.
+// Write the states of all arrays as bytes, and read them back. Reading changes all states
+// or none, and the count of updates continues from theirs. Without `keep` it only checks
+// the bytes.
 int kvs_values_write_states(const struct kvs_values *v, struct buf *to, struct err *e);
 int kvs_values_read_states(struct kvs_values *v, struct kvs_rule *r, const char *bytes,
                            size_t n, bool keep, struct err *e);

@@ -1,5 +1,6 @@
-// Arrays that change while an answer is sent from them: the sent bytes stay the same, the
-// array has the new values, and no memory leaks. Sums of two at once against one by one.
+// Tests arrays that change while an answer is sent from their memory: the sent bytes stay
+// the same, the array gets the new values, and no memory leaks. Compares sums of two
+// arrays at once with sums one by one.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kvstore/value.h"
@@ -44,7 +45,8 @@ static int add_ones(void *ctx, const struct tug_kvstore_key *key,
     return 0;
 }
 
-// Changes by an updater, by assignment and by a sum that becomes the array; held or not.
+// Changes an array by an updater, by assignment and by a sum that becomes the array, with
+// and without another holder of its memory.
 static void held(void **state)
 {
     (void)state;
@@ -84,7 +86,7 @@ static void held(void **state)
     }
 }
 
-// A held one that cannot be copied stays, and says so.
+// If memory for a copy is missing, the array stays unchanged and the update fails.
 static void no_memory(void **state)
 {
     (void)state;
@@ -122,7 +124,7 @@ static void two_at_once(void **state)
             size_t each = kvs_dtype_size(x.dtype);
             if (each == 0)
                 continue;
-            if (odd) // of floats: one that is not finite, of either
+            if (odd) // a float of either array that is not finite
                 memset(bytes[k % 8 / 4] + (size_t)k % N * each, 0xff, each);
             assert_int_equal(kvs_rows_set(&one, x.dtype, &x, &e), 0);
             assert_int_equal(kvs_rows_set_sum(&two, &x, &y, &finite, &e), 0);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Whether `name` is one of the words, which blanks are between.
+// Returns whether `name` is one of the words in a list with spaces between them.
 static inline bool kvs_among(const char *words, const char *name)
 {
     size_t n = strlen(name);
