@@ -118,7 +118,7 @@ static void load_doubles(double *to, enum tug_dtype type, const void *from, size
     }
 }
 
-// Returns the integer in the range that is nearest to x, without its fraction; 0 for NaN.
+// Truncates x to the nearest integer in the range; 0 for NaN.
 static int64_t whole(double x, double low, double high, int64_t lowest, int64_t highest)
 {
     if (x != x)
@@ -187,8 +187,7 @@ void kvs_cast(enum tug_dtype to_type, void *to, enum tug_dtype type, const void 
     for (size_t i = 0; i < n; i++)                                                       \
         ((type *)to)[i] = ((const type *)x)[i] + ((const type *)y)[i];
 
-// Adds integers. A sum is out of range if its sign differs from the signs of both
-// summands.
+// A sum is out of range if its sign differs from those of both summands.
 #define ADD_WHOLE(type, as)                                                              \
     for (size_t i = 0; i < n; i++) {                                                     \
         as p = (as)((const type *)x)[i], q = (as)((const type *)y)[i], sum = p + q;      \
@@ -223,9 +222,8 @@ static bool all_finite(enum tug_dtype t, const void *at, size_t n)
     }
 }
 
-// Adds n elements. Returns false if an integer sum is out of range; float sums may become
-// infinite, which the caller checks. It is inlined so that the compiler can vectorize it
-// for each caller, also where `to` is x.
+// Adds n elements; false if an integer sum is out of range. The caller checks floats.
+// Inlined so that the compiler vectorizes it, also where `to` is x.
 static inline __attribute__((always_inline)) bool add(enum tug_dtype type, void *to,
                                                       const void *x, const void *y,
                                                       size_t n)
@@ -335,7 +333,7 @@ bool kvs_copy_finite(enum tug_dtype t, void *to, const void *from, size_t n)
     return finite;
 }
 
-// Returns whether a cast of the finite number x to type t stays within the range of t.
+// Returns whether a cast of the finite x to t stays within t's range.
 static bool fits(enum tug_dtype t, double x)
 {
     switch (t) {
@@ -514,8 +512,7 @@ static int make_dense(struct kvs_rows *s, struct err *e)
     return 0;
 }
 
-// Merges two sparse arrays, whose ids ascend, into ids and data. Returns the number of
-// rows.
+// Merges two sparse arrays, whose ids ascend. Returns the number of rows.
 static uint64_t merge(const struct tug_array *x, const struct tug_array *y, int64_t *ids,
                       char *data, bool *ret_fits)
 {
