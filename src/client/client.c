@@ -1,4 +1,4 @@
-// Opens and closes a client, handles the van's calls, and does what is due.
+// Opens and closes a client, handles the van's events, and does its timed work.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "client/client.h"
@@ -116,8 +116,8 @@ static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t 
     client_check(c);
 }
 
-// Returns the slice that an answer is for; NULL if the peer has not proven to be a
-// server.
+// Returns the slice that an answer belongs to; NULL if there is none, or the answer did
+// not come over the link of a greeted server.
 static struct slice *slice_asked(struct client *c, van_link link, uint64_t request)
 {
     struct slice *s = slice_find(c, request);
@@ -202,7 +202,7 @@ static uint64_t on_tick(void *ctx, uint64_t now)
     client_check(c);
     if (c->stale)
         next = min_u64(next, now + 100 * MS);
-    if (c->over) // nothing is due any more
+    if (c->over) // no timed work is left
         return min_u64(next, late);
     return min_u64(min_u64(next, late), c->next_due);
 }

@@ -1,5 +1,6 @@
-// The client: pushes and pulls of keys, sliced by placement, many in flight, each done
-// exactly once whatever happens to links and placement in between.
+// The client: pushes and pulls of keys. Requests are cut into slices by the placement of
+// keys, many are in flight, and each push is applied exactly once, even if links break or
+// the placement changes.
 //
 // A state machine behind a van handler, with its member inside: the node of a worker (or
 // driver) is one client. Only client_wait (wait.c) waits: it polls the van until a
@@ -38,18 +39,18 @@ struct client;
 
 struct client_options {
     struct member_options member; // the client sets its callbacks and their ctx;
-                                  // `view` and `forget` stay the caller's (view_ctx)
+                                  // except `view` and `forget`, which get view_ctx
     void (*view)(void *ctx, const struct msg_view *m);
     void *view_ctx;
-    uint64_t connect_timeout_ns; // to a server loop; 0: 10 s
-    uint64_t request_timeout_ns; // 0: 60 s
-    uint64_t admin_timeout_ns;   // of admin operations, saves and loads; 0: 1 hour
-    uint64_t resend_ns;          // 0: never, for reliable links such as tcp's
-    bool bf16;                   // values travel as bf16
-    bool pack_keys;              // keys travel packed where that pays
-    bool cache_keys;             // a key list is sent once, then its signature
-    bool without_turns;          // tests: saves go to all loops at once
-    bool without_silence_watch;  // tests: keeps silent links to servers
+    uint64_t connect_timeout_ns; // time limit for connecting to a server loop; 0: 10 s
+    uint64_t request_timeout_ns; // time limit of a request; 0: 60 s
+    uint64_t admin_timeout_ns; // time limit of admin operations, saves, loads; 0: 1 hour
+    uint64_t resend_ns; // a slice without an answer is sent again after this; 0: never
+    bool bf16;          // values are sent as bf16
+    bool pack_keys;     // keys are sent packed if that takes fewer bytes
+    bool cache_keys;    // a key list is sent once, then its signature
+    bool without_turns; // for tests: saves do not wait for a turn
+    bool without_silence_watch; // for tests: silent links to servers are not replaced
 };
 
 int client_open(struct client **ret, const struct client_options *o, struct err *e);
@@ -58,9 +59,8 @@ struct van_handler client_handler(struct client *c);
 void client_serve(struct client *c, struct van *v, uint64_t now);
 struct member *client_member(struct client *c);
 
-// Makes a table of that number on every loop, or finds the same one there. Ends like
-// other requests.
-typedef uint64_t client_ts; // 0: none
+// Makes the table with this number on every loop, or finds an equal one there.
+typedef uint64_t client_ts; // timestamp of a request; 0: no request
 client_ts client_table(struct client *c, uint32_t id, const struct table_config *t,
                        struct err *e);
 // Finds a table that another client made, by its name (NULL: by its number); this client
@@ -85,20 +85,21 @@ struct client_push {
     size_t n;
     const float *values; // n x spec_value_width of op
     enum wire_op op;
-    float rate, pass; // see msg_push
-    bool again;       // a later pass over the same examples: see WIRE_AGAIN
-    // sync tables: part and batch; the push goes to all loops, also to those without its
-    // keys, unless `fixed_keys`: every part of every batch has the same keys.
+    float rate, pass; // as in msg_push
+    bool again;       // the examples were pushed in an earlier pass (WIRE_AGAIN)
+    // For tables of mode sync: the batch and the part of it. The push is sent to all
+    // loops, also to those without its keys, unless `fixed_keys` says that every part of
+    // every batch has the same keys.
     uint64_t clock;
     uint8_t micro, micros;
     bool fixed_keys;
-    uint64_t id_pass, id_piece; // identity across sessions; id_pass 0: none
-    uint32_t id_group, id_low;  // see msg_push
-    uint64_t
-        examples; // async, ssp: counted by the loop of the first key; sync: told to each loop
-    float *pulled; // not NULL: the rows after the push, n x pull width (tug_push_pull)
+    uint64_t id_pass, id_piece; // identity of the push across sessions; id_pass 0: none
+    uint32_t id_group, id_low;  // as in msg_push
+    // Number of examples. async, ssp: the first key's loop counts them; sync: each loop.
+    uint64_t examples;
+    float *pulled; // gets the rows after the push, n x pull width; NULL: only pushes
     bool arranged; // keys are in the order of client_arrange
-    client_done_fn done; // may be NULL
+    client_done_fn done; // called when the request ends; may be NULL
     void *ctx;
 };
 
@@ -108,75 +109,82 @@ struct client_pull {
     size_t n;
     float *values; // n x pull width; with whole_rows n x width
     bool whole_rows;
-    uint8_t *found; // 1 for keys with a row; may be NULL
+    uint8_t *found; // gets 1 for each key with a row, else 0; may be NULL
     uint64_t clock;
-    bool all_loops; // waits for the clock on loops without keys, too
+    bool all_loops; // also waits for the clock on loops without keys of the pull
     bool arranged;
     client_done_fn done;
     void *ctx;
 };
 
-// Both return the request's timestamp, or 0 with e set (usage, memory, the cluster has
-// ended). Beyond SHARD_WINDOW pushes in flight, further ones queue inside the client.
+// Push and pull. Both return the request's timestamp, or 0 with e set (wrong usage, no
+// memory, the cluster has ended). If SHARD_WINDOW pushes are in flight, further ones are
+// queued in the client.
 client_ts client_push(struct client *c, const struct client_push *p, struct err *e);
 client_ts client_pull(struct client *c, const struct client_pull *p, struct err *e);
 
-// Other requests. ssp: this worker's clock for a table (UINT64_MAX: finished). Admin
-// operations. Statistics, added over all loops (clock: the least).
+// Other requests. client_tick sets this worker's clock for a table of mode ssp
+// (UINT64_MAX: it has finished). client_admin does an admin operation. client_stat adds
+// up statistics over all loops (of clocks it takes the least).
 client_ts client_tick(struct client *c, uint32_t table, uint64_t clock, struct err *e);
 client_ts client_admin(struct client *c, uint32_t table, enum wire_order what,
                        uint32_t other, struct err *e);
-// sync: the clock of the table's next batch.
-// The table's rows go into their mean in another one, by this share (WIRE_MEAN).
+// client_mean moves the rows of table `other`, which are a mean, towards the table's rows
+// by `share` (WIRE_MEAN). client_clock sets the number of the next batch of a table of
+// mode sync.
 client_ts client_mean(struct client *c, uint32_t table, uint32_t other, float share,
                       struct err *e);
 client_ts client_clock(struct client *c, uint32_t table, uint64_t clock, struct err *e);
 client_ts client_stat(struct client *c, uint32_t table, struct msg_table_is *ret,
                       struct err *e);
-// Decays rows and removes those below the threshold (NAN: the table's); ends a day. Each
-// is done once, however long it takes. *ret_removed (may be NULL): the rows removed on
-// all loops.
+// client_shrink decays rows and removes those below the threshold (NAN: the table's own);
+// client_day ends a day. Each is done once on every loop. *ret_removed (may be NULL)
+// becomes the number of rows removed on all loops.
 client_ts client_shrink(struct client *c, uint32_t table, float threshold,
                         uint64_t *ret_removed, struct err *e);
 client_ts client_day(struct client *c, uint32_t table, struct err *e);
-// Adds to this client's steps; *ret_global (may be NULL): the steps of all clients.
+// Adds to this client's steps. *ret_global (may be NULL) becomes the steps of all
+// clients.
 client_ts client_step(struct client *c, uint64_t steps, uint64_t *ret_global,
                       struct err *e);
-// Saves: each loop writes its rows as of one moment, while training continues
+// A save: each loop writes its rows as they were at one moment, while training continues
 // (server/save.h). The saver makes the directory before and the manifest afterwards
-// (save/save.h), and then says how it ended: until then loops keep what they need to undo
-// it.
+// (save/save.h), and then calls client_save_end; until then loops keep what they need to
+// undo the save.
 struct client_save {
-    uint64_t id; // never used again
+    uint64_t id; // a number that no other save has
     enum save_mode mode;
-    int zstd;         // level; 0: not compressed
-    const char *path; // of the save's directory, below the servers' save root
+    int zstd;         // the level of zstd compression; 0: not compressed
+    const char *path; // the save's directory, relative to the servers' save root
     const uint32_t *tables;
     size_t n;       // 0: all tables
-    bool marked;    // the moment is after the marks of all living workers
-    uint64_t clock; // sync tables: the moment is when this batch is the next; 0: now
-    // The roster of the save, see msg_save. 0: the client's, and all living workers.
+    bool marked;    // the save's moment is that of the marks of all living workers
+    uint64_t clock; // tables of mode sync: the moment before this batch; 0: now
+    // The roster of the save, as in msg_save. 0: the client's roster, and all living
+    // workers.
     uint64_t roster, newest;
 };
-// Waits for the save's turn; client_save continues with it. A caller whose workers mark
-// must wait for the turn first: pushes behind marks are held as long as another save is
-// in progress.
+// Waits until the first loop gives this save its turn; client_save continues from there.
+// A caller whose workers mark must wait for the turn before: pushes after marks are held
+// while another save is in progress.
 client_ts client_save_turn(struct client *c, uint64_t id, struct err *e);
-// Asks the first loop for a turn before the others, so that two saves at once come one
-// after the other. *into gets the step, the tables and the contents of their files.
+// Saves. It asks the first loop for a turn before the others, so that two saves at once
+// are done one after the other. *into gets the step, the tables and the contents of their
+// files.
 client_ts client_save(struct client *c, const struct client_save *s,
                       struct save_manifest *into, struct err *e);
-// `checksum`: of its manifest, if committed.
+// Ends a save on all loops. If it was committed, `checksum` is that of its manifest.
 client_ts client_save_end(struct client *c, uint64_t id, bool committed,
                           uint64_t checksum, struct err *e);
-// Marks a save: it holds this worker's earlier pushes and not its later ones. The mark
-// waits until the earlier ones are acknowledged, and later ones wait for the mark. With
-// tables of mode ssp or sync all workers must mark at the same clock: else a worker that
-// has not marked could wait for one whose pushes are held.
+// Marks a save, which then has this worker's earlier pushes and not its later ones. The
+// mark waits until the earlier pushes are acknowledged, and later pushes wait for the
+// mark. With tables of mode ssp or sync all workers must mark at the same clock;
+// otherwise a worker that has not marked could wait for a worker whose pushes are held.
 client_ts client_mark(struct client *c, uint64_t id, struct err *e);
-// Loads a table's rows from a save, by its name there, whatever number of loops wrote it.
-// `path`: of the save whose manifest has that checksum, below a root that servers read.
-// `clear`: replaces the table's rows; else the table must be empty.
+// Loads rows into a table from the table `name` of a save, which any number of loops may
+// have written. `path` is the save, relative to a root of the servers; `checksum` is that
+// of its manifest. With `clear` the rows replace the table's; else the table must be
+// empty.
 client_ts client_load(struct client *c, uint32_t table, const char *path,
                       uint64_t checksum, const char *name, bool clear, uint64_t *ret_rows,
                       struct err *e);
@@ -191,32 +199,36 @@ client_ts client_below(struct client *c, enum wire_root kind, const char *path,
 // and all rows together may take no more memory than was free when the walk began.
 struct client_walk {
     uint32_t table, partition;
-    uint64_t from;       // the lowest key that may still come
+    uint64_t from;       // the lowest key of the next page
     bool over;           // the partition has no more rows
-    uint32_t n;          // rows of the last page
-    uint64_t rows, room; // received so far; bytes left for more
+    uint32_t n;          // number of rows of the last page
+    uint64_t rows, room; // number of rows received; bytes left for further rows
 };
 struct client_walk client_walk_begin(uint32_t table);
 void client_walk_partition(struct client_walk *w, uint32_t partition);
-// Gets the next page until the walk is over: w->n rows, at most max, of spec_page_width
-// floats each, by ascending key.
+// Gets the next page of a walk that is not over: w->n rows, at most max, of
+// spec_page_width floats each, by ascending key.
 client_ts client_walk_next(struct client *c, struct client_walk *w, uint32_t max,
                            uint64_t *ret_keys, float *ret_values, struct err *e);
 
 // Returns whether the request has ended; *ret_rc is its result, with a sentence in *e if
 // it failed. A timestamp is forgotten after one such call, or when its callback has run.
 bool client_done(struct client *c, client_ts ts, int *ret_rc, struct err *e);
-// Not inside a callback: polls until the van no longer uses the request's arrays.
+// Cancels a request: polls until the van no longer uses its arrays. Not to be called in a
+// callback.
 void client_cancel(struct client *c, client_ts ts);
 size_t client_in_flight(const struct client *c);
-// Ends all requests with this reason, and makes no new ones. The caller owns their arrays
-// again as each ends (client_done, callbacks): poll the van until then.
+// Ends all requests with the error *why; new ones are refused. The caller owns the arrays
+// of a request again when it has ended (client_done, its callback), and must poll the van
+// until then.
 void client_abandon(struct client *c, const struct err *why);
 
-// wait.c: polls until the request ends. TUG_EINTERRUPTED if *interrupted was set.
+// In wait.c. Polls until the request ends and returns its result; TUG_EINTERRUPTED if
+// *interrupted of client_set_interrupt is true.
 int client_wait(struct client *c, client_ts ts, struct err *e);
 int client_wait_ready(struct client *c, uint64_t timeout_ns, struct err *e);
-// Asks the scheduler and waits; `answer` gets the message.
+// Sends a question to the scheduler and waits for the answer, which is passed to
+// `answer`.
 int client_ask(struct client *c, uint16_t type, const void *msg,
                void (*answer)(void *ctx, const union wire_any *m), void *ctx,
                struct err *e);
@@ -229,11 +241,11 @@ void client_set_timeout(struct client *c, uint64_t request_timeout_ns); // 0: 60
 
 struct client_stats {
     uint64_t pushes, pulls, keys, bytes_sent, bytes_received, resent, refused;
-    uint64_t silent;    // silent links that were replaced
-    uint64_t no_room;   // refusals of loops without room at that moment
-    uint64_t waited_ns; // in client_wait
-    // Pushes of whose answers an update was left out, because a state of its rule would have
-    // become infinite; of the first one the table and the key.
+    uint64_t silent;    // number of silent links that were replaced
+    uint64_t no_room;   // number of requests refused by loops that had no room for them
+    uint64_t waited_ns; // time spent in client_wait
+    // Number of pushes with an update that a server left out, because its rule's state
+    // would have become infinite; the table and key of the first one.
     uint64_t left_out, left_out_key;
     uint32_t left_out_table;
 };

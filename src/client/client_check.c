@@ -13,7 +13,7 @@
 
 #include "base/sampled.h"
 
-enum { NUMBERS_MAX = 64 }; // bits of struct numbers
+enum { NUMBERS_MAX = 64 }; // number of bits in `done` of struct numbers
 
 // Counts over the lists of requests and peers, made once for all comparisons.
 struct counted {

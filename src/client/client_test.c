@@ -1,4 +1,4 @@
-// The client against servers made by hand, in a simulated network.
+// Tests the client with servers written by hand, in a simulated network.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <float.h>
@@ -11,7 +11,7 @@
 #include "kit/fake_servers.h"
 #include "kit/test.h"
 
-// A push or pull with arrays of its own.
+// A push or pull and its arrays.
 struct work {
     uint64_t keys[KEYS];
     uint32_t order[KEYS];
@@ -93,7 +93,7 @@ static void pull_all_and_check(struct cluster *c, float sums[KEYS][WIDTH])
 
 enum { MANY = 60 };
 
-// Sums must be exact whatever happens to messages, links and partitions.
+// Sums must be exact while messages are lost or delayed, links break and partitions move.
 static void run_seed(uint64_t seed)
 {
     static float sums[KEYS][WIDTH];
@@ -149,7 +149,7 @@ static void test_sums_are_exact(void **state)
     assert_int_equal(mem_live(), live);
 }
 
-// On links that keep their order a pull sees the pushes before it.
+// On links that keep the order of messages, a pull sees the pushes before it.
 static void test_order(void **state)
 {
     (void)state;
@@ -203,8 +203,9 @@ static void test_push_pull(void **state)
     fake_close(c);
 }
 
-// The promises of client_arrange: a permutation; loops side by side, beginning with the
-// rank's; partitions ascending in them; stable.
+// client_arrange must give a permutation in which the keys of a loop are neighbours, the
+// loop of the worker's rank is first, partitions ascend within a loop, and the order
+// within a partition is stable.
 static void test_arrange(void **state)
 {
     (void)state;
@@ -265,8 +266,9 @@ static void test_window(void **state)
     fake_close(c);
 }
 
-// A loop that has no room at the moment is asked again, and each push still happens once;
-// lists of keys that were thrown away are sent again. At the deadline that is said.
+// A request to a loop that has no room is sent again, and each push is still applied
+// once; lists of keys that the loop has dropped are sent again. At the deadline the error
+// says that the loop had no room.
 static void test_no_room(void **state)
 {
     (void)state;
@@ -341,15 +343,15 @@ static void test_deadline_names_who_is_silent(void **state)
     assert_non_null(strstr(e.text, "sums"));
     assert_int_equal(fake_wait(c, pull(c, &w, false), &e), TUG_EIO);
     assert_non_null(strstr(e.text, "server 1"));
-    c->servers[1].mute = false; // and it goes on
+    c->servers[1].mute = false; // the loop answers again
     last = w;
     assert_int_equal(fake_wait(c, pull(c, &last, false), &e), 0);
     assert_int_equal(c->client->pushes.low, c->client->pushes.next);
     fake_close(c);
 }
 
-// One value for one server is not finite: no server gets its part of the push, and the
-// next push is as ever.
+// If one value for one server is not finite, no server gets its part of the push, and the
+// next push works.
 static void test_values_that_are_not_finite(void **state)
 {
     (void)state;
@@ -431,7 +433,7 @@ static void test_lists_of_keys(void **state)
     fake_close(c);
 }
 
-// Small numbers as keys travel in fewer bytes.
+// Keys that are small numbers are sent in fewer bytes.
 static void test_packed_keys(void **state)
 {
     (void)state;
@@ -473,7 +475,7 @@ static void on_done(void *ctx, client_ts ts, int rc)
     int again;
     h->calls++;
     h->rc = rc;
-    if (h->calls == 1) // the sentence can be asked for
+    if (h->calls == 1) // client_done may be called in the callback
         assert_true(client_done(h->client, ts, &again, &h->e));
 }
 
@@ -514,7 +516,7 @@ static void test_callbacks_and_cancel(void **state)
         assert_true(w.values[i] == 0);
     assert_int_equal(h.calls, 2);
     assert_int_equal(client_in_flight(c->client), 0);
-    client_cancel(c->client, ts); // nothing to do
+    client_cancel(c->client, ts); // cancelling twice is fine
     fake_close(c);
 }
 
@@ -538,10 +540,10 @@ static void test_requests_to_all_loops(void **state)
     assert_int_equal(fake_wait(c, ts, &e), 0);
     ts = client_admin(c->client, TABLE, WIRE_CLEAR, 0, &e);
     assert_int_equal(fake_wait(c, ts, &e), 0);
-    // No keys: nothing is sent, and it is done.
+    // A request without keys sends nothing and is done at once.
     w.n = 0;
     assert_int_equal(fake_wait(c, pull(c, &w, true), &e), 0);
-    // But if all loops are to answer, each of them is waited for.
+    // With all_loops, it waits for an answer of each loop.
     struct client_pull p = {.table = TABLE, .all_loops = true};
     assert_int_equal(fake_wait(c, client_pull(c->client, &p, &e), &e), 0);
     int rc;
@@ -549,13 +551,12 @@ static void test_requests_to_all_loops(void **state)
     ts = client_pull(c->client, &p, &e);
     fake_step(c, 500 * MS);
     assert_false(client_done(c->client, ts, &rc, &e));
-    c->servers[2].mute = false; // it is asked again
+    c->servers[2].mute = false; // the request is sent again and answered
     assert_int_equal(fake_wait(c, ts, &e), 0);
     fake_close(c);
 }
 
-// An answer that says more than this client knows is not taken for what it would be
-// without.
+// An answer with flags that this client does not know is refused.
 static void test_unknown_flags(void **state)
 {
     (void)state;
@@ -595,8 +596,8 @@ static void test_end_of_the_cluster(void **state)
     fake_close(c);
 }
 
-// Each allocation of a round fails once: a request fails with a sentence or succeeds, and
-// nothing is lost or left behind.
+// Each allocation of a round fails once. A request then fails with a sentence or
+// succeeds, no push is lost, and no memory leaks.
 static void test_no_memory(void **state)
 {
     (void)state;
@@ -625,7 +626,7 @@ static void test_no_memory(void **state)
     fail_msg("a push allocates without end");
 }
 
-// Likewise opening a client, making a table, the first pull, and a new placement.
+// The same for opening a client, making a table, the first pull, and a new placement.
 static void test_no_memory_at_first(void **state)
 {
     (void)state;

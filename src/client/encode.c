@@ -14,8 +14,9 @@
 #include "wire/pack.h"
 
 enum {
-    COPY_BYTES = 4096, // the van copies a smaller body: cheaper than tracking it
-    LIST_MIN_KEYS = 64 // a shorter list is worth neither its signature nor packing
+    COPY_BYTES =
+        4096, // the van copies smaller bodies, which is cheaper than tracking their use
+    LIST_MIN_KEYS = 64 // shorter lists get no signature and are not packed
 };
 
 // Preparing.
@@ -43,7 +44,8 @@ static int prepare_keys(struct request *r, const uint64_t *keys, bool arranged)
     r->keys = keys;
     if (arranged) {
         int rc = slice_cut(r);
-        if (rc != TUG_EUSAGE) // the placement has changed since they were arranged
+        if (rc !=
+            TUG_EUSAGE) // TUG_EUSAGE: the placement has changed since the keys were arranged
             return rc;
     }
     TRY(gather_keys(r));
@@ -159,7 +161,7 @@ static int send_push(struct slice *s)
     const struct request *r = s->request;
     const struct client_push *p = &r->u.push;
     struct client *c = r->client;
-    bool each = r->spec->mode == WIRE_SYNC; // which divide by them
+    bool each = r->spec->mode == WIRE_SYNC; // loops divide by the number of examples
     bool bf16 = c->o.bf16 && p->op == WIRE_GRADIENT;
     struct msg_push m = {
         .table = p->table,
@@ -218,14 +220,14 @@ void encode_send(struct slice *s, uint64_t now)
         c->next_due = min_u64(c->next_due, peer_tick(p, now));
         return;
     }
-    // The slice waited under an older placement.
+    // The placement may have changed while the slice waited.
     if (s->epoch != 0 && s->epoch != c->epoch && slice_replace(s))
         return;
     bool again = s->sent;
     uint64_t id = s->id;
     const struct request *r = s->request;
     int rc = r->kind->send != NULL ? r->kind->send(s) : request_send(s, r->message);
-    if (s->id != id) // given up meanwhile
+    if (s->id != id) // the slice was given up meanwhile
         return;
     if (rc == TUG_EUSAGE || rc == TUG_EINTERNAL) {
         struct err e;
@@ -237,7 +239,7 @@ void encode_send(struct slice *s, uint64_t now)
     }
     s->sent = rc == 0;
     s->epoch = c->epoch;
-    if (rc != 0) // memory is out, or the link has ended: the slice is told then
+    if (rc != 0) // no memory, or the link has ended, whose handler deals with the slice
         s->due = now + 10 * MS;
     else
         s->due = c->o.resend_ns != 0 ? now + c->o.resend_ns : VAN_NEVER;
@@ -351,8 +353,9 @@ static void again(struct slice *s, uint64_t now)
     c->next_due = min_u64(c->next_due, s->due);
 }
 
-// The loop does not own all of the slice's partitions. If its placement is newer, asks
-// the scheduler for it, and sends the others' partitions to them.
+// Handles a loop's refusal of a slice with partitions that it does not own. If the loop's
+// placement is newer, asks the scheduler for it, and sends the partitions to their
+// owners.
 static void refused(struct slice *s, uint64_t epoch, uint64_t now)
 {
     struct client *c = s->peer->client;
@@ -397,7 +400,7 @@ static void answer_error(struct slice *s, const struct msg_error *m, uint64_t no
         fail(s, code, what);
         return;
     }
-    if (s->all_keys) // answers an earlier message; the one with the keys is in flight
+    if (s->all_keys) // the refusal is of an earlier message; one with the keys is in flight
         return;
     peer_forgets(s->peer, s->list);
     s->all_keys = true;

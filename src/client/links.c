@@ -97,7 +97,7 @@ void peers_closed(struct client *c, van_link link, const struct err *why, uint64
     for (size_t i = 0; i < c->n_peers; i++) {
         if (session_closed(&c->peers[i]->s, link, why, now))
             lost(c->peers[i]);
-        else // the next one is tried in time
+        else // peer_tick dials when the pause has passed
             (void)session_closed(&c->peers[i]->silence.another, link, why, now);
     }
 }
@@ -128,7 +128,7 @@ static void open_link(struct peer *p, uint64_t now)
     p->s.due = now + c->side.retry_max_ns;
 }
 
-// The loop owes answers.
+// Watches whether a loop that owes answers is silent. Returns when to check again.
 static uint64_t watch(struct peer *p, uint64_t now)
 {
     const struct roster_node *n = roster_find(member_roster(p->client->member), p->node);
@@ -165,9 +165,9 @@ static uint64_t away_since(struct peer *p, uint64_t now)
     return p->away_since != 0 ? p->away_since : now;
 }
 
-// Requests that may take long have long deadlines, which must not be spent on a loop that
-// cannot be reached. A loop does nothing else during a load: its silence has no meaning
-// then.
+// Returns whether a slice of a request that may take long waits for a loop that cannot be
+// reached, so that the request fails before its long deadline. During a load the loop's
+// silence does not count, as it does nothing else then.
 static bool is_in_vain(const struct slice *s)
 {
     const struct request_kind *kind = s->request->kind;

@@ -1,5 +1,5 @@
-// Links of the client to loops: what it believes of the lists of keys that a loop
-// remembers is what loops do, and a request that is given up leaves nothing on any link.
+// Tests the client's links to loops: the client knows which lists of keys a loop
+// remembers, and a request that is given up leaves no memory in use by any link.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"
@@ -60,7 +60,7 @@ static void test_lists_that_are_forgotten(void **state)
         assert_false(peer_knows(p, i, 1000));
     peer_forgets(p, 99);
     assert_true(peer_has_room(p, KEYS_LISTS_BYTES));
-    peer_forgets(p, 2); // once: it may have lost a message
+    peer_forgets(p, 2); // once, as if a message was lost
     assert_true(peer_has_room(p, KEYS_LISTS_BYTES));
     assert_false(peer_knows(p, 2, 1000));
     peer_forgets(p, 3);
@@ -68,15 +68,15 @@ static void test_lists_that_are_forgotten(void **state)
     assert_true(peer_knows(p, 2, 1000));
     assert_false(peer_knows(p, 5, 1000));
     assert_false(peer_knows(p, 6, 1000));
-    assert_false(peer_knows(p, 2, 1000)); // two are all it has room for
+    assert_false(peer_knows(p, 2, 1000)); // the loop has room for two lists only
     struct err why = {0};
-    peer_break(p, &why, van_now(c->van)); // a new link begins anew
+    peer_break(p, &why, van_now(c->van)); // a new link starts without lists
     assert_true(peer_has_room(p, KEYS_LISTS_BYTES));
     fake_close(c);
 }
 
-// A van that keeps all bodies until their link is closed, and then gives them back at
-// once, inside van_close_link. It passes on to the simulated one, which copies.
+// A van that holds all bodies until their link is closed, and then releases them inside
+// van_close_link. It calls the simulated van, which copies the bodies.
 enum { MOST_PENDING = 16 };
 static const struct van_ops *under;
 static struct {
@@ -110,13 +110,13 @@ static void close_and_give(struct van *v, van_link link)
     under->close_link(v, link);
 }
 
-// Sendings leave the list that is walked while the first link breaks: the others must
-// break all the same, or the caller's memory would still be sent when client_cancel has
-// returned.
+// When the first link breaks, sendings leave the list that client_cancel walks. The other
+// links must break nevertheless, or the caller's memory would still be in use after
+// client_cancel.
 static void test_nothing_is_held_by_what_was_given_up(void **state)
 {
     (void)state;
-    enum { MANY = 6000 }; // bodies that are not copied, to each loop
+    enum { MANY = 6000 }; // keys for each loop, enough that bodies are not copied
     struct client_options o = fake_usual();
     o.resend_ns = 0;
     struct cluster *c = fake_open(MAX_SERVERS, 3, &o);

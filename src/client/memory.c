@@ -45,7 +45,7 @@ struct request *request_take(struct client *c)
         c->requests[c->n_requests++] = r;
     }
     size_t slot = r->ts & (SLOT_MAX - 1);
-    // The sentence is not cleared: it is large, and only read if rc says so.
+    // `why` is not cleared: it is large, and only read if rc is not 0.
     memset(r, 0, offsetof(struct request, why));
     r->ts = new_id(c, slot);
     r->client = c;
@@ -99,7 +99,7 @@ struct slice *slice_take(struct client *c)
 void slice_give(struct slice *s)
 {
     struct client *c = s->peer->client;
-    assert(s->id != 0); // not freed yet
+    assert(s->id != 0); // the slice is in use
     s->id = 0;
     s->next = c->free_slices;
     c->free_slices = s;

@@ -1,5 +1,5 @@
-// One pass, with a set of keys that is sized by the batch: in cache for batches as they
-// come.
+// Makes keys distinct in one pass, with a set of keys whose size is that of the batch, so
+// that it fits the cache for usual batches.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "client/merge.h"
@@ -11,8 +11,8 @@
 
 struct client_merge {
     size_t n, distinct, room;
-    uint64_t *keys;  // the distinct ones
-    uint32_t *which; // of each key of the batch, the number of its distinct one
+    uint64_t *keys;  // the distinct keys
+    uint32_t *which; // for each key of the batch its index in `keys`
     struct key_set set;
 };
 
@@ -67,7 +67,8 @@ void client_merge_add(const struct client_merge *m, const float *values, uint32_
     uint32_t seen = 0;
     for (size_t i = 0; i < m->n; i++, values += width) {
         float *to = ret + (size_t)m->which[i] * width;
-        if (m->which[i] == seen) { // numbers are given in the order of the batch
+        if (m->which[i] ==
+            seen) { // the first occurrence: indexes follow the batch's order
             memcpy(to, values, width * sizeof(float));
             seen++;
             continue;

@@ -1,4 +1,4 @@
-// Merging against the obvious way: look for each key among those seen.
+// Compares merging with a search for each key among those seen before.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -39,7 +39,7 @@ static void check_batch(struct client_merge *m, uint64_t seed)
         assert_memory_equal(got_keys, seen, distinct * sizeof(*seen));
     client_merge_add(m, values, WIDTH, got);
     assert_memory_equal(got, sums, distinct * WIDTH * sizeof(float));
-    // The last column as each key had it last, others as they are.
+    // The last column is that of the key's last row; the other columns are unchanged.
     client_merge_last(m, values, WIDTH, WIDTH - 1, got);
     for (size_t i = 0; i < n; i++) {
         size_t k = 0;
@@ -86,7 +86,7 @@ static void test_no_memory(void **state)
         bool struck = mem_faulted();
         mem_fault_after(-1);
         assert_int_equal(rc, struck ? TUG_ENOMEM : 0);
-        if (m != NULL) { // as good as new
+        if (m != NULL) { // after a failure it works as a new one
             assert_int_equal(client_merge_keys(m, keys, 4, &got, &n, &e), 0);
             assert_int_equal(n, 3);
         }

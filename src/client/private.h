@@ -1,13 +1,13 @@
 // The inside of the client, shared by its files: requests, their slices, and the peers
 // that slices go to. client.h describes a client:
 //
-//   client.c   opening and closing, the van's calls, what is due
-//   request.c  requests from the first call to the end
+//   client.c opening and closing, the van's events, timed work
+//   request.c requests from their call to their end
 //   tables.c   calls that make tables, ask about them and change them
 //   saves.c    calls that save and load tables
 //   slice.c    placing keys; slices after a new placement
 //   links.c    a link to each loop, opened when needed, and again when it breaks
-//   silence.c  notices and replaces links that are open and dead
+//   silence.c notices and replaces links that are open but silent
 //   encode.c   from slices to messages, and from answers to the caller's arrays
 //   memory.c   pools: no allocation in steady state
 //   wait.c     the functions that wait
@@ -23,13 +23,14 @@
 #include "protocol/keys.h"
 #include "protocol/limits.h"
 
-// An id is (count << SLOT_BITS | slot): found without a search, and never used again.
+// An id is count << SLOT_BITS | slot: the slot finds it without a search, and the count
+// makes it unique.
 enum { SLOT_BITS = 20, SLOT_MAX = 1 << SLOT_BITS };
 
 #define MS ((uint64_t)1000000)
 #define CLIENT_TIMEOUT_NS (60000 * MS) // the default for a request
 
-// Memory of a request: gathered keys and values, encoded ones.
+// Memory of a request, for gathered keys and values and for encoded ones.
 struct staging {
     struct staging *next;
     size_t bytes;
@@ -38,10 +39,10 @@ struct staging {
 
 enum request_state {
     REQUEST_FREE,
-    REQUEST_QUEUED, // waits behind a push without a place in the window
+    REQUEST_QUEUED, // waits behind a push for which the window has no room
     REQUEST_OPEN,   // slices are in flight
-    REQUEST_ENDING, // its result is known; a van still uses its memory
-    REQUEST_ENDED,  // its callback is due
+    REQUEST_ENDING, // the result is known; the van still uses its memory
+    REQUEST_ENDED,  // the callback has still to be called
     REQUEST_DONE,   // client_done has not been called yet
 };
 
@@ -67,7 +68,7 @@ struct stat_wanted {
 
 struct info_wanted {
     struct msg_table_info message;
-    char name[CONFIG_NAME_MAX]; // the message points at it
+    char name[CONFIG_NAME_MAX]; // used by the message
     uint32_t *number;
     bool found;
 };
@@ -80,14 +81,16 @@ struct below_wanted {
     bool found;
 };
 
-// What all requests need to know about their kind; each kind is defined beside its calls.
+// What requests of one kind have in common. Each kind is defined in the file with its
+// calls.
 struct request_kind {
-    const char *says; // "a push to", for messages
-    uint16_t type;    // of its messages
+    const char *says; // the kind in messages, such as "a push to"
+    uint16_t type;    // the type of its messages
     uint16_t answer;  // the type of a loop's answer
-    // Cuts its slices. On TUG_ENOMEM it has none.
+    // Cuts the request into slices. On TUG_ENOMEM the request has none.
     int (*begin)(struct request *r);
-    // These may be NULL. Sends a slice; NULL: the request's message unchanged.
+    // The following may be NULL. Sends a slice; NULL: sends the request's message as it
+    // is.
     int (*send)(struct slice *s);
     // Takes an answer of the right type. Returns false if it does not fit; the request's
     // `why` may say more.
@@ -95,12 +98,13 @@ struct request_kind {
     // Called when all slices are answered; may cut new ones. Not 0: fails, see its `why`.
     int (*answered)(struct request *r);
     void (*free)(void *own);
-    size_t numbers;  // the client's sequence of numbers that it uses (offsetof); 0: none
-    bool takes_long; // its time grows with the rows
-    bool blocks; // a loop does nothing else meanwhile, so that its silence has no meaning
-    bool stands_alone; // waits for all pushes before it, and those behind wait for it
-    bool anyone_knows; // a loop's refusal does not end it: another may know
-    bool of_partition; // not of keys (slice_cut_partition)
+    size_t numbers;  // offset in struct client of the numbers that it uses; 0: none
+    bool takes_long; // the time that it takes grows with the rows
+    bool blocks; // a loop does nothing else meanwhile, so that its silence does not count
+    bool stands_alone; // waits for all earlier pushes, and later pushes wait for it
+    // A loop's refusal does not end it, as another loop may know the answer.
+    bool anyone_knows;
+    bool of_partition; // is about a partition, not keys (slice_cut_partition)
 };
 
 // The arguments before the dots are required for each kind.
@@ -117,14 +121,14 @@ extern const struct request_kind request_push, request_pull, request_table, requ
 
 struct request {
     client_ts ts;
-    struct request *before,
-        *behind; // in the client's list; `behind` also in the list of ended ones
+    // In the client's list; `behind` also in the list of ended requests.
+    struct request *before, *behind;
     const struct request_kind *kind;
     enum request_state state;
     struct client *client;
     const struct table_spec *spec;
-    uint16_t type, answer; // of its messages and their answers
-    const void *message;   // sent by slices, unless each has its own
+    uint16_t type, answer; // types of its messages and of their answers
+    const void *message;   // what all slices send; NULL: each slice makes its own
     union {
         struct client_push push;
         struct client_pull pull;
@@ -138,28 +142,29 @@ struct request {
         struct stat_wanted stat;
         struct rows_wanted rows;
     } u;
-    void *own; // data of kinds that have to free it
+    void *own; // the kind's own data, freed by its `free`
     client_done_fn done;
     void *ctx;
-    bool forget; // its result is not asked for
+    bool forget; // the caller does not ask for the result
 
-    // Keys in the order of sending: the caller's, or gathered. order: the original
-    // position of each; NULL: the same.
+    // Keys in the order of sending: the caller's array, or gathered. order[i] is the
+    // position of key i in the caller's arrays; NULL: i.
     const uint64_t *keys;
     size_t n;
     const uint32_t *order;
-    const char *values; // of a push, encoded, value_bytes for each key
+    const char *values; // encoded values of a push, value_bytes for each key
     size_t value_bytes;
-    float *answers; // of a pull, answer_width for each key
+    float *answers; // values of a pull, answer_width for each key
     uint32_t answer_width;
-    bool all_loops; // also goes to loops without its keys
+    bool all_loops; // is also sent to loops without its keys
     struct staging *stagings;
 
-    uint64_t number; // of a push, or of an admin operation; 0: not begun
-    uint64_t *sum;   // of the loops' answers to an admin operation; may be NULL
+    uint64_t number; // number of the push or admin operation; 0: not started
+    // Gets the sum of the loops' answers to an admin operation; may be NULL.
+    uint64_t *sum;
     struct slice *slices;
-    uint32_t open; // slices without an answer
-    uint32_t pins; // sends and bodies in which a van uses the request's memory
+    uint32_t open; // number of slices without an answer
+    uint32_t pins; // number of uses of the request's memory by the van
     uint64_t timeout, deadline;
     int rc;
     struct err why;
@@ -167,7 +172,7 @@ struct request {
 
 // A run of a request's keys for one loop.
 struct slice {
-    uint64_t id; // of its messages; 0: free
+    uint64_t id; // request number of its messages; 0: the slice is free
     uint32_t slot;
     struct request *request;
     struct peer *peer;
@@ -179,15 +184,16 @@ struct slice {
     bool sent;
     bool all_keys;  // the loop does not know the list of keys
     bool no_room;   // the loop had no room for it at the last try
-    bool placing;   // its answer is being written into place
-    uint64_t epoch; // of the placement under which it was sent
-    uint64_t due;   // when it is sent (again) at the latest; 0: as soon as possible
-    uint64_t list;  // signature of its keys
+    bool placing;   // its answer is being received into the caller's array
+    uint64_t epoch; // epoch of the placement under which it was sent
+    uint64_t due;   // time at which it is sent, or sent again; 0: as soon as possible
+    uint64_t list;  // signature of its list of keys
     bool pack_tried;
-    struct wire_span packed; // its keys, if that pays; memory of the request
+    // The packed keys, in the request's memory; empty: not packed.
+    struct wire_span packed;
 };
 
-// A message whose body is the request's memory, while the van uses it.
+// A message in the van whose body is a request's memory.
 struct sending {
     struct sending *before, *behind;
     struct request *request;
@@ -200,28 +206,27 @@ struct peer {
     struct client *client;
     uint32_t node;
     struct session s;
-    uint64_t away_since;    // since when requests wait for the link; 0: none waits
-    struct silence silence; // of `s`; then another link is tried
+    uint64_t away_since;    // time since when requests wait for a link; 0: none waits
+    struct silence silence; // watches whether `s` is silent; then tries another link
     struct slice *first, *last;
-    // Lists of keys that the loop remembers, the last one sent first, and how many bytes
-    // of lists it has room for, as far as is known.
+    // The lists of keys that the loop should remember, the last one sent first.
     struct peer_list {
-        uint64_t signature; // 0: none
+        uint64_t signature; // 0: no list
         size_t bytes;
     } lists[KEYS_LISTS];
     size_t list_room;
-    uint32_t list_misses; // lists that it should have had and had not
+    uint32_t list_misses; // times that the loop did not have a list that it should have
 };
 
 // The owners of a space's partitions. Keys are sent in the order of `place`: by loop,
 // beginning with the one of the worker's rank, then by partition.
 struct placement {
     uint32_t n_loops;
-    uint32_t *place;     // of each partition
-    uint32_t *partition; // at each place
-    uint32_t *starts;    // n_loops + 1: the first place of each loop
+    uint32_t *place;     // the place of each partition
+    uint32_t *partition; // the partition at each place
+    uint32_t *starts;    // the first place of each loop; n_loops + 1 numbers
     struct peer **loops;
-    uint16_t *loop; // of each partition
+    uint16_t *loop; // the loop of each partition
 };
 
 // A question to the scheduler, for client_ask.
@@ -233,10 +238,10 @@ struct asking {
     struct err why;
 };
 
-// Numbers of pushes, or of admin operations.
+// The numbers of a session's pushes or admin operations. Numbers below `low` are closed.
 struct numbers {
     uint64_t next, low, window;
-    uint64_t done; // from `low` on, as bits
+    uint64_t done; // bit i says that number low + i is closed
 };
 
 struct client {
@@ -248,39 +253,39 @@ struct client {
     struct asking asking;
     struct client_stats stats;
 
-    uint64_t epoch; // of the placements
-    bool stale;     // memory was out for the newest one
+    uint64_t epoch; // the roster's epoch that `placements` are from
+    bool stale;     // there was no memory for the newest placement
     uint32_t partition_bits;
     struct placement placements[WIRE_SPACES];
-    uint32_t *counts; // scratch of client_arrange: partitions + 1
+    uint32_t *counts; // memory for client_arrange: partitions + 1 numbers
 
     struct peer **peers;
     size_t n_peers, max_peers;
 
-    struct table_spec **tables; // made, by ascending number
+    struct table_spec **tables; // known tables, by ascending number
     size_t n_tables, max_tables;
-    struct table_spec **former; // specs of dropped tables: requests may point at them
+    struct table_spec **former; // specs of dropped tables, at which requests may point
     size_t n_former, max_former;
 
-    struct request *first, *last;       // queued and open requests, in order
-    struct request *queued;             // the first one queued
-    struct request *ended, *ended_last; // callbacks are due
-    struct numbers pushes, admins;      // admins: of admin operations
-    uint64_t steps;                     // of the session
-    struct request *marking;            // a mark in flight
-    uint64_t next_due;                  // when a slice or a peer is due
+    struct request *first, *last; // open and queued requests, in the order of their calls
+    struct request *queued;       // the first queued request; NULL: none
+    struct request *ended, *ended_last; // requests whose callbacks have to be called
+    struct numbers pushes, admins;      // numbers of pushes, and of admin operations
+    uint64_t steps;                     // steps of this session
+    struct request *marking;            // the mark in flight; NULL: none
+    uint64_t next_due; // earliest time at which a slice or peer has timed work
     struct request **requests, *free_requests;
     size_t n_requests, max_requests, in_flight;
     struct slice **slices, *free_slices;
     size_t n_slices, max_slices;
     struct sending *sendings, *free_sendings;
     struct staging *free_stagings;
-    struct buf packed; // scratch
-    uint64_t count;    // of ids
+    struct buf packed; // memory for packing keys
+    uint64_t count;    // number of ids given so far
     bool over;
-    struct err end; // then: why
+    struct err end; // the reason, if `over`
 
-    uint64_t events; // as client_check counts them
+    uint64_t events; // number of events, counted by client_check
 };
 
 // memory.c
@@ -293,40 +298,46 @@ void slice_give(struct slice *s);
 struct slice *slice_find(struct client *c, uint64_t id);
 struct sending *sending_take(struct client *c);
 void sending_give(struct client *c, struct sending *s);
-void *staging_take(struct request *r, size_t bytes); // given back with the request
+// Returns memory that is given back with the request.
+void *staging_take(struct request *r, size_t bytes);
 void memory_free(struct client *c);
 
-// What requests are about that are about no table.
+// The spec of requests that are about no table.
 extern const struct table_spec request_no_table;
 
 // request.c
 
-// How the cluster has ended, as a status and a sentence; 0: it has not. In client.c.
+// Returns the status with which the cluster has ended, and its sentence; 0 if it has not
+// ended. In client.c.
 int client_ended(const struct client *c, struct err *e);
 
-// A new request about a table in the client's list, its deadline running. NULL with e
-// set: no table, the cluster is over or not there yet, or no memory.
+// Makes a request about a table and puts it into the client's list; its time limit
+// begins. Returns NULL with e set if spec is NULL, the cluster has ended or is not
+// complete yet, or there is no memory.
 struct request *request_new(struct client *c, const struct request_kind *kind,
                             const struct table_spec *spec, struct err *e);
-// `message` lives as long as the request; NULL: each slice sends its own.
+// Starts or queues a request. `message` must live as long as the request; NULL: each
+// slice makes its own.
 client_ts request_begin(struct request *r, const void *message);
 const struct table_spec *request_known(struct client *c, uint32_t table, struct err *e);
 int request_table_room(struct client *c, struct err *e);
 bool request_learn(struct client *c, struct table_spec *spec);
-struct numbers *request_numbers(const struct request *r); // NULL: it takes none
+struct numbers *request_numbers(const struct request *r); // NULL: the kind has no numbers
 int request_send(struct slice *s, const void *message);
-bool request_add(struct slice *s, const struct van_message *m); // to its sum
+// Adds an answer's value to the request's sum.
+bool request_add(struct slice *s, const struct van_message *m);
 void request_send_slices(struct request *r, uint64_t now);
-// " table 3 (x)", or nothing, for messages.
+// Returns the request's table for messages, such as " table 3 (x)", or "".
 enum { REQUEST_ABOUT_MAX = CONFIG_NAME_MAX + 32 };
 const char *request_about(const struct request *r, char to[REQUEST_ABOUT_MAX]);
 
-// Ends it: no slice is sent any more. Its callback runs in the next tick.
+// Ends a request: no slice of it is sent any more. Its callback runs in the next tick.
 void request_end(struct request *r, int rc, const struct err *why);
 void request_unpin(struct request *r);
-void request_advance(struct client *c, uint64_t now);             // starts queued ones
-uint64_t request_check_deadlines(struct client *c, uint64_t now); // when to look again
-void request_flush(struct client *c);                             // callbacks
+void request_advance(struct client *c, uint64_t now); // starts queued requests
+// Ends requests that are past their deadline. Returns when to call it again.
+uint64_t request_check_deadlines(struct client *c, uint64_t now);
+void request_flush(struct client *c); // calls the callbacks of ended requests
 void request_end_all(struct client *c, const struct err *why);
 void slice_answered(struct slice *s);
 
@@ -336,36 +347,40 @@ int placement_update(struct client *c);
 void placement_free(struct client *c);
 void placement_arrange(struct client *c, const struct placement *p, enum wire_space space,
                        const uint64_t *keys, size_t n, uint32_t *ret_order);
-// Cuts a request into slices, to be sent. TUG_ENOMEM: it has none.
+// Cut a request into slices. On TUG_ENOMEM the request has none.
 int slice_cut(struct request *r);
-int slice_cut_all(struct request *r);        // one for each loop, without keys
-int slice_cut_first(struct request *r);      // for the loop of the least number
-int slice_cut_everywhere(struct request *r); // likewise, of all spaces
-int slice_cut_partition(struct request *r);  // for the loop of a walk's partition
+int slice_cut_all(struct request *r);   // a slice without keys for each loop of the space
+int slice_cut_first(struct request *r); // one for the loop with the least number
+int slice_cut_everywhere(struct request *r); // one for each loop of any space
+int slice_cut_partition(struct request *r);  // one for the loop of a walk's partition
 void slice_drop(struct slice *s);
-// Where the placement sends its keys elsewhere, others take them: true, it has gone.
+// If the placement has moved keys of the slice, replaces it by new slices. Returns true
+// if the slice does not exist any more.
 bool slice_replace(struct slice *s);
 void slice_replace_all(struct client *c, uint64_t now);
 
 // links.c
 
-struct peer *peer_of(struct client *c, uint32_t node); // made if new; NULL: no memory
-// What the van says of links that are not the member's. Nobody's are closed.
+// Returns the peer of a node; makes it if it is new. NULL without memory.
+struct peer *peer_of(struct client *c, uint32_t node);
+// Handle the van's events of links that are not the member's. Links of no peer are
+// closed.
 void peers_opened(struct client *c, van_link link, uint64_t now);
 void peers_closed(struct client *c, van_link link, const struct err *why, uint64_t now);
 void peers_message(struct client *c, van_link link, const struct van_message *m,
                    uint64_t now);
 void peer_break(struct peer *p, const struct err *why, uint64_t now);
-// What is due; returns when to look again.
+// Does the peer's timed work. Returns when to call it again.
 uint64_t peer_tick(struct peer *p, uint64_t now);
-// Whether it can remember a list of so many bytes.
+// Returns whether the loop can remember a list of so many bytes.
 bool peer_has_room(const struct peer *p, size_t bytes);
-// Whether it has the list; it will when this message has come.
+// Returns whether the loop has the list, and notes that it will have it after the message
+// that is sent now.
 bool peer_knows(struct peer *p, uint64_t list, size_t bytes);
-// It says that it does not have a list that it was to have.
+// Notes that the loop does not have a list that it should have.
 void peer_forgets(struct peer *p, uint64_t list);
 void peers_free(struct client *c);
-// "server 0 (host:pid)": for messages.
+// Returns the peer's name for messages: "server 0 (host:pid)".
 const char *peer_name(const struct peer *p, char to[ROSTER_NAME_MAX]);
 
 // encode.c

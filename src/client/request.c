@@ -1,9 +1,9 @@
-// Requests from the call that makes them to the callback that says how they ended: the
-// order in which they start, the window of pushes, deadlines.
+// Requests, from the call that makes them to the callback with their result: the order in
+// which they start, the window of pushes, deadlines.
 //
-// A request that has failed, or was cancelled, is dropped at once: answers that still
-// come find no slice. Its push number counts as closed then: the low-water mark passes
-// it, and what is still under way of it is acknowledged by servers, but not applied.
+// A request that has failed or was cancelled is dropped at once; later answers to it find
+// no slice. Its push number counts as closed, so that the low-water mark passes it.
+// Servers acknowledge messages of it that arrive afterwards, but do not apply them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -91,7 +91,7 @@ struct numbers *request_numbers(const struct request *r)
 static void ended(struct request *r)
 {
     struct client *c = r->client;
-    assert(r->pins == 0 && r->slices == NULL); // its arrays are the caller's again
+    assert(r->pins == 0 && r->slices == NULL); // the caller may reuse the arrays
     r->state = REQUEST_ENDED;
     r->behind = NULL;
     if (c->ended_last != NULL)
@@ -101,7 +101,8 @@ static void ended(struct request *r)
     c->ended_last = r;
 }
 
-// Whoever still sends memory of the request, or receives into it, by a link that stands.
+// Returns a peer whose open link still sends the request's memory or receives into it;
+// NULL if there is none.
 static struct peer *holder_of(const struct request *r)
 {
     for (const struct slice *s = r->slices; s != NULL; s = s->next)
@@ -113,8 +114,9 @@ static struct peer *holder_of(const struct request *r)
     return NULL;
 }
 
-// These links break. Each time one looks again from the start: a link that breaks may
-// give memory back at once, and sendings and slices leave their lists then.
+// Breaks all links that hold the request's memory. It searches again after each, as
+// breaking a link may release memory at once, and sendings and slices then leave their
+// lists.
 static void let_go(struct request *r, uint64_t now)
 {
     struct err why;
@@ -123,7 +125,7 @@ static void let_go(struct request *r, uint64_t now)
         peer_break(p, &why, now);
 }
 
-// Where a table stands, or would stand, in the list.
+// Returns the index of a table in the list, or the index at which to insert it.
 static size_t table_place(const struct client *c, uint32_t table)
 {
     size_t low = 0, high = c->n_tables;
@@ -137,7 +139,8 @@ static size_t table_place(const struct client *c, uint32_t table)
     return low;
 }
 
-// Specs of all requests that are under way have room in the list.
+// Makes room in a list of specs for `room` entries, so that a spec that an answer makes
+// known always fits.
 static int list_room(struct table_spec ***list, size_t *max, size_t room, struct err *e)
 {
     if (room <= *max)
@@ -163,8 +166,9 @@ const struct table_spec *client_spec(const struct client *c, uint32_t table)
     return at < c->n_tables && c->tables[at]->id == table ? c->tables[at] : NULL;
 }
 
-// Requests point at specs, so a known one stays where it is; if the table was dropped and
-// its number is another's now, it is a former one. True: the spec is the client's now.
+// Adds a spec to the known tables. Requests point at specs, so a known one stays where it
+// is; if its table was dropped and another table has its number now, it moves to the
+// former specs. Returns true if the client owns `spec` from now on.
 bool request_learn(struct client *c, struct table_spec *spec)
 {
     const struct table_spec *known = client_spec(c, spec->id);
@@ -253,7 +257,7 @@ void request_end_all(struct client *c, const struct err *why)
         request_end(c->first, why->code, why);
 }
 
-// Callbacks may make new requests, and free nothing but by client_cancel.
+// Calls the callbacks of ended requests, which may make requests and cancel them.
 void request_flush(struct client *c)
 {
     while (c->ended != NULL) {
@@ -267,7 +271,7 @@ void request_flush(struct client *c)
             continue;
         if (r->done != NULL)
             r->done(r->ctx, ts, r->rc);
-        if (request_find(c, ts) != NULL) // the callback did not ask for the sentence
+        if (request_find(c, ts) != NULL) // the callback has not called client_done
             request_give(r);
     }
 }
@@ -283,8 +287,9 @@ static int start(struct request *r)
     return 0;
 }
 
-// A mark stands between the pushes before it, which are acknowledged, and those behind
-// it, which have not been sent: whatever becomes of messages on their way.
+// Returns whether a queued request may start. A mark starts when all earlier pushes are
+// acknowledged, and later pushes start after it, so that messages which are late or lost
+// cannot change their order.
 static bool has_room(const struct client *c, const struct request *r)
 {
     const struct numbers *x = request_numbers(r);
@@ -325,7 +330,8 @@ const char *request_about(const struct request *r, char to[REQUEST_ABOUT_MAX])
     return to;
 }
 
-// "no answer for 60 s to a push to table 3 (x) from server 0 (a:1), server 1 (b:2: why)"
+// Sets the error of a timeout: "no answer for 60 s to a push to table 3 (x) from server 0
+// (a:1), server 1 (b:2: why)".
 static void say_who_is_missing(const struct request *r, struct err *e)
 {
     char who[512], name[ROSTER_NAME_MAX], about[REQUEST_ABOUT_MAX];
@@ -347,7 +353,7 @@ static void say_who_is_missing(const struct request *r, struct err *e)
                                        : who);
 }
 
-// Deadlines ascend in the list, but for those of requests that take long: few.
+// Deadlines ascend in the list, except those of the few requests that may take long.
 uint64_t request_check_deadlines(struct client *c, uint64_t now)
 {
     uint64_t next = VAN_NEVER;
@@ -385,12 +391,12 @@ client_ts request_begin(struct request *r, const void *message)
     r->message = message;
     request_advance(c, van_now(c->van));
     if (c->o.resend_ns != 0)
-        van_wake(c->van); // what is due has changed, and perhaps nothing ever comes
+        van_wake(c->van); // timed work has changed, and no message may ever arrive
     return ts;
 }
 
-// Before anything is sent: a server that refuses its part of a push does not keep others
-// from applying theirs.
+// Checks the values of a push before any part is sent, as a server that refuses its part
+// does not keep other servers from applying theirs.
 static int check_values(const struct client *c, const struct client_push *p,
                         const struct table_spec *spec, struct err *e)
 {
@@ -477,8 +483,8 @@ bool client_done(struct client *c, client_ts ts, int *ret_rc, struct err *e)
     return true;
 }
 
-// Its arrays are the caller's again when the van has let go of them: links that hold them
-// have broken, and what is queued there goes out for a moment only.
+// Ends the request, breaks the links that use its arrays, and polls until the van has
+// released them, which takes only a moment.
 void client_cancel(struct client *c, client_ts ts)
 {
     struct request *r = request_find(c, ts);

@@ -1,4 +1,4 @@
-// Requests about saves: written by all loops, marked, ended, loaded.
+// Requests about saves: turns, saves, marks, ends of saves, loads.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -11,8 +11,8 @@ struct save_wanted {
     struct msg_save_turn turn;
     struct msg_save message;
     struct save_manifest *into;
-    struct buf tables; // the message points into it
-    bool only_turn;    // nothing else is wanted
+    struct buf tables; // used by the message
+    bool only_turn;    // the request is client_save_turn
     char path[FILE_PATH_MAX];
 };
 
@@ -196,7 +196,7 @@ client_ts client_below(struct client *c, enum wire_root kind, const char *path,
     return request_begin(r, &r->u.below.message);
 }
 
-// A save: its turn first, which the first loop gives, then all loops write.
+// A save asks the first loop for its turn; then all loops write.
 
 static struct save_table *table_in(struct save_manifest *m, uint32_t partition_bits,
                                    const struct wire_saved_file *f, struct err *e)
@@ -263,7 +263,7 @@ static bool take_saved(struct slice *s, const struct van_message *is)
     const struct msg_saved *m = &is->m->saved;
     struct request *r = s->request;
     const struct save_wanted *w = r->own;
-    if (is->type == MSG_OK) // it is the save's turn
+    if (is->type == MSG_OK) // the save has its turn
         return true;
     if (m->save != w->message.save)
         return false;
@@ -286,14 +286,15 @@ static bool take_saved(struct slice *s, const struct van_message *is)
 REQUEST_KIND(save, "a save", MSG_SAVE_TURN, MSG_OK, begin_save, .take = take_saved,
              .answered = save_answered, .free = save_free, .takes_long = true);
 
-// Roots: what the path is called below them.
+// Paths below roots.
 
 static bool serves(enum wire_root wanted, uint8_t kind)
 {
     return kind == wanted || (wanted == WIRE_ROOT_LOAD && kind == WIRE_ROOT_SAVE);
 }
 
-// NULL: below none of them, which are then named in *others.
+// Returns the rest of the path below a root of the list, and that root; NULL if the path
+// is below none of them, and appends their names to *others.
 static const char *rest_below(const struct below_wanted *w, struct wire_text list,
                               char root[FILE_PATH_MAX], struct buf *others)
 {

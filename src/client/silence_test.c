@@ -1,5 +1,5 @@
-// Links that are dead and open, those of loops that are only busy, and those of clients
-// with nothing to wait for.
+// Tests the watch for silent links: links that are open but dead, links to loops that are
+// only busy, and links of clients that wait for nothing.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "kit/fake_servers.h"
@@ -15,7 +15,8 @@ static bool count_pings(struct server *s, van_link link, const struct van_messag
     return false;
 }
 
-// The link dies when a push has come: it is applied, and the answer is lost.
+// The link dies after a push has arrived, so that the push is applied and its answer is
+// lost.
 static bool die_once(struct server *s, van_link link, const struct van_message *m)
 {
     if (m->type == MSG_PUSH) {
@@ -25,14 +26,14 @@ static bool die_once(struct server *s, van_link link, const struct van_message *
     return false;
 }
 
-// Holds pulls, and answers all else.
+// Answers everything except pulls.
 static bool hold_pulls(struct server *s, van_link link, const struct van_message *m)
 {
     (void)s, (void)link;
     return m->type == MSG_PULL;
 }
 
-// As in a process: a message is sent once on a link.
+// Opens a cluster without resending, as with tcp: a message is sent once on a link.
 static struct cluster *open_cluster(uint32_t servers)
 {
     struct client_options o = fake_usual();
@@ -96,7 +97,7 @@ static void silence(struct cluster *c, size_t peer)
     sim_silence(c->sim, c->van, c->client->peers[peer]->s.link);
 }
 
-// One of three links is dead, before the push or after it was applied: that link is
+// One of three links dies, before a push or after the push was applied. The link is
 // replaced within 12 s, and each push is applied once.
 static void test_replaced(void **state)
 {
@@ -104,7 +105,7 @@ static void test_replaced(void **state)
     for (int when = 0; when < 2; when++) {
         struct cluster *c = open_cluster(3);
         struct err e = {0};
-        assert_int_equal(fake_wait(c, push_ones(c), &e), 0); // all links stand
+        assert_int_equal(fake_wait(c, push_ones(c), &e), 0); // opens all links
         if (when == 0)
             silence(c, 1);
         else
@@ -123,7 +124,7 @@ static void test_replaced(void **state)
     }
 }
 
-// The second link falls silent, too: it goes on until one gets through.
+// The second link is silent, too; links are tried until one works.
 static void test_replaced_again(void **state)
 {
     (void)state;
@@ -142,8 +143,9 @@ static void test_replaced_again(void **state)
     fake_close(c);
 }
 
-// Somebody else listens on the server's port: it answers what was never sent to it, and
-// greets, but not as a server. It answers the second link of a silent one, too.
+// Another process listens at the server's port. It answers requests that it never got,
+// and greets, but not as a server, also on the second link that is tried for a silent
+// one.
 static unsigned frauds;
 
 static bool be_another(struct server *s, van_link link, const struct van_message *m)
@@ -187,8 +189,8 @@ static void test_another(void **state)
     }
 }
 
-// A loop that does something long, or a process that is stopped: nothing passes, also on
-// other links. Then nothing is sent again, and it goes on where it stood.
+// If a loop is busy or its process is stopped, other links to it are silent, too. Then
+// nothing is sent again, and the requests continue when it answers.
 static void test_busy(void **state)
 {
     (void)state;

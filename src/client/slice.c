@@ -1,7 +1,7 @@
-// Which key goes to which loop. A placement numbers the partitions in the order in which
-// their keys travel ("places"): all of one loop side by side. So keys are arranged when
-// their places ascend, a slice ends where the next loop's places begin, and arranging is
-// a counting sort by place.
+// Cuts requests into slices, one or more for each loop. A placement gives each partition
+// a place: its position in the order of sending, in which the partitions of a loop are
+// neighbours. Keys are arranged if their places ascend; a slice ends where the next
+// loop's places begin; and arranging keys is a counting sort by place.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -32,7 +32,8 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// The distinct owners, ascending, into ret (as many as there are partitions).
+// Writes the distinct owners, ascending, to ret, which has room for n, and returns their
+// number.
 static uint32_t distinct(const uint32_t *owners, size_t n, uint32_t *ret)
 {
     memcpy(ret, owners, n * sizeof(*ret));
@@ -44,7 +45,7 @@ static uint32_t distinct(const uint32_t *owners, size_t n, uint32_t *ret)
     return m;
 }
 
-// Fills a placement whose arrays are there. nodes: the loops, ascending.
+// Fills the arrays of a placement. `nodes` are the loops, ascending.
 static int fill(struct client *c, struct placement *p, const uint32_t *owners,
                 const uint32_t *nodes, size_t partitions)
 {
@@ -87,7 +88,7 @@ static int make(struct client *c, struct placement *p, const uint32_t *owners,
     return rc;
 }
 
-// From the member's roster. On failure all is as it was.
+// Makes the placements from the member's roster. If this fails, the old ones stay.
 int placement_update(struct client *c)
 {
     const struct roster *r = member_roster(c->member);
@@ -114,7 +115,7 @@ int placement_update(struct client *c)
 void placement_arrange(struct client *c, const struct placement *p, enum wire_space space,
                        const uint64_t *keys, size_t n, uint32_t *ret_order)
 {
-    assert(c->counts != NULL); // there is a placement
+    assert(c->counts != NULL); // placement_update has succeeded once
     uint32_t *counts = c->counts, bits = c->partition_bits;
     size_t partitions = (size_t)1 << bits;
     memset(counts, 0, (partitions + 1) * sizeof(*counts));
@@ -137,7 +138,8 @@ int client_arrange(struct client *c, uint32_t table, const uint64_t *keys, size_
     return 0;
 }
 
-// Into the list of the peer, whose order is that of the requests: almost always last.
+// Puts a slice into its peer's list, in the order of the requests; its place is almost
+// always the end.
 static void queue(struct slice *s)
 {
     struct peer *p = s->peer;
@@ -200,7 +202,7 @@ void slice_drop(struct slice *s)
     r->open--;
     unqueue(s);
     if (s->placing)
-        r->pins--; // by who drops it the link is closed, or the body has come
+        r->pins--; // the link is closed, or the body has arrived
     slice_give(s);
 }
 
@@ -210,8 +212,8 @@ static void drop_all(struct request *r)
         slice_drop(r->slices);
 }
 
-// Adds slices of the keys from `begin` on as long as their places ascend; returns how far
-// it came, or SIZE_MAX: no memory.
+// Adds slices for the keys from `begin` on as long as their places ascend. Returns the
+// index of the first key without a slice, or SIZE_MAX without memory.
 static size_t cut_run(struct request *r, size_t begin, size_t end)
 {
     const struct client *c = r->client;
@@ -240,7 +242,7 @@ static size_t cut_run(struct request *r, size_t begin, size_t end)
     return end;
 }
 
-// Loops that have no slice yet get one without keys.
+// Adds a slice without keys for each loop that has no slice yet.
 static int add_missing(struct request *r, enum wire_space space)
 {
     const struct placement *p = &r->client->placements[space];
@@ -287,7 +289,8 @@ int slice_cut_everywhere(struct request *r)
 int slice_cut(struct request *r)
 {
     size_t reached = cut_run(r, 0, r->n);
-    if (reached < r->n && reached != SIZE_MAX) { // not arranged, or not any more
+    if (reached < r->n &&
+        reached != SIZE_MAX) { // keys are not arranged for this placement
         drop_all(r);
         return TUG_EUSAGE;
     }
@@ -325,8 +328,9 @@ static bool is_well_placed(const struct slice *s)
     return true;
 }
 
-// Its keys lie by ascending partition, so they are a few runs under any placement. Pieces
-// of one push carry its number: each partition takes its keys once, whoever asks.
+// Replaces a slice by slices under the new placement. Its keys are sorted by partition,
+// so they are a few runs under any placement. Slices of a push have its number, so that
+// each partition applies its keys once.
 static int place_again(struct slice *s)
 {
     struct request *r = s->request;
@@ -342,7 +346,8 @@ static int place_again(struct slice *s)
     return 0;
 }
 
-// True when the slice has gone: others took its keys, or the request has ended.
+// Returns true if the slice does not exist any more: other slices have its keys, or the
+// request has ended.
 bool slice_replace(struct slice *s)
 {
     if (s->placing || is_well_placed(s))
@@ -361,7 +366,7 @@ void slice_replace_all(struct client *c, uint64_t now)
         next = r->behind;
         if (r->state != REQUEST_OPEN || r->spec == NULL)
             continue;
-        // New slices come to the front of the list: they are not looked at again.
+        // New slices are put at the front of the list, so this loop does not visit them.
         for (struct slice *s = r->slices, *more; s != NULL; s = more) {
             more = s->next;
             if (slice_replace(s) && r->state != REQUEST_OPEN)

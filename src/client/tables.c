@@ -1,4 +1,5 @@
-// Requests about tables: made, found, changed as a whole, counted; and the global step.
+// Requests about tables: making and finding them, clocks, admin operations, statistics,
+// walks; and the global step.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -8,9 +9,9 @@
 #include "client/private.h"
 
 struct table_wanted {
-    struct table_spec *spec; // becomes the client's when it is made
+    struct table_spec *spec; // the client's from when the table was made
     struct msg_table message;
-    struct buf config; // the message points into it
+    struct buf config; // used by the message
 };
 
 static void table_free(void *own)
@@ -124,7 +125,7 @@ static int asked(struct request *r)
 REQUEST_KIND(info, "a question", MSG_TABLE_INFO, MSG_TABLE_INFO_IS, slice_cut_everywhere,
              .take = take_info, .answered = asked, .anyone_knows = true);
 
-// Clocks, admin operations, figures, rows.
+// Clocks, admin operations, statistics.
 
 client_ts client_tick(struct client *c, uint32_t table, uint64_t clock, struct err *e)
 {
@@ -220,7 +221,8 @@ client_ts client_step(struct client *c, uint64_t steps, uint64_t *ret_global,
     return request_begin(r, &r->u.step.message);
 }
 
-// Loops hear of steps at different times.
+// Takes the greatest of the loops' global steps, as loops get the steps of workers at
+// different times.
 static bool take_step(struct slice *s, const struct van_message *m)
 {
     uint64_t *global = s->request->u.step.global, value = m->m->ok.value;
@@ -242,7 +244,7 @@ client_ts client_stat(struct client *c, uint32_t table, struct msg_table_is *ret
     return request_begin(r, &r->u.stat.message);
 }
 
-// Figures are counts, all of them, and those of all loops are added.
+// Adds a member of statistics; all are counts, and those of all loops are added up.
 static inline __attribute__((always_inline)) void add_field(const char *type, void *sum,
                                                             const void *more)
 {
@@ -325,8 +327,8 @@ static int send_rows(struct slice *s)
     return request_send(s, m);
 }
 
-// A walk goes on behind the last key of a page: it ends because keys ascend, and soon
-// because a page is full that others follow.
+// Checks an answer to a walk. Keys must ascend, so that the walk ends, and a page that is
+// not the last must be full, so that it ends soon.
 static bool is_page(const struct slice *s, const struct msg_rows_are *m)
 {
     const struct msg_rows *asked = &s->request->u.rows.message;
@@ -364,7 +366,7 @@ static bool take_rows(struct slice *s, const struct van_message *is)
         memcpy(asked->keys, m->keys.data, m->keys.n);
         if (m->values.n != 0)
             memcpy(asked->values, m->values.data, m->values.n);
-        w->from = asked->keys[m->n - 1] + 1; // 0: there is no greater one
+        w->from = asked->keys[m->n - 1] + 1; // 0 after the greatest key
     }
     w->n = m->n;
     w->over = !m->more || w->from == 0;

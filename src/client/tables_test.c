@@ -1,5 +1,5 @@
-// Requests about tables: marks stand between pushes, admin operations have numbers,
-// tables of other clients are found, steps and the counts of saves are added up.
+// Tests requests about tables: marks between pushes, numbers of admin operations, finding
+// tables of other clients, and adding up steps and counts of saves.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -31,20 +31,21 @@ static void answer_with_all(struct cluster *c,
 
 enum { ROUNDS = 20, EACH = 5 };
 
-static uint64_t at_mark[MAX_SERVERS][ROUNDS + 1]; // pushes that had come, 1 more
+// By server and mark: 1 + the number of pushes that had arrived before the mark.
+static uint64_t at_mark[MAX_SERVERS][ROUNDS + 1];
 
 static bool note_mark(struct server *s, van_link link, const struct van_message *m)
 {
     struct cluster *c = s->cluster;
     uint64_t *at = &at_mark[s - c->servers][m->type == MSG_MARK ? m->m->mark.save : 0];
     (void)link;
-    if (m->type == MSG_MARK && *at == 0) // it may come again, late
+    if (m->type == MSG_MARK && *at == 0) // a mark may arrive again later
         *at = c->highest + 1;
     return false;
 }
 
-// Messages may come late, twice or in another order: when a mark arrives, all pushes
-// before it have arrived and none behind it.
+// Although messages may be late, repeated or reordered, when a mark arrives all earlier
+// pushes have arrived and no later ones.
 static void test_marks(void **state)
 {
     (void)state;
@@ -109,7 +110,8 @@ static void test_orders(void **state)
                       : client_shrink(c->client, TABLE, NAN, &removed[i], &e);
     for (int i = 0; i < 50; i++) {
         assert_int_equal(fake_wait(c, ts[i], &e), 0);
-        assert_true(i % 2 || removed[i] == 2 * MAX_SERVERS); // of each loop once
+        assert_true(i % 2 ||
+                    removed[i] == 2 * MAX_SERVERS); // each loop's answer counts once
     }
     for (uint32_t i = 0; i < MAX_SERVERS; i++)
         for (int k = 1; k <= 50; k++)
@@ -142,7 +144,7 @@ static void test_info_and_steps(void **state)
     struct err e = {0};
     uint32_t number = 0;
     uint64_t global;
-    answer_with_all(c, tell); // it is on one loop only
+    answer_with_all(c, tell); // only one loop has the table
     assert_null(client_spec(c->client, 12));
     assert_int_equal(fake_wait(c, client_info(c->client, "users", 0, &number, &e), &e),
                      0);
@@ -151,18 +153,18 @@ static void test_info_and_steps(void **state)
     assert_true(s->accessor.push_width == 3);
     assert_string_equal(s->config.name, "users");
     assert_int_equal(fake_wait(c, client_info(c->client, NULL, 12, NULL, &e), &e), 0);
-    c->servers[0].node += 100; // now nobody has it
+    c->servers[0].node += 100; // now no loop has the table
     assert_int_equal(fake_wait(c, client_info(c->client, "users", 0, NULL, &e), &e),
                      TUG_EUSAGE);
     assert_non_null(strstr(e.text, "there is no such table"));
     c->servers[0].node -= 100;
-    // Steps are told in all; of what loops know the most counts.
+    // The client sends its total of steps; of the loops' answers the greatest counts.
     uint64_t most = FIRST_NODE + 2 * (MAX_SERVERS - 1);
     assert_int_equal(fake_wait(c, client_step(c->client, 5, &global, &e), &e), 0);
     assert_int_equal(global, 5 + most);
     assert_int_equal(fake_wait(c, client_step(c->client, 2, &global, &e), &e), 0);
     assert_int_equal(global, 7 + most);
-    // The steps of all calls together stay below the servers' limit; refused ones are not
+    // The total steps of a client stay below the servers' limit; refused steps are not
     // counted.
     for (int i = 0; i < 2; i++) {
         assert_int_equal(client_step(c->client, UINT64_MAX - (uint64_t)i, &global, &e),
@@ -174,7 +176,7 @@ static void test_info_and_steps(void **state)
     assert_int_equal(
         fake_wait(c, client_step(c->client, WIRE_STEPS_MAX - 7, &global, &e), &e), 0);
     assert_int_equal(client_step(c->client, 1, &global, &e), 0);
-    // A table other than the one with that number.
+    // Making another table under a known number is refused.
     struct table_config other = table_config_defaults();
     assert_int_equal(table_config_parse(&other, "name=x;accessor=nothing", NULL),
                      TUG_EUSAGE);
@@ -184,7 +186,7 @@ static void test_info_and_steps(void **state)
 // Saves.
 
 static bool bad_save;
-static uint64_t turn_of; // the save that the first loop has given its turn
+static uint64_t turn_of; // id of the save to which the first loop has given the turn
 
 static bool save(struct server *s, van_link link, const struct van_message *m)
 {
@@ -230,7 +232,7 @@ static void test_saves(void **state)
         bad_save = bad;
         turn_of = 0;
         assert_int_equal(fake_wait(c, client_save_turn(c->client, 77, &e), &e), 0);
-        assert_int_equal(turn_of, 77); // and no more than that
+        assert_int_equal(turn_of, 77); // the loops have written nothing
         int rc = fake_wait(c, client_save(c->client, &s, &m, &e), &e);
         if (rc != (bad ? TUG_EDATA : 0))
             fail_msg("%d: %s", rc, e.text);
@@ -248,7 +250,7 @@ static void test_saves(void **state)
                                            true, &rows, &e),
                                &e),
                      0);
-    assert_int_equal(rows, 3 * MAX_SERVERS); // what each said
+    assert_int_equal(rows, 3 * MAX_SERVERS); // each loop answers 3
     // Invalid requests are refused at once.
     char far[FILE_PATH_MAX + 1];
     memset(far, 'x', sizeof(far));
@@ -261,7 +263,7 @@ static void test_saves(void **state)
     fake_close(c);
 }
 
-// Files are told by who was asked to write some, not by who was asked for a turn.
+// A loop that answers the request for a turn with files is refused.
 static bool saved_too_early(struct server *s, van_link link, const struct van_message *m)
 {
     struct msg_saved is = {.save = 77};
@@ -316,7 +318,7 @@ static void test_no_memory(void **state)
     }
 }
 
-// Walks: a loop whose keys do not ascend would have the client walk for ever.
+// Walks. A loop whose keys do not ascend would make the client walk for ever.
 
 static uint64_t page[3];
 static uint32_t page_n;
@@ -367,16 +369,18 @@ static void test_pages_that_do_not_ascend(void **state)
     page_n = 3;
     page_more = 1;
     assert_int_equal(walk_from(c, partition, 0), 0);
-    assert_int_equal(walk_from(c, partition, page[0] + 1), TUG_EDATA); // before `from`
-    assert_int_equal(walk_from(c, partition ^ 1, 0), TUG_EDATA); // of another partition
+    assert_int_equal(walk_from(c, partition, page[0] + 1),
+                     TUG_EDATA); // a key before `from`
+    assert_int_equal(walk_from(c, partition ^ 1, 0),
+                     TUG_EDATA); // another partition's keys
     page[2] = page[1];
     assert_int_equal(walk_from(c, partition, 0), TUG_EDATA);
-    page_n = 0; // nothing, and more of it
+    page_n = 0; // an empty page that is not the last
     assert_int_equal(walk_from(c, partition, 0), TUG_EDATA);
     fake_close(c);
 }
 
-// A server that answers a row at a time, or with more rows than fit memory, is stopped.
+// A walk fails if a server sends pages of one row, or more rows than fit memory.
 static void test_pages_without_end(void **state)
 {
     (void)state;
@@ -399,7 +403,7 @@ static void test_pages_without_end(void **state)
     }
     for (page_n = 1; page_n < 3; page_n++)
         assert_int_equal(walk_from(c, partition, 0), TUG_EDATA);
-    page_more = 0; // the last one may be short
+    page_more = 0; // the last page may be short
     page_n = 2;
     client_walk_partition(&w, partition);
     w.room *= 10;
@@ -408,7 +412,7 @@ static void test_pages_without_end(void **state)
     fake_close(c);
 }
 
-// Codes that are none, and none at all, are failures.
+// An error with an unknown code, or with code 0, fails the request, too.
 static int32_t code;
 
 static bool say_error(struct server *s, van_link link, const struct van_message *m)
@@ -441,7 +445,7 @@ static void test_errors_of_loops(void **state)
     fake_close(c);
 }
 
-// An admin operation may take an hour, but not because a server has died.
+// An admin operation may take an hour, but fails soon if a server has died.
 static void test_order_to_a_loop_that_is_silent(void **state)
 {
     (void)state;
@@ -452,7 +456,7 @@ static void test_order_to_a_loop_that_is_silent(void **state)
     c->servers[0].mute = true;
     sim_set_faults(c->sim, 0, 0, 0, 1);
     client_ts ts = client_shrink(c->client, TABLE, NAN, NULL, &e);
-    fake_step(c, 100 * MS); // the link has broken
+    fake_step(c, 100 * MS); // the client notices the broken link
     sim_set_faults(c->sim, 0, 0, 0, 0);
     uint64_t begun = sim_now(c->sim);
     assert_int_equal(fake_wait(c, ts, &e), TUG_EIO);
@@ -469,8 +473,8 @@ static bool hang_up(struct server *s, van_link link, const struct van_message *m
     return true;
 }
 
-// A client whose cluster is over wants nothing of its loops, whose links have closed: it
-// does not ask to be called again at once, for ever.
+// A client whose cluster has ended has no timed work: it must not ask to be called again
+// at once, for ever, because its links have closed.
 static void test_over_and_idle(void **state)
 {
     (void)state;
@@ -490,9 +494,9 @@ static void test_over_and_idle(void **state)
     fake_close(c);
 }
 
-// A request of a cluster that has ended says how it ended, as those do that
-// were under way then: whether a worker was told to stop or its cluster broke
-// is what its exit code says.
+// A request after the cluster has ended fails with the cluster's code, as requests in
+// flight did, so that a worker's exit code tells whether it was stopped or the cluster
+// failed.
 static void test_asked_after_the_end(void **state)
 {
     (void)state;

@@ -1,10 +1,11 @@
-// The functions that wait: they poll the van until something is over. Every one has a
-// deadline, its own or that of the request, and says who was waited for.
+// The functions that wait: they poll the van until a request or question is answered.
+// Each has a deadline, its own or that of the request, and its error names the processes
+// that it waited for.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "client/private.h"
 
-#define LOOK_AGAIN (50 * MS) // for an interrupt
+#define LOOK_AGAIN (50 * MS) // time between checks for an interrupt
 
 void client_set_interrupt(struct client *c, const atomic_bool *interrupted)
 {
@@ -69,15 +70,16 @@ static void on_answer(void *ctx, const struct van_message *m)
     struct asking *a = ctx;
     a->done = true;
     if (m == NULL)
-        a->rc = TUG_EIO; // the member's end says why
+        a->rc = TUG_EIO; // the member has the reason
     else if (m->type == MSG_ERROR)
         a->rc = wire_refusal(&m->m->error, "the scheduler", &a->why);
     else if (a->answer != NULL)
         a->answer(a->ctx, m->m);
 }
 
-// The member asks until there is an answer, or it gives the scheduler up and ends. A
-// scheduler that shows signs of life and does not answer is given up, too.
+// The member repeats the question until it is answered, or until the member counts the
+// scheduler as dead and ends. The wait also ends if the scheduler is alive but does not
+// answer in time.
 int client_ask(struct client *c, uint16_t type, const void *msg,
                void (*answer)(void *ctx, const union wire_any *m), void *ctx,
                struct err *e)
@@ -96,7 +98,7 @@ int client_ask(struct client *c, uint16_t type, const void *msg,
         rc = err_set(e, TUG_EIO, "the scheduler at %s has not answered (%s) for %.0f s",
                      c->o.member.scheduler, wire_name(type),
                      (double)c->o.request_timeout_ns * 1e-9);
-    if (!a->done) // ctx may be gone when an answer still comes
+    if (!a->done) // a late answer must not use ctx
         member_unask(c->member, a);
     a->answer = NULL;
     if (rc != 0)
@@ -127,7 +129,7 @@ int client_barrier(struct client *c, uint8_t group, uint64_t timeout_ns, struct 
     return 0;
 }
 
-// An end that comes first is as good: then nobody has to be told.
+// If the cluster ends before this client's leave is acknowledged, that is fine, too.
 int client_leave(struct client *c, int code, const char *why, struct err *e)
 {
     uint64_t until = van_now(c->van) + c->o.connect_timeout_ns;

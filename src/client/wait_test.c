@@ -1,5 +1,5 @@
-// The client's functions that wait, between threads: a scheduler and two shards, each on
-// a thread of its own, and the client on the test's.
+// Tests the client's functions that wait, with a scheduler and two shards, each on a
+// thread of its own, and the client on the test's thread.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <pthread.h>
@@ -21,7 +21,7 @@ enum { SERVERS = 2, KEYS = 20000, WIDTH = 2, TABLE = 1 };
 
 #define MS ((uint64_t)1000000)
 #define SECOND (1000 * MS)
-#define PATIENCE (60 * SECOND) // that anything may take before a test has failed
+#define PATIENCE (60 * SECOND) // a test fails if a step takes longer
 
 static struct {
     char name[64];
@@ -58,7 +58,7 @@ static struct member_options member(enum wire_role role, uint64_t number,
         .host = "here",
         .address = address,
         .scheduler_timeout_ns = PATIENCE,
-        .resend_ns = 100 * MS, // who is missing at a barrier is told when asked again
+        .resend_ns = 100 * MS, // the answer to a repeated question names the missing ones
     };
 }
 
@@ -73,7 +73,7 @@ static void open_scheduler(uint32_t workers)
         .workers = workers,
         .partition_bits = 6,
         .gather_timeout_ns = PATIENCE,
-        .dead_timeout_ns = 100 * SECOND, // threads under valgrind share one CPU
+        .dead_timeout_ns = 100 * SECOND, // long, as threads under valgrind share one CPU
         .leave_timeout_ns = PATIENCE,
         .session_base = 1,
         .host = "here",
@@ -157,7 +157,8 @@ static void make_table(void)
 static uint64_t keys[KEYS];
 static float values[KEYS * WIDTH], pulled[KEYS * WIDTH];
 
-// Bodies of 160 KB, twice each way: zero-copy out, and placed on the way in.
+// Sends bodies of 160 KB twice in each direction: they are sent without a copy, and
+// received directly into their arrays.
 static void test_a_run(void **state)
 {
     (void)state;
@@ -260,14 +261,14 @@ static void test_questions_to_the_scheduler(void **state)
     good(client_wait_ready(c.client, PATIENCE, e));
     struct msg_pass_wanted m = {.pass = 0};
     struct err err = {0};
-    // Answered one way or the other, never left alone.
+    // The question is answered or fails with a sentence.
     int rc = client_ask(c.client, MSG_PASS_WANTED, &m, hear_state, &pass, &err);
     assert_true(rc == 0 || err.text[0] != '\0');
     close_all();
 }
 
-// Repeats a wait that fails until it says this: on a busy machine the client has not been
-// admitted when such a short wait ends, and says so.
+// Repeats a short wait until it fails with this sentence: on a busy machine it may first
+// fail because the client has not joined yet.
 static void expect_not_ready(const char *why)
 {
     struct err err = {0};
@@ -284,7 +285,7 @@ static void test_waits_end_and_say_why(void **state)
     (void)state;
     struct err err = {0};
     open_scheduler(1);
-    open_loops(1); // one too few
+    open_loops(1); // one less than the cluster needs
     open_client();
     expect_not_ready("still waits");
     struct client_pull q = {.table = TABLE};
@@ -296,8 +297,8 @@ static void test_waits_end_and_say_why(void **state)
     close_all();
 }
 
-// The servers never come to the barrier. The scheduler says so when it is asked again, which
-// may be later than a short wait lasts.
+// The servers never reach the barrier. The scheduler names them when it is asked again,
+// which may be after a short wait has ended.
 static void test_barrier_names_who_is_missing(void **state)
 {
     (void)state;
@@ -325,7 +326,8 @@ static void test_no_scheduler(void **state)
     client_close(c.client);
 }
 
-// A scheduler may be alive and not answer: it opens a pass only when all have joined.
+// A scheduler may be alive and not answer: it opens a pass only after all nodes have
+// joined.
 static void test_scheduler_that_does_not_answer(void **state)
 {
     (void)state;
@@ -333,9 +335,9 @@ static void test_scheduler_that_does_not_answer(void **state)
     struct msg_pass pass = {.pass = 1};
     uint64_t heard = 0;
     open_scheduler(1);
-    open_loops(1); // one too few
+    open_loops(1); // one less than the cluster needs
     open_client_as(WIRE_DRIVER, 300 * MS);
-    for (int i = 0; i < 2; i++) { // the question before is none any more
+    for (int i = 0; i < 2; i++) { // the first question must not disturb the second
         assert_int_equal(client_ask(c.client, MSG_PASS, &pass, hear_state, &heard, &err),
                          TUG_EIO);
         assert_non_null(strstr(err.text, "has not answered (pass)"));

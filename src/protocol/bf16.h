@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
-// Rounds to the nearest, halves to even. Infinities and NaN stay what they are: a NaN is
-// made quiet, lest its upper half be an infinity.
+// Rounds to the nearest bf16, ties to even. Infinities stay infinities, and NaNs stay
+// NaNs: they are made quiet, as the upper half of a NaN could be an infinity.
 static inline uint16_t bf16_from(float x)
 {
     uint32_t bits;

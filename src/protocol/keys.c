@@ -1,5 +1,5 @@
-// One pass cuts keys into runs; a small set of keys for each run, which fits the nearest
-// cache in the usual case, finds what occurs twice.
+// Reads the keys of a request: one pass cuts them into runs; a set of the keys of a run,
+// which usually fits the first cache, finds keys that occur twice.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "protocol/keys.h"
@@ -62,8 +62,8 @@ static struct key_list *list_oldest(struct key_lists *l)
     return oldest;
 }
 
-// Remembers a list if there is memory for it; else a later request for it is told that
-// the list is unknown.
+// Remembers a list. Without memory it does not, and a later request with this list is
+// refused as KEYS_LIST_UNKNOWN.
 static void list_add(struct key_lists *l, uint64_t signature, const uint64_t *keys,
                      uint32_t n)
 {
@@ -80,7 +80,7 @@ static void list_add(struct key_lists *l, uint64_t signature, const uint64_t *ke
         for (size_t k = 0; k < KEYS_LISTS; k++)
             if (l->list[k].signature != 0 && (old == NULL || l->list[k].used < old->used))
                 old = &l->list[k];
-        assert(old != NULL); // else the limit would not be exceeded
+        assert(old != NULL); // as the limit is exceeded, a list exists
         list_drop(l, old);
     }
     assert(x->signature == 0 && l->bytes + bytes <= KEYS_LISTS_BYTES);
@@ -126,7 +126,8 @@ static int unpacked_reserve(struct keys_scratch *s, size_t n)
 static int unpack(struct keys_scratch *s, const struct keys_wire *w, const uint64_t **ret,
                   struct err *e)
 {
-    // Packing needs at least a byte for 256 keys: a greater number of keys is refused.
+    // Packed keys take at least a byte for 256 keys, so that a number of keys which
+    // cannot be true is refused before memory is allocated.
     if (w->n / 256 > w->span.n)
         return err_set(e, TUG_EUSAGE, "it announces %u keys, packed in %llu bytes", w->n,
                        (unsigned long long)w->span.n);
@@ -180,7 +181,7 @@ static int cut(struct keys_scratch *s, enum wire_space space, struct keys *k,
             longest = i - run->begin;
         *++run = (struct key_run){p, i};
         assert(p >> bits == 0 &&
-               run - s->runs <= p); // partitions ascend, so that the runs fit
+               run - s->runs <= p); // partitions ascend, so there is a place for each run
         last = p;
     }
     k->runs = s->runs;
@@ -203,7 +204,8 @@ int keys_read(struct keys_scratch *s, struct key_lists *lists, const struct keys
 
 // Keys that occur twice are in the same run.
 
-// Returns whether the keys of a run are distinct; else *ret_twice is one that repeats.
+// Returns whether the keys of a run are distinct; else *ret_twice is the index of a key
+// that repeats.
 static bool run_distinct(struct key_set *seen, const uint64_t *keys, uint32_t n,
                          uint32_t *ret_twice)
 {

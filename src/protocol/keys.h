@@ -15,10 +15,10 @@
 #include "wire/wire.h"
 
 enum {
-    KEYS_MAX = 1 << 26, // of a request
-    KEYS_LISTS = 8,     // that a loop remembers for each link
+    KEYS_MAX = 1 << 26, // most keys of a request
+    KEYS_LISTS = 8,     // lists of keys that a loop remembers for each link
 };
-#define KEYS_LISTS_BYTES ((size_t)64 << 20) // and their memory
+#define KEYS_LISTS_BYTES ((size_t)64 << 20) // most bytes of the lists of a link
 
 // Begins the refusal of a request whose list of keys the loop does not have: it must be
 // sent again with its keys.
@@ -27,18 +27,18 @@ enum {
 // The lists of keys most recently used by the other end of a link.
 struct key_lists {
     struct key_list {
-        uint64_t signature; // 0: free
+        uint64_t signature; // 0: the place is free
         uint64_t used;
         uint64_t *keys;
         uint32_t n;
     } list[KEYS_LISTS];
     uint64_t uses;
     size_t bytes;
-    struct budget *budget; // that they are counted in; may be NULL
+    struct budget *budget; // counts the lists' memory; may be NULL
 };
 void key_lists_free(struct key_lists *l);
 
-// Keys of one partition, from `begin` to the next run's.
+// The keys of one partition: from index `begin` to the next run's `begin`.
 struct key_run {
     uint32_t partition, begin;
 };
@@ -46,14 +46,14 @@ struct key_run {
 struct keys {
     const uint64_t *key;
     uint32_t n;
-    const struct key_run *runs; // n_runs, and one more that begins at n
+    const struct key_run *runs; // n_runs runs, and one more that begins at n
     uint32_t n_runs;
-    uint32_t longest; // run
+    uint32_t longest; // number of keys of the longest run
 };
 
-// Memory that decoding uses again and again.
+// Memory that keys_read reuses from one request to the next.
 struct keys_scratch {
-    uint32_t bits;        // of partitions
+    uint32_t bits;        // there are 2^bits partitions
     struct key_run *runs; // one for each partition and one more
     uint64_t *unpacked;
     size_t max_unpacked;
@@ -62,21 +62,21 @@ struct keys_scratch {
 int keys_scratch_init(struct keys_scratch *s, uint32_t partition_bits);
 void keys_scratch_fini(struct keys_scratch *s); // a zeroed one is fine
 
-// As they lie in a push or a pull.
+// Keys as a push or pull has them.
 struct keys_wire {
-    uint8_t flags; // enum wire_flags
+    uint8_t flags; // of enum wire_flags
     uint32_t n;
     uint64_t list;
     struct wire_span span;
 };
 
-// Decodes n keys and cuts them into runs. They stay valid as long as span, lists and
-// scratch. TUG_EUSAGE: lengths that do not fit, partitions that do not ascend, a list
-// that is not known.
+// Decodes n keys and cuts them into runs. *ret is valid as long as the span, the lists
+// and the scratch memory are unchanged. TUG_EUSAGE if lengths do not fit, partitions do
+// not ascend, or the list is unknown.
 int keys_read(struct keys_scratch *s, struct key_lists *lists, const struct keys_wire *w,
               enum wire_space space, struct keys *ret, struct err *e);
 
-// TUG_EUSAGE when a key occurs twice.
+// Checks that no key occurs twice (else TUG_EUSAGE).
 int keys_check_distinct(struct keys_scratch *s, const struct keys *k, struct err *e);
 
 #endif

@@ -1,5 +1,5 @@
-// Keys of requests: cut into runs beside a naive model, lists by signature, what is
-// refused.
+// Tests keys of requests: compares cutting into runs with a naive model; lists by
+// signature; keys that are refused.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -15,7 +15,7 @@
 
 enum { MAX = 5000 };
 
-// Distinct keys by ascending partition.
+// Draws distinct keys, sorted by partition.
 static uint32_t draw_keys(uint32_t bits, enum wire_space space, uint32_t n, uint64_t draw,
                           uint64_t *ret)
 {
@@ -91,13 +91,13 @@ static void test_refusals(void **state)
     w.span.n = 0;
     assert_int_equal(keys_read(&s, &lists, &w, WIRE_SPACE_SPARSE, &k, &e), TUG_EUSAGE);
     assert_int_equal(strncmp(e.text, KEYS_LIST_UNKNOWN, strlen(KEYS_LIST_UNKNOWN)), 0);
-    // Many keys in few bytes are not believed before memory is taken.
+    // A number of keys that cannot fit the bytes is refused before memory is allocated.
     w = (struct keys_wire){WIRE_KEYS_PACKED, KEYS_MAX, 0, {keys, 64}};
     assert_int_equal(keys_read(&s, &lists, &w, WIRE_SPACE_SPARSE, &k, &e), TUG_EUSAGE);
     assert_null(s.unpacked);
     w = (struct keys_wire){WIRE_KEYS_PACKED, n, 0, {keys, 64}};
     assert_int_equal(keys_read(&s, &lists, &w, WIRE_SPACE_SPARSE, &k, &e), TUG_EUSAGE);
-    // Twice the same key, wherever it lies in its run.
+    // A key that occurs twice is found anywhere in its run.
     w = wire_of(keys, n);
     for (uint32_t i = 1; i < n; i++) {
         uint64_t was = keys[i];
@@ -119,7 +119,7 @@ static void test_refusals(void **state)
     keys_scratch_fini(&s);
 }
 
-// Lists used last are known, as many as fit.
+// The lists used last are remembered, as many as fit.
 static void test_lists(void **state)
 {
     (void)state;
@@ -134,7 +134,7 @@ static void test_lists(void **state)
         keys[0] = i;
         w.list = i;
         assert_int_equal(keys_read(&s, &lists, &w, WIRE_SPACE_SPARSE, &k, NULL), 0);
-        // The first one stays, for it is used; the second goes.
+        // The first list is used and so stays; the second one is dropped.
         assert_int_equal(keys_read(&s, &lists, &first, WIRE_SPACE_SPARSE, &k, NULL), 0);
         assert_int_equal(k.key[0], 1);
     }
@@ -144,7 +144,7 @@ static void test_lists(void **state)
         assert_int_equal(rc, i == 2 ? TUG_EUSAGE : 0);
         assert_true(rc != 0 || k.key[0] == i);
     }
-    // The same signature with other keys: those count from now on.
+    // If a signature is sent with other keys, these replace the list.
     struct keys_wire w = wire_of(keys, 2), again = {.n = 2, .list = 3};
     w.list = 3;
     assert_int_equal(keys_read(&s, &lists, &w, WIRE_SPACE_SPARSE, &k, NULL), 0);
@@ -158,7 +158,7 @@ static void test_lists(void **state)
 static void test_list_memory(void **state)
 {
     (void)state;
-    enum { N = 3 << 20 }; // 24 MiB each: two fit
+    enum { N = 3 << 20 }; // keys of a list of 24 MiB, of which two fit
     uint64_t *keys = mem_zalloc(N * sizeof(*keys));
     struct keys_scratch s;
     struct key_lists lists = {0};
@@ -204,7 +204,7 @@ static void test_packed(void **state)
     keys_scratch_fini(&s);
 }
 
-// Halves are exact where they can be, to the nearest elsewhere, and stay what they are.
+// bf16 numbers survive a round trip; other floats are rounded to the nearest.
 static void test_bf16(void **state)
 {
     (void)state;
@@ -222,9 +222,10 @@ static void test_bf16(void **state)
     memcpy(&nan, &payload, sizeof(nan));
     float back = bf16_to(bf16_from(nan));
     assert_true(back != back);
-    assert_true(bf16_to(bf16_from(1 + 0x1p-8f)) == 1);                      // to even
-    assert_true(bf16_to(bf16_from(1 + 3 * 0x1p-8f)) == 1 + 0x1p-6f);        // to even
-    assert_true(bf16_to(bf16_from(1 + 0x1p-8f + 0x1p-20f)) == 1 + 0x1p-7f); // nearer
+    assert_true(bf16_to(bf16_from(1 + 0x1p-8f)) == 1);               // a tie, to even
+    assert_true(bf16_to(bf16_from(1 + 3 * 0x1p-8f)) == 1 + 0x1p-6f); // a tie, to even
+    assert_true(bf16_to(bf16_from(1 + 0x1p-8f + 0x1p-20f)) ==
+                1 + 0x1p-7f); // to the nearest
 }
 
 int main(void)

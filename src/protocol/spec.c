@@ -1,4 +1,4 @@
-// Specs of tables, to and from the wire.
+// Encodes specs of tables into messages, decodes and compares them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "protocol/spec.h"
@@ -69,12 +69,13 @@ int spec_decode(struct table_spec *ret, const struct msg_table *m, struct err *e
     if (rc == 0)
         return 0;
     if (rc != TUG_ENOMEM)
-        rc = TUG_EUSAGE; // whoever found it: it is what the asker says
+        rc = TUG_EUSAGE; // the sender of the settings made the mistake
     return err_set(e, rc, "table %u (%.*s): %.800s", m->table, CONFIG_NAME_MAX, c.name,
                    why.text);
 }
 
-// The setting that the line at *text gives, if it is one; *text goes on to the next line.
+// Returns the setting of the line at *text, NULL if the line has none, and moves *text to
+// the next line.
 static const struct table_setting *next_setting(const char **text, const char **ret_line,
                                                 size_t *ret_n)
 {
@@ -99,7 +100,7 @@ static bool has_line(const char *text, const char *line, size_t n)
     return false;
 }
 
-// A setting in `text` that `other` has not, or has otherwise.
+// Returns a setting in `text` that `other` does not have, or has with another value.
 static const char *other_setting(const char *text, const char *other)
 {
     while (*text != '\0') {

@@ -1,4 +1,4 @@
-// Specs of tables: there and back, what can't be, and what differs.
+// Tests specs of tables: encoding and decoding, invalid ones, and differences.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "protocol/spec.h"
@@ -95,7 +95,7 @@ static void test_refusals(void **state)
     refuses(3, "accessor=ctr; embedx-random=2", "embedx-random has no effect");
     refuses(3, "accessor=features; dim=4; embedx-random=5", "embedx has 4 floats");
     refuses(3, "rule=sgd:prior=1", "needs a column that counts");
-    // Two groups, of which one adds, have no mean.
+    // A table of which one group adds up values cannot be averaged.
     refuses(3,
             "accessor=features; dim=1; rule=sum; embedx-rule=sgd; mode=sync; reduce=mean",
             "put that group into a table of its own");
