@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-enum { HEAD_KEPT = 64 << 10 }; // room that is not given back after a larger head
+enum { HEAD_KEPT = 64 << 10 }; // most bytes of a head's memory that are reused
 
-static const uint64_t no_body; // where spans of length 0 point when there is no body
+static const uint64_t no_body; // spans of length 0 point here if the message has no body
 
 void frame_open(struct frame_reader *r, struct frame_pool *pool,
                 const struct frame_calls *calls, uint64_t max_bytes, bool counts)
@@ -196,7 +196,7 @@ static int gather_head(struct frame_reader *r, const char **at, size_t *n, struc
     return 0;
 }
 
-// One message, or as much of one as there is.
+// Reads one message, or the part of it that has arrived.
 static int read_some(struct frame_reader *r, const char **at, size_t *n, struct err *e)
 {
     if (r->body != NULL)
@@ -210,7 +210,8 @@ static int read_some(struct frame_reader *r, const char **at, size_t *n, struct 
     TRY(read_header(r, *at, e));
     size_t heads = WIRE_FRAME_BYTES + (size_t)r->frame.head_bytes;
     if (*n < heads || *n - heads < r->frame.body_bytes)
-        return gather_head(r, at, n, e); // texts must stay until the body has come
+        return gather_head(r, at, n,
+                           e); // texts must stay in memory until the body has arrived
     const char *header = *at;
     *at += heads;
     *n -= heads;

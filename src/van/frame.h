@@ -20,7 +20,7 @@ struct frame_calls {
     void *ctx;
     void *(*place)(void *ctx, uint16_t type, uint64_t request, const union wire_any *head,
                    uint64_t body_bytes);
-    bool (*message)(void *ctx, struct van_message *m); // false: read no further
+    bool (*message)(void *ctx, struct van_message *m); // returns false to stop reading
     // The message was discarded. TUG_EIO: there is no room for it now (the sentence
     // begins with VAN_NO_ROOM); TUG_EUSAGE: there never will be. May be NULL.
     void (*refused)(void *ctx, uint16_t type, uint64_t request, const struct err *why);
@@ -30,14 +30,14 @@ struct frame_reader {
     struct frame_pool *pool;
     struct frame_calls calls;
     struct budget *budget; // NULL: nothing is counted
-    uint64_t max_bytes;    // of a message: small as long as the peer is a stranger
-    struct buf head;       // header and head, as far as they have come
+    uint64_t max_bytes;    // most bytes of a message; small while the peer is a stranger
+    struct buf head;       // the part of header and head that has arrived
     struct wire_frame frame;
     union wire_any m;
-    char *body; // NULL: no body is incomplete
+    char *body; // the body that is being received; NULL: none
     uint64_t body_have;
     uint64_t counted; // bytes of the message that the budget has counted
-    uint64_t skip;    // bytes of a refused message that are still to come
+    uint64_t skip;    // bytes of a refused message that have not arrived yet
     bool placed;
     bool kept; // the handler has taken the body over
 };
@@ -60,7 +60,7 @@ int frame_read(struct frame_reader *r, const void *bytes, size_t n, struct err *
 void *frame_direct(struct frame_reader *r, size_t *ret_n);
 int frame_came(struct frame_reader *r, size_t n, struct err *e);
 
-// Whether the stream stands at the end of a message, not in the middle of one.
+// Returns whether the stream is at the end of a message, not in the middle of one.
 bool frame_at_end(const struct frame_reader *r);
 
 // Inside `message`: the caller owns the body until frame_pool_give. Returns NULL if the

@@ -18,13 +18,14 @@ struct frame_block;
 struct frame_pool {
     struct frame_block *unused[FRAME_POOL_CLASSES];
     uint64_t unused_bytes;
-    struct budget *budget; // of the process; NULL: none. Set once, before the first take
+    struct budget *budget; // of the process; NULL: no limit. Set before the first take
 };
 
 // Returns at least `bytes` bytes, aligned to 64; NULL if memory is out.
 void *frame_pool_take(struct frame_pool *p, uint64_t bytes);
 void frame_pool_give(struct frame_pool *p, void *memory); // NULL is fine
-uint64_t frame_pool_size(const void *memory);             // the size that was taken
+uint64_t frame_pool_size(
+    const void *memory); // the bytes that frame_pool_take was asked for
 void frame_pool_close(struct frame_pool *p);
 void frame_pool_drop(void *memory); // frees it after its pool was closed
 

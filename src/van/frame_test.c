@@ -110,7 +110,8 @@ static size_t make_stream(char to[STREAM_MAX])
     return n;
 }
 
-// Cut in pieces of every length, with and without a place: the same messages.
+// A stream cut into pieces of any length gives the same messages, with and without
+// `place`.
 static void test_cuts(void **state)
 {
     (void)state;
@@ -192,7 +193,7 @@ static void test_limit(void **state)
     assert_int_equal(mem_live(), before);
 }
 
-// A byte that is wrong anywhere in header or head is found.
+// A wrong byte anywhere in the header or head is found.
 static void test_damage(void **state)
 {
     (void)state;
@@ -254,12 +255,12 @@ static void test_counted(void **state)
                 assert_int_equal(used, 0);
         }
         assert_int_equal(s.messages, 6);
-        assert_true(most > 0 || step > 40); // of a head and of a body, cut in two
+        assert_true(most > 0 || step > 40); // a head or body cut in two was counted
         seen_close(&s);
         seen_open_with(&s, &b);
         for (size_t at = 0; at + step < n; at += step)
             frame_read(&s.reader, stream + at, step, NULL);
-        seen_close(&s); // in the middle
+        seen_close(&s); // in the middle of a message
         assert_int_equal(atomic_load(&b.used), 0);
         assert_int_equal(budget_used(&b, BUDGET_REST), 0);
     }
@@ -273,7 +274,7 @@ static void test_no_room(void **state)
     enum { BODY = 1200 };
     static char stream[4 * BODY], data[2 * BODY];
     struct budget b;
-    budget_open(&b, 4096); // 1536 for bodies
+    budget_open(&b, 4096); // of which bodies may take 1536
     struct msg_hello hello = {.version = wire_text("1.2.3")};
     size_t n = put(stream, MSG_ROSTER, 1, &(struct msg_roster){.owners = {data, BODY}});
     size_t all = n + put(stream + n, MSG_HELLO, 2, &hello);
@@ -294,7 +295,7 @@ static void test_no_room(void **state)
         assert_int_equal(s.refused_request, 1);
         assert_int_equal(s.why.code, TUG_EIO);
         assert_int_equal(strncmp(s.why.text, VAN_NO_ROOM, strlen(VAN_NO_ROOM)), 0);
-        assert_int_equal(s.messages, 1); // the one behind it
+        assert_int_equal(s.messages, 1); // the message after the refused one
         assert_true(frame_at_end(&s.reader));
         seen_close(&s);
         seen_close(&other);
@@ -325,7 +326,7 @@ static void test_pool(void **state)
         a[0] = a[n - 1] = 1;
         frame_pool_give(&p, a);
         if (n < 1 << 27)
-            assert_ptr_equal(frame_pool_take(&p, n), a); // the same again
+            assert_ptr_equal(frame_pool_take(&p, n), a); // the same block again
         if (n < 1 << 27)
             frame_pool_give(&p, a);
     }

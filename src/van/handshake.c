@@ -1,4 +1,4 @@
-// The handshake of a link: see handshake.h.
+// The messages and proofs of a link's handshake (handshake.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "van/handshake.h"
@@ -13,7 +13,7 @@ static struct wire_text bytes_of(const uint8_t bytes[MAC_BYTES])
     return (struct wire_text){(const char *)bytes, MAC_BYTES};
 }
 
-// Computes the proof of one end; `what` says of which.
+// Computes the proof of the end that `what` names.
 static bool prove(const struct handshake *h, const char *what, uint8_t ret[MAC_BYTES])
 {
     const uint8_t role = (uint8_t)h->role, token = h->token;
@@ -135,8 +135,8 @@ static int check_knock(struct handshake *h, const struct msg_knock *m, struct er
 }
 
 // A proof for another address was meant for another listener; accepting it would let a
-// stranger between the two pass for both. An address that this node tells others is its
-// own, whether it was dialled by name or by number.
+// stranger between the two pass for both. The addresses that this node gives to others
+// are its own, whether they were dialled by name or by number.
 static bool is_address(const struct handshake *h)
 {
     const char *told = h->link.name;

@@ -23,7 +23,7 @@
 // What a node proves to others and asks of them.
 struct prover {
     enum wire_role role; // the role it claims
-    bool insecure;       // peers without a token are let in, too
+    bool insecure;       // peers without a token are accepted, too
     // Gets the newest token of `*role`, or, if the node has only the token of a lesser
     // role, that one, and sets *role to it. TUG_EIO if no token was found.
     int (*token)(void *ctx, enum wire_role *role, uint8_t ret[MAC_BYTES], struct err *e);
@@ -35,7 +35,7 @@ struct prover {
 struct handshake_link {
     bool believed;                  // TLS, or a Unix socket of the same user
     enum wire_role role;            // if believed: the highest role of the peer
-    uint8_t certificate[MAC_BYTES]; // fingerprint of the peer's; zeros: none
+    uint8_t certificate[MAC_BYTES]; // fingerprint of the peer's certificate; zeros: none
     uint8_t channel[MAC_BYTES];    // with TLS: the same at both ends and on no other link
     char address[VAN_ADDRESS_MAX]; // of the listening socket, numeric
     // The address that was dialled. On an accepted link: an address by which others know
@@ -50,19 +50,22 @@ struct handshake {
     enum wire_role role;
     uint8_t key[MAC_BYTES], dialler[MAC_BYTES], listener[MAC_BYTES]; // the nonces
     char address[VAN_ADDRESS_MAX], name[VAN_ADDRESS_MAX];            // as in KNOCK
-    struct err lacks; // why the node has no token; code 0: it has one, or needs none
+    // The reason why the node has no token; code 0: it has one or needs none.
+    struct err lacks;
     uint8_t answer[MAC_BYTES]; // the proof that CHALLENGE or PROOF points at
 };
 
-// A dialler without a token knocks all the same, and the listener tells it which token is
-// missing. TUG_EIO if the system gives no random numbers. Messages point into *h.
+// Begins the handshake as the dialler. A dialler without a token knocks, too, and the
+// listener tells it which token is missing. TUG_EIO if the system gives no random
+// numbers. Messages point into *h.
 int handshake_knock(struct handshake *h, const struct prover *p,
                     const struct handshake_link *l, struct msg_knock *ret, struct err *e);
-// TUG_EUSAGE if the dialler is refused; *e says why.
+// Answers KNOCK as the listener. TUG_EUSAGE if the dialler is refused; *e says why.
 int handshake_knocked(struct handshake *h, const struct prover *p,
                       const struct handshake_link *l, const struct msg_knock *m,
                       struct msg_challenge *ret, struct err *e);
-// TUG_EUSAGE if the listener's proof is wrong.
+// Checks CHALLENGE and answers it as the dialler. TUG_EUSAGE if the listener's proof is
+// wrong.
 int handshake_challenged(struct handshake *h, const struct msg_challenge *m,
                          struct msg_proof *ret, struct err *e);
 // Explains in *e an error that the peer sent instead of an answer.

@@ -1,5 +1,5 @@
-// The handshake as two ends and a stranger between them see it: what is right passes,
-// and each single thing that is wrong is found.
+// Tests the handshake with two ends and a stranger between them: correct messages pass,
+// and each single fault is found.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "van/handshake.h"
@@ -14,9 +14,9 @@ static const char here[] = "tcp://127.0.0.1:9100";
 // One end: its token and its random numbers.
 struct end {
     struct prover prover;
-    enum wire_role role; // of the token; WIRE_NOBODY: it has none
+    enum wire_role role; // the role of the token; WIRE_NOBODY: the end has no token
     uint8_t secret;
-    uint8_t next; // its next nonce is full of it
+    uint8_t next; // the value of all bytes of the next nonce
     struct handshake h;
     struct van_trust trust;
 };
@@ -29,7 +29,7 @@ static int token(void *ctx, enum wire_role *role, uint8_t ret[MAC_BYTES], struct
     if (wire_right(end->role) < wire_right(*role))
         *role = end->role;
     memset(ret, end->secret, MAC_BYTES);
-    ret[0] = (uint8_t)*role; // each role has its own
+    ret[0] = (uint8_t)*role; // each role has its own token
     return 0;
 }
 
@@ -80,7 +80,7 @@ static void begin(struct world *w)
 
 enum stage { KNOCKING, KNOCKED, CHALLENGED, PROVEN, DONE };
 
-// The number of messages that the handshake exchanges.
+// Runs the handshake; returns the stage that it reached.
 static enum stage run(struct world *w)
 {
     struct end *d = &w->dialler, *l = &w->listener;
@@ -120,8 +120,8 @@ static void test_both_prove(void **state)
     assert_int_equal(w.listener.trust.role, WIRE_WORKER);
     assert_memory_equal(w.dialler.trust.binding, w.listener.trust.binding, MAC_BYTES);
     static const uint8_t zeros[MAC_BYTES];
-    assert_memory_equal(w.listener.h.key, zeros, MAC_BYTES); // forgotten
-    // Another link between the same two is bound to other numbers.
+    assert_memory_equal(w.listener.h.key, zeros, MAC_BYTES); // the key was wiped
+    // Another link between the same two ends has another binding.
     uint8_t first[MAC_BYTES];
     memcpy(first, w.dialler.trust.binding, MAC_BYTES);
     assert_int_equal(run(&w), DONE);
@@ -153,12 +153,12 @@ static void test_no_token(void **state)
     struct msg_error answer = {.what = wire_text(w.e.text)};
     struct err e;
     handshake_refused(&w.dialler.h, &answer, &e);
-    assert_non_null(strstr(e.text, "no token")); // both sides of it
+    assert_non_null(strstr(e.text, "no token")); // and the dialler hears it
     w.dialler.prover.insecure = true;
     expect(&w, KNOCKED, NULL);
     w.listener.prover.insecure = true;
     expect(&w, DONE, NULL);
-    w.dialler.prover.insecure = false; // who asks for nothing is not believed
+    w.dialler.prover.insecure = false; // refuses a listener that asks for no proof
     expect(&w, CHALLENGED, "does not prove");
     begin(&w);
     w.listener.role = WIRE_NOBODY;
@@ -236,7 +236,7 @@ static void listener_asks_nothing(struct world *w)
     w->challenge.token = 0;
 }
 
-// A listener that has no number of its own hands back the dialler's.
+// A listener that sends the dialler's nonce back as its own.
 static void listener_mirrors(struct world *w)
 {
     w->challenge.nonce = w->knock.nonce;
@@ -263,7 +263,7 @@ static void test_rogue_listener(void **state)
 
 // ---------------------------------------------------------------- replays
 
-static struct world before; // a handshake that was listened to
+static struct world before; // an earlier handshake that a stranger has recorded
 
 static void replay_proof(struct world *w)
 {
@@ -282,14 +282,14 @@ static void test_replays(void **state)
     begin(&before);
     expect(&before, DONE, NULL);
     begin(&w);
-    w.listener.next = 55; // its numbers are never the same twice
+    w.listener.next = 55; // a new nonce, as in each handshake
     w.on_proof = replay_proof;
     expect(&w, PROVEN, "does not know");
     begin(&w);
     w.dialler.next = 66;
     w.on_challenge = replay_challenge;
     expect(&w, CHALLENGED, "does not know");
-    // Even who knocks with the very same number gets another answer.
+    // A stranger that knocks with the recorded nonce gets another challenge, too.
     begin(&w);
     w.listener.next = 77;
     w.on_proof = replay_proof;
@@ -326,7 +326,8 @@ static void test_changed_knocks(void **state)
     }
 }
 
-// A stranger took the port that the dialler knows and passes all on to the cluster.
+// A stranger has taken the port that the dialler knows and relays all messages to the
+// cluster.
 static void test_passed_on(void **state)
 {
     struct world w;
@@ -334,12 +335,13 @@ static void test_passed_on(void **state)
     begin(&w);
     snprintf(w.dialled.address, sizeof(w.dialled.address), "tcp://127.0.0.1:6666");
     expect(&w, KNOCKED, "tcp://127.0.0.1:6666");
-    // Unless the node is known under that name, as behind a proxy of ours.
+    // This is accepted if the node is known by that name, as behind the cluster's own
+    // proxy.
     snprintf(w.accepted.name, sizeof(w.accepted.name), "tcp://localhost:9100");
     expect(&w, DONE, NULL);
     snprintf(w.accepted.name, sizeof(w.accepted.name), "tcp://localhost:9101");
     expect(&w, KNOCKED, "if a proxy is in between");
-    // The numbers of that name are as good.
+    // The numeric address of that name is accepted, too.
     snprintf(w.accepted.name, sizeof(w.accepted.name), "tcp://127.0.0.1:6666");
     expect(&w, DONE, NULL);
     snprintf(w.accepted.name, sizeof(w.accepted.name), "tcp://127.0.0.1:666");
@@ -376,7 +378,7 @@ static void test_roles(void **state)
             w.dialler.prover.role = roles[asks];
             expect(&w, DONE, NULL);
             assert_int_equal(w.listener.trust.role, roles[has < asks ? has : asks]);
-            // A listener knows the tokens of its own role and of less.
+            // A listener knows the tokens of its own role and of lesser roles.
             w.listener.role = roles[has];
             w.dialler.role = WIRE_OPERATOR;
             expect(&w, asks <= has ? DONE : KNOCKED, NULL);
@@ -413,15 +415,17 @@ static void test_believed(void **state)
     begin(&w);
     w.dialler.role = w.listener.role = WIRE_NOBODY;
     w.dialled.believed = w.accepted.believed = true;
-    w.accepted.role = WIRE_TOOL; // as its certificate says
+    w.accepted.role = WIRE_TOOL; // the role in the peer's certificate
     memset(w.accepted.certificate, 5, MAC_BYTES);
     memset(w.dialled.channel, 9, MAC_BYTES);
     memset(w.accepted.channel, 9, MAC_BYTES);
     expect(&w, DONE, NULL);
-    assert_int_equal(w.listener.trust.role, WIRE_TOOL); // though it asked for more
+    assert_int_equal(w.listener.trust.role,
+                     WIRE_TOOL); // although the peer asked for more
     assert_int_equal(w.listener.trust.certificate[3], 5);
     assert_memory_equal(w.dialler.trust.binding, w.listener.trust.binding, MAC_BYTES);
-    // A member in the middle: two TLS sessions, between which it relays the nonces.
+    // A member of the cluster in the middle has two TLS sessions and relays the nonces
+    // between them.
     begin(&w);
     w.dialled.believed = w.accepted.believed = true;
     memset(w.dialled.channel, 1, MAC_BYTES);

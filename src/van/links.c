@@ -23,7 +23,7 @@ van_link links_add(struct links *l, void *link)
     return l->last;
 }
 
-// The first entry whose number is not below.
+// Returns the index of the first entry whose number is not below `number`.
 static uint32_t lower_bound(const struct links *l, van_link number)
 {
     uint32_t low = 0, high = l->n;

@@ -1,5 +1,5 @@
-// A van's links by number. Numbers only grow, so the list is sorted by itself and a link
-// is found by bisection.
+// A van's links by number. A new link gets a greater number than all before, so the list
+// stays sorted and a link is found by bisection.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_VAN_LINKS_H
@@ -16,8 +16,8 @@ struct links {
     van_link last;
 };
 
-van_link links_add(struct links *l, void *link); // 0: out of memory or of numbers
-void *links_find(const struct links *l, van_link number); // NULL: there is none
+van_link links_add(struct links *l, void *link); // 0: no memory, or no number is left
+void *links_find(const struct links *l, van_link number); // NULL: no such link
 void links_remove(struct links *l, van_link number);
 void links_free(struct links *l);
 

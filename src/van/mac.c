@@ -1,4 +1,4 @@
-// HMAC-SHA256 by OpenSSL: see mac.h.
+// HMAC-SHA256 by OpenSSL.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "van/mac.h"

@@ -61,7 +61,8 @@ static void tell_ended(struct tcp_van *v)
         if (failed && known && h->closed != NULL && !v->freeing)
             h->closed(h->ctx, l->number, &l->why, v->now);
         else if (failed && !known && h->refused != NULL && !v->freeing &&
-                 (l->why.code != 0 || l->knocked)) // else it only probed the port
+                 (l->why.code != 0 ||
+                  l->knocked)) // else the peer has only probed the port
             h->refused(h->ctx, &l->why, v->now);
         tcp_link_free(l);
     }
@@ -143,7 +144,8 @@ static int poll_van(struct van *base, uint64_t until, struct err *e)
 
 static void hold(struct van *base)
 {
-    ((struct tcp_van *)base)->in_round = true; // until the next one ends
+    ((struct tcp_van *)base)->in_round =
+        true; // small messages wait until the next round ends
 }
 
 static int descriptor(const struct van *base)

@@ -60,18 +60,18 @@ struct tcp_options {
     // An accepted link is closed if it has not sent a whole first message in this time;
     // 0: 10 s.
     uint64_t hello_timeout_ns;
-    // Likewise if it stops in the middle of a message, or reads nothing of its answers;
-    // 0: 60 s.
+    // An accepted link is closed if for this time it stops in the middle of a message, or
+    // reads none of its answers; 0: 60 s.
     uint64_t stall_timeout_ns;
-    // Likewise if it moves little while others are refused because there is no room; 0: 5
-    // s.
+    // An accepted link is closed if for this time it moves few bytes while other peers
+    // are refused for lack of room; 0: 5 s.
     uint64_t slow_timeout_ns;
-    // A node that cannot show the token dials again for so long: the scheduler may be about
-    // to leave a new one; 0: 3 s.
+    // A node that has no valid token dials again for this time, as the scheduler may be
+    // about to write a new one; 0: 3 s.
     uint64_t token_timeout_ns;
     uint32_t max_links;     // accepted links at a time; 0: as descriptors allow
     uint32_t max_strangers; // of these, links that have sent no message yet; 0: 1024
-    struct budget *budget;  // of the process; NULL: no limit
+    struct budget *budget;  // limits the memory of the process; NULL: no limit
 };
 
 int tcp_van_open(struct van **ret, const struct tcp_options *o,

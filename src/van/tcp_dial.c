@@ -83,7 +83,7 @@ void tcp_dial_failed(struct tcp_link *l, const struct err *why, bool final)
     tcp_link_disconnect(l);
     tls_session_close(l->tls);
     l->tls = NULL;
-    bool last = *d->rest == '\0'; // of the list
+    bool last = *d->rest == '\0'; // the last address of the list
     if ((final && last) || now >= d->deadline) {
         give_up(l, why);
         return;
@@ -92,7 +92,8 @@ void tcp_dial_failed(struct tcp_link *l, const struct err *why, bool final)
     l->state = LINK_WAITING;
     bool more = !final && d->next < d->n_found;
     if (!more)
-        (void)take_address(l, NULL); // all were readable at the start
+        (void)take_address(
+            l, NULL); // cannot fail, as all addresses were checked at the start
     if (more || !last) {
         tcp_link_due_at(l, now);
         return;
@@ -118,8 +119,8 @@ static void failed(struct tcp_link *l, int status)
 {
     struct err e;
     const char *hint = "";
-    // The listener that refused the token has ended: give the next one time to leave its
-    // own.
+    // The listener that refused the token has ended, so the next one gets time to write
+    // its own.
     if (l->dial->unproven_rest == l->dial->rest)
         l->dial->unproven_since = 0;
     if (status == UV_ECONNREFUSED)
@@ -339,7 +340,7 @@ van_link tcp_connect(struct van *base, const char *address, uint64_t timeout_ns)
     d->deadline = timeout_ns < VAN_NEVER - d->began ? d->began + timeout_ns : VAN_NEVER;
     snprintf(d->list, sizeof(d->list), "%s", address);
     if (take_all(l, &e) != 0) {
-        e.code = TUG_EIO; // as van.h says of `closed`
+        e.code = TUG_EIO; // the code that van.h defines for `closed`
         tcp_link_fail(l, &e);
     } else {
         tcp_link_due_at(l, d->began);

@@ -4,7 +4,7 @@
 //   tcp.c         the van: polling, time, opening and freeing
 //   tcp_listen.c  listening and accepting
 //   tcp_dial.c    connecting: names, addresses, attempts
-//   tcp_link.c    the life of a link, and reading from it
+//   tcp_link.c opening and closing links, and reading from them
 //   tcp_prove.c   the handshake of a link
 //   tcp_out.c     sending
 //   tcp_limits.c  strangers, slow peers, and the budget of all links
@@ -39,14 +39,14 @@ enum {
 };
 
 enum tcp_state {
-    LINK_WAITING, // until the next attempt to connect
+    LINK_WAITING, // waits for the next attempt to connect
     LINK_RESOLVING,
     LINK_CONNECTING,
     LINK_SHAKING, // the TLS handshake
     LINK_PROVING, // the token, or only nonces: see handshake.h
     LINK_OPEN,
-    LINK_CLOSING, // by van_close_link: sends what is queued
-    LINK_FAILED,  // `closed` is to be called
+    LINK_CLOSING, // after van_close_link: sends the queued bytes
+    LINK_FAILED,  // `closed` has still to be called
     LINK_DEAD,
 };
 
@@ -62,7 +62,7 @@ struct tcp_stream {
     uv_connect_t connect;
     uv_write_t write;
     uv_shutdown_t shutdown;
-    struct tcp_link *link; // NULL: abandoned
+    struct tcp_link *link; // NULL: the link does not use this socket any more
 };
 
 // A run of bytes to send.
@@ -70,9 +70,10 @@ struct tcp_segment {
     struct tcp_segment *next;
     const char *data;
     size_t n;
-    char *block;                // of the van's pool, if the bytes lie there
+    // The block of the van's pool with the bytes; NULL: they are the sender's.
+    char *block;
     bool offered;               // libuv knows its size: no bytes may be added
-    uint64_t counted;           // in the account
+    uint64_t counted;           // bytes taken from the budget
     struct van_release release; // called when it was sent; .release NULL: nothing to call
 };
 
@@ -80,20 +81,20 @@ struct tcp_segment {
 struct tcp_dial {
     char list[VAN_ADDRESS_MAX]; // as given to van_connect: addresses with commas
     const char *rest;           // the addresses of `list` not tried in this round
-    struct tcp_address address; // being tried
+    struct tcp_address address; // the address that is being tried
     uint64_t began, deadline;
     uint64_t unproven_since;   // when the handshake first failed; 0: never
     const char *unproven_rest; // `rest` at that time
     uint32_t tries;
-    uint32_t n_found, next; // addresses of the host
+    uint32_t n_found, next; // number of addresses of the host; index of the next one
     struct sockaddr_storage found[8];
-    struct tcp_lookup *lookup; // of the name, while it runs
+    struct tcp_lookup *lookup; // looks up the host's name; NULL: not running
 };
 
-// How fast bytes move while some wait.
+// Measures how fast bytes move while some wait.
 struct tcp_pace {
-    uint64_t since; // 0: no bytes wait
-    uint64_t bytes; // moved since then
+    uint64_t since; // time since when bytes wait; 0: none wait
+    uint64_t bytes; // bytes that moved since then
 };
 
 enum tcp_room {
@@ -113,28 +114,28 @@ struct tcp_link {
     enum van_kind kind;
     bool writing;             // libuv has bytes to write and will call back
     bool dirty;               // flushed at the end of the round
-    bool ended;               // in the van's list of those
+    bool ended;               // the link is in the van's list of ended links
     bool opened;              // `opened` was called
-    bool said_end, heard_end; // of TLS
+    bool said_end, heard_end; // TLS's end of the stream was sent, was received
     bool knocked;             // the peer has knocked and was answered
     struct tcp_stream *stream;
     struct tls_session *tls;
-    struct tcp_dial *dial;       // NULL: accepted, or done
-    struct handshake *handshake; // while it goes on
+    struct tcp_dial *dial;       // state of connecting; NULL: accepted or connected
+    struct handshake *handshake; // NULL: not begun or finished
     struct van_trust trust;
     struct frame_reader reader;
-    uint64_t last_byte; // when it came
-    uint64_t hello_by;  // a stranger's first message
-    bool stranger;      // in the van's list of those
-    bool trial;         // it is in the reserve, if still a stranger
-    bool joined;        // by van_joined
+    uint64_t last_byte; // time at which the last byte arrived
+    uint64_t hello_by;  // time by which a stranger's first message must have arrived
+    bool stranger;      // the link is in the van's list of strangers
+    bool trial;         // the stranger is on trial, in the reserve (tcp_limits.c)
+    bool joined;        // van_joined was called
     struct tcp_link *older, *newer;
-    uint64_t counted; // for the link itself, in the budget
+    uint64_t counted; // bytes taken from the budget for the link itself
     struct tcp_pace in, out;
     uint64_t due; // when tcp_link_due is to be called; VAN_NEVER
     struct tcp_segment *first, *last;
     uint64_t queued;
-    size_t in_flight; // bytes that libuv is sending, of the queue or the cipher block
+    size_t in_flight; // bytes of the queue or of `cipher` that libuv is sending
     char *cipher;     // a block of encrypted bytes that libuv is sending; counted
     struct tcp_link *next_dirty, *next_ended;
     char peer[VAN_ADDRESS_MAX];
@@ -150,7 +151,7 @@ struct tcp_listener {
     };
     struct tcp_van *van;
     struct tcp_listener *next;
-    bool waiting; // a peer waits to be accepted
+    bool waiting; // a peer waits to be accepted by this listener
     char address[VAN_ADDRESS_MAX];
 };
 
@@ -166,7 +167,7 @@ struct tcp_van {
     struct links links;
     uint32_t n_accepted, n_strangers, n_trials;
     struct tcp_link *oldest, *newest; // strangers
-    bool over;                        // the queues hold more than the budget allows
+    bool over;                        // the queues have more bytes than the budget allows
     struct frame_pool pool;
     struct wire_out out;
     struct tcp_segment *unused_segments;
@@ -176,14 +177,14 @@ struct tcp_van {
     uint64_t next_due;   // no link is due before this
     uint64_t accept_due; // when waiting listeners try again
     uint64_t tick_due;
-    uint32_t events; // of this round
+    uint32_t events; // number of events in this round
     bool in_round;
-    bool deferred;  // by van_defer
+    bool deferred;  // van_defer is on
     bool unsettled; // libuv has been given something since it last ran
     bool freeing;
     char *input;   // TCP_INPUT_BYTES
-    char *plain;   // a record of TLS, decrypted
-    char *scratch; // small pieces that become one record
+    char *plain;   // a decrypted TLS record
+    char *scratch; // small pieces joined to one TLS record
 };
 
 // tcp_listen.c
@@ -197,7 +198,7 @@ van_link tcp_connect(struct van *base, const char *address, uint64_t timeout_ns)
 void tcp_dial_due(struct tcp_link *l);
 // An attempt has failed: schedules the next one or, if `final`, gives up.
 void tcp_dial_failed(struct tcp_link *l, const struct err *why, bool final);
-// Likewise because the token was wrong: tries for a while longer.
+// An attempt has failed because the token was wrong: tries for token_timeout_ns longer.
 void tcp_dial_unproven(struct tcp_link *l, struct err *why);
 void tcp_dial_free(struct tcp_link *l);
 // Returns 0 if plain TCP with that address is allowed, else TUG_EUSAGE and a sentence.
@@ -213,7 +214,7 @@ void tcp_link_open(struct tcp_link *l);      // from now on messages can be sent
 // From now on the link reads frames of at most max_bytes.
 void tcp_link_begin_frames(struct tcp_link *l, uint64_t max_bytes);
 void tcp_link_due_at(struct tcp_link *l, uint64_t when);
-void tcp_link_due(struct tcp_link *l); // it is
+void tcp_link_due(struct tcp_link *l); // called at the time of tcp_link_due_at
 void tcp_link_fail(struct tcp_link *l, const struct err *why);
 void tcp_link_drained(struct tcp_link *l); // the queue is empty
 void tcp_link_say_end(struct tcp_link *l);
@@ -232,15 +233,15 @@ void tcp_limits_open(struct tcp_van *v);
 // Returns whether one more link may be accepted; may close the oldest stranger for it.
 enum tcp_room tcp_limits_room(struct tcp_van *v, const struct tcp_stream *s);
 void tcp_limits_stranger(struct tcp_link *l, bool trial); // notes a new stranger
-void tcp_limits_known(struct tcp_link *l);                // it is a stranger no longer
+void tcp_limits_known(struct tcp_link *l); // the link is not a stranger any more
 // Checks that there is room for a peer that claims this role and, once it has proven the
 // role, makes room. TUG_EIO if there is none.
 int tcp_limits_admit(struct tcp_link *l, enum wire_role role, bool proven, struct err *e);
 void tcp_limits_say_full(const struct tcp_van *v, struct err *ret);
 void tcp_limits_gone(struct tcp_link *l);
 void tcp_limits_came(struct tcp_link *l, size_t n); // n bytes were read
-void tcp_limits_due(struct tcp_link *l);            // of an open link
-// n more (or fewer) bytes wait to be sent.
+void tcp_limits_due(struct tcp_link *l); // checks an open link that may be too slow
+// Notes that n more bytes wait to be sent; tcp_limits_sent that n fewer do.
 void tcp_limits_queue(struct tcp_link *l, uint64_t n);
 void tcp_limits_sent(struct tcp_van *v, uint64_t n);
 void tcp_limits_relieve(struct tcp_van *v); // frees memory when the budget is exhausted

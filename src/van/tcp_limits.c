@@ -18,8 +18,8 @@ enum {
     RESERVE_MIN = 16, // descriptors kept for files, saves and the next dial
     RESERVE_MAX = 256,
     TRIALS = RESERVE_MIN / 2,
-    TLS_BYTES = 64 << 10,   // of a TLS session in OpenSSL
-    RELIEF_FROM = 64 << 10, // a link with fewer unread bytes is spared
+    TLS_BYTES = 64 << 10,   // memory of a TLS session in OpenSSL
+    RELIEF_FROM = 64 << 10, // links with fewer unread bytes are not closed for relief
     SLOWEST =
         64 << 10, // a link must move so many bytes a second while others find no room,
     SLOWEST_WHOLE_S = 60, // and all that it holds within so many seconds
@@ -154,9 +154,10 @@ static void close_for(struct tcp_link *l, const struct err *why)
     tcp_link_fail(l, why);
 }
 
-// Which link is closed for which, when there is no room.
+// Choosing the link that is closed when a new peer needs room.
 
-// A link of higher rank is closed later; from WIRE_FROM_SERVE on, never.
+// Returns a link's rank. Links of higher rank are closed later; from WIRE_FROM_SERVE on,
+// never.
 static enum wire_from rank(const struct tcp_link *l)
 {
     if (l->stranger)
@@ -191,8 +192,7 @@ static struct tcp_link *first_to_go(const struct tcp_van *v,
     return first;
 }
 
-// A link that was closed keeps its descriptor for a moment; the moment ends when others
-// need it.
+// Closes the descriptor of a link that is still closing, since another peer needs it.
 static bool end_closing(struct tcp_van *v)
 {
     struct tcp_link *first = NULL;
@@ -216,7 +216,8 @@ enum tcp_room tcp_limits_room(struct tcp_van *v, const struct tcp_stream *s)
         return TCP_ROOM;
     bool low = left <= RESERVE_MIN / 2 && !end_closing(v);
     if (crowded || v->n_strangers > v->n_trials || v->n_trials >= TRIALS) {
-        bool trial = full && v->oldest->trial; // it takes that link's place
+        bool trial = full &&
+                     v->oldest->trial; // the new link takes the oldest stranger's place
         drop_stranger(v);
         return trial ? TCP_TRIAL : TCP_ROOM;
     }
@@ -324,7 +325,8 @@ void tcp_limits_relieve(struct tcp_van *v)
     }
 }
 
-// Links that do not move, or crawl while others are refused because there is no room.
+// Returns whether a link moves too slowly for the bytes that it holds, while others are
+// refused for lack of room.
 
 static bool crawls(const struct tcp_van *v, const struct tcp_pace *p, uint64_t holds)
 {

@@ -1,5 +1,5 @@
-// Limits of what peers may cost, on every van with sockets: bodies that are announced or
-// never end, answers that are not read, countless strangers.
+// Tests the limits of what peers may cost, on every van with sockets: bodies that are
+// announced or never end, answers that are not read, countless strangers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 #define MIB ((uint64_t)1 << 20)
 
-// The errors that a node was told.
+// The answers and the last error that a node has received.
 struct told {
     int ok, code;
     uint64_t request;
@@ -43,7 +43,7 @@ static void answer_ok(struct node *n, van_link link, struct van_message *m)
         van_send(n->v, link, MSG_OK, m->request, &(struct msg_ok){0}, NULL);
 }
 
-// Node a's link to b, whose account is the world's.
+// Opens node a's link to b, whose memory is counted in the budget w->tcp.budget.
 static void open_counted(struct vans *w, struct told *t)
 {
     vans_open_pair(w);
@@ -59,8 +59,8 @@ static void send_roster(struct node *n, uint64_t request, const void *data,
     assert_int_equal(van_send(n->v, n->links[0], MSG_ROSTER, request, &m, NULL), 0);
 }
 
-// A body that never fits and one that does not fit now: both are refused with their
-// request's number, and the messages behind them are read.
+// A body that never fits and one that does not fit now are both refused with their
+// request's number, and the messages after them are read.
 static void bodies(struct vans *w)
 {
     struct told t = {0};
@@ -79,7 +79,7 @@ static void bodies(struct vans *w)
     t.code = 0;
     send_roster(a, 6, data, n);
     PUMP(w, t.ok == 1);
-    assert_true(budget_take(b, BUDGET_BODIES, most)); // by others
+    assert_true(budget_take(b, BUDGET_BODIES, most)); // as if other links had taken it
     send_roster(a, 7, data, n);
     PUMP(w, t.code != 0);
     assert_int_equal(t.code, TUG_EIO);
@@ -93,8 +93,8 @@ static void bodies(struct vans *w)
     mem_free(data);
 }
 
-// Answers to a that a never takes, until there is no room: a is closed, and c, which
-// reads its own, is not.
+// Node a reads none of its answers until there is no room: its link is closed, and that
+// of c, which reads its answers, is not.
 static void unread(struct vans *w)
 {
     struct told t = {0}, u = {0};
@@ -109,7 +109,7 @@ static void unread(struct vans *w)
     PUMP(w, c->opened == 1);
     vans_greet(c, c->link, server);
     struct van *a = w->nodes[0].v;
-    w->nodes[0].v = NULL; // it is not polled any more
+    w->nodes[0].v = NULL; // node a is not polled any more
     struct msg_roster m = {.owners = {data, sizeof(data)}};
     uint64_t most = 0;
     for (int i = 0; server->closed == 0 && i < 10000; i++) {
@@ -131,7 +131,7 @@ static void unread(struct vans *w)
     w->nodes[0].v = a;
 }
 
-// A peer that takes nothing of what waits for it is not waited for without an end.
+// The link of a peer that reads nothing is closed after the stall time.
 static void deaf(struct vans *w)
 {
     struct told t = {0};
@@ -152,8 +152,8 @@ static void deaf(struct vans *w)
     w->nodes[0].v = a;
 }
 
-// A message of which hardly anything comes, and answers of which hardly any are read: no
-// harm, as long as there is room for others.
+// Links that send or read very slowly are closed only if other peers are refused for lack
+// of room.
 static void crawling(struct vans *w)
 {
     struct budget *b = w->tcp.budget;
@@ -167,7 +167,7 @@ static void crawling(struct vans *w)
     vans_greet(c, c->link, server);
     struct van *a = w->nodes[0].v, *deaf = c->v;
     struct msg_roster m = {.owners = {data, sizeof(data)}};
-    send_roster(&w->nodes[0], 1, data, sizeof(data)); // half of it at most
+    send_roster(&w->nodes[0], 1, data, sizeof(data)); // half of it arrives at most
     PUMP(w, budget_used(b, BUDGET_BODIES) > 0);
     w->nodes[0].v = c->v = NULL;
     assert_int_equal(van_send(server->v, server->link, MSG_ROSTER, 1, &m, NULL), 0);
@@ -185,13 +185,13 @@ static void crawling(struct vans *w)
     c->v = deaf;
 }
 
-// However many peers connect and stay silent, only a few are held, and a peer that says
+// If many peers connect and stay silent, only a few links are held, and a peer that says
 // hello gets a link.
 static void strangers(struct vans *w)
 {
     enum { COUNT = 60, MOST = 5 };
     w->tcp.max_strangers = MOST;
-    w->tcp.hello_timeout_ns = 10 * PATIENCE; // nobody goes for another reason
+    w->tcp.hello_timeout_ns = 10 * PATIENCE; // so that no link is closed for this reason
     struct node *a = vans_open(w, 0), *b = vans_open(w, 1);
     vans_listen_anywhere(b);
     for (unsigned i = 1; i <= COUNT; i++) {
@@ -207,7 +207,7 @@ static void strangers(struct vans *w)
         assert_int_not_equal(van_connect(a->v, b->address, PATIENCE), 0);
         PUMP(w, b->opened == COUNT + i && a->opened == COUNT + i);
     }
-    PUMP(w, b->closed == 2 * COUNT - MOST - 1); // it is not a stranger
+    PUMP(w, b->closed == 2 * COUNT - MOST - 1); // the link that said hello stays
 }
 
 static int connect_raw(const char *address)
@@ -240,7 +240,7 @@ static bool numbers(void *ctx, uint8_t ret[MAC_BYTES])
 }
 
 enum { FULL = 6, SILENT = 30 };
-static struct prover provers[NODES]; // of each node
+static struct prover provers[NODES]; // one for each node
 
 static void open_prover(struct vans *w, int i, enum wire_role role)
 {
@@ -273,7 +273,8 @@ static void fill(struct vans *w)
     fill_with(w, FULL);
 }
 
-// Whether one more is let in, of this role, within so long: who is refused tries again.
+// Returns whether one more peer with this role is accepted within the time; a refused
+// peer tries again.
 static bool comes_within(struct vans *w, enum wire_role role, uint64_t timeout_ns)
 {
     struct node *b = &w->nodes[1], *c = &w->nodes[2];
@@ -286,7 +287,8 @@ static bool comes_within(struct vans *w, enum wire_role role, uint64_t timeout_n
     return b->opened > opened;
 }
 
-// For who is refused: again, where no word of it came in that time. Over TLS none can.
+// Tries once more if neither a link nor a refusal came in time. Over TLS a refused peer
+// hears nothing.
 static bool comes(struct vans *w, enum wire_role role)
 {
     const struct err *why = &w->nodes[2].why;
@@ -313,16 +315,18 @@ static void roles(struct vans *w)
     w->tcp.slow_timeout_ns = 600 * SECOND;
     fill(w);
     struct node *b = &w->nodes[1];
-    assert_false(comes(w, WIRE_TOOL)); // nobody has been silent for long
+    assert_false(comes(w, WIRE_TOOL)); // no link has been silent for long
     assert_int_equal(b->closed, 0);
-    comes_for(w, WIRE_OPERATOR, b->links[0]); // who was silent for longest
+    comes_for(w, WIRE_OPERATOR,
+              b->links[0]); // closes the link that was silent for longest
     comes_for(w, WIRE_SERVER, b->links[1]);
     comes_for(w, WIRE_WORKER, b->links[2]);
     van_link worker = b->link;
     for (int i = 3; i < FULL; i++)
         comes_for(w, WIRE_OPERATOR, b->links[i]);
     assert_false(comes(w, WIRE_TOOL));
-    comes_for(w, WIRE_WORKER, worker); // it could have joined, and has not
+    comes_for(w, WIRE_WORKER,
+              worker); // closes a worker's link that has not joined in time
     van_joined(b->v, b->link);
     assert_false(comes(w, WIRE_WORKER));
     assert_false(comes(w, WIRE_OPERATOR));
@@ -344,7 +348,7 @@ static void silent(struct vans *w)
     vans_settle(w);
     comes_for(w, WIRE_OPERATOR, b->links[1]); // strangers in the reserve make no room
     for (int i = 0; i < SILENT; i++)
-        if (fds[i] >= 0) // not at a Unix socket
+        if (fds[i] >= 0) // a Unix socket may refuse to connect
             close(fds[i]);
 }
 
@@ -354,9 +358,9 @@ static void count_errors(struct node *n, van_link link, struct van_message *m)
     *(int *)n->data += m->type == MSG_ERROR;
 }
 
-// Two come for the place of one. To a peer that has shown its role the link is open: if
-// there is no room then, it closes as links do, and is dialled again; an error that comes
-// on it would be the end of a member.
+// Two peers come for one place. After a peer has shown its role its link is open; if
+// there is no room then, the link is closed, and the peer dials again. An error message
+// on an open link would end a member.
 static void two_at_once(struct vans *w)
 {
     int errors = 0;
@@ -370,10 +374,11 @@ static void two_at_once(struct vans *w)
     vans_settle(w);
     assert_int_equal(errors, 0);
     assert_int_equal(b->opened, FULL + 1);
-    assert_true(c->closed <= 1); // the other one is dialled again, or was open and closed
+    assert_true(c->closed <=
+                1); // the other link is dialled again, or was open and closed
 }
 
-// One link ends while another shows its role: then no link is closed for it.
+// If a link ends while a new peer shows its role, no other link is closed for that peer.
 static void room_meanwhile(struct vans *w)
 {
     fill(w);
@@ -385,18 +390,18 @@ static void room_meanwhile(struct vans *w)
     van_close_link(a->v, a->links[0]);
     PUMP(w, c->opened == 1 && b->opened == FULL + 1);
     vans_settle(w);
-    assert_int_equal(b->closed, 1); // by itself
+    assert_int_equal(b->closed, 1); // the link that has ended by itself
     assert_int_equal(b->closed_link, b->links[0]);
 }
 
-// A full node is dialled for as long as an address without a listener: a member that
-// comes back does not give up after a moment.
+// A full node is dialled as long as an address without a listener, so that a member that
+// comes back does not give up at once.
 static void full_for_long(struct vans *w)
 {
     fill_with(w, 0);
     struct node *a = &w->nodes[0], *b = &w->nodes[1], *c = &w->nodes[2];
     assert_int_not_equal(van_connect(c->v, b->address, PATIENCE), 0);
-    for (int i = 0; i < 8; i++) { // at each second it tries again
+    for (int i = 0; i < 8; i++) { // the peer tries again each second
         kit_clock_skip(SECOND);
         vans_settle(w);
     }
@@ -518,7 +523,8 @@ static bool hears(int fd, char *answer, size_t n)
     return true;
 }
 
-// Another process: many links that say nothing, and then one that asks and is answered.
+// Runs in another process: opens many silent links, and then one that asks and gets an
+// answer.
 static int flood(const char *address)
 {
     struct wire_out o = WIRE_OUT_INIT;
@@ -560,13 +566,13 @@ static void test_descriptors(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
-    assert_int_equal(server->opened, IDLE + 1); // libuv has closed nobody by itself
+    assert_int_equal(server->opened, IDLE + 1); // libuv has closed no link by itself
     assert_true(most < LIMIT);
     vans_close(server);
 }
 
-// Another process: links of members, as many as fit, and then some that are refused, hear
-// why, and do not hang up.
+// Runs in another process: opens as many links of members as fit, and then some that are
+// refused, get the reason, and are not closed by the peer.
 
 enum { REFUSED = 40 };
 
@@ -603,8 +609,8 @@ static void join_and_answer(struct node *n, van_link link, struct van_message *m
     answer_ok(n, link, m);
 }
 
-// A refused peer that stays keeps its descriptor until others need it; these are told
-// why, too.
+// A refused peer that does not close its link keeps a descriptor until others need it;
+// these get the reason, too.
 static void test_refused_and_there(void **state)
 {
     (void)state;

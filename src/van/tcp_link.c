@@ -1,4 +1,4 @@
-// The life of a link: from a socket that is connected to the call of `closed`.
+// A link, from its connected socket to the call of `closed`.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <netinet/tcp.h>
@@ -16,7 +16,7 @@ enum {
     // by default the kernel tries for a quarter of an hour. A stopped process must not
     // lose its links: its system acknowledges until its buffers are full.
     UNANSWERED_MS = 30000,
-    UNIX_SEND_BYTES = 2 << 20, // of a Unix socket's send buffer
+    UNIX_SEND_BYTES = 2 << 20, // size of a Unix socket's send buffer
     ALERT = 0x15,              // the first byte of a TLS alert
     TLS_MAJOR = 3,
 };
@@ -117,7 +117,7 @@ void tcp_link_open(struct tcp_link *l)
     l->state = LINK_OPEN;
     l->opened = true;
     if (v->options.prover != NULL)
-        tcp_limits_known(l); // it belongs here
+        tcp_limits_known(l); // the link is not a stranger any more
     if (!l->accepted)
         l->due = VAN_NEVER;
     v->now = clock_ns();
@@ -258,7 +258,7 @@ static void alloc_input(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
     char *direct = NULL;
     if (l != NULL && l->state == LINK_OPEN && l->tls == NULL)
         direct = frame_direct(&l->reader, &left);
-    bool small = left < TCP_DIRECT_FROM; // then one read may take more than this body
+    bool small = left < TCP_DIRECT_FROM; // then one read may also take later messages
     size_t input = l != NULL && l->tls == NULL ? TCP_PLAIN_INPUT : TCP_INPUT_BYTES;
     buf->base = small ? l->van->input : direct;
     buf->len = small ? input : left;
@@ -286,8 +286,8 @@ static void read_came(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 
 // Opening.
 
-// The kernel's default congestion control may be meant for long lines (bbr); within a
-// machine it reaches a third of cubic's rate.
+// Selects cubic. The kernel's default congestion control may be one for long distances
+// (bbr), which reaches a third of cubic's rate within a machine.
 static void set_options(struct tcp_link *l)
 {
     static const char cubic[] = "cubic";
@@ -414,7 +414,7 @@ struct tcp_link *tcp_link_new(struct tcp_van *v, bool accepted)
     l->known = !accepted;
     l->due = VAN_NEVER;
     v->n_accepted += accepted;
-    l->trust.role = WIRE_OPERATOR; // without a handshake
+    l->trust.role = WIRE_OPERATOR; // stays if the van has no handshake
     tcp_link_begin_frames(l, accepted ? STRANGER_BYTES : UINT64_MAX);
     return l;
 }

@@ -30,8 +30,8 @@ static void refuse(struct tcp_listener *listener, struct tcp_link *l)
     tcp_close_link(&v->base, l->number);
 }
 
-// libuv announces no further peer before this one is accepted; if memory is out, try
-// again in a moment.
+// Tries again in a moment to accept a peer for which there was no memory. libuv announces
+// no other peer before.
 static void accept_later(struct tcp_listener *listener)
 {
     struct tcp_van *v = listener->van;
@@ -44,7 +44,7 @@ static void accept_one(uv_stream_t *server, int status)
     struct tcp_listener *listener = server->data;
     struct tcp_van *v = listener->van;
     if (status != 0)
-        return; // libuv has closed it because descriptors are out
+        return; // libuv has closed the connection, as no descriptor was left
     struct tcp_stream *s = tcp_stream_new(v, server->type == UV_NAMED_PIPE);
     if (s == NULL) {
         accept_later(listener);
@@ -184,10 +184,10 @@ static int listen_tcp(struct tcp_listener *l, const struct tcp_address *a,
 static int listen_unix(struct tcp_listener *l, const struct tcp_address *a,
                        const char *address, struct err *e)
 {
-    if (runtime_socket_is_dead(a->host)) // in the way of the next one
+    if (runtime_socket_is_dead(a->host)) // a killed process has left the file behind
         (void)disk_remove(a->host);
     int rc = uv_pipe_bind(&l->pipe, a->host);
-    if (rc == 0 && chmod(a->host, S_IRUSR | S_IWUSR) != 0) // its file is its guard
+    if (rc == 0 && chmod(a->host, S_IRUSR | S_IWUSR) != 0) // keeps other users out
         rc = uv_translate_sys_error(errno);
     if (rc == 0)
         rc = uv_listen(&l->stream, BACKLOG, accept_one);
@@ -196,7 +196,7 @@ static int listen_unix(struct tcp_listener *l, const struct tcp_address *a,
                        "cannot listen on %s: another process listens there, or the path "
                        "is another file; choose another path",
                        address);
-    if (rc == UV_EACCES || rc == UV_ENOTDIR) // libuv makes EACCES of ENOENT
+    if (rc == UV_EACCES || rc == UV_ENOTDIR) // libuv changes ENOENT to EACCES
         return err_set(e, TUG_EIO,
                        "cannot listen on %s: its directory does not exist, or you may "
                        "not write there",

@@ -12,8 +12,8 @@
 #include "van/tcp_internal.h"
 
 enum {
-    BLOCK_BYTES = 16 << 10, // of small pieces together
-    TOGETHER_MAX = 4 << 10, // a message that waits for the end of the round
+    BLOCK_BYTES = 16 << 10, // size of a block into which small pieces are copied
+    TOGETHER_MAX = 4 << 10, // larger messages do not wait for the end of the round
     BUFS_MAX = 64,
     MESSAGE_BUFS = 1 + 2 * WIRE_SPANS_MAX,
     CIPHER_FIRST = 32 << 10, // bytes encrypted first: few, so that the peer can begin,
@@ -258,7 +258,7 @@ void tcp_out_session(struct tcp_link *l)
 struct cursor {
     const uv_buf_t *bufs;
     unsigned left;
-    size_t gone; // of the first
+    size_t gone; // bytes of the first piece that were taken
 };
 
 // Returns the next bytes for TLS: up to `most` of one piece, or small pieces joined to
@@ -379,7 +379,7 @@ void tcp_out_flush(struct tcp_link *l)
 struct piece {
     const char *data;
     size_t n;
-    bool pointed; // not copied: stays in place until the release
+    bool pointed; // not copied: the memory stays valid until the release
 };
 
 static unsigned pieces_of(const struct wire_out *o, bool stays,
@@ -460,7 +460,7 @@ static int send_pieces(struct tcp_link *l, const struct piece *p, unsigned n,
     if (!queue_pieces(l, p, n, (size_t)taken, &pointing)) {
         unqueue(l, last, last_n);
         if (taken > 0)
-            lost(l, UV_ENOMEM); // half of a message was sent
+            lost(l, UV_ENOMEM); // closes the link, as a part of the message was sent
         return TUG_ENOMEM;
     }
     if (pointing != NULL) {

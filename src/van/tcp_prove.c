@@ -125,7 +125,8 @@ static void knocked(struct tcp_link *l, const struct msg_knock *m)
     if (rc == 0)
         rc = handshake_knocked(l->handshake, l->van->options.prover, &link, m, &answer,
                                &e);
-    if (rc == 0) // without room it is told now, while it still tries again
+    if (rc ==
+        0) // if there is no room, the peer is told now, while it can still try again
         rc = tcp_limits_admit(l, l->handshake->role, false, &e);
     l->knocked = rc == 0;
     if (rc == 0)
@@ -164,7 +165,7 @@ static void refused(struct tcp_link *l, const struct msg_error *m)
         tcp_dial_unproven(l, &e);
         return;
     }
-    e.code = TUG_EIO; // no room now: treated as an address without a listener
+    e.code = TUG_EIO; // no room now: the dialler tries again as if nothing listened
     tcp_dial_failed(l, &e, false);
 }
 

@@ -1,5 +1,5 @@
-// The handshake over real sockets: loopback, Unix sockets, TLS. handshake_test.c tests
-// the decisions; this tests how the van acts on them.
+// Tests the handshake over real sockets: loopback, Unix sockets, TLS. handshake_test.c
+// tests the decisions, and this file how the van acts on them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -14,13 +14,13 @@
 #include "van/tcp.h"
 #include "van/tls.h"
 
-#define TOKEN_TIMEOUT (600 * SECOND_NS) // is never waited out
+#define TOKEN_TIMEOUT (600 * SECOND_NS) // longer than any test waits
 #define DIAL_TIMEOUT (10 * TOKEN_TIMEOUT)
 
 struct end {
     struct van *v;
     struct prover prover;
-    bool knows; // the token
+    bool knows; // the node has the token
     uint8_t secret;
     van_link link;
     int opened, closed, refused, asked;
@@ -155,7 +155,8 @@ static void test_name_of_loopback(void **state)
     close_ends();
 }
 
-// The token is read again at each attempt: a node that comes too early waits for it.
+// The token is read again at each attempt, so that a node which starts too early waits
+// for it.
 static void test_token_comes_later(void **state)
 {
     (void)state;
@@ -170,8 +171,8 @@ static void test_token_comes_later(void **state)
     close_ends();
 }
 
-// Lets more time pass than there is to leave a token, in steps after each of which the
-// dialler tries once more.
+// Lets more time pass than TOKEN_TIMEOUT, in steps after each of which the dialler tries
+// once more.
 static void poll_for_long(void)
 {
     for (int i = 0; i < 20; i++) {
@@ -181,8 +182,8 @@ static void poll_for_long(void)
     }
 }
 
-// The listener that refused it has ended, and for a while no process listens: the next
-// one has as long to leave its token as the first had.
+// The listener that refused the token has ended, and for a while no process listens. The
+// next listener gets the full time to write its token.
 static void test_token_of_the_next_one(void **state)
 {
     char address[VAN_ADDRESS_MAX];
@@ -215,7 +216,7 @@ static void test_wrong_token(void **state)
     listener.refused = 0;
     until(&dialler, &listener, &listener.refused); // the dialler has tried again
     kit_clock_skip(TOKEN_TIMEOUT);
-    until(&dialler, &listener, &dialler.closed); // though much of its time is left
+    until(&dialler, &listener, &dialler.closed); // although much of the time is left
     assert_int_equal(dialler.why.code, TUG_EUSAGE);
     assert_non_null(strstr(dialler.why.text, "does not know the cluster's token"));
     assert_int_equal(dialler.opened + listener.opened, 0);
@@ -230,7 +231,7 @@ static void test_unix_socket(void **state)
     (void)state;
     snprintf(address, sizeof(address), "unix:///tmp/tug-prove-%d", (int)getpid());
     open_ends(WIRE_SERVER, address);
-    dialler.knows = listener.knows = false; // the same user: nothing is asked
+    dialler.knows = listener.knows = false; // not needed, as both ends are the same user
     dial();
     check_trust(WIRE_SERVER);
     assert_int_equal(listener.asked, 0);
@@ -238,7 +239,7 @@ static void test_unix_socket(void **state)
     unlink(address + 7);
 }
 
-// A certificate says as what its holder is let in, whatever he knocks as.
+// The role of a peer is that of its certificate, whatever role it claims in KNOCK.
 static void test_certificates(void **state)
 {
     static const struct {
@@ -275,7 +276,8 @@ static void test_certificates(void **state)
         check_trust(cases[i].is);
         static const uint8_t none[MAC_BYTES];
         struct van_trust there = van_trust(dialler.v, dialler.link);
-        assert_int_equal(there.role, WIRE_SERVER); // and the listener is not a scheduler
+        assert_int_equal(there.role,
+                         WIRE_SERVER); // although the listener claimed another role
         assert_memory_not_equal(there.certificate, none, MAC_BYTES);
         close_ends();
         tls_close(tls[0]);

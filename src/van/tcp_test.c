@@ -133,7 +133,7 @@ static void test_unix_socket_of_another_user(void **state)
         assert_int_equal(chmod(address + strlen("unix://"), 0666), 0);
         van_link link = van_connect(client.van, address, 60 * SECOND);
         assert_int_equal(seteuid(OTHER), 0);
-        for (int i = 0; i < 3; i++) // it connects, and looks who listens
+        for (int i = 0; i < 3; i++) // connects, and checks the user of the listener
             assert_int_equal(van_poll(client.van, van_now(client.van) + MS, NULL), 0);
         assert_int_equal(seteuid(0), 0);
         if (insecure) {
@@ -182,7 +182,7 @@ static void test_bodies(void **state)
     mem_free(place);
 }
 
-// Peers that are none: raw sockets.
+// Raw sockets that are not peers.
 
 static int raw_connect(const char *address)
 {
@@ -207,7 +207,8 @@ static size_t hello_bytes(char to[256], uint64_t request)
     return n;
 }
 
-// The node closes a link that has sent these bytes, and says why; `o`: how long it waits for more.
+// Sends bytes to a node and expects that it closes the link with this code and reason.
+// `o` has the node's time limits.
 static void expect_closed_within(const struct tcp_options *o, const void *bytes, size_t n,
                                  bool end, int code, const char *why)
 {
@@ -221,7 +222,7 @@ static void expect_closed_within(const struct tcp_options *o, const void *bytes,
     if (server.why.code != code || strstr(server.why.text, why) == NULL)
         fail_msg("%d %s", server.why.code, server.why.text);
     char byte;
-    while (recv(fd, &byte, 1, 0) > 0) // ends when the node has closed
+    while (recv(fd, &byte, 1, 0) > 0) // ends when the node has closed the link
         ;
     close(fd);
     van_free(server.van);
@@ -250,7 +251,7 @@ static void test_bad_peers(void **state)
     expect_closed(two, 10, true, TUG_EIO, "in the middle of a message");
     expect_closed(hello, n - 1, true, TUG_EIO, "in the middle of a message");
     expect_closed(hello, n, true, 0, "closed the link");
-    // A first message that never ends, and a second one.
+    // An incomplete first message, and an incomplete second one.
     expect_closed_within(&no_hello, hello, n - 1, false, TUG_EIO,
                          "no complete first message");
     memcpy(two, hello, n);
@@ -265,7 +266,7 @@ static void test_bad_peers(void **state)
     assert_int_equal(mem_live(), before);
 }
 
-// One byte now and then does not keep a stranger's link open.
+// A stranger's link is closed in time, although a byte arrives now and then.
 static void test_trickle(void **state)
 {
     (void)state;
@@ -320,13 +321,13 @@ static void test_max_links(void **state)
     tcp_node_until(&p.client, &p.server, &p.server.messages, 2);
     van_connect(p.client.van, p.server.address, SECOND);
     tcp_node_until(&p.client, &p.server, &p.client.closed, 1);
-    assert_int_equal(p.client.messages, 1); // an error that says why
+    assert_int_equal(p.client.messages, 1); // an error with the reason
     assert_int_equal(p.server.opened, 2);
     assert_int_equal(p.server.closed, 0);
     close_pair(&p);
 }
 
-// Silent links make room, the oldest first.
+// Silent strangers' links are closed for new peers, the oldest first.
 static void test_strangers_make_room(void **state)
 {
     (void)state;
@@ -347,14 +348,15 @@ static void test_strangers_make_room(void **state)
     tcp_node_hello(&p.client, 2); // the last one
     tcp_node_until(&p.client, &p.server, &p.server.messages, 2);
     assert_int_equal(p.server.closed, STRANGERS - 2);
-    assert_int_equal(p.client.messages, 0); // nobody was refused
+    assert_int_equal(p.client.messages, 0); // no peer was refused
     close_pair(&p);
 }
 
 // Connecting.
 
-// A node dials again until its time is over. On a busy machine that may come before the first
-// attempt has ended, which is another reason: then there is more time.
+// Expects that connecting fails with this reason. On a busy machine the time may end
+// before the first attempt does, which gives another reason; then it is tried with more
+// time.
 static void expect_no_connection(const char *address, uint64_t timeout, int code,
                                  const char *why)
 {
@@ -392,7 +394,7 @@ static void test_no_connection(void **state)
     assert_int_equal(mem_live(), before);
 }
 
-// A socket whose queue of connections is full lets the next one hang.
+// Connecting hangs if the listener's queue of connections is full.
 static void test_hanging_connect(void **state)
 {
     (void)state;
@@ -415,7 +417,7 @@ static void test_hanging_connect(void **state)
     close(fd);
 }
 
-// The peer may come later.
+// A listener may start after the first attempt to connect.
 static void test_connects_at_last(void **state)
 {
     (void)state;
@@ -461,12 +463,11 @@ static void test_attempts_while_asleep(void **state)
     tcp_node_open(&n, &plain, NULL);
     const char *addresses[] = {listener.address, unix_address};
     for (int i = 0; i < 2; i++)
-        for (unsigned tries = 0, wait = 400; tries < 5; wait *= 4) { // a busy machine
+        for (unsigned tries = 0, wait = 400; tries < 5; wait *= 4) { // for busy machines
             assert_int_not_equal(van_connect(n.van, addresses[i], wait * MS), 0);
             for (int closed = n.closed; n.closed == closed;)
                 assert_int_equal(van_poll(n.van, van_now(n.van) + 60 * SECOND, NULL), 0);
-            double seconds =
-                0; // others say in the same sentence how long they have waited
+            double seconds = 0; // other reasons name the time that was waited
             const char *tried = strrchr(n.why.text, ';');
             assert_non_null(tried);
             (void)sscanf(tried, "; %u tr%*[a-z] in the last %lf s", &tries, &seconds);
@@ -500,8 +501,7 @@ static void test_no_listening(void **state)
     assert_int_equal(mem_live(), before);
 }
 
-// A socket that a killed process left behind does not stop the next one; that of a living
-// one does.
+// A listener replaces the socket file of a killed process, but not that of a living one.
 static void test_left_over_socket(void **state)
 {
     (void)state;
@@ -544,7 +544,8 @@ static void test_free_releases(void **state)
     assert_int_equal(mem_live(), before);
 }
 
-// Every allocation fails once: a call says so or a link closes, and nothing is lost.
+// Every allocation fails once. Then a call returns TUG_ENOMEM or a link closes, and no
+// memory leaks.
 static void test_out_of_memory(void **state)
 {
     (void)state;

@@ -48,7 +48,7 @@ int tls_error(struct err *e, int code, const char *fmt, ...)
 static int no_password(char *buf, int size, int writing, void *ctx)
 {
     (void)buf, (void)size, (void)writing, (void)ctx;
-    return -1; // never ask on the terminal
+    return -1; // never asks for a password on the terminal
 }
 
 static X509 *read_cert(BIO *in)

@@ -17,13 +17,15 @@ struct tls;
 // missing, not readable, expired, not signed by the CA, a key that does not fit.
 int tls_open(struct tls **ret, const char *ca_file, const char *cert_file,
              const char *key_file, struct err *e);
-// Likewise from memory: one text with CA, certificate and key, as launch passes it on.
+// Loads keys from one text with CA, certificate and key, as tug launch passes it to its
+// processes.
 int tls_open_text(struct tls **ret, const char *pem, size_t n, struct err *e);
-void tls_close(struct tls *t); // NULL is fine; no van may use it any more
+void tls_close(struct tls *t); // no van may use t any more; NULL is fine
 
 // Makes a CA (PEM texts), and a node's key and certificate signed by it. ECDSA P-256.
 int tls_make_ca(struct buf *ret_key, struct buf *ret_cert, uint32_t days, struct err *e);
-// `role` (wire_role_read) limits what the holder may do; NULL: no limit.
+// Makes a node's key and certificate. `role` (wire_role_read) limits what the holder may
+// do; NULL: no limit.
 int tls_make_node(const char *ca_key, const char *ca_cert, const char *name,
                   const char *role, uint32_t days, struct buf *ret_key,
                   struct buf *ret_cert, struct err *e);

@@ -32,7 +32,7 @@ static bool set_serial(X509 *x)
     unsigned char bytes[16];
     if (RAND_bytes(bytes, sizeof(bytes)) != 1)
         return false;
-    bytes[0] &= 0x7f; // positive
+    bytes[0] &= 0x7f; // a serial number is positive
     BIGNUM *n = BN_bin2bn(bytes, sizeof(bytes), NULL);
     bool ok = n != NULL && BN_to_ASN1_INTEGER(n, X509_get_serialNumber(x)) != NULL;
     BN_free(n);
@@ -40,7 +40,7 @@ static bool set_serial(X509 *x)
 }
 
 struct naming {
-    const char *name, *role; // no role: NULL
+    const char *name, *role; // role NULL: none
 };
 
 static bool add_role(X509_NAME *subject, const char *role)
@@ -53,7 +53,7 @@ static bool add_role(X509_NAME *subject, const char *role)
                                       (const unsigned char *)text, -1, -1, 0) == 1;
 }
 
-// Everything but extensions and the signature.
+// Fills a certificate, except its extensions and signature.
 static bool fill(X509 *x, EVP_PKEY *key, const struct naming *who, X509 *issuer,
                  uint32_t days)
 {
@@ -111,7 +111,8 @@ static int write_pem(EVP_PKEY *key, X509 *cert, struct buf *ret_key, struct buf 
     return rc;
 }
 
-// signer NULL: it signs itself, as a CA does.
+// Makes a key and a certificate. If signer is NULL, the certificate signs itself, as a CA
+// does.
 static int make(EVP_PKEY *signer, X509 *issuer, const struct naming *who, uint32_t days,
                 struct buf *ret_key, struct buf *ret_cert, struct err *e)
 {

@@ -13,7 +13,7 @@
 
 enum {
     OUT_MIN = 4 << 10,
-    RECORD_EXTRA = 64, // more than a record's overhead
+    RECORD_EXTRA = 64, // bytes, more than the overhead of a TLS record
 };
 
 struct tls_session {
@@ -21,9 +21,9 @@ struct tls_session {
     struct frame_pool *pool;
     const char *in;
     size_t in_left;
-    char *out; // a block of the pool; NULL: nothing to send
+    char *out; // bytes to send, in a block of the pool; NULL: none
     size_t out_from, out_to;
-    bool accepted; // by the server: its ticket has arrived
+    bool accepted; // the server's ticket has arrived: it accepts our certificate
 };
 
 // The BIO.
@@ -109,7 +109,7 @@ int tls_session_accepted(SSL *ssl, SSL_SESSION *ticket)
     (void)ticket;
     struct tls_session *s = SSL_get_app_data(ssl);
     s->accepted = true;
-    return 0; // the ticket is not kept
+    return 0; // OpenSSL frees the ticket
 }
 
 int tls_session_open(struct tls_session **ret, struct tls *t, bool server,
@@ -255,7 +255,7 @@ static int role_of(X509 *cert, enum wire_role *ret, struct err *e)
     size_t prefix = strlen(TLS_ROLE_PREFIX);
     *ret = WIRE_OPERATOR;
     if (n < 0 || strncmp(text, TLS_ROLE_PREFIX, prefix) != 0)
-        return 0; // made without a role
+        return 0; // the certificate has no role
     *ret = wire_role_read(text + prefix);
     if (*ret != WIRE_NOBODY)
         return 0;

@@ -1,5 +1,5 @@
-// TLS 1.3 over bytes that others carry: the caller feeds received bytes in, and takes the
-// bytes to be sent out of the session. No I/O happens here.
+// TLS 1.3 without I/O: the caller feeds received bytes into a session, and takes the
+// bytes to be sent out of it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_VAN_TLS_SESSION_H
@@ -44,10 +44,11 @@ int tls_session_peer(struct tls_session *s, enum wire_role *ret_role,
 int tls_session_read(struct tls_session *s, void *to, size_t n, size_t *ret_n,
                      struct err *e);
 
-// Encrypts. Several records when n is more than TLS_RECORD_MAX. TUG_ENOMEM.
+// Encrypts n bytes, as several records if n is more than TLS_RECORD_MAX. Returns 0 or
+// TUG_ENOMEM.
 int tls_session_write(struct tls_session *s, const void *bytes, size_t n, struct err *e);
 
-// Says that nothing more will be sent.
+// Ends the stream: no bytes are sent afterwards.
 void tls_session_end(struct tls_session *s);
 
 // Returns the bytes to be sent; notes that the first n were sent; or gives the caller all

@@ -190,8 +190,8 @@ static void test_messages(void **state)
     assert_int_equal(mem_live(), before);
 }
 
-// A node dials again until its time is over. On a busy machine that may come in the middle of a
-// handshake, which is another reason: then there is more time.
+// Expects that a link fails with this reason. On a busy machine the time may end in the
+// middle of a handshake, which gives another reason; then it is tried with more time.
 static void expect_no_link(struct tls *server_keys, struct tls *client_keys,
                            const char *why)
 {
@@ -232,7 +232,7 @@ static void test_strangers(void **state)
     struct tls *a = keys_of(&ours), *b = keys_of(&theirs);
     expect_no_link(b, a, "the peer's certificate is refused");
     expect_no_link(NULL, a, "was it given certificates?");
-    // A client that trusts the server, but whose certificate is of another CA.
+    // A client that trusts the server's CA, but has a certificate of another CA.
     struct tls *odd = keys_of(&theirs);
     give_certificate(odd, &ours);
     expect_no_link(b, odd, "the peer refuses this node's certificate");

@@ -43,9 +43,9 @@ enum { VAN_ADDRESS_MAX = 256 };
 // How far a link's kind alone vouches for the peer, before the peer has sent anything. A
 // higher value vouches for more.
 enum van_kind {
-    VAN_OPEN,     // anybody who reaches the address; also: no such link
-    VAN_LOOPBACK, // plain TCP over loopback: some account of this machine
-    VAN_TLS,      // has shown a certificate of the cluster's CA
+    VAN_OPEN, // any process that reaches the address; also returned for an unknown link
+    VAN_LOOPBACK, // plain TCP over loopback: a process of any user of this machine
+    VAN_TLS,      // a process with a certificate of the cluster's CA
     VAN_OWNER, // the user of this process: a Unix socket whose peer has the same uid, or
                // another thread of this process
 };
@@ -60,18 +60,19 @@ struct van;
 // the handler returns; van_keep keeps the body, and with it all spans, for longer.
 struct van_message {
     uint16_t type;    // enum wire_type
-    uint64_t request; // of the frame
+    uint64_t request; // the request number in the frame
     const union wire_any *m;
-    void *body;          // NULL: it has none
-    uint64_t body_bytes; // padding included
+    void *body;          // NULL: the message has no body
+    uint64_t body_bytes; // size of the body with padding
     bool placed;         // the body lies where `place` said; the van does not own it
 };
 
 // The identity of the peer, as the van knows it before the first message.
 struct van_trust {
-    enum wire_role role;     // what it may do at most: wire_may
-    uint8_t certificate[32]; // fingerprint of its certificate; zeros: it has shown none
-    uint8_t binding[32];     // the same at both ends, and on no other link
+    enum wire_role role;     // the greatest role that the peer may act in (wire_may)
+    uint8_t certificate[32]; // fingerprint of the peer's certificate; zeros: none
+    // A number that both ends have for this link and no other link has.
+    uint8_t binding[32];
 };
 
 // The functions that the van calls. `opened`, `closed`, `refused` and `place` may be
@@ -97,8 +98,9 @@ struct van_handler {
     // called after van_close_link.
     void (*closed)(void *ctx, van_link link, const struct err *why, uint64_t now);
 
-    // Does what is due by `now` and returns when it must be called again at the latest
-    // (VAN_NEVER: after the next message). Called after each round of messages.
+    // Does the handler's timed work and returns the time at which it must be called again
+    // at the latest (VAN_NEVER: after the next message). Called after each round of
+    // messages.
     uint64_t (*tick)(void *ctx, uint64_t now);
 
     // A peer was refused, or its link was closed because it cost too much: why->text
@@ -124,17 +126,17 @@ struct van_ops {
     uint64_t (*queued)(const struct van *v, van_link link);
     const char *(*peer)(const struct van *v, van_link link);
     enum van_kind (*kind)(const struct van *v, van_link link);
-    // May be NULL: threads of a process trust each other.
+    // May be NULL in a van between threads of a process, which trust each other.
     void (*trust)(const struct van *v, van_link link, struct van_trust *ret);
-    // May be NULL: the van has no limit of links.
+    // May be NULL in a van without a limit of links.
     void (*joined)(struct van *v, van_link link);
     uint64_t (*heard)(const struct van *v, van_link link);
     void *(*keep)(struct van *v, struct van_message *m);
     void (*unkeep)(struct van *v, void *kept);
-    void (*drop)(void *kept); // may be NULL: no kept body outlives the van
+    void (*drop)(void *kept); // NULL: bodies cannot be kept longer than the van
     uint64_t (*now)(const struct van *v);
-    void (*hold)(struct van *v); // may be NULL: the van sends at once
-    // All three may be NULL: the node then waits in van_poll.
+    void (*hold)(struct van *v); // NULL: the van always sends at once
+    // All three may be NULL; then a thread can wait for messages only in van_poll.
     int (*descriptor)(const struct van *v);
     bool (*unsettled)(const struct van *v);
     void (*defer)(struct van *v, bool on);
@@ -271,14 +273,14 @@ static inline int van_descriptor(const struct van *v)
     return v->ops->descriptor != NULL ? v->ops->descriptor(v) : -1;
 }
 
-// Whether something has been left to the next van_poll that the descriptor does not tell of.
+// Returns whether the next van_poll has work that the descriptor does not show.
 static inline bool van_unsettled(const struct van *v)
 {
     return v->ops->unsettled != NULL && v->ops->unsettled(v);
 }
 
-// While it is on, bodies with a `release` are left to the next van_poll: another thread
-// than the one that sends polls soon, and has the time for it.
+// While it is on, bodies with a `release` are sent in the next van_poll, which another
+// thread calls soon, so that the sending thread need not wait.
 static inline void van_defer(struct van *v, bool on)
 {
     if (v->ops->defer != NULL)

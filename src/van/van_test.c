@@ -1,5 +1,5 @@
-// Checks every van against the promises of van.h. Each check is written once and knows
-// nothing of what carries the messages.
+// Checks that every van does what van.h promises. Each check is written once for all
+// kinds of vans.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <pthread.h>
@@ -88,7 +88,7 @@ static void open_and_accept(struct vans *w)
     assert_int_equal(a->closed + b->closed, 0);
 }
 
-// A link that opens and a message that comes at one time: take_time looks at what is told.
+// The times that handlers get never go back, which take_time checks.
 static void time_goes_on(struct vans *w)
 {
     vans_open_pair(w);
@@ -125,7 +125,7 @@ static void check_text(struct node *n, van_link link, struct van_message *m)
     assert_memory_equal(e->what.data, "hello", 5);
     assert_null(m->body);
     assert_int_equal(m->body_bytes, 0);
-    assert_null(van_keep(n->v, m)); // it has no body
+    assert_null(van_keep(n->v, m)); // the message has no body
 }
 
 static void texts(struct vans *w)
@@ -136,7 +136,7 @@ static void texts(struct vans *w)
     struct msg_error e = {.code = -7, .what = wire_text(text)};
     b->on_message = check_text;
     assert_int_equal(van_send(a->v, a->link, MSG_ERROR, 0x123456789abcdef0, &e, NULL), 0);
-    memset(text, 'x', sizeof(text)); // what was sent was copied
+    memset(text, 'x', sizeof(text)); // the van must have copied the text
     PUMP(w, b->messages == 1);
 }
 
@@ -149,7 +149,8 @@ static void check_bulk(struct node *n, van_link link, struct van_message *m)
     bulk_check(&m->m->push, b->n_keys, b->n_values, m->request);
 }
 
-// Without a release the van has its own copy; with one it says when it needs it no more.
+// Without a release the van copies a body; with one it calls the release when it does not
+// need the memory any more.
 static void small_bodies(struct vans *w)
 {
     enum { COUNT = 100 };
@@ -199,14 +200,14 @@ static void check_placed(struct node *n, van_link link, struct van_message *m)
 {
     (void)link;
     const struct bulk *b = n->data;
-    if (m->type == MSG_STATUS) { // has no body: nothing is placed
+    if (m->type == MSG_STATUS) { // has no body, so that nothing is placed
         assert_null(m->body);
         return;
     }
     assert_true(m->placed);
     assert_ptr_equal(m->body, n->place);
     assert_ptr_equal(m->m->push.keys.data, n->place);
-    assert_null(van_keep(n->v, m)); // it is not the van's
+    assert_null(van_keep(n->v, m)); // a placed body is not the van's memory
     bulk_check(&m->m->push, b->n_keys, b->n_values, m->request);
 }
 
@@ -231,7 +232,7 @@ static void placed_bodies(struct vans *w)
     assert_int_equal(b->places, COUNT);
 }
 
-// Bodies kept, and where their values lie.
+// Kept bodies, and the messages that point into them.
 struct kept {
     void *handle[64];
     struct msg_push m[64];
@@ -263,7 +264,7 @@ static void kept_bodies(struct vans *w)
         mem_free(bulk.bytes);
     }
     PUMP(w, kept.n == COUNT);
-    van_close_link(a->v, a->link); // what is kept does not need the link
+    van_close_link(a->v, a->link); // kept bodies stay valid
     PUMP(w, b->closed == 1);
     for (uint64_t i = 0; i < COUNT; i++) {
         bulk_check(&kept.m[i], 8, i * i * 7, i);
@@ -290,10 +291,10 @@ static void released_once(struct vans *w)
     assert_int_equal(released, 3);
     PUMP(w, a->opened == 2 && b->opened == 2);
     vans_greet(a, early, b);
-    for (sent = 3; sent < 6; sent++) // goes out, and arrives
+    for (sent = 3; sent < 6; sent++) // messages that arrive
         assert_int_equal(van_send(a->v, early, MSG_PUSH, 1, &m, &release), 0);
     PUMP(w, b->messages == 3 && released == sent);
-    for (; sent < 16; sent++) // nobody reads it before the link is gone
+    for (; sent < 16; sent++) // messages that are not read before the link is closed
         assert_int_equal(van_send(a->v, early, MSG_PUSH, 1, &m, &release), 0);
     vans_close(b);
     PUMP(w, a->closed == 2);
@@ -303,7 +304,7 @@ static void released_once(struct vans *w)
     mem_free(bulk.bytes);
 }
 
-// Freeing a van with messages that still wait gives their memory back, too.
+// Freeing a van releases the memory of messages that still wait to be sent.
 static void released_by_free(struct vans *w)
 {
     vans_open_pair(w);
@@ -389,7 +390,7 @@ static void closed_links(struct vans *w)
     vans_open_pair(w);
     struct node *a = &w->nodes[0], *b = &w->nodes[1];
     van_link link = a->link;
-    van_close_link(a->v, 0); // there is none
+    van_close_link(a->v, 0); // 0 is not a link
     van_close_link(a->v, link);
     van_close_link(a->v, link);
     assert_int_equal(van_send(a->v, link, MSG_STATUS, 1, &(struct msg_status){}, NULL),
@@ -403,7 +404,7 @@ static void closed_links(struct vans *w)
     assert_int_equal(van_send(b->v, b->link, MSG_STATUS, 1, &(struct msg_status){}, NULL),
                      TUG_EIO);
     vans_settle(w);
-    assert_int_equal(a->closed, 0); // it knows
+    assert_int_equal(a->closed, 0); // not called after van_close_link
     assert_int_equal(a->messages + b->messages, 0);
 }
 
@@ -439,7 +440,7 @@ static void freeing_closes(struct vans *w)
     assert_true(a->why.text[0] != '\0');
 }
 
-// An address of the kind where nobody listens.
+// Gets an address of this kind of van without a listener.
 static void nobodys_address(struct vans *w, char ret[VAN_ADDRESS_MAX])
 {
     struct node *n = vans_open(w, 2);
@@ -474,7 +475,7 @@ static void given_up_connects(struct vans *w)
     vans_listen_anywhere(b);
     van_link first = van_connect(a->v, address, 50 * MS);
     van_link second = van_connect(a->v, b->address, PATIENCE);
-    van_close_link(a->v, first); // before anything has happened
+    van_close_link(a->v, first); // before the first poll
     van_close_link(a->v, second);
     van_connect(a->v, b->address, PATIENCE);
     PUMP(w, a->opened == 1 && b->opened > 0);
@@ -534,7 +535,8 @@ static void ticks(struct vans *w)
         return;
     }
     while (a->ticked_at < due)
-        assert_int_equal(van_poll(a->v, VAN_NEVER, &e), 0); // the tick ends it
+        assert_int_equal(van_poll(a->v, VAN_NEVER, &e),
+                         0); // ends at the handler's next tick
     assert_in_range(a->ticked_at, due, due + PATIENCE);
     uint64_t until = van_now(a->v) + 5 * MS;
     while (van_now(a->v) < until)
@@ -547,7 +549,7 @@ static void *wake(void *arg)
     return NULL;
 }
 
-// Were the wake lost, the poll would not return.
+// If the wake were lost, the poll would not return.
 static void woken_from_a_thread(struct vans *w)
 {
     struct err e;
@@ -622,7 +624,7 @@ static void closing_in_a_handler(struct vans *w)
     assert_int_equal(a->closed, 1);
 }
 
-// A thread that polls its van until both directions are through.
+// A thread that polls its van until all messages of both directions have arrived.
 struct talker {
     struct node *n;
     uint64_t to_send, sent, bytes;
@@ -648,7 +650,7 @@ static void *talk(void *arg)
         if (van_poll(n->v, van_now(n->v) + MS, &e) != 0 || clock_ns() > give_up)
             *t->failed = true;
     }
-    van_close_link(n->v, n->link); // the last ones still go out
+    van_close_link(n->v, n->link); // the last messages are still sent
     while (!*t->failed && van_queued(n->v, n->link) > 0)
         van_poll(n->v, van_now(n->v) + MS, &e);
     mem_free(bulk.bytes);
@@ -698,7 +700,8 @@ static void handlers_may_be_missing(struct vans *w)
     mem_free(bulk.bytes);
 }
 
-// A small conversation in which any allocation may fail: it ends, one way or another.
+// A small conversation in which any allocation may fail; it must end with or without an
+// error.
 static void converse(struct vans *w)
 {
     struct err e;
@@ -740,7 +743,7 @@ static void failed_allocations(struct vans *w)
         mem_fault_after(-1);
         vans_close(&w->nodes[0]);
         vans_close(&w->nodes[1]);
-        if (!w->kind->simulated) // the world's queue stays
+        if (!w->kind->simulated) // the simulation's queue is not freed here
             assert_int_equal(mem_live(), live);
     }
 }
@@ -808,7 +811,7 @@ static void run_check(void **state)
     assert_int_equal(mem_live(), live);
 }
 
-// With an argument as "tcp*": only the checks of such a name.
+// An argument such as "tcp*" selects checks by name.
 int main(int argc, char **argv)
 {
     enum {

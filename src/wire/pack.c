@@ -1,15 +1,17 @@
-// Packed keys: blocks of 128 (the last has the rest), each by itself
+// Packed keys are blocks of 128 keys (the last block has the rest); a block has this
+// form:
 //
 //     0       1         9
 //     +-------+---------+--------------------------------+
 //     | kind  |  base   | 128 numbers of `bits` bits     |
 //     +-------+---------+--------------------------------+
 //
-// kind is `bits`, plus 128 where the numbers are differences. Offsets: a key is base +
-// its number; base is the least key. Differences: a key is the one before it + its
-// number, modulo 2^64; the first is base + 0. The writer takes what has fewer bits.
+// kind is `bits`, plus 128 if the numbers are differences. Else the numbers are offsets:
+// a key is base + its number, and base is the least key. With differences, a key is the
+// previous key + its number, modulo 2^64, and the first key is base + 0. The writer
+// chooses the form with fewer bits.
 //
-// Numbers have 0 to 56 bits, so that any of them lies in one 8-byte load, or 64.
+// Numbers have 0 to 56 bits, so that one 8-byte load reads any of them, or 64 bits.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "wire/pack.h"
@@ -36,7 +38,7 @@ static size_t bytes_of(size_t n, unsigned bits)
 
 bool pack_pays(const uint64_t *keys, size_t n)
 {
-    enum { WORTH = 64 * 2 / 3 - 1, SPREAD = 3 }; // bits of a key; see below
+    enum { WORTH = 64 * 2 / 3 - 1, SPREAD = 3 }; // packing pays up to WORTH bits per key
     if (n < BLOCK)
         return false;
     uint64_t least = keys[0], most = keys[0];
@@ -48,7 +50,8 @@ bool pack_pays(const uint64_t *keys, size_t n)
     }
     if (descents > 0)
         return bits_of(most - least) <= WORTH;
-    // The largest of 128 differences is some 5 times their mean: 3 bits more.
+    // The largest of 128 random differences is about 5 times their mean, which takes
+    // SPREAD more bits.
     return bits_of((most - least) / n) + SPREAD <= WORTH;
 }
 
@@ -130,7 +133,7 @@ static void take_bits(const unsigned char *from, size_t n, const struct block *b
     }
     if (!b->differences)
         return;
-    for (size_t i = 1; i < n; i++) // the base is already added to each
+    for (size_t i = 1; i < n; i++) // the base was added to each key before
         ret[i] += ret[i - 1] - b->base;
 }
 

@@ -18,11 +18,11 @@
 bool pack_pays(const uint64_t *keys, size_t n);
 
 // Appends the packed keys to *ret. Any keys in any order can be packed; ascending keys,
-// and keys close together in blocks, need the fewest bytes. TUG_ENOMEM; TUG_EDATA if the
-// buffer may not hold so much.
+// and keys close together in blocks, need the fewest bytes. Returns TUG_ENOMEM, or
+// TUG_EDATA if the buffer's limit is too small.
 int pack_keys(const uint64_t *keys, size_t n, struct buf *ret);
 
-// Unpacks n keys from exactly these bytes; TUG_EDATA if they are not that.
+// Unpacks n keys from exactly these bytes; TUG_EDATA if the bytes are not n packed keys.
 int unpack_keys(const void *bytes, size_t bytes_n, size_t n, uint64_t *ret,
                 struct err *e);
 

@@ -32,7 +32,7 @@ static size_t round_trip(const uint64_t *keys, size_t n)
     return bytes_n;
 }
 
-// Ids below `space`, sorted or not.
+// Draws n ids below `space` (0: any 64-bit keys), sorted or not.
 static void draw(uint64_t *keys, size_t n, uint64_t space, bool sorted, uint64_t seed)
 {
     for (size_t i = 0; i < n; i++)
@@ -50,14 +50,14 @@ static void test_round_trip(void **state)
         uint64_t r = random_u64(2, 0, t);
         uint64_t space = r % 65 == 64 ? 0 : (uint64_t)1 << r % 65;
         draw(keys, n, space, r >> 20 & 1, t);
-        if (r >> 21 & 1) // far up, and round the corner
+        if (r >> 21 & 1) // near 2^64, so that differences wrap around
             for (size_t i = 0; i < n; i++)
                 keys[i] -= space / 2;
         round_trip(keys, n);
     }
 }
 
-// Every width of numbers, in both kinds of blocks.
+// Packs and unpacks numbers of every width, in both kinds of blocks.
 static void test_all_widths(void **state)
 {
     (void)state;
@@ -89,9 +89,10 @@ static void test_golden(void **state)
 {
     (void)state;
     assert_packed((uint64_t[]){7}, 1, "\x00\x07\0\0\0\0\0\0\0", 9);
-    // Offsets 0, 2, 3 from 10.
+    // A block of offsets 0, 2, 3 with base 10.
     assert_packed((uint64_t[]){10, 12, 13}, 3, "\x02\x0a\0\0\0\0\0\0\0\x38", 10);
-    // Differences 0, 1, 1, 2 from 5 have two bits, offsets would have three.
+    // A block of differences 0, 1, 1, 2 with base 5: they take two bits, offsets would
+    // take three.
     assert_packed((uint64_t[]){5, 6, 7, 9}, 4, "\x82\x05\0\0\0\0\0\0\0\x94", 10);
 }
 
@@ -101,11 +102,11 @@ static void test_sizes(void **state)
     enum { N = 2560 };
     static uint64_t keys[N];
     for (uint64_t i = 0; i < N; i++)
-        keys[i] = 1000 + i; // a difference of one each
+        keys[i] = 1000 + i; // all differences are 1
     assert_int_equal(round_trip(keys, N), N / 128 * (9 + 16));
     memset(keys, 7, sizeof(keys));
     assert_int_equal(round_trip(keys, N), N / 128 * 9);
-    draw(keys, N, 10000000, true, 1); // sorted: differences of 12 bits in the mean
+    draw(keys, N, 10000000, true, 1); // sorted, so the mean difference has 12 bits
     assert_in_range(round_trip(keys, N), N * 12 / 8, N * 17 / 8);
     draw(keys, N, 10000000, false, 1);
     assert_in_range(round_trip(keys, N), N * 24 / 8, N * 25 / 8);
@@ -124,7 +125,7 @@ static void test_pays(void **state)
         draw(keys, n, (uint64_t)1 << (r % 64), r >> 20 & 1, t);
         bool saved = round_trip(keys, n) <= n * 8 * 2 / 3;
         bool said = pack_pays(keys, n);
-        assert_true(saved || !said); // a positive guess must be right
+        assert_true(saved || !said); // if pack_pays says yes, packing must save bytes
         yes += saved && said;
         no += saved && !said;
     }
@@ -159,7 +160,7 @@ static void test_wrong_lengths(void **state)
     assert_refused(b.data, b.len, 0);
     assert_refused(b.data, b.len, 100);
     assert_refused(b.data, b.len, 300);
-    b.data[0] = 57; // no width
+    b.data[0] = 57; // an invalid width
     assert_refused(b.data, b.len, 200);
     b.data[0] = 65;
     assert_refused(b.data, b.len, 200);
@@ -179,7 +180,7 @@ static void test_random_bytes(void **state)
         for (size_t i = 0; i < bytes_n; i++)
             bytes[i] = (unsigned char)random_u64(7, t, i);
         if (bytes_n > 0)
-            bytes[0] &= 0x87; // few bits
+            bytes[0] &= 0x87; // a small width, which is valid more often
         if (t % 2 == 0 && bytes_n >= 9 && n > 0 && n <= 128)
             bytes_n = 9 + (n * (bytes[0] & 127) + 7) / 8 < bytes_n
                           ? 9 + (n * (bytes[0] & 127) + 7) / 8

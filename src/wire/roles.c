@@ -1,4 +1,4 @@
-// Roles of certificates and tokens: their names, and what messages each may send.
+// Roles of certificates and tokens: their names, and the messages that each may send.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "wire/wire.h"

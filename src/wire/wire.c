@@ -22,7 +22,7 @@ enum {
     AT_BODY_BYTES = 16,
     AT_REQUEST = 24,
     AT_BODY_CHECKSUM = 32,
-    AT_CHECKSUM = 40, // of the bytes before it and of the head
+    AT_CHECKSUM = 40, // checksum of the header's bytes before it and of the head
 };
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
@@ -43,7 +43,7 @@ struct parts {
 struct in {
     const char *at;
     size_t left;
-    uint64_t body; // bytes that spans have promised, padding included
+    uint64_t body; // body bytes of the spans read so far, with padding
 };
 
 static int take(struct in *in, void *ret, size_t n)
@@ -123,7 +123,7 @@ static inline void part_span(struct parts *p, struct wire_span *v)
 
 struct out {
     struct buf *b;
-    struct wire_out *spans; // NULL in records, which have none
+    struct wire_out *spans; // NULL in records, which have no spans
 };
 
 #define PUT_NUMBER(type)                                                                 \
@@ -166,7 +166,7 @@ static inline int put_span(struct out *o, const struct wire_span *v)
     return buf_add(o->b, &v->n, sizeof(v->n));
 }
 
-// Records and messages: their fields, one behind the other.
+// Records and messages: functions that write and read their fields one after the other.
 
 #define MESSAGE(NAME, name, id, ...)                                                     \
     __attribute__((unused)) static int put_msg_##name(struct out *o,                     \
@@ -372,7 +372,7 @@ static int put_message(struct out *o, uint16_t type, const void *msg)
 #define END(name) }
 #include "wire/messages.def"
 
-// No message has more parts than `struct parts` has places.
+// Checks at compile time that no message has more parts than `struct parts` has places.
 #define MESSAGE(NAME, name, id, ...) _Static_assert(0
 #define RECORD(NAME, name, about) _Static_assert(0
 #define FIELD(type, name, about) +(sizeof(WIRE_TYPE_##type) > sizeof(uint64_t))
@@ -478,13 +478,14 @@ int wire_body(const struct wire_frame *f, const void *body, union wire_any *m,
     const char *at = body;
     for (uint32_t i = 0; i < p.n_spans; i++) {
         p.spans[i]->data = at;
-        if (p.spans[i]->n > 0) // with empty spans there may be no body
+        if (p.spans[i]->n > 0) // a message with empty spans may have no body
             at += p.spans[i]->n + wire_padding(p.spans[i]->n);
     }
     return 0;
 }
 
-// Only messages off loopback and without TLS are checked.
+// Returns the checksum of a message's body. It is used only on links to other machines
+// without TLS.
 static uint64_t checksum_body(const struct wire_out *o)
 {
     static const char zeros[8];

@@ -36,10 +36,10 @@ enum wire_role {
     WIRE_SERVER,
     WIRE_WORKER,
     WIRE_DRIVER,
-    WIRE_TOOL,    // may only look
-    WIRE_OPERATOR // may stop, save, load, clear and shrink
+    WIRE_TOOL,    // may only read status and statistics
+    WIRE_OPERATOR // may also stop, save, load, clear and shrink
 };
-// ps-lite's group ids; a sum is a union.
+// ps-lite's numbers of groups of nodes; the union of groups is their sum.
 enum wire_group {
     WIRE_GROUP_SCHEDULER = 1,
     WIRE_GROUP_SERVERS = 2,
@@ -57,17 +57,17 @@ enum wire_op {
     WIRE_GRADIENT, // gradients; the accessor's rules apply them
     WIRE_ASSIGN,   // sets weights (n x pull width) and keeps state
     // Only for rows without a lifecycle:
-    WIRE_ROW, // sets whole rows (n x width)
-    WIRE_DELTA, // adds differences of whole rows (n x width): the sender has applied the rules
+    WIRE_ROW,   // sets whole rows (n x width)
+    WIRE_DELTA, // adds differences of whole rows (n x width), made by the sender's rules
 };
 enum wire_flags {
     WIRE_BF16 = 1,        // values are bfloat16
     WIRE_KEYS_PACKED = 2, // keys are packed: see wire/pack.h
-    WIRE_ROWS_WHOLE = 4,  // pulls all columns, and which keys have a row
-    WIRE_ALSO_PULL = 8,   // a push that is answered by pulled, with the rows after it
-    WIRE_FOUND = 16,      // a pull that also returns which keys have a row
-    WIRE_AGAIN =
-        32, // a push of a later pass, whose examples were pushed before in the run
+    WIRE_ROWS_WHOLE =
+        4,              // a pull of all columns, which also returns which keys have a row
+    WIRE_ALSO_PULL = 8, // a push whose answer is MSG_PULLED with the rows after the push
+    WIRE_FOUND = 16,    // a pull that also returns which keys have a row
+    WIRE_AGAIN = 32, // a push of examples that were pushed in an earlier pass of the run
 };
 enum wire_order {
     WIRE_CLEAR,
@@ -75,32 +75,35 @@ enum wire_order {
     WIRE_DROP,
     WIRE_CLOCK,
     WIRE_SHRINK, // decays rows and removes those below the threshold
-    WIRE_DAY,    // likewise: a day has ended
-    WIRE_MEAN,   // rows go by the share `threshold` into their mean in another table
+    WIRE_DAY,    // ends a day and removes rows that are unseen for too many days
+    // Moves the mean in another table by the share `threshold` towards the rows.
+    WIRE_MEAN,
 };
 enum wire_root { WIRE_ROOT_SAVE, WIRE_ROOT_LOAD, WIRE_ROOT_COLD };
 enum wire_profile {
     WIRE_PROFILE_START,
     WIRE_PROFILE_STOP,
     WIRE_PROFILE_READ,
-    WIRE_PROFILE_FORGET, // the profile was read: frees its memory
+    WIRE_PROFILE_FORGET, // frees the memory of a profile that was read
 };
 enum wire_pass {
     WIRE_PASS_PIECES,
     WIRE_PASS_SHARES,
-    // After the pass with that number: over files that are scored and not trained on.
+    // Passes over files that are scored and not trained on, after the pass with that
+    // number.
     WIRE_PASS_VALID,
     WIRE_PASS_TEST,
     WIRE_PASS_TEST_BEST,
 };
 enum wire_lease {
-    WIRE_LEASE_WAIT,       // ask again in a moment
-    WIRE_LEASE_PIECE,      // read and train on this piece
-    WIRE_LEASE_SHARE,      // train on this share of every batch of the pass
-    WIRE_LEASE_OVER,       // the run is over
-    WIRE_LEASE_MARK,       // mark a save, and ask again
-    WIRE_LEASE_SCORE,      // score the examples of this piece by the rows in training
-    WIRE_LEASE_SCORE_BEST, // likewise by the rows of the best pass
+    WIRE_LEASE_WAIT,  // the worker is to ask again soon
+    WIRE_LEASE_PIECE, // read and train on this piece
+    WIRE_LEASE_SHARE, // train on this share of every batch of the pass
+    WIRE_LEASE_OVER,  // the run is over
+    WIRE_LEASE_MARK,  // mark a save, and ask again
+    WIRE_LEASE_SCORE, // score the examples of this piece by the rows in training
+    // Score the examples of this piece by the rows of the best pass.
+    WIRE_LEASE_SCORE_BEST,
 };
 enum wire_app {
     WIRE_APP_REQUEST = 1,
@@ -112,12 +115,12 @@ enum wire_app {
 // Strings and bulk data point into the receive buffer or, in a message to send, at the
 // sender's memory.
 struct wire_text {
-    const char *data; // not terminated
+    const char *data; // n bytes, without a final 0
     uint32_t n;
 };
 struct wire_span {
     const void *data; // when decoded: 8-byte aligned
-    uint64_t n;       // bytes
+    uint64_t n;       // number of bytes
 };
 
 static inline struct wire_text wire_text(const char *s)
@@ -128,7 +131,7 @@ static inline struct wire_text wire_text(const char *s)
 // Copies a peer's text for people: cut to fit `cap` bytes, and printable
 // (base/printable.h). Returns `to`.
 const char *wire_words(struct wire_text t, char *to, size_t cap);
-// Likewise for the reason of a failure, which a peer may have left out.
+// Copies the reason of a failure as wire_words does; a peer may have left it out.
 const char *wire_reason(struct wire_text t, char *to, size_t cap);
 
 // Checks a code from a peer: how a node or a run ended (0: well), or why a request failed
@@ -183,7 +186,7 @@ enum wire_from {
     WIRE_FROM_WORK,
     WIRE_FROM_SERVE,
     WIRE_FROM_ORDER,
-    WIRE_FROM_ANSWER, // none may ask; only answers
+    WIRE_FROM_ANSWER, // an answer, which no role may send as a request
 };
 
 // Returns the rights of a role in a certificate or token. A driver is a role in the
@@ -208,7 +211,7 @@ uint16_t wire_answer(uint16_t type);
 // The header of a frame, decoded.
 struct wire_frame {
     uint16_t type;
-    bool body_checked; // body_checksum is set
+    bool body_checked; // whether body_checksum is set
     uint32_t head_bytes;
     uint64_t body_bytes;
     uint64_t request; // chosen by the sender of a request, repeated in the answer

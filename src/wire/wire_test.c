@@ -1,5 +1,5 @@
-// Every message as bytes: the bytes never change (tests/golden/wire.hex), decoding gives
-// the same contents, and damaged bytes give an error.
+// Tests every message as bytes: the bytes never change (tests/golden/wire.hex), decoding
+// gives the same contents, and damaged bytes give an error.
 //
 // With TUG_GOLDEN_WRITE=1 in the environment the golden bytes, and the fuzzer's first
 // inputs beside them, are written instead of compared.
@@ -28,7 +28,8 @@ enum {
     AT_CHECKSUM = 40
 };
 
-// A frame in three blocks of just their size, so that a sanitizer sees each step beyond.
+// A frame in three blocks of exactly their size, so that a sanitizer catches any access
+// past their ends.
 struct frame {
     unsigned char header[WIRE_FRAME_BYTES];
     size_t head_n, body_n;
@@ -78,7 +79,7 @@ static int decode(const struct frame *f, struct wire_frame *ret_frame,
     return wire_body(ret_frame, f->body, ret, e);
 }
 
-// Corrects the header's checksum, so that the damage behind it must be found by other
+// Corrects the header's checksum, so that damage in the head must be found by other
 // checks.
 static void seal(struct frame *f)
 {
@@ -329,7 +330,7 @@ static void test_truncations(void **state)
     }
 }
 
-// One byte too many is refused.
+// A head that is one byte too long is refused.
 static void test_longer_heads(void **state)
 {
     (void)state;
@@ -457,7 +458,8 @@ static void test_headers(void **state)
     }
 }
 
-// Fields of the greatest length pass; a byte more is refused by both sides.
+// Fields of the greatest length can be sent; one byte more is refused by encoder and
+// decoder.
 
 static void test_limits_of_encoding(void **state)
 {
@@ -491,7 +493,7 @@ static int decode_long(uint16_t type, const void *msg, size_t at, uint64_t n,
     struct wire_frame head;
     union wire_any m;
     frame_of(&f, type, 0, msg, false);
-    size_t tail = width == sizeof(uint32_t) ? n : 0; // texts lie in the head
+    size_t tail = width == sizeof(uint32_t) ? n : 0; // texts are part of the head
     mem_free(f.head);
     f.head_n = at + width + tail;
     f.head = mem_zalloc(f.head_n);
@@ -520,7 +522,7 @@ static void test_limits_of_decoding(void **state)
                      TUG_EDATA);
     const struct msg_pull pull = {.table = 0};
     const uint64_t most = WIRE_SPAN_MAX;
-    enum { AT = 49 }; // of the length of pull's keys
+    enum { AT = 49 }; // offset of the length of pull's keys
     assert_int_equal(decode_long(MSG_PULL, &pull, AT, most, 8, most), 0);
     assert_int_equal(decode_long(MSG_PULL, &pull, AT, most, 8, most + 8), TUG_EDATA);
     assert_int_equal(decode_long(MSG_PULL, &pull, AT, most + 1, 8, most + 8), TUG_EDATA);
@@ -624,8 +626,8 @@ static void test_words_and_codes(void **state)
     assert_int_equal(wire_failure(TUG_EINTERRUPTED), TUG_EINTERRUPTED);
 }
 
-// Each message with flags has a line in wire_check_flags: all bits together are refused
-// by name, none is fine.
+// Each message with flags has a line in wire_check_flags: a message with all flag bits is
+// refused by name, one without flags passes.
 static void test_flags(void **state)
 {
     (void)state;
