@@ -75,7 +75,7 @@ enum wire_order {
     WIRE_DROP,
     WIRE_CLOCK,
     WIRE_SHRINK, // decays rows and removes those below the threshold
-    WIRE_DAY,    // ends a day and removes rows that are unseen for too many days
+    WIRE_DAY,    // ends a day: rows are unseen for one day more
     // Moves the mean in another table by the share `threshold` towards the rows.
     WIRE_MEAN,
 };
