@@ -72,7 +72,7 @@ struct tug_node_options {
     // default 5.
     double dead_seconds;
     double spin_us; // microseconds that a wait polls before it sleeps; by default 300
-    // Tug_node_start does not wait for the others (ps::StartAsync; tug_node_wait).
+    // If true, tug_node_start does not wait for the others (ps::StartAsync; tug_node_wait).
     bool async;
     // This server also runs the scheduler, at the address `scheduler`, as the first
     // server of Paddle's list of servers does.

@@ -110,7 +110,7 @@ static void test_refusals(void **state)
         assert_string_equal(e.text, says);
         keys[i] = was;
     }
-    // The last key first.
+    // With the last key at the front, partitions do not ascend.
     uint64_t last = keys[n - 1];
     memmove(keys + 1, keys, (n - 1) * sizeof(*keys));
     keys[0] = last;

@@ -456,7 +456,7 @@ static void test_attempts_while_asleep(void **state)
     (void)state;
     struct tcp_node listener = {0}, n = {0};
     char unix_address[VAN_ADDRESS_MAX];
-    tcp_node_open(&listener, &plain, "tcp://127.0.0.1:0"); // its port is free then
+    tcp_node_open(&listener, &plain, "tcp://127.0.0.1:0"); // to find a free port
     van_free(listener.van);
     snprintf(unix_address, sizeof(unix_address), "unix:///tmp/tug-nobody-%d",
              (int)getpid());
