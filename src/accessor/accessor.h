@@ -44,15 +44,16 @@ enum { ACCESSOR_MAX_GROUPS = 2, ACCESSOR_MAX_STATS = 256 };
 #define ACCESSOR_NO_COUNT UINT32_MAX
 
 struct accessor_group {
-    uint32_t weights; // column of the first
+    uint32_t weights; // column of the first weight
     uint32_t n;
-    uint32_t random; // the first so many weights may begin at random, others begin at 0
-    uint32_t state;  // column of the rule's state
+    // Number of weights, from the first, with random initial values; others: 0.
+    uint32_t random;
+    uint32_t state; // column of the rule's state
     uint32_t n_state;
     struct rule_params rule;
-    // Whether an update decays by the mean square of the row's values in it instead of by
-    // 1: for weights that are multiplied by others one by one (ffm), each time times a
-    // value.
+    // Whether weight decay in an update is scaled by the mean square of the feature's
+    // values in the batch, instead of 1: for weights (of ffm) whose products with other
+    // weights are multiplied by these values.
     bool decays_by_squares;
 };
 
@@ -67,10 +68,11 @@ struct accessor {
     // With a lifecycle:
     const struct accessor_class *class; // NULL: rows have no lifecycle (plain, merge)
     struct life life;
-    uint32_t stats, n_stats;             // columns of the statistics
-    uint32_t pulled_stats, pushed_stats; // how many of them are pulled and pushed
-    uint32_t extra;                      // column of the extra row's handle + 1, as bits
-    uint32_t extra_width;                // floats of the extra row; 0: none
+    uint32_t stats, n_stats; // columns of the statistics
+    // How many statistics a pull returns and a push carries.
+    uint32_t pulled_stats, pushed_stats;
+    uint32_t extra;       // column of the extra row's handle + 1, as bits
+    uint32_t extra_width; // floats of the extra row; 0: none
 };
 
 // Layouts by name: "plain", "merge", "sparse", "ctr", "ctr_double", "counter", "features"
@@ -80,9 +82,9 @@ struct accessor {
 enum { ACCESSOR_NAME_MAX = 32 };
 struct accessor_options {
     char name[ACCESSOR_NAME_MAX];
-    uint32_t dim; // plain, merge: floats of a row; others: of embedx, 0 allowed
-    struct rule_params rule;  // of group 0
-    struct rule_params extra; // of embedx
+    uint32_t dim; // plain, merge: floats of a row; others: floats of embedx, may be 0
+    struct rule_params rule;  // the rule of group 0
+    struct rule_params extra; // the rule of embedx
     uint32_t embed;           // features: floats of group 0
     uint32_t random; // features: how many floats of embedx begin at random, the others
                      // at 0; 0: all
@@ -142,7 +144,8 @@ void accessor_first(const struct accessor *a, const struct table *t, uint64_t ke
 void accessor_inits(const struct accessor *a, float low, float high, float low1,
                     float high1, struct table_options *t);
 
-// Gets the initial extra row of `key` (extra_width floats), likewise.
+// Gets the initial extra row of `key` (extra_width floats), with random weights in [low,
+// high).
 void accessor_first_extra(const struct accessor *a, const struct table *t, uint64_t key,
                           float low, float high, float *ret);
 
@@ -150,7 +153,7 @@ void accessor_first_extra(const struct accessor *a, const struct table *t, uint6
 struct accessor_scratch {
     const struct accessor *accessor;
     const struct kernels *kernels;
-    float *scaled; // gradients of a row's group
+    float *scaled; // the scaled gradients of a group of a row
 };
 int accessor_scratch_init(struct accessor_scratch *s, const struct accessor *a,
                           const struct kernels *k, struct err *e);
@@ -163,14 +166,14 @@ struct accessor_update {
     float scale;                     // of all gradients
     size_t n;
     float *const *rows;
-    const float *const *gradients[ACCESSOR_MAX_GROUPS]; // of each row
+    const float *const *gradients[ACCESSOR_MAX_GROUPS]; // by group and row
     // Without a count both count as 1 for every row, and these are not read.
     const float *occurrences; // of the row in the batch
     const float *squares;     // the sum of u^2 over them
 };
 void accessor_apply(struct accessor_scratch *s, const struct accessor_update *u);
 
-// Likewise with n x push_width values as in a message.
+// As struct accessor_update, but with n x push_width values as a message has them.
 struct accessor_push {
     const struct rule_params *rules;
     float pass, scale;
@@ -180,9 +183,10 @@ struct accessor_push {
 };
 void accessor_apply_packed(struct accessor_scratch *s, const struct accessor_push *p);
 
-// Likewise for rows with a lifecycle. extras[i]: the extra row of row i; NULL: its
-// gradients are dropped. divisors[i]: the result of life_class.seen for row i; gradients
-// are multiplied by scale / divisor. All apply the rules' clip, clip_norm and bounds.
+// As struct accessor_push, for rows with a lifecycle. extras[i] is the extra row of row
+// i; NULL: there is none, and its gradients are dropped. divisors[i]: the result of
+// life_class.seen for row i; gradients are multiplied by scale / divisor. All apply the
+// rules' clip, clip_norm and bounds.
 struct accessor_life_push {
     const struct rule_params *rules;
     float scale;

@@ -47,7 +47,7 @@ static const struct accessor_class *classes[MAX_CLASSES] = {
     &accessor_counter,
     &accessor_features,
 };
-enum { OWN = 7 }; // of these are tug's
+enum { OWN = 7 }; // number of tug's own classes, the first of the list
 enum { NAMES_MAX = (MAX_CLASSES + 1) * (ACCESSOR_NAME_MAX + 2) };
 
 // Paddle's Unit accessors do not divide gradients by shows.
@@ -128,7 +128,7 @@ int accessor_choose(struct accessor_options *o, const char *name, struct err *e)
     snprintf(o->name, sizeof(o->name), "%s", c->name);
     if (unscaled)
         o->life.show_scale = false;
-    if (theirs && c != &merge) // whose rows do not live
+    if (theirs && c != &merge) // merge has no lifecycle
         o->life.embedx_late = true;
     return 0;
 }

@@ -9,7 +9,7 @@
 
 #include "accessor/accessor_internal.h"
 
-enum { FLOATS = 2 }; // of a counter
+enum { FLOATS = 2 }; // number of floats of a counter
 
 static double get(const float *row, uint32_t counter)
 {

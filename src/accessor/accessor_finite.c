@@ -104,7 +104,8 @@ bool accessor_rules_tame(const struct accessor *a, const struct rule_params *rul
 
 static bool group_tame(const struct accessor_group *g, const float *at)
 {
-    uint32_t roots = g->n_state; // the first state that a root is taken of
+    uint32_t roots =
+        g->n_state; // index of the first state whose square root the rule takes
     float least = g->rule.kind == RULE_ADAGRAD && g->rule.beta < 0x1p-30f ? 0x1p-60f : 0;
     if (!finite_below(at + g->weights, g->n, ACCESSOR_TAME_ROW) ||
         !finite_below(at + g->state, g->n_state, ACCESSOR_TAME_ROW))

@@ -86,7 +86,7 @@ struct entry_options entry_defaults(const char *policy)
 static const struct number {
     const char *name;
     size_t offset;
-    bool whole; // uint32_t; else float
+    bool whole; // true: the option is a uint32_t; false: a float
     double min, max;
     const char *of;
 } numbers[] = {
@@ -127,7 +127,7 @@ static double number_get(const struct number *n, const struct entry_options *o)
 static int number_check(const struct number *n, const char *policy, double x,
                         struct err *e)
 {
-    if (x >= n->min && x <= n->max && (!n->whole || x == floor(x))) // not for NaN
+    if (x >= n->min && x <= n->max && (!n->whole || x == floor(x))) // false for NaN
         return 0;
     return err_set(e, TUG_EUSAGE, "entry policy '%s': %s is %g; it must be %s%g to %g",
                    policy, n->name, x, n->whole ? "a whole number, " : "", n->min,

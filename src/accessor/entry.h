@@ -35,13 +35,14 @@ enum { ENTRY_NAME_MAX = 32 };
 struct entry_options {
     char policy[ENTRY_NAME_MAX]; // by name; "" is none
     float threshold;             // count, bloom, sketch, show-click
-    bool by_shows;               // count, bloom, sketch: shows count, not pushes
+    bool by_shows;               // count, bloom, sketch: counts shows instead of pushes
     float probability;           // probability: 0 < p <= 1
-    uint32_t capacity;           // bloom: keys of a partition that it is made for
+    // Bloom: number of keys in a partition that the filter is sized for.
+    uint32_t capacity;
     float error;           // bloom: share of keys let in too early; sketch: of the sum
                            // of all counts
     float nonclick, click; // show-click: see life.h
-    uint64_t seed;         // of hashes
+    uint64_t seed;         // seed of the hashes
 };
 
 // Returns a policy's defaults. entry_check: TUG_EUSAGE lists all policies if there is
@@ -68,11 +69,11 @@ struct entry_class {
     // memory is out, it does not.
     bool (*admit)(void *state, const struct entry_options *o, uint64_t key, float show,
                   float click);
-    // Decides for a push of a later pass, which counts nothing. NULL: as `admit` does
-    // without shows and clicks.
+    // Decides for a push of examples that were counted in an earlier pass; it counts
+    // nothing. NULL: calls `admit` with show and click 0.
     bool (*again)(const void *state, const struct entry_options *o, uint64_t key);
     size_t (*bytes)(const void *state);
-    // For saves: a load restores the same bits. `load` checks all bytes.
+    // Save a state and load it bit for bit. `load` checks all bytes.
     int (*save)(const void *state, struct buf *to);
     int (*load)(void *state, const void *bytes, size_t n, struct err *e);
 };
@@ -82,7 +83,7 @@ struct entry_class {
 const struct entry_class *entry_find(const char *name);
 int entry_register(const struct entry_class *c, struct err *e);
 
-// The policy's state for one partition. Threads: the partition's owner's.
+// The policy's state for one partition. Only the thread that owns the partition uses it.
 struct entry;
 int entry_open(struct entry **ret, const struct entry_options *o, struct err *e);
 void entry_close(struct entry *x); // NULL is fine

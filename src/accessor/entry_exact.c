@@ -20,13 +20,13 @@ enum { FIRST_SLOTS = 256, STREAM = 0x656e74 };
 
 struct candidate {
     uint64_t key;
-    double sum; // 0: the slot is free
+    double sum; // the key's count so far; 0: the slot is free
 };
 
 struct exact {
     struct candidate *slots;
     size_t n, max;
-    uint64_t salt; // of hashes
+    uint64_t salt; // mixed into the hashes of keys
 };
 
 static size_t home(const struct exact *x, uint64_t key)
@@ -51,7 +51,7 @@ static void forget(struct exact *x, struct candidate *c)
     for (size_t at = (gap + 1) & mask; x->slots[at].sum != 0; at = (at + 1) & mask) {
         size_t wants = home(x, x->slots[at].key);
         if (((at - wants) & mask) < ((at - gap) & mask))
-            continue; // its home lies behind the gap
+            continue; // the entry's home is after the gap, so it stays
         x->slots[gap] = x->slots[at];
         gap = at;
     }
@@ -135,7 +135,7 @@ static size_t exact_bytes(const void *state)
 
 static int by_key(const void *a, const void *b)
 {
-    struct candidate x, y; // in a buffer of bytes they are not aligned
+    struct candidate x, y; // copies, as candidates in the buffer are not aligned
     memcpy(&x, a, sizeof(x));
     memcpy(&y, b, sizeof(y));
     return (x.key > y.key) - (x.key < y.key);

@@ -27,14 +27,14 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
               "counters are saved as memory is");
 
 enum { MAX_HASHES = 32, SKETCH_LINES = 4, STREAM = 0x736b65 };
-enum { MAX_PARTS = 1 << 16 }; // products with a float are exact
+enum { MAX_PARTS = 1 << 16 }; // so that products with a float are exact in a double
 
 // Counters mean the same in filters of one shape.
 struct shape {
-    uint64_t salt;  // of hashes
+    uint64_t salt;  // mixed into the hashes of keys
     double parts;   // of a show, or of a push
     uint64_t width; // counters in a line
-    uint32_t bits;  // of a counter: 4 or 32
+    uint32_t bits;  // bits of a counter: 4 or 32
     uint32_t hashes;
 };
 
@@ -42,9 +42,9 @@ static_assert(sizeof(struct shape) == 32, "a shape has no padding");
 
 struct shared {
     struct shape shape;
-    uint64_t step; // counters from the line of one hash to that of the next
-    uint32_t goal; // the count at which a key comes in
-    size_t size;   // bytes of the counters
+    uint64_t step; // number of counters from the line of one hash to the line of the next
+    uint32_t goal; // the count at which a key gets a row
+    size_t size;   // bytes of all counters
     unsigned char *counters;
 };
 

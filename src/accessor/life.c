@@ -61,7 +61,7 @@ struct life life_defaults(void)
 
 static int check_number(const char *name, float x, float low, float high, struct err *e)
 {
-    if (x >= low && x <= high) // not for NaN
+    if (x >= low && x <= high) // false for NaN
         return 0;
     return err_set(e, TUG_EUSAGE, "%s is %g; it must be a number from %g to %g", name,
                    (double)x, (double)low, (double)high);

@@ -298,7 +298,7 @@ int rate_parse(const char *text, struct rate *ret, struct err *e)
 
 struct writer {
     struct buf *to;
-    char mark; // before the next word
+    char mark; // the character that separates the next word
     int rc;
 };
 

@@ -13,9 +13,9 @@
 #include "serve/score_internal.h"
 
 enum {
-    PIECE = 64, // examples computed together, at most
+    PIECE = 64, // most examples that are computed together
     PIECE_WITHOUT_LAYERS = 16,
-    PIECE_FEATURES = 1 << 30, // at most, of these
+    PIECE_FEATURES = 1 << 30, // most features of these examples
 };
 
 // A thread's memory.
@@ -172,7 +172,7 @@ static int take_piece(const struct served *s, struct scratch *x,
             zero += rows->values[from + j] * 0;
         for (size_t i = first; i < first + n && zero != 0; i++)
             TRY(bad_row(rows, i, e));
-        b->value = (float *)(uintptr_t)(rows->values + from); // only read
+        b->value = (float *)(uintptr_t)(rows->values + from); // is only read
     }
     TRY(take_fields(s, x, rows, from, nnz, e));
     return view_values(&x->view, &s->model) == 0 ? 0 : err_nomem(e, "a batch");

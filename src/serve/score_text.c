@@ -74,7 +74,8 @@ static int take_text(const struct served *s, struct scratch *x, const char *text
     const char *end = text + bytes;
     TRY(open_reader(s, x, e));
     bool header = reader_has_header(x->reader);
-    if (!header && x->layout != NULL) { // that of columns in memory
+    if (!header &&
+        x->layout != NULL) { // columns in memory have a layout without a header
         score_close_text(x);
         TRY(open_reader(s, x, e));
     }

@@ -11,8 +11,8 @@
 
 enum {
     WORDS_TOLD = 3,
-    FEATURES_MIN = 20, // of a column, before it is judged
-    FEW = 20,          // one in so many that is known is few
+    FEATURES_MIN = 20, // a column is judged after it has had so many values
+    FEW = 20, // a warning is given if the model knows less than one in FEW values
     ROWS_LOOKED_AT = 256,
 };
 
@@ -134,7 +134,7 @@ void score_count_end(struct served *s, const struct served_copy *c, struct scrat
 {
     x->counted = NULL;
     x->calls++;
-    if ((x->calls & (x->calls - 1)) != 0) // looked at after 1, 2, 4, 8 ... calls
+    if ((x->calls & (x->calls - 1)) != 0) // checks after 1, 2, 4, 8 ... calls only
         return;
     for (uint32_t i = 0; i < x->unseen.n; i++) {
         const struct unseen_slot *u = &x->unseen.slot[i];

@@ -17,8 +17,8 @@
 
 enum {
     POLL_MS = 200,
-    THREADS_UNASKED = 8, // at most
-    MAX_WAIT = 64,       // looks between two tries of a save that was refused
+    THREADS_UNASKED = 8, // most threads that load a save if the caller names no number
+    MAX_WAIT = 64, // most checks between two attempts to load a save that was refused
 };
 
 // Waiting, in a way that served_stop ends. False: it has.
@@ -124,7 +124,7 @@ static int load_chain(struct served *s, struct served_copy *c,
     for (size_t i = 0; i < chain->n && rc == 0; i++)
         rc = saved_load_change(chain, i, s->team, &c->p, e);
     if (rc != 0) {
-        empty_copy(c); // it holds some of the rows
+        empty_copy(c); // a failed load leaves some of the rows
         return rc;
     }
     const struct save_manifest *m = &chain->saves[chain->n - 1];
@@ -203,7 +203,7 @@ static void catch_up(struct served *s, const char *save)
 {
     bool deltas = atomic_load(&s->current)->deltas;
     struct served_copy *c = idle_copy(s);
-    struct err ignored = {0}; // the next save will say it
+    struct err ignored = {0}; // the load of the next save reports the same error
     if (c != NULL && deltas)
         (void)bring(s, c, save, &ignored);
     else if (c != NULL)
@@ -233,7 +233,8 @@ int served_refresh(struct served *s, bool *ret_taken, struct err *e)
     if (ret_taken != NULL)
         *ret_taken = false;
     if (rc != 0 || !look_at(save, &file))
-        return rc == TUG_EDATA ? 0 : rc; // nothing is there any more: what is read stays
+        return rc == TUG_EDATA ? 0
+                               : rc; // the save was removed: the loaded rows stay in use
     if (same_file(&file, &s->seen) && (s->wait == 0 || s->waited++ < s->wait))
         return 0;
     s->wait = same_file(&file, &s->seen) ? s->wait : 0;
@@ -321,7 +322,7 @@ static int open_served(struct served *s, const char *from, const struct served_o
 {
     char save[FILE_PATH_MAX];
     TRY(file_join(s->from, from, "", e));
-    s->from[strlen(from)] = '\0'; // as it was given
+    s->from[strlen(from)] = '\0'; // without the slash that file_join adds
     if (o->follow && save_find(from, save, NULL) == 0 && strcmp(save, from) == 0)
         return err_set(e, TUG_EUSAGE,
                        "'%s' is one save, behind which none will come: to follow a model "
@@ -344,7 +345,7 @@ int served_open(struct served **ret, const char *from, const struct served_optio
     if (s == NULL)
         return err_nomem(e, "a model");
     memset(s, 0, sizeof(*s));
-    atomic_store(&s->current, &s->copies[1]); // there is nothing in either
+    atomic_store(&s->current, &s->copies[1]); // both copies are empty now
     pthread_mutex_init(&s->lock, NULL);
     thread_condition(&s->changed);
     s->poll_ms = o->poll_ms > 0 ? o->poll_ms : POLL_MS;

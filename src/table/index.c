@@ -12,7 +12,7 @@
 #include "base/hash.h"
 
 enum {
-    TAIL_LINES = 16, // behind the last home, to begin with
+    TAIL_LINES = 16, // initial number of lines after the last home line
     ROWS_AHEAD = 3,  // lines whose rows are prefetched before their visit
     LINES_AHEAD = 8,
 };

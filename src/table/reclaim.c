@@ -11,7 +11,7 @@ struct table_reader {
     _Alignas(64) _Atomic uint64_t epoch; // own cache line: written at every pin
     struct reclaim *reclaim;
     struct table_reader *next;
-    struct table_reader **link; // what points here
+    struct table_reader **link; // the pointer to this reader in the list
 };
 
 enum { LIMBO_ROWS = 1018 };

@@ -24,7 +24,7 @@
 
 struct reclaim {
     _Atomic uint64_t epoch; // from 1: a reader's 0 means not pinned
-    pthread_mutex_t lock;   // of the list
+    pthread_mutex_t lock;   // guards the list of readers
     struct table_reader *readers;
     uint32_t n_readers;
 };
@@ -44,9 +44,9 @@ struct limbo_block;
 
 struct limbo {
     struct limbo_block *first, *last;
-    struct limbo_block
-        *spare;       // an empty one, so that a boundary does not cost an allocation
-    uint64_t horizon; // as last seen
+    // An empty one, so that a boundary does not cost an allocation.
+    struct limbo_block *spare;
+    uint64_t horizon; // the horizon when it was last computed
 };
 
 void limbo_close(struct limbo *l);

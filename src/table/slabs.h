@@ -36,8 +36,8 @@ struct slabs {
     uint32_t max_slabs;
 
     pthread_mutex_t lock;
-    uint32_t mapped;           // slabs with an address
-    _Atomic uint64_t next_row; // handles below it were given out
+    uint32_t mapped;           // number of slabs that have an address
+    _Atomic uint64_t next_row; // all handles below this one were given out
 };
 
 // Also fills in the view that table_row needs.
@@ -45,10 +45,11 @@ int slabs_open(struct slabs *s, uint32_t width, uint32_t align,
                struct table_slabs *ret_view);
 void slabs_close(struct slabs *s); // a zeroed one is fine
 
-// Rows [*ret_first, *ret_first + s->chunk_rows), zeroed. Any thread.
+// Gives out the zeroed rows [*ret_first, *ret_first + s->chunk_rows). May be called from
+// any thread.
 int slabs_take(struct slabs *s, uint32_t *ret_first);
 
-// All handles are below it.
+// Returns a bound: all handles are below it.
 static inline uint64_t slabs_end(const struct slabs *s)
 {
     return atomic_load_explicit(&s->next_row, memory_order_relaxed);

@@ -42,7 +42,7 @@ struct probe {
 struct search {
     const struct table *t;
     const uint64_t *keys;
-    uint32_t *handles; // candidates, at the end the answers
+    uint32_t *handles; // candidates, and at the end the results
     uint32_t n;
     uint32_t n_rest, n_missing;
     struct index_view view[TABLE_STRIPES];

@@ -21,9 +21,9 @@
 #include "base/err.h"
 
 enum {
-    TABLE_MAX_WIDTH = 1 << 20, // floats
+    TABLE_MAX_WIDTH = 1 << 20, // most floats of a row
     TABLE_MAX_INITS = 8,
-    TABLE_MAX_READERS = 1024, // pinned at the same time
+    TABLE_MAX_READERS = 1024, // most readers that are open at a time
 };
 
 #define TABLE_NONE UINT32_MAX // "no row" among handles; handles are below TABLE_MAX_ROWS
@@ -39,9 +39,9 @@ struct table_init {
 
 struct table_options {
     uint64_t seed;
-    uint32_t id;             // of the table within the model; enters its random numbers
-    uint32_t width;          // floats in a row, 0 allowed (a set of keys)
-    uint32_t align;          // of rows in bytes, a power of two in 8..4096; 0 means 8
+    uint32_t id;    // number of the table in the model; its random numbers depend on it
+    uint32_t width; // floats in a row, 0 allowed (a set of keys)
+    uint32_t align; // alignment of rows in bytes, a power of two in 8..4096; 0 means 8
     uint32_t partition_bits; // 0..16: partition = mix64(key) >> (64 - bits)
     uint32_t n_inits;
     struct table_init inits[TABLE_MAX_INITS];
