@@ -229,6 +229,8 @@ static int predict_opened(struct opened_model *m, const struct predict_values *v
                            "--out: '%s' is the data, and would be overwritten: give "
                            "another file",
                            v->out);
+        TRY(data_paths_check_output(v->model.data.items, v->model.data.n, "--out", v->out,
+                                    e));
         TRY(encoder_open(&p.file, v->out, e));
     }
     int rc = (v->explain ? explain_all : print_all)(m, &p, e);

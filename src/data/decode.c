@@ -75,6 +75,11 @@ static const struct {
      false},
     {"text in UTF-16", "iconv -f UTF-16 -t UTF-8 FILE | tug ... --data -", 2, "\xfe\xff",
      false},
+    {"a part of a saved model or table",
+     "give tug eval and tug predict a saved model by --from, tug train by --init-from, "
+     "and "
+     "keep it outside of folders of data",
+     7, "TUGROWS", true},
     {"a zip archive", "unzip -p FILE | tug ... --data -", 4, "PK\x03\x04", false},
 };
 

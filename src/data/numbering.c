@@ -33,6 +33,12 @@ void numbering_add(struct numbering *n, const uint64_t *keys, size_t count)
     raise_to(&n->first_inverted, ~least);
 }
 
+void numbering_join(struct numbering *to, const struct numbering *from)
+{
+    raise_to(&to->last, from->last);
+    raise_to(&to->first_inverted, from->first_inverted);
+}
+
 void numbering_copy(struct numbering *to, const struct numbering *from)
 {
     atomic_store(&to->last, atomic_load(&from->last));
@@ -68,18 +74,22 @@ static bool say(char text[NUMBERING_TEXT], const char *format, ...)
     return true;
 }
 
+static bool counts_from_0(const struct numbering *model)
+{
+    return model->columns != 0 || numbering_first(model) == 0;
+}
+
+// Returns one more than the greatest number that the model can know.
+static uint64_t end_of(const struct numbering *model)
+{
+    return model->columns != 0 ? model->columns : model->last + 1;
+}
+
 static bool matrix_differs(const struct numbering *model, uint64_t columns,
                            const char *what, char text[NUMBERING_TEXT])
 {
-    uint64_t last = model->last, known = model->columns != 0 ? model->columns : last + 1;
-    bool from_0 = model->columns != 0 || numbering_first(model) == 0;
-    if (!from_0 && last == columns)
-        return say(
-            text,
-            "%s: its columns are numbered from 0 to %" PRIu64
-            ", and the model knows features %" PRIu64 " to %" PRIu64
-            ", as a libsvm file numbers them: put an empty column before the first",
-            what, columns - 1, numbering_first(model), last);
+    uint64_t last = model->last, known = end_of(model);
+    bool from_0 = counts_from_0(model);
     if (columns == known || (model->columns == 0 && columns > known && !from_0))
         return false;
     char then[64];
@@ -104,17 +114,7 @@ static bool file_differs(const struct numbering *model, const struct numbering *
                          const char *what, char text[NUMBERING_TEXT])
 {
     uint64_t first = numbering_first(data), last = data->last;
-    uint64_t end = model->columns != 0 ? model->columns : model->last + 1;
-    bool from_0 = model->columns != 0 || numbering_first(model) == 0;
-    if (!from_0 || last < end)
-        return false;
-    if (first == 1 && last == end)
-        return say(text,
-                   "%s: its features are numbered from 1 to %" PRIu64
-                   ", and the model knows features 0 to %" PRIu64
-                   ": subtract 1 from each number if they were counted from 1",
-                   what, last, end - 1);
-    return model->columns != 0 &&
+    return model->columns != 0 && last >= model->columns &&
            say(text,
                "%s: its features are numbered from %" PRIu64 " to %" PRIu64
                ", and the model learnt from a matrix of %" PRIu64
@@ -122,14 +122,19 @@ static bool file_differs(const struct numbering *model, const struct numbering *
                what, first, last, model->columns, model->columns);
 }
 
-bool numbering_differs(const struct numbering *model, const struct numbering *data,
+bool numbering_shifted(const struct numbering *model, const struct numbering *data,
                        const char *what, char text[NUMBERING_TEXT])
 {
-    if (!numbering_any(model) && model->columns == 0)
-        return false;
-    if (data->columns != 0 && matrix_differs(model, data->columns, what, text))
-        return true;
-    if (!numbering_any(data))
+    bool known = numbering_any(model) || model->columns != 0;
+    if (known && data->columns != 0 && !counts_from_0(model) &&
+        model->last == data->columns)
+        return say(
+            text,
+            "%s: its columns are numbered from 0 to %" PRIu64
+            ", and the model knows features %" PRIu64 " to %" PRIu64
+            ", as a libsvm file numbers them: put an empty column before the first",
+            what, data->columns - 1, numbering_first(model), (uint64_t)model->last);
+    if (!known || !numbering_any(data))
         return false;
     if (model->columns == 0 && numbering_first(model) == 1 && numbering_first(data) == 0)
         return say(text,
@@ -137,5 +142,24 @@ bool numbering_differs(const struct numbering *model, const struct numbering *da
                    ", and the model knows features 1 to %" PRIu64
                    ": add 1 to each number if the model's were counted from 1",
                    what, (uint64_t)data->last, (uint64_t)model->last);
-    return data->columns == 0 && file_differs(model, data, what, text);
+    // Data with new features may go past the end by more than one.
+    return data->columns == 0 && counts_from_0(model) && numbering_first(data) == 1 &&
+           data->last >= end_of(model) &&
+           say(text,
+               "%s: its features are numbered from 1 to %" PRIu64
+               ", and the model knows features 0 to %" PRIu64
+               ": subtract 1 from each number if they were counted from 1",
+               what, (uint64_t)data->last, end_of(model) - 1);
+}
+
+bool numbering_differs(const struct numbering *model, const struct numbering *data,
+                       const char *what, char text[NUMBERING_TEXT])
+{
+    if (numbering_shifted(model, data, what, text))
+        return true;
+    if (!numbering_any(model) && model->columns == 0)
+        return false;
+    return data->columns != 0
+               ? matrix_differs(model, data->columns, what, text)
+               : numbering_any(data) && file_differs(model, data, what, text);
 }

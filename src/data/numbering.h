@@ -24,6 +24,8 @@ struct numbering {
 // Threads: any at the same time.
 void numbering_add(struct numbering *n, const uint64_t *keys, size_t count);
 void numbering_copy(struct numbering *to, const struct numbering *from);
+// Adds the keys that `from` has seen.
+void numbering_join(struct numbering *to, const struct numbering *from);
 
 static inline bool numbering_any(const struct numbering *n)
 {
@@ -41,8 +43,12 @@ bool numbering_has(const struct schema *s);
 uint64_t numbering_columns(const struct data_files *f);
 
 enum { NUMBERING_TEXT = 400 };
-// Whether `data`, which `what` names, seems to be numbered another way than what the model
-// learnt from, or has another width; then `text` is a sentence that says so.
+// Whether `data`, which `what` names, seems to be counted from another number than what the
+// model learnt from; then `text` is a sentence that says so. For data that the model learns
+// from next, where a feature that it does not know yet is learnt.
+bool numbering_shifted(const struct numbering *model, const struct numbering *data,
+                       const char *what, char text[NUMBERING_TEXT]);
+// As numbering_shifted, and also whether `data` has another width. For data to score.
 bool numbering_differs(const struct numbering *model, const struct numbering *data,
                        const char *what, char text[NUMBERING_TEXT]);
 

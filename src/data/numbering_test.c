@@ -61,7 +61,12 @@ static void test_said(void **state)
         {{0, 29, 0},
          {1, 30, 0},
          "numbered from 1 to 30, and the model knows features 0 to 29"},
-        {{0, 29, 0}, {1, 44, 0}, ""}, // new features
+        {{0, 29, 0}, // new features
+         {1, 44, 0},
+         "numbered from 1 to 44, and the model knows features 0 to 29: subtract 1"},
+        {{0, 29, 0}, {2, 44, 0}, ""},
+        {{0, 29, 0}, {0, 44, 0}, ""},
+        {{2, 28, 30}, {1, 44, 0}, "subtract 1 from each number"},
         {{0, 29, 0}, {1, 29, 0}, ""},
         {{2, 28, 30},
          {1, 30, 0},

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/below.h"
 #include "base/hash.h"
 #include "data/decode.h"
 #include "data/filter.h"
@@ -416,6 +417,39 @@ bool data_files_has(const struct data_files *f, const char *path)
         if (f->file[i].inode == s.st_ino && f->file[i].device == s.st_dev)
             return true;
     return false;
+}
+
+// Returns whether walk_dir passes over the path, which begins behind the directory walked.
+static bool is_hidden(const char *rest)
+{
+    for (const char *at = rest; at != NULL; at = strchr(at, '/')) {
+        at += strspn(at, "/");
+        if (*at == '.' || *at == '_')
+            return true;
+    }
+    return false;
+}
+
+int data_paths_check_output(const char *const *paths, size_t n, const char *option,
+                            const char *out, struct err *e)
+{
+    char dir[FILE_PATH_MAX], to[FILE_PATH_MAX];
+    struct stat s;
+    if (out == NULL || below_absolute(out, to, NULL) != 0)
+        return 0; // writing it reports why it cannot be written
+    for (size_t i = 0; i < n; i++) {
+        if (stat(paths[i], &s) != 0 || !S_ISDIR(s.st_mode) ||
+            below_absolute(paths[i], dir, NULL) != 0)
+            continue;
+        const char *rest = below_rest(dir, to);
+        if (rest != NULL && !is_hidden(rest))
+            return err_set(e, TUG_EUSAGE,
+                           "%s: '%s' lies in '%s', a folder of data, and would be read "
+                           "as data there next time: give a path outside of it, or a "
+                           "name that begins with '_'",
+                           option, out, paths[i]);
+    }
+    return 0;
 }
 
 const struct data_file *data_files_pipe(const struct data_files *f)

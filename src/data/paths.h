@@ -68,6 +68,10 @@ void data_files_any_host(void);
 void data_files_add_seen(struct data_files *f, const char *const *paths, size_t n);
 // Returns whether an output to `path` would overwrite one of them.
 bool data_files_has(const struct data_files *f, const char *path);
+// TUG_EUSAGE if an output to `out`, which `option` names, would lie in a directory among
+// `paths`, so that who reads that directory next would read the output as data.
+int data_paths_check_output(const char *const *paths, size_t n, const char *option,
+                            const char *out, struct err *e);
 // Whether two of the files [from, to) are one file, by whatever names; which.
 bool data_files_repeated(const struct data_files *f, size_t from, size_t to,
                          size_t ret[2]);

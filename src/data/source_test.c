@@ -572,6 +572,7 @@ static void test_foreign_files(void **state)
          "7zXZ\0\0\4",
          8, "compressed with xz"},
         {"PK\x03\x04\x14", 5, "a zip archive"},
+        {"TUGROWS\x01", 8, "a part of a saved model or table"},
         {"ORC\x08\x03", 5, "an ORC file"},
         {"Obj\x01\x04", 5, "an Avro file"},
     };

@@ -205,7 +205,13 @@ static int init_from(struct run *r, struct err *e)
             "--batch-norm, --data-norm and --dense-optimizer, or take its features "
             "alone: --init-tables sparse",
             dir);
-    return r->rows->load(r, dir, m, sparse, dense, e);
+    TRY(r->rows->load(r, dir, m, sparse, dense, e));
+    if (!sparse || !numbering_has(&m->schema))
+        return 0;
+    numbering_copy(&r->before, &r->parameters.known);
+    r->before.columns = m->columns;
+    r->parameters.known = (struct numbering){0};
+    return 0;
 }
 
 int checkpoint_start(struct run *r, struct err *e)

@@ -11,6 +11,7 @@
 #include "data/reader.h"
 #include "model/metrics.h"
 #include "model/model.h"
+#include "train/config.h"
 
 // Returns the share of features that the model knows, 0 to 1; NaN if the data has no
 // features.
@@ -22,6 +23,10 @@ void guard_files(const struct data_files *f, size_t trained);
 // Warns if a file occurs twice among the files [from, to), which `option` names.
 void guard_repeated(const struct data_files *f, size_t from, size_t to,
                     const char *option);
+
+// Refuses --out, --dump or --history in a directory of data, where the next run would read
+// the outputs as data.
+int guard_outputs(const struct train_config *c, struct err *e);
 
 // Warns after the last of `passes` passes over the training data if the model has learned
 // nothing; `last` has the metrics of that pass and `lr` is the learning rate. `loaded`:

@@ -293,6 +293,21 @@ static int train_window(struct run *r, struct train_result *result, struct err *
 
 // Passes.
 
+// Warns if the data of the first pass is numbered another way than the model of --init-from.
+static void compare_numbering(struct run *r)
+{
+    char text[NUMBERING_TEXT];
+    struct numbering data;
+    if (!numbering_any(&r->before))
+        return;
+    numbering_copy(&data, &r->parameters.known);
+    data.columns = numbering_columns(source_data_files(r->source));
+    if (numbering_shifted(&r->before, &data, "--data", text))
+        log_warn("%s", text);
+    numbering_join(&r->parameters.known, &r->before);
+    r->before = (struct numbering){0};
+}
+
 static int train_pass_in_memory(struct run *r, struct train_result *result, struct err *e)
 {
     if (r->data == NULL) {
@@ -301,6 +316,7 @@ static int train_pass_in_memory(struct run *r, struct train_result *result, stru
         result->examples = dataset_size(r->data);
         TRY(run_check_examples(r, result->examples, e));
         warn_about_labels(r);
+        compare_numbering(r);
     }
     return train_window(r, result, e);
 }
@@ -320,6 +336,7 @@ static int train_pass_streaming(struct run *r, struct train_result *result, stru
         next.batch = 0;
         next.seen += dataset_size(r->data);
     }
+    compare_numbering(r);
     result->examples = next.seen;
     return run_check_examples(r, result->examples, e);
 }

@@ -86,6 +86,9 @@ struct run {
     struct team *team;
     const struct updater *updater; // with course_local
     struct parameters parameters;
+    // With --init-from and rows_own: how the save's features are numbered, until the
+    // training data was compared with it.
+    struct numbering before;
     struct averaging *averaging; // with rows_own; NULL: no mean is made
     struct living_rows *living; // with rows_living, instead of the tables in `parameters`
     const struct model *model;  // the model on the rows that are trained

@@ -440,6 +440,8 @@ static int check_paths(const struct run *r, struct err *e)
         rc = look_check_dump(c->dump, &files, e);
     if (rc == 0)
         rc = history_check_file(c->history_file, &files, e);
+    if (rc == 0)
+        rc = guard_outputs(c, e);
     data_files_free(&files);
     return rc;
 }

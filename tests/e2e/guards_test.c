@@ -3,6 +3,7 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "kit/command.h"
 
@@ -454,6 +455,32 @@ static void metrics_that_are_none(void **state)
     assert_null(strstr(e2e_out, "nan"));
 }
 
+// A folder of data must not get what a run writes: the next one would read it.
+static void outputs_among_data(void **state)
+{
+    (void)state;
+    tug_ends(0, TRAIN "--epochs 1 --out among");
+    assert_int_equal(mkdir(files_path("days"), 0777), 0);
+    assert_int_equal(link(files_path("data.svm"), files_path("days/1.svm")), 0);
+    const char *train = "train --data days --format libsvm --model lr --epochs 1";
+    static const char *const options[] = {"--out", "--history", "--dump"};
+    for (size_t i = 0; i < 3; i++) {
+        tug_ends(2, "%s %s days/new", train, options[i]);
+        e2e_says("days/new' lies in 'days', a folder of data");
+        e2e_says(options[i]);
+    }
+    tug_ends(2, "train --data data.svm --valid days --format libsvm --model lr --out "
+                "./days/below/new");
+    tug_ends(2, "predict --from among --data days --out days/predictions");
+    e2e_says("--out: 'days/predictions' lies in 'days'");
+    tug_ends(0, "%s --out days/_new", train);
+    tug_ends(0, "predict --from among --data days --out days-predictions");
+    tug_ends(3, "train --data among --format libsvm --model lr");
+    e2e_says("is a part of a saved model or table");
+    tug_ends(3, "eval --from among --data among");
+    e2e_says("is a part of a saved model or table");
+}
+
 // Files count from 0 and from 1: each command that scores warns, by the first and the
 // last number.
 static void numbered_from_one(void **state)
@@ -480,6 +507,15 @@ static void numbered_from_one(void **state)
             silent("are numbered from");
             tug_ends(0, "%s --from of-%s --data %s.svm", commands[i], mine, other);
             e2e_says("warning: this data: its features");
+            e2e_says(says);
+        }
+        for (int stream = 0; stream < 2; stream++) {
+            const char *begin = "train --model lr --epochs 2 --data-in";
+            const char *in = stream ? "stream" : "memory";
+            tug_ends(0, "%s %s --init-from of-%s --data %s.svm", begin, in, mine, mine);
+            silent("are numbered from");
+            tug_ends(0, "%s %s --init-from of-%s --data %s.svm", begin, in, mine, other);
+            e2e_says("warning: --data: its features");
             e2e_says(says);
         }
     }
@@ -523,6 +559,7 @@ int main(void)
         cmocka_unit_test(one_class),
         cmocka_unit_test(unknown_features),
         cmocka_unit_test(numbered_from_one),
+        cmocka_unit_test(outputs_among_data),
         cmocka_unit_test(headers),
         cmocka_unit_test(other_kinds),
         cmocka_unit_test(without_fields),
