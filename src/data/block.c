@@ -1,4 +1,4 @@
-// Packing and unpacking of blocks; the layout is told in block.h.
+// Packs and unpacks blocks. block.h describes the layout.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/block.h"
@@ -70,7 +70,8 @@ static void plan_slots(struct block *b, const struct examples *x)
             b->mask_bytes = (uint8_t)(b->max_slot / 8 + 1);
 }
 
-// Returns the position of a value's number, or where to insert it.
+// Returns the place of a value's number in the hash table, or the free place where it
+// belongs.
 static uint16_t *code_place(struct block_codes *c, float value)
 {
     uint32_t bits;
@@ -123,7 +124,8 @@ static bool equally_long(const struct examples *x)
     return true;
 }
 
-// Whether the records of every group of examples lie within 64 KiB of its first.
+// Returns whether the records of every group of examples lie within 64 KiB of the group's
+// first.
 static bool offsets_fit(const struct block *b, const struct examples *x)
 {
     for (size_t i = 0; i < x->n; i += GROUP) {
@@ -156,7 +158,7 @@ static uint32_t count_gaps(const struct examples *x)
 
 // ---------------------------------------------------------------- memory
 
-// Lays parts one behind the other; a first walk without memory only adds up.
+// Places parts one after the other; a first run without memory only adds up their sizes.
 struct layout {
     char *memory;
     size_t at;
@@ -188,7 +190,7 @@ static size_t label_planes(const struct block *b)
     return (size_t)b->labels << b->label_gaps;
 }
 
-// The order of the parts in memory, once for measuring and once for the pointers.
+// Lays out the parts in memory. One run measures them, and another sets the pointers.
 static void lay_out(struct block *b, const struct block_plan *p, const struct examples *x,
                     struct layout *l)
 {
@@ -240,7 +242,7 @@ int block_plan(struct block_plan *ret, const struct examples *x, const uint32_t 
 
 // ---------------------------------------------------------------- packing
 
-// The pointers of a block are const for its readers; packing writes through them once.
+// Readers of a block have const pointers; packing writes through them once.
 #define WRITABLE(type, p) ((type *)(p))
 
 static void pack_starts(const struct block *b, const struct examples *x)
@@ -260,7 +262,8 @@ static void pack_starts(const struct block *b, const struct examples *x)
     }
 }
 
-// Four bytes each: the next id covers what was too much, the padding covers the last.
+// Writes four bytes for each id: the next id overwrites the excess, and padding follows
+// the last.
 static unsigned char *pack_ids(unsigned char *to, const uint32_t *ids, uint32_t k,
                                uint8_t bytes)
 {
@@ -312,7 +315,7 @@ static void pack_records(const struct block *b, struct block_codes *codes,
     memset(to, 0, BLOCK_PADDING);
 }
 
-// The values of label t, and the examples without it.
+// Writes a plane of bits: the values of label t, and which examples lack it.
 static void pack_plane(const struct block *b, const struct examples *x, uint32_t t,
                        uint8_t *bits)
 {
@@ -395,7 +398,7 @@ static const unsigned char *unpack_ids(const unsigned char *p, uint32_t k, uint8
     return p + (size_t)k * bytes;
 }
 
-// The usual mask has all slots: then they count up.
+// The usual mask has all slots from 0 on; then the slots count up.
 static void unpack_mask(uint64_t mask, uint32_t k, uint16_t *ret)
 {
     if ((mask & (mask + 1)) == 0) {

@@ -1,6 +1,6 @@
-// Arrow arrays taken over, and looked at before they are believed. The interface does not
-// give the size of buffers, so that offsets are checked against each other and against
-// the arrays that they point into.
+// Takes over Arrow arrays and checks them. The interface does not give the sizes of
+// buffers, so offsets are checked against each other and against the arrays that they
+// point into.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/columns.h"
@@ -17,7 +17,7 @@ static int malformed(const struct column_type *t, const char *why, struct err *e
                    show(t->name, strlen(t->name)).text, why);
 }
 
-// The number of buffers of a kind; -1: it depends.
+// Returns the number of buffers of a kind; -1 if it varies.
 static int64_t buffers_of(const struct column_type *t)
 {
     switch (t->kind) {
@@ -43,7 +43,8 @@ static int64_t buffers_of(const struct column_type *t)
     return -1;
 }
 
-// Sums of a few of these, and their numbers of bits and bytes, do not overflow.
+// Returns whether the length and offset are so small that sums of them, and their bits
+// and bytes, cannot overflow.
 static bool is_extent(const struct ArrowArray *a)
 {
     return a->length >= 0 && a->offset >= 0 && a->length <= INT64_MAX / 64 &&
@@ -78,7 +79,7 @@ static int64_t offset_at(const struct column_span *s, int64_t i)
     return ((const int64_t *)s->values)[s->offset + i];
 }
 
-// Offsets ascend from 0 or more; *ret: the last one.
+// Checks that offsets ascend from 0 or more; *ret is the last one.
 static int check_offsets(const struct column_span *s, int64_t *ret, struct err *e)
 {
     int64_t before = 0;
@@ -201,7 +202,7 @@ static int check_rows(const struct columns *c, const struct ArrowArray *a, struc
     return 0;
 }
 
-// The rows of a struct begin at its own offset, in each of its columns.
+// Takes the columns of a struct array. Its own offset applies to each of its columns.
 static int take_columns(const struct columns *c, const struct ArrowArray *a,
                         struct column_span *span, struct err *e)
 {
@@ -218,7 +219,7 @@ static int take_columns(const struct columns *c, const struct ArrowArray *a,
     return 0;
 }
 
-// Takes the array over, or leaves it to the caller.
+// Takes the array over on success; leaves it to the caller on failure.
 int columns_take_array(struct columns *c, struct ArrowArray *a, struct err *e)
 {
     TRY(check_rows(c, a, e));

@@ -1,4 +1,4 @@
-// Cells of columns: the content of a row, for every kind of column.
+// Cells of columns: reads the value of a row, for every kind of column.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -23,7 +23,7 @@ static bool bit(const uint8_t *bits, int64_t i)
     return bits[i >> 3] >> (i & 7) & 1;
 }
 
-// Signed ones as their two's complement in 64 bits.
+// Returns an integer; negative ones in two's complement of 64 bits.
 static uint64_t whole_at(const struct column_span *s, int64_t i)
 {
     const struct column_type *t = s->type;
@@ -136,7 +136,7 @@ static int take_entry(const struct column_span *s, int64_t i, struct cell *ret,
                       struct err *e)
 {
     uint64_t index = whole_at(s, i);
-    if (index >= (uint64_t)s->of->length) // of negative ones, too
+    if (index >= (uint64_t)s->of->length) // negative indices are large here
         return bad(s, "has an index that its dictionary does not have", e);
     return column_cell(s->of, (int64_t)index, ret, e);
 }

@@ -1,5 +1,6 @@
-// Texts of numbers, as the csv writers of pandas, Python and polars have them. All write the
-// fewest digits that are read back as the same float, and differ in where an exponent begins.
+// Texts of numbers as the csv writers of pandas, Python and polars write them. All write
+// the fewest digits that are read back as the same float; they differ in when they use an
+// exponent.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <float.h>
@@ -14,8 +15,8 @@
 enum { DIGITS_MOST = 17 };
 
 struct decimal {
-    char digits[DIGITS_MOST + 1]; // without zeros at the end, but "0"
-    int n, point;                 // the point is behind so many of them
+    char digits[DIGITS_MOST + 1]; // without trailing zeros, but at least "0"
+    int n, point; // number of digits; the point comes behind digit `point`
 };
 
 static bool reads_back(double x, bool single, const char *text)
@@ -23,8 +24,9 @@ static bool reads_back(double x, bool single, const char *text)
     return single ? (double)strtof(text, NULL) == x : strtod(text, NULL) == x;
 }
 
-// For a finite number that is not negative. A number of up to 15 digits (6 for floats)
-// reads back as itself; numbers near 0 have fewer.
+// Finds the digits of a finite number that is not negative. Any text of up to 15 digits
+// (6 for floats) is read back as itself, so it starts there; subnormal numbers have
+// fewer.
 static void find_digits(double x, bool single, struct decimal *ret)
 {
     char text[CELL_OWN];
@@ -43,7 +45,7 @@ static void find_digits(double x, bool single, struct decimal *ret)
     ret->digits[ret->n] = '\0';
 }
 
-// Whether it is written without an exponent.
+// Returns whether the number is written without an exponent.
 static bool is_plain(const struct decimal *d, bool single, enum cell_style style)
 {
     if (style == CELL_PYTHON)
@@ -103,7 +105,7 @@ static void write_old(struct cell *cell)
     }
 }
 
-// From its last digit on, which is before `end`.
+// Writes the digits from the last one, before `end`, backwards.
 static void write_whole(struct cell *cell, char *end)
 {
     char *p = end;
@@ -119,9 +121,9 @@ static void write_whole(struct cell *cell, char *end)
 
 void cell_write(struct cell *cell)
 {
-    enum { MOST = 20 + 1 }; // digits of 2^64, and the sign
+    enum { MOST = 20 + 1 }; // the digits of 2^64 and the sign
     char *end = cell->own + MOST;
-    // A float has nine digits at most, and zeros behind them.
+    // A float has at most nine digits, followed by zeros.
     bool digits = !cell->single || cell->whole < 1 << FLT_MANT_DIG;
     cell->text = cell->own;
     if (cell->is_whole && (!cell->is_real || cell->style == CELL_OLD)) {

@@ -1,5 +1,5 @@
-// Takes a column of numbers out of columns in memory: its values are not features, though
-// the frame has it among its columns all the same.
+// Removes a column of numbers from columns in memory: labels or weights that a data frame
+// has among its feature columns.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -44,7 +44,7 @@ static int read_all(const struct columns *c, size_t column, float *ret, struct e
     return 0;
 }
 
-// The columns behind it move up, and their spans point to their types.
+// Moves the later columns up, and makes their spans point to their moved types.
 static void remove_column(struct columns *c, size_t column)
 {
     columns_free_types(c->type[column].of, c->type[column].of != NULL);

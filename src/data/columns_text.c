@@ -1,4 +1,4 @@
-// Columns in memory as lines of csv, for what looks at some of them only.
+// Writes columns in memory as lines of csv, for code that looks at a few of them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -8,7 +8,7 @@
 
 static int put_quoted(const char *text, size_t len, char separator, struct buf *to)
 {
-    if (len == 0) // which may not be text
+    if (len == 0) // `text` may be NULL
         return 0;
     bool plain = memchr(text, separator, len) == NULL && memchr(text, '"', len) == NULL &&
                  memchr(text, '\n', len) == NULL && memchr(text, '\r', len) == NULL;
@@ -20,7 +20,8 @@ static int put_quoted(const char *text, size_t len, char separator, struct buf *
     return buf_add(to, "\"", 1);
 }
 
-// Cells that cannot be read are empty: only unused columns have such.
+// Writes a cell. A cell that cannot be read is written as empty: only unused columns have
+// such cells.
 static int put_cell(struct cell *cell, char between, struct buf *to)
 {
     struct cell item;

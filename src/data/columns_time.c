@@ -1,5 +1,6 @@
-// Dates, times and decimals of Arrow as texts, in the forms that polars' csv writer has:
-// 2020-01-31, 2020-01-31T12:00:00.000000, with a zone behind it +0200, 12:00:00.000000000.
+// Dates, times and decimals of Arrow as texts, in the forms of polars' csv writer:
+// 2020-01-31, 2020-01-31T12:00:00.000000, +0200 behind it for a time zone,
+// 12:00:00.000000000.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -20,8 +21,8 @@ static int64_t floor_div(int64_t x, int64_t by)
     return x / by - (x % by < 0);
 }
 
-// Days since 1970 as a date (Hinnant, days_from_civil backwards), of all of int64 days of
-// seconds.
+// Writes days since 1970 as a date (the inverse of Hinnant's days_from_civil), for all
+// days that an int64 of seconds can express.
 static int put_date(int64_t days, char *to, size_t cap)
 {
     enum { ERA = 146097, BEFORE_1970 = 719468 };
@@ -52,7 +53,7 @@ static void put_time(const struct column_type *t, int64_t x, struct cell *ret)
     char *p = ret->own, *end = ret->own + CELL_OWN;
     if (t->kind == COLUMN_CLOCK) {
         int64_t second = seconds - floor_div(seconds, DAY) * DAY;
-        for (int i = t->digits; i < 9; i++) // polars: always nanoseconds
+        for (int i = t->digits; i < 9; i++) // polars always writes nanoseconds
             fraction *= 10;
         ret->len = (size_t)put_clock(second, fraction, 9, p, CELL_OWN);
         return;

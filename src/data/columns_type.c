@@ -1,4 +1,4 @@
-// Reads an Arrow schema of columns.
+// Reads the Arrow schema of columns.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -18,7 +18,7 @@ static int malformed(const struct ArrowSchema *s, const char *why, struct err *e
                    show(name, strlen(name)).text, why);
 }
 
-// Formats of one letter and more.
+// Finds the kind of a simple format, such as "i" or "vu".
 static bool find_plain(const char *format, struct column_type *ret)
 {
     static const struct {
@@ -51,7 +51,8 @@ static bool find_plain(const char *format, struct column_type *ret)
     return false;
 }
 
-// "", "UTC" or "+02:00"; what other zones mean depends on the date.
+// Reads the zones "", "UTC" and "+02:00". Named zones are not supported: their offset
+// depends on the date.
 static bool take_zone(const char *zone, struct column_type *ret)
 {
     static const char *const utc[] = {"UTC", "Etc/UTC", "Z"};
@@ -70,7 +71,8 @@ static bool take_zone(const char *zone, struct column_type *ret)
     return true;
 }
 
-// tdD, tdm, tts, ttm, ttu, ttn, tss:, tsm:, tsu:, tsn: and the zone
+// Reads tdD, tdm, tts, ttm, ttu, ttn, tss:, tsm:, tsu: and tsn:, the last four followed
+// by a zone.
 static bool find_time(const char *format, struct column_type *ret)
 {
     static const char units[] = "smun";
@@ -94,7 +96,7 @@ static bool find_time(const char *format, struct column_type *ret)
     return format[3] == '\0';
 }
 
-// d:PRECISION,SCALE and perhaps ,BITS
+// Reads d:PRECISION,SCALE and d:PRECISION,SCALE,BITS.
 static bool find_decimal(const char *format, struct column_type *ret)
 {
     enum { MOST = 38 };
@@ -122,8 +124,8 @@ static bool find_format(const char *format, struct column_type *ret)
     return end > format + 3 && *end == '\0' && ret->each >= 0 && ret->each < INT32_MAX;
 }
 
-// The position of a type. Below a column are the items of its lists, and below both the
-// values of a dictionary; deeper nesting is not walked, so that no schema is too deep.
+// The place of a type: that of a column, of the items of its lists, or of the values of a
+// dictionary. Deeper nesting is not read, so that no schema can nest too deep.
 enum place { OF_COLUMN, OF_ITEM, OF_DICTIONARY };
 
 static int32_t take_length(const char **p)
@@ -134,8 +136,9 @@ static int32_t take_length(const char **p)
     return n;
 }
 
-// The value of a key in the metadata of a schema, cut where it is too long: pairs of texts, each
-// with its length before it. False: there is none.
+// Gets the value of a key in the metadata of a schema, cut if it is too long; returns
+// false if there is none. Metadata consists of pairs of texts, each preceded by its
+// length.
 static bool find_metadata(const struct ArrowSchema *s, const char *key,
                           char ret[COLUMN_STATED])
 {

@@ -1,4 +1,4 @@
-// Reading of data sets: facts, batches, where an example came from.
+// Reads data sets: facts, batches, and the origins of examples.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -12,7 +12,7 @@ int dataset_resolve_nothing(void *ctx, const uint64_t *keys, size_t n, uint32_t 
 {
     (void)ctx;
     (void)keys;
-    if (n > 0) // without tasks there may be no array
+    if (n > 0) // ret_ids may be NULL if n is 0
         memset(ret_ids, 0, n * sizeof(*ret_ids));
     return 0;
 }
@@ -101,7 +101,7 @@ void dataset_prefetch(const struct dataset *d, uint64_t example)
     uint32_t i = (uint32_t)(example - b->first);
     const unsigned char *p = b->records + block_record(b, i);
     const unsigned char *end = b->records + block_record(b, i + 1);
-    // A long record is read in order: the hardware follows after the first lines.
+    // A long record is read in order: the hardware prefetches after the first lines.
     for (int lines = 0; p < end && lines < 4; lines++, p += 64)
         __builtin_prefetch(p);
 }
@@ -119,7 +119,7 @@ void batch_free(struct batch *b)
     *b = (struct batch){0};
 }
 
-// Weights and values have memory from the first batch that needs them on.
+// Makes room for n examples. Weights and values get memory when a batch first needs them.
 static int batch_room_n(struct batch *b, size_t n, bool weights)
 {
     size_t cap = n > b->cap_n ? n : b->cap_n + (b->cap_n == 0);
@@ -130,7 +130,7 @@ static int batch_room_n(struct batch *b, size_t n, bool weights)
         return 0;
     if (!grow(&b->start, cap + 1, sizeof *b->start))
         return TUG_ENOMEM;
-    if (!weights) { // its size would be unknown
+    if (!weights) { // its size is no longer known
         mem_free(b->weight_memory);
         b->weight_memory = NULL;
     }
@@ -203,6 +203,6 @@ int dataset_gather(const struct dataset *d, const uint64_t *order, size_t n,
     TRY(batch_reserve(d, b, n, b->cap_nnz));
     for (size_t i = 0; i < n; i++)
         TRY(gather_one(d, order[i], b));
-    b->value = d->has_values ? b->value_memory : NULL; // it may have grown
+    b->value = d->has_values ? b->value_memory : NULL; // batch_reserve may have moved it
     return 0;
 }

@@ -1,9 +1,9 @@
-// Data sets: examples in memory, packed, with features resolved to 31-bit ids.
+// Data sets: packed examples in memory, with features resolved to 31-bit ids.
 //
-// A data set is all of a source (in memory) or the next `max_chunks` of it (streaming:
-// one window after the other; the windows are shuffled inside). All members of a team
-// parse; the order of examples is that of the text whatever the number of threads. On a
-// cluster it is one piece of one file.
+// A data set is all of a source (in memory), or its next `max_chunks` chunks (streaming:
+// a window at a time, shuffled within the window). On a cluster it is one piece of a
+// file. All members of a team parse the text; the order of examples is that of the text,
+// whatever the number of threads.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_DATASET_H
@@ -19,10 +19,11 @@
 #include "data/reader.h"
 #include "data/source.h"
 
-// Turns keys into ids (row handles of a table). Called by team members at the same time.
+// Turns keys into ids (row handles of a table). Several members of a team call it at the
+// same time.
 typedef int (*dataset_resolve_fn)(void *ctx, const uint64_t *keys, size_t n,
                                   uint32_t *ret_ids);
-// For callers without ids: 0 for all.
+// For callers that need no ids: sets all to 0.
 int dataset_resolve_nothing(void *ctx, const uint64_t *keys, size_t n, uint32_t *ret_ids);
 
 struct dataset_options {
@@ -31,71 +32,74 @@ struct dataset_options {
     struct team *team;
     dataset_resolve_fn resolve;
     void *resolve_ctx;
-    size_t max_chunks; // 0: to the end of the source
-    bool eager;        // does not wait for what comes behind: dataset_at_end is known
-                       // of an empty data set only
-    uint64_t max_bad_lines; // of the run
-    uint64_t *bad_lines;    // counts skipped lines of the run; not NULL
-    // For predictions, which are wanted of every line: one that is skipped becomes an
-    // example without features whose labels are NaN.
+    size_t max_chunks; // 0: loads to the end of the source
+    // Does not wait for text behind the loaded chunks; dataset_at_end is then known only
+    // for an empty data set.
+    bool eager;
+    uint64_t max_bad_lines; // bad lines that a run may have
+    uint64_t *bad_lines;    // counts the bad lines of the run; not NULL
+    // For predictions, which every line needs: a skipped line becomes an example without
+    // features whose labels are NaN.
     bool hold_places;
-    // The texts of these columns ("a,b"; NULL: none) stay with the examples; and the
+    // The columns whose texts are kept with the examples ("a,b"; NULL: none), and the
     // option that asks for them, for messages.
     const char *keep, *keep_option;
     // For a source that is loaded to its end: merges this many examples with equal kept
-    // texts into one (dataset_merge.h). 0: merges none. `keep` is then not kept.
+    // texts into one (dataset_merge.h); 0: merges none. The texts of `keep` are not kept
+    // then.
     uint32_t merge;
     struct dataset_merged *merged;
 };
 
 struct dataset;
 
-// Loads what comes next. At the end of the source it gives an empty data set (size 0).
-// Bad lines beyond max_bad_lines: TUG_EDATA "FILE:LINE: reason".
+// Loads the next data of the source; at its end, an empty data set (size 0). If there are
+// more than max_bad_lines bad lines, returns TUG_EDATA "FILE:LINE: reason".
 int dataset_load(struct dataset **ret, const struct dataset_options *o, struct err *e);
 
-// Loads one piece (data/piece.h). o->source and o->max_chunks are not used. The data set
-// is at its end when no piece behind this one has a line. `p` outlives the data set,
-// which asks it for line numbers.
+// Loads one piece (data/piece.h); ignores o->source and o->max_chunks. The data set is at
+// its end if no later piece has a line. `p` must outlive the data set, which asks it for
+// line numbers.
 int dataset_load_piece(struct dataset **ret, const struct dataset_options *o,
                        struct pieces *p, uint32_t file, uint64_t index, struct err *e);
-void dataset_close(struct dataset *d); // NULL is fine
+void dataset_close(struct dataset *d); // `d` may be NULL
 
-// Lets the first file's first lines decide what is open of the schema.
+// Lets the first lines of the first file decide what the schema still lacks.
 int dataset_decide_schema(struct reader *r, const struct pieces *p, struct err *e);
 
-uint64_t dataset_size(const struct dataset *d);      // examples
-uint64_t dataset_features(const struct dataset *d);  // in all
-uint64_t dataset_bytes(const struct dataset *d);     // memory held
-uint64_t dataset_positives(const struct dataset *d); // whose first label is > 0
-uint32_t dataset_slots(const struct dataset *d);     // highest slot + 1
-bool dataset_at_end(const struct dataset *d); // nothing of the source is left behind it
+uint64_t dataset_size(const struct dataset *d);      // number of examples
+uint64_t dataset_features(const struct dataset *d);  // number of features of all examples
+uint64_t dataset_bytes(const struct dataset *d);     // bytes of memory used
+uint64_t dataset_positives(const struct dataset *d); // examples whose first label is > 0
+uint32_t dataset_slots(const struct dataset *d);     // the highest slot + 1
+bool dataset_at_end(const struct dataset *d); // the source has no more data behind it
 
-// A batch of unpacked examples; grows as needed, reused from batch to batch.
+// A batch of unpacked examples. It grows as needed and is reused from batch to batch.
 struct batch {
     size_t n, nnz;
     size_t cap_n, cap_nnz, cap_labels;
-    uint32_t labels; // of an example
-    float *label;    // those of an example one behind the other; NaN: it is missing
-    float *weight;   // NULL: all 1
-    uint32_t *start; // n + 1
+    uint32_t labels; // labels of an example
+    float *label;    // all labels of example 0, then of example 1, ...; NaN: missing
+    float *weight;   // NULL: all are 1
+    uint32_t *start; // features of example i: start[i] .. start[i + 1]
     uint32_t *id;
     uint16_t *slot;
-    float *value; // NULL: all 1
+    float *value; // NULL: all are 1
     float *weight_memory, *value_memory;
 };
 void batch_free(struct batch *b);
 
-// Examples order[0..n) of the data set. TUG_ENOMEM only.
+// Unpacks examples order[0..n) of the data set into *b. Fails only with TUG_ENOMEM.
 int dataset_gather(const struct dataset *d, const uint64_t *order, size_t n,
                    struct batch *b);
 void dataset_prefetch(const struct dataset *d, uint64_t example);
 
-// The texts of the columns that are kept, each with a NUL behind it.
+// Returns the texts of an example's kept columns, each ended by a NUL.
 const char *dataset_kept(const struct dataset *d, uint64_t example);
 
-// The origin of an example, for messages. In a piece of a plain file this reads the file
-// up to the piece; line 0: it could not be read again, or was dealt (data/deal.h).
+// Returns the file and line of an example, for messages. For a piece of a plain file this
+// reads the file up to the piece. Line 0: the file could not be read again, or the
+// example was dealt (data/deal.h).
 void dataset_where(const struct dataset *d, uint64_t example, uint32_t *ret_file,
                    uint64_t *ret_line);
 
@@ -108,10 +112,10 @@ struct shuffle {
 struct shuffle shuffle_make(uint64_t n, uint64_t seed, uint64_t pass);
 uint64_t shuffle_at(const struct shuffle *s, uint64_t i);
 
-// The order of a pass. Runs of 8 consecutive examples are shuffled, which costs an
-// eighth of the cache misses that single examples would; 32 runs make a block, out of
-// which the examples are dealt one run after the other, so that neighbours of the text
-// never follow each other.
+// The order of a pass. Runs of 8 consecutive examples are shuffled, which costs an eighth
+// of the cache misses of shuffling single examples. 32 runs form a block; its examples
+// are taken from one run after the other in turn, so that neighbours in the text never
+// follow each other.
 enum { ORDER_RUN = 8, ORDER_RUNS = 32, ORDER_BLOCK = ORDER_RUN * ORDER_RUNS };
 
 struct order {
@@ -119,7 +123,7 @@ struct order {
     struct shuffle runs;
 };
 
-// One reader's memory: the runs of the block that it takes from.
+// The block of the order that one reader takes from.
 struct order_block {
     bool known;
     uint64_t number;
@@ -129,16 +133,17 @@ struct order_block {
 
 struct order order_make(uint64_t n, uint64_t seed, uint64_t pass);
 
-// Positions 0 .. order_positions - 1 hold each example once; a few of the last run hold
-// none.
+// Returns the number of positions. Each example has one position; some positions of the
+// last run have no example.
 uint64_t order_positions(const struct order *o);
 
-// The examples at positions [first, first + n), without those that hold
-// none; gives their number.
+// Lists the examples at positions [first, first + n), without positions that have none,
+// and returns their number.
 size_t order_take(const struct order *o, struct order_block *h, uint64_t first, size_t n,
                   uint64_t *ret_examples);
 
-// Fills *h with block `number` (position / ORDER_BLOCK), to prefetch its runs.
+// Fills *h with block `number` (position / ORDER_BLOCK), so that its runs can be
+// prefetched.
 void order_fill_block(const struct order *o, struct order_block *h, uint64_t number);
 
 #endif

@@ -1,5 +1,5 @@
-// Loading of a bucket: cells of one file lie behind each other, and are cut at line ends
-// into chunks. The text is the caller's.
+// Loads a bucket of a global shuffle. Cells of the same file are adjacent; their text,
+// which the caller owns, is cut at line ends into chunks.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -13,7 +13,7 @@ struct dealt_intake {
     struct intake base;
     const struct dealt *dealt;
     struct reader *reader;
-    size_t cell, at; // where the next chunk begins
+    size_t cell, at; // the begin of the next chunk
     uint64_t number, line;
 };
 
@@ -22,8 +22,8 @@ static size_t cell_end(const struct dealt *x, size_t cell)
     return cell + 1 < x->n ? x->cells[cell + 1].at : x->len;
 }
 
-// A chunk ends behind the last newline within CHUNK_BYTES of what its file has, or
-// else the first after.
+// Returns the end of a chunk: behind the last newline within CHUNK_BYTES of the text of
+// its file, or else behind the first newline after that.
 static size_t chunk_end(const struct dealt *x, size_t at, size_t end)
 {
     if (end - at <= CHUNK_BYTES)
@@ -58,7 +58,7 @@ static int dealt_next(struct intake *base, struct chunk **ret, struct err *e)
                         .number = in->number++,
                         .file = file,
                         .line = in->line,
-                        .offset = in->at + 1, // none begins with a header
+                        .offset = in->at + 1, // a cell never begins with a header
                         .layout = layout};
     in->line += count_lines(c->text, c->len);
     in->at += c->len;

@@ -1,17 +1,17 @@
-// Loading of data sets: the members of a team take chunks, parse them, resolve the keys
-// and pack a block each.
+// Loads data sets: each member of a team takes chunks, parses them, resolves the keys and
+// packs the examples into a block.
 //
-// 1. Chunks are taken in their order, one at a time: headers are so read before what
-//    follows them.
+// 1. Chunks are taken one at a time and in order, so that a header is read before the
+//    lines that follow it.
 //
-// 2. What a chunk became is its part, filled in any order, committed in the order of the
-//    text. Bad lines count when committed; a chunk with bad lines is kept until then. The
-//    line that is one too many is therefore the same for any number of threads, and is
-//    parsed once more to tell why.
+// 2. The result of a chunk is its part. Parts are filled in any order and committed in the
+//    order of the text. Bad lines count at the commit; until then a chunk with bad lines is
+//    kept. So the line that exceeds the limit is the same for any number of threads; it is
+//    parsed again to get the reason.
 //
-// 3. Once a member fails or a commit goes over the limit, no more chunks are taken; all
-//    chunks taken before are finished. A bad line comes before whatever was wrong later
-//    in the text.
+// 3. When a member fails or a commit exceeds the limit, no more chunks are taken, but all
+//    chunks taken before are finished. So a bad line is reported before any error later in
+//    the text.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -29,8 +29,8 @@
 
 enum { REGION_MIN = 2 << 20, REGION_MAX = 32 << 20, KNOWN_BITS = 12 };
 
-// A key that was resolved lately. Features follow a power law: a few thousand of them are
-// most of what the text holds, and these need not be looked up again.
+// A key that was resolved recently. Frequencies follow a power law: a few thousand keys
+// make up most of the text and need not be looked up again.
 struct known {
     uint64_t key;
     uint32_t id;
@@ -41,14 +41,15 @@ struct part {
     struct block block; // n = 0: no example
     uint32_t bad;
     bool done;
-    struct chunk *held; // with bad lines, until committed
+    struct chunk *held; // a chunk with bad lines, until the part is committed
 };
 
-// A member's memory for a chunk, reused from chunk to chunk.
+// The memory that a member needs for a chunk; reused from chunk to chunk.
 struct scratch {
     struct examples x;
-    uint32_t *ids;        // of all features
-    uint32_t *fresh, *at; // ids of those that are not known, and where they belong
+    uint32_t *ids;        // ids of all features
+    uint32_t *fresh, *at; // ids of keys that are not in the cache, and the features they
+                          // belong to
     size_t cap_ids;
     struct kept kept;
     struct known known[1 << KNOWN_BITS];
@@ -58,19 +59,20 @@ struct loader {
     const struct dataset_options *o;
     struct intake *in;
     struct dataset *d;
-    struct scratch *scratch; // of each member
+    struct scratch *scratch; // one per member
 
-    pthread_mutex_t take_lock; // of the intake and of `taken`
+    pthread_mutex_t take_lock; // protects the intake and `taken`
     size_t taken;
 
-    pthread_mutex_t lock; // of all below, and of the data set's regions
+    pthread_mutex_t lock; // protects all fields below, and the data set's regions
     struct part *part;
     size_t cap_parts, committed;
     uint64_t bad_allowed, bad;
-    struct chunk *offender; // holds the bad line that was one too many
-    uint64_t offender_bad;  // which one it is in its chunk, from 1
+    struct chunk *offender; // the chunk with the bad line that exceeds the limit
+    uint64_t offender_bad;  // the index of that line among the bad lines of its chunk,
+                            // from 1
     bool stop;
-    struct err failure; // code 0: none
+    struct err failure; // code 0: no failure
 };
 
 // ---------------------------------------------------------------- memory
@@ -121,7 +123,7 @@ static size_t first_line_len(const struct chunk *c)
     return end != NULL ? (size_t)(end - c->text) : c->len;
 }
 
-// "FILE:LINE: reason" from the reason in *e.
+// Adds "FILE:LINE" in front of the reason in *e.
 static int bad_line(const struct loader *l, const struct chunk *c, uint32_t line,
                     struct err *e)
 {
@@ -149,16 +151,17 @@ static int hold_place(struct examples *x, struct err *e)
     return 0;
 }
 
-// The result of a chunk, and its progress.
+// The parsing of a chunk.
 struct parse {
     const struct loader *l;
     const struct chunk *c;
     struct scratch *s;
-    uint64_t stop_at; // the bad line that is an error; 0: none
+    uint64_t stop_at; // the number of the bad line at which to stop; 0: none
     uint32_t bad;
 };
 
-// Returns the kept columns of a line, or of a row as text; NULL if it is not an example.
+// Stores the kept columns of a line, or of a row as text; empty ones if it is not an
+// example.
 static int keep_line(struct parse *p, size_t example, const char *text, size_t len,
                      struct err *e)
 {
@@ -189,8 +192,8 @@ static int keep_row(struct parse *p, size_t example, bool good, uint32_t row,
     return rc;
 }
 
-// Takes the reader's result for line number `line`, or for a row, with `text` NULL. `n`:
-// examples before it.
+// Handles the reader's result `rc` for line number `line`, or for a row (`text` NULL).
+// `n`: the number of examples before it.
 static int take_line(struct parse *p, uint32_t line, size_t n, const char *text,
                      size_t len, int rc, struct err *e)
 {
@@ -241,8 +244,8 @@ static int parse_rows(struct parse *p, struct err *e)
     return 0;
 }
 
-// Parses a chunk into s->x. Bad lines are passed over and counted, until the
-// `stop_at`-th, which is returned as an error with its place (0: none).
+// Parses a chunk into s->x. Skips and counts bad lines until bad line number `stop_at`
+// (0: none), for which it returns an error with its place.
 static int parse_chunk(const struct loader *l, const struct chunk *c, uint64_t stop_at,
                        struct scratch *s, uint32_t *ret_bad, struct err *e)
 {
@@ -275,7 +278,8 @@ static struct known *known_at(struct scratch *s, uint64_t key)
     return &s->known[key * 0x9e3779b97f4a7c15u >> (64 - KNOWN_BITS)];
 }
 
-// Fills in the ids that are known; the other keys move to the front. Gives their number.
+// Sets the ids of keys in the cache, and moves the other keys to the front. Returns the
+// number of the latter.
 static size_t look_at_known(struct scratch *s)
 {
     size_t unknown = 0;
@@ -343,7 +347,7 @@ static int make_part(struct loader *l, struct scratch *s, const struct chunk *c,
 
 // ---------------------------------------------------------------- taking and committing
 
-// The next chunk and the number of its part; NULL when there is none to take.
+// Takes the next chunk and the number of its part; the chunk is NULL if there is none.
 static int take(struct loader *l, struct chunk **ret, size_t *ret_part, struct err *e)
 {
     TRY(l->in->next(l->in, ret, e));
@@ -366,8 +370,8 @@ static int room_for_part(struct loader *l, size_t i)
     return 0;
 }
 
-// Counts the part's bad lines; its chunk goes back, unless it holds the line that ends it
-// all.
+// Counts the part's bad lines and releases its chunk, unless the chunk contains the line
+// that exceeds the limit.
 static void commit(struct loader *l, struct part *p)
 {
     uint64_t left = l->bad_allowed - l->bad;
@@ -384,7 +388,8 @@ static void commit(struct loader *l, struct part *p)
     l->committed++;
 }
 
-// Puts a part in its place and commits what is complete. Takes over the chunk. Locked.
+// Stores a part and commits all parts that are complete up to it. Takes ownership of the
+// chunk. The caller holds the lock.
 static int put_part(struct loader *l, size_t i, struct part *p, struct chunk *c,
                     struct err *e)
 {
@@ -412,7 +417,7 @@ static void fail(struct loader *l, const struct err *e)
     pthread_mutex_unlock(&l->lock);
 }
 
-// One chunk; *ret_more = false: there are none, or no more are wanted.
+// Loads one chunk. Sets *ret_more to false if there is none, or the load must stop.
 static int load_chunk(struct loader *l, struct scratch *s, bool *ret_more, struct err *e)
 {
     struct chunk *c = NULL;
@@ -458,7 +463,7 @@ static void load_member(void *arg, int rank)
 
 // ---------------------------------------------------------------- the end
 
-// "FILE:LINE: reason" of the line that was one too many.
+// Returns the error "FILE:LINE: reason" of the line that exceeds the limit.
 static int explain_bad_line(struct loader *l, struct err *e)
 {
     uint32_t bad;
@@ -479,14 +484,14 @@ void dataset_add_block(struct dataset *d, const struct block *b)
     d->size += b->n;
     d->features += b->nnz;
     d->positives += b->positives;
-    d->labels = b->labels; // all blocks'
+    d->labels = b->labels; // all blocks have the same number
     d->has_values |= b->has_values;
     d->has_weights |= b->weights != NULL;
     if (b->nnz > 0 && d->slots < b->max_slot + 1)
         d->slots = b->max_slot + 1;
 }
 
-// About two entries for each block, so that the walk from the entry's block is short.
+// Makes about two entries per block, so that the search from an entry is short.
 int dataset_make_finder(struct dataset *d)
 {
     while (d->size >> d->finder_shift > 2 * (uint64_t)d->blocks)

@@ -1,4 +1,4 @@
-// See dataset_merge.h. Texts are compared by hashes of 64 bits.
+// See dataset_merge.h. Texts are compared by 64-bit hashes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/dataset_merge.h"
@@ -23,13 +23,15 @@ struct merging {
     const struct dataset *from;
     struct dataset *to;
     const struct dataset_options *o;
-    struct pair *lines;  // id and example, in the order of ids, and of the text
-    struct pair *groups; // first example, and place in `lines`; in the order of the text
+    struct pair *lines;  // pairs of id and example, sorted by id and then by the order of
+                         // the text
+    struct pair *groups; // pairs of first example and index in `lines`, in the order of
+                         // the text
     size_t n_groups;
-    uint64_t *orders; // of one group: its examples
+    uint64_t *orders; // the examples of the current group
     struct batch batch;
-    uint64_t *owner; // of each slot: the example that had it last, + 1
-    // The block that is being made.
+    uint64_t *owner; // per slot: the last example that had it, plus 1
+    // The block that is being built:
     struct examples x;
     uint32_t *ids;
     size_t cap_ids;
@@ -76,7 +78,7 @@ static void merging_end(struct merging *m)
     examples_free(&m->x);
 }
 
-// Keeps the groups of the wanted size.
+// Finds the groups that have the wanted size.
 static void find_groups(struct merging *m)
 {
     struct dataset_merged *told = m->o->merged;
@@ -104,8 +106,8 @@ static void conflict(struct merging *m, uint64_t a, uint64_t b, uint32_t slot)
     told->slot = slot;
 }
 
-// Gives the first line the labels that line i has and it lacks. False: they have another
-// one.
+// Copies the labels of line i to the first line where that has none. Returns false if a
+// label differs.
 static bool join_labels(struct batch *b, size_t i)
 {
     for (uint32_t t = 0; t < b->labels; t++) {
@@ -118,7 +120,8 @@ static bool join_labels(struct batch *b, size_t i)
     return true;
 }
 
-// Whether the lines of the group, which is in `batch`, have nothing twice.
+// Returns whether the lines of the group, which is in `batch`, have no slot in common and
+// no different labels or weights.
 static bool agree(struct merging *m)
 {
     struct batch *b = &m->batch;
@@ -160,7 +163,7 @@ static int flush(struct merging *m, struct err *e)
     return 0;
 }
 
-// Features of all lines, by slots; those of a slot stay in their order.
+// Joins the features of all lines, sorted by slot; features of one slot keep their order.
 static void join(struct merging *m)
 {
     const struct batch *b = &m->batch;

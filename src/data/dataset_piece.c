@@ -1,5 +1,5 @@
-// Loading of one piece: its text is cut at line ends into chunks, so that all members of
-// the team parse. Cuts depend on the text only. The text is freed when the data set is
+// Loads one piece. Its text is cut at line ends into chunks, so that all members of the
+// team parse. The cuts depend only on the text, which is freed when the data set is
 // packed.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -15,13 +15,14 @@ struct piece_intake {
     const struct pieces *pieces;
     struct piece piece;
     uint32_t file;
-    const struct reader_layout *layout; // of the file
-    size_t at;                          // where the next chunk begins
+    const struct reader_layout *layout; // layout of the file
+    size_t at;                          // the begin of the next chunk
     uint64_t number;
-    uint64_t line; // in the file, or in the piece where that is not known
+    uint64_t line; // line in the file; in the piece if that is unknown
 };
 
-// A chunk ends behind the last newline within CHUNK_BYTES, or else the first after.
+// Returns the end of a chunk: behind the last newline within CHUNK_BYTES, or else behind
+// the first newline after that.
 static size_t chunk_end(const struct piece *c, size_t at)
 {
     size_t left = c->len - at;
@@ -34,7 +35,7 @@ static size_t chunk_end(const struct piece *c, size_t at)
     return end != NULL ? (size_t)(end - c->text) + 1 : c->len;
 }
 
-// Chunks of rows in memory.
+// Cuts rows in memory into chunks.
 static int rows_next(struct piece_intake *in, struct chunk **ret, struct err *e)
 {
     const struct piece *p = &in->piece;
@@ -112,7 +113,7 @@ static int read_header(struct reader *r, const struct pieces *p, uint32_t file,
 {
     struct buf line = BUF_INIT(MAX_LINE_BYTES);
     int rc = pieces_first_lines(p, file, 1, MAX_LINE_BYTES, &line, e);
-    // A file of empty lines has no header, and no example that would miss it.
+    // A file of empty lines has no header and no example that needs one.
     if (rc == 0 && !reader_is_blank(r, line.data, line.len)) {
         rc = reader_header(r, buf_str(&line), line.len, ret, e);
         if (rc == TUG_EDATA)
@@ -122,8 +123,9 @@ static int read_header(struct reader *r, const struct pieces *p, uint32_t file,
     return rc;
 }
 
-// The header of the first file decides, though this worker may never have a piece of it;
-// that of this file is looked at each time, as it may be another's piece that holds it.
+// Reads the header of the first file, which decides the schema even if this worker never
+// gets a piece of it, and the header of `file`, as the piece that contains it may go to
+// another worker.
 int dataset_read_headers(struct reader *r, const struct pieces *p, uint32_t file,
                          const struct reader_layout **ret, struct err *e)
 {

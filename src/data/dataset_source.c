@@ -1,5 +1,5 @@
-// Data sets from a source: its chunks in their order, each with the layout that the header
-// of its file says.
+// Loads data sets from a source: takes its chunks in order, each with the layout that the
+// header of its file gives.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -16,7 +16,7 @@ struct source_intake {
     bool ended;
 };
 
-// A run that goes on begins in the middle of a file, and has not seen its header.
+// Reads the header of a file for a resumed run, which begins in the middle of the file.
 static int missed_header(const struct dataset_options *o, uint32_t file,
                          const struct reader_layout **ret, struct err *e)
 {
@@ -28,7 +28,8 @@ static int missed_header(const struct dataset_options *o, uint32_t file,
     return rc;
 }
 
-// Columns in memory have names whatever the files of the model have.
+// Reads the names of columns in memory, which have names even if the files of the model
+// do not.
 static int read_names(const struct dataset_options *o, struct chunk *c, struct err *e)
 {
     struct buf line = BUF_INIT((size_t)1 << 30);
@@ -46,7 +47,8 @@ static int read_header(const struct dataset_options *o, struct chunk *c, struct 
         return read_names(o, c, e);
     if (!reader_has_header(o->reader))
         return 0;
-    reader_see_rows(o->reader, NULL); // rows were before, where a file validates them
+    reader_see_rows(o->reader, NULL); // forget earlier rows: a file follows them, for
+                                      // example for validation
     int rc = 0;
     c->layout = source_layout(o->source, c->file);
     if (c->offset == 0 && reader_is_blank(o->reader, c->text, c->len))

@@ -25,7 +25,7 @@ static void put(struct batch *to, const struct batch *from, uint32_t j)
     to->nnz++;
 }
 
-// Example i of both: merged by slots, as both are in their order.
+// Merges the own and the foreign features of example i by slot; both are sorted by slot.
 static void merge(const struct swap *s, const struct swap_scratch *t, size_t i,
                   struct batch *to)
 {

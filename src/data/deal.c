@@ -18,9 +18,9 @@ enum { LEAST_BUCKETS = 16, CELL_BYTES = 2 << 10 };
 struct deal {
     struct deal_options o;
     struct piece piece;
-    struct buf *cells;   // of each bucket
-    struct examples x;   // `by`: a line is parsed before its columns are taken
-    struct kept columns; // `by`
+    struct buf *cells;   // one per bucket
+    struct examples x;   // with `by`: a line is parsed before its columns are read
+    struct kept columns; // with `by`
 };
 
 static uint64_t at_least(uint64_t x, uint64_t least)
@@ -76,16 +76,16 @@ void deal_close(struct deal *d)
     mem_free(d);
 }
 
-// A line, while its piece is walked.
+// A line of the piece that is being dealt.
 struct line {
     const char *text;
     size_t len;      // without its newline
-    uint64_t number; // in the piece, from 0
+    uint64_t number; // line number in the piece, from 0
     uint32_t bucket;
 };
 
-// `by`: lines with equal texts meet; an unreadable line is dealt by its number, and the
-// loader of its bucket reports why it is unreadable.
+// With `by`: assigns lines with equal texts to the same bucket. A line that cannot be
+// read gets its bucket by number, and loading that bucket reports the reason.
 static int bucket_by(struct deal *d, const struct reader_layout *layout, struct line *l,
                      struct err *e)
 {
@@ -104,7 +104,7 @@ static int bucket_by(struct deal *d, const struct reader_layout *layout, struct 
 
 typedef int (*line_fn)(void *ctx, const struct line *l, struct err *e);
 
-// Calls `fn` for the lines of the piece that are dealt, with their buckets.
+// Calls `fn` for each line of the piece that is dealt, with its bucket.
 static int walk(struct deal *d, const struct reader_layout *layout, uint64_t stream,
                 line_fn fn, void *ctx, struct err *e)
 {
@@ -172,7 +172,7 @@ const char *deal_cell(const struct deal *d, uint32_t bucket, size_t *ret_len)
 
 struct search {
     uint32_t bucket;
-    uint64_t left; // lines of the bucket before the one that is looked for
+    uint64_t left; // lines of the bucket before the wanted line
     uint64_t found;
     bool known;
 };

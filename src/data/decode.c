@@ -1,4 +1,4 @@
-// Shared by all decoders: reading the file, detecting its compression, skipping.
+// Shared by all decoders: reads the file, detects its compression, skips bytes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/decode.h"
@@ -22,8 +22,8 @@ static const struct {
     {&decode_lz4, 4, {0x04, 0x22, 0x4d, 0x18}},
 };
 
-// zstd and lz4 share skippable frames (pzstd begins with one): 0x184D2A5x, the length,
-// the bytes.
+// Returns the size of a skippable frame, which zstd and lz4 share (pzstd begins with
+// one): the magic number 0x184D2A5x, the length, the bytes.
 static size_t skippable_frame(const char *bytes, size_t n)
 {
     static const unsigned char rest[] = {0x2a, 0x4d, 0x18};
@@ -43,8 +43,8 @@ const struct decode_ops *decoder_detect(const char *bytes, size_t n)
                    ? &decode_lz4
                    : &decode_zstd;
     for (size_t i = 0; i < sizeof MAGICS / sizeof MAGICS[0]; i++) {
-        // Two bytes are enough where the file has no more: it is then cut, and said to
-        // be.
+        // Two bytes are enough if the file has no more: it is truncated, and the decoder
+        // reports that.
         size_t len = n < MAGICS[i].len ? n : MAGICS[i].len;
         if (len >= 2 && memcmp(bytes, MAGICS[i].magic, len) == 0)
             return MAGICS[i].ops;
@@ -52,8 +52,9 @@ const struct decode_ops *decoder_detect(const char *bytes, size_t n)
     return &decode_plain;
 }
 
-// Common kinds of files that cannot be read. Those whose first bytes are letters that a
-// text could begin with too are told by a byte behind them that no text has.
+// Common kinds of files that cannot be read. If the first bytes of a kind are letters
+// with which a text could begin, too, a following byte that no text has distinguishes
+// them.
 static const struct {
     const char *what, *advice;
     unsigned len;
@@ -93,7 +94,7 @@ static bool begins_as(const char *bytes, size_t n, size_t kind)
     size_t len = FOREIGN[kind].len;
     if (n < len || memcmp(bytes, FOREIGN[kind].magic, len) != 0)
         return false;
-    // bzip2's mark: the size of its blocks, and pi.
+    // bzip2: behind the block size come the digits of pi.
     if (strcmp(FOREIGN[kind].magic, "BZh") == 0)
         return n >= 8 && memcmp(bytes + 4, "1AY&", 4) == 0;
     return !FOREIGN[kind].binary_behind ||
@@ -127,7 +128,7 @@ int decoder_fill(struct decoder *d, struct err *e)
     return decoder_read_input(d, d->in, IN_BYTES, &d->in_len, e);
 }
 
-// A whole line of few letters: nothing compressed looks like that.
+// Returns whether the input is a short whole line, which no compressed file looks like.
 static bool is_short_line(const struct decoder *d)
 {
     for (size_t i = 0; i < d->in_len; i++)
@@ -138,8 +139,9 @@ static bool is_short_line(const struct decoder *d)
     return false;
 }
 
-// The first bytes tell the compression: a pipe may give them in pieces. A writer that
-// sends a line and waits for its result would wait for ever if more bytes were needed.
+// Reads enough bytes to detect the compression; a pipe may deliver them in pieces. A
+// short line is enough: a writer that sends a line and waits for the result would
+// otherwise wait for ever.
 static int fill_magic(struct decoder *d, struct err *e)
 {
     while (d->in_len < MAGIC_BYTES && !d->at_end && !is_short_line(d)) {

@@ -1,4 +1,4 @@
-// Decodes gzip, one member or many (RFC 1952), by zlib.
+// Decodes gzip (RFC 1952), with one or more members, by zlib.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <limits.h>
@@ -7,7 +7,10 @@
 #include "base/alloc.h"
 #include "data/decode.h"
 
-enum { GZIP_WINDOW = 15 + 16 }; // the largest window; gzip headers and trailers only
+enum {
+    GZIP_WINDOW = 15 + 16
+};  // the largest window; accepts only gzip headers and
+    // trailers
 
 struct gzip {
     z_stream z;
@@ -48,7 +51,7 @@ static int gzip_corrupt(const struct decoder *d, const struct gzip *g, struct er
                    d->name, g->z.msg != NULL ? g->z.msg : "bad data");
 }
 
-// One call of inflate; how much came out may be 0.
+// Calls inflate once; it may return no output.
 static int gzip_step(struct decoder *d, struct gzip *g, struct err *e)
 {
     size_t have = d->in_len - d->in_at;

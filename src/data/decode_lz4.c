@@ -1,4 +1,4 @@
-// lz4 frames, one or many, skippable ones included, by liblz4.
+// Decodes lz4, with one or more frames and skippable frames, by liblz4.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <lz4frame.h>
@@ -32,7 +32,7 @@ static int lz4_read(struct decoder *d, char *out, size_t cap, size_t *ret_n,
         bool more = d->in_at < d->in_len;
         if (!more && !l->in_frame)
             break;
-        // Without input the library may still have output to give.
+        // Without input, the library may still have output.
         size_t used = d->in_len - d->in_at;
         got = cap;
         size_t rc = LZ4F_decompress(l->ctx, out, &got, d->in + d->in_at, &used, NULL);

@@ -1,4 +1,4 @@
-// Text as it is.
+// Reads uncompressed text.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -11,8 +11,8 @@ static int plain_open(struct decoder *d, struct err *e)
     return 0;
 }
 
-// The bytes that were read to detect the compression come first; the rest is read
-// straight into the caller's memory.
+// First returns the bytes that were read to detect the compression; then reads directly
+// into the caller's memory.
 static int plain_read(struct decoder *d, char *out, size_t cap, size_t *ret_n,
                       struct err *e)
 {

@@ -1,4 +1,4 @@
-// zstd (RFC 8878), one frame or many, skippable ones included, by libzstd.
+// Decodes zstd (RFC 8878), with one or more frames and skippable frames, by libzstd.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <zstd.h>
@@ -40,7 +40,7 @@ static int zstd_read(struct decoder *d, char *out, size_t cap, size_t *ret_n,
         bool more = d->in_at < d->in_len;
         if (!more && !z->in_frame)
             break;
-        // Without input the library may still have output to give.
+        // Without input, the library may still have output.
         ZSTD_inBuffer from = {d->in + d->in_at, d->in_len - d->in_at, 0};
         size_t rc = ZSTD_decompressStream(z->ctx, &to, &from);
         if (ZSTD_isError(rc))

@@ -1,5 +1,5 @@
-// A compression is three functions on a half-filled output block; all are here, since
-// each is a dozen lines.
+// Encoders. A compression is three functions on a half-filled output block; all are in
+// this file, since each is a dozen lines.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/encode.h"
@@ -14,24 +14,25 @@
 #include "base/file.h"
 
 enum {
-    BLOCK = 256 << 10, // of input to a compression at a time
-    ROOM = 512 << 10,  // of output: more than any compression makes of a block
-    GZIP_LEVEL = 1,    // the fastest: text of random words gains little from more
+    BLOCK = 256 << 10, // bytes of input that a compression gets at a time
+    ROOM = 512 << 10,  // bytes of output: more than any compression makes of a block
+    GZIP_LEVEL = 1, // the fastest level: text of random words gains little from a higher
+                    // one
     ZSTD_LEVEL = 1,
 };
 
 struct encode_ops {
     const char *suffix;
-    int (*open)(struct encoder *c);                              // 0 or TUG_ENOMEM
+    int (*open)(struct encoder *c); // returns 0 or TUG_ENOMEM
     int (*write)(struct encoder *c, const char *bytes, size_t n, // n <= BLOCK
                  bool last, struct err *e);
-    void (*close)(struct encoder *c); // after a failed open, too
+    void (*close)(struct encoder *c); // also called after a failed open
 };
 
 struct encoder {
     const struct encode_ops *ops;
     struct file_writer *file;
-    char *room; // ROOM bytes, of the compressions
+    char *room; // ROOM bytes for the output of compressions
     z_stream gzip;
     bool gzip_open;
     ZSTD_CCtx *zstd;
@@ -86,7 +87,7 @@ static int gzip_open(struct encoder *c)
 static int gzip_write(struct encoder *c, const char *bytes, size_t n, bool last,
                       struct err *e)
 {
-    c->gzip.next_in = (Bytef *)(uintptr_t)bytes; // zlib does not write there
+    c->gzip.next_in = (Bytef *)(uintptr_t)bytes; // zlib does not write to its input
     c->gzip.avail_in = (uInt)n;
     do {
         c->gzip.next_out = (Bytef *)c->room;

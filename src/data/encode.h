@@ -1,5 +1,5 @@
-// Encoders: a file written beside and renamed, compressed when its name says so (.gz,
-// .zst, .lz4).
+// Encoders: write a file under a temporary name and rename it; compress it if its name
+// ends in .gz, .zst or .lz4.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_ENCODE_H
@@ -13,16 +13,16 @@
 
 struct encoder;
 
-// The content must be what the name says. TUG_EUSAGE: it ends like a compression that is
-// not written here, or, with `plain`, like any: such a caller writes text only. `option`:
-// that named the file.
+// Checks that the content will be what the name says. Returns TUG_EUSAGE if the name ends
+// like a compression that cannot be written or, with `plain`, like any compression, as
+// the caller writes only text. `option` is the option that named the file.
 int encoder_check_name(const char *option, const char *path, bool plain, struct err *e);
 
 int encoder_open(struct encoder **ret, const char *path, struct err *e);
 int encoder_write(struct encoder *c, const void *bytes, size_t n, struct err *e);
-// Ends the stream and makes the file appear under its name; frees c, also on failure. The
-// size of the file into *ret_bytes unless NULL.
+// Ends the stream and renames the file to its name; frees c, even on failure. Sets
+// *ret_bytes to the size of the file unless it is NULL.
 int encoder_commit(struct encoder *c, uint64_t *ret_bytes, struct err *e);
-void encoder_abort(struct encoder *c); // leaves no file; frees c; NULL is fine
+void encoder_abort(struct encoder *c); // leaves no file; frees c, which may be NULL
 
 #endif

@@ -1,5 +1,5 @@
-// Files through shell commands: waiting for what a command writes, feeding it, and how it
-// ended.
+// Passes files through shell commands: feeds a command, waits for its output, and checks
+// how it ended.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/filter.h"
@@ -22,23 +22,24 @@
 
 enum { FEED_BYTES = 64 << 10, LOOK_MS = 100 };
 
-// Between closing its output and ending, and without a byte before it is mentioned.
+// Limits on the time from the end of its output to its end, and on silence before it is
+// reported.
 static const double end_seconds = 10, quiet_seconds = 60;
 
 struct filter {
     struct input base;
     const struct data_file *file;
     struct interrupt interrupt;
-    struct command *command; // NULL: it ended
-    double last;             // when something came
+    struct command *command; // NULL: it has ended
+    double last;             // time of its last output
     bool mentioned, ended;
 
     // Used by the thread that feeds the command.
-    bool feeds; // it is there
+    bool feeds; // the thread exists
     pthread_t thread;
     struct decoder *d;
-    int to;      // the command's input
-    int stop_fd; // ends the thread
+    int to;      // pipe to the command's input
+    int stop_fd; // makes the thread end
     struct err failure;
     int failed;
 };
@@ -55,7 +56,7 @@ static bool feed_write(struct filter *f, const char *bytes, size_t n)
             return false;
         if (fds[1].revents != 0)
             return false;
-        ssize_t done = write(f->to, bytes, n); // the thread has SIGPIPE blocked
+        ssize_t done = write(f->to, bytes, n); // SIGPIPE is blocked in this thread
         if (done < 0 && errno != EINTR && errno != EAGAIN)
             return false;
         bytes += done > 0 ? done : 0;
@@ -151,7 +152,7 @@ static void filter_close(struct input *in)
 
 // ---------------------------------------------------------------- its end
 
-// Waits for the descriptor (-1: for none) or a moment.
+// Waits for the descriptor (-1: none), at most `ms` milliseconds.
 static int look(struct filter *f, int fd, int ms, bool *ret_readable, struct err *e)
 {
     struct pollfd fds[2] = {{.fd = fd, .events = POLLIN},
@@ -179,8 +180,8 @@ static int wait_for_end(struct filter *f, struct err *e)
     return 0;
 }
 
-// An error of the file is reported before the command's. That the data could not be made
-// is a fault of the data: it will not go better the next time.
+// Checks how the command ended. An error of the file is reported rather than that of the
+// command. A failed command is an error of the data: it will not succeed the next time.
 static int filter_end(struct filter *f, struct err *e)
 {
     struct err why = {0};

@@ -1,11 +1,11 @@
-// Passes a file's bytes through a shell command (--pipe-command): `sh -c COMMAND` has the
-// file as its standard input, and its output is what is read. A compressed file is
-// decompressed before, as are pipes, by a thread that feeds the command, which brings
-// files that lie elsewhere, too; a plain one is its input itself.
+// Passes the bytes of a file through a shell command (--pipe-command): `sh -c COMMAND`
+// reads the file from its standard input, and its output is the data. A plain file is the
+// command's standard input itself. A thread feeds the command the bytes of compressed
+// files, after decompressing them, of pipes, and of remote files.
 //
-// The command is a process group of its own. It has done well when it ended with status
-// 0, whatever it read; else the error has the file's name, the status and the end of what
-// it wrote to its standard error.
+// The command runs in a process group of its own. It has succeeded if it ended with
+// status 0, whatever it has read. Else the error has the name of the file, the status,
+// and the end of the command's standard error.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_FILTER_H
@@ -15,9 +15,9 @@
 
 struct data_file;
 
-// Opens the output of a file's command; the file is borrowed. `i` interrupts waiting for
-// the command. The end is seen only when the command has ended, and well; closing before
-// ends it.
+// Opens the output of a file's command; the caller keeps `file`. `i` interrupts the
+// waiting. Reading returns the end only after the command has ended successfully; closing
+// earlier ends the command.
 int filter_open(struct input **ret, const struct data_file *file,
                 const struct interrupt *i, struct err *e);
 

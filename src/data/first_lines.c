@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-// Takes what is behind the last whole line back.
+// Removes the text behind the last whole line.
 static void cut(struct first_lines *f)
 {
     f->to->len -= f->bytes - f->whole;

@@ -1,5 +1,5 @@
-// The first lines of a text that comes in parts, wherever these end: as many whole lines
-// as are wanted and fit into so many bytes.
+// Collects the first lines of a text that arrives in parts: as many whole lines as are
+// wanted and fit into a number of bytes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_FIRST_LINES_H
@@ -11,14 +11,14 @@
 #include "base/buf.h"
 
 struct first_lines {
-    size_t lines, most; // that are wanted; bytes that there is room for
-    struct buf *to;     // the last line's newline is left out
-    size_t bytes, seen; // taken so far; newlines in them
+    size_t lines, most; // lines that are wanted; bytes that they may have
+    struct buf *to;     // receives the lines, without the last newline
+    size_t bytes, seen; // bytes taken so far; newlines among them
     size_t whole;       // bytes before the last newline
 };
 
-// The next part; n = 0: the text is over. *ret_more: others are wanted.
-// TUG_EDATA: the first line is longer than the room for it; TUG_ENOMEM.
+// Adds the next part of the text; n = 0 at its end. Sets *ret_more if more text is
+// wanted. Returns TUG_EDATA if the first line is too long; TUG_ENOMEM.
 int first_lines_add(struct first_lines *f, const char *text, size_t n, bool *ret_more);
 
 #endif

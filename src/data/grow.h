@@ -1,4 +1,4 @@
-// Growing of arrays that a struct holds by typed pointers.
+// Growth of arrays that structs hold as typed pointers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_GROW_H
@@ -9,12 +9,12 @@
 
 #include "base/alloc.h"
 
-// Gives *array, a pointer to elements of `bytes`, room for n of them; on
-// failure it is as before.
+// Gives *array, a pointer to elements of `bytes` bytes, room for n elements; on failure
+// it is unchanged.
 static inline bool grow(void *array, size_t n, size_t bytes)
 {
     void *old;
-    memcpy(&old, array, sizeof old); // its type is the caller's
+    memcpy(&old, array, sizeof old); // only the caller knows its type
     void *grown = mem_realloc_array(old, n, bytes);
     if (grown != NULL)
         memcpy(array, &grown, sizeof grown);

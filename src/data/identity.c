@@ -1,4 +1,4 @@
-// Identities of data, for a saved run and for messages.
+// Identities of data, for saved runs and messages.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/identity.h"
@@ -17,7 +17,8 @@ static const char *base_name(const struct identity_file *f, size_t *ret_len)
     return name;
 }
 
-// What a name may hold and JSON or a terminal may not becomes '?': the hash knows it.
+// Replaces characters that JSON or a terminal might not accept by '?'; the hash uses the
+// real name.
 static void show_name(char *to, const char *name, size_t len)
 {
     for (size_t i = 0; i < len; i++)

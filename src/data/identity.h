@@ -1,5 +1,6 @@
-// Identifies the data of a run: the files' base names, sizes and hashes of their ends, in
-// order. Saved with the run, and compared when it goes on. A pipe is known by being one.
+// Identifies the data of a run by the files' base names, sizes and hashes of their ends,
+// in order. It is saved with a run and compared when the run is resumed. Of a pipe only
+// the fact is known that it is a pipe.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_IDENTITY_H
@@ -13,12 +14,12 @@
 
 enum { IDENTITY_TEXT_MAX = 64 << 10 };
 
-// Flat: it can be copied.
+// This struct has no pointers, so it can be copied.
 struct identity {
-    uint64_t hash; // of all
+    uint64_t hash; // hash over all files
     uint32_t files;
     uint32_t text_len;
-    // For messages, of the first files: "HASH BYTES NAME" and a NUL each.
+    // For messages: "HASH BYTES NAME" of the first files, each ended by a NUL.
     char text[IDENTITY_TEXT_MAX];
 };
 
@@ -31,8 +32,8 @@ struct identity_file {
 
 void identity_add(struct identity *id, const struct identity_file *f);
 
-// 0 when they are the same; else TUG_EDATA saying how they differ, as "'b' has 2 bytes, it
-// had 1".
+// Returns 0 if both are the same; else TUG_EDATA with the difference, such as "the size
+// of 'b' is 2, it was 1".
 int identity_same(const struct identity *then, const struct identity *now, struct err *e);
 
 json_t *identity_to_json(const struct identity *id);

@@ -1,4 +1,4 @@
-// Inputs: files and pipes of this machine by their descriptors.
+// Inputs: files and pipes of this machine, by their descriptors.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/input.h"
@@ -11,10 +11,10 @@
 
 struct local {
     struct input base;
-    int wake_fd; // -1: nothing ends a wait
+    int wake_fd; // -1: waiting cannot be interrupted
 };
 
-// Waits for bytes of a pipe, or for the call to stop.
+// Waits until the pipe has bytes, or until the wait is interrupted.
 static int wait_readable(const struct local *l, struct err *e)
 {
     struct pollfd fds[2] = {{.fd = l->base.fd, .events = POLLIN},

@@ -1,4 +1,4 @@
-// Inputs: files that lie elsewhere (web/web.h).
+// Inputs from remote files (web/web.h).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdatomic.h>

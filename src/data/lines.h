@@ -1,4 +1,4 @@
-// Lines in memory: the rules for all code that cuts text at line ends.
+// Lines in memory: functions for all code that cuts text at line ends.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_LINES_H
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-// The defaults of the bytes parsed at a time and of the longest line.
+// Default sizes: the bytes that are parsed at a time, and the longest line.
 enum { CHUNK_BYTES = 1 << 20, MAX_LINE_BYTES = 64 << 20 };
 
 static inline uint64_t count_lines(const char *text, size_t len)
@@ -19,8 +19,9 @@ static inline uint64_t count_lines(const char *text, size_t len)
     return n;
 }
 
-// Where the first line of more than `max` bytes begins, its newline not counted; `len`:
-// there is none. Looks at lines only as long as one of them could be that long.
+// Returns the begin of the first line that is longer than `max` bytes without its
+// newline; `len` if there is none. Stops as soon as the remaining text is too short for
+// such a line.
 static inline size_t find_long_line(const char *text, size_t len, size_t max)
 {
     for (size_t at = 0; len - at > max;) {
@@ -33,7 +34,7 @@ static inline size_t find_long_line(const char *text, size_t len, size_t max)
     return len;
 }
 
-// Explains a line that is too long.
+// Returns advice about a line that is too long.
 static inline const char *long_line_hint(const char *text, size_t len)
 {
     return len > 0 && memchr(text, '\r', len) != NULL

@@ -1,5 +1,5 @@
-// The slow and exact half of number parsing: short decimals by one division of doubles,
-// the rest by the C library.
+// The slow, exact half of number parsing: short decimals by one division of doubles,
+// other numbers by the C library.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/number.h"
@@ -23,7 +23,7 @@ static const char *skip_digits(const char *p, const char *end)
     return p;
 }
 
-// The parts of a number's text, and its digits as m / 10^scale if that fits.
+// The parts of a number's text; its value is m / 10^scale if that is exact.
 struct decimal {
     bool valid, exact;
     uint64_t m;
@@ -69,8 +69,8 @@ static bool is_word(const char *text, size_t len, const char *word)
     return len == strlen(word) && strncasecmp(text, word, len) == 0;
 }
 
-// One division of exact doubles, then a second rounding to float, which is right unless
-// the double lies exactly between two floats.
+// Divides two exact doubles and rounds the result to float. That is right unless the
+// double lies exactly between two floats.
 static bool by_division(const struct decimal *d, float *ret)
 {
     static const double pow10[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
@@ -90,7 +90,8 @@ static float by_library(const char *text, size_t len)
     char copy[NUMBER_MAX + 1];
     memcpy(copy, text, len);
     copy[len] = '\0';
-    // The "C" locale is a constant of the C library: nothing to free, no failure.
+    // The "C" locale is a constant of the C library: it need not be freed and cannot
+    // fail.
     return strtof_l(copy, NULL, newlocale(LC_ALL_MASK, "C", (locale_t)0));
 }
 
@@ -146,7 +147,7 @@ const char *number_whole(const char *p, uint64_t *ret)
     *ret = x;
     if (digits < 8)
         return q > p && !over ? q : NULL;
-    while (is_digit(*q)) // zeros before it, perhaps
+    while (is_digit(*q)) // leading zeros can make it long
         q++;
     return number_u64(p, (size_t)(q - p), ret) ? q : NULL;
 }

@@ -1,8 +1,8 @@
-// Numbers in text, eight bytes at a time.
+// Parses numbers in text, eight bytes at a time.
 //
-// The fast functions read up to 8 bytes beyond what they use (READER_PADDING covers it)
-// and know only the short plain forms; everything else goes to number_parse, which is
-// exact and slow. Both give the float nearest to the text.
+// The fast functions read up to 8 bytes behind the number (READER_PADDING covers this)
+// and accept only short plain forms; number_parse, which is slow and exact, handles all
+// others. Both return the float nearest to the text.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_NUMBER_H
@@ -24,7 +24,7 @@ static inline uint64_t load_word(const char *p)
 }
 
 // Returns how many of the first eight bytes are digits. A byte over 9 (after the xor)
-// gets its high bit set; a carry can only spoil the bytes behind the first such byte.
+// gets its high bit set; a carry can only affect bytes behind the first such byte.
 static inline unsigned digits_count(uint64_t w)
 {
     uint64_t t = w ^ 0x3030303030303030u;
@@ -32,7 +32,7 @@ static inline unsigned digits_count(uint64_t w)
     return over != 0 ? (unsigned)__builtin_ctzll(over) >> 3 : 8;
 }
 
-// The first n digits (1..8) as a number: pairs, then fours, then eight.
+// Returns the first n digits (1..8) as a number: joins pairs, then fours, then eight.
 static inline uint32_t digits_value(uint64_t w, unsigned n)
 {
     uint64_t t = (w ^ 0x3030303030303030u) << (64 - 8 * n);
@@ -41,7 +41,7 @@ static inline uint32_t digits_value(uint64_t w, unsigned n)
     return (uint32_t)(t * 10000 + (t >> 32));
 }
 
-// Finds byte c in a word: the high bit of its byte, exact for the first one.
+// Finds byte c in a word: sets the high bit of its byte. Only the first bit is reliable.
 static inline uint64_t word_find(uint64_t w, char c)
 {
     uint64_t t = w ^ (0x0101010101010101u * (unsigned char)c);
@@ -63,8 +63,8 @@ static inline const char *find_byte(const char *p, const char *end, char c)
 
 extern const float number_pow10[8];
 
-// A decimal of up to 7 digits on either side of the point: returns what follows it, NULL
-// when the text is anything else. Numerator and power of ten are exact, so that one
+// Parses a decimal with up to 7 digits on either side of the point; returns what follows
+// it, or NULL for any other text. Numerator and power of ten are exact, so that one
 // division rounds correctly.
 static inline const char *number_short(const char *p, float *ret)
 {
@@ -72,7 +72,7 @@ static inline const char *number_short(const char *p, float *ret)
     p += negative;
     uint64_t w = load_word(p);
     unsigned whole = digits_count(w), part = 0;
-    if (whole - 1 > 6) // none, or eight and maybe more
+    if (whole - 1 > 6) // no digit, or at least eight
         return NULL;
     uint64_t m = digits_value(w, whole);
     p += whole;
@@ -99,17 +99,18 @@ static inline const char *number_short(const char *p, float *ret)
 
 enum number_status { NUMBER_OK, NUMBER_BAD, NUMBER_NOT_FINITE };
 
-// The whole of text[0..len): [+-]digits[.digits][e[+-]digits], in any length up to
-// NUMBER_MAX. Independent of the locale. "nan", "inf" and what is too large for a float:
-// NUMBER_NOT_FINITE.
+// Parses all of text[0..len) as [+-]digits[.digits][e[+-]digits], with up to NUMBER_MAX
+// characters, whatever the locale. Returns NUMBER_NOT_FINITE for "nan", "inf" and numbers
+// too large for a float.
 enum { NUMBER_MAX = 255 };
 enum number_status number_parse(const char *text, size_t len, float *ret);
 
-// The whole number that begins at p, of any length; returns what follows it, NULL when there
-// is none or it is over 2^64 - 1.
+// Parses the integer that begins at p, of any length; returns what follows it, or NULL if
+// there is none or it exceeds 2^64 - 1.
 const char *number_whole(const char *p, uint64_t *ret);
 
-// An unsigned integer; false when text[0..len) is none or is over 2^64 - 1.
+// Parses an unsigned integer; returns false if text[0..len) is not one, or exceeds 2^64 -
+// 1.
 bool number_u64(const char *text, size_t len, uint64_t *ret);
 
 #endif

@@ -109,7 +109,7 @@ static bool matrix_differs(const struct numbering *model, uint64_t columns,
                      what, columns, then);
 }
 
-// For files, which do not say how many features there are.
+// Compares a file with the model; files do not state how many features there are.
 static bool file_differs(const struct numbering *model, const struct numbering *data,
                          const char *what, char text[NUMBERING_TEXT])
 {

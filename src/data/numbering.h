@@ -1,7 +1,7 @@
-// How features are numbered, where a feature's key is its number: the least and the greatest
-// number, and, of a matrix, how many columns there are. Files of libsvm and libffm count from 0
-// or from 1, and the columns of a matrix from 0, so data of one kind that is scored by a model
-// of the other has each feature in the place of its neighbour.
+// The numbering of features, where the key of a feature is its number: the least and the
+// greatest number, and the number of columns of a matrix. Files of libsvm and libffm
+// count from 0 or from 1, and columns of a matrix from 0. If a model is used on data of
+// the other numbering, each feature is taken for its neighbour.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_NUMBERING_H
@@ -17,11 +17,11 @@ struct data_files;
 
 // Zeroed: no feature was seen.
 struct numbering {
-    atomic_uint_least64_t last, first_inverted; // greatest key, and greatest ~key
-    uint64_t columns;                           // of a matrix; 0: not known
+    atomic_uint_least64_t last, first_inverted; // the greatest key, and the greatest ~key
+    uint64_t columns;                           // of a matrix; 0: unknown
 };
 
-// Threads: any at the same time.
+// numbering_add may be called by several threads at the same time.
 void numbering_add(struct numbering *n, const uint64_t *keys, size_t count);
 void numbering_copy(struct numbering *to, const struct numbering *from);
 // Adds the keys that `from` has seen.
@@ -37,18 +37,18 @@ static inline uint64_t numbering_first(const struct numbering *n)
     return ~(uint64_t)n->first_inverted;
 }
 
-// Whether the keys of data of this schema are numbers from the data.
+// Returns whether the keys in data of this schema are numbers from the data.
 bool numbering_has(const struct schema *s);
-// Returns the columns of the widest matrix among the files; 0 if no width is known.
+// Returns the number of columns of the widest matrix among the files; 0 if unknown.
 uint64_t numbering_columns(const struct data_files *f);
 
 enum { NUMBERING_TEXT = 400 };
-// Whether `data`, which `what` names, seems to be counted from another number than what the
-// model learnt from; then `text` is a sentence that says so. For data that the model learns
-// from next, where a feature that it does not know yet is learnt.
+// Returns whether `data`, which `what` names, seems to be counted from another number than
+// the model's data; `text` is then a sentence that says so. For data on which the model
+// trains next, so that it learns features that it does not know yet.
 bool numbering_shifted(const struct numbering *model, const struct numbering *data,
                        const char *what, char text[NUMBERING_TEXT]);
-// As numbering_shifted, and also whether `data` has another width. For data to score.
+// The same for data to score; also returns true if `data` has another width.
 bool numbering_differs(const struct numbering *model, const struct numbering *data,
                        const char *what, char text[NUMBERING_TEXT]);
 

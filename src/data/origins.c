@@ -1,4 +1,5 @@
-// See origins.h. Only messages read such a file, so it is walked from its beginning.
+// See origins.h. Only messages need such a file, so it is read from its beginning each
+// time.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/origins.h"
@@ -12,9 +13,9 @@
 
 #include "base/printable.h"
 
-enum { TEXT_MAX = FILE_PATH_MAX + 64 }; // of one of its lines
+enum { TEXT_MAX = FILE_PATH_MAX + 64 }; // the longest line of such a file
 
-// NULL if there is none. The file is only read, without waiting for it.
+// Opens the origins file of `file`, without waiting; returns NULL if there is none.
 static FILE *open_beside(const char *file)
 {
     char path[FILE_PATH_MAX];
@@ -36,7 +37,8 @@ struct place {
     uint64_t first, line, file;
 };
 
-// The last place at or before `line`. False: none, or the text is damaged.
+// Finds the last place at or before `line`; returns false if there is none or the file is
+// damaged.
 static bool find_place(FILE *f, uint64_t line, struct place *ret)
 {
     char text[TEXT_MAX];

@@ -1,4 +1,4 @@
-// Expansion of paths, the checks that need no decompression, and how files are opened.
+// Expands paths, makes the checks that need no decompression, and opens files.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/paths.h"
@@ -22,9 +22,9 @@
 #include "web/web.h"
 
 enum { END_BYTES = 64 << 10 };
-enum { NOTHING_BYTES = 1 << 10 }; // what compresses nothing has no more
+enum { NOTHING_BYTES = 1 << 10 }; // a compressed file of no text is not larger
 
-// `file` as it is to be, but for its name, of which a copy is made.
+// Appends a copy of `file` to the list, with a copy of `name` as its name.
 static int add_name(struct data_files *f, const char *name, struct data_file file,
                     struct err *e)
 {
@@ -46,7 +46,7 @@ static int add_name(struct data_files *f, const char *name, struct data_file fil
     return 0;
 }
 
-// "-" may be given once: standard input can be read only once.
+// Adds "-". It may be given only once, because standard input can be read only once.
 static int add_stdin(struct data_files *f, struct err *e)
 {
     for (size_t i = 0; i < f->n; i++)
@@ -64,7 +64,7 @@ static int open_failed(const char *path, struct err *e)
     return err_sys(e, TUG_EIO, "open '%s'", path);
 }
 
-// Checks the first bytes. A command may make text of anything.
+// Checks the first bytes of a file. Not with a command, which may make text of anything.
 static int take_head(const struct data_files *f, const char *head, size_t n,
                      const char *path, struct data_file *ret, struct err *e)
 {
@@ -92,7 +92,8 @@ static int check_file(const struct data_files *f, int fd, const char *path,
     return take_head(f, head, (size_t)n, path, ret, e);
 }
 
-// Whether there is no text in it. The later reader of the whole file reports read errors.
+// Returns whether the file has no text. Read errors are reported later, by the reader of
+// the whole file.
 static int is_empty(const struct data_file *file, bool *ret, struct err *e)
 {
     struct decoder *d = NULL;
@@ -115,7 +116,7 @@ static void data_file_free(struct data_file *f)
     mem_free(f->address);
 }
 
-// Takes the file that was added last off the list where it is empty.
+// Removes the last added file from the list if it is empty.
 static int pass_empty(struct data_files *f, struct err *e)
 {
     bool empty = false;
@@ -133,7 +134,7 @@ static int pass_empty(struct data_files *f, struct err *e)
 
 static int add_file(struct data_files *f, const char *path, struct err *e)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // it may be a pipe by now
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // it may have become a pipe
     if (fd < 0)
         return open_failed(path, e);
     struct data_file file = {0};
@@ -150,7 +151,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-// A directory that is being walked, and those that it lies in.
+// A directory that is being read, and the directories above it.
 struct walk {
     const struct walk *above;
     dev_t device;
@@ -160,7 +161,7 @@ struct walk {
 static int walk_dir(struct data_files *f, const char *path, const struct walk *above,
                     struct err *e);
 
-// Plain files and directories: hidden ones and all else are passed over.
+// Adds a plain file or a directory; skips hidden and all other entries.
 static int add_entry(struct data_files *f, const char *dir, const char *name,
                      const struct walk *above, struct err *e)
 {
@@ -326,7 +327,7 @@ int data_files_add(struct data_files *f, const char *path, struct err *e)
         return err_set(e, TUG_EUSAGE, "a path of data is empty");
     if (rows_is_address(path))
         return add_rows(f, path, e);
-    // A file whose name has a bracket in it is that file.
+    // A file whose name contains a bracket is not a pattern.
     if (stat(path, &st) == 0)
         return add_path(f, path, e);
     if (web_is(path))
@@ -385,7 +386,7 @@ bool data_files_repeated(const struct data_files *f, size_t from, size_t to,
     bool found = false;
     const struct data_file **sorted = mem_array(to - from + 1, sizeof *sorted);
     if (sorted == NULL)
-        return false; // it is for a warning only
+        return false; // only a warning needs the result
     for (size_t i = from; i < to; i++)
         if (has_identity(&f->file[i]))
             sorted[n++] = &f->file[i];
@@ -500,7 +501,8 @@ int data_file_input(struct input **ret, const struct data_file *f,
         .name = f->name, .address = f->address, .bytes = f->bytes, .version = f->version};
     if (f->address != NULL)
         return input_open_web(ret, &r, i, e);
-    // Not blocking: a named pipe would wait for its writer, where nothing ends the wait.
+    // O_NONBLOCK: opening a named pipe would wait for its writer, and nothing could end
+    // the wait.
     int fd = f->is_stdin
                  ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
                  : open(f->name, O_RDONLY | O_CLOEXEC | (f->is_pipe ? O_NONBLOCK : 0));

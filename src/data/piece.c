@@ -1,7 +1,7 @@
 // Pieces of files. All follows from one function of the text: the first line that begins
-// at x or later begins behind the first newline at x - 1 or later (at 0 for x = 0, at the
-// end of the file where there is no such newline). A piece is the text between the lines
-// of its first byte and of the byte behind its last.
+// at byte x or later begins behind the first newline at x - 1 or later (at 0 if x = 0, at
+// the end of the file if there is no such newline). A piece is the text from the line of
+// its first byte to the line of the byte behind its last.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/piece.h"
@@ -19,24 +19,24 @@
 
 enum { READ_BYTES = 64 << 10, GROW_BYTES = 1 << 20 };
 
-// The file that is open. Between calls all bytes before `offset` are passed, and no line
-// begins in [from, offset).
+// The open file. Between calls, all bytes before `offset` were read, and no line begins
+// in [from, offset).
 struct stream {
     bool open;
     uint32_t file;
-    struct input *in;       // of a plain file
-    struct decoder *d;      // of a compressed one
-    uint64_t offset;        // of what comes next
-    uint64_t from;          // pieces that begin before it need a new start
-    uint64_t line;          // in which the byte at `offset` lies; 0: not known
-    bool ended;             // the decoder has no more
-    char ahead[READ_BYTES]; // ahead[at .. n): decompressed already, from `offset` on
+    struct input *in;       // with a plain file
+    struct decoder *d;      // with a compressed file
+    uint64_t offset;        // offset of the next byte
+    uint64_t from;          // a piece that begins before this byte needs a new start
+    uint64_t line;          // number of the line with the byte at `offset`; 0: unknown
+    bool ended;             // the decoder is at its end
+    char ahead[READ_BYTES]; // the decompressed bytes from `offset` on are ahead[at .. n)
     size_t at, n;
 };
 
 struct pieces {
     struct data_files files;
-    bool *exact; // for each file, whether its text_bytes is exact
+    bool *exact; // per file: whether its text_bytes is exact
     uint64_t piece_bytes;
     size_t max_line_bytes;
     const atomic_bool *interrupted;
@@ -149,7 +149,7 @@ static int read_plain(struct pieces *p, char *out, size_t cap, uint64_t at, size
     return input_read_all(p->s.in, out, *ret_n, at, e);
 }
 
-// The end of a compressed file's text is known once it was seen.
+// Notes the end of a compressed file's text, which is known once it was read.
 static void end_seen(struct pieces *p, uint64_t at)
 {
     p->s.ended = true;
@@ -169,8 +169,8 @@ static int read_packed(struct pieces *p, char *out, size_t cap, uint64_t at,
     return 0;
 }
 
-// Reads from byte `at`, behind all bytes read before; fewer than `cap` bytes only at the
-// end of the file.
+// Reads from byte `at`, which follows all bytes read so far; returns fewer than `cap`
+// bytes only at the end of the file.
 static int read_on(struct pieces *p, char *out, size_t cap, uint64_t at, size_t *ret_n,
                    struct err *e)
 {
@@ -179,7 +179,7 @@ static int read_on(struct pieces *p, char *out, size_t cap, uint64_t at, size_t 
                           : read_plain(p, out, cap, at, ret_n, e);
 }
 
-// Takes what was read ahead, up to `cap` bytes.
+// Takes bytes that were read ahead, at most `cap`.
 static size_t take_ahead(struct stream *s, char *out, size_t cap)
 {
     size_t n = s->n - s->at < cap ? s->n - s->at : cap;
@@ -188,7 +188,7 @@ static size_t take_ahead(struct stream *s, char *out, size_t cap)
     return n;
 }
 
-// Gives back the last of what was taken, or read while nothing was left ahead.
+// Gives back the last bytes that were taken, or that were read while nothing was ahead.
 static void give_back(struct stream *s, const char *bytes, size_t n)
 {
     if (s->at < s->n) {
@@ -211,7 +211,7 @@ static int look_ahead(struct pieces *p, struct err *e)
     return read_on(p, s->ahead, READ_BYTES, s->offset, &s->n, e);
 }
 
-// Passes a compressed file's bytes up to `to` or its end.
+// Skips the bytes of a compressed file up to `to` or its end.
 static int stream_pass(struct pieces *p, uint64_t to, struct err *e)
 {
     struct stream *s = &p->s;
@@ -228,8 +228,8 @@ static int stream_pass(struct pieces *p, uint64_t to, struct err *e)
     return 0;
 }
 
-// Goes to the byte before `begin`, whose newline says that a line begins there; stays
-// behind it where it is known that no line begins between.
+// Moves to the byte before `begin`: if that is a newline, a line begins at `begin`. Stays
+// behind that byte if it is known that no line begins in between.
 static int stream_seek(struct pieces *p, uint32_t file, uint64_t begin, struct err *e)
 {
     struct stream *s = &p->s;
@@ -259,16 +259,16 @@ static int piece_grow(struct piece *c, size_t cap, struct err *e)
     return 0;
 }
 
-// A piece being read: *c's memory holds `have` bytes from p->s.offset on.
+// A piece that is being read: its memory holds `have` bytes from p->s.offset on.
 struct cut {
     struct pieces *p;
     struct piece *c;
     size_t have;
-    bool at_eof; // memory holds all the rest
+    bool at_eof; // the memory holds the rest of the file
 };
 
-// How much to read at once: of a plain file all that is wanted and there; of a compressed
-// one, whose text may end soon, about as much as came before.
+// Returns how much to read at once: of a plain file all that is wanted and exists; of a
+// compressed file, whose text may end soon, about as much as was read so far.
 static size_t cut_step(const struct cut *k, size_t want)
 {
     const struct stream *s = &k->p->s;
@@ -278,7 +278,7 @@ static size_t cut_step(const struct cut *k, size_t want)
     return left < step ? (size_t)left : step;
 }
 
-// Reads until there are `want` bytes or all of the file.
+// Reads until there are `want` bytes or the file ends.
 static int cut_read(struct cut *k, size_t want, struct err *e)
 {
     struct stream *s = &k->p->s;
@@ -308,8 +308,8 @@ static int too_long(const struct cut *k, size_t at, struct err *e)
                    long_line_hint(k->c->memory + at, k->have - at));
 }
 
-// The end of the last line: behind the first newline at `from` or later, or at the end of
-// the file.
+// Finds the end of the last line: behind the first newline at `from` or later, or the end
+// of the file.
 static int find_end(struct cut *k, size_t begin, size_t from, size_t *ret, struct err *e)
 {
     const char *m = k->c->memory;
@@ -331,13 +331,13 @@ static int find_end(struct cut *k, size_t begin, size_t from, size_t *ret, struc
     return 0;
 }
 
-// The begin and end of the text in memory. Without text both are behind what can be
-// passed: all but the byte before the next piece, which may be the newline that begins
-// it.
+// Finds the begin and end of the text in memory. If there is none, both are behind the
+// bytes that can be skipped: all but the byte before the next piece, which may be the
+// newline before its first line.
 static int find_text(struct cut *k, uint64_t begin, uint64_t end, size_t *ret_begin,
                      size_t *ret_end, struct err *e)
 {
-    size_t last = (size_t)(end - 1 - k->p->s.offset); // the piece's last byte
+    size_t last = (size_t)(end - 1 - k->p->s.offset); // the last byte of the piece
     size_t at = 0;
     TRY(cut_read(k, last + 1, e));
     if (k->p->s.offset < begin) {
@@ -356,7 +356,7 @@ static int find_text(struct cut *k, uint64_t begin, uint64_t end, size_t *ret_be
     return bad == *ret_end ? 0 : too_long(k, bad, e);
 }
 
-// The stream goes on behind the text.
+// Moves the stream behind the text.
 static int pass_text(struct cut *k, uint64_t end, size_t passed, struct err *e)
 {
     struct stream *s = &k->p->s;
@@ -379,7 +379,7 @@ static int read_text(struct cut *k, uint64_t begin, uint64_t end, struct err *e)
     c->offset = s->offset + from;
     c->line = s->line > 0 ? s->line + count_lines(c->memory, from) : 0;
     TRY(pass_text(k, end, to, e));
-    TRY(piece_grow(c, 1, e)); // a piece without text has its padding too
+    TRY(piece_grow(c, 1, e)); // a piece without text has padding, too
     c->text = c->memory + from;
     c->len = to - from;
     memset(c->text + c->len, 0, READER_PADDING);
@@ -398,7 +398,7 @@ static uint64_t plus(uint64_t a, uint64_t b)
     return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
-// Rows in memory are cut by their number.
+// Rows in memory are cut into pieces by their number.
 static void read_rows(const struct pieces *p, const struct rows *r, uint64_t index,
                       struct piece *ret)
 {
@@ -424,7 +424,7 @@ int piece_read(struct pieces *p, uint32_t file, uint64_t index, struct piece *re
         return 0;
     }
     uint64_t begin = times(index, p->piece_bytes), end = plus(begin, p->piece_bytes);
-    if (!f->compressed && begin > f->bytes) // there is nothing: as behind the last byte
+    if (!f->compressed && begin > f->bytes) // a piece behind the end of the file is empty
         begin = end = f->bytes;
     int rc = stream_seek(p, file, begin, e);
     if (rc == 0)

@@ -1,4 +1,4 @@
-// Shared by all formats: their list, growing examples, labels, messages.
+// Code shared by all formats: their list, growth of examples, labels, messages.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/reader.h"
@@ -55,7 +55,7 @@ static bool grow_examples(struct examples *x, size_t n)
     return ok;
 }
 
-// For all examples that fit.
+// Makes room for the labels of n examples.
 static bool grow_labels(struct examples *x, size_t n)
 {
     if (n <= x->cap_labels)
@@ -82,7 +82,7 @@ int examples_reserve(struct examples *x, size_t features, struct err *e)
         return err_set(e, TUG_EDATA, "more than 2^32 features in one piece of text");
     if (x->n == x->cap_n && !grow_examples(x, x->cap_n == 0 ? 1024 : x->cap_n * 2))
         return err_nomem(e, "examples");
-    x->labels += x->labels == 0; // of examples that no reader makes
+    x->labels += x->labels == 0; // for examples that are not made by a reader
     if (!grow_labels(x, x->cap_n * x->labels))
         return err_nomem(e, "examples");
     if (nnz > x->cap_nnz && !grow_features(x, nnz + nnz / 2 + 1024))
@@ -127,7 +127,7 @@ void reader_add_clause(char text[ERR_TEXT_MAX], const char *fmt, ...)
     va_end(args);
 }
 
-// Numbers as spreadsheets write them, and advice.
+// Returns advice about numbers in the form of spreadsheets ("1,000", "1 000").
 static const char *spelt_otherwise(const char *text, size_t len)
 {
     char plain[64];
@@ -174,7 +174,7 @@ int reader_label(const struct reader *r, const char *text, size_t len, float *re
     }
     float x = 0;
     enum number_status status = number_parse(text, len, &x);
-    if (!r->labels) { // nobody asks for it: it may be a "?" or an id of the line
+    if (!r->labels) { // no one needs the label: it may be "?" or an id of the line
         *ret = status == NUMBER_OK && r->loss == LOSS_LOGISTIC ? (float)(x > 0) : x;
         return 0;
     }
@@ -233,7 +233,8 @@ int reader_check_labels(const struct reader *r, const struct example *new, struc
     return err_set(e, TUG_EDATA, "all %u labels are missing", r->n_labels);
 }
 
-// A name, as headers are made of: printable, no number, and with a letter.
+// Returns whether a text looks like a column's name: printable, with a letter, and not a
+// number.
 static bool is_name(const char *text, size_t len)
 {
     float ignored;
@@ -331,7 +332,7 @@ static struct schema *make_schema(const struct reader_options *o, const char *fo
     return s;
 }
 
-// Fills in missing options from the schema.
+// Opens a reader, with missing options taken from the schema.
 static int open_complete(struct reader **ret, const struct reader_options *o,
                          struct err *e)
 {
@@ -476,6 +477,6 @@ int reader_row(const struct reader *r, const struct reader_layout *layout,
 
 void reader_see_rows(struct reader *r, const struct rows *rows)
 {
-    if (r->rows != rows) // others read it meanwhile
+    if (r->rows != rows) // avoid a write: other threads may be reading it
         r->rows = rows;
 }

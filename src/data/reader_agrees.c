@@ -1,4 +1,4 @@
-// Whether what a command says of its data agrees with the schema of the model at hand.
+// Checks that the reading options of a command agree with the schema of a model.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -23,8 +23,8 @@ static bool ends_with(const char *text, size_t len, const char *end)
     return len > n && memcmp(text + len - n, end, n) == 0;
 }
 
-// Splits "name:bins:64" into the text before the number and the number; false if there is
-// none.
+// Splits "name:bins:64" into the text before the number and the number; returns false if
+// it has no number.
 static bool take_count(struct reader_numeric *n)
 {
     size_t digits = 0;
@@ -61,7 +61,7 @@ bool reader_next_numeric(const char **list, struct reader_numeric *ret)
     return true;
 }
 
-// Returns the column with this use; NULL if there is none.
+// Returns the name of the column with this use; NULL if there is none.
 static const char *column_of(const struct schema *s, enum schema_use use)
 {
     struct schema_column c;
@@ -98,7 +98,7 @@ static void column_agrees(const struct schema *s, const char *option, const char
                           option, g.text, show(trained, strlen(trained)).text);
 }
 
-// How many bins the model's training asked for, of a column that has some.
+// Returns how many bins the training asked for, for a column that has bins.
 static uint32_t bins_of(const struct schema *s, const char *name, size_t len)
 {
     struct schema_column c;
@@ -114,7 +114,8 @@ static uint32_t bins_of(const struct schema *s, const char *name, size_t len)
     return (uint32_t)strtoul(text, NULL, 10);
 }
 
-// Labels have an order: the first one is looked at where one is wanted.
+// Returns whether the labels are equal and in the same order: the first label is the one
+// that is used where one is needed.
 static bool same_labels(const struct schema *s, const char *given)
 {
     const char *name;

@@ -1,6 +1,6 @@
-// Columns of lines by their names, for who wants their text (data/kept.h) or to know what
-// feature it is. Columns depend on the format: csv has those of the header, criteo those
-// that Kaggle names, libffm its fields, multislot its slots.
+// Finds columns of lines by name, for code that needs their texts (data/kept.h) or their
+// features. csv has the columns of its header, criteo those that Kaggle names, libffm its
+// fields, multislot its slots.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -59,7 +59,7 @@ bool reader_hashes(const struct reader *r)
     return r->ops->word != NULL;
 }
 
-// The name of a schema's column without what multislot puts behind it: "@GROUP" or "[N]".
+// Returns the length of a column's name without "@GROUP" or "[N]", which multislot adds.
 static size_t bare_name(const struct schema *s, const char *name)
 {
     return strcmp(s->format, reader_multislot.name) == 0 ? strcspn(name, "@[")
@@ -97,7 +97,7 @@ bool reader_slot_is_named(const struct reader *r, uint32_t slot)
     return false;
 }
 
-// A name that was perhaps meant is told; those with spaces are not looked at.
+// Reports a missing column and suggests a similar name, unless that contains spaces.
 static int no_slot(const struct schema *s, const char *name, size_t len, uint32_t slots,
                    struct err *e)
 {
@@ -115,7 +115,7 @@ static int no_slot(const struct schema *s, const char *name, size_t len, uint32_
                    near[0] != '\0' ? "'?" : "");
 }
 
-// Formats whose schema has columns.
+// Finds a column in a format whose schema has columns.
 static bool find_column(const struct schema *s, const char *name, size_t len,
                         uint32_t *ret)
 {
@@ -130,7 +130,7 @@ static bool find_column(const struct schema *s, const char *name, size_t len,
     return false;
 }
 
-// The others.
+// Finds a column in the other formats.
 static int find_named(const struct schema *s, const char *name, size_t len,
                       uint32_t slots, uint32_t *ret, bool *ret_found)
 {
@@ -178,7 +178,7 @@ bool reader_next_word(const struct reader *r, uint32_t slot, const char **text,
         return false;
     size_t whole = strlen(*text);
     bool is_word = reader_word(r, slot, *text, whole, ret, &none) == 0;
-    // Only of numbers in bins an empty text is a word, too.
+    // An empty text is a word only in a column of bins.
     if (is_word && (whole > 0 || (ret->len > 0 && !ret->number))) {
         *text = NULL;
         return true;

@@ -1,11 +1,11 @@
-// Criteo's click logs: label, 13 integers, 26 categories, between tabs; an empty column
-// is missing.
+// Criteo's click logs: a label, 13 integers and 26 categories, separated by tabs. An
+// empty column is a missing value.
 //
-// Integers become buckets, as in the recipe of the challenge's winners: up to 2 the value
-// itself, above it floor(log(v)^2). The text of a bucket is "2" or "L4", so that the two
-// kinds never meet, and its key is that of this text in its slot, as for a category.
-// Buckets of the usual values and the keys of all buckets come from tables: no logarithm
-// and no hash while reading.
+// Integers become buckets, as in the solution of the challenge's winners: a value up to 2
+// is its own bucket, and others have the bucket floor(log(v)^2). The text of a bucket is
+// "2" or "L4", so that the two kinds differ; its key is the key of this text in its slot,
+// as for a category. Tables have the buckets of the usual values and the keys of all
+// buckets, so that reading needs no logarithm and no hash.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -20,14 +20,16 @@ enum {
     CATEGORIES = 26,
     SLOTS = INTEGERS + CATEGORIES,
     BUCKETS = 1908, // floor(log(2^63 - 1)^2) + 1
-    SMALL = 4096,   // values whose bucket is in a table
-    LOW_MIN = -5, // values from here to 2 are buckets of their own with a key in a table
+    SMALL = 4096,   // smaller values have their bucket in a table
+    LOW_MIN =
+        -5, // values from here to LOW_MAX are their own buckets, with keys in a table
     LOW_MAX = 2,
 };
 
 struct criteo {
     struct reader base;
-    uint64_t from[BUCKETS]; // the least value of each bucket or one above it
+    uint64_t from[BUCKETS]; // the smallest value of each bucket, or of a later bucket if
+                            // it is empty
     uint16_t small[SMALL];
     uint64_t low[INTEGERS][LOW_MAX - LOW_MIN + 1];
     uint64_t key[INTEGERS][BUCKETS];
@@ -41,7 +43,8 @@ static uint32_t bucket_by_log(uint64_t v)
     return (uint32_t)(l * l);
 }
 
-// The least v in (low, 2^63) of bucket k or above; 2^63 where there is none.
+// Returns the smallest v in (low, 2^63) of bucket k or a later one; 2^63 if there is
+// none.
 static uint64_t find_start(uint64_t low, uint32_t k)
 {
     uint64_t high = (uint64_t)1 << 63;
@@ -138,8 +141,8 @@ static bool long_integer(const char *p, size_t len, int64_t *ret)
     return true;
 }
 
-// Integers of up to 7 digits without a loop. Returns the tab behind it, NULL if there is
-// none or the text is not an integer.
+// Parses an integer of up to 7 digits without a loop. Returns the tab behind it, or NULL
+// if there is none or the text is not an integer.
 static inline const char *integer(const char *p, const char *end, int64_t *ret)
 {
     bool negative = *p == '-';
@@ -155,10 +158,10 @@ static inline const char *integer(const char *p, const char *end, int64_t *ret)
     return tab < end && long_integer(p, (size_t)(tab - p), ret) ? tab : NULL;
 }
 
-// The first `slots` features' columns; the cursor ends behind the last tab.
+// Reads the columns of the first `slots` features; ends behind the last tab.
 struct cursor {
     const char *p, *end;
-    size_t k; // features so far
+    size_t k; // number of features so far
 };
 
 static int read_integers(const struct criteo *c, struct cursor *at, struct examples *x,
@@ -185,7 +188,7 @@ static int read_integers(const struct criteo *c, struct cursor *at, struct examp
     return 0;
 }
 
-// at->p = NULL: the number of columns is wrong.
+// Sets at->p to NULL if the number of columns is wrong.
 static void read_categories(struct cursor *at, struct examples *x)
 {
     const char *p = at->p;
@@ -287,7 +290,8 @@ static int criteo_column(const struct reader *r, const struct reader_layout *lay
     return p < end ? buf_add(to, p, (size_t)(find_byte(p, end, '\t') - p)) : 0;
 }
 
-// An integer's word is that of its bucket, which can be given itself.
+// Finds the word of an integer, which is its bucket; the text may also be the bucket
+// itself.
 static int criteo_word(const struct reader *r, uint32_t slot, const char *text,
                        size_t len, struct reader_word *ret, struct err *e)
 {

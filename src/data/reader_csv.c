@@ -1,12 +1,14 @@
-// CSV with a header (RFC 4180 without line breaks inside quotes). Every column is a text
-// category unless the options say that it is the label, a weight, a number or dropped.
+// CSV with a header (RFC 4180, but without line breaks inside quotes). Every column is a
+// category of words, unless the options say that it is the label, a weight, a number or
+// dropped.
 //
-// Keys go by the columns' names, so that files may order columns as they like: a word's
-// is the hash of its text with the name's hash as the seed, a number's that of the name,
-// its value the number; an empty field is missing. Slots are the schema's feature
-// columns, numbered from 0 in its order. Each file has a layout of its own, which says
-// what its columns are; features are handed out in the order of slots, whatever that of
-// the file, so that an example has the same bits in all of them.
+// Keys depend on the columns' names, so that each file may have its own order of columns.
+// The key of a word is the hash of its text, with the hash of the column's name as the
+// seed; the key of a number is the hash of the name, and the number is the value. An
+// empty field is missing. Slots are the feature columns of the schema, numbered from 0 in
+// its order. Each file has a layout, which says what its columns are. Features are
+// returned in the order of slots, not of the file, so that an example has the same bits
+// in all files.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/reader_csv.h"
@@ -21,7 +23,7 @@
 
 // ---------------------------------------------------------------- fields
 
-// A quoted field: returns the closing quote, NULL when there is none.
+// Returns the closing quote of a quoted field; NULL if there is none.
 static const char *closing_quote(const char *p, const char *end, bool *ret_doubled)
 {
     for (; (p = find_byte(p, end, '"')) < end; p += 2) {
@@ -201,7 +203,7 @@ static int text_key(const struct field *f, const struct column *column, uint64_t
     return 0;
 }
 
-// "true" and "yes" are 1, "false" and "no" 0, however they are written.
+// Reads "true" and "yes" as 1, "false" and "no" as 0, in any case.
 static bool truth(const struct field *f, float *ret)
 {
     static const char *const words[] = {"false", "no", "true", "yes"};
@@ -215,8 +217,8 @@ static bool truth(const struct field *f, float *ret)
 
 enum { NUMBER_TEXT = NUMBER_MAX + 1 };
 
-// Copies the number with a decimal point; false if it has no comma, or more than one
-// mark.
+// Copies a number with a decimal comma as one with a point. Returns false if it has no
+// comma, or more than one mark.
 static bool with_point(const struct field *f, char ret[NUMBER_TEXT], struct field *to)
 {
     const char *comma = memchr(f->text, ',', f->len);
@@ -247,7 +249,7 @@ static enum number_status parse_number(const struct column *column, const struct
                : parse_comma(f, column->mark == DECIMAL_EITHER, ret);
 }
 
-// The likely meaning of a number that cannot be read.
+// Adds advice about a number that cannot be read: it may have the other decimal mark.
 static int advise_mark(const struct column *column, const struct field *f, struct err *e)
 {
     char text[NUMBER_TEXT];
@@ -292,7 +294,7 @@ static int take_weight(const struct column *column, const struct field *f, float
     return 0;
 }
 
-// log(1 + v), and the same with the sign of negative numbers.
+// Returns log(1 + v), with the sign of v for negative numbers.
 static float signed_log(float v)
 {
     double l = maths_log(1 + fabs((double)v));
@@ -309,7 +311,7 @@ void csv_take_number(const struct column *column, float v, struct examples *x,
     new->has_values |= x->value[k] != 1;
 }
 
-// A feature goes behind new->nnz.
+// Adds a feature at index new->nnz.
 static int take_feature(const struct column *column, const struct field *f,
                         struct examples *x, struct example *new, struct err *e)
 {
@@ -327,7 +329,8 @@ static int take_feature(const struct column *column, const struct field *f,
     return 0;
 }
 
-// While the first lines are looked at it is a number as any other.
+// Adds the bin of a number. While the first lines are read to decide the bins, adds the
+// number itself.
 static int take_bin(const struct csv *c, const struct column *column,
                     const struct field *f, struct examples *x, struct example *new,
                     struct err *e)
@@ -342,7 +345,7 @@ static int take_bin(const struct csv *c, const struct column *column,
     return 0;
 }
 
-// Every word of a cell is a feature. `f` has no doubled quotes.
+// Adds each word of a cell as a feature. `f` has no doubled quotes.
 static int take_words(const struct csv *c, const struct column *column,
                       const struct field *f, struct examples *x, struct example *new,
                       struct err *e)
@@ -388,7 +391,8 @@ static int take_label(const struct csv *c, const struct column *column,
     if (word)
         reader_note_label(&c->base, *ret);
     char text[NUMBER_TEXT];
-    // Decimal marks are read as in other numbers; reader_label decides which values are allowed.
+    // The decimal mark is handled as in other numbers; reader_label decides which values
+    // are allowed.
     struct field plain = *f;
     if (!word && column->mark != DECIMAL_POINT && !with_point(f, text, &plain) &&
         column->mark == DECIMAL_COMMA && memchr(f->text, '.', f->len) != NULL)
@@ -399,7 +403,7 @@ static int take_label(const struct csv *c, const struct column *column,
     return err_wrap(e, "column '%s'", show(column->name, strlen(column->name)).text);
 }
 
-// One field of an example.
+// Reads one field of an example.
 int csv_take_field(const struct csv *c, const struct column *column,
                    const struct field *f, struct examples *x, struct example *new,
                    struct err *e)
@@ -418,9 +422,9 @@ int csv_take_field(const struct csv *c, const struct column *column,
     case SCHEMA_BINS:
         return take_bin(c, column, f, x, new, e);
     case SCHEMA_DROPPED:
-    case SCHEMA_IDS: // which no csv has
+    case SCHEMA_IDS: // does not occur in csv
     case SCHEMA_KEYS:
-    case SCHEMA_CROSSES: // which are made of others
+    case SCHEMA_CROSSES: // computed from other columns
     case SCHEMA_MISSING:
     case SCHEMA_LIST_SEPARATOR:
     case SCHEMA_HEADER:
@@ -435,13 +439,14 @@ int csv_take_field(const struct csv *c, const struct column *column,
     return 0;
 }
 
-// Into the order of slots, each of which is there once at most: over an array by slots
-// that lies behind the features.
+// Sorts features by slot; each slot occurs at most once. Uses an array indexed by slot,
+// which lies behind the features.
 static void order_features(struct examples *x, const struct example *new, size_t slots)
 {
     size_t n = new->nnz - x->nnz, by_slot = new->nnz;
     for (size_t s = 0; s < slots; s++)
-        x->value[by_slot + s] = (float)NAN; // which no value is
+        // marks slots without a value, as no value is NaN
+        x->value[by_slot + s] = (float)NAN;
     for (size_t i = x->nnz; i < new->nnz; i++) {
         x->key[by_slot + x->slot[i]] = x->key[i];
         x->value[by_slot + x->slot[i]] = x->value[i];
@@ -457,8 +462,9 @@ static void order_features(struct examples *x, const struct example *new, size_t
     }
 }
 
-// Likewise if slots have several features, which keep their order. Behind the features
-// there is room for as many more, and for a count of each slot in place of keys.
+// Sorts features by slot if slots have several features, which keep their order. Behind
+// the features there is room for a copy of all of them and, in place of keys, for a count
+// of each slot.
 static int order_lists(struct examples *x, const struct example *new, size_t slots,
                        struct err *e)
 {

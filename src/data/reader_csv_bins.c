@@ -1,13 +1,15 @@
-// Bins of numbers (--numeric COLUMN:bins): which of them a number is in is a feature, as a
-// word is. Edges are quantiles of the column in the first lines, so that about as many
-// numbers are in each bin; they are decided once, and are kept in the schema from there on.
+// Bins of numbers (--numeric COLUMN:bins): the bin that contains a number is a feature,
+// like a word. Edges are quantiles of the column in the first lines, so that about the
+// same number of values is in each bin. They are decided once and then kept in the
+// schema.
 //
 // Invariants:
-// 1. A bin is a function of the number alone: equal numbers are never in two bins. Where
-//    a quantile is among equal numbers, they are cut off on the nearer side; so there may be
-//    fewer bins than were asked for.
-// 2. No bin is empty in the lines that decided: no edge is the least number, or below.
-// 3. Bin 0 is of cells without a number; that of the least numbers is 1.
+// 1. The bin depends only on the number: equal numbers are in one bin. If a quantile falls
+//    among equal numbers, the cut is moved to the nearer side of them; so there may be fewer
+//    bins than were asked for.
+// 2. In the lines that decide the edges no bin is empty: no edge is the least number or
+// less.
+// 3. Bin 0 has the cells without a number; bin 1 has the least numbers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>
@@ -42,7 +44,7 @@ static int damaged(const char *what, struct err *e)
     return err_set(e, TUG_EDATA, "the bins of the schema are damaged: %s", what);
 }
 
-// "32 0.5 1 7": how many were asked for, and the edges.
+// Parses "32 0.5 1 7": the number of bins that was asked for, and the edges.
 static int take_edges(struct bins *b, const char *text, float *edges, struct err *e)
 {
     uint64_t most;
@@ -61,7 +63,7 @@ static int take_edges(struct bins *b, const char *text, float *edges, struct err
     return 0;
 }
 
-// How many columns have bins, how many texts of edges there are, and room for all.
+// Counts the columns with bins, the texts of edges, and the edges of all.
 static void count(const struct schema *s, size_t *ret_columns, size_t *ret_texts,
                   size_t *ret_edges)
 {
@@ -71,7 +73,7 @@ static void count(const struct schema *s, size_t *ret_columns, size_t *ret_texts
     for (size_t at = 0; schema_next(s, &at, &column);)
         *ret_columns += column.use == SCHEMA_BINS;
     for (size_t at = 0; schema_next_setting(s, SCHEMA_EDGES, &at, &text); ++*ret_texts)
-        *ret_edges += strlen(text) / 2 + 1; // a blank before each
+        *ret_edges += strlen(text) / 2 + 1; // each edge follows a blank
 }
 
 static int take_all(struct csv *c, struct err *e)
@@ -121,7 +123,7 @@ size_t csv_wants(const struct reader *r)
     return 0;
 }
 
-// The numbers of a column.
+// The numbers of one column.
 struct sample {
     float *value;
     size_t n, cap;
@@ -129,10 +131,10 @@ struct sample {
 
 struct look {
     struct csv *c;
-    struct sample *sample; // of each column with bins
-    struct examples x;     // of a line
+    struct sample *sample; // one per column with bins
+    struct examples x;     // the example of one line
     uint64_t lines;
-    struct err bad; // of the first line that is not an example; code 0: none
+    struct err bad; // error of the first line that is not an example; code 0: none
     uint64_t bad_line;
 };
 
@@ -144,7 +146,7 @@ static int add_value(struct sample *s, float value)
             return TUG_ENOMEM;
         s->cap = cap;
     }
-    s->value[s->n++] = value + 0.0f; // no -0, whose text is another than that of 0
+    s->value[s->n++] = value + 0.0f; // turns -0 into 0, which has another text
     return 0;
 }
 
@@ -182,8 +184,8 @@ static int by_value(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-// Returns the cut of sorted values nearest to `at`: before or behind the values equal to
-// the one there.
+// Returns the cut of the sorted values that is nearest to `at`: before or behind all
+// values that equal value[at].
 static size_t cut_near(const struct sample *s, size_t at)
 {
     size_t first = at, end = at;
@@ -194,7 +196,7 @@ static size_t cut_near(const struct sample *s, size_t at)
     return at - first <= end - at ? first : end;
 }
 
-// "32 0.5 1 7": numbers with nine digits are read as what they are.
+// Writes "32 0.5 1 7". Numbers with nine digits are read back exactly.
 static int print_edges(struct sample *s, uint32_t most, struct buf *to)
 {
     size_t last = 0;
@@ -284,7 +286,7 @@ int csv_decide_bins(struct reader *r, const struct reader_layout *l, const char 
 
 // ---------------------------------------------------------------- cells
 
-// Returns the number of edges that are not above the number.
+// Returns the number of edges that are at most v.
 static uint32_t find_bin(const struct bins *b, float v)
 {
     uint32_t at = 0;
@@ -314,7 +316,7 @@ int csv_bin_key(const struct csv *c, const struct column *column, const struct f
     return 0;
 }
 
-// Prints a bin's name: "[0.5,7)", "<0.5", ">=7".
+// Writes the name of a bin: "[0.5,7)", "<0.5" or ">=7".
 static size_t bin_name(const struct bins *b, uint32_t bin, char *ret, size_t cap)
 {
     char from[DECIMAL_MAX] = "", to[DECIMAL_MAX] = "";

@@ -1,9 +1,10 @@
-// Crosses of csv columns: a slot of its own for the pair, or triple, of the words that a
-// line has in several columns. They lie behind the columns in the schema, so that an
-// example's other features are in the order of slots when its crosses are made of them.
+// Crosses of csv columns: a pair or triple of columns has a slot of its own for the
+// combinations of words that a line has in them. In the schema, crosses follow the
+// columns, so that an example's other features are already sorted by slot when its
+// crosses are computed.
 //
-// A cross's key is the hash of its words' keys with the hash of the cross's name, which
-// is those of its columns with '*' between them.
+// The key of a cross is the hash of its words' keys, with the hash of its name as the
+// seed: the names of its columns, joined by '*'.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -11,8 +12,11 @@
 #include "base/alloc.h"
 #include "data/reader_csv.h"
 
-enum { CROSS_SEED = 2 };   // beside those of words and numbers
-enum { WORDS_MAX = 1024 }; // of a cross in one line: more are a mistake in the data
+enum { CROSS_SEED = 2 }; // differs from the seeds of words and numbers
+enum {
+    WORDS_MAX = 1024
+};  // combinations of a cross in one line; more indicate an error
+    // in the data
 
 // ---------------------------------------------------------------- the schema
 
@@ -114,7 +118,7 @@ int csv_take_crosses(struct csv *c, struct err *e)
 
 // ---------------------------------------------------------------- combinations
 
-// The number of words of each part; the last part's changes first.
+// The number of words of each part; the word of the last part changes fastest.
 struct combinations {
     size_t parts, n[CSV_CROSS_PARTS];
 };
@@ -129,7 +133,7 @@ static size_t count_all(const struct combinations *k)
     return all;
 }
 
-// Gets the word of each part in combination i.
+// Gets the index of each part's word in combination i.
 static void pick(const struct combinations *k, size_t i, size_t ret[CSV_CROSS_PARTS])
 {
     for (size_t p = k->parts; p-- > 0; i /= k->n[p])
@@ -143,7 +147,7 @@ static uint64_t cross_key(const struct cross *k, const uint64_t *keys)
 
 // ---------------------------------------------------------------- lines
 
-// The first feature in [i, end) whose slot is not below.
+// Returns the first feature in [i, end) whose slot is not below `slot`.
 static size_t find_slot(const struct examples *x, size_t i, size_t end, uint32_t slot)
 {
     while (i < end) {
@@ -194,8 +198,8 @@ int csv_cross_line(const struct csv *c, struct examples *x, struct example *new,
 
 // ---------------------------------------------------------------- words
 
-// Splits "a*b"; false if the number of words is not that of the columns, or one is not a
-// word.
+// Computes the key of "a*b"; returns false if the number of words is not that of the
+// columns, or a part is not a word.
 bool csv_cross_word(const struct csv *c, const struct column *column, const char *text,
                     size_t len, uint64_t *ret)
 {
@@ -217,10 +221,10 @@ bool csv_cross_word(const struct csv *c, const struct column *column, const char
     return n == k->parts;
 }
 
-// The words of a part's cell. Words that would not be found again in the cross's text are
-// left out.
+// The words in a part's cell, without words that could not be found again in the text of
+// the cross.
 struct words {
-    struct buf text; // each word with a NUL behind it
+    struct buf text; // each word ends with a NUL
     size_t n;
 };
 

@@ -1,8 +1,9 @@
-// Words of columns that were learnt from a frame, where typed values stand: the same value is
-// written True, true or TRUE, 19 or 19.0, 2020-01-31 or 2020-01-31T00:00:00, by who wrote the
-// csv file. Here each becomes the word that the frame's own writer makes of it. A text that is
-// no value of the type is a word as it stands, and so is every text of a column that was learnt
-// from csv, for nobody knows what it means: "007" may be a number or an agent.
+// Spellings of values in columns that were trained on a data frame. Different writers of
+// csv files write the same value as True, true or TRUE, as 19 or 19.0, as 2020-01-31 or
+// 2020-01-31T00:00:00. Here each spelling becomes the word that the frame's own writer
+// uses. A text that is not a value of the column's type is a word as it stands. So is
+// every text of a column that was trained on csv files, because its meaning is unknown:
+// "007" may be a number or an agent.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -17,10 +18,11 @@
 enum fold { FOLD_NOT, FOLD_BOOL, FOLD_WHOLE, FOLD_REAL, FOLD_TIME };
 
 static const struct cells {
-    const char *name; // as column_cells (columns.h) has it
+    const char *name; // as column_cells (columns.h) returns it
     enum fold fold;
-    bool arrow, single, is_date; // as polars writes it, with 4 bytes, without a time
-    int digits;                  // of a second's fraction
+    bool arrow, single, is_date; // written as polars writes it; has 4 bytes; is a date
+                                 // without a time
+    int digits;                  // digits of a second's fraction
 } known[] = {
     {"", .fold = FOLD_NOT},
     {"bool", .fold = FOLD_BOOL},
@@ -92,9 +94,10 @@ int csv_take_types(struct csv *c, struct err *e)
 
 // ---------------------------------------------------------------- spellings
 
-enum { NUMBER_MOST = 48 }; // what is longer is folded by nobody
+enum { NUMBER_MOST = 48 }; // longer texts are not changed
 
-// A number as csv has it: all of the text, without blanks, names and hexadecimals.
+// Reads a number in the form of csv: the whole text, without blanks, names and
+// hexadecimals.
 static bool is_number(const char *text, size_t len, double *ret)
 {
     char copy[NUMBER_MOST + 1], *end;
@@ -120,7 +123,7 @@ static const char *fold_bool(const struct cells *k, const char *text, size_t *le
     return text;
 }
 
-// Digits of any number, maybe with a point and zeros behind them; a number with an
+// Reads digits of any length, which a point and zeros may follow. A number with an
 // exponent is read as a double, which is exact up to 2^53.
 static const char *fold_whole(const char *text, size_t *len, char *own)
 {
@@ -169,9 +172,9 @@ static bool digits_are(const char *text, const char *form)
     return true;
 }
 
-// YYYY-MM-DD, perhaps with HH:MM or HH:MM:SS and a fraction, behind a blank or a T. Each
-// text is as long as the type's own writer makes it, or longer where that would lose
-// digits.
+// Reads YYYY-MM-DD, which HH:MM, or HH:MM:SS with a fraction, may follow behind a blank
+// or a T. Writes the text as long as the type's own writer does, or longer if digits
+// would be lost.
 static const char *fold_time(const struct cells *k, const char *text, size_t *len,
                              char *own)
 {

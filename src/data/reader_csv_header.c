@@ -1,4 +1,4 @@
-// Headers of csv files: each gives its file a layout, when it fits the schema.
+// Headers of csv files: each header that fits the schema gives its file a layout.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -9,14 +9,15 @@
 #include "data/reader_csv.h"
 #include "data/rows.h"
 
-// Blanks around a name are not part of it: people write them behind commas.
+// Blanks around a name do not belong to it: people write them behind commas.
 static int add_name(struct schema *to, const char *name, size_t len, struct err *e)
 {
     csv_trim(&name, &len);
     return schema_add(to, SCHEMA_WORDS, name, len, e);
 }
 
-// The names of a header's columns, one behind the other in a schema without a meaning.
+// Lists the names of a header's columns, in order, in a schema whose uses have no
+// meaning.
 static int split_header(const char *header, size_t len, char separator, char quote,
                         struct schema *ret, struct err *e)
 {
@@ -45,14 +46,15 @@ int reader_header_names(const char *line, size_t len, char separator, bool quote
     TRY(reader_text(&line, &len, quotes, e));
     return split_header(line, len, separator, quotes ? '"' : (char)0, ret, e);
 }
-// Differences between a header and the schema.
+// The differences between a header and the schema.
 struct misfit {
     struct csv_named unknown,
-        missing;                      // columns that are new, features that are not there
-    const char *no_label, *no_weight; // names of these columns
+        missing;                      // new columns; missing features
+    const char *no_label, *no_weight; // the names of these columns if they are missing
 };
 
-// The columns of a file in a layout; *seen: those of the schema that it has.
+// Sets the columns of a file's layout; marks in *seen the columns of the schema that it
+// has.
 static int place_columns(const struct csv *c, const struct schema *names,
                          struct reader_layout *l, bool *seen, struct misfit *bad,
                          struct err *e)
@@ -91,7 +93,7 @@ static void find_missing(struct csv *c, const bool *seen, struct reader_layout *
         if (seen[i] || column->use == SCHEMA_CROSSES)
             continue;
         column->absent |= schema_is_feature(column->use);
-        if (column->use == SCHEMA_BINS) { // every line is in the bin of what is missing
+        if (column->use == SCHEMA_BINS) { // every line has the bin of missing values
             l->column[l->columns + l->absent++] = *column;
             l->in_order = false;
         }
@@ -111,7 +113,8 @@ const char *csv_separator_name(char c, char ret[8])
     return ret;
 }
 
-// A header that has nothing of the schema has a reason of its own.
+// Returns the special reason why a header shares no column with the schema, if there is
+// one.
 static int nothing_fits(const struct csv *c, const struct schema *names, struct err *e)
 {
     char separator[8];
@@ -186,8 +189,8 @@ static int fill_layout(struct csv *c, const struct schema *names, struct reader_
     return rc;
 }
 
-// One column alone may have its own name among its words, and a line may consist of the numbers
-// that are names.
+// Returns whether a repeated header can be told from data. In a single column, the name
+// may occur as a word; and a line may consist of numbers that are names.
 static bool has_names(const struct schema *names)
 {
     struct schema_column n;
@@ -262,7 +265,7 @@ static int new_layout(struct csv *c, const char *line, size_t len,
     return 0;
 }
 
-// Most words of a line are told from names by this alone.
+// Hashes a name to a bit; this alone shows that most words are not names.
 static unsigned name_bit(const char *name, size_t len)
 {
     return (((unsigned char)*name | ' ') + 37 * (unsigned)len) % 256;
@@ -307,9 +310,10 @@ static bool is_number(const struct field *f)
     return number_parse(f->text, f->len, &ignored) == NUMBER_OK;
 }
 
-// A header's cells are names, all of them or, where its labels are words, half of them. Other
-// lines are passed over by their first two cells, as a rule. (One column alone may have its
-// own name among its words.) *same: the names stand in the order of --columns.
+// Returns whether a line is a header. All its cells are names or, if its labels are
+// words, at least half of them. Usually the first two cells already show that it is not
+// one. (A single column may have its own name among its words.) *same: the names are in
+// the order of --columns.
 static bool is_header(const struct csv *c, const char *line, size_t len, bool *same)
 {
     const struct reader_layout *l = c->only;

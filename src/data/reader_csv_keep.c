@@ -1,4 +1,4 @@
-// Columns of csv files by name, their texts, and the features of these.
+// Finds columns of csv files by name, their texts, and the features of texts.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -53,7 +53,7 @@ int csv_column(const struct reader *r, const struct reader_layout *l, const char
     return 0;
 }
 
-// Whether the text is one word of the column, and not none or several.
+// Computes the key of a text; returns false if it is not exactly one word of the column.
 static bool word_key(const struct csv *c, const struct column *column, const char *text,
                      size_t len, uint64_t *ret)
 {
@@ -67,7 +67,7 @@ static bool word_key(const struct csv *c, const struct column *column, const cha
            (column->use != SCHEMA_LISTS || memchr(text, c->base.between, len) == NULL);
 }
 
-// All numbers of a column are one feature.
+// Finds the feature of a text. All numbers of a column are one feature.
 int csv_word(const struct reader *r, uint32_t slot, const char *text, size_t len,
              struct reader_word *ret, struct err *e)
 {
@@ -87,7 +87,7 @@ int csv_word(const struct reader *r, uint32_t slot, const char *text, size_t len
         ret->key = column->seed;
         float ignored;
         struct field f = {.text = text, .len = len};
-        if (!words && len > 0) // else the text is the column itself
+        if (!words && len > 0) // an empty text means the column itself
             TRY(csv_number("value", column, &f, &ignored, e));
         if (!words || word_key(c, column, text, len, &ret->key))
             return 0;

@@ -1,5 +1,6 @@
-// Warns of text that is accepted and is perhaps not what it seems: bytes of another
-// encoding, numbers with a decimal comma that are taken as words. Each is warned of once.
+// Warns about text that is accepted but may not be what it seems: bytes of another
+// encoding, and numbers with a decimal comma that are taken as words. Each is reported
+// once.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/log.h"
@@ -29,7 +30,7 @@ static void tell_of_bytes(const char *line, size_t len, size_t at)
         show(line + first, len - first).text);
 }
 
-// [+-]digits,digits
+// Returns whether the field has the form [+-]digits,digits.
 static bool has_decimal_comma(const struct field *f)
 {
     const char *p = f->text, *end = p + f->len;
@@ -81,7 +82,7 @@ static void look_at_commas(struct csv *c, const struct reader_layout *l, const c
 void csv_look_at_line(const struct csv *c, const struct reader_layout *l,
                       const char *line, size_t len)
 {
-    struct csv *looking = (struct csv *)(uintptr_t)c; // only what is atomic is written
+    struct csv *looking = (struct csv *)(uintptr_t)c; // only atomic fields are written
     struct csv_odd *o = &looking->odd;
     if (!atomic_load_explicit(&o->told_of_bytes, memory_order_relaxed) &&
         has_high_byte(line, len)) {

@@ -1,5 +1,5 @@
-// Rows of columns in memory as examples: what the lines of csv that say the same give.
-// Numbers are taken as they are, the rest by the texts of cells.
+// Turns rows of columns in memory into the examples that the same lines of csv would
+// give. Numbers are used directly, other cells by their texts.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -18,14 +18,14 @@ static int read_cell(const struct csv *c, const struct column_span *s, int64_t i
     return 0;
 }
 
-// Cells that need no text. False: it does.
+// Adds the number of a cell; returns false if the cell must be read as text.
 static bool take_number(const struct csv *c, const struct column *column,
                         const struct cell *cell, struct examples *x, struct example *new)
 {
-    if (column->use == SCHEMA_WORDS) // its digits are
+    if (column->use == SCHEMA_WORDS) // the digits form a word
         return false;
     float v = cell_float(cell);
-    if (c->empties > 0 || !isfinite(v)) // a number may stand for an empty cell
+    if (c->empties > 0 || !isfinite(v)) // the number may mean an empty cell
         return false;
     switch (column->use) {
     case SCHEMA_NUMBERS:
@@ -46,7 +46,8 @@ static bool take_number(const struct csv *c, const struct column *column,
     }
 }
 
-// Room for the words of a text, beside what the other columns have and are ordered in.
+// Makes room for the words of a text, in addition to the other columns and the space for
+// sorting.
 static int reserve_words(const struct csv *c, size_t len, struct examples *x,
                          const struct example *new, struct err *e)
 {
@@ -86,7 +87,7 @@ static int take_items(const struct csv *c, const struct column *column,
     return 0;
 }
 
-// A list in a column that is not one of lists: one text.
+// Reads a list in a column that is not a column of lists: the whole list is one text.
 static int take_joined(const struct csv *c, const struct column *column,
                        struct cell *cell, struct examples *x, struct example *new,
                        struct err *e)
@@ -127,7 +128,7 @@ int csv_row(const struct reader *r, const struct reader_layout *l,
     struct example new;
     TRY(csv_begin(c, l, 0, x, &new, e));
     for (size_t k = 0; k < l->columns; k++) {
-        struct cell cell; // most of it is not used
+        struct cell cell; // most of it stays unused
         if (l->column[k].use == SCHEMA_DROPPED)
             continue;
         if (k >= labels)

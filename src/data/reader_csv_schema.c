@@ -1,5 +1,5 @@
-// The schema of csv files: decided by the first header and the options, or
-// taken as a model has it.
+// The schema of csv files: decided by the first header and the options, or taken from a
+// model.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "data/reader_csv.h"
 #include "data/rows.h"
 
-// Words and numbers of one name never meet.
+// Seeds that keep words and numbers of one name apart.
 enum { WORD_SEED = 0, NUMBER_SEED = 1, BIN_SEED = 3 }; // 2 is that of crosses
 
 static uint64_t hash_name(const char *name, size_t len)
@@ -34,7 +34,7 @@ static void index_column(struct csv *c, size_t i)
     const char *name = c->column[i].name;
     size_t len = strlen(name), at = hash_name(name, len) & c->index_mask;
     if (csv_schema_column(c, name, len) != NULL)
-        return; // dropped twice
+        return; // it is named twice in --drop
     while (c->index[at] != 0)
         at = (at + 1) & c->index_mask;
     c->index[at] = (uint32_t)i + 1;
@@ -169,8 +169,8 @@ const char *csv_named_rest(const struct csv_named *l, char ret[32])
     return ret;
 }
 
-// The column that was perhaps meant; "" for none, as for names that are so short that any is
-// near. Those with spaces are not looked at.
+// Finds the column that `given` probably means; "" for none. Ignores names so short that
+// any other is similar, and names with spaces.
 static void nearest_column(const struct schema *names, const char *given,
                            char ret[OPTION_NAME_MAX])
 {
@@ -202,7 +202,8 @@ static void check_name(const struct schema *names, const char *option, const cha
                       show(near, strlen(near)).text, *near ? "'?)" : "");
 }
 
-// Suggests a separator for a header of one column; "" if no character in it separates.
+// Suggests a separator for a header with one column; "" if it contains no other
+// separator.
 static const char *separator_hint(const struct csv *c, const struct schema *names)
 {
     static const char other[] = "\t;|,";
@@ -218,7 +219,8 @@ static const char *separator_hint(const struct csv *c, const struct schema *name
     return "";
 }
 
-// Checks that the columns in options exist; reports all missing ones in one message.
+// Checks that the columns named in options exist; reports all missing ones in one
+// message.
 static int check_names(const struct csv *c, const struct schema *names, struct err *e)
 {
     char text[ERR_TEXT_MAX] = "";
@@ -264,7 +266,8 @@ bool csv_numeric(const struct csv *c, const char *name, struct reader_numeric *r
     return false;
 }
 
-// Whether the options want the column's numbers, which they may want in one way.
+// Returns in *ret_wanted whether --numeric names the column, and in *ret how its numbers
+// are used; all mentions must agree.
 static int take_numeric(const struct csv *c, const char *name, bool *ret_wanted,
                         enum schema_use *ret, struct err *e)
 {
@@ -282,7 +285,7 @@ static int take_numeric(const struct csv *c, const char *name, bool *ret_wanted,
     return 0;
 }
 
-// The use of a column by the options, which may name it once.
+// Decides the use of a column by the options; only one option may name it.
 static int decide_use(const struct csv *c, const char *name, size_t column,
                       enum schema_use *ret, struct err *e)
 {
@@ -323,7 +326,7 @@ static int decide_use(const struct csv *c, const char *name, size_t column,
     return 0;
 }
 
-// Names of `drop` that other files have.
+// Adds the names of --drop that other files have.
 static int add_dropped(const struct csv *c, const struct schema *names, struct err *e)
 {
     const char *list = c->drop, *name;
@@ -334,8 +337,8 @@ static int add_dropped(const struct csv *c, const struct schema *names, struct e
     return 0;
 }
 
-// All labels in the order that the option has them in, wherever their columns lie; files
-// for predictions may lack them.
+// Adds all labels in the order of --label, wherever their columns are; files for
+// predictions may lack them.
 static int add_labels(const struct csv *c, struct err *e)
 {
     const char *list = c->label, *name, *rest, *other;
@@ -370,7 +373,7 @@ int csv_decide_schema(struct csv *c, const struct schema *names, struct err *e)
 {
     struct schema_column n;
     uint32_t features = 0, columns = 0;
-    bool labels = c->label == NULL; // are there
+    bool labels = c->label == NULL; // the label columns exist
     const struct rows *rows = c->base.rows;
     if (rows != NULL && rows->labels == NULL && c->label == NULL)
         return err_set(e, TUG_EUSAGE,

@@ -1,5 +1,5 @@
-// Settings of csv besides its columns: words that mean a missing value, separators of the
-// words of a cell, and the names of columns if files have none.
+// Settings of csv that are not columns: words that mean a missing value, the separator of
+// words in a cell, and the names of columns for files without a header.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"
@@ -61,7 +61,7 @@ int csv_take_settings(struct csv *c, struct err *e)
     return 0;
 }
 
-// A header of its own kind: names have no quotes, and commas between them.
+// Makes a header from --columns: names without quotes, separated by commas.
 int csv_take_names(struct csv *c, struct err *e)
 {
     struct buf line = BUF_INIT(SCHEMA_TEXT_MAX);

@@ -1,5 +1,5 @@
 // libffm: "label field:index:value field:index:value ... # comment". The index is the
-// key, the field is the slot. A line of n bytes has at most n / 6 + 1 features.
+// key, and the field is the slot. A line of n bytes has at most n / 6 + 1 features.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"
@@ -9,7 +9,7 @@
 struct libffm {
     struct reader base;
     uint32_t fields; // as given; 0: unknown
-    uint32_t bound;  // fields are below
+    uint32_t bound;  // all fields must be below it
 };
 
 static int libffm_open(struct reader **ret, const struct reader_options *o, struct err *e)
@@ -106,7 +106,8 @@ static int libffm_find_column(const struct reader *r, const struct reader_layout
     return 0;
 }
 
-// A label has no colon and is skipped like other tokens that are not features.
+// Collects the indices of a field. A label has no colon and is skipped, like other tokens
+// that are not features.
 static int libffm_column(const struct reader *r, const struct reader_layout *layout,
                          const char *p, const char *end, size_t column, struct buf *to)
 {

@@ -1,7 +1,7 @@
-// libsvm: "label index:value index:value ... # comment". The index is the key, all slots
+// libsvm: "label index:value index:value ... # comment". The index is the key; all slots
 // are 0.
 //
-// A line of n bytes has at most n / 4 + 1 features, so that room is asked for once.
+// A line of n bytes has at most n / 4 + 1 features, so room is reserved once per line.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"

@@ -1,15 +1,15 @@
-// MultiSlot text, as Paddle's data feeds read it: slot after slot, in the order that the
-// schema says, "count value value ...". An example of three slots is "1 1 3 5 0 5 0".
+// MultiSlot text, as read by Paddle's data feeds: for each slot, in the order of the
+// schema, "count value value ...". An example with three slots is "1 1 3 5 0 5 0".
 //
-// Every slot of ids or numbers is a field. The key of an id is made of the id and of
-// the slot's name (or of the one whose ids it shares), so that 7 in one slot is not
-// 7 in another; of slots of type keys the number is the key. A number of a dense
-// slot has a key by its place, and is the value. Unlike Paddle's readers this one
-// takes 0 for an id, a slot without values for what it is, and passes over slots of
-// type skip whatever they hold.
+// Every slot of ids or numbers is a field. The key of an id is made of the id and the
+// name of its slot (or of the slot whose ids it shares), so that 7 in one slot differs
+// from 7 in another; in slots of type keys, the number is the key. A number of a dense
+// slot has a key by its place, and is the value. Unlike Paddle's readers, this one
+// accepts 0 as an id and slots without values, and ignores the content of slots of type
+// skip.
 //
-// A line of n bytes has at most n / 2 + 1 features, so that room is asked for once, and
-// no count in it decides how much.
+// A line of n bytes has at most n / 2 + 1 features. So room is reserved once per line,
+// and no count in the line decides its size.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/reader_multislot.h"
@@ -55,7 +55,7 @@ static int multislot_open(struct reader **ret, const struct reader_options *o,
     return 0;
 }
 
-// Lines of another order than the model's, or without some slots of it.
+// Reads lines whose slots have another order than the model's, or lack some of them.
 static int adopt_others(struct multislot *m, struct slots *model, struct err *e)
 {
     m->schema = mem_zalloc(sizeof *m->schema);
@@ -121,13 +121,15 @@ static inline const char *skip_blanks(const char *p)
     return p;
 }
 
-// A byte that may follow a value; others are looked at by who takes the next one.
+// Returns whether a byte may follow a value; the code that reads the next value checks
+// it.
 static inline bool stops(char c)
 {
     return (unsigned char)c <= ' ';
 }
 
-// Any control character ends a token, and is refused by who takes the next one.
+// Returns the end of a token. Any control character ends it; the code that reads the next
+// token refuses it.
 static const char *token_end(const char *p, const char *end)
 {
     while (p < end && !stops(*p))
@@ -135,8 +137,8 @@ static const char *token_end(const char *p, const char *end)
     return p;
 }
 
-// A whole number; returns what follows, NULL when it is none. Ids have seven digits or
-// many.
+// Reads an integer; returns what follows it, or NULL if there is none. Most ids have
+// either up to seven digits or very many.
 static inline const char *whole(const char *p, uint64_t *ret)
 {
     uint64_t w = load_word(p);
@@ -149,7 +151,8 @@ static inline const char *whole(const char *p, uint64_t *ret)
     return p != NULL && stops(*p) ? p : NULL;
 }
 
-// Hashes are often written as signed numbers: those are the same 64 bits.
+// Reads a negative integer. Hashes are often written as signed numbers: the 64 bits are
+// the same.
 static const char *negative(const char *p, uint64_t *ret)
 {
     if (*p != '-')
@@ -172,7 +175,7 @@ static inline const char *number(const char *p, const char *end, float *ret)
 
 // ---------------------------------------------------------------- messages
 
-// The text at p, for messages.
+// Returns the end of the text at p, for messages.
 static const char *word_end(const char *p, const char *end)
 {
     while (p < end && !is_blank(*p))
@@ -206,7 +209,7 @@ static int wrong_count(const struct slot *s, uint64_t n, uint64_t wanted, struct
                    name_of(s).text, what, n, PLURAL_S(n), wanted);
 }
 
-// Value number i of n that a slot should have is none.
+// Reports that value number i of the n values of a slot is missing or invalid.
 static int bad_value(const struct slot *s, uint64_t i, uint64_t n, const char *p,
                      const char *end, struct err *e)
 {
@@ -243,7 +246,7 @@ static int too_long(const struct multislot *m, const char *p, const char *end,
 
 // ---------------------------------------------------------------- lines
 
-// A line that is being read.
+// The line that is being read.
 struct line {
     const struct multislot *m;
     const char *p, *end;
@@ -336,10 +339,10 @@ static int pass_over(struct line *l, const struct slot *s, uint64_t n, struct er
     return 0;
 }
 
-// Usual slots, " 1 ID" or " 0", from slot i on; returns the first one that is another.
-// The id is looked for three bytes further on, which need not wait for what those are:
-// only the digits of one id stand between it and the next. Variables that change from
-// slot to slot are kept in registers.
+// Reads slots of the usual form " 1 ID" or " 0" from slot i on; returns the first slot of
+// another form. The id is read three bytes ahead without waiting to know what these bytes
+// are; so only the digits of an id delay the next slot. Variables that change from slot
+// to slot stay in registers.
 static size_t take_usual(struct line *l, size_t i)
 {
     const struct slots *slots = &l->m->slots;
@@ -392,8 +395,8 @@ static int take_slot(struct line *l, const struct slot *s, struct err *e)
     }
 }
 
-// Into the order of fields, by way of the room behind the features: where each field
-// begins, then all once more.
+// Sorts features by field, using the room behind the features for the begin of each field
+// and for a copy of all features.
 static void order_features(struct examples *x, const struct example *new, size_t fields)
 {
     size_t first = x->nnz, n = new->nnz - first, at = 0;
@@ -444,8 +447,8 @@ static int multislot_line(const struct reader *r, const struct reader_layout *la
 
 // ---------------------------------------------------------------- columns
 
-// Slots are columns, also those of type skip: an instance id may be wanted beside what is
-// predicted.
+// Finds a slot as a column, also of type skip: an instance id may be wanted beside a
+// prediction.
 static int multislot_find_column(const struct reader *r,
                                  const struct reader_layout *layout, const char *name,
                                  size_t len, size_t *ret, struct err *e)
@@ -461,7 +464,7 @@ static int multislot_find_column(const struct reader *r,
     return 0;
 }
 
-// The line was read before, so that its counts fit.
+// Appends a slot's values. The line was read before, so its counts are valid.
 static int multislot_column(const struct reader *r, const struct reader_layout *layout,
                             const char *p, const char *end, size_t column, struct buf *to)
 {
@@ -484,7 +487,7 @@ static int multislot_column(const struct reader *r, const struct reader_layout *
     return 0;
 }
 
-// In a slot of numbers each place is a feature, and the words are the places from 0.
+// In a slot of numbers, each place is a feature, and the words are the places from 0.
 static int multislot_word(const struct reader *r, uint32_t field, const char *text,
                           size_t len, struct reader_word *ret, struct err *e)
 {

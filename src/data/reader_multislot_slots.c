@@ -1,4 +1,4 @@
-// The slots of multislot lines: parses their description and compares it with a model's.
+// The slots of multislot lines: parses their description, and compares it with a model's.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "data/reader_multislot.h"
 
-// Ids and numbers of one name never meet.
+// Seeds that keep ids and numbers of one name apart.
 enum { ID_SEED = 2, NUMBER_SEED = 3 };
 
 enum { DENSE_MAX = 1 << 20, RANGE_MAX = READER_MAX_SLOT + 1 };
@@ -18,7 +18,7 @@ enum { DENSE_MAX = 1 << 20, RANGE_MAX = READER_MAX_SLOT + 1 };
 
 // ---------------------------------------------------------------- the text
 
-// One entry of the text, and where it lies.
+// One entry of the text, and its place.
 struct entry {
     const char *text; // NAME:TYPE
     size_t len;
@@ -60,7 +60,7 @@ static bool is_word(const char *text, size_t len, const char *word)
     return strlen(word) == len && memcmp(text, word, len) == 0;
 }
 
-// "[N]" that ends text[0..len), N from 1 on: where it begins; len when it is none.
+// Returns the begin of "[N]", N >= 1, at the end of text[0..len); len if there is none.
 static size_t find_count(const char *text, size_t len, uint32_t *ret)
 {
     const char *open = memchr(text, '[', len);
@@ -73,7 +73,7 @@ static size_t find_count(const char *text, size_t len, uint32_t *ret)
     return (size_t)(open - text);
 }
 
-// The text behind the name in a schema's column.
+// The type of a slot, which follows its name.
 struct type {
     enum schema_use use;
     const char *group; // ids@group
@@ -128,8 +128,7 @@ static int add_slot(struct schema *s, const struct entry *x, const char *name, s
     return rc;
 }
 
-// PREFIX1..PREFIX26 stands for all between them. *ret_prefix = len if the name is not a
-// range.
+// Parses a range PREFIX1..PREFIX26. *ret_prefix is len if the name is not a range.
 static int parse_range(const struct entry *x, const char *name, size_t len,
                        size_t *ret_prefix, uint64_t *ret_first, uint64_t *ret_last,
                        struct err *e)
@@ -316,7 +315,7 @@ static int by_name(const void *a, const void *b)
     return c != 0 ? c : (x->name_len > y->name_len) - (x->name_len < y->name_len);
 }
 
-// Pointers to the slots in the order of their names; NULL: no memory.
+// Returns pointers to the slots, sorted by name; NULL if there is not enough memory.
 static const struct slot **sort(const struct slots *s)
 {
     const struct slot **sorted = mem_array(s->n + 1, sizeof(*sorted));
@@ -335,7 +334,7 @@ static const struct slot *find(const struct slot **sorted, size_t n, const char 
     return hit != NULL ? *hit : NULL;
 }
 
-// Names are there once, and groups are slots of ids.
+// Checks that names are unique and that groups are slots of ids.
 static int check_names(const struct slots *s, const struct slot **sorted, struct err *e)
 {
     for (size_t i = 1; i < s->n; i++)
@@ -397,7 +396,8 @@ static void match_slot(struct slot *s, const struct slot *known, char text[ERR_T
         s->field = known->field;
 }
 
-// One label needs no name; several are found by theirs.
+// Compares a label with the model's. A single label matches by itself; several are
+// matched by name.
 static void match_label(const struct multislot *m, const struct slots *model,
                         struct slot *s, const struct slot *known, char text[ERR_TEXT_MAX])
 {
@@ -421,7 +421,7 @@ static void find_label(const struct multislot *m, const struct slot *label,
                           show(label->name, label->name_len).text);
 }
 
-enum { NAMED_MISSING = 5 }; // which, with their quotes, READER_NAMES_MAX has room for
+enum { NAMED_MISSING = 5 }; // READER_NAMES_MAX has room for so many quoted names
 
 static void find_missing(const struct multislot *m, const struct slots *model,
                          const struct slot **lines, char text[ERR_TEXT_MAX])

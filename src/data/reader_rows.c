@@ -1,5 +1,5 @@
-// Rows of matrices in memory as examples: what the lines of libsvm and libffm that say the
-// same give.
+// Turns rows of matrices in memory into the examples that the same lines of libsvm or
+// libffm would give.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>
@@ -24,7 +24,7 @@ static int take_sparse(const struct sparse_rows *s, uint64_t i, uint32_t bound,
     uint64_t first = s->offsets[i];
     size_t n = (size_t)(s->offsets[i + 1] - first), to = x->nnz;
     TRY(examples_reserve(x, n, e));
-    if (n > 0) // else there may be neither keys nor room for them
+    if (n > 0) // without features, the arrays may be missing
         memcpy(x->key + to, s->keys + first, n * sizeof *x->key);
     for (size_t j = 0; j < n; j++) {
         float value = s->values != NULL ? s->values[first + j] : 1;
@@ -56,7 +56,7 @@ static int take_dense(const struct dense_rows *d, uint64_t i, struct examples *x
         x->key[k] = c;
         x->value[k] = value;
         x->slot[k] = 0;
-        k += value != 0; // else the next one takes its place
+        k += value != 0; // a value of 0 is overwritten by the next one
         new->has_values |= value != 0 && value != 1;
     }
     new->nnz = k;

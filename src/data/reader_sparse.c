@@ -1,4 +1,4 @@
-// Labels, unusual values and messages of libsvm and libffm lines.
+// Labels, unusual values and error messages of libsvm and libffm lines.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/reader_sparse.h"
@@ -6,8 +6,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-// Where labels are not read, any word may stand in their place. Alone in its line and with
-// a separator inside, it is a line of csv.
+// Returns whether the line looks like csv: a single word with a separator inside. Where
+// labels are not read, any word may stand in their place.
 static bool is_cells(const char *token, const char *stop, const char *end)
 {
     if (sparse_next(stop, end) != end)
@@ -32,7 +32,8 @@ int sparse_label(const struct reader *r, const char **p, const char *end, float 
         return err_set(e, TUG_EDATA,
                        "the label is missing: the line begins with feature '%s'",
                        show(token, len).text);
-    feature |= !r->labels && is_cells(token, stop, end); // the reader says what is wrong
+    // reading the line as a feature then reports what is wrong
+    feature |= !r->labels && is_cells(token, stop, end);
     *p = feature ? token : stop;
     return feature ? 0 : reader_label(r, token, len, ret, e);
 }

@@ -1,9 +1,9 @@
-// What libsvm and libffm lines share: an optional label, tokens between blanks, a
+// Code shared by libsvm and libffm lines: an optional label, tokens between blanks, and a
 // comment.
 //
-// Lines are walked with one bound: line[len] is a newline, '\r' or NUL, which stops every
-// token. Such a byte inside a line (binary data) stops a token too and is then refused as
-// one.
+// One bound ends the parsing of a line: line[len] is a newline, '\r' or NUL, which ends
+// every token. Such a byte inside a line (binary data) ends a token, too, and is then
+// refused as a token.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_READER_SPARSE_H
@@ -11,13 +11,14 @@
 
 #include "data/reader_ops.h"
 
-// Blank, end of line, or a control character that sparse_next will meet.
+// Returns whether a byte ends a token: a blank, the end of the line, or a control
+// character, which sparse_next will find.
 static inline bool sparse_stops(char c)
 {
     return (unsigned char)c <= ' ';
 }
 
-// The next token, or `end` where there is none: a comment counts as the end.
+// Returns the next token, or `end` if there is none; a comment counts as the end.
 static inline const char *sparse_next(const char *p, const char *end)
 {
     while (is_blank(*p))
@@ -32,16 +33,16 @@ static inline const char *sparse_token_end(const char *p, const char *end)
     return p;
 }
 
-// Moves *p behind the label. *p = NULL: the line has no example (blanks or a comment
-// only). With labels optional, a first token with a ':' is a feature.
+// Moves *p behind the label. Sets *p to NULL if the line has no example (only blanks or a
+// comment). If labels are optional, a first token with ':' is a feature.
 int sparse_label(const struct reader *r, const char **p, const char *end, float *ret,
                  struct err *e);
 
 const char *sparse_index_long(const char *p, const char *end, uint64_t *ret);
 const char *sparse_value_long(const char *p, const char *end, float *ret);
 
-// An index and its colon: returns what follows, NULL when it is none. The usual one, of
-// up to 7 digits, without a loop.
+// Parses an index and its colon; returns what follows, or NULL if there is none. An index
+// of up to 7 digits, the usual case, needs no loop.
 static inline const char *sparse_index(const char *p, const char *end, uint64_t *ret)
 {
     uint64_t w = load_word(p);
@@ -52,8 +53,8 @@ static inline const char *sparse_index(const char *p, const char *end, uint64_t 
     return p + digits + 1;
 }
 
-// A value: returns what follows, NULL when it is not a finite number. The usual one is
-// "1".
+// Parses a value; returns what follows, or NULL if it is not a finite number. The usual
+// value is "1".
 static inline const char *sparse_value(const char *p, const char *end, float *ret,
                                        bool *ret_has_values)
 {
@@ -67,7 +68,7 @@ static inline const char *sparse_value(const char *p, const char *end, float *re
     return stop;
 }
 
-// A row of a matrix in memory; fields are below `bound`.
+// Appends a row of a matrix in memory; fields must be below `bound`.
 int sparse_row(const struct reader *r, const struct rows *rows, uint64_t i,
                uint32_t bound, struct examples *x, struct err *e);
 

@@ -1,5 +1,5 @@
-// Prepares lines for all formats: removes byte order marks and carriage returns at their
-// ends, and names files that are not lines of UTF-8.
+// Prepares lines for all formats: removes byte order marks and carriage returns at line
+// ends, and reports files that are not lines of UTF-8.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -16,14 +16,14 @@ static size_t mark_bytes(const char *line, size_t len)
 
 void reader_text_trim(const char **line, size_t *len)
 {
-    // A mark may begin any line: files that begin with one are put behind each other.
+    // Any line may begin with a mark, since files with marks are concatenated.
     for (size_t mark; (mark = mark_bytes(*line, *len)) > 0; *len -= mark)
         *line += mark;
     *len -= *len > 0 && (*line)[*len - 1] == '\r';
 }
 
-// A word of csv between quotes may hold carriage returns; elsewhere one is the end of a
-// line to who wrote it.
+// Returns whether a carriage return stands inside the line, where the writer of the file
+// meant a line end. In csv, a word between quotes may contain one.
 static bool ends_inside(const char *line, size_t len, bool quotes)
 {
     bool quoted = false;
@@ -43,8 +43,8 @@ int reader_text(const char **line, size_t *len, bool quotes, struct err *e)
         return err_set(e, TUG_EDATA,
                        "the line begins with a byte order mark of UTF-16, and tug reads "
                        "UTF-8: convert the file (iconv -f UTF-16 -t UTF-8)");
-    // Texts of lines end with a NUL where they are kept (kept.h): one with a NUL inside
-    // would pass for several.
+    // Kept texts of lines end with a NUL (kept.h): a text with a NUL inside would look
+    // like several.
     if (*len > 0 && memchr(p, '\0', *len) != NULL)
         return err_set(e, TUG_EDATA,
                        "the line has a byte 0, which no text has: is the file binary, "

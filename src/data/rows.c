@@ -1,4 +1,4 @@
-// Where rows in memory are published, and what is known of them without reading them.
+// Publishes rows in memory, and computes facts about them without reading them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/rows.h"
@@ -16,8 +16,8 @@
 
 #define SCHEME "memory://"
 
-// All published rows, by a number that is never used again: a withdrawn address stays
-// invalid.
+// All published rows. Each has a number that is never used again, so that the address of
+// withdrawn rows stays invalid.
 struct published {
     const struct rows *rows;
     uint64_t number;
@@ -46,7 +46,8 @@ bool rows_is_address(const char *path)
     return strncmp(path, SCHEME, strlen(SCHEME)) == 0;
 }
 
-// Returns the link that points to them; NULL if there are none. Locked.
+// Returns the link that points to the rows of an address; NULL if there are none. The
+// caller holds the lock.
 static struct published **find(const char *address)
 {
     if (!rows_is_address(address))
@@ -81,7 +82,7 @@ void rows_withdraw(const char *address)
 
 // ---------------------------------------------------------------- facts
 
-enum { FEATURE_BYTES = 8 }; // " 1234:1", roughly
+enum { FEATURE_BYTES = 8 }; // approximately, as in " 1234:1"
 
 uint64_t rows_text_bytes(const struct rows *r)
 {

@@ -1,5 +1,5 @@
-// Rows in memory as lines of text, for what looks at some of them only: columns that are
-// kept, the first lines that decide the bins of numbers, checks before a run.
+// Writes rows in memory as lines of text, for code that looks at a few of them: kept
+// columns, the first lines that decide bins of numbers, checks before a run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>
@@ -40,7 +40,7 @@ static char *put_whole(char *to, uint64_t x)
     return to;
 }
 
-// Small whole numbers are most of them. Nine digits tell all floats apart.
+// Writes a float. Most are small integers; nine digits distinguish all floats.
 static char *put_float(char *to, float x)
 {
     if (x >= 0 && x < 1e7f && x == (float)(uint32_t)x && !signbit(x))
@@ -83,7 +83,8 @@ static int put_dense(const struct dense_rows *d, uint64_t i, struct buf *to)
 static int put_row(const struct rows *r, uint64_t i, struct buf *to)
 {
     char label[NUMBER_BYTES];
-    float y = r->labels != NULL ? r->labels[i] : 0; // an empty line would be none
+    // a label is needed: an empty line would not be an example
+    float y = r->labels != NULL ? r->labels[i] : 0;
     TRY(buf_add(to, label, (size_t)(put_float(label, y) - label)));
     return r->sparse != NULL ? put_sparse(r->sparse, i, to) : put_dense(r->dense, i, to);
 }

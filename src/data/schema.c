@@ -1,4 +1,4 @@
-// Schemas: columns in one text, read and written as JSON and as bytes.
+// Schemas: columns stored in one text; written and read as JSON and as bytes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/schema.h"
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// The names of columns' uses, in the order of the enum.
+// The uses of columns, in the order of the enum: letters and names.
 static const char letters[] = "tnlwdikmgbx0|hqeyT,";
 static const char *const words[] = {"words",          "numbers", "label",   "weight",
                                     "dropped",        "ids",     "keys",    "lists",
@@ -14,7 +14,7 @@ static const char *const words[] = {"words",          "numbers", "label",   "wei
                                     "list-separator", "header",  "quote",   "edges",
                                     "written",        "type",    "decimal"};
 
-// Columns and settings.
+// Gets the next column or setting.
 static bool next_entry(const struct schema *s, size_t *at, struct schema_column *ret)
 {
     if (*at >= s->text_len)
@@ -87,13 +87,13 @@ int schema_add(struct schema *s, enum schema_use use, const char *name, size_t l
     return 0;
 }
 
-// The parts of a key.
+// Returns the name of the way in which keys are computed.
 static const char *hashing_of(const char *format)
 {
     if (strcmp(format, "csv") == 0)
-        return "name"; // of the column, and the text
+        return "name"; // name of the column, and the text
     if (strcmp(format, "multislot") == 0)
-        return "slot"; // its name, and the id
+        return "slot"; // name of the slot, and the id
     return strcmp(format, "criteo") == 0 ? "column" : "index";
 }
 
@@ -189,7 +189,8 @@ int schema_write(const struct schema *s, struct buf *b)
     return buf_add(b, s->text, s->text_len);
 }
 
-// Every column ends, and begins with the letter of a use.
+// Counts the columns; returns false unless each ends with a NUL and begins with the
+// letter of a use.
 static bool count_columns(struct schema *s)
 {
     for (size_t at = 0; at < s->text_len;) {

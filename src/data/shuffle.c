@@ -1,6 +1,6 @@
-// A permutation without memory: an alternating Feistel network on the bits of n - 1 (the
-// halves may differ by one bit), walked until it lands below n. The domain is less than
-// twice n, so that the walk takes less than two steps on average.
+// A permutation without memory: an alternating Feistel network on the bits of n - 1 (its
+// halves may differ by one bit), applied until the result is below n. The domain is
+// smaller than 2 n, so that this takes fewer than two steps on average.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -21,8 +21,8 @@ struct shuffle shuffle_make(uint64_t n, uint64_t seed, uint64_t pass)
         .n = n, .seed = random_u64(seed, 0x5bf1, pass), .half_bits = domain_bits(n) / 2};
 }
 
-// Pseudo-random bits of a half under the key of its round: a multiplication whose upper
-// half mixes.
+// Returns pseudo-random bits of a half under its round's key; the upper half of a product
+// mixes them.
 static uint64_t round_bits(uint64_t half, uint64_t key)
 {
     uint64_t x = (half ^ key) * 0x9e3779b97f4a7c15u;

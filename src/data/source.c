@@ -1,5 +1,5 @@
-// One stream of chunks out of many files, as its consumers see it: they take chunks, in
-// order, of the queue that a thread fills (source_feed.c).
+// A stream of chunks out of many files, for its consumers: they take chunks, in order,
+// from the queue that a thread fills (source_feed.c).
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -36,8 +36,8 @@ static int start_thread(struct source *s)
     return rc;
 }
 
-// The thread begins with the first question, so that a rewind before it costs nothing.
-// Locked.
+// Starts the thread when a consumer first needs it, so that a rewind before costs
+// nothing. The caller holds the lock.
 static int source_start(struct source *s, struct err *e)
 {
     if (s->started)
@@ -132,7 +132,8 @@ static bool is_interrupted(const struct source *s)
     return s->interrupted != NULL && atomic_load(s->interrupted);
 }
 
-// A signal handler cannot signal a condition, so that waiters check now and then.
+// Waits for the condition or a moment: a signal handler cannot signal it, so waiters must
+// check regularly.
 static void wait_ready(struct source *s)
 {
     struct timespec until = clock_deadline(0.1);
@@ -144,7 +145,7 @@ static int interrupted(struct err *e)
     return err_set(e, TUG_EINTERRUPTED, "interrupted while data was read");
 }
 
-// Waits until there is a chunk, or the end. Locked.
+// Waits until there is a chunk, or the end. The caller holds the lock.
 static int source_wait(struct source *s, struct err *e)
 {
     TRY(source_start(s, e));
@@ -233,7 +234,7 @@ struct source_place source_place(struct source *s)
 
 // ---------------------------------------------------------------- the first line
 
-// Explains a pipe without any chunk.
+// Explains why a pipe has no chunk.
 static int no_first_line(const struct source *s, struct err *e)
 {
     if (s->failure.code != 0)
@@ -241,8 +242,8 @@ static int no_first_line(const struct source *s, struct err *e)
     return err_set(e, TUG_EDATA, "%s: there is no data", s->files.file[0].name);
 }
 
-// Returns the chunk behind `last`, or the first one, of the first file; NULL at its end.
-// Locked.
+// Returns the chunk behind `last` (or the first one) of the first file; NULL at the
+// file's end. The caller holds the lock.
 static int chunk_behind(struct source *s, const struct box *last, const struct box **ret,
                         struct err *e)
 {
@@ -257,7 +258,7 @@ static int chunk_behind(struct source *s, const struct box *last, const struct b
     return 0;
 }
 
-// Looks at chunks where they wait. Locked.
+// Reads lines from chunks that wait in the queue. The caller holds the lock.
 static int look_at_queue(struct source *s, struct first_lines *f, struct err *e)
 {
     const struct box *at = NULL;
@@ -300,7 +301,7 @@ int source_first_line(struct source *s, uint32_t file, struct buf *b, struct err
 
 // ---------------------------------------------------------------- facts
 
-// Whole lines, each with its newline; none that is longer than all may be.
+// Appends the first whole lines, with their newlines, that fit into `most` bytes.
 static int rows_head(const struct rows *r, size_t most, struct buf *b, struct err *e)
 {
     struct buf lines = BUF_INIT((size_t)1 << 40);

@@ -1,4 +1,5 @@
-// The thread of a source: decompresses ahead, cuts at line ends and queues chunks.
+// The thread of a source: reads and decompresses ahead, cuts at line ends, and queues
+// chunks.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -13,14 +14,14 @@
 
 enum { EAGER_BYTES = 64 << 10 };
 
-// The thread's own state.
+// The state of the thread.
 struct feed {
     struct source *s;
     struct decoder *d;
-    struct source_place at; // where the chunk in `box` begins
-    struct box *box;        // holds `len` bytes, from the place on
+    struct source_place at; // the begin of the chunk in `box`
+    struct box *box;        // holds `len` bytes from that place on
     size_t len;
-    bool at_eof; // of the file: box holds all the rest
+    bool at_eof; // `box` holds the rest of the file
 };
 
 // ---------------------------------------------------------------- boxes
@@ -37,7 +38,7 @@ static int box_grow(struct box *b, size_t cap, struct err *e)
     if (cap <= b->cap)
         return 0;
     if (cap < b->cap + b->cap / 2)
-        cap = b->cap + b->cap / 2; // a long line comes in many pieces
+        cap = b->cap + b->cap / 2; // a long line arrives in many pieces
     char *text = mem_realloc(b->text, cap + READER_PADDING);
     if (text == NULL)
         return err_nomem(e, "a chunk of text");
@@ -46,7 +47,7 @@ static int box_grow(struct box *b, size_t cap, struct err *e)
     return 0;
 }
 
-// A recycled box, or a new one; NULL: out of memory.
+// Returns a recycled box or a new one; NULL if there is not enough memory.
 static struct box *box_get(struct source *s, struct err *e)
 {
     pthread_mutex_lock(&s->lock);
@@ -70,8 +71,7 @@ static const struct data_file *feed_file(const struct feed *f)
     return &f->s->files.file[f->at.file];
 }
 
-// Opens the file of the place and goes to its offset, which must be the beginning of a
-// line.
+// Opens the file of the place and moves to its offset, which must be the begin of a line.
 static int feed_open(struct feed *f, struct err *e)
 {
     const struct data_file *file = feed_file(f);
@@ -120,7 +120,7 @@ static int line_too_long(const struct feed *f, size_t before, struct err *e)
                    long_line_hint(f->box->text + before, f->len - before));
 }
 
-// All lines that are there, once one is.
+// Waits for a whole line and returns all lines that have arrived.
 static int feed_cut_eagerly(struct feed *f, size_t *ret_cut, struct err *e)
 {
     for (;;) {
@@ -138,7 +138,7 @@ static int feed_cut_eagerly(struct feed *f, size_t *ret_cut, struct err *e)
     }
 }
 
-// Invariant 1. *ret_cut = 0: nothing is left.
+// Cuts a chunk as invariant 1 says. *ret_cut is 0 at the end of the file.
 static int feed_cut(struct feed *f, size_t *ret_cut, struct err *e)
 {
     if (f->s->eager)
@@ -156,7 +156,7 @@ static int feed_cut(struct feed *f, size_t *ret_cut, struct err *e)
         TRY(feed_read(f, f->len + window, e));
         text = f->box->text;
         if (f->len == seen)
-            return 0; // a last line without a newline; *ret_cut is all
+            return 0; // a last line without a newline: *ret_cut covers it
         last = memchr(text + seen, '\n', f->len - seen);
         *ret_cut = f->len;
     }
@@ -164,14 +164,14 @@ static int feed_cut(struct feed *f, size_t *ret_cut, struct err *e)
     return 0;
 }
 
-// Only when a line could be too long without having made the chunk longer.
+// Checks for long lines that have not made the chunk longer.
 static int check_lines(const struct feed *f, size_t cut, struct err *e)
 {
     size_t at = find_long_line(f->box->text, cut, f->s->max_line_bytes);
     return at == cut ? 0 : line_too_long(f, at, e);
 }
 
-// True: stop.
+// Queues a full box; returns true if the thread must stop.
 static bool queue(struct source *s, struct box *full)
 {
     size_t bytes = full->chunk.len;
@@ -189,7 +189,8 @@ static bool queue(struct source *s, struct box *full)
     return stop;
 }
 
-// Queues the first `cut` bytes as a chunk; the rest begins the next one. False: stop.
+// Queues the first `cut` bytes as a chunk; the rest begins the next one. *ret_stop: the
+// thread must stop.
 static int feed_push(struct feed *f, size_t cut, bool *ret_stop, struct err *e)
 {
     struct source *s = f->s;
@@ -219,7 +220,7 @@ static int feed_push(struct feed *f, size_t cut, bool *ret_stop, struct err *e)
     return 0;
 }
 
-// For all files.
+// Reports that no file has text.
 static int no_text(const struct source *s, struct err *e)
 {
     const struct data_file *file = &s->files.file[0];
@@ -230,7 +231,7 @@ static int no_text(const struct source *s, struct err *e)
                    s->files.n > 1 ? ", nor did it for any other file" : "");
 }
 
-// Rows in memory are where they are: chunks say which.
+// Queues chunks that refer to rows in memory.
 static int feed_rows(struct feed *f, bool *ret_stop, struct err *e)
 {
     const struct rows *r = feed_file(f)->rows;
@@ -263,7 +264,7 @@ static int feed_one_file(struct feed *f, bool *ret_stop, struct err *e)
         size_t cut = 0;
         TRY(feed_cut(f, &cut, e));
         if (cut == 0)
-            break; // also of a file without text, as Spark leaves them
+            break; // also for a file without text, such as Spark leaves
         TRY(check_lines(f, cut, e));
         TRY(feed_push(f, cut, ret_stop, e));
     }

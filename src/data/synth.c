@@ -1,4 +1,4 @@
-// Files of synthetic examples, and how well the true model itself would do on them.
+// Writes files of synthetic examples, and measures how well the true model predicts them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/synth.h"
@@ -13,13 +13,14 @@
 
 // ---------------------------------------------------------------- scores
 
-// A histogram of scores in [-LIMIT, LIMIT), so that memory does not grow with the rows.
+// A histogram of scores in [-LIMIT, LIMIT), so that memory does not depend on the number
+// of rows.
 enum { LIMIT = 16, PER_UNIT = 1 << 14, BINS = 2 * LIMIT * PER_UNIT };
 
 struct synth_score {
     uint64_t n;
     double loss;
-    uint64_t count[2][BINS]; // by label
+    uint64_t count[2][BINS]; // per label
 };
 
 int synth_score_open(struct synth_score **ret, struct err *e)
@@ -42,7 +43,8 @@ void synth_score_add(struct synth_score *s, double score, bool label)
     s->loss -= maths_log(maths_sigmoid(label ? score : -score));
 }
 
-// The share of (positive, negative) pairs in the right order, for masses per bin.
+// Computes the share of (positive, negative) pairs in the right order from masses per
+// bin.
 struct pairs {
     double positive, negative, right;
 };
@@ -80,14 +82,14 @@ double synth_score_logloss(const struct synth_score *s)
 
 // ---------------------------------------------------------------- files
 
-enum { BLOCK = 1 << 18 }; // of text per write
+enum { BLOCK = 1 << 18 }; // bytes of text per write
 
-// The target of a part's rows, and the statistics over them.
+// The target of the rows of a part, and statistics over them.
 struct output {
     const struct synth *synth;
     enum synth_part part;
     enum synth_format format;
-    struct synth_score *truth, *linear; // NULL: nobody
+    struct synth_score *truth, *linear; // NULL: not measured
     uint64_t positives;
     struct encoder *file;
     char *text; // BLOCK + SYNTH_LINE_MAX

@@ -1,9 +1,9 @@
-// The plant: distributions of the slots' values, weights of the values, and examples
-// drawn from them.
+// The planted model: distributions of the slots' values, weights of the values, and
+// examples drawn from them.
 //
-// Speed decides the shape: one 64-bit random number per slot gives quantile, place in it
-// and missingness; weights are one cache line, prefetched for the whole row before the
-// sums.
+// The layout is chosen for speed: one 64-bit random number per slot gives the quantile,
+// the place in it and whether the value is missing; the weights of a value are one cache
+// line, and those of a row are prefetched before they are summed.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/synth_plant.h"
@@ -15,26 +15,28 @@
 #include "base/maths.h"
 #include "base/random.h"
 
-// The planted model. Found by training on it, one pass of AdaGrad: from 0.25, 1 and 4
-// million rows a factorization machine reached an AUC of 0.746, 0.773 and 0.784 where
-// 0.800 was possible, a linear model 0.727 from 1 million where 0.738 was.
-static const double linear_variance = 1.2; // of the log-odds
+// The parameters of the planted model. They were chosen by training on it, with one pass
+// of AdaGrad: on 0.25, 1 and 4 million rows a factorization machine reached an AUC of
+// 0.746, 0.773 and 0.784, where 0.800 was possible; on 1 million rows a linear model
+// reached 0.727, where 0.738 was possible.
+static const double linear_variance = 1.2; // variance in the log-odds
 static const double pair_variance = 0.62;
 static const double click_rate = 0.25;
-// The share of its slot at which a value's weights are halved: rare values have little
-// effect.
+// The frequency within its slot at which the weights of a value are halved: rare values
+// have little effect.
 static const double linear_rarity = 2e-5;
 static const double latent_rarity = 2e-4;
 
-// Size, exponent and offset of the power law (value v comes about (v + offset)^-power
-// often), percent missing, and how strongly the slot takes part in interactions.
+// Size, exponent and offset of the power law (the frequency of value v is proportional to
+// (v + offset)^-power), percentage of missing values, and strength of the slot in
+// interactions.
 static const struct recipe {
     uint32_t size;
     double power, offset;
     uint32_t missing_percent;
     double latent;
 } recipes[SYNTH_SLOTS] = {
-    // numeric: buckets of log^2
+    // numeric: buckets by log^2
     {24, 1.2, 1, 12, 1},
     {50, 1.1, 3, 0, .5},
     {40, 1.2, 2, 12, .5},
@@ -77,11 +79,11 @@ static const struct recipe {
     {100000, 1.35, 8, 44, .4},
 };
 
-// Strengths of the latent dimensions: some directions matter more, as in a matrix of real
-// tastes.
+// Strengths of the latent dimensions: some matter more, as in a matrix of real
+// preferences.
 static const double dimensions[SYNTH_DIM] = {1, .9, .8, .7, .5, .4, .3, .2};
 
-// Streams of random numbers next to the two of enum synth_part.
+// Random streams other than the two of enum synth_part.
 enum { STREAM_CALIBRATION = 3, STREAM_WEIGHTS = 16 };
 
 // ---------------------------------------------------------------- distributions
@@ -91,7 +93,8 @@ static double power(double x, double y)
     return maths_exp(y * maths_log(x));
 }
 
-// The value below which a share u of the power law lies, by inversion of its integral.
+// Returns the value below which a share u of the power law lies, by inverting its
+// integral.
 static double quantile(const struct recipe *r, double u)
 {
     double a = r->offset, b = r->offset + r->size, k = 1 - r->power;
@@ -113,7 +116,8 @@ static void slot_quantiles(struct synth_slot *slot, const struct recipe *r)
     }
 }
 
-// Probability of each head value, as the quantiles have it; returns that of the tail.
+// Computes the probability of each head value from the quantiles; returns that of the
+// tail.
 static double head_probabilities(const struct synth_slot *slot, double *ret_p)
 {
     const uint32_t one = 1u << SYNTH_FRACTION;
@@ -122,7 +126,7 @@ static double head_probabilities(const struct synth_slot *slot, double *ret_p)
     memset(ret_p, 0, slot->head * sizeof(*ret_p));
     for (uint32_t q = 0; q < SYNTH_QUANTILES; q++) {
         uint32_t low = slot->quantiles[q].low, width = slot->quantiles[q].width;
-        if (width == 0) { // all of it on one value, which a common one must be
+        if (width == 0) { // the whole quantile is one value, which is therefore frequent
             ret_p[low / one] += piece;
             continue;
         }
@@ -144,8 +148,8 @@ static double head_probabilities(const struct synth_slot *slot, double *ret_p)
 
 // ---------------------------------------------------------------- weights
 
-// About normal, with exact arithmetic only: the sum of four uniforms, scaled to
-// variance 1.
+// Returns a nearly normal number by exact arithmetic: the sum of four uniform numbers,
+// scaled to variance 1.
 static double bell(uint64_t seed, uint64_t stream, uint64_t i)
 {
     uint64_t bits = random_u64(seed, stream, i);
@@ -160,13 +164,13 @@ static float *weight_at(struct synth_weights *w, int column)
     return column == 0 ? &w->linear : (float *)&w->latent + (column - 1);
 }
 
-// Variance and mean of a slot's columns under its frequencies.
+// Variances of a slot's columns of weights under the frequencies of its values.
 struct moments {
     double linear;                       // variance
     double latent[SYNTH_DIM][SYNTH_DIM]; // covariance
 };
 
-// Probability of row i of the slot's weights.
+// Returns the probability of row i of the slot's weights.
 static double row_share(const struct synth_slot *slot, const double *p, double tail,
                         uint32_t i)
 {
@@ -190,8 +194,8 @@ static void slot_weights(struct synth_slot *slot, const struct recipe *r, uint64
     }
 }
 
-// Subtracts the mean from every column: a linear model cannot learn the rest of an
-// interaction.
+// Subtracts the mean of every column, so that a linear model cannot learn from the
+// interactions.
 static void slot_centre(struct synth_slot *slot, const double *p, double tail)
 {
     uint32_t n = slot->head + SYNTH_TAIL;
@@ -221,8 +225,8 @@ static void slot_moments(struct synth_slot *slot, const double *p, double tail,
     }
 }
 
-// The variance of the sum over pairs: slots are independent and centred, so pairs add up,
-// each with the trace of the product of its covariances.
+// Returns the variance of the sum over pairs. Slots are independent and centred, so the
+// pairs' variances add up; each is the trace of the product of two covariances.
 static double pairs_variance(const struct moments m[SYNTH_SLOTS])
 {
     double sum = 0;
@@ -241,7 +245,7 @@ static void scale_weights(struct synth *s, const struct moments m[SYNTH_SLOTS])
         variance += m[i].linear;
     double linear = power(linear_variance / variance, 0.5);
     double latent = power(pair_variance / pairs_variance(m),
-                          0.25); // it enters by its square
+                          0.25); // a product of two weights has it squared
     for (int i = 0; i < SYNTH_SLOTS; i++) {
         struct synth_slot *slot = &s->slots[i];
         for (uint32_t k = 0; k < slot->head + SYNTH_TAIL; k++) {
@@ -252,10 +256,10 @@ static void scale_weights(struct synth *s, const struct moments m[SYNTH_SLOTS])
     }
 }
 
-enum { CALIBRATION = 1 << 14 }; // examples
+enum { CALIBRATION = 1 << 14 }; // number of examples
 
-// The intercept at which a sample clicks at the wanted rate, by bisection. `scores` has
-// room for the sample.
+// Finds by bisection the intercept at which a sample has the wanted click rate. `scores`
+// has room for the sample.
 static void calibrate(struct synth *s, double *scores)
 {
     for (uint64_t i = 0; i < CALIBRATION; i++) {
@@ -273,8 +277,8 @@ static void calibrate(struct synth *s, double *scores)
     s->intercept = (low + high) / 2;
 }
 
-// Buckets 0, 1 and 2 hold themselves; bucket 2 + k holds the integers n with
-// floor(ln(n)^2) = k: those from e^sqrt(k) on.
+// Buckets 0, 1 and 2 contain just their number; bucket 2 + k contains the integers n with
+// floor(ln(n)^2) = k, which begin at e^sqrt(k).
 static void bucket_bounds(uint32_t *ret_low)
 {
     for (uint32_t b = 0; b <= SYNTH_BUCKETS; b++)
@@ -292,7 +296,8 @@ static void slot_init(struct synth_slot *slot, const struct recipe *r, uint64_t 
     slot_quantiles(slot, r);
 }
 
-// `scratch`: room for the probabilities of a head, or the scores of the calibration.
+// `scratch` has room for the probabilities of a head and for the scores of the
+// calibration.
 static void plant(struct synth *s, double *scratch)
 {
     double *p = scratch;
@@ -362,7 +367,7 @@ static const struct synth_weights *weights_of(const struct synth_slot *slot,
     return &slot->weights[slot->head + (mix64(value) & (SYNTH_TAIL - 1))];
 }
 
-// Draws the values; pointers to their weights into rows[]; returns how many are present.
+// Draws the values and sets rows[] to their weights; returns how many are present.
 static int draw_values(const struct synth *s, uint64_t start, struct synth_example *x,
                        const struct synth_weights *rows[SYNTH_SLOTS])
 {
@@ -401,7 +406,7 @@ void synth_draw(const struct synth *s, enum synth_part part, uint64_t i,
         squares += rows[k]->latent * rows[k]->latent;
         linear += (double)rows[k]->linear;
     }
-    // Sum over pairs <v_i, v_j> = (|sum of v|^2 - sum of |v|^2) / 2 (Rendle 2010,
+    // The sum over pairs <v_i, v_j> is (|sum of v|^2 - sum of |v|^2) / 2 (Rendle 2010,
     // lemma 3.1).
     synth_v8 twice = sum * sum - squares;
     double pairs = 0;

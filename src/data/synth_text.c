@@ -1,5 +1,5 @@
-// Lines of text for synthetic examples, formatted by hand: printf would take most of the
-// time.
+// Writes lines of text for synthetic examples without printf, which would take most of
+// the time.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -18,17 +18,18 @@ static char *put_number(char *to, uint32_t x)
     return to;
 }
 
-// Six hexadecimal digits of a bijection of 24-bit numbers, so that distinct values have
-// distinct words that look like hashes. Writes eight bytes and keeps six.
+// Writes six hexadecimal digits of a bijection of 24-bit numbers, so that different
+// values have different words that look like hashes. Writes eight bytes, of which six are
+// kept.
 static char *put_word(char *to, uint32_t value, uint32_t scramble)
 {
     uint32_t x = (value ^ scramble) & 0xffffff;
-    x = x * 0x9e3779u & 0xffffff; // odd factors and shifted xors can be undone
+    x = x * 0x9e3779u & 0xffffff; // odd factors and shifted xors are invertible
     x ^= x >> 13;
     x = x * 0xd1b54bu & 0xffffff;
     x ^= x >> 11;
-    // Spread the nibbles, the first digit into the lowest byte: halves, then thirds of
-    // halves.
+    // Spreads the nibbles, the first digit into the lowest byte: splits into halves, and
+    // these into thirds.
     const uint64_t first = 0x0f00000f;
     uint64_t halves = x >> 12 | (uint64_t)(x & 0xfff) << 24;
     uint64_t n = (halves >> 8 & first) | (halves >> 4 & first) << 8 |
