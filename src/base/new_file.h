@@ -1,9 +1,8 @@
 // Makes a file and gives it its name when it is complete.
 //
-//   a regular file, or nothing there:  made beside under an unpredictable name,
-//   and
-//                                      renamed when it is complete
-//   a device, pipe or terminal:        written straight; what goes out has gone out
+//   a regular file or none     is made under an unpredictable temporary name beside it, and
+//                              renamed when it is complete
+//   a device, pipe, terminal   is written directly, so that output cannot be taken back
 //
 // A link that a user names is followed: its target is replaced, and the link stays. But
 // in a directory where everybody may write (/tmp), only a link of the user or of the

@@ -1,6 +1,6 @@
-// Arrow structs of random fields, mostly sound and now and then absurd: whatever is opened is
-// read to its last cell, under the sanitizers without a find. Schemas of any depth are walked
-// without a stack of that depth.
+// Opens Arrow structs with random fields, most of them valid and some absurd. If a struct
+// opens, every cell is read, and the sanitizers must find nothing. Schemas of any depth
+// are read without a stack of that depth.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -47,8 +47,8 @@ static void release_array(struct ArrowArray *a)
     a->release = NULL;
 }
 
-// What a column's arrays point to. Sizes of buffers are not told, so nothing here leads out
-// of what a reader that checks all that can be checked looks at.
+// The memory that a column's arrays point to. The sizes of buffers are unknown to the
+// reader, so nothing in them points outside for a reader that checks all it can.
 struct drawn {
     int32_t offsets32[ROWS + 1];
     int64_t offsets64[ROWS + 1];

@@ -1,6 +1,6 @@
-// Columns of a producer of its own: cells of every kind of array, slices and nulls; each array
-// and each schema is released once, also where something is malformed, which is an error that
-// names the column.
+// Columns of a producer in this test: cells of every kind of array, slices and nulls.
+// Each array and each schema is released once, even if something is malformed, which
+// gives an error that names the column.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/columns.h"
@@ -13,7 +13,7 @@
 
 enum { MOST = 8, CHILDREN = 4 };
 
-// A table that is made by hand; released counts the releases of its top.
+// A table made by hand; `released` counts the releases of its top-level struct.
 struct made {
     struct ArrowSchema schema, child[MOST], *children[CHILDREN], *inner[MOST];
     struct ArrowArray array, part[MOST], *parts[CHILDREN], *inner_parts[MOST];
@@ -52,7 +52,7 @@ static size_t add(struct made *m, const char *name, const char *format, int64_t 
     return i;
 }
 
-// Parts 0 .. columns - 1 are the columns.
+// Makes a struct of parts 0 .. columns - 1.
 static void close_table(struct made *m, int64_t rows, size_t columns)
 {
     for (size_t i = 0; i < columns; i++) {
@@ -98,7 +98,7 @@ static const int64_t offsets64[] = {0, 1, 3, 3, 6};
 static const int16_t wholes[] = {-7, 9, 300, -32768};
 static const int8_t indices[] = {2, 1, 0, 2};
 
-// A number, a text, a dictionary of texts, a list of texts.
+// Makes a number, a text, a dictionary of texts, and a list of texts.
 static void make(struct made *m)
 {
     memset(m, 0, sizeof(*m));
@@ -158,7 +158,7 @@ static void test_slices(void **state)
     struct columns *c;
     make(&m);
     m.array.offset =
-        1; // rows 2 and 3 of the parts, of which the text begins one later still
+        1; // selects rows 2 and 3 of the parts; the text has an offset of its own, too
     m.array.length = 2;
     m.part[1].offset = 1;
     m.part[1].length = 3;
@@ -315,7 +315,8 @@ static void test_malformed(void **state)
     assert_int_equal(schemas_released + arrays_released, 2);
 }
 
-// Of other kinds, and with indices that are not there: said when the cell is read.
+// Columns of unsupported kinds, and indices out of range, give errors when the cell is
+// read.
 static void test_cells_refused(void **state)
 {
     (void)state;
@@ -338,7 +339,7 @@ static void test_cells_refused(void **state)
     columns_close(c);
 }
 
-// What tug wrote before it wrote what others do, which saves without the mark of today know.
+// Cells as earlier versions of tug wrote them, which saves without SCHEMA_WRITTEN expect.
 static void test_old_cells(void **state)
 {
     (void)state;
@@ -370,8 +371,8 @@ static void test_old_cells(void **state)
     columns_close(c);
 }
 
-// The column behind the one that is taken out has its place, and a cell that is no number is
-// named with its row.
+// The next column takes the place of the one that is taken out. A cell that is not a
+// number is named with its row.
 static void test_a_column_taken_out(void **state)
 {
     (void)state;
@@ -394,7 +395,8 @@ static void test_a_column_taken_out(void **state)
     assert_non_null(strstr(e.text, "row 0: column 'n': it is missing"));
     assert_int_equal(c->n, 3);
     OK(columns_take_out(c, "w", &ret, &ok_e));
-    assert_true(ret[0] == 18 && ret[1] == 1 + 0x1p-23F && ret[2] == 0.5F); // as its text
+    // as read from its text
+    assert_true(ret[0] == 18 && ret[1] == 1 + 0x1p-23F && ret[2] == 0.5F);
     mem_free(ret);
     assert_int_equal(c->n, 2);
     assert_string_equal(c->type[1].name, "n");

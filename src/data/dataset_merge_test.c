@@ -1,5 +1,5 @@
-// Merging by id against a naive one, over ids in random order: which lines make which
-// example, what is left out, and where examples come from.
+// Compares merging by id with a naive computation, over ids in random order: which lines
+// form which example, which are left out, and the origins of examples.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/dataset_merge.h"
@@ -11,12 +11,12 @@
 #include "kit/files.h"
 #include "kit/test.h"
 
-// Slots: a has keys below 1,000, b keys from 1,000 on, c a number.
+// Slots: a has keys below 1,000, b has keys from 1,000 on, c has a number.
 enum { LINES = 30000, IDS = 9000, A = 0, B = 1, C = 2, SLOTS = 3, KEYS = 3 };
 
 struct line {
     unsigned id, label, n[SLOTS];
-    unsigned key[SLOTS][KEYS]; // of c its number
+    unsigned key[SLOTS][KEYS]; // for c its number
 };
 static struct line lines[LINES];
 
@@ -26,8 +26,8 @@ static unsigned draw(unsigned below)
     return (unsigned)random_below(11, 1, n++, below);
 }
 
-// Most of an id's lines have different slots: one has a, another b and c. Every 50th line
-// cannot be read, and is empty here.
+// Most lines of an id have different slots: one has a, another has b and c. Every 50th
+// line cannot be read, and is empty here.
 static void write_lines(const char *path)
 {
     FILE *f = fopen(path, "w");
@@ -104,7 +104,7 @@ static int load(const char *path, int threads, uint32_t size, struct dataset **r
                       size, ret, told);
 }
 
-// The lines of an id, ascending.
+// Lists the lines of an id, ascending.
 static size_t lines_of(unsigned id, unsigned ret[LINES])
 {
     static unsigned of[IDS][64], n[IDS];
@@ -212,7 +212,7 @@ static void test_nothing_is_left(void **state)
     dataset_close(d);
 }
 
-// Each label may be of another line; two lines that have it must have the same.
+// Each label may come from another line; two lines that have the same label must agree.
 static void test_several_labels(void **state)
 {
     (void)state;

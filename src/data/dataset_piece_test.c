@@ -1,5 +1,5 @@
-// Data sets of pieces against the data set of the whole source: all formats, piece sizes,
-// teams and compressions; bad lines are named by their place in the file.
+// Compares data sets of pieces with the data set of the whole source: all formats, piece
+// sizes, teams and compressions. Bad lines are named by their place in the file.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -116,7 +116,7 @@ static const char *write_somehow(const char *name, const struct buf *text)
 
 // ---------------------------------------------------------------- the same examples
 
-// All examples of `part` are those of `all` from `first` on.
+// Checks that the examples of `part` equal those of `all` from `first` on.
 static void assert_part(const struct dataset *all, uint64_t first,
                         const struct dataset *part)
 {
@@ -184,13 +184,13 @@ static void test_pieces_are_the_source(void **state)
     buf_free(&text);
 }
 
-// A piece of many chunks: the team shares it, the order stays.
+// A piece of many chunks: the team shares it, and the order is kept.
 static void test_large_pieces(void **state)
 {
     (void)state;
     struct buf text = BUF_INIT(32 << 20), long_line = BUF_INIT(32 << 20);
     any_text(&text, "libsvm", 60000, 0);
-    buf_printf(&text, "\n1"); // one line longer than a chunk
+    buf_printf(&text, "\n1"); // a line longer than a chunk
     for (int i = 0; i < 200000; i++)
         buf_printf(&text, " %d:1", 1000000 + i);
     buf_printf(&text, "\n");
@@ -219,8 +219,8 @@ static void test_large_pieces(void **state)
 
 // ---------------------------------------------------------------- headers
 
-// A worker that never has a piece of the first file still goes by its header, and each
-// file's own is looked at.
+// A worker that never gets a piece of the first file still uses its header; it also reads
+// the header of each file.
 static void test_headers(void **state)
 {
     (void)state;
@@ -238,7 +238,8 @@ static void test_headers(void **state)
              paths[3]);
     assert_non_null(strstr(e.text, want));
     assert_int_equal(dataset_load_piece(&d, &s.o, s.pieces, 2, 1, &e), 0);
-    assert_int_equal(dataset_size(d), 1); // the columns lie as its own header says
+    // the columns are in the order of the file's own header
+    assert_int_equal(dataset_size(d), 1);
     assert_int_equal(dataset_positives(d), 1);
     dataset_close(d);
     assert_int_equal(dataset_load_piece(&d, &s.o, s.pieces, 1, 1, &e), 0);
@@ -249,7 +250,7 @@ static void test_headers(void **state)
 
 // ---------------------------------------------------------------- bad lines
 
-// The first broken line that begins in [begin, end); 0: none.
+// Returns the nth broken line that begins in [begin, end); 0 if there is none.
 static uint64_t broken_line(const struct buf *text, size_t begin, size_t end,
                             uint64_t nth)
 {
@@ -303,7 +304,7 @@ static void test_bad_lines(void **state)
     buf_free(&text);
 }
 
-// A file that is gone when the line is asked for: the line is unknown, not wrong.
+// The file is gone when the line is asked for: the line is then unknown, not wrong.
 static void test_where_without_the_file(void **state)
 {
     (void)state;

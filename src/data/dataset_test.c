@@ -1,5 +1,5 @@
-// Data sets against a plain parse of the whole text: for every kind of slots, ids and
-// values, any number of threads and any size of chunks; bad lines; windows; memory.
+// Compares data sets with a plain parse of the whole text, for all kinds of slots, ids
+// and values, any threads and chunks. Also tests bad lines, windows and memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -18,13 +18,13 @@
 
 struct kind {
     const char *format;
-    unsigned fields;   // libffm: below this
-    bool repeat_slots; // libffm: a field may come twice
-    unsigned values;   // different ones; 0: all are 1
+    unsigned fields;   // libffm: the bound of fields
+    bool repeat_slots; // libffm: a field may occur twice in a line
+    unsigned values;   // number of different values; 0: all are 1
     bool weights;
     uint32_t id_mask;
     enum loss loss;
-    bool labels; // three, of which some are missing
+    bool labels; // three labels, some of them missing
 };
 
 static const struct kind KINDS[] = {
@@ -87,7 +87,7 @@ static void sparse_line(struct buf *b, const struct kind *k)
     buf_printf(b, "\n");
 }
 
-// Lines with empty ones between; `bad` percent of them are broken.
+// Writes lines with some empty ones; `bad` percent of them are broken.
 static void make_text(struct buf *b, const struct kind *k, int lines, unsigned bad)
 {
     bool csv = strcmp(k->format, "csv") == 0, full = any_in_100(50);
@@ -121,7 +121,7 @@ static struct reader *kind_reader(const struct kind *k)
     return r;
 }
 
-// Every line by itself. x->line is the number in the file, from 1.
+// Parses each line by itself. x->line is the line's number in the file, from 1.
 static void plain_parse(const struct kind *k, const struct buf *text, struct examples *x)
 {
     struct reader *r = kind_reader(k);
@@ -191,7 +191,8 @@ static void load_close(struct load *l)
     source_close(l->source);
 }
 
-// Examples `order` of the set, which begins with example `first` of the plain parse.
+// Checks examples `order` of the set, whose first example is example `first` of the plain
+// parse.
 static void assert_gathered(const struct dataset *d, const struct kind *k,
                             const uint64_t *order, size_t n, const struct examples *want,
                             uint64_t first, struct batch *b)
@@ -278,7 +279,7 @@ static void test_same_for_all_teams(void **state)
     buf_free(&text);
 }
 
-// Windows of a few chunks, one after the other, hold what one large data set holds.
+// Windows of a few chunks contain together what one large data set contains.
 static void test_windows(void **state)
 {
     (void)state;
@@ -303,7 +304,7 @@ static void test_windows(void **state)
             dataset_close(d);
         }
         assert_int_equal(first, want.n);
-        struct dataset *d; // behind the end there is nothing
+        struct dataset *d; // at the end, a window is empty
         assert_int_equal(dataset_load(&d, &l.o, NULL), 0);
         assert_int_equal(dataset_size(d), 0);
         assert_int_equal(dataset_gather(d, NULL, 0, &batch), 0);
@@ -316,7 +317,7 @@ static void test_windows(void **state)
     buf_free(&text);
 }
 
-// A csv reader that starts in the middle of a file, as a resumed run does, finds the
+// A csv reader that starts in the middle of a file, as in a resumed run, finds the
 // header.
 static void test_header_of_a_resumed_run(void **state)
 {
@@ -344,7 +345,7 @@ static void test_header_of_a_resumed_run(void **state)
 
 // ---------------------------------------------------------------- bad lines
 
-// The line of the n-th broken line, from 1; 0 when there are less.
+// Returns the number of the n-th broken line, from 1; 0 if there are fewer.
 static uint64_t nth_broken(const struct buf *text, uint64_t n)
 {
     uint64_t line = 1, found = 0;
@@ -357,8 +358,8 @@ static uint64_t nth_broken(const struct buf *text, uint64_t n)
     return 0;
 }
 
-// Whatever the team and the chunks: the same lines are skipped, the same one is one too
-// many.
+// With any team and chunks, the same lines are skipped, and the same line exceeds the
+// limit.
 static void test_bad_lines(void **state)
 {
     (void)state;
@@ -438,7 +439,7 @@ static void test_bad_files(void **state)
     }
 }
 
-// Windows end before the damage: the next one must tell of it, not end the data.
+// Windows end before the damage: the next window must report it and not end the data.
 static void test_truncated_in_windows(void **state)
 {
     (void)state;
@@ -548,7 +549,7 @@ static void assert_memory(const char *name, const char *format, uint64_t example
     assert_packed(path, &k, examples, features, most);
 }
 
-// Words and how often they occur, the shortest text that features with values have.
+// Texts of words and frequencies, the shortest lines that give features with values.
 static void test_memory_counts(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-// Dealing against the lines of the files: each is in one bucket, buckets of
-// a piece differ by one line, equal ids meet; and what is loaded of buckets
-// is what the files hold.
+// Compares dealing with the lines of the files: each line is in one bucket, the buckets
+// of a piece differ by at most one line, and equal ids meet. Loaded buckets contain what
+// the files contain.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/deal.h"
@@ -67,7 +67,7 @@ static void close_all(void)
     pieces_close(s.pieces);
 }
 
-// All cells of all pieces, by bucket: what the servers of a cluster hold.
+// All cells of all pieces, by bucket, as the servers of a cluster hold them.
 static struct buf texts[DEAL_MAX_BUCKETS];
 static struct dealt_cell cells[DEAL_MAX_BUCKETS][MAX_CELLS];
 static size_t n_cells[DEAL_MAX_BUCKETS];
@@ -122,7 +122,8 @@ static void free_texts(void)
         buf_free(&texts[b]);
 }
 
-// Files of libsvm whose features are the numbers of their lines; labels are sorted.
+// Writes libsvm files in which each feature is the number of its line, and labels are
+// sorted.
 static uint64_t write_files(const char *paths[FILES])
 {
     static const char *const names[FILES] = {"one", "two", "three"};
@@ -151,7 +152,7 @@ static uint64_t write_files(const char *paths[FILES])
     return lines;
 }
 
-// Of the lines of a piece no bucket has two more than another.
+// Checks that within a piece the buckets' numbers of lines differ by at most one.
 static void assert_balanced(void)
 {
     for (size_t k = 0; k < n_cells[0]; k++) {
@@ -204,8 +205,8 @@ static void every_example_is_in_one_bucket(void **state)
     free_texts();
 }
 
-// Sorted labels: the share of positives of a bucket is that of all, but for chance, and
-// neighbours do not stay together.
+// The labels are sorted. Still each bucket has about the overall share of positives, and
+// neighbours are separated.
 static void a_bucket_is_a_random_sample(void **state)
 {
     (void)state;
@@ -229,7 +230,8 @@ static void a_bucket_is_a_random_sample(void **state)
             before = number;
         }
     }
-    assert_in_range(together, 20, 300); // 1 of 8 x 8 by chance, of 8,000
+    assert_in_range(together, 20, 300); // of 8,000 pairs, about 1 in 8 x 8 stay together
+                                        // by chance
     close_all();
     buf_free(&text);
     free_texts();
@@ -240,7 +242,7 @@ static void equal_ids_meet(void **state)
     (void)state;
     struct buf text = BUF_INIT(1 << 20);
     const char *paths[2];
-    for (int file = 0; file < 2; file++) { // the columns lie in another order there
+    for (int file = 0; file < 2; file++) { // the second file has another order of columns
         buf_clear(&text);
         buf_printf(&text, file == 0 ? "y,user,x\n" : "user,x,y\n");
         for (int i = 0; i < 2000; i++)
@@ -289,7 +291,7 @@ static void bad_lines_are_named(void **state)
         const char *path = files_write_bytes(files_in("bad"), text.data, text.len);
         OK(open_all("libsvm", &path, 1, 700, 5, NULL, &ok_e));
         OK(deal_all(&ok_e));
-        int line = 1 + bad; // and the empty lines before it
+        int line = 1 + bad; // plus the empty lines before it
         for (int i = 0; i < bad; i++)
             line += i % 7 == 0;
         for (uint32_t b = 0; b < s.buckets; b++) {
@@ -312,7 +314,7 @@ static void bad_lines_are_named(void **state)
     free_texts();
 }
 
-// So few that their cells are worth a row, and no fewer than a small cluster has use for.
+// There are so few buckets that a cell is worth a row, but enough for a small cluster.
 static void how_many_buckets(void **state)
 {
     (void)state;

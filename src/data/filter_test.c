@@ -1,6 +1,6 @@
-// Data through shell commands: the reader gets the command's output, from plain and
-// compressed files and pipes, in chunks and in pieces, also from the middle; and every
-// way for a command to fail is told, with the file's name.
+// Data through shell commands. The reader gets the command's output, from plain and
+// compressed files and from pipes, in chunks and in pieces, also from the middle. Every
+// failure of a command is reported with the file's name.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/filter.h"
@@ -28,7 +28,7 @@ static int open_source(struct source **ret, const char *path, const char *comman
     return source_open(ret, &o, e);
 }
 
-// All text from a place on.
+// Reads all text from the source's current place on.
 static int read_all(struct source *s, struct buf *b, struct err *e)
 {
     struct chunk *c;
@@ -78,9 +78,10 @@ static void test_files(void **state)
     lines(&want, 50000, "b");
     const char *path = files_write_bytes(files_in("plain"), text.data, text.len);
     assert_through(path, "tr a b", &want);
-    assert_through(path, "tr a b | gzip -c", &want); // decompressed behind it, too
+    // output that is compressed is decompressed, too
+    assert_through(path, "tr a b | gzip -c", &want);
     lines(&want, 3, "a");
-    assert_through(path, "head -n 3", &want); // need not read all
+    assert_through(path, "head -n 3", &want); // the command need not read everything
     for (int how = 0; how < COMPRESSIONS; how++) {
         struct buf packed = BUF_INIT(1 << 24);
         compress_to(&packed, (enum compression)how, text.data, text.len);
@@ -91,7 +92,7 @@ static void test_files(void **state)
         lines(&want, 50000, "b");
         assert_through(path, "tr a b", &want);
     }
-    // A compression that only the command knows.
+    // Only the command knows this compression.
     path = files_write_bytes(files_in("other.xz"),
                              "\xfd"
                              "7zXZ\0 is this",
@@ -126,7 +127,7 @@ static void test_pipe(void **state)
     buf_free(&want);
 }
 
-// A pass can begin anew, and at any chunk.
+// A pass can begin again, at any chunk.
 static void test_rewind(void **state)
 {
     (void)state;
@@ -175,7 +176,7 @@ static void test_pieces(void **state)
     lines(&text, 3000, "b");
     assert_int_equal(got.len, text.len);
     assert_memory_equal(got.data, text.data, text.len);
-    OK(piece_read(p, 0, 3, &c, &e)); // back to an earlier one
+    OK(piece_read(p, 0, 3, &c, &e)); // back to an earlier piece
     assert_true(c.len > 900 && c.text[0] == 'b');
     piece_free(&c);
     pieces_close(p);
@@ -203,7 +204,7 @@ static void test_failures(void **state)
         if (strncmp(e.text, path, strlen(path)) != 0 || strstr(e.text, bad[i][1]) == NULL)
             fail_msg("'%s' does not say '%s'", e.text, bad[i][1]);
     }
-    // An error of a compressed file is reported before the command's.
+    // An error of a compressed file is reported rather than that of the command.
     path = files_write_bytes(files_in("cut.gz"), "\x1f\x8b\x08\0\0\0\0\0\0\3\x4b", 11);
     struct err e = {0};
     assert_int_equal(read_through(path, "cat; exit 2", &b, &e), TUG_EDATA);
@@ -211,17 +212,17 @@ static void test_failures(void **state)
     buf_free(&b);
 }
 
-// A reader that gives up waits for no command and leaves none behind: no other process
-// holds an end of its input pipe.
+// A reader that stops early does not wait for a command and leaves none running: no other
+// process holds an end of its input pipe.
 static void test_stop(void **state)
 {
     (void)state;
     static const char *const commands[] = {
-        "head -c 300; sleep 1000",          // waits, with its output open
-        "head -c 300; sleep 1000 & wait",   // has started what does
-        "head -c 300; exec sleep 1000 >&-", // has closed it
+        "head -c 300; sleep 1000",          // waits with its output open
+        "head -c 300; sleep 1000 & wait",   // has started a process that waits
+        "head -c 300; exec sleep 1000 >&-", // has closed its output
         "head -c 300; trap '' TERM; yes a", // writes for ever
-        "exec 0<&-; seq 1000; sleep 1000",  // reads no more
+        "exec 0<&-; seq 1000; sleep 1000",  // has closed its input
     };
     struct buf b = BUF_INIT(1 << 20), packed = BUF_INIT(1 << 20);
     lines(&b, 40000, "a");
@@ -235,7 +236,7 @@ static void test_stop(void **state)
         double start = clock_seconds();
         OK(open_source(&s, path[i % 2], commands[i / 2], &e));
         if (i < 4) {
-            (void)source_place(s); // the thread is there
+            (void)source_place(s); // makes the thread start
         } else {
             OK(source_next(s, &c, &e));
             source_release(s, c);
@@ -256,7 +257,7 @@ static void *interrupt(void *ctx)
     return NULL;
 }
 
-// The caller's thread reads pieces; only the signal's flag can interrupt it.
+// Pieces are read by the caller's thread; only the signal's flag can interrupt it.
 static void test_interrupt(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// Numbers against the C library, over texts of every form.
+// Compares numbers with the C library, over texts of every form.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/number.h"
@@ -16,8 +16,8 @@ static uint32_t bits_of(float x)
     return u;
 }
 
-// Both functions against strtof; the text is followed by what could be
-// taken for more of it.
+// Compares both functions with strtof. Characters that might be taken for more digits
+// follow the text.
 static void check(const char *text)
 {
     float want = strtof(text, NULL), got = -7;
@@ -89,7 +89,8 @@ static void test_random_decimals(void **state)
     }
 }
 
-// Texts next to the middle between two floats: rounding twice would go wrong here.
+// Texts near the middle between two floats, where rounding twice would give a wrong
+// result.
 static void test_middles(void **state)
 {
     (void)state;
@@ -107,7 +108,7 @@ static void test_middles(void **state)
     }
     check("8388608.5");
     check("16777217");
-    check("9007199791611905"); // the double between two floats, and one more
+    check("9007199791611905"); // the double between two floats, and the next integer
     check("0.00000000000000000000000000000000000000000000070064923216240854");
     check("3.4028235e38");
 }

@@ -1,4 +1,4 @@
-// Tests the warning about data whose features are numbered another way than the model's.
+// The warning about data whose features are numbered in another way than the model's.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/numbering.h"
@@ -30,12 +30,12 @@ static void test_added(void **state)
     assert_true(numbering_first(&copy) == 3 && copy.last == 9 && copy.columns == 12);
     numbering_add(&n, (const uint64_t[]){0, UINT64_MAX}, 2);
     assert_true(numbering_first(&n) == 0 && n.last == UINT64_MAX && numbering_any(&n));
-    struct numbering zero = {0}; // the key 0 alone is one
+    struct numbering zero = {0}; // the key 0 alone counts as a key
     numbering_add(&zero, (const uint64_t[]){0}, 1);
     assert_true(numbering_any(&zero) && numbering_first(&zero) == 0);
 }
 
-// A model and data by first and last key and columns, and the warning; "": none.
+// A model and data, each by first key, last key and columns, and the warning; "": none.
 static void test_said(void **state)
 {
     (void)state;
@@ -43,7 +43,8 @@ static void test_said(void **state)
         int model[3], data[3];
         const char *text;
     } cases[] = {
-        // The model was trained on a file from 1; the file or matrix is from 0.
+        // The model was trained on a file numbered from 1; the file or matrix is numbered
+        // from 0.
         {{1, 30, 0}, {1, 30, 0}, ""},
         {{1, 30, 0},
          {0, 29, 0},
@@ -53,10 +54,10 @@ static void test_said(void **state)
         {{1, 30, 0}, {0, 29, 30}, "put an empty column before the first"},
         {{1, 30, 0}, {3, 17, 30}, "put an empty column before the first"},
         {{1, 30, 0}, {0, 30, 31}, "add 1 to each number"},
-        {{1, 30, 0}, {1, 30, 31}, ""}, // with the empty column
+        {{1, 30, 0}, {1, 30, 31}, ""}, // the matrix has an empty first column
         {{1, 62, 0}, {1, 62, 64}, ""}, // an image, whose corners are always 0
         {{100, 30000, 0}, {0, 29, 0}, ""},
-        // The model is from 0, and the file from 1.
+        // The model is numbered from 0, and the file from 1.
         {{0, 29, 0}, {0, 29, 0}, ""},
         {{0, 29, 0},
          {1, 30, 0},
@@ -75,7 +76,7 @@ static void test_said(void **state)
         {{2, 28, 30},
          {4, 44, 0},
          "learnt from a matrix of 30 columns, numbered from 0: features from 30"},
-        // Widths.
+        // Other widths:
         {{0, 29, 30}, {0, 29, 30}, ""},
         {{0, 29, 30},
          {NONE, 0, 20},
@@ -86,7 +87,7 @@ static void test_said(void **state)
          {0, 49, 50},
          "knows features up to 29: the columns from 30 on are ignored"},
         {{0, 29, 0}, {0, 9, 10}, "knows features up to 29: the columns that are missing"},
-        // Nothing is known.
+        // The first key of one side is unknown:
         {{NONE, 0, 0}, {0, 29, 30}, ""},
         {{0, 29, 0}, {NONE, 0, 0}, ""},
     };

@@ -1,4 +1,4 @@
-// Messages name the origins of the lines of a merged file; a damaged or missing origins
+// Messages name the origins of the lines of a merged file. A damaged or missing origins
 // file is ignored.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -22,7 +22,7 @@ static void test_places(void **state)
     says("made", 3, "a b.txt:12");
     says("made", 4, "/d/c:1");
     says("made", 6, "a b.txt:9");
-    says("made", 7, "made:7"); // of a file that is not named
+    says("made", 7, "made:7"); // its origin is a file that is not listed
     says("./made", 4, "/d/c:1");
     says("other", 3, "other:3");
 }

@@ -1,5 +1,5 @@
-// Pieces against a plain walk over the lines: every piece size, compression and order of
-// requests; errors of a file are reported with its name and line.
+// Compares pieces with a plain walk over the lines, for every piece size, compression and
+// order of requests. Errors of a file name the file and the line.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/piece.h"
@@ -13,7 +13,11 @@
 #include "kit/lines.h"
 #include "kit/test.h"
 
-enum { PLAIN = COMPRESSIONS, FORMS }; // forms of a file: compressed somehow, or plain
+enum {
+    PLAIN = COMPRESSIONS,
+    FORMS
+};  // forms of a file: one of the compressions, or
+    // plain
 
 static int try_open(struct pieces **ret, const char *path, uint64_t bytes,
                     size_t max_line, struct err *e)
@@ -32,7 +36,8 @@ static struct pieces *open_pieces(const char *path, uint64_t bytes, size_t max_l
     return p;
 }
 
-// Lines of random lengths, some empty, some with CR; the last may lack its newline.
+// Makes lines of random lengths, some empty, some ending with CR; the last may lack its
+// newline.
 static void any_text(struct buf *b, size_t lines, size_t longest)
 {
     buf_clear(b);
@@ -48,7 +53,7 @@ static void any_text(struct buf *b, size_t lines, size_t longest)
     }
 }
 
-// The text as a file, in one to three members or frames where it is compressed.
+// Writes the text to a file; a compressed one has one to three members or frames.
 static const char *write_form(int form, const struct buf *text)
 {
     if (form == PLAIN)
@@ -99,12 +104,12 @@ static void assert_piece(struct pieces *p, const struct buf *text, int form,
     assert_int_equal(c->offset, begin);
     assert_int_equal(c->line, form == PLAIN ? 0 : line);
     if (any_in_100(90))
-        return; // each time opens the file
+        return; // the check opens the file each time, so it is done rarely
     assert_int_equal(pieces_line(p, 0, begin, &counted, &e), 0);
     assert_int_equal(counted, line);
 }
 
-// Ascending to the end, then anywhere, behind the end too.
+// Reads pieces in ascending order to the end, then at random, also behind the end.
 static void assert_pieces(const char *path, const struct buf *text, int form,
                           uint64_t bytes, unsigned random_ones)
 {
@@ -146,7 +151,7 @@ static void test_every_size(void **state)
     buf_free(&b);
 }
 
-// Texts of more than is read at once; lines longer than pieces, and than what is read on.
+// Texts longer than one read; lines longer than a piece, and than a further read.
 static void test_large_texts(void **state)
 {
     (void)state;
@@ -178,7 +183,7 @@ static void test_one_long_line(void **state)
     buf_free(&b);
 }
 
-// Files one after the other and by turns.
+// Reads several files one after the other and in turn.
 static void test_several_files(void **state)
 {
     (void)state;
@@ -299,7 +304,8 @@ static void assert_fails(struct pieces *p, const char *path, const char *reason)
     struct err e = {0};
     char want[300];
     snprintf(want, sizeof want, "%s%s", path, reason);
-    for (int again = 0; again < 2; again++) { // a failure leaves nothing half done
+    // a failure leaves a state from which reading can fail again
+    for (int again = 0; again < 2; again++) {
         assert_int_equal(read_all(p, &e), TUG_EDATA);
         if (strncmp(e.text, want, strlen(want)) != 0)
             fail_msg("'%s' does not begin with '%s'", e.text, want);
@@ -335,7 +341,7 @@ static void test_damaged_files(void **state)
     buf_free(&text);
 }
 
-// The limit holds to the byte, whatever the pieces.
+// The limit on lines is exact to the byte, for any pieces.
 static void test_line_limit(void **state)
 {
     (void)state;
@@ -363,7 +369,7 @@ static void test_line_limit(void **state)
     buf_free(&b);
 }
 
-// An endless line is read up to its limit only.
+// An endless line is read only up to the limit.
 static void test_endless_line(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// Bytes 0 in lines and headers: texts that are kept end with one (kept.h), and one inside
-// would forge the next column.
+// NUL bytes in lines and headers: kept texts end with a NUL (kept.h), so a NUL inside a
+// text would look like the end of a column.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>

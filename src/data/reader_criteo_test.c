@@ -1,4 +1,4 @@
-// Criteo lines against a naive reader that splits at tabs and calls log().
+// Compares criteo lines with a naive reader that splits at tabs and calls log().
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -36,7 +36,7 @@ static uint64_t naive_key(uint32_t slot, const char *text)
     return reader_key(slot, text, strlen(text));
 }
 
-// Checks example i against its line; the label is in the first column when there are 40.
+// Checks example i against its line. With 40 columns, the first one is the label.
 static void assert_same(const struct examples *x, size_t i, const char *line, bool label)
 {
     char copy[4096], *rest = copy, *column;
@@ -111,7 +111,7 @@ static void test_round_trips(void **state)
     buf_free(&b);
 }
 
-// Every value that has a bucket of its own, and both sides of the borders of the others.
+// Tests every value that has its own bucket, and both sides of the borders of the others.
 static void test_buckets(void **state)
 {
     (void)state;
@@ -192,7 +192,7 @@ static void test_real_data(void **state)
     reader_close(r);
 }
 
-// Texts of columns, unchanged, in lines with a label and without.
+// The texts of columns are returned unchanged, in lines with and without a label.
 static void test_columns(void **state)
 {
     (void)state;
@@ -203,7 +203,7 @@ static void test_columns(void **state)
             size_t at = strlen(line);
             if (i == -1)
                 snprintf(line, sizeof line, "1\t");
-            else if (i % 3 != 1) // each third is empty
+            else if (i % 3 != 1) // each third text is empty
                 snprintf(line + at, sizeof line - at, "%d%s", 100 + i,
                          i < SLOTS - 1 ? "\t" : "");
             else

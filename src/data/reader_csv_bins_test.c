@@ -1,5 +1,5 @@
-// Bins of numbers: against quantiles that are counted, on columns with ties; the same
-// bins by a schema that was saved; what is missing; cells and columns that cannot have any.
+// Bins of numbers: compared with quantiles found by counting, on columns with ties; the
+// same bins from a saved schema; missing values; cells and columns that cannot have bins.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -57,7 +57,7 @@ static struct reader *decided(const char *numeric, const char *text)
     return r;
 }
 
-// Returns the key of the only feature of a line "1,CELL".
+// Returns the key of the single feature in the line "1,CELL".
 static uint64_t key_of(const struct reader *r, const char *cell)
 {
     struct examples x = {0};
@@ -82,8 +82,8 @@ static uint64_t key_of_value(const struct reader *r, float v)
 
 // ---------------------------------------------------------------- quantiles
 
-// The value that has k n / bins values below it, or a number as near to that as there is;
-// infinite when that is all of them.
+// Returns the value that has k n / bins values below it, or the nearest possible cut;
+// infinite if all values are below.
 static float quantile(const float *v, size_t n, uint32_t k, uint32_t bins)
 {
     size_t want = k * n / bins, nearest = n - want;
@@ -101,7 +101,7 @@ static float quantile(const float *v, size_t n, uint32_t k, uint32_t bins)
     return best;
 }
 
-// Two values are in one bin unless a quantile lies between them.
+// Returns whether two values are in different bins: a quantile lies between them.
 static bool apart(const float *quantiles, uint32_t n, float a, float b)
 {
     bool between = false;
@@ -115,13 +115,13 @@ static float any_value(unsigned kind)
 {
     if (kind == 0) // many ties
         return (float)any(7) - 3;
-    if (kind == 1) // distinct, in any order
+    if (kind == 1) // distinct values in random order
         return (float)(any_counter * 1664525u % 65536);
-    float v = (float)any(1 << 20) / 977 - 300; // of all sizes
+    float v = (float)any(1 << 20) / 977 - 300; // values of all sizes
     return any_in_100(40) ? 0 : v * (float)any(1000) * (any_in_100(10) ? 1e30f : 1e-3f);
 }
 
-// The same bins by the schema as files have it, and as messages do.
+// The bins are the same from the schema in files and in messages.
 static void assert_kept(const struct reader *r, const float *v, size_t n)
 {
     struct schema *s = mem_zalloc(sizeof *s);
@@ -180,7 +180,7 @@ static void check_column(unsigned kind, size_t n, uint32_t bins)
                          n, bins);
             with += key[i] == key[j];
         }
-        if (kind == 1 && n >= bins) // without ties all bins are of one size
+        if (kind == 1 && n >= bins) // without ties, all bins have the same size
             assert_true(with >= n / bins && with <= n / bins + 1);
     }
     if (n < 20)
@@ -207,7 +207,7 @@ static void test_other_values(void **state)
     assert_true(key_of(r, "2") == key_of(r, "2.5"));
     assert_true(key_of(r, "3.999999") == key_of(r, "3"));
     assert_true(key_of(r, "4") == key_of(r, "1e38"));
-    assert_true(key_of(r, "true") == key_of(r, "1")); // a number as any other
+    assert_true(key_of(r, "true") == key_of(r, "1")); // "true" counts as a number
     for (const char *cell = "1234"; *cell != '\0'; cell++) {
         const char one[2] = {*cell, 0};
         assert_true(key_of(r, one) != key_of(r, ""));
@@ -235,7 +235,8 @@ static void test_columns(void **state)
     assert_int_equal(x.nnz, 2); // missing words and numbers are not features
     assert_true(x.slot[0] == 1 && x.slot[1] == 3);
     uint64_t missing = x.key[1], high = x.key[0];
-    // A file in another order, and one that lacks a column: the bin of what is missing.
+    // The columns are in another order, and one is missing: its lines have the bin of
+    // missing values.
     header(r, "d,c,b,a,y");
     examples_clear(&x);
     assert_int_equal(line_parse(r, ",1,2,,1", &x, NULL), 0);
@@ -253,14 +254,15 @@ static void test_columns(void **state)
     assert_true(x.slot[0] == 0 && x.slot[1] == 1 && x.key[1] == high);
     assert_true(x.slot[2] == 3 && x.key[2] == missing);
     reader_close(r);
-    // Files without a header.
+    // Files without a header:
     o = (struct reader_options){
         .format = "csv", .columns = "y,n", .numeric = "n:bins:2", .labels = true};
     assert_int_equal(reader_open(&r, &o, NULL), 0);
     line_layout = NULL;
     struct err e;
     examples_clear(&x);
-    assert_int_equal(line_parse(r, "1,5", &x, &e), TUG_EINTERNAL); // nothing is decided
+    // the bins are not decided
+    assert_int_equal(line_parse(r, "1,5", &x, &e), TUG_EINTERNAL);
     assert_int_equal(decide(r, "1,5\n0,6", &e), 0);
     assert_true(key_of(r, "5") != key_of(r, "6"));
     reader_close(r);
@@ -295,7 +297,7 @@ static void test_words(void **state)
     assert_int_equal(reader_word(r, 0, "x", 1, &w, &e), TUG_EDATA);
     assert_string_equal(e.text, "'x' is neither a number nor a bin of column 'n'");
     reader_close(r);
-    // An edge is called what it was in the data, and not by all digits of the float.
+    // The name of an edge is the number in the data, not all digits of the float.
     r = decided("n:bins:3", "y,n\n0,0.1\n0,104.2\n0,1e10\n");
     assert_int_equal(reader_word(r, 0, "104.2", 5, &w, NULL), 0);
     assert_int_equal(w.len, strlen("[104.2,1e+10)"));
@@ -341,7 +343,8 @@ static void test_options(void **state)
         struct reader_options o = {.format = "csv", .numeric = bad[i]};
         struct err e = {0};
         int rc = reader_open(&r, &o, &e);
-        assert_true(rc == TUG_EUSAGE || i == 2); // no number at all is a part of the name
+        // ":bins:" without a number belongs to the name
+        assert_true(rc == TUG_EUSAGE || i == 2);
         if (rc == 0)
             reader_close(r);
         else
@@ -386,7 +389,7 @@ static void test_damaged_schemas(void **state)
         struct reader_options o = {.schema = &s};
         assert_int_equal(schema_add(&s, SCHEMA_LABEL, "y", 1, NULL), 0);
         assert_int_equal(schema_add(&s, SCHEMA_BINS, "n", 1, NULL), 0);
-        assert_int_equal(reader_open(&r, &o, &e), TUG_EDATA); // no edges
+        assert_int_equal(reader_open(&r, &o, &e), TUG_EDATA); // there are no edges
         assert_int_equal(schema_add(&s, SCHEMA_EDGES, texts[i], strlen(texts[i]), NULL),
                          0);
         int rc = reader_open(&r, &o, &e);
@@ -395,7 +398,8 @@ static void test_damaged_schemas(void **state)
         if (rc == 0)
             reader_close(r);
         assert_int_equal(schema_add(&s, SCHEMA_EDGES, "2 1", 3, NULL), 0);
-        assert_int_equal(reader_open(&r, &o, &e), TUG_EDATA); // of no column
+        // the edges belong to no column
+        assert_int_equal(reader_open(&r, &o, &e), TUG_EDATA);
     }
 }
 

@@ -1,4 +1,4 @@
-// Headers of csv data where no line should be one: known by the names in them.
+// Headers in csv data that should have none are recognized by their names.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -36,7 +36,7 @@ static void assert_header(struct reader *r, const char *line, const char *advice
 static const char other_order[] =
     "and give --columns the names in the order of this file";
 
-// In another order, in other letters, with other names among them.
+// The header has another order, other capitals, or additional names.
 static void test_headers(void **state)
 {
     (void)state;
@@ -54,8 +54,8 @@ static void test_headers(void **state)
     }
 }
 
-// Names are words like others where they are not a line's most part, or where its label is
-// a number.
+// Names are ordinary words if they are fewer than half of a line's cells, or if the
+// line's label is a number.
 static void test_data(void **state)
 {
     (void)state;
@@ -73,7 +73,7 @@ static void test_data(void **state)
     reader_close(r);
 }
 
-// The result of $(head -1 FILE) for a file whose lines end with CR LF.
+// A result of $(head -1 FILE) for a file whose lines end with CR LF.
 static void test_names_of_windows(void **state)
 {
     (void)state;
@@ -98,8 +98,8 @@ static struct reader *open_with_header(const char *line, struct reader_options o
     return r;
 }
 
-// Without labels, as in data to predict, no other check would show that it is not an
-// example.
+// Without labels, as in data for predictions, no other check would notice that a header
+// is not an example.
 static void test_repeated_header(void **state)
 {
     (void)state;
@@ -117,7 +117,7 @@ static void test_repeated_header(void **state)
         examples_free(&x);
         reader_close(r);
     }
-    // Numbers may be a line, too.
+    // A line of data may also equal a header of numbers.
     struct reader *r = open_with_header("1,2,3", (struct reader_options){.labels = true});
     struct examples x = {0};
     assert_int_equal(line_parse(r, "1,2,3", &x, NULL), 0);

@@ -1,5 +1,6 @@
-// CSV: random tables printed with and without quotes are read back; columns permuted,
-// inserted and left out, against a naive model by name; headers, schemas and bad lines.
+// CSV: random tables, printed with and without quotes, are read back. Compares permuted,
+// added and missing columns with a naive model. Also tests headers, schemas and bad
+// lines.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -185,7 +186,7 @@ static void test_headers(void **state)
     assert_ptr_equal(line_layout, first);
     header(r, "id,y,x,n");
     assert_ptr_not_equal(line_layout, first);
-    header(r, "x,n,y"); // what is dropped need not be there
+    header(r, "x,n,y"); // a dropped column may be missing
     assert_int_equal(reader_slots(r), 2);
     assert_refuses_header(r, "id,y,n,x,z", "the first file does not have the column 'z'");
     assert_refuses_header(r, "id,y,n", "lacks the feature column 'x', which the first");
@@ -204,7 +205,7 @@ static void test_headers(void **state)
     reader_close(r);
 }
 
-// Columns whose name is empty, as of the numbers that some tools put before each line.
+// Columns without a name, such as the line numbers that some tools add.
 static void test_empty_names(void **state)
 {
     (void)state;
@@ -218,7 +219,7 @@ static void test_empty_names(void **state)
     assert_true(x.key[0] == word_key("a", "p"));
     reader_close(r);
     assert_header_refused(o, "y,a", "no column '', which --drop names");
-    o.drop = "b,,a"; // between commas, too
+    o.drop = "b,,a"; // also between commas
     r = open_reader(o);
     header(r, ",y,a,b,c,");
     assert_int_equal(reader_slots(r), 1);
@@ -226,7 +227,7 @@ static void test_empty_names(void **state)
     examples_free(&x);
 }
 
-// First lines that are data, and names that look so.
+// First lines that are data, and names that look like data.
 static void test_no_header(void **state)
 {
     (void)state;
@@ -249,15 +250,14 @@ static void test_no_header(void **state)
 
 enum { MOST = 12 };
 
-// A row is a word or a number for each name; a file shows some of the names in some
-// order.
+// A row has a word or a number for each name; a file has some of the names in some order.
 struct table_column {
     char name[8];
     enum schema_use use;
 };
 
 struct row {
-    char text[MOST][16]; // by column; "": missing
+    char text[MOST][16]; // per column; "": missing
 };
 
 static void any_table(struct table_column *t, size_t *ret_n)
@@ -312,7 +312,7 @@ static const char *list_of(const struct table_column *t, size_t n, enum schema_u
     return len > 0 ? ret : NULL;
 }
 
-// Columns whose words are crossed, by their places in the table.
+// Columns whose words are crossed, by their index in the table.
 struct crossing {
     size_t parts, at[3];
 };
@@ -338,7 +338,7 @@ static const char *any_crossings(const struct table_column *t, size_t n, char re
                                               : "",
                                     t[words[p]].name);
         }
-        for (size_t i = 0; i < n_crossings; i++) // once more is refused
+        for (size_t i = 0; i < n_crossings; i++) // naming a cross twice is refused
             if (memcmp(crossings[i].at, k->at, k->parts * sizeof k->at[0]) == 0 &&
                 crossings[i].parts == k->parts) {
                 n_crossings = 0;
@@ -348,7 +348,7 @@ static const char *any_crossings(const struct table_column *t, size_t n, char re
     return n_crossings > 0 ? ret : NULL;
 }
 
-// Columns of a file: those of `order`, a stranger where it says n.
+// Prints the columns in `order`; the index n stands for a column that the table lacks.
 static void print_line(const struct table_column *t, size_t n, const size_t *order,
                        size_t shown, const struct row *row, char ret[512])
 {
@@ -360,7 +360,7 @@ static void print_line(const struct table_column *t, size_t n, const size_t *ord
                                               : t[order[i]].name);
 }
 
-// The keys of a column's words, when the column is there; returns how many.
+// Computes the keys of a column's words, if the column exists; returns how many.
 static size_t keys_of(const struct table_column *c, const char *text, bool there,
                       uint64_t ret[4])
 {
@@ -399,8 +399,8 @@ static void assert_crossing(const struct table_column *t, const struct crossing 
             }
 }
 
-// The features of a row, by name and in the order of the first file's columns, when the
-// columns `order[0 .. shown)` of it are there.
+// Checks the features of a row by name, in the order of the first file's columns, if the
+// columns `order[0 .. shown)` exist.
 static void assert_row(const struct table_column *t, size_t n, const size_t *first,
                        const size_t *order, size_t shown, const struct row *row,
                        const struct examples *x)
@@ -462,8 +462,8 @@ static void one_file(struct reader *r, const struct table_column *t, size_t n,
     examples_free(&x);
 }
 
-// Columns of all files by name, whatever the order of each; a stranger among them when it
-// is dropped; some missing when that is allowed.
+// Columns are found by name in all files, whatever their order; an unknown column is
+// allowed if it is dropped, and missing ones if that is allowed.
 static void test_any_order(void **state)
 {
     (void)state;
@@ -479,7 +479,7 @@ static void test_any_order(void **state)
         const char *dropped = list_of(t, n, SCHEMA_DROPPED, drop);
         snprintf(drops, sizeof drops, "%s%sstranger", dropped != NULL ? dropped : "",
                  dropped != NULL ? "," : "");
-        assert_non_null(list_of(t, n, SCHEMA_NUMBERS, numeric)); // one at least is
+        assert_non_null(list_of(t, n, SCHEMA_NUMBERS, numeric)); // at least one
         snprintf(numbers, sizeof numbers, "%s", numeric);
         const char *name, *rest = list_of(t, n, SCHEMA_LOGS, logs);
         for (size_t len; reader_next_name(&rest, &name, &len);) {
@@ -528,7 +528,7 @@ static struct schema *copy_schema(const struct reader *r)
     assert_non_null(s);
     assert_non_null(again);
     *s = *reader_schema(r);
-    // As JSON and as bytes it is the same one.
+    // JSON and bytes both give the same schema.
     json_begin();
     json_t *o = schema_to_json(s);
     struct json_fields f = {.path = "x"};
@@ -571,7 +571,7 @@ static void test_schema(void **state)
     struct schema *s = copy_schema(r);
     reader_close(r);
 
-    // Nothing needs repeating, and all may be repeated.
+    // No option need be repeated, and all may be.
     struct reader_options o = {.schema = s, .labels = true};
     assert_int_equal(reader_open(&r, &o, NULL), 0);
     assert_int_equal(reader_slots(r), 2);
@@ -603,7 +603,7 @@ static void test_schema(void **state)
                                 .weight_column = "w",
                                 .separator = ';'};
     assert_int_equal(reader_open(&r, &o, NULL), 0);
-    header(r, "z;city;age"); // to predict
+    header(r, "z;city;age"); // for predictions
     examples_clear(&x);
     assert_int_equal(line_parse(r, "?;Ulm;30", &x, NULL), 0);
     assert_int_equal(x.nnz, 2);
@@ -645,7 +645,7 @@ static void test_several_words(void **state)
     assert_int_equal(x.nnz, 2);
     assert_true(x.key[0] == word_key("a", "p") && x.key[1] == word_key("a", "\"q\""));
     assert_true(x.slot[0] == 1 && x.slot[1] == 1 && x.label[0] == 1);
-    // A saved model reads them so; what contradicts it is said.
+    // A model that was saved reads the same data; a contradicting option is an error.
     struct schema *s = copy_schema(r);
     reader_close(r);
     r = open_reader((struct reader_options){.schema = s, .labels = true});
@@ -666,7 +666,7 @@ static void test_several_words(void **state)
     mem_free(s);
 }
 
-// The text of a column in a line, as words of the slot: "a=key" each, in order.
+// Checks the text of a column in a line as words of the slot: "a=key" each, in order.
 static void assert_words(const struct reader *r, const char *name, const char *line,
                          const char *text, const uint64_t *keys, size_t n)
 {
@@ -709,10 +709,10 @@ static void test_crosses(void **state)
     assert_words(r, "c*a", line, "q\"*p", x.key + 6, 1);
     assert_words(r, "b", line, "u||NA|v", x.key + 1, 2);
     assert_words(r, "a*b", "1,,u,q", "", NULL, 0);
-    assert_words(r, "a*b", "1,p*p,u|v*,q", "", NULL, 0); // would not be found again
-    // What the keys are of is where they come from.
+    assert_words(r, "a*b", "1,p*p,u|v*,q", "", NULL, 0); // not found again
+    // The key depends on the columns that the words come from.
     assert_true(x.key[4] != x.key[5] && x.key[4] != x.key[6] && x.slot[6] == 4);
-    // Too many.
+    // Too many combinations:
     struct buf b = BUF_INIT(1 << 16);
     buf_printf(&b, "1,p,w0");
     for (int i = 1; i < 1024; i++)
@@ -789,7 +789,7 @@ static void test_names_given(void **state)
     r = open_headless((struct reader_options){.schema = s});
     assert_int_equal(line_parse(r, "\tw\t1", &x, NULL), 0);
     reader_close(r);
-    // Another order, and no label.
+    // another order, and no label
     r = open_headless((struct reader_options){.schema = s, .columns = "b,a"});
     examples_clear(&x);
     assert_int_equal(line_parse(r, "true\tw", &x, NULL), 0);
@@ -822,7 +822,7 @@ static void test_names_given(void **state)
     mem_free(s);
 }
 
-// Bytes from a peer.
+// Schemas from a peer may be damaged.
 static void test_damaged_schemas(void **state)
 {
     (void)state;
@@ -882,7 +882,7 @@ static void test_bad_lines(void **state)
     reader_close(r);
 }
 
-// Slots and keys are the same whether the label's column is there or not.
+// Slots and keys do not depend on whether the label's column exists.
 static void test_without_label(void **state)
 {
     (void)state;
@@ -902,7 +902,7 @@ static void test_without_label(void **state)
     assert_memory_equal(with.slot, without.slot, 2 * sizeof(uint16_t));
     r = open_reader(o);
     header(r, "a,y,b");
-    assert_int_equal(line_parse(r, "p,,q", &without, NULL), 0); // there, but not known
+    assert_int_equal(line_parse(r, "p,,q", &without, NULL), 0); // label unknown
     reader_close(r);
     examples_free(&with);
     examples_free(&without);

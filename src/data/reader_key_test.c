@@ -7,8 +7,7 @@
 #include "data/reader.h"
 #include "kit/test.h"
 
-// Short values of neighbouring slots, the usual ones of real logs, have keys of their
-// own.
+// Short values of neighbouring slots, which are common in real logs, have different keys.
 static void test_short_values(void **state)
 {
     (void)state;

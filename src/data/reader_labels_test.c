@@ -1,4 +1,4 @@
-// Several labels of an example, as csv and multislot have them.
+// Several labels of an example, in csv and multislot.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -51,8 +51,8 @@ static void assert_refuses(struct reader_options o, const char *reason)
         fail_msg("'%s' does not say '%s'", e.text, reason);
 }
 
-// Several labels come in the order that --label has them in, wherever their columns lie;
-// some of them may be missing.
+// Several labels come in the order of --label, wherever their columns are; some may be
+// missing.
 static void test_csv(void **state)
 {
     (void)state;
@@ -77,7 +77,7 @@ static void test_csv(void **state)
     line_refused(r, "p,1,2", "column 'click': the label '2' is not one of 0, 1");
     assert_refuses_header(r, "a,buy", "label column 'click' is missing");
 
-    // What a model was trained with, and predictions, which need no labels.
+    // Uses the schema of a model, and predicts, which needs no labels.
     struct reader *again = NULL;
     struct err e = {0};
     struct reader_options other = {.schema = reader_schema(r), .label_column = "buy"};
@@ -110,7 +110,7 @@ static void test_csv(void **state)
     assert_header_refused(o, "a,b,c,d,e,f,g,h,i,j", "names 9 columns; the limit is 8");
 }
 
-// Several labels: of another order than the model's they are found by name.
+// If several labels have another order than the model's, they are found by name.
 static void test_multislot(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-// multislot: random slots and lines of them, printed in every legal way, against a naive
-// model of features by name; texts of slots; lines of another order than the model's;
-// what is not legal is refused with its slot and its reason.
+// multislot: random slots and lines, printed in every legal way, are compared with a
+// naive model of features by name. Also tests texts of slots, lines in another order than
+// the model's, and errors, which name the slot and the reason.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>
@@ -56,10 +56,10 @@ enum kind { LABEL, WEIGHT, IDS, SHARED, KEYS, DENSE, SKIP };
 struct naive_slot {
     enum kind kind;
     char name[16];
-    size_t n; // of dense
+    size_t n; // of a dense slot
 };
 
-// Slots of which one is the label; the first is of ids, for others to share.
+// Slots, one of them the label; the first has ids that others share.
 struct naive {
     struct naive_slot slot[SLOTS];
     size_t n;
@@ -235,7 +235,7 @@ static void test_slots(void **state)
     assert_false(schema_next(reader_schema(r), &at, &c));
     assert_int_equal(reader_slots(r), 5);
     reader_close(r);
-    // The same out of a file, and errors with its lines.
+    // The same slots from a file, whose errors name its lines.
     const char *path = files_write(files_in("slots"), "y:label\n\nc1..c4:ids # four\n");
     r = open_reader(options_of(path));
     assert_int_equal(reader_slots(r), 4);
@@ -320,7 +320,8 @@ static void test_other_order(void **state)
     parse(other, "1 text 2 .5 -3 1 12 2 5 6 3 7 0 9 1 1 2 7 8", &y);
     assert_examples_equal(&x, &y);
     assert_true(y.weight[0] == 1);
-    assert_true(x.key[0] == x.key[2]); // 7 of a, and of b, which shares them
+    assert_true(x.key[0] == x.key[2]); // id 7 of slot a, and of slot b, which shares the
+                                       // ids of a
     parse(of_model, "1 1 0 0 0 0 0 1 1", &x);
     parse(other, "0 0 0 0 0 1 1 0", &y);
     assert_int_equal(x.nnz + y.nnz, 0);
@@ -419,7 +420,7 @@ static void test_bad_lines(void **state)
     assert_true(x.key[1] == UINT64_MAX);
     examples_free(&x);
     reader_close(r);
-    // To predict, the label's slot may be empty.
+    // For predictions, the label's slot may be empty.
     struct reader_options o = options_of("y:label, a:ids, w:weight");
     o.labels = false;
     r = open_reader(o);
@@ -482,7 +483,7 @@ static void test_memory(void **state)
     struct reader *r = open_reader(options_of("y:label, b:ids, a:ids"));
     struct line l = line_make("1 1 2 7 8 1 9", 13);
     mem_free(l.text);
-    // line_parse copies the line, which a test must not fail for.
+    // line_parse copies the line, so a failure there is not counted.
     for (long n = 0; n < 30; n++) {
         size_t live = mem_live();
         struct reader *other = NULL;

@@ -1,4 +1,4 @@
-// libsvm and libffm: random examples printed in every legal way are read back; illegal
+// libsvm and libffm: random examples, printed in every legal way, are read back; illegal
 // lines are refused with the reason.
 //
 // SPDX-License-Identifier: Apache-2.0
@@ -247,7 +247,7 @@ static void test_labels(void **state)
     reader_close(r);
 }
 
-// Nobody reads labels of data to predict, but a line of csv is none.
+// Labels of data for predictions are not read, but a line of csv is still an error.
 static void test_lines_of_csv(void **state)
 {
     (void)state;
@@ -300,7 +300,7 @@ static void test_long_line(void **state)
     reader_close(r);
 }
 
-// A refused line leaves what was read before as it was.
+// A refused line leaves the earlier examples unchanged.
 static void test_failure_keeps_examples(void **state)
 {
     (void)state;
@@ -355,7 +355,7 @@ static void test_formats(void **state)
     assert_non_null(strstr(e.text, "--drop works only with csv"));
 }
 
-// The fields' indices, unchanged from the line.
+// The indices of fields are returned unchanged from the line.
 static void test_columns(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// Lines as people's files have them, in every format: byte order marks, line ends of other
-// systems, UTF-16.
+// Lines as they occur in real files, in every format: byte order marks, line ends of
+// other systems, UTF-16.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -103,7 +103,7 @@ static void other_texts_are_named(void **state)
     }
 }
 
-// Only a mark, and a carriage return alone, are an empty line.
+// A line with only a byte order mark, or only a carriage return, is empty.
 static void empty_lines(void **state)
 {
     (void)state;
@@ -115,7 +115,7 @@ static void empty_lines(void **state)
     reader_close(r);
 }
 
-// A carriage return between the quotes of csv belongs to the word.
+// A carriage return between quotes belongs to the word (csv).
 static void returns_between_quotes(void **state)
 {
     (void)state;
@@ -138,7 +138,7 @@ static void header(struct reader *r, const char *text, size_t len,
         fail_msg("%s", e.text);
 }
 
-// Blanks around a name are not part of it, in headers and in options.
+// Blanks around a name are ignored, in headers and in options.
 static void blanks_around_names(void **state)
 {
     (void)state;
@@ -195,7 +195,7 @@ static void another_separator_is_named(void **state)
     }
 }
 
-// A quote is text with --quote none, also for models of such data.
+// With --quote none, a quote is text, also for models of such data.
 static void quotes_are_text(void **state)
 {
     (void)state;

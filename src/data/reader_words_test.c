@@ -1,4 +1,4 @@
-// Words of columns against the keys of lines that hold them.
+// Compares the keys of columns' words with the keys of lines that contain them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -11,7 +11,7 @@
 struct trial {
     struct reader_options o;
     const char *header, *line;
-    const char *words; // "NAME=TEXT>WORD;...": of each feature of the line, in order
+    const char *words; // "NAME=TEXT>WORD;...": one for each feature of the line, in order
 };
 
 static void check_word(const struct reader *r, const struct examples *x, size_t i,
@@ -99,7 +99,7 @@ static void what_is_no_word_is_refused(void **state)
     assert_int_equal(reader_find_slot(r, "v", 1, reader_slots(r), &slot, &e), TUG_EUSAGE);
     assert_string_equal(e.text, "there is no feature column 'v'; did you mean 'u'?");
     assert_int_equal(reader_find_slot(r, "y", 1, reader_slots(r), &slot, &e),
-                     TUG_EUSAGE); // the label
+                     TUG_EUSAGE); // y is the label
     assert_int_equal(reader_word(r, 0, "x7", 2, &w, &e), TUG_EDATA);
     assert_string_equal(e.text, "slot 'u' has no id 'x7'");
     assert_int_equal(reader_word(r, 1, "2", 1, &w, &e), TUG_EDATA);

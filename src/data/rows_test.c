@@ -1,5 +1,5 @@
-// Rows of matrices in memory against their text: example for example, as one data set and by
-// pieces, and what readers refuse in them.
+// Compares rows of matrices in memory with their text, example by example, as one data
+// set and in pieces; and tests which rows readers refuse.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/rows.h"
@@ -31,7 +31,8 @@ static float any_value(void)
 static void make(void)
 {
     for (size_t i = 0; i < N; i++) {
-        size_t n = i == 0 ? 0 : any(MOST); // empty first: nothing is allocated yet
+        // the first row is empty: nothing is allocated yet
+        size_t n = i == 0 ? 0 : any(MOST);
         labels[i] = (float)any(2);
         offsets[i + 1] = offsets[i] + n;
         for (uint64_t j = offsets[i]; j < offsets[i + 1]; j++) {
@@ -46,7 +47,7 @@ static void make(void)
     }
 }
 
-// Resolved as they are, by which keys can be told apart.
+// Makes ids from the keys, so that different keys can be told apart.
 static int resolve(void *ctx, const uint64_t *of, size_t n, uint32_t *ret_ids)
 {
     (void)ctx;
@@ -173,7 +174,8 @@ static void test_same_as_text(void **state)
     }
 }
 
-// Rows without a feature: there are neither keys nor, in what they are read into, room.
+// Rows without a feature have no arrays of keys, and are read into examples without
+// memory for them.
 static void test_without_features(void **state)
 {
     (void)state;

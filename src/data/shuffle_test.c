@@ -1,4 +1,4 @@
-// The shuffle is a permutation for every n, differs by seed and pass, and mixes well.
+// The shuffle is a permutation for every n, depends on seed and pass, and mixes well.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -48,8 +48,7 @@ static void test_large(void **state)
     }
 }
 
-// Counts the first places that two shuffles have in common: about one if they are
-// independent.
+// Counts the positions at which two shuffles agree: about one if they are independent.
 static unsigned in_common(struct shuffle a, struct shuffle b)
 {
     unsigned same = 0;
@@ -67,8 +66,8 @@ static void test_seed_and_pass(void **state)
     assert_true(in_common(a, shuffle_make(10000, 2, 1)) < 12);
 }
 
-// Correlation of neighbours' places, and of a place with its origin: within
-// four deviations of 0.
+// Neighbours' positions, and a position and its origin, have correlations within four
+// deviations of 0.
 static void test_mixed(void **state)
 {
     (void)state;
@@ -89,7 +88,7 @@ static void test_mixed(void **state)
     }
 }
 
-// The places of the first eighth of the examples, counted in 16 ranges: chi-squared.
+// The positions of the first eighth of the examples, counted in 16 ranges (chi-squared).
 static void test_spread(void **state)
 {
     (void)state;
@@ -108,7 +107,7 @@ static void test_spread(void **state)
     assert_true(worst < 50); // 15 degrees of freedom: 50 has probability 1e-5
 }
 
-// Each example comes once, in whatever parts the positions are taken; neighbours in the
+// Each example occurs once, in whatever parts the positions are taken; neighbours in the
 // text are far apart.
 static void test_order(void **state)
 {

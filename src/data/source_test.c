@@ -1,5 +1,5 @@
-// Sources: the same text through every compression, chunk size and rewind; everything
-// that can be wrong with a path or a file is said in a sentence that names it.
+// Sources give the same text with every compression, chunk size and rewind. Every error
+// of a path or a file is a sentence that names it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "data/source.h"
@@ -30,7 +30,7 @@ static struct source *open_source(const char *path, size_t chunk_bytes, size_t m
     return s;
 }
 
-// Lines of random lengths, some empty, some long; the last may lack its newline.
+// Makes lines of random lengths, some empty, some long; the last may lack its newline.
 static void any_lines(struct buf *b, size_t bytes, bool newline_at_end)
 {
     char line[1000];
@@ -47,8 +47,8 @@ static void any_lines(struct buf *b, size_t bytes, bool newline_at_end)
         buf_printf(b, "end");
 }
 
-// Takes all chunks from where the source stands, checks what is promised of each, and
-// appends their text to *b.
+// Takes all chunks from the source's current place on, checks the promises about each,
+// and appends their text to *b.
 static int read_rest(struct source *s, struct buf *b, struct source_place at,
                      struct err *e)
 {
@@ -137,7 +137,7 @@ static void test_every_compression(void **state)
     buf_free(&b);
 }
 
-// Skippable frames are told by what follows them, and passed over.
+// Skippable frames are recognized by what follows them, and skipped.
 static void test_skippable_frames(void **state)
 {
     (void)state;
@@ -191,7 +191,7 @@ static void test_long_line(void **state)
     buf_free(&b);
 }
 
-// The limit holds to the byte, whatever the chunks.
+// The limit on lines is exact to the byte, for any chunks.
 static void test_line_limit(void **state)
 {
     (void)state;
@@ -283,7 +283,7 @@ static void test_rewind_refused(void **state)
     source_close(s);
 }
 
-// Closing and rewinding while the thread waits for room leaves nothing behind.
+// Closes and rewinds a source while its thread waits for room; nothing may leak.
 static void test_stop_in_the_middle(void **state)
 {
     (void)state;
@@ -311,8 +311,8 @@ static void test_stop_in_the_middle(void **state)
     buf_free(&b);
 }
 
-// However long the text, no more buffers exist than the queue, the thread
-// and the consumer hold.
+// For a text of any length, only the buffers of the queue, the thread and the consumer
+// exist.
 static void test_back_pressure(void **state)
 {
     (void)state;
@@ -332,8 +332,8 @@ static void test_back_pressure(void **state)
 
 // ---------------------------------------------------------------- damage
 
-// *b is damaged: reading must end with an error that names the file, not
-// before the damage's chunk.
+// Checks that reading the damaged *b ends with an error that names the file, but not
+// before the chunk with the damage.
 static void assert_damaged(const char *name, const struct buf *b, const char *reason)
 {
     struct buf text = BUF_INIT(8 << 20);
@@ -384,7 +384,8 @@ static void test_trailing_garbage(void **state)
     buf_free(&b);
 }
 
-// A flipped bit is found, or it is in a part of a header that says nothing of the text.
+// A flipped bit is detected, unless it is in a part of a header that does not affect the
+// text.
 static void test_flipped_bits(void **state)
 {
     (void)state;
@@ -463,7 +464,7 @@ static void test_unreadable(void **state)
     enum { NOBODY = 65534 };
     const char *path = files_write(files_in("locked"), "1\n");
     assert_int_equal(chmod(path, 0), 0);
-    bool root = geteuid() == 0; // who reads everything
+    bool root = geteuid() == 0; // root can read everything
     assert_int_equal(chmod(files_dir, 0711), 0);
     if (root && seteuid(NOBODY) != 0)
         skip_because("root cannot become another user here");
@@ -473,7 +474,7 @@ static void test_unreadable(void **state)
     assert_int_equal(chmod(files_dir, 0700), 0);
 }
 
-// Compressed files of nothing are empty too, which only reading shows.
+// A compressed file without text counts as empty, which only reading it shows.
 static void test_empty_inside(void **state)
 {
     (void)state;
@@ -521,7 +522,7 @@ static void test_many_files(void **state)
     paths[0] = files_in("d/*");
     paths[1] = files_in("d/a");
     paths[2] = files_in("q[1]");
-    // Files that match a pattern are named, and so not hidden.
+    // Files that match a pattern were named, so they are not treated as hidden.
     assert_files(paths, 3, "d/_y d/a d/b d/c.txt d/sub/deep/m d/sub/z d/a q[1] ");
     assert_int_equal(symlink("nowhere", files_in("d/sub/gone")), 0);
     assert_not_opened(files_in("d"), TUG_EDATA,
@@ -531,8 +532,8 @@ static void test_many_files(void **state)
     assert_not_opened(files_in("d"), TUG_EDATA, "is a link back to a directory");
 }
 
-// Tables of Hive and Spark: a directory for each value of a column, in the order of their
-// names, without uncommitted files and markers that only say that all is.
+// Tables of Hive and Spark have a directory for each value of a column, read in the order
+// of their names, without uncommitted files and markers.
 static void test_partitions(void **state)
 {
     (void)state;
@@ -608,7 +609,8 @@ static void test_first_line(void **state)
 
 // ---------------------------------------------------------------- standard input
 
-// Makes `bytes` standard input, through a pipe; returns the descriptor that puts it back.
+// Makes `bytes` the standard input, through a pipe; returns the descriptor that restores
+// it.
 static int feed_stdin(const void *bytes, size_t n, bool close_it, int *ret_write_end)
 {
     int fds[2], old = dup(STDIN_FILENO);
@@ -670,7 +672,7 @@ static void *feed_all(void *arg)
     return NULL;
 }
 
-// The first lines by the definition: as many as are wanted and fit.
+// Returns the length of the first lines by definition: as many as are wanted and fit.
 static size_t lines_within(const struct buf *b, size_t lines, size_t most)
 {
     size_t end = 0, seen = 0;
@@ -684,7 +686,7 @@ static size_t lines_within(const struct buf *b, size_t lines, size_t most)
     return seen < lines && most > b->len ? b->len : end;
 }
 
-// Many more chunks than may wait are looked at, and are handed out all the same; a file
+// Looks at many more chunks than may wait; they are returned as data all the same. A file
 // gives the same lines.
 static void test_first_lines(void **state)
 {
@@ -750,7 +752,7 @@ static void test_pipes(void **state)
     struct source *s = open_source(name, 0, 0);
     assert_false(source_can_rewind(s));
     assert_int_equal(source_text_bytes(s), 0);
-    source_close(s); // nobody wrote
+    source_close(s); // no process wrote to it
     s = open_source(name, 0, 0);
     pthread_t writer;
     assert_int_equal(pthread_create(&writer, NULL, write_to_pipe, name), 0);
@@ -778,7 +780,7 @@ static void test_pipes(void **state)
     buf_free(&line);
 }
 
-// Nobody writes to a named pipe that is being read: closing must not wait for them.
+// No process writes to a named pipe that is being read: closing must not wait.
 static void test_pipe_stop(void **state)
 {
     (void)state;
@@ -793,7 +795,7 @@ static void test_pipe_stop(void **state)
     source_close(s);
 }
 
-// Nobody writes: closing must not wait for them.
+// No process writes to standard input: closing must not wait.
 static void test_stdin_stop(void **state)
 {
     (void)state;

@@ -59,11 +59,15 @@ void synth_draw(const struct synth *s, enum synth_part part, uint64_t i,
                 struct synth_example *ret_x);
 
 // Writes the example as one line (SYNTH_LINE_MAX bytes of room) and returns its end.
-//   criteo  label, 13 integers, 26 words of six hexadecimal digits; tabs; nothing where
-//   missing csv     the same with commas, the numeric slots as numbers of their buckets;
-//   a header libsvm  label index:1 ...        every (slot, value) has an index of its
-//   own, from 1, without gaps libffm  label slot:index:1 ...
-//   multislot  "1 label", then of each slot "1 value", its number in the slot, or "0"
+//   criteo     label, 13 integers, 26 words of six hexadecimal digits, separated by tabs; a
+//              missing value is empty
+//   csv        the same, separated by commas, with a header; a numeric slot has the number
+//              of its bucket
+//   libsvm     label index:1 ...; each (slot, value) has an index of its own, from 1
+//              without gaps
+//   libffm     label slot:index:1 ...
+//   multislot  "1 label", then for each slot "1 value", the value's number in the slot, or
+//              "0"
 char *synth_print(const struct synth *s, enum synth_format format,
                   const struct synth_example *x, char *to);
 const char *synth_header(enum synth_format format); // "" unless csv

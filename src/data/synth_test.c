@@ -50,8 +50,7 @@ static uint64_t hash_of(const struct synth *s, enum synth_format format,
     return hash_bytes(text, (size_t)(to - text), 0);
 }
 
-// The bytes are a promise: files made with other versions and on other machines are the
-// same.
+// The bytes are fixed: files made with other versions and on other machines are the same.
 static void test_golden(void **state)
 {
     (void)state;
@@ -103,7 +102,7 @@ static void split(const struct synth_example *x, enum synth_format format, char 
     assert_string_equal(l->field[0], x->label ? "1" : "0");
 }
 
-// As in Criteo's readers (libffm's preprocessing): above 2, floor(ln(n)^2).
+// As in readers of criteo (libffm's preprocessing): above 2, floor(ln(n)^2).
 static uint32_t bucket_of(uint32_t n)
 {
     return n <= 2 ? n : 2 + (uint32_t)floor(log(n) * log(n));
@@ -153,7 +152,7 @@ static void check_pairs(const struct synth_example *x)
     assert_int_equal(k, svm.n);
 }
 
-// Reads word after word: the label, and for each slot the count and the value.
+// Reads word by word: the label, and for each slot the count and the value.
 static void check_slots(const struct synth_example *x)
 {
     char text[SYNTH_LINE_MAX], *at = text;
@@ -191,11 +190,11 @@ static int compare_words(const void *a, const void *b)
     return memcmp(a, b, 6);
 }
 
-// Distinct values of a slot have distinct words.
+// Different values of a slot have different words.
 static void test_words(void **state)
 {
     (void)state;
-    enum { N = 50000, SLOT = 15 }; // a slot of two million
+    enum { N = 50000, SLOT = 15 }; // a slot of two million values
     char(*words)[6] = mem_array(N, sizeof(*words));
     struct synth_example x;
     synth_draw(synth, SYNTH_TRAIN, 0, &x);
@@ -247,7 +246,7 @@ static void test_plant(void **state)
 }
 
 // Frequencies fall as a power of the rank: the first value of a slot of two million is
-// common, and most values are rare.
+// frequent, and most values are rare.
 static void test_frequencies(void **state)
 {
     (void)state;
@@ -275,7 +274,8 @@ static void test_auc(void **state)
     assert_int_equal(synth_score_open(&s, NULL), 0);
     assert_true(isnan(synth_score_auc(s)) && isnan(synth_score_logloss(s)));
     for (int i = 0; i < N; i++) {
-        score[i] = (i * 7919 % 97) / 16.0 - 3; // with ties, further apart than a bin
+        // with ties, which are further apart than a bin
+        score[i] = (i * 7919 % 97) / 16.0 - 3;
         label[i] = i * 31 % 5 < 2;
         synth_score_add(s, score[i], label[i]);
     }
@@ -292,7 +292,7 @@ static void test_auc(void **state)
     }
     assert_true(fabs(synth_score_auc(s) - right / pairs) < 1e-12);
     assert_true(fabs(synth_score_logloss(s) - loss) < 1e-12);
-    synth_score_add(s, 1e9, true); // beyond the histogram's ends
+    synth_score_add(s, 1e9, true); // beyond the ends of the histogram
     synth_score_add(s, -1e9, false);
     assert_true(synth_score_auc(s) > right / pairs);
     synth_score_close(s);
@@ -358,7 +358,7 @@ static void test_files(void **state)
     }
 }
 
-// A limit on the file's size is refused by the same system call as a full disk.
+// A limit on the file's size fails in the same system call as a full disk.
 static void test_disk_full(void **state)
 {
     (void)state;
