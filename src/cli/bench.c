@@ -101,8 +101,8 @@ static int bench_command(const void *values, const struct options *options_given
     struct bench_options o = v->o;
     const char *name = v->names.n == 1 ? v->names.items[0] : "";
     o.threads = model_threads(v->threads);
-    o.sockets = v->transport == 1; // of "tcp unix"
-    // Busy waiting pays only while each process has a core.
+    o.sockets = v->transport == 1; // index into "tcp unix"
+    // Polling pays only if each process has a core.
     uint64_t busy = strcmp(name, "van") == 0 ? 2 : o.servers + o.workers;
     if (o.spin_us < 0)
         o.spin_us = busy <= (uint64_t)model_threads(0) ? SPIN_US : 0;

@@ -24,7 +24,7 @@ struct cert_values {
     int role;
 };
 
-// In the order of the option's choices.
+// The roles, in the order of the option's choices.
 #define CERT_ROLES "any tool worker server operator scheduler"
 static const enum wire_role roles[] = {WIRE_NOBODY, WIRE_TOOL,     WIRE_WORKER,
                                        WIRE_SERVER, WIRE_OPERATOR, WIRE_SCHEDULER};
@@ -90,7 +90,7 @@ static int write_new(const char *path, const struct buf *b, mode_t mode, struct 
     return rc;
 }
 
-// Both, or none of them.
+// Writes both files, or neither.
 static int write_pair(const char *dir, const char *name, const struct buf *key,
                       const struct buf *cert, struct err *e)
 {
@@ -150,7 +150,7 @@ static int make_node(const struct cert_values *v, struct buf *key, struct buf *c
     return rc == 0 ? write_pair(v->dir, v->name, key, cert, e) : rc;
 }
 
-// A scheduler that was started a moment ago has not written it yet.
+// Waits for the token: a scheduler that was just started may not have written it yet.
 static int find_token(struct token *ret, const struct cert_values *v, struct err *e)
 {
     uint64_t until = clock_ns() + (uint64_t)TOKEN_SECONDS * 1000000000u;

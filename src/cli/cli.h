@@ -1,9 +1,9 @@
 // The command `tug`: the interface of each command to main.c.
 //
-// A command is a table of options, the size of the struct that they fill, and a function.
-// main.c parses, answers --help, prints the error and turns it into the exit code. To add
-// one: define `const struct cli_command cli_<name>` in src/cli/<name>.c, with its table,
-// and add the name to CLI_COMMANDS.
+// A command is a table of options, the size of the struct that the options fill, and a
+// function. main.c parses the words, answers --help, prints the error and turns it into
+// the exit code. To add a command, define `const struct cli_command cli_<name>` in
+// src/cli/<name>.c, with its table, and add the name to CLI_COMMANDS.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLI_CLI_H
@@ -14,20 +14,21 @@
 
 struct cli_command {
     const struct option_table *options;
-    size_t values_size; // of the struct that the options fill
-    // The values, and the options for where they came from. Results go to standard
-    // output.
+    size_t values_size; // size of the struct that the options fill
+    // Runs the command with its values; `o` knows the origin of each. Results go to
+    // standard output.
     int (*run)(const void *values, const struct options *o, struct err *e);
-    // Instead of `run`, for a command that takes another one behind "--": its words.
+    // Used instead of `run` if another command may follow "--": receives its words.
     int (*run_tail)(const void *values, const struct options *o, int argc,
                     char *const *argv, struct err *e);
-    // Instead of `run`, for a command that reads its words itself: those behind its name. With
-    // takes_words only those for which it says so, and no others with --help.
+    // Used instead of `run` by a command that reads the words behind its name itself. If
+    // takes_words is set, only words for which it returns true are passed, and never with
+    // --help.
     int (*run_words)(int argc, char *const *argv, struct err *e);
     bool (*takes_words)(int argc, char *const *argv);
 };
 
-// In the order of `tug help`.
+// The commands, in the order of `tug help`.
 #define CLI_COMMANDS(X)                                                                  \
     X(train)                                                                             \
     X(eval)                                                                              \
@@ -56,26 +57,27 @@ struct cli_command {
 CLI_COMMANDS(X)
 #undef X
 
-// All commands' tables, for options_family; and all commands. NULL at the end.
+// The tables of all commands (for options_family), and all commands; both end with NULL.
 extern const struct option_table *const cli_tables[];
 extern const struct cli_command *const cli_commands[];
 
-// The rows of a command's table.
+// Sets the rows of a command's table.
 #define CLI_OPTIONS(rows) .options = rows, .n_options = sizeof(rows) / sizeof(*rows)
 
-// NULL when there is none.
+// Returns the command with this name; NULL if there is none.
 const struct cli_command *cli_find(const char *name);
 
-// TUG_EUSAGE "there is no command 'trian'; did you mean 'train'?".
+// Returns TUG_EUSAGE "there is no command 'trian'; did you mean 'train'?".
 int cli_unknown_command(const char *name, struct err *e);
 
-// To standard output, in lines of text: names in them may be others' (of columns, labels,
-// tables, peers), and control characters in these are shown and not sent.
+// Prints to standard output. Names in the text may come from others (columns, labels,
+// tables, peers); their control characters are escaped.
 void cli_printf(const char *fmt, ...) PRINTF_LIKE(1, 2);
-// A number in a table; "none" where there is none.
+// Prints a number in a table; "none" if it is not finite.
 void cli_cell(int width, double x);
 
-// Prints what was collected to standard output and frees it. `rc`: of collecting it.
+// Prints the collected text to standard output and frees it. `rc` is the result of
+// collecting.
 int cli_print(struct buf *b, int rc, struct err *e);
 
 #endif

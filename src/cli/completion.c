@@ -1,5 +1,5 @@
-// tug completion: what the Tab key offers in bash, zsh and fish, written from the same
-// tables as --help, so that an option cannot be missing.
+// tug completion: completions for the Tab key in bash, zsh and fish. They are written
+// from the tables of --help, so that no option can be missing.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -31,7 +31,7 @@ const struct option_table cli_completion_options = {
     CLI_OPTIONS(options),
 };
 
-// Options that all commands have: see options_help.c.
+// The options that every command has; see options_help.c.
 static const struct option common[] = {
     {"config", .kind = OPTION_STRING, .help = "read options from a YAML file"},
     {"set", .kind = OPTION_STRING, .help = "an option as NAME=VALUE"},
@@ -49,7 +49,7 @@ static int each_option(struct buf *b, const struct option_table *t, option_fn pu
     return 0;
 }
 
-// The words that may follow the command's name: commands, actions; none: files.
+// Writes the words that may follow the command: commands or actions; nothing for files.
 static int put_first_words(struct buf *b, const struct option_table *t)
 {
     if (strcmp(t->command, "help") == 0 || strcmp(t->command, "config") == 0)
@@ -69,8 +69,8 @@ static bool has_first_words(const struct option_table *t)
     return has;
 }
 
-// A text within single quotes of the shell: `quote` stands for a quote in it, and a
-// backslash before each of `special`.
+// Writes a text for the inside of a shell's single quotes: `quote` replaces a quote, and
+// each character of `special` gets a backslash.
 static int put_escaped(struct buf *b, const char *text, const char *quote,
                        const char *special)
 {
@@ -113,8 +113,8 @@ static int bash_first(struct buf *b, const struct option_table *t)
     return buf_printf(b, "' ;;\n");
 }
 
-// The command that the words belong to is the one behind the last "--", as in
-// tug launch --workers 2 -- train. To bash "--model=fm" is three words.
+// The words belong to the command behind the last "--", as in tug launch --workers 2 --
+// train. For bash, "--model=fm" is three words.
 static const char bash_begin[] =
     "# Completion of tug for bash: written by 'tug completion bash'.\n"
     "_tug() {\n"
@@ -159,8 +159,8 @@ static int put_bash(struct buf *b)
 
 // ---------------------------------------------------------------- zsh
 
-// Writes '--model=[what to train]:VALUE:(lr fm ffm)': a value behind '=' or as the next
-// word; with "=-" behind '=' only.
+// Writes '--model=[what to train]:VALUE:(lr fm ffm)': the value follows '=' or is the
+// next word; with "=-" it must follow '='.
 static int zsh_option(struct buf *b, const char *command, const struct option *o)
 {
     (void)command;
@@ -218,8 +218,8 @@ static int put_zsh(struct buf *b)
 
 // ---------------------------------------------------------------- fish
 
-// The command is the one behind the last "--"; between them fish itself offers no
-// options.
+// The words belong to the command behind the last "--"; fish itself offers no options
+// between several "--".
 static const char fish_begin[] =
     "# Completion of tug for fish: written by 'tug completion fish'.\n"
     "function __tug_words\n"
@@ -242,7 +242,7 @@ static const char fish_begin[] =
     "    test (count $words) -eq 1; and test $words[1] = $argv[1]\n"
     "end\n";
 
-// A value that may be left out is offered behind '=' only.
+// Writes an option; an optional value is offered only behind '='.
 static int fish_option(struct buf *b, const char *command, const struct option *o)
 {
     TRY(buf_printf(b, "complete -c tug -n '__tug_is %s' -l %s", command, o->name));

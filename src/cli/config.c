@@ -1,6 +1,5 @@
-// tug config: every option of a command with its value and where it came from, as YAML
-// that
-// --config reads again.
+// tug config: shows every option of a command with its value and origin, as YAML that
+// --config reads.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <ctype.h>
@@ -87,8 +86,9 @@ static int put_value(struct buf *b, const struct option *opt, const char *values
     return options_text(o, i, b);
 }
 
-// "epochs: 10  # TUG_EPOCHS". A default is a comment: a value in the file would count as
-// given, and a default may depend on other options (that of lr on the optimizer).
+// Writes "epochs: 10  # TUG_EPOCHS". A default is written as a comment: in the file it
+// would count as given, and it may depend on other options (as the default of lr on the
+// optimizer).
 static int put_line(struct buf *b, const struct option_table *t, const char *values,
                     const struct options *o, size_t i)
 {
@@ -139,8 +139,8 @@ static int show(const struct option_table *t, size_t values_size, int argc,
     return rc;
 }
 
-// The command that the first word names, with the words behind it; `tug train` without
-// one.
+// Shows the command that the first word names, with the words behind it; `tug train` if
+// it names none.
 static int show_words(int argc, char *const *argv, struct err *e)
 {
     bool named = argc > 0 && argv[0][0] != '-';

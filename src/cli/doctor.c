@@ -1,5 +1,5 @@
-// tug doctor: what is wrong with a cluster that does not work as it should: who reaches
-// whom, versions, clocks, certificates, and for each problem what to do.
+// tug doctor: finds out why a cluster does not work: which nodes reach each other,
+// versions, clocks and certificates; with advice for each problem.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
@@ -65,7 +65,8 @@ static void problem(struct examination *x, const char *fmt, ...)
     json_array_append_new(x->problems, json_string(text));
 }
 
-// The best of a few questions; they also show that the node's loop is running.
+// Returns the best time of a few requests; an answer also shows that the node's loop
+// runs.
 static double round_trip_ms(struct tool *t)
 {
     double best = INFINITY;
@@ -106,14 +107,14 @@ static void name_of(const json_t *n, char to[64])
         snprintf(to, 64, "%s %.0f", tool_text(n, "role"), tool_number(n, "rank"));
 }
 
-// Not: gone, or ended and not yet waited for by who started it.
+// Returns whether the process exists and is not a zombie.
 static bool is_there(pid_t pid)
 {
     char path[64], state = '?';
     snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
     FILE *f = fopen(path, "re");
     if (f == NULL)
-        return kill(pid, 0) == 0 || errno != ESRCH; // there may be no /proc
+        return kill(pid, 0) == 0 || errno != ESRCH; // /proc may be missing
     if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
         state = '?';
     fclose(f);
@@ -133,7 +134,7 @@ static bool has_gone(const json_t *n)
     return is_local(n) && pid > 0 && !is_there(pid);
 }
 
-// A process that fails says why before it goes; one that is killed has no time to.
+// Reports a dead node. A process that fails logs the reason first; a killed one cannot.
 static void look_at_the_dead(struct examination *x, const json_t *n, const char *name)
 {
     const char *host = tool_text(n, "host");
@@ -158,10 +159,10 @@ static void look_at_the_dead(struct examination *x, const json_t *n, const char 
                 name, (int)pid, host);
 }
 
-// The scheduler's view.
+// Checks a node as the scheduler sees it.
 static void look_at_link(struct examination *x, const json_t *n, const char *name)
 {
-    // This finds the problem before the scheduler has waited for long enough.
+    // has_gone finds a dead process before the scheduler's timeout.
     if (!tool_true(n, "alive") || has_gone(n))
         look_at_the_dead(x, n, name);
     else if (!tool_true(n, "linked"))
@@ -291,7 +292,7 @@ static int examine(struct examination *x, const struct doctor_values *v, json_t 
                     i, NODES_SECONDS);
             break;
         }
-        if (!tool_true(n, "left")) // a run's driver, a worker: nothing is wrong with them
+        if (!tool_true(n, "left")) // a driver or worker that has left is no problem
             examine_node(x, n);
     }
     look_at_certificate(x, v->node.cert, ret);

@@ -1,5 +1,4 @@
-// tug help: the list of commands, one command's options, and man pages from the same
-// tables.
+// tug help: lists the commands, and writes the help and man page of each from its table.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/terminal.h"
@@ -26,7 +25,7 @@ const struct option_table cli_help_options = {
     CLI_OPTIONS(options),
 };
 
-enum { SUMMARIES = 13 }; // where the commands' summaries begin
+enum { SUMMARIES = 13 }; // column where the summaries begin
 
 static int overview(struct buf *b)
 {

@@ -1,4 +1,4 @@
-// tug launch: a scheduler, servers and workers started, watched and ended together.
+// tug launch: starts, watches and ends a scheduler, servers and workers together.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -172,8 +172,8 @@ static int check_wraps(const struct launch_values *v, struct err *e)
     return 0;
 }
 
-// Reads train's options: directories that servers may use, unless the command line gives
-// them, and whether there are two runs.
+// What tug launch needs of train's options: directories that servers may use unless the
+// command line names them, and whether there are two runs.
 struct launch_roots {
     const char *save, *cold;
     const char *load[1];
@@ -186,12 +186,11 @@ static void roots_of_training(struct launch_roots *r, int argc, char *const *arg
     struct train_options t = {0};
     struct options *parsed = NULL;
     struct table_config config = table_config_defaults();
-    struct err ignored = {0}; // the roles say what is wrong
+    struct err ignored = {0}; // the roles report errors in them
     *r = (struct launch_roots){0};
     if (training_words(argc, argv, &t, &parsed, &ignored) != 0)
         return;
-    // The words of options that are read from a file live no longer than `parsed`:
-    // copies.
+    // Copies: words of options that come from a file live only as long as `parsed`.
     const char *save = t.out != NULL ? t.out : t.publish;
     r->save = save != NULL ? mem_strdup(save) : NULL;
     r->refit = t.refit;
@@ -212,18 +211,19 @@ static void roots_free(struct launch_roots *r)
     mem_free((char *)(uintptr_t)r->load[0]);
 }
 
-// Reports errors in the words behind "--" once, before any process is started. Hosts may
-// have other files.
+// Reports errors in the words behind "--" once, before any process is started. Does not
+// check files, since hosts may have others.
 static int check_training(int argc, char *const *argv, struct err *e)
 {
     struct train_options t = {0};
     struct options *parsed = NULL;
-    struct node n = {.options.role = WIRE_WORKER}; // so that warnings are the driver's
+    // so that warnings are left to the driver
+    struct node n = {.options.role = WIRE_WORKER};
     struct train_setup *s = mem_zalloc(sizeof(*s));
     if (s == NULL)
         return err_nomem(e, "the options of a run");
     int rc = training_words(argc, argv, &t, &parsed, e);
-    t.refit = false; // which of its two runs it is, launch_refit tells
+    t.refit = false; // launch_refit sets which of the two runs it is
     if (rc == 0 && !options_help_wanted(parsed)) {
         rc = train_configure(s, &t, parsed, &n, e);
         if (rc == 0)
@@ -247,7 +247,7 @@ static int run_launch(const struct launch_values *v, const struct options *given
         roots_of_training(&roots, argc, argv);
     int level = v->node.log_level;
     if (roots.quiet && !options_given(given, "log-level") && level > LOG_WARN)
-        level = LOG_WARN; // of train's --quiet, for all that is not the driver's, too
+        level = LOG_WARN; // train's --quiet applies to all roles but the driver, too
     struct launch_options o = {
         .tug = tug,
         .servers = (uint32_t)v->servers,
@@ -298,7 +298,7 @@ static int launch_command(const void *values, const struct options *o, int argc,
         int code;
         TRY(launch_supervise(argv, v->lock, v->force, &code, e));
         fflush(stdout);
-        _exit(code); // the program's own, whatever it means
+        _exit(code); // passes on the program's exit code
     }
     TRY(check(v, argc, argv, e));
     TRY(check_wraps(v, e));

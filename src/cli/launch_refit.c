@@ -1,5 +1,5 @@
-// See launch_refit.h. The scheduler of the first run, which is on this machine, leaves what it
-// found in a file; the second run is told by the environment.
+// See launch_refit.h. The scheduler of the first run, which is on this machine, writes
+// the number of passes to a file; an environment variable passes it to the second run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/launch_refit.h"
@@ -16,7 +16,7 @@
 #include "run/train_refit.h"
 #include "train/refit.h"
 
-// One of both, with what it is told.
+// Runs one of the two, with an environment variable for its stage.
 static int run(const struct launch_options *o, const char *stage, const char *what,
                struct err *e)
 {

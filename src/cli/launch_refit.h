@@ -1,6 +1,6 @@
-// tug launch of a run with --refit: all processes are started twice. The first time they look
-// for the number of passes, with validation; the second time they train so many on
-// everything.
+// tug launch with --refit: starts all processes twice. The first run has validation and
+// finds the number of passes; the second run trains for that number of passes on all
+// examples.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLI_LAUNCH_REFIT_H

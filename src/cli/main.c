@@ -1,4 +1,4 @@
-// The command `tug`: finds the command, fills its options, runs it, prints its error.
+// The command `tug`: finds the command, fills its options, runs it, and prints its error.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
@@ -53,18 +53,18 @@ int cli_print(struct buf *b, int rc, struct err *e)
     if (rc)
         rc = err_set(e, rc, "%s", err_text(rc));
     else
-        fwrite(b->data, 1, b->len, stdout); // main looks at the stream's state
+        fwrite(b->data, 1, b->len, stdout); // main checks the stream for errors
     buf_free(b);
     return rc;
 }
 
-// A result that did not reach standard output is an error.
+// Prints a line. main reports output that failed.
 static void print_line(const char *line, size_t n)
 {
     char shown[512];
     for (size_t at = 0, used; at < n; at += used) {
         used = printable_copy(shown, sizeof(shown), line + at, n - at);
-        fputs(shown, stdout); // main looks at the stream's state
+        fputs(shown, stdout); // main checks the stream for errors
     }
 }
 
@@ -106,7 +106,7 @@ static int finish_output(struct err *e)
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return 0;
-    if (errno == 0) // what failed was an earlier write
+    if (errno == 0) // an earlier write has failed
         return err_set(e, TUG_EIO, "cannot write to standard output");
     return err_sys(e, TUG_EIO, "cannot write to standard output");
 }
@@ -118,7 +118,7 @@ static int run_parsed(const struct cli_command *c, int argc, char *const *argv,
     void *values = mem_zalloc(c->values_size + 1);
     if (!values)
         return err_nomem(e, "options");
-    int own = argc; // words of the command itself
+    int own = argc; // number of words of the command itself
     for (int i = argc - 1; c->run_tail && i >= 0; i--)
         own = strcmp(argv[i], "--") == 0 ? i : own;
     int rc = options_parse(&o, c->options, own, argv, values, 0, e);
@@ -126,7 +126,7 @@ static int run_parsed(const struct cli_command *c, int argc, char *const *argv,
         struct buf b = BUF_INIT(1 << 20);
         rc = cli_print(&b, options_help(c->options, terminal_output_columns(), &b), e);
     } else if (rc == 0 && c->run_tail) {
-        int skip = own < argc ? own + 1 : argc; // "--" itself
+        int skip = own < argc ? own + 1 : argc; // skips "--"
         rc = c->run_tail(values, o, argc - skip, argv + skip, e);
     } else if (rc == 0) {
         rc = c->run(values, o, e);
@@ -167,7 +167,7 @@ static void short_usage(FILE *to)
     fputs("\n'tug COMMAND --help' explains a command and its options.\n", to);
 }
 
-// `tug --help` is `tug help`, `tug --version` is `tug version`.
+// Returns the command that `tug --help` and `tug --version` mean.
 static const char *plain_name(const char *word)
 {
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
@@ -179,7 +179,8 @@ static const char *plain_name(const char *word)
 static void say_error(const char *command, const char *text)
 {
     char shown[2 * ERR_TEXT_MAX], line[2 * ERR_TEXT_MAX + 64];
-    (void)printable_copy(shown, sizeof(shown), text, strlen(text)); // it may be a peer's
+    // the text may come from a peer
+    (void)printable_copy(shown, sizeof(shown), text, strlen(text));
     int n = snprintf(line, sizeof(line), "tug%s%s: %s\n", command != NULL ? " " : "",
                      command != NULL ? command : "", shown);
     terminal_say(line, (size_t)n);
@@ -190,7 +191,7 @@ int main(int argc, char **argv)
     static struct err e;
     descriptors_hold_standard();
     signal(SIGXFSZ,
-           SIG_IGN); // a limit on file sizes is an error of write(2) like a full disk
+           SIG_IGN); // makes write(2) fail at a limit on file sizes, as on a full disk
     options_family = cli_tables;
     if (argc < 2) {
         short_usage(stderr);

@@ -1,4 +1,4 @@
-// Options common to processes of a cluster: see node_options.h.
+// Options common to the processes of a cluster; see node_options.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/node_options.h"
@@ -23,7 +23,8 @@ atomic_bool node_interrupted;
 
 static struct wish wish;
 
-// The first signal asks for an end in order; one that comes later ends the process as usual.
+// Handles a signal: the first one asks for an end in order, a later one ends the process
+// at once.
 static void on_signal(int number)
 {
     atomic_store(&node_interrupted, true);
@@ -37,7 +38,7 @@ void node_catch_signals(void)
 {
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
-    if (signal(SIGHUP, on_signal) == SIG_IGN) // nohup
+    if (signal(SIGHUP, on_signal) == SIG_IGN) // nohup ignores SIGHUP: keep that
         signal(SIGHUP, SIG_IGN);
 }
 
@@ -68,17 +69,18 @@ void node_values_fill(struct node_values *v, const struct options *o,
     if (!options_given(o, "port"))
         v->port = r->port;
     if (r->hosts_scheduler && options_given(o, "port"))
-        v->port = 0; // PADDLE_PORT is the scheduler's
+        v->port = 0; // PADDLE_PORT is the scheduler's port
 }
 
-// Finds living runs of a name that tug launch has noted.
+// The running clusters of a name that tug launch has recorded.
 struct found {
     uint32_t n;
     char first[VAN_ADDRESS_MAX];
-    char all[512]; // for the error
+    char all[512]; // all addresses, for the error
 };
 
-// Sockets of a killed scheduler refuse; other machines are not asked.
+// Returns whether the scheduler is dead: its Unix socket refuses. Does not ask other
+// machines.
 static bool is_dead(const char *address)
 {
     char path[VAN_ADDRESS_MAX];
@@ -107,7 +109,8 @@ static void look_at(void *ctx, const char *path)
     buf_free(&b);
 }
 
-// Reads launch's notes, for tools; the text is in *to.
+// Finds the scheduler in the files that tug launch wrote, for tools; *to receives its
+// address.
 static int find_scheduler(const struct node_values *v, char to[VAN_ADDRESS_MAX],
                           struct err *e)
 {
@@ -135,7 +138,8 @@ static bool is_loopback(const char *host)
            strcmp(host, "localhost") == 0;
 }
 
-// The default listening address: one where the scheduler can reach this machine.
+// Chooses the default listening address: one by which the scheduler can reach this
+// machine.
 static int choose_host(struct opened_node *n, struct node_options *o, struct err *e)
 {
     char host[VAN_ADDRESS_MAX];
@@ -174,8 +178,8 @@ int node_values_open(struct opened_node *ret, const struct node_values *v,
         .wish = role == WIRE_SCHEDULER || v->rank < 0 ? 0 : (uint32_t)v->rank + 1,
     };
     *ret = (struct opened_node){0};
-    signal(SIGPIPE, SIG_IGN); // of sockets that peers have closed
-    descriptors_raise(); // the usual limit of 1024 is one for programs that use select
+    signal(SIGPIPE, SIG_IGN); // from sockets that peers have closed
+    descriptors_raise(); // the usual limit of 1024 is meant for programs that use select
     log_set_level((enum log_level)v->log_level);
     if (v->pem_stdin)
         TRY(secrets_read(STDIN_FILENO, &ret->pem, e));
@@ -184,7 +188,7 @@ int node_values_open(struct opened_node *ret, const struct node_values *v,
     bool asks = role == WIRE_TOOL || role == WIRE_OPERATOR;
     if (asks && o.scheduler == NULL) {
         TRY(find_scheduler(v, found, e));
-        o.scheduler = found; // copied by node_open
+        o.scheduler = found; // node_open copies it
     }
     if (role != WIRE_SCHEDULER && o.scheduler == NULL)
         return err_set(e, TUG_EUSAGE,

@@ -1,5 +1,5 @@
-// The options that all processes of a cluster have in common: how they find each other
-// and what they show each other.
+// The options that all processes of a cluster have: how they find each other and which
+// rights they show.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLI_NODE_OPTIONS_H
@@ -21,19 +21,19 @@ struct node_values {
     const char *ca, *cert, *key;
     bool insecure, pem_stdin;
     double spin_us, connect_timeout;
-    uint64_t memory; // of a server, in all; 0: nothing was said
+    uint64_t memory; // memory of a server in bytes; 0: not given
     double rank;     // -1: any
     int log_level;
 };
 
 #define NODE_LOG_LEVELS "error warn info debug"
 
-// Rows, without their braces, of tables whose AT(field) is the place of a field; the
-// values are the struct's `node`.
+// Rows of option tables, without their braces, for tables whose AT(field) gives the place
+// of a field. The values are in the struct's member `node`.
 #define NODE_SCHEDULER_OPTION(help)                                                      \
     "scheduler", .group = "The cluster", STRING_AT(node.scheduler, "HOST:PORT"), help
 
-// For commands that ask a cluster from outside.
+// For commands that ask a cluster from outside:
 #define TOOL_SCHEDULER_OPTION                                                            \
     NODE_SCHEDULER_OPTION("by default that of the run that tug launch started here")
 
@@ -103,7 +103,8 @@ enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
     "log-level", CHOICE_AT(node.log_level, NODE_LOG_LEVELS, "info"),                     \
         "which messages are printed: this level and more urgent ones"
 
-// For launch and the scheduler, which wait for the others: fields of the struct itself.
+// For launch and the scheduler, which wait for the other processes; the fields are
+// members of the struct itself.
 #define CLUSTER_DEAD_OPTION                                                              \
     "dead-timeout", F64_AT(dead_timeout, "SECONDS", "10", 2, 86400),                     \
         "a process that is silent for so long counts as dead; each sends a sign of "     \
@@ -113,30 +114,31 @@ enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
     "gather-timeout", F64_AT(gather_timeout, "SECONDS", "60", 0.1, 86400),               \
         "how long to wait for all servers and workers" and_then
 
-// The role in the environment of ps-lite or Paddle, for the command of that role
-// (WIRE_NOBODY: any); scheme ROLE_NONE when nothing is said there.
+// Reads the role in the environment of ps-lite or Paddle, for the command of that role
+// (WIRE_NOBODY: any). The scheme is ROLE_NONE if the environment gives no role.
 int node_role(struct role *ret, enum wire_role command, struct err *e);
 
-// Options that the command line, tug's own variables and the file leave open are taken
-// from the role.
+// Takes options from the role that neither the command line, nor tug's own variables, nor
+// the file give.
 void node_values_fill(struct node_values *v, const struct options *o,
                       const struct role *r);
 
-// A process's node, and its options.
+// The node of a process, with the texts that its options point to.
 struct opened_node {
     struct node node;
-    struct buf pem; // keys that came on standard input
-    char host[64];  // where it listens, when nobody said
+    struct buf pem; // keys from standard input
+    char host[64];  // listening address, if no option gives one
 };
 
-// `listens`: on an address of its own; then a scheduler must have been named, unless the
-// role is the scheduler's. Tools (WIRE_TOOL, which look, and WIRE_OPERATOR) find that of
-// the run that tug launch started here.
+// Opens the node of a process. Members of a cluster listen on an address of their own and
+// need the scheduler's address, unless they are the scheduler. Tools (WIRE_TOOL, which
+// only look, and WIRE_OPERATOR) find the scheduler of the run that tug launch started on
+// this machine.
 int node_values_open(struct opened_node *ret, const struct node_values *v,
                      enum wire_role role, struct err *e);
 void opened_node_close(struct opened_node *n);
 
-// SIGINT, SIGTERM and SIGHUP set it; one that comes later than base/wish.h says ends the process.
+// Set by SIGINT, SIGTERM and SIGHUP. A later signal (base/wish.h) ends the process.
 extern atomic_bool node_interrupted;
 void node_catch_signals(void);
 

@@ -1,4 +1,4 @@
-// tug predict prints one prediction a line, in the order of the input.
+// tug predict: prints one prediction per line, in the order of the input.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
@@ -22,13 +22,13 @@ struct printer {
     struct encoder *file; // NULL: standard output
     struct buf line;
     char separator;
-    bool quotes;                 // csv
-    bool header;                 // is still to be written
-    const struct schema *schema; // of the model: its labels
+    bool quotes;                 // the output is csv
+    bool header;                 // the header is not written yet
+    const struct schema *schema; // schema of the model, which has the labels' names
     uint32_t labels;
 };
 
-// A field as csv wants it: in quotes where it holds what would end it.
+// Writes a csv field, in quotes if it contains a character that would end it.
 static int put_field(struct printer *p, const char *text)
 {
     if (!p->quotes)
@@ -45,7 +45,7 @@ static int put_field(struct printer *p, const char *text)
     return buf_add(&p->line, "\"", 1);
 }
 
-// With several labels an object, by their names.
+// Writes the prediction; for several labels an object with their names.
 static int put_json_predictions(struct printer *p, const float *predictions)
 {
     if (p->labels == 1)
@@ -107,7 +107,7 @@ static int write_lines(struct printer *p, struct err *e)
     return 0;
 }
 
-// Runs before the first line, when the columns are known to exist.
+// Writes the header, before the first line, when the columns are known to exist.
 static int put_header(struct printer *p)
 {
     if (!p->header)
@@ -194,7 +194,8 @@ static bool is_unquoted(const struct schema *s)
     return schema_next_setting(s, SCHEMA_QUOTE, &at, &text);
 }
 
-// Columns with names are csv, as the data is: --columns says that it has no header.
+// Returns whether the output has a header: names of columns make it csv, like the data,
+// unless --columns says that the data has no header.
 static bool has_header(const struct opened_model *m, const struct predict_values *v)
 {
     const struct schema *s = reader_schema(m->reader);
@@ -208,7 +209,7 @@ static int predict_opened(struct opened_model *m, const struct predict_values *v
                           struct err *e)
 {
     TRY(model_open(m, &v->model, false, e));
-    char separator = reader_schema(m->reader)->separator; // of csv
+    char separator = reader_schema(m->reader)->separator; // used for csv
     struct printer p = {.v = v,
                         .line = BUF_INIT(1 << 30),
                         .separator = separator != 0 ? separator : '\t',
@@ -234,7 +235,7 @@ static int predict_opened(struct opened_model *m, const struct predict_values *v
         TRY(encoder_open(&p.file, v->out, e));
     }
     int rc = (v->explain ? explain_all : print_all)(m, &p, e);
-    if (rc == 0) // of no lines, too
+    if (rc == 0) // a header is written even without lines
         rc = put_header(&p) == 0 ? write_lines(&p, e) : err_nomem(e, "a prediction");
     buf_free(&p.line);
     if (rc == 0 && p.file != NULL)

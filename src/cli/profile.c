@@ -1,4 +1,4 @@
-// tug profile: what the servers of a running cluster spend their time on.
+// tug profile: shows what the servers of a running cluster spend their time on.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -50,7 +50,7 @@ const struct option_table cli_profile_options = {
     CLI_OPTIONS(options),
 };
 
-// The contents of the file, even if some loop is missing.
+// Prints a summary of the file, even if the data of some loops is missing.
 static int show(const struct trace *trace, const char *path, struct err *e)
 {
     struct buf text = BUF_INIT(1 << 20);

@@ -1,4 +1,4 @@
-// tug pserver: the servers of a host, by the flags of Paddle's first version.
+// tug pserver: runs the servers of a host, with the flags of Paddle's first version.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/cli.h"
@@ -86,7 +86,7 @@ static int pserver_command(const void *values, const struct options *o, struct e
     };
     v.node.scheduler = role.scheduler;
     v.node.host = role.host;
-    v.node.interface = NULL; // its address is role.host
+    v.node.interface = NULL; // role.host is its address
     v.node.port = role.port;
     v.node.rank = role.rank;
     node_catch_signals();

@@ -1,4 +1,4 @@
-// Printing results.
+// Prints results.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/result.h"
@@ -23,7 +23,7 @@ static bool has_groups(const struct metrics *m)
     return m->groups > 0 || m->one_class > 0 || m->without_group > 0;
 }
 
-// NULL: no metrics, all are null.
+// Adds the metrics; if `m` is NULL, all are null.
 static void add_metrics(json_t *o, const struct metrics *m)
 {
     struct metrics values = m != NULL ? *m : (struct metrics){0};
@@ -39,7 +39,8 @@ static void add_metrics(json_t *o, const struct metrics *m)
                                       (json_int_t)values.without_group));
 }
 
-// With several labels those of each, by name; the members outside are the first one's.
+// With several labels, adds the metrics of each by name. The members outside are those of
+// the first label.
 static void add_labels(json_t *o, const struct result *r, const struct metrics *m)
 {
     json_t *all = r->labels > 1 ? json_object() : NULL;
@@ -68,7 +69,7 @@ double result_other_seconds(const struct result *r)
     return other > 0 ? other : 0;
 }
 
-// They add up to the total; "wait" is of "train".
+// The times add up to the total; "wait" is a part of "train".
 static json_t *seconds_to_json(const struct result *r)
 {
     json_t *o = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "read", r->read_seconds,
@@ -131,7 +132,7 @@ static void print_metric(const char *name, double x)
         cli_printf("  %s none", name);
 }
 
-// Values come last, since their width is not known.
+// The values come last, since their width varies.
 static void print_groups(const struct eval_tables *of)
 {
     const struct group_table *t = &of->groups;
@@ -151,7 +152,7 @@ static void print_groups(const struct eval_tables *of)
     }
 }
 
-// Labels that are numbers, or all of one class, have no AUC.
+// Without an AUC (labels are numbers, or all of one class) the loss decides.
 static void print_importance_of_loss(const struct importance *m)
 {
     cli_printf("  %12s  %8s  %8s  column\n", "loss rise", "loss", "rmse");
@@ -220,7 +221,7 @@ static void print_label(const struct metrics *m, const char *label)
     print_metric("auc", m->auc);
     print_metric("logloss", m->logloss);
     print_metric("copc", m->copc);
-    bool ranks = isfinite(m->pr_auc); // else predictions are numbers, or labels one
+    bool ranks = isfinite(m->pr_auc); // false if labels are numbers, or all of one class
     print_metric(ranks ? "pr_auc" : "rmse", ranks ? m->pr_auc : m->rmse);
     print_metric(ranks ? "ne" : "mae", ranks ? m->ne : m->mae);
     if (has_groups(m))

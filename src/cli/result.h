@@ -1,5 +1,5 @@
-// The final output of train and eval: the JSON object that scripts rely on, and lines for
-// people.
+// The final output of train and eval: the JSON object that scripts rely on, and lines of
+// text.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLI_RESULT_H
@@ -16,14 +16,14 @@
 
 struct result {
     const char *command, *model, *format;
-    uint64_t examples; // train: those of a pass; eval: those scored
-    uint64_t held_out; // train: others, which validation keeps for itself
+    uint64_t examples; // train: examples of a pass; eval: examples scored
+    uint64_t held_out; // train: examples held out for validation
     uint32_t epochs;
     bool tested;
-    // The labels of an example, and their names.
+    // The number of labels of an example, and their names.
     uint32_t labels;
     char label[LABELS_MAX][TRAIN_LABEL_MAX];
-    union { // of the first label, and of each
+    union { // of the first label, and of each label
         struct metrics test, tests[LABELS_MAX];
     };
     bool validated;
@@ -33,7 +33,7 @@ struct result {
     uint32_t best_epoch;
     double read_seconds, train_seconds, valid_seconds, save_seconds, test_seconds,
         total_seconds;
-    double wait_seconds; // of train_seconds, on a cluster
+    double wait_seconds; // on a cluster: a part of train_seconds
     double examples_per_second;
     uint64_t keys;
     double bytes_per_key;
@@ -43,22 +43,22 @@ struct result {
     int threads;
     uint32_t servers, workers; // 0: one process
     uint64_t seed;
-    const char *out; // "" when nothing was saved
+    const char *out; // "" if nothing was saved
     uint64_t skipped_lines;
-    const struct eval_tables *tables; // eval's; NULL: there are none
-    const struct history *history;    // train
+    const struct eval_tables *tables; // from eval; NULL: none
+    const struct history *history;    // from train
 };
 
 void result_name_labels(struct result *r, const struct schema *s);
 
-// Seconds of the total that no other name stands for.
+// Returns the seconds of the total that belong to none of the named times.
 double result_other_seconds(const struct result *r);
 
 int result_print_json(const struct result *r, struct err *e);
 
-// "test  auc 0.80341  logloss 0.53201  copc 0.99800  pr_auc 0.66012  ne 0.85112  (48765
-// examples)"; where there is no AUC, rmse and mae instead of pr_auc and ne. With several
-// labels one line for each: "test click  auc ...".
+// Prints "test  auc 0.80341  logloss 0.53201  copc 0.99800  pr_auc 0.66012  ne 0.85112
+// (48765 examples)". Without an AUC, rmse and mae stand in place of pr_auc and ne. With
+// several labels, prints a line for each: "test click  auc ...".
 int result_print_metrics(const struct result *r);
 
 #endif

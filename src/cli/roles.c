@@ -1,4 +1,4 @@
-// Roles of a cluster in this process: see roles.h.
+// Roles of a cluster in this process; see roles.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/roles.h"
@@ -24,7 +24,7 @@ int training_words(int argc, char *const *argv, struct train_options *values,
                          e);
 }
 
-// A role's options without arguments: its defaults and the environment.
+// Gets a role's options without arguments: the defaults and the environment.
 static int from_environment(const struct option_table *table, void *values,
                             struct options **ret, struct err *e)
 {
@@ -38,12 +38,13 @@ static int be_scheduler(const struct role *r, const struct node_values *of,
     struct options *o = NULL;
     TRY(from_environment(&cli_scheduler_options, &v, &o, e));
     scheduler_values_fill(&v, o, r);
-    if (r->scheme == ROLE_PADDLE) { // a server's host and port are the scheduler's here
+    if (r->scheme == ROLE_PADDLE) { // the role's host and port are those of a server; the
+                                    // scheduler has its own
         v.node.scheduler = r->scheduler;
         v.node.host = NULL;
         v.node.port = 0;
     }
-    if (of != NULL) { // whom it lets in and how is said once for both
+    if (of != NULL) { // the cluster's name and keys are given once for both
         v.node.cluster = of->cluster;
         v.node.ca = of->ca;
         v.node.cert = of->cert;
@@ -60,10 +61,10 @@ struct beside {
     const struct role *role;
     const struct training *training;
     const struct node_values
-        *node; // of the server beside it; NULL: as the environment says
+        *node; // options of the server in this process; NULL: from the environment
     int rc;
     struct err error;
-    atomic_bool failed; // the server cannot go on without it
+    atomic_bool failed; // the server cannot go on without the scheduler
 };
 
 static void *run_beside(void *arg)
@@ -85,7 +86,7 @@ int role_first_server(const struct server_values *v, const struct role *r,
     int rc = role_server(v, &b.failed, e);
     pthread_join(thread, NULL);
     if (b.rc != 0 && e != NULL)
-        *e = b.error; // it knows why the run ended
+        *e = b.error; // the scheduler's error says why the run ended
     return b.rc != 0 ? b.rc : rc;
 }
 
@@ -112,7 +113,7 @@ static int be_worker(const struct role *r, const struct training *t, struct err 
     return rc;
 }
 
-// Runs the driver on a thread beside the run's first worker.
+// The driver, on a thread beside the run's first worker.
 struct drive {
     const struct role *role;
     const struct training *training;
@@ -144,7 +145,8 @@ static void *drive(void *arg)
     opened_node_close(&n);
     d->rc = rc;
     if (rc != 0)
-        atomic_store(&node_interrupted, true); // no run begins and the worker waits
+        // without a driver, the worker would wait for ever
+        atomic_store(&node_interrupted, true);
     return NULL;
 }
 

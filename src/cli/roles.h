@@ -1,5 +1,5 @@
-// The roles of a cluster as they run in this process: what `tug scheduler`, `tug server`,
-// `tug worker` do, and `tug train` when the environment gives it a role.
+// The roles of a cluster as they run in a process: by `tug scheduler`, `tug server` and
+// `tug worker`, and by `tug train` if the environment gives it a role.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLI_ROLES_H
@@ -27,37 +27,37 @@ struct worker_values {
     uint64_t threads;
 };
 
-// The training of a run, as options; NULL where a role is run without one.
+// The training of a run, as options; NULL for a role without a training.
 struct training {
     const struct train_options *values;
     const struct options *options;
 };
 
-// The role in the environment fills in options that are not given.
+// Sets options that are not given from the role in the environment.
 void scheduler_values_fill(struct scheduler_values *v, const struct options *o,
                            const struct role *r);
 
 int role_scheduler(const struct scheduler_values *v, const struct training *t,
                    struct err *e);
-// *at_once ends it without a question whether the run needs it; or NULL.
+// *at_once ends the server even if the run still needs it; may be NULL.
 int role_server(const struct server_values *v, const atomic_bool *at_once, struct err *e);
 int role_worker(const struct worker_values *v, const struct training *t, struct err *e);
 
-// The words behind "--" of a role's command: `train ...`; none: *ret_options is NULL.
+// Parses the words `train ...` behind "--"; *ret_options is NULL if there are none.
 int training_words(int argc, char *const *argv, struct train_options *values,
                    struct options **ret_options, struct err *e);
 
-// `tug train` as the role that the environment gives it; also a server of Paddle's that
-// hosts the scheduler.
+// Runs `tug train` in the role that the environment gives it; also a server in Paddle's
+// scheme that hosts the scheduler.
 int role_of_environment(const struct role *r, const struct train_options *t,
                         const struct options *o, struct err *e);
 
-// Runs a trainer of Paddle's first version: a worker, and beside the first one the run's
+// Runs a trainer of Paddle's first version: a worker; the first trainer also runs the
 // driver.
 int role_trainer(const struct role *r, const struct training *t, struct err *e);
 
-// A server, and beside it, on another thread, the scheduler that Paddle's scheme
-// puts into the first one.
+// Runs a server and, on another thread, the scheduler, which Paddle's scheme puts into
+// the first server.
 int role_first_server(const struct server_values *v, const struct role *r,
                       const struct training *t, struct err *e);
 

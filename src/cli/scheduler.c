@@ -1,5 +1,5 @@
-// tug scheduler: the one process of a cluster that all others find each other by. With
-// `-- train ...` it runs the training, too: its driver is a second thread.
+// tug scheduler: the process by which all processes of a cluster find each other. With
+// `-- train ...` it also runs the driver of a training, on a second thread.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <pthread.h>
@@ -19,7 +19,7 @@
 #include "launch/processes.h"
 #include "train/saved.h"
 
-static const uint64_t poll_ns = 200000000; // signals are looked at as often
+static const uint64_t poll_ns = 200000000; // time between two checks for signals
 
 enum { LEAVE_SECONDS = 30 }; // longer than it takes to replace a silent link
 
@@ -88,7 +88,7 @@ static void say(void *ctx, const char *line)
     log_info("%s", line);
 }
 
-// "HOST:PORT" as others are told it is where to listen, unless said otherwise.
+// Listens at the "HOST:PORT" that others are told, unless other options say where.
 static int set_place(struct scheduler_values *v, char host[VAN_ADDRESS_MAX],
                      struct err *e)
 {
@@ -128,7 +128,7 @@ static int open_scheduler(struct process *p, const struct scheduler_values *v,
     TRY(node_van(&p->node.node, &p->van, &h, true, e));
     TRY(node_listen(&p->node.node, p->van, 0, p->address, e));
     TRY(node_leave_token(&p->node.node, p->address, e));
-    // The driver in this process finds it as others do.
+    // The driver in this process finds the scheduler as others do.
     snprintf(p->node.node.scheduler, sizeof(p->node.node.scheduler), "%s", p->address);
     scheduler_serve(p->scheduler, p->van, p->address);
     log_info(
@@ -138,8 +138,7 @@ static int open_scheduler(struct process *p, const struct scheduler_values *v,
     return 0;
 }
 
-// The port is bound before others are told of it, so that no process can take it in
-// between.
+// Reports the address. The port is bound by then, so that no other process can take it.
 static int announce(const struct process *p, struct err *e)
 {
     size_t n = strlen(p->address);
@@ -175,14 +174,14 @@ static int begin_driver(struct process *p, const struct training *t, struct err 
     return 0;
 }
 
-// Serves until the cluster has ended; how it ended.
+// Serves until the cluster has ended; *ret_why says how it ended.
 static int serve(struct process *p, struct err *ret_why, struct err *e)
 {
     bool told = false;
     while (!scheduler_finished(p->scheduler, ret_why)) {
         if (p->drives && scheduler_asked(p->scheduler))
             atomic_store(&node_interrupted, true);
-        // An interrupted driver saves first, and then ends the run itself.
+        // An interrupted driver saves first and then ends the run itself.
         if (!told && !p->drives && atomic_load(&node_interrupted)) {
             told = true;
             scheduler_stop(p->scheduler, TUG_EINTERRUPTED, "interrupted");
@@ -196,7 +195,7 @@ static int serve(struct process *p, struct err *ret_why, struct err *e)
     return 0;
 }
 
-// The save from which an aborted run can resume.
+// Adds to an error the save from which the run can be resumed.
 static void name_checkpoint(const struct process *p, struct err *e)
 {
     char dir[FILE_PATH_MAX], why[ERR_TEXT_MAX];
@@ -213,7 +212,7 @@ static int finish(struct process *p, const struct scheduler_values *v,
 {
     const struct err *end = why;
     if (p->drives && p->driver_rc == TUG_EINTERRUPTED)
-        end = &p->driver_error; // it says where the checkpoint is
+        end = &p->driver_error; // it names the checkpoint
     else if (p->drives && why->code == 0)
         end = &p->driver_error;
     int rc = p->drives && p->driver_rc == 0
@@ -241,7 +240,7 @@ static int run_process(struct process *p, const struct scheduler_values *v,
         rc = serve(p, &why, e);
     if (p->drives) {
         atomic_store(&node_interrupted, atomic_load(&node_interrupted) || rc != 0);
-        pthread_join(p->driver, NULL); // the end of the cluster ends it
+        pthread_join(p->driver, NULL); // the driver ends when the cluster has ended
     }
     return rc == 0 ? finish(p, v, &why, e) : rc;
 }

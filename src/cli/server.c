@@ -1,4 +1,4 @@
-// tug server: a process that holds a part of the tables.
+// tug server: runs a process that holds a part of the tables.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "server/server.h"

@@ -1,4 +1,5 @@
-// tug status: how a running cluster is, asked of its scheduler and of each server loop.
+// tug status: asks the scheduler and each server loop about the state of a running
+// cluster.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/status.h"
@@ -41,11 +42,11 @@ const struct option_table cli_status_options = {
     CLI_OPTIONS(options),
 };
 
-enum { LOOP_SECONDS = 5, LOOPS_SECONDS = 30 }; // for one of them, and for all
+enum { LOOP_SECONDS = 5, LOOPS_SECONDS = 30 }; // limits for one loop, and for all
 
 // ---------------------------------------------------------------- asking
 
-// The answer of one loop, or an object that says why there is none.
+// Returns the answer of a loop, or an object with the reason why there is none.
 static json_t *ask_loop(struct node *n, const json_t *node, uint64_t until)
 {
     struct tool t = {.interrupted = &node_interrupted};
@@ -78,7 +79,7 @@ static void add_to(json_t *sum, const json_t *table, const char *name)
                         json_integer(tool_count(sum, name) + tool_count(table, name)));
 }
 
-// A table is one thing to people, however many loops hold it.
+// Adds up the parts of a table: users see one table, however many loops hold it.
 static void add_table(json_t *tables, json_t *by_id[SPEC_MAX_TABLES], const json_t *table)
 {
     static const char *const added[] = {"rows",        "bytes",    "pushes",
@@ -86,7 +87,7 @@ static void add_table(json_t *tables, json_t *by_id[SPEC_MAX_TABLES], const json
                                         "pulled_keys", "examples", "held"};
     int64_t id = tool_count(table, "id");
     if (id < 0 || id >= SPEC_MAX_TABLES)
-        return; // no server has it
+        return; // a server cannot have such a number
     json_t *sum = by_id[id];
     if (sum == NULL) {
         by_id[id] = json_copy((json_t *)(uintptr_t)table);
@@ -227,7 +228,7 @@ static void print_work(const json_t *s)
     size_t i;
     double pieces = pass != NULL ? tool_number(pass, "pieces") : 0;
     char of[64] = "";
-    if (pieces > 0) // else the end of no file is known yet
+    if (pieces > 0) // else no file was read to its end yet
         snprintf(of, sizeof(of), " of %.0f", pieces);
     if (pass != NULL)
         cli_printf("pass %.0f: %.0f%s pieces, %.0f examples%s\n",
@@ -289,7 +290,7 @@ static int status_command(const void *values, const struct options *o, struct er
     if (rc == 0 && v->rates) {
         before = status;
         status = NULL;
-        poll(NULL, 0, 1000); // a second is what is measured
+        poll(NULL, 0, 1000); // rates are measured over a second
         rc = status_ask(&n, v->node.connect_timeout, &status, e);
     }
     if (rc == 0 && before != NULL)

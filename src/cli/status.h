@@ -1,4 +1,4 @@
-// The data of tug status, for other commands.
+// The data of tug status, also for other commands.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLI_STATUS_H
@@ -8,8 +8,9 @@
 
 #include "cli/node_options.h"
 
-// The scheduler's answer to STATUS, with "servers", the loops' answers, and "tables",
-// which are theirs added up. `seconds`: to reach the scheduler. The caller gives it back.
+// Gets the scheduler's answer to STATUS, with the loops' answers as "servers" and their
+// sums as "tables". `seconds` limits the time to reach the scheduler. The caller releases
+// *ret.
 int status_ask(struct opened_node *n, double seconds, json_t **ret, struct err *e);
 
 #endif

@@ -34,7 +34,7 @@ const struct option_table cli_stop_options = {
     CLI_OPTIONS(options),
 };
 
-// The scheduler closes its links when it ends.
+// Waits until the scheduler has closed its link, which it does when it ends.
 static int wait_until_gone(struct tool *t, double seconds, struct err *e)
 {
     uint64_t until = van_now(t->side.van) + (uint64_t)(seconds * 1e9);

@@ -1,4 +1,4 @@
-// tug synth: files of click data whose best reachable AUC is known.
+// tug synth: writes click data for which the best possible AUC is known.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <jansson.h>

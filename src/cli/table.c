@@ -1,5 +1,5 @@
-// tug table: looks into tables and changes them, in a saved directory (--from) or in
-// a running cluster.
+// tug table: shows and changes tables, in a saved directory (--from) or in a running
+// cluster.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/table.h"
@@ -165,8 +165,8 @@ int table_find_saves(const char *from, char ret[FILE_PATH_MAX], const char **ret
     return 0;
 }
 
-// The actions, in the order of messages: functions on saved tables and on those of a
-// running cluster, whether it only looks, and whether words follow.
+// The actions, in the order in which messages list them: whether they work on saved
+// tables and on a running cluster, whether they only read, and whether words may follow.
 struct action {
     const char *name;
     bool saved, running, looks, words;

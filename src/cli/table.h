@@ -1,12 +1,12 @@
-// tug table, from the inside: one command, two places where tables are.
+// The inside of tug table, which works on tables in two places.
 //
-//   table_saved.c     saves (save/save.h), those of training runs as well
+//   table_saved.c     saves (save/save.h), also of training runs
 //   table_running.c   a running cluster
 //   table_import.c    text files that become a save
-//   table_settings.c  what a table can be made of
-//   table_keys.c      the keys that get is given
-//   table_top.c       the rows that stand out
-//   table_output.c    where export writes
+//   table_settings.c  the settings of tables
+//   table_keys.c      the keys of get
+//   table_top.c       the largest rows
+//   table_output.c    the output of export
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLI_TABLE_H
@@ -19,7 +19,7 @@
 #include "store/config.h"
 
 struct table_values {
-    struct option_list action; // and what it is about
+    struct option_list action; // the action and the words behind it
     const char *from, *table, *out;
     bool state;
     const char *settings;
@@ -35,43 +35,45 @@ struct table_values {
 
 #define TABLE_MODES "checkpoint base delta day"
 
-// Each is given an action that it knows; `path` is a directory of saves, or one of them.
+// Each function gets an action that it knows. `path` is a directory of saves, or a save.
 int table_saved(const struct table_values *v, const char *path, struct err *e);
 int table_running(const struct table_values *v, struct err *e);
 int table_import(const struct table_values *v, struct err *e);
 
-// What they share. tug table settings.
+// Functions that these share. table_print_settings prints `tug table settings`.
 int table_print_settings(struct err *e);
-// Parses and checks --settings, with the name that --table gives: returns the text, which
-// the caller frees, and its values.
+// Reads and checks --settings, with the name from --table. Returns the text, which the
+// caller frees, and its values.
 int table_read_settings(const struct table_values *v, struct buf *ret_text,
                         struct table_config *ret, struct err *e);
-// TUG_EUSAGE "... holds no table 'user', but users and ads; did you mean 'users'?".
-// `names` are separated by spaces.
+// Returns TUG_EUSAGE "... holds no table 'user'; did you mean 'users'?". `names` are
+// separated by spaces.
 int table_unknown(const char *where, const char *name, const char *names, struct err *e);
-// Whether a save of this table alone may go into the directory: not beside saves of
-// others, which it would take the place of.
+// Checks that a save of this table alone may go into the directory: it must not replace
+// saves of other tables there.
 int table_check_place(const char *out, const char *name, struct err *e);
-// Finds the newest save under `from`, or `from` itself. For a training run's save
+// Finds the newest save under `from`, or `from` itself. For a save of a training run,
 // *ret_name is the name of the features' table, else NULL.
 int table_find_saves(const char *from, char ret[FILE_PATH_MAX], const char **ret_name,
                      struct err *e);
-// The keys behind "get", and which of them have been found.
+// The keys behind "get", and which of them were found.
 struct table_keys {
-    const char *const *text; // as it was given
+    const char *const *text; // as given
     uint64_t *key;
     bool *found;
     size_t n;
 };
-// `run`: whose data says what COLUMN=WORD is; NULL: keys only.
+// `run` is the run whose data decides what COLUMN=WORD means; NULL: only keys are
+// allowed.
 struct saved_run;
-// Whether the words behind "top" are columns of its features; TUG_EUSAGE.
+// Checks that the words behind "top" are columns of the run's features; returns
+// TUG_EUSAGE if not.
 int table_keys_columns(const struct option_list *words, const struct saved_run *run,
                        struct err *e);
 int table_keys_open(struct table_keys *k, const struct table_values *v,
                     const struct saved_run *run, struct err *e);
 void table_keys_close(struct table_keys *k);
-// TUG_EDATA naming the first that was not found.
+// Returns TUG_EDATA about the first key that was not found.
 int table_keys_check(const struct table_keys *k, const char *where, struct err *e);
 
 #endif

@@ -1,4 +1,4 @@
-// tug table import: rows from text files into a new save.
+// tug table import: makes a new save from rows in text files.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
@@ -26,7 +26,7 @@ struct import {
     char *piece;
 };
 
-// Files are decompressed on the way; their first bytes tell the compression.
+// Adds a file. It is decompressed if its first bytes show a compression.
 static int add_file(struct import *x, int fd, const char *name, struct err *e)
 {
     struct decoder *d;
@@ -42,7 +42,7 @@ static int add_file(struct import *x, int fd, const char *name, struct err *e)
     return rc;
 }
 
-// The converter's output.
+// Adds the output of the converter for a file.
 static int add_converted(struct import *x, int fd, const char *name, struct err *e)
 {
     struct command *c;
@@ -76,7 +76,7 @@ static int read_file(struct import *x, const char *name, struct err *e)
 
 static int read_all(struct import *x, uint64_t *ret_lines, struct err *e)
 {
-    const struct option_list *files = &x->v->action; // behind the action itself
+    const struct option_list *files = &x->v->action; // the first word is the action
     TRY(text_import_open(&x->text, x->store, x->v->paddle, e));
     int rc = 0;
     for (size_t i = 1; i < files->n && rc == 0; i++)

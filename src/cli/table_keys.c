@@ -1,4 +1,4 @@
-// The keys of tug table get, as numbers or as words of the data's columns.
+// The keys of tug table get, given as numbers or as words of the data's columns.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <ctype.h>
@@ -54,7 +54,7 @@ int table_keys_columns(const struct option_list *words, const struct saved_run *
     return rc;
 }
 
-// COLUMN=WORD, as the reader of the run's data hashes it.
+// Computes the key of COLUMN=WORD by the reader of the run's data.
 static int parse_word(const char *text, const char *equals, const struct saved_run *run,
                       uint64_t *ret, struct err *e)
 {

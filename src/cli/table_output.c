@@ -62,7 +62,7 @@ static int put_name(struct table_output *o, const struct table_pick *p, struct e
     struct buf b = BUF_INIT(1 << 16);
     int rc = buf_add(&b, "# ", 2);
     if (rc == 0)
-        rc = printable_add(&b, name, strlen(name)); // a word may hold a line end
+        rc = printable_add(&b, name, strlen(name)); // a word may contain a line end
     if (rc == 0)
         rc = buf_printf(&b, " in %" PRIu64 " example%s\n", examples, PLURAL_S(examples));
     rc = rc == 0 ? put(o, b.data, b.len, e) : err_nomem(e, "a name");
@@ -70,7 +70,8 @@ static int put_name(struct table_output *o, const struct table_pick *p, struct e
     return rc;
 }
 
-// Lines come in pieces of any size: a key is looked up once all its digits have come.
+// Writes the lines with the wanted keys. Lines arrive in pieces of any size; a key is
+// looked up once all its digits have arrived.
 static int put_picked(struct table_output *o, const char *bytes, size_t n, struct err *e)
 {
     struct table_pick *p = o->pick;

@@ -1,5 +1,5 @@
-// Where tug table export writes: a file that is there when complete, standard output, or
-// either of them through a shell command.
+// The output of tug table export: a file that appears when it is complete, or standard
+// output, either of them optionally through a shell command.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLI_TABLE_OUTPUT_H
@@ -10,15 +10,16 @@
 #include "cli/table.h"
 #include "train/names.h"
 
-// Passes only the lines "KEY values..." of these keys.
+// Selects the lines "KEY values..." of these keys.
 struct table_pick {
     const uint64_t *keys;
     size_t n;
-    bool *found;               // of each key; the caller's, all false
-    uint64_t key;              // of the line being read
-    bool in_key;               // its key is not complete
-    bool wanted;               // what follows is written
-    const struct names *names; // before a row a line says what its key is called; or NULL
+    bool *found;               // per key; the caller owns it and sets all to false
+    uint64_t key;              // the key of the current line
+    bool in_key;               // the key of the current line is not complete
+    bool wanted;               // the rest of the line is written
+    const struct names *names; // for a line with the key's words before each row; NULL:
+                               // none
 };
 
 static inline struct table_pick table_pick_keys(const struct table_keys *k)
@@ -27,18 +28,19 @@ static inline struct table_pick table_pick_keys(const struct table_keys *k)
         .keys = k->key, .n = k->n, .found = k->found, .in_key = true};
 }
 
-struct table_output { // one of them; none: standard output
+struct table_output { // at most one of the first three; none: standard output
     struct file_writer *file;
-    struct command *command; // to standard output
+    struct command *command; // a command that writes to standard output
     struct command_file *converted;
-    struct table_pick *pick; // set it behind table_output_open; NULL: all lines
+    struct table_pick *pick; // set after table_output_open; NULL: all lines
 };
 
-// `path` NULL or "-": standard output. `converter` NULL: as it is.
+// `path` NULL or "-": standard output. `converter` NULL: no command.
 int table_output_open(struct table_output *o, const char *path, const char *converter,
                       struct err *e);
 int table_output_put(void *output, const char *bytes, size_t n, struct err *e);
-// `rc`: of writing it all. Commits or takes back; returns rc, or why it can't be there.
+// Closes the output. `rc` is the result of writing: if it is 0, the output is committed,
+// else undone. Returns rc, or the error of the commit.
 int table_output_close(struct table_output *o, int rc, struct err *e);
 
 #endif

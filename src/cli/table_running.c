@@ -1,4 +1,4 @@
-// tug table on a running cluster: a guest's client (tug/table.h) asks for everything.
+// tug table on a running cluster: uses a client (tug/table.h) that joins as a guest.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>
@@ -36,7 +36,7 @@ static int ask_status(struct running *r, json_t **ret, struct err *e)
     return status_ask(&r->node, r->v->node.connect_timeout, ret, e);
 }
 
-// There is no table of that name: which are there?
+// Reports that there is no table of that name, with the names that exist.
 static int name_others(struct running *r, const char *name, struct err *e)
 {
     struct buf names = BUF_INIT(1 << 20);
@@ -53,7 +53,7 @@ static int name_others(struct running *r, const char *name, struct err *e)
     return rc;
 }
 
-// Without a name: for reading the only table or 'sparse'; for changes none.
+// Finds the table if none is named: to read, the only table or 'sparse'; to change, none.
 static int find_usual(struct running *r, struct err *e)
 {
     char name[CONFIG_NAME_MAX] = "";
@@ -238,7 +238,7 @@ static int print_pulled(struct running *r, const struct table_keys *k, uint32_t 
     return rc;
 }
 
-// As pulls see them: a row that is not there is what it would begin with.
+// Prints rows as pulls return them: a missing row has its initial values.
 static int get(struct running *r, struct err *e)
 {
     struct table_keys k;
@@ -253,7 +253,7 @@ static int get(struct running *r, struct err *e)
 
 struct ranked {
     struct table_top *top;
-    struct err *e; // of what is not the client's
+    struct err *e; // for errors that are not the client's
     int rc;
 };
 
@@ -358,10 +358,10 @@ static int dump(struct running *r, struct err *e)
     return failed(tug_dump(r->client, r->table, r->v->out), e);
 }
 
-// A number that no table has yet.
+// Creates the table with a number that is free.
 static int create_free(struct running *r, const char *settings, struct err *e)
 {
-    enum { FIRST = 16, LAST = 4095 }; // below are those of training runs
+    enum { FIRST = 16, LAST = 4095 }; // training runs use the numbers below
     int rc = TUG_EUSAGE;
     for (uint32_t n = FIRST; n <= LAST && rc == TUG_EUSAGE; n++) {
         rc = tug_table_create(r->client, n, settings);
@@ -372,8 +372,8 @@ static int create_free(struct running *r, const char *settings, struct err *e)
     return failed(rc, e);
 }
 
-// Names are how people find tables: one that is there is found, and its settings are
-// compared, or it is refused.
+// Creates the table. If its name exists, the existing table is used if it has the same
+// settings, else the call is refused.
 static int make(struct running *r, const char *name, const char *settings, struct err *e)
 {
     uint32_t there, wanted = (uint32_t)r->v->number;
@@ -425,14 +425,15 @@ static int join(struct running *r, struct err *e)
         .insecure = v->insecure,
         .guest = true,
     };
-    // A scheduler that does not answer is found out sooner than members find out.
+    // Asks the scheduler first: this shows sooner than joining that it does not answer.
     struct tool t = {.interrupted = &node_interrupted};
     int rc = tool_open(&t, &r->node.node, r->node.node.scheduler, v->connect_timeout, e);
     tool_close(&t);
     return rc == 0 ? failed(tug_client_open(&r->client, &o), e) : rc;
 }
 
-// The scheduler of the run that was launched here last, if none is named.
+// Connects to the scheduler that is given, or else to that of the run launched last on
+// this machine.
 int table_running(const struct table_values *v, struct err *e)
 {
     struct running r = {.v = v};

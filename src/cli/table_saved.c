@@ -1,5 +1,5 @@
-// tug table on saves, of training runs as well: loaded whole, looked at or changed, and,
-// if changed, saved beside the old ones.
+// tug table on saves, also of training runs: loads them whole, shows or changes them, and
+// writes changed tables as a new save beside the old ones.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>
@@ -21,14 +21,14 @@
 #include "train/run_tables.h"
 #include "train/saved_run.h"
 
-// The tables of the newest save, as they are when all it builds on is put together.
+// The tables of the newest save, after loading all the saves that it builds on.
 struct saves {
     const struct table_values *v;
     const char *from;
     struct save_chain chain;
     const struct save_manifest *newest;
     struct store **stores; // NULL: not loaded
-    struct saved_run *run; // of a training run; NULL: of none
+    struct saved_run *run; // the training run; NULL: it is not of a training run
 };
 
 static void close_saves(struct saves *s)
@@ -93,7 +93,8 @@ static int unknown(const struct saves *s, struct err *e)
     return rc;
 }
 
-// Unless one is named: the only one, or the features of a model.
+// Finds the table that --table names; by default the only one, or the features of a
+// model.
 static int find_one(const struct saves *s, size_t *ret, struct err *e)
 {
     size_t found = 0;
@@ -161,7 +162,7 @@ static json_t *table_json(const struct save_table *t, const struct store *store,
                      (json_int_t)t->n_files, "settings", settings);
 }
 
-// Writes into `tables` or, if NULL, prints for people.
+// Adds the table to `tables`, or prints it if that is NULL.
 static int show_table(const struct saves *s, size_t i, json_t *tables, struct err *e)
 {
     const struct save_table *t = &s->newest->tables[i];
@@ -186,7 +187,7 @@ static int show_tables(const struct saves *s, json_t *tables, struct err *e)
     return 0;
 }
 
-// Whether rows have vectors: models without them do not look at --dim.
+// Returns whether rows have vectors; models without them ignore --dim.
 static bool has_vectors(const struct saved_run *r)
 {
     struct model m;
@@ -307,7 +308,7 @@ static int get(struct saves *s, struct err *e)
     return rc;
 }
 
-// The rows that stand out, of all columns or of those that the words behind top name.
+// The largest rows, of all columns or of those that the words behind "top" name.
 struct ranked {
     const struct saves *saves;
     struct store *store;
@@ -382,13 +383,14 @@ static int top(struct saves *s, struct err *e)
 
 // Changing.
 
-// Whether the save also holds a place in the middle of the data.
+// Returns whether the save also has a position in the middle of a pass.
 static bool is_within_pass(const struct saves *s)
 {
     return s->run != NULL && s->run->readers != NULL;
 }
 
-// A run would begin the pass again with rows that have seen a part of it.
+// Loads the tables to change them. Refused in the middle of a pass: the run would repeat
+// the pass with rows that have seen a part of it.
 static int load_to_change(struct saves *s, struct err *e)
 {
     if (s->v->out == NULL && is_within_pass(s))
@@ -400,7 +402,7 @@ static int load_to_change(struct saves *s, struct err *e)
     return load_all(s, e);
 }
 
-// Words behind keys go with the model.
+// Copies the words of keys, which belong to the model, to the new save.
 static int keep_names(const struct saves *s, const char *path, struct err *e)
 {
     struct names *names;
@@ -415,14 +417,15 @@ static int save_some(struct saves *s, enum save_mode mode, struct store **stores
 {
     char path[FILE_PATH_MAX], dir[FILE_PATH_MAX];
     const char *to = s->v->out;
-    if (to == NULL) { // beside the old ones
+    if (to == NULL) { // write beside the old saves
         snprintf(dir, sizeof(dir), "%s", s->chain.paths[s->chain.n - 1]);
         char *slash = strrchr(dir, '/');
         if (slash != NULL)
             *slash = 0;
         to = slash != NULL ? dir : ".";
     }
-    // Changed rows no longer belong to that place, so the new save is of tables alone.
+    // Changed rows no longer fit a position in the middle of a pass, so the new save has
+    // only tables.
     TRY(save_stores(to, mode, stores, n, is_within_pass(s) ? NULL : s->newest->about,
                     (int)s->v->zstd, (uint32_t)s->v->keep, path, e));
     TRY(keep_names(s, path, e));
@@ -435,7 +438,7 @@ static int save(struct saves *s, enum save_mode mode, struct err *e)
     return save_some(s, mode, s->stores, s->newest->n_tables, e);
 }
 
-// A new save without the table.
+// Writes a new save without the table.
 static int drop(struct saves *s, struct err *e)
 {
     if (s->v->table == NULL)
@@ -497,7 +500,7 @@ static int end_day(struct saves *s, struct err *e)
     return save(s, SAVE_CHECKPOINT, e);
 }
 
-// Deltas are of what a running cluster has noted; here nothing has changed.
+// Writes the tables again. A delta is refused: only a running cluster records changes.
 static int save_again(struct saves *s, struct err *e)
 {
     if (s->v->mode == SAVE_DELTA)

@@ -1,4 +1,5 @@
-// tug table settings: lists the settings of tables; and reads settings from commands.
+// tug table settings: lists the settings of tables; also reads settings for other
+// commands.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -9,7 +10,11 @@
 #include "cli/table.h"
 #include "rule/rule.h"
 
-enum { WIDTH = 80, COLUMN = 30 }; // of the terminal; where explanations begin
+enum {
+    WIDTH = 80,
+    COLUMN = 30
+};  // width of the terminal; column where explanations
+    // begin
 
 // Prints the words of `text` from column `at` on; further lines begin at COLUMN.
 static int wrap(struct buf *b, const char *text, int at)
@@ -98,7 +103,7 @@ int table_print_settings(struct err *e)
     return cli_print(&b, add_all(&b), e);
 }
 
-// A file's name holds no '='.
+// Returns whether the text is a file name: it contains no '='.
 static bool is_file(const char *settings)
 {
     return strchr(settings, '=') == NULL;
@@ -120,7 +125,7 @@ static int parse(const char *text, struct table_config *ret, struct err *e)
     return table_config_check(ret, e);
 }
 
-// A name of --table, where the settings leave it open.
+// Sets the name from --table if the settings give none.
 static int set_name(const char *name, struct buf *text, struct table_config *c,
                     struct err *e)
 {

@@ -34,7 +34,8 @@ static double length(const float *x, uint32_t n)
     return sqrt(squares);
 }
 
-// The number that a row is sorted by. NaN comes first: it is what one looks for.
+// Returns the number by which a row is sorted. NaN counts as the largest, so that it is
+// found.
 static double size_of(const struct table_top *t, const struct top_row *r)
 {
     double x = t->by == TABLE_TOP_WEIGHT   ? fabs(r->weight)
@@ -50,7 +51,7 @@ static bool before(const struct table_top *t, const struct top_row *a,
     return x != y ? x > y : a->key < b->key;
 }
 
-// A heap whose root is the least of those kept.
+// Sifts an element down in the heap, whose root is the smallest of the kept rows.
 static void sift(struct table_top *t, size_t at, size_t n)
 {
     for (size_t child; (child = 2 * at + 1) < n; at = child) {
@@ -96,7 +97,7 @@ int table_top_add(struct table_top *t, const struct accessor *a,
     return 0;
 }
 
-// Turns the heap into a list by moving the least to the end repeatedly.
+// Turns the heap into a sorted list by moving the smallest to the end repeatedly.
 static void sort(struct table_top *t)
 {
     for (size_t i = t->n / 2; i-- > 0;)
@@ -115,7 +116,7 @@ static void add_name(json_t *o, const struct names *names, uint64_t key)
     const char *name = names_find(names, key, &examples);
     if (name == NULL)
         return;
-    json_object_set_new(o, "name", json_string(name)); // none if it is no UTF-8
+    json_object_set_new(o, "name", json_string(name)); // omitted if it is not UTF-8
     json_object_set_new(o, "examples", json_integer((json_int_t)examples));
 }
 

@@ -1,6 +1,6 @@
-// tug train: options become a configuration, the run happens, its result is
-// printed. With a role in the environment (ps-lite's or Paddle's variables) it is
-// that role of a cluster; with the flags of Paddle's first version a trainer of that.
+// tug train: makes a configuration of the options, runs it and prints the result. If the
+// environment gives it a role (by variables of ps-lite or Paddle), it runs that role of a
+// cluster. With the flags of Paddle's first version, it runs a trainer in that scheme.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/alloc.h"

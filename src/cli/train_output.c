@@ -23,8 +23,8 @@ int train_open_log(const struct train_options *t, const struct options *o,
         log_set_level((enum log_level)t->log_level);
     if (t->quiet && (!options_given(o, "log-level") || t->log_level > LOG_WARN))
         log_set_level(LOG_WARN);
-    // One file has one writer: on a cluster tug launch --log-dir keeps a log of each
-    // role.
+    // A file can have only one writer: on a cluster, tug launch --log-dir keeps a log for
+    // each role.
     if (t->log_dir == NULL || node != NULL)
         return 0;
     char path[FILE_PATH_MAX];
@@ -82,7 +82,7 @@ static void add_seconds(char *to, size_t size, const char *what, double seconds,
         snprintf(to + n, size - n, ", %s %.1f s", what, seconds);
 }
 
-// "read 0.2 s, train 1.2 s at ... examples/s, valid 0.1 s, ..."
+// Writes "read 0.2 s, train 1.2 s at ... examples/s, valid 0.1 s, ...".
 static void format_seconds(const struct result *r, const char *rate, char *to,
                            size_t size)
 {
@@ -102,7 +102,7 @@ static void print_text(const struct result *r)
                  PLURAL_S(r->servers), r->workers, PLURAL_S(r->workers));
     else
         snprintf(who, sizeof(who), "%d thread%s", r->threads, PLURAL_S(r->threads));
-    if (isfinite(r->examples_per_second)) // else nothing was left to train
+    if (isfinite(r->examples_per_second)) // else there was nothing left to train
         snprintf(rate, sizeof(rate), " at %.0f examples/s", r->examples_per_second);
     if (r->workers > 0 && rate[0] != '\0')
         snprintf(rate + strlen(rate), sizeof(rate) - strlen(rate),
@@ -125,8 +125,8 @@ static void print_text(const struct result *r)
         cli_printf("saved to %s\n", r->out);
 }
 
-// A run that had ended before: names its save, and suggests what the user may have meant.
-// One that has passes left was stopped early.
+// Prints that the run was over before, with its save and advice. A run with passes left
+// was stopped early.
 static void print_nothing(const struct result *r, const struct train_config *c)
 {
     char more[160] = "more --epochs";

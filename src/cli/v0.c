@@ -1,5 +1,5 @@
-// Flags of Paddle's first version: see v0.h. They are gflags: --name=value, --name value, and of
-// flags that are true or false --name and --noname.
+// Flags of Paddle's first version; see v0.h. They have the forms of gflags: --name=value,
+// --name value and, for boolean flags, --name and --noname.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/v0.h"
@@ -15,12 +15,12 @@
 #include "base/route.h"
 
 enum fate {
-    IS,     // the option `to`; nothing where the value is empty or in `so`
-    SO,     // must be in `so`, which is how it is here; else `say` tells what to do
+    IS, // becomes option `to`; nothing if the value is empty or one of `so`
+    SO, // the value must be one of `so`, which is how tug works; else `say` gives advice
     NONE,   // has no effect
-    PLACE,  // says where the others are
-    WRONG,  // `say` tells what to do
-    ENDING, // as IS, and `say` is written behind the value
+    PLACE,  // describes the other processes of the run
+    WRONG,  // refused; `say` gives advice
+    ENDING, // like IS, but `say` is appended to the value
 };
 
 struct flag {
@@ -115,7 +115,8 @@ static bool named(const char *word, size_t len, const char *name)
     return strlen(name) == len && memcmp(word, name, len) == 0;
 }
 
-// The flag that a word begins; *ret_eq is behind its '=', or NULL; *ret_no: it is --noNAME.
+// Finds the flag that a word begins. *ret_eq points behind its '=', or is NULL; *ret_no:
+// the word is --noNAME.
 static const struct flag *find(const char *word, const char **ret_eq, bool *ret_no)
 {
     if (strncmp(word, "--", 2) != 0)
@@ -223,7 +224,8 @@ static int text(char **ret, const char *value, struct err *e)
 }
 
 struct place {
-    bool local, local_given, others; // others: a flag that only means something with them
+    bool local, local_given,
+        others; // others: a flag was given that needs other processes
 };
 
 static int take_place(struct v0_words *w, struct place *p, const struct flag *f,
@@ -274,7 +276,8 @@ static int take_flag(struct v0_words *w, struct place *p, const struct flag *f,
     return err_set(e, TUG_EUSAGE, "--%s: %s", f->name, f->say);
 }
 
-// --local=0 makes the trainer one of a run's; without it these flags have no effect.
+// --local=0 makes the trainer join a run; without it, flags about other processes have no
+// effect.
 static int settle(struct v0_words *w, const struct place *p, struct err *e)
 {
     w->cluster = p->local_given && !p->local;
@@ -287,7 +290,7 @@ static int settle(struct v0_words *w, const struct place *p, struct err *e)
     return 0;
 }
 
-// A flag and the option that it stands for contradict each other.
+// Refuses a flag together with the option that it stands for.
 static int check_both(const struct flag *f, int argc, char *const *argv, struct err *e)
 {
     for (int i = 0; f->to != NULL && i < argc && !is_end(argv[i]); i++) {
@@ -323,7 +326,7 @@ static int take_word(struct v0_words *ret, struct place *p, int argc, char *cons
 int v0_words_take(struct v0_words *ret, int argc, char *const *argv, struct err *e)
 {
     struct place p = {.local = true};
-    struct problems wrong = PROBLEMS_INIT; // all are named at once
+    struct problems wrong = PROBLEMS_INIT; // reports all problems at once
     struct err why;
     int rc = 0;
     *ret = (struct v0_words){.port = V0_PORT};
@@ -372,7 +375,7 @@ int v0_words_explain(const struct v0_words *w, int rc, struct err *e)
 
 // ---------------------------------------------------------------- roles
 
-// Host i of a list, into ret; false: the list is shorter.
+// Copies host i of a list to ret; returns false if the list is shorter.
 static bool host_at(const char *list, uint32_t i, char ret[ROLE_TEXT_MAX])
 {
     for (; list != NULL && i > 0; i--) {
@@ -440,7 +443,7 @@ int v0_role_trainer(struct role *ret, const struct v0_words *w, struct err *e)
     return set_scheduler(ret, first, w->port, e);
 }
 
-// Returns the index of this machine in the list.
+// Finds the index of this machine in the list.
 static int find_own(struct role *r, const char *list, const char *own, struct err *e)
 {
     char host[ROLE_TEXT_MAX];
@@ -482,7 +485,8 @@ int v0_role_server(struct role *ret, const char *pservers, const char *host,
     ret->servers = hosts(pservers);
     TRY(find_own(ret, pservers, host, e));
     ret->hosts_scheduler = ret->rank == 0;
-    ret->port = ret->hosts_scheduler ? 0 : port; // the first one's is the scheduler's
+    // the first server's port is the scheduler's
+    ret->port = ret->hosts_scheduler ? 0 : port;
     (void)host_at(pservers, 0, first);
     return set_scheduler(ret, first, port, e);
 }

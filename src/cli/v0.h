@@ -1,5 +1,5 @@
-// Flags of Paddle's first version on the command line of `tug train`: which option each is here,
-// and which of them say how the trainer finds the others of its run.
+// Flags of Paddle's first version on the command line of `tug train`: translates them to
+// options, and reads those that describe the other processes of the run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLI_V0_H
@@ -12,33 +12,35 @@
 #include "base/err.h"
 #include "facade/role.h"
 
-enum { V0_PORT = 7164 }; // what its launch script says
+enum { V0_PORT = 7164 }; // the port in Paddle's launch script
 
-// The words of a command, with tug's options in place of the flags.
+// The words of a command, with flags replaced by tug's options.
 struct v0_words {
-    char **at; // they and what they point to are this struct's
+    char **at; // this struct owns the array and the words
     int n, cap;
     const char *used[64]; // flags that became options, for errors
     size_t n_used;
     char unused[512]; // flags without effect, for the log
-    // For --local=0: the addresses of the others.
+    // With --local=0: the addresses of the other processes.
     bool cluster;
     char *pservers, *nics;
-    uint64_t port, trainer_id, trainers; // trainers 0: not said
+    uint64_t port, trainer_id, trainers; // trainers 0: not given
 };
 
-// Whether there is such a flag among the words, up to "--".
+// Returns whether the words up to "--" contain such a flag.
 bool v0_given(int argc, char *const *argv);
 
-// TUG_EUSAGE: a flag asks for what is done otherwise here.
+// Translates the words. Returns TUG_EUSAGE if a flag asks for something that tug does in
+// another way.
 int v0_words_take(struct v0_words *ret, int argc, char *const *argv, struct err *e);
-void v0_words_free(struct v0_words *w); // a zeroed one is fine
+void v0_words_free(struct v0_words *w); // a zeroed struct is fine
 
-// Adds to an error which flags the options in it were.
+// Adds to an error the flags that its options came from.
 int v0_words_explain(const struct v0_words *w, int rc, struct err *e);
 
-// The role of a trainer; of a server of these hosts ("A,B"; NULL: there is one). `host` and
-// `nics` (both may be NULL) say which of them it is.
+// Set the role of a trainer, and of a server of the hosts "A,B" (NULL: there is only one
+// server). `host` and `nics`, which may both be NULL, identify the server among these
+// hosts.
 int v0_role_trainer(struct role *ret, const struct v0_words *w, struct err *e);
 int v0_role_server(struct role *ret, const char *pservers, const char *host,
                    const char *nics, uint16_t port, struct err *e);

@@ -1,4 +1,4 @@
-// tug version prints the version, the platform and the libraries of this build.
+// tug version: prints the version, the platform and the libraries of this build.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>

@@ -1,4 +1,5 @@
-// tug worker: a process that reads data, computes, and pushes gradients to the servers.
+// tug worker: runs a process that reads data, computes, and pushes gradients to the
+// servers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/cli.h"
@@ -41,7 +42,8 @@ const struct option_table cli_worker_options = {
 
 int role_worker(const struct worker_values *v, const struct training *t, struct err *e)
 {
-    atomic_bool leave = false; // asked to end by a signal, and the run can do without it
+    atomic_bool leave = false; // set when a signal asks for an end and the run can go on
+                               // without this worker
     struct train_setup s = {.interrupted = &leave};
     struct opened_node n;
     if (t == NULL)
