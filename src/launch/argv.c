@@ -1,4 +1,4 @@
-// Lists of words: see argv.h.
+// Lists of words; see argv.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/argv.h"

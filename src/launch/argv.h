@@ -1,4 +1,4 @@
-// Lists of words: command lines and environments of processes that are started.
+// Lists of words: the command lines and environments of processes to start.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_LAUNCH_ARGV_H
@@ -9,21 +9,21 @@
 #include "base/buf.h"
 
 struct argv {
-    const char **at; // NULL behind the last one; NULL itself when there is none
+    const char **at; // ends with NULL; the array itself is NULL if it is empty
     size_t n;
 };
 
-// All return 0 or TUG_ENOMEM.
+// All functions return 0 or TUG_ENOMEM.
 int argv_add(struct argv *w, const char *fmt, ...) PRINTF_LIKE(2, 3);
 int argv_add_all(struct argv *w, const char *const *from, size_t n);
 void argv_free(struct argv *w);
 
-// Environments: "NAME=VALUE" words. Copies this process's variables except those that
-// `drop` selects; argv_set replaces or adds one.
+// Environments of "NAME=VALUE" words. argv_environment copies this process's variables
+// except those that `drop` selects; argv_set replaces or adds a variable.
 int argv_environment(struct argv *w, int (*drop)(const char *name_value));
 int argv_set(struct argv *w, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-// A word so that a POSIX shell reads it back as it is, added to *b.
+// Appends a word to *b so that a POSIX shell reads it back unchanged.
 int argv_quote(struct buf *b, const char *word);
 
 #endif

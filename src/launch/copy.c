@@ -1,4 +1,4 @@
-// Workspaces on hosts: see copy.h.
+// Copies of a workspace on hosts; see copy.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/copy.h"
@@ -19,8 +19,9 @@ static int run_shell(const char *script)
     return status;
 }
 
-// A pipeline ends as its last command does: a tar that could not read all ends the shell.
-// Exit code 1: a file changed while tar read it.
+// Writes a pipeline of tar and ssh. A pipeline has the status of its last command, so a
+// tar that could not read everything must end the shell itself. Its exit code 1 only
+// means that a file changed while it was read.
 static int add_pipeline(struct buf *b, const struct plan *p, const struct host *h)
 {
     struct argv ssh = {0};
@@ -59,7 +60,7 @@ static int copy_to(const struct plan *p, const struct host *h, struct err *e)
 int copy_workspace(const struct plan *p, struct err *e)
 {
     for (uint32_t i = 0; i < p->hosts.n; i++) {
-        bool again = false; // a host may stand in several lines
+        bool again = false; // several lines may name the same host
         for (uint32_t k = 0; k < i; k++)
             again |= strcmp(p->hosts.list[k].name, p->hosts.list[i].name) == 0 &&
                      p->hosts.list[k].port == p->hosts.list[i].port;

@@ -1,4 +1,4 @@
-// Copies of a workspace on the hosts of a run.
+// Copies a workspace to the hosts of a run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_LAUNCH_COPY_H
@@ -6,8 +6,8 @@
 
 #include "launch/plan.h"
 
-// The directory plan->o->sync into ~/.tug/JOB/work of each host, by tar over ssh; earlier
-// contents are removed.
+// Copies the directory plan->o->sync to ~/.tug/JOB/work on each host, by tar over ssh;
+// earlier contents are removed.
 int copy_workspace(const struct plan *p, struct err *e);
 
 #endif

@@ -1,4 +1,4 @@
-// The end of a run: see exit_policy.h.
+// The end of a run; see exit_policy.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/exit_policy.h"
@@ -17,7 +17,7 @@ void exit_policy_open(struct exit_policy *v, bool program, uint32_t workers)
     *v = (struct exit_policy){.program = program, .workers = workers};
 }
 
-// "tug worker: " is what its own error begins with.
+// Returns what the process said, without the "tug worker: " in front.
 static const char *without_command(const struct launch_exit *x)
 {
     char command[32];
@@ -46,8 +46,8 @@ const char *exit_policy_describe(const struct launch_exit *x,
     return to;
 }
 
-// Returns the status of a process that ended by itself; exit codes of other programs
-// become "the system refused".
+// Returns the status of a process that ended by itself; unknown exit codes of other
+// programs become "the system refused".
 static int status_of(const struct launch_exit *x)
 {
     static const int known[] = {TUG_EUSAGE, TUG_EDATA, TUG_EIO, TUG_EINTERNAL,
@@ -100,18 +100,18 @@ static enum exit_policy_next scheduler_exit(struct exit_policy *v,
     const char *why = without_command(x);
     if (is_well(x)) {
         if (v->end.code == TUG_EINTERRUPTED)
-            v->end = (struct err){0}; // it was done before
+            v->end = (struct err){0}; // the run was finished before the interruption
         return EXIT_POLICY_LEAVE;
     }
     bool told_by_us = status_of(x) == TUG_EINTERRUPTED && v->end.code != 0 &&
                       v->end.code != TUG_EINTERRUPTED;
     if (told_by_us)
-        return EXIT_POLICY_LEAVE; // it was ended because of what is known already
+        return EXIT_POLICY_LEAVE; // it ended because of an error that is known already
     if (x->signal != 0 || why == x->said) {
         note(v, x);
         return x->signal != 0 ? EXIT_POLICY_END : EXIT_POLICY_LEAVE;
     }
-    // It knows more of what happened than who saw one process end.
+    // The scheduler knows more about the error than a process that saw another one end.
     char seen[ERR_TEXT_MAX];
     snprintf(seen, sizeof(seen), "%s", v->killed ? v->end.text : "");
     err_set(&v->end, status_of(x), "%s%s%s", seen, seen[0] != 0 ? ": " : "", why);

@@ -1,4 +1,4 @@
-// The ends of processes that end a run, and the run's status.
+// Tests which ends of processes end a run, and the status of the run.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/exit_policy.h"
@@ -39,7 +39,8 @@ static void a_worker_can_be_lost_but_not_all(void **state)
     assert_string_equal(v.end.text, "worker 1 was killed by signal 9 (Killed)");
     exit_policy_open(&v, false, 2);
     assert_int_equal(ended(LAUNCH_WORKER, 1, 0, 0, ""), EXIT_POLICY_GO_ON);
-    assert_int_equal(ended(LAUNCH_WORKER, 0, 0, 9, ""), EXIT_POLICY_GO_ON); // 1 was done
+    // worker 1 had finished
+    assert_int_equal(ended(LAUNCH_WORKER, 0, 0, 9, ""), EXIT_POLICY_GO_ON);
     char text[EXIT_POLICY_TEXT_MAX];
     struct launch_exit x = {LAUNCH_SERVER, 3, 0, 9, "", 77};
     assert_string_equal(exit_policy_describe(&x, text),
@@ -73,7 +74,7 @@ static void a_server_cannot_be_lost(void **state)
     assert_int_equal(v.end.code, TUG_EIO);
     assert_string_equal(v.end.text,
                         "server 1 was killed by signal 9 (Killed): 7 is lost");
-    // Later ends do not count.
+    // Later ends do not change the result.
     assert_int_equal(ended(LAUNCH_WORKER, 1, 3, 0, ""), EXIT_POLICY_GO_ON);
     assert_int_equal(v.end.code, TUG_EIO);
 }
@@ -120,7 +121,8 @@ static void interrupted_runs(void **state)
     assert_string_equal(v.end.text, "saved to m");
     exit_policy_open(&v, false, 2);
     exit_policy_interrupted(&v);
-    assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 0, 0, ""), EXIT_POLICY_LEAVE); // was done
+    // the run was finished
+    assert_int_equal(ended(LAUNCH_SCHEDULER, 0, 0, 0, ""), EXIT_POLICY_LEAVE);
     assert_int_equal(v.end.code, 0);
 }
 

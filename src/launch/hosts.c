@@ -1,4 +1,4 @@
-// Files of hosts: see hosts.h.
+// Files of hosts; see hosts.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/hosts.h"
@@ -27,7 +27,7 @@ static bool take_number(const char *text, size_t n, uint32_t max, uint32_t *ret)
     return n > 0 && value > 0;
 }
 
-// "host:port"; an IPv6 address has more than one colon and no port.
+// Reads "host:port". An IPv6 address has more than one colon, and no port.
 static bool take_name(struct host *h, const char *word, size_t n)
 {
     const char *colon = memchr(word, ':', n);
@@ -38,7 +38,7 @@ static bool take_name(struct host *h, const char *word, size_t n)
         h->port = (uint16_t)port;
         n = (size_t)(colon - word);
     }
-    // A name with a dash in front would be an option of ssh.
+    // A name that begins with a dash would be an option of ssh.
     if (n == 0 || n >= sizeof(h->name) || word[0] == '-')
         return false;
     memcpy(h->name, word, n);
@@ -142,7 +142,7 @@ uint32_t hosts_place(const struct hosts *h, uint32_t i)
     for (uint32_t k = 0; k < h->n; k++)
         slots += h->list[k].slots;
     uint64_t left = i % slots;
-    // Round r gives one process to each host with more than r slots.
+    // Round r places one process on each host with more than r slots.
     for (uint32_t round = 0;; round++)
         for (uint32_t k = 0; k < h->n; k++) {
             if (h->list[k].slots <= round)

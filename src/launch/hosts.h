@@ -1,4 +1,4 @@
-// A file of hosts: one `user@host slots=N` or `host:port` a line; # begins a comment.
+// A file of hosts, one `user@host slots=N` or `host:port` per line; # begins a comment.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_LAUNCH_HOSTS_H
@@ -12,7 +12,7 @@ enum { HOSTS_MAX = 4096, HOST_NAME_MAX_BYTES = 256, HOST_SLOTS_MAX = 4096 };
 
 struct host {
     char name[HOST_NAME_MAX_BYTES]; // as ssh takes it: "user@host"
-    uint16_t port;                  // of ssh; 0: as ssh is configured
+    uint16_t port;                  // port of ssh; 0: as ssh is configured
     uint32_t slots;
 };
 
@@ -25,11 +25,11 @@ int hosts_read(struct hosts *ret, const char *path, struct err *e);
 int hosts_parse(struct hosts *ret, const char *name, const char *text, struct err *e);
 void hosts_free(struct hosts *h);
 
-// "host" of "user@host", for addresses.
+// Returns "host" of "user@host", for addresses.
 const char *hosts_address(const struct host *h);
 
-// Where the i-th process goes: round and round over the hosts, each as often as it has
-// slots; when all slots are taken, from the start.
+// Returns the host of the i-th process. Processes are placed on the hosts in turn, on
+// each as many as it has slots; when all slots are taken, placing starts again.
 uint32_t hosts_place(const struct hosts *h, uint32_t i);
 
 #endif

@@ -1,4 +1,4 @@
-// Files of hosts, and who runs where.
+// Files of hosts, and the placement of processes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/hosts.h"

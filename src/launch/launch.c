@@ -1,5 +1,5 @@
-// A run from its start to its end: see launch.h. plan.c makes each role's command line,
-// exit_policy.c decides when a run is over, processes.c has the processes.
+// A run from its start to its end; see launch.h. plan.c makes the command lines of roles,
+// exit_policy.c decides when a run is over, and processes.c runs the processes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/launch.h"
@@ -22,10 +22,9 @@
 #include "launch/plan.h"
 #include "launch/processes.h"
 
-// How long the others are waited for before they are told to end, and then before they
-// are killed. An interrupted run has a pass to finish and a model to save; a
-// signal that comes later than base/wish.h says ends it at once.
-// Supervisors end their programs themselves, before they are killed.
+// How long the launcher waits for processes before it asks them to end, and then before
+// it kills them. An interrupted run has a pass to finish and a model to save; a later
+// signal (base/wish.h) ends it at once. Supervisors get time to end their programs.
 enum {
     TOLD_SECONDS = 2,
     LEAVE_SECONDS = 5,
@@ -45,11 +44,12 @@ struct run {
     enum stage stage;
     bool interrupted, announced;
     struct err start_error;
-    struct buf told; // lines: why processes have ended that the run goes on without
-    char address_file[FILE_PATH_MAX]; // empty: there is none
+    struct buf told; // one line each: why processes have ended without ending the run
+    char address_file[FILE_PATH_MAX]; // "": not written
 };
 
-// The processes of the run: the scheduler, the servers, the workers.
+// Returns the index of a process: first the scheduler, then the servers, then the
+// workers.
 static uint32_t member_of(const struct run *r, enum launch_role role, uint32_t rank)
 {
     return role == LAUNCH_SCHEDULER ? 0
@@ -68,8 +68,9 @@ static void role_of(const struct run *r, uint32_t member, enum launch_role *ret_
 
 // ---------------------------------------------------------------- last words
 
-// When a run fails each process says why, and most say the same: the launcher says it
-// once, at the end. Each held line begins with one of these.
+// When a run fails, each process gives the reason, and most give the same one: the
+// launcher prints it once, at the end. Lines that begin with one of these are held until
+// then.
 static const char *const last_words[] = {
     "tug scheduler: ", "tug server: ", "tug worker: ", "the cluster ends: "};
 
@@ -165,11 +166,11 @@ static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
     bool supervised = r->o->program || plan_host(&r->plan, x.role, x.rank) != NULL;
     x.pid = supervised ? 0 : pid;
     if (supervised && code > 128 && code < 128 + NSIG && code != INTERRUPTED) {
-        x.signal = code - 128; // as a supervisor tells it
+        x.signal = code - 128; // a supervisor reports signals so
         x.code = 0;
     }
     if (r->interrupted && member != 0)
-        return; // they were told to
+        return; // they were asked to end
     char text[EXIT_POLICY_TEXT_MAX];
     switch (exit_policy_exit(&r->policy, &x)) {
     case EXIT_POLICY_GO_ON:
@@ -181,7 +182,7 @@ static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
             processes_say_held(r->processes, member, is_said, r);
         break;
     case EXIT_POLICY_SETTLE:
-        // As long as the scheduler needs to notice, and to tell what is lost.
+        // Wait until the scheduler has noticed and reported what is lost.
         go_to(r, STAGE_WAIT, r->o->dead_seconds + LEAVE_SECONDS);
         break;
     case EXIT_POLICY_TOLD:
@@ -190,7 +191,7 @@ static void on_ended(void *ctx, uint32_t member, int pid, int code, int number,
     case EXIT_POLICY_LEAVE:
         go_to(r, STAGE_WAIT, LEAVE_SECONDS);
         break;
-    case EXIT_POLICY_END: // there is nobody whom roles of tug could tell
+    case EXIT_POLICY_END: // no scheduler is left that could tell the others
         go_to(r, STAGE_GENTLE, r->o->program ? GENTLE_SECONDS : TOLD_SECONDS);
         break;
     }
@@ -258,7 +259,8 @@ static int start_members(struct run *r, struct err *e)
     return 0;
 }
 
-// Runs of one name lie beside each other, by the port of their scheduler.
+// Gets the file for the scheduler's address. Runs of the same name have files with
+// different ports.
 static int address_file(const struct run *r, char ret[FILE_PATH_MAX], struct err *e)
 {
     char dir[FILE_PATH_MAX], host[PLAN_ADDRESS_MAX], name[128];
@@ -283,7 +285,7 @@ static int write_address(const struct run *r, const char *path, struct err *e)
     return rc;
 }
 
-// Tells tools where the scheduler is.
+// Writes the scheduler's address to a file, for tools.
 static void publish(struct run *r)
 {
     struct err e;
@@ -299,7 +301,7 @@ static void unpublish(const struct run *r)
     struct buf b = BUF_INIT(PLAN_ADDRESS_MAX);
     if (r->address_file[0] != 0 && file_read(r->address_file, &b, NULL) == 0 &&
         strcmp(buf_str(&b), r->plan.scheduler) == 0)
-        (void)disk_remove(r->address_file); // else it is another run's by now
+        (void)disk_remove(r->address_file); // another run may have replaced it
     buf_free(&b);
 }
 
@@ -333,7 +335,7 @@ static int begin(struct run *r, struct err *e)
         TRY(copy_workspace(&r->plan, e));
     TRY(processes_open(&r->processes, &h, e));
     for (size_t i = 0; i < r->o->wraps.n && isatty(STDIN_FILENO); i++)
-        signal(SIGINT, SIG_IGN); // Ctrl-C is the debugger's
+        signal(SIGINT, SIG_IGN); // leave Ctrl-C to the debugger
     TRY(start_role(r, LAUNCH_SCHEDULER, 0, e));
     return r->o->program ? start_members(r, e) : 0;
 }

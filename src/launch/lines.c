@@ -1,4 +1,4 @@
-// Lines of many processes: see lines.h.
+// Lines of many processes; see lines.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/lines.h"
@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 
-enum { HELD_MAX = 4096 }; // bytes of a line that is held
+enum { HELD_MAX = 4096 }; // bytes of a line that may be held
 
 void lines_open(struct lines *l, const char *prefix, FILE *to, FILE *log,
                 const char *log_path)
@@ -20,8 +20,8 @@ void lines_open(struct lines *l, const char *prefix, FILE *to, FILE *log,
 
 static bool write_line(FILE *to, const char *prefix, const char *line, size_t n)
 {
-    // One call for the whole line where stdio has the room: lines of others do not mix
-    // in.
+    // stdio writes the whole line in one call, if it fits, so that lines of other
+    // processes do not mix in.
     return fprintf(to, "%s%.*s\n", prefix, (int)n, line) >= 0 && fflush(to) == 0;
 }
 
@@ -32,7 +32,8 @@ static void put_line(struct lines *l, const char *line, size_t n)
     bool held = l->holds != NULL && n < HELD_MAX && l->holds(line, n) &&
                 buf_printf(&l->held, "%.*s\n", (int)n, line) == 0;
     if (!held && l->to != NULL)
-        (void)write_line(l->to, l->prefix, line, n); // main tells of standard output
+        // main reports errors of standard output
+        (void)write_line(l->to, l->prefix, line, n);
     if (l->log != NULL && !write_line(l->log, "", line, n)) {
         err_sys(&l->failed, TUG_EIO, "cannot write the log '%s'", l->log_path);
         log_warn("%s", l->failed.text);

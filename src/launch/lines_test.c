@@ -1,4 +1,4 @@
-// Lines of processes, whatever the pieces in which they come; and words for shells.
+// Lines of processes, which may arrive in any pieces; and words for shells.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/lines.h"
@@ -11,7 +11,7 @@
 #include "kit/test.h"
 #include "launch/argv.h"
 
-// The output for `text` in pieces of n bytes.
+// Returns the output for `text` in pieces of n bytes.
 static char *passed(const char *text, size_t n, char last[512])
 {
     static char out[3 * LINES_MAX];
@@ -55,7 +55,7 @@ static bool is_ab(void *ctx, const char *line)
     return strcmp(line, "ab") == 0;
 }
 
-// Held lines are written later, if at all; the last line is known at once.
+// Held lines are written later or never; `last` has the last line at once.
 static void lines_are_held(void **state)
 {
     (void)state;
@@ -70,7 +70,7 @@ static void lines_are_held(void **state)
     lines_close(&l);
     assert_string_equal(l.last, "ad");
     lines_say_held(&l, is_ab, &asked);
-    lines_say_held(&l, is_ab, &asked); // nothing is left
+    lines_say_held(&l, is_ab, &asked); // no line is left
     assert_int_equal(asked, 3);
     rewind(f);
     out[fread(out, 1, sizeof(out) - 1, f)] = 0;
@@ -92,7 +92,7 @@ static void long_lines_are_cut(void **state)
     }
 }
 
-// A shell gives back each word as it was.
+// A log that is full is reported once, and the other output continues.
 static void full_log(void **state)
 {
     (void)state;
@@ -102,11 +102,11 @@ static void full_log(void **state)
     struct lines l;
     lines_open(&l, "", to, full, "log");
     assert_int_equal(lines_add(&l, "one\ntwo\n", 8), 0);
-    assert_null(l.log); // said once
+    assert_null(l.log); // reported once
     assert_int_equal(l.failed.code, TUG_EIO);
     assert_non_null(strstr(l.failed.text, "cannot write the log 'log': No space left"));
     lines_close(&l);
-    assert_int_equal(ftell(to), 8); // the other one gets all
+    assert_int_equal(ftell(to), 8); // the other output has everything
     fclose(to);
     fclose(full);
 }
@@ -143,7 +143,7 @@ static const char *find(const struct argv *w, const char *name)
     const char *found = NULL;
     for (size_t i = 0; i < w->n; i++)
         if (strncmp(w->at[i], name, strlen(name)) == 0) {
-            assert_null(found); // once only
+            assert_null(found); // occurs only once
             found = w->at[i];
         }
     return found;

@@ -1,4 +1,4 @@
-// Command lines and environments of a run's roles: see plan.h.
+// Command lines and environments of a run's roles; see plan.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/plan.h"
@@ -18,7 +18,7 @@ enum { REMOTE_PORT = 36000, SPIN_US = 30 };
 
 // ---------------------------------------------------------------- what holds for all
 
-// Busy waiting pays only while each process has a core.
+// Returns whether processes may poll: that pays only if each has a core of its own.
 static bool may_spin(const struct launch_options *o)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -57,7 +57,8 @@ static int choose_ports(struct plan *p, struct err *e)
     return 0;
 }
 
-// Within this machine and this user's processes, without keys that would say who is who.
+// Returns whether Unix sockets may be used: on this machine, between processes of this
+// user, without certificates that identify peers.
 static bool may_use_sockets(const struct plan *p)
 {
     const struct launch_options *o = p->o;
@@ -66,7 +67,7 @@ static bool may_use_sockets(const struct plan *p)
            (strncmp(p->host, "127.", 4) == 0 || strcmp(p->host, "::1") == 0);
 }
 
-// Checks a program before it runs.
+// Computes the scheduler's address before it runs, for a program's environment.
 static int foresee_address(struct plan *p, struct err *e)
 {
     char tcp[PLAN_ADDRESS_MAX], local[VAN_ADDRESS_MAX];
@@ -210,7 +211,7 @@ static int add_member(struct argv *w, const struct plan *p, enum launch_role rol
     return argv_add(w, "--sparse-loops=%u", o->sparse_loops);
 }
 
-// Returns the process's own command, without its wrapper (ssh).
+// Adds the process's own command, without its wrapper (ssh).
 static int add_command(struct argv *w, const struct plan *p, enum launch_role role,
                        uint32_t rank)
 {
@@ -227,7 +228,8 @@ static int add_command(struct argv *w, const struct plan *p, enum launch_role ro
 
 // ---------------------------------------------------------------- environments
 
-// Variables that tell this process about a cluster are not passed on.
+// Returns whether the variable describes a cluster to this process; it is not passed on
+// then.
 static int is_of_a_cluster(const char *name_value)
 {
     static const char *const beginnings[] = {
@@ -308,7 +310,7 @@ static int add_local(struct argv *argv, const struct plan *p, enum launch_role r
         return add_wrap(argv, wrap);
     TRY(argv_add(argv, "%s", p->o->tug));
     TRY(argv_add(argv, "launch"));
-    // A program may start others, which only a supervisor beside it can end.
+    // A program may start other processes, which only a supervisor can end.
     if (p->o->program)
         TRY(argv_add(argv, "--supervise"));
     else
@@ -368,7 +370,7 @@ static int make_remote(const struct plan *p, const struct host *h, enum launch_r
         rc = argv_add(argv, "%s", text);
     buf_free(&b);
     argv_free(&command);
-    // The variables travel in the command; ssh itself runs with ours.
+    // The variables are in the command; ssh itself runs with those of this process.
     argv_free(env);
     return rc == 0 ? argv_environment(env, is_of_a_cluster) : rc;
 }

@@ -14,14 +14,14 @@ enum { PLAN_ADDRESS_MAX = 256 };
 
 struct plan {
     const struct launch_options *o;
-    // When it is known: HOST:PORT, or addresses with commas between.
+    // When known: HOST:PORT, or several addresses separated by commas.
     char scheduler[PLAN_ADDRESS_MAX];
-    bool sockets;                // of Unix, besides TCP
-    char host[PLAN_ADDRESS_MAX]; // of the scheduler
-    uint16_t port;               // of the scheduler; 0: it finds one
-    uint16_t *server_ports;      // programs: of Paddle's list
+    bool sockets;                // use Unix sockets besides TCP
+    char host[PLAN_ADDRESS_MAX]; // the scheduler's host
+    uint16_t port;               // the scheduler's port; 0: it chooses one
+    uint16_t *server_ports;      // for programs: ports in Paddle's list of servers
     bool spin;
-    struct hosts hosts; // n == 0: this machine
+    struct hosts hosts; // n == 0: all run on this machine
     struct secrets secrets;
     char job[64]; // name of the run's directory on the hosts
 };
@@ -29,14 +29,16 @@ struct plan {
 int plan_open(struct plan *p, const struct launch_options *o, struct err *e);
 void plan_close(struct plan *p);
 
-// The words that a role's command line is wrapped by, or NULL.
+// Returns the command that wraps a role's command line, or NULL.
 const char *plan_wrap(const struct plan *p, enum launch_role role, uint32_t rank);
 
-// The host; NULL: this machine. And the beginning of a command line of ssh.
+// plan_host returns the host of a role; NULL: this machine. plan_ssh begins a command
+// line of ssh.
 const struct host *plan_host(const struct plan *p, enum launch_role role, uint32_t rank);
 int plan_ssh(struct argv *argv, const struct host *h);
 
-// p->scheduler is known, but for the scheduler's own.
+// Makes the command line, environment and standard input of a role. Except for the
+// scheduler's own, p->scheduler must be known.
 int plan_role(struct plan *p, enum launch_role role, uint32_t rank, struct argv *ret_argv,
               struct argv *ret_env, struct buf *ret_input, struct err *e);
 

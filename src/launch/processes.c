@@ -1,4 +1,4 @@
-// Processes on libuv: see processes.h.
+// Processes by libuv; see processes.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/processes.h"
@@ -26,7 +26,7 @@ struct member {
     uv_process_t process;
     uv_pipe_t pipes[PIPES];
     bool used[PIPES];
-    uint32_t open; // handles: pipes to read from, and the process
+    uint32_t open; // open handles: the pipes that are read, and the process
     bool raw, alive, started;
     int code, signal;
     char prefix[48];
@@ -63,8 +63,9 @@ static void on_signal(uv_signal_t *s, int number)
         c->handler.interrupted(c->handler.ctx, said == WISH_AT_ONCE);
 }
 
-// nohup ignores the signal: the run outlives the terminal. SIGINT is ignored in what a
-// shell without job control starts with `&`, and yet asks for the end.
+// Returns whether the signal is ignored because nohup did so: the run then outlives the
+// terminal. A shell without job control makes programs started with `&` ignore SIGINT,
+// too, but that must still end the run.
 static bool is_ignored(int number)
 {
     struct sigaction now;
@@ -97,7 +98,7 @@ int processes_open(struct processes **ret, const struct processes_handler *h,
             uv_signal_start(&c->signals[i], on_signal, numbers[i]);
         uv_unref((uv_handle_t *)&c->signals[i]);
     }
-    signal(SIGPIPE, SIG_IGN); // a process that reads no input
+    signal(SIGPIPE, SIG_IGN); // for processes that do not read their input
     *ret = c;
     return 0;
 }
@@ -147,7 +148,7 @@ int processes_logs(const struct processes *c, struct err *e)
     return 0;
 }
 
-// One of the handles that must be done before its end is told.
+// Counts a handle of the process as done; when all are, reports its end.
 static void one_done(struct member *m)
 {
     struct processes *c = m->processes;
@@ -175,7 +176,7 @@ static void on_ended(uv_process_t *p, int64_t code, int signal_number)
     struct member *m = p->data;
     m->code = (int)code;
     m->signal = signal_number;
-    // The processes that it started and left behind would never be ended.
+    // Kill the processes that it started and left behind.
     if (m->started)
         kill(-p->pid, SIGKILL);
     uv_close((uv_handle_t *)p, on_process_closed);
@@ -216,7 +217,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
         bool out = s == (uv_stream_t *)&m->pipes[OUT];
         rc = lines_add(out ? &m->out : &m->err, b->base, (size_t)n);
     }
-    if (rc != 0) // what cannot be kept is not worth the run
+    if (rc != 0) // without memory, drop the output and continue the run
         uv_close((uv_handle_t *)s, on_pipe_closed);
 }
 
@@ -225,7 +226,7 @@ static void on_written(uv_write_t *w, int status)
     struct member *m = w->data;
     (void)status;
     if (m->input.data != NULL)
-        memset(m->input.data, 0, m->input.len); // it may be a key
+        memset(m->input.data, 0, m->input.len); // the input may contain a key
 }
 
 static int open_member(struct processes *c, const struct processes_process *p,
@@ -317,7 +318,7 @@ int processes_start(struct processes *c, const struct processes_process *p, stru
     if (m == NULL)
         return err_nomem(e, p->name);
     int rc = open_member(c, p, m, e);
-    c->members[c->n++] = m; // freed with all others in any case
+    c->members[c->n++] = m; // freed with all others, even after an error
     if (rc != 0)
         return rc;
     uv_stdio_container_t io[4] = {{0}};
@@ -349,7 +350,7 @@ void processes_signal(struct processes *c, uint32_t member, int number)
     if (!m->alive || uv_is_closing((uv_handle_t *)&m->process))
         return;
     int pid = (int)m->process.pid;
-    // A debugger's process is in the launcher's own session.
+    // A debugger's process is in the launcher's session.
     kill(m->started ? -pid : pid, number);
 }
 

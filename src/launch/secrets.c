@@ -1,4 +1,4 @@
-// Keys of a run over ssh: see secrets.h.
+// Keys of a run over ssh; see secrets.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/secrets.h"
@@ -51,7 +51,7 @@ int secrets_open(struct secrets *s, const char *ca, const char *cert, const char
     s->ca_cert = BUF_INIT(PEM_MAX);
     TRY(tls_make_ca(&s->ca_key, &s->ca_cert, CA_DAYS, e));
     bool texts = buf_str(&s->ca_key) != NULL && buf_str(&s->ca_cert) != NULL;
-    return texts ? 0 : err_nomem(e, "the keys"); // terminated from now on
+    return texts ? 0 : err_nomem(e, "the keys"); // buf_str has ended them with a NUL
 }
 
 void secrets_close(struct secrets *s)
@@ -106,7 +106,7 @@ int secrets_read(int fd, struct buf *ret_pem, struct err *e)
     char head[32];
     size_t n = 0;
     do {
-        int got = read_some(fd, head + n, 1, e); // nothing behind the keys is taken
+        int got = read_some(fd, head + n, 1, e); // reads nothing behind the keys
         if (got < 0)
             return got;
         n++;

@@ -1,5 +1,5 @@
-// Passing keys: the text that is written is read back, and any other is refused. And the
-// addresses of this machine.
+// Passing keys: the text that is written is read back, and any other text is refused.
+// Also the addresses of this machine.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/secrets.h"
@@ -32,7 +32,7 @@ static void keys_arrive(void **state)
     struct buf sent = BUF_INIT(1 << 20), pem = {0};
     assert_int_equal(secrets_open(&s, NULL, NULL, NULL, &e), 0);
     assert_int_equal(secrets_node(&s, "worker:1", "worker", &sent, &e), 0);
-    assert_int_equal(buf_add(&sent, "more", 4), 0); // what comes behind stays there
+    assert_int_equal(buf_add(&sent, "more", 4), 0); // bytes behind the keys stay unread
     assert_int_equal(read_from(sent.data, sent.len, &pem, &e), 0);
     struct tls *t = NULL;
     assert_int_equal(tls_open_text(&t, pem.data, pem.len, &e), 0);

@@ -1,4 +1,4 @@
-// The parent of started programs, which makes sure that none outlives its launcher.
+// The parent of started programs, which ensures that none outlives its launcher.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
@@ -27,7 +27,7 @@ static int cannot_run(const char *program, struct err *e)
 
 int launch_child_of(uint64_t parent, char *const *argv, struct err *e)
 {
-    prctl(PR_SET_PDEATHSIG, SIGKILL); // outlives execve
+    prctl(PR_SET_PDEATHSIG, SIGKILL); // stays set after execve
     if ((uint64_t)getppid() != parent)
         return err_set(e, TUG_EIO, "the launcher has ended");
     execvp(argv[0], argv);
@@ -35,14 +35,14 @@ int launch_child_of(uint64_t parent, char *const *argv, struct err *e)
 }
 
 struct supervised {
-    pid_t pid; // of the child, which leads a group of its own
-    int to;    // its standard input; -1: closed
+    pid_t pid; // the child, which leads a process group
+    int to;    // pipe to its standard input; -1: closed
     int signals;
-    struct wish wish;  // that it ends
+    struct wish wish;  // the request that the child end
     bool leash;        // standard input of this process is still open
-    uint64_t kill_at;  // 0: not to be killed yet
+    uint64_t kill_at;  // 0: it need not be killed yet
     char bytes[4096];  // read from standard input and not yet passed on
-    size_t have, done; // of them
+    size_t have, done; // bytes in `bytes`, and bytes passed on
 };
 
 // ---------------------------------------------------------------- leftovers
@@ -53,13 +53,12 @@ static bool take_lock(int fd, double seconds)
     do {
         if (flock(fd, LOCK_EX | LOCK_NB) == 0)
             return true;
-        poll(NULL, 0, 20); // locks cannot be waited for with a deadline
+        poll(NULL, 0, 20); // waiting for a lock cannot have a deadline, so poll
     } while (clock_ns() < until);
     return false;
 }
 
-// Identifies the holder of a lock: hosts may share the file, and a process number belongs
-// to one host.
+// The holder of a lock. Hosts may share the file, and a process id belongs to one host.
 struct holder {
     long pid;
     char host[64];
@@ -72,7 +71,7 @@ static void own_name(char host[64])
     host[63] = 0;
 }
 
-// True: a process of this host.
+// Reads the holder of the lock; returns whether it is a process of this host.
 static bool read_holder(int fd, struct holder *ret)
 {
     char text[96] = "", here[64] = "", *end;
@@ -97,7 +96,7 @@ static int write_holder(int fd, const char *path, struct err *e)
     return 0;
 }
 
-// The lock is held for as long as the file is open: until this process ends.
+// Locks the job. The lock is held as long as the file is open: until this process ends.
 static int lock_job(const char *path, bool force, struct err *e)
 {
     int fd = file_open_lock(path);
@@ -163,15 +162,15 @@ static int start(struct supervised *s, char *const *argv, struct err *e)
     s->to = in[1];
     if (s->pid < 0)
         return err_sys(e, TUG_EIO, "cannot start '%.300s'", argv[0]);
-    setpgid(s->pid, s->pid); // whoever of the two is first
+    setpgid(s->pid, s->pid); // both processes do this, whichever is first
     fcntl(s->to, F_SETFL, O_NONBLOCK);
     return 0;
 }
 
 // ---------------------------------------------------------------- watching it
 
-// Signals that come together are passed on once: a program may take a second one for a
-// new request.
+// Passes a signal on as SIGTERM. Signals that arrive together are passed on once, since a
+// program may take a second one for a new request.
 static void end_gently(struct supervised *s)
 {
     if (wish_take(&s->wish, clock_ns()) != WISH_SAME)
@@ -196,7 +195,7 @@ static void read_input(struct supervised *s)
     s->have = n > 0 ? (size_t)n : 0;
     if (n > 0)
         return;
-    s->leash = false; // the launcher is gone
+    s->leash = false; // the launcher has ended
     close_input(s);
     end_gently(s);
 }
@@ -207,12 +206,12 @@ static void pass_on(struct supervised *s)
     if (n > 0)
         s->done += (size_t)n;
     else if (n < 0 && errno != EINTR && errno != EAGAIN)
-        close_input(s); // the child reads nothing
+        close_input(s); // the child has closed its input
     if (s->done == s->have || s->to < 0)
         s->done = s->have = 0;
 }
 
-// True: the child has ended, as *ret_status tells.
+// Reads signals; returns true with *ret_status if the child has ended.
 static bool take_signals(struct supervised *s, int *ret_status)
 {
     struct signalfd_siginfo i;
@@ -261,7 +260,7 @@ int launch_supervise(char *const *argv, const char *lock, bool force, int *ret_c
         TRY(lock_job(lock, force, e));
     TRY(start(&s, argv, e));
     int status = watch(&s);
-    kill(-s.pid, SIGKILL); // what it left behind
+    kill(-s.pid, SIGKILL); // kill the processes that it left behind
     close_input(&s);
     close(s.signals);
     *ret_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

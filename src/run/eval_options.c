@@ -1,4 +1,4 @@
-// The table of `tug eval`, in the words of --help.
+// The table of `tug eval`, with the texts of --help.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "run/eval_options.h"

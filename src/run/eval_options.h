@@ -1,4 +1,4 @@
-// The options of `tug eval`, and what they ask for.
+// The options of `tug eval` and their meaning.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_RUN_EVAL_OPTIONS_H
@@ -13,7 +13,7 @@ struct eval_values {
     bool importance, calibration, quiet, json;
 };
 
-// Returns how to evaluate the open data. The model's --merge-ids is its own.
+// Sets how to evaluate the open data. --merge-ids is taken from the model.
 int eval_options_evaluation(struct opened_model *m, const struct eval_values *v,
                             struct evaluation_options *ret, struct err *e);
 

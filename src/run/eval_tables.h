@@ -1,5 +1,6 @@
-// Optional results of `tug eval` besides metrics: metrics by the values of columns
-// (--by), the importance of columns (--importance), calibration (--calibration); as JSON.
+// Optional results of `tug eval` besides its metrics, and their JSON: metrics by the
+// values of columns (--by), importance of columns (--importance), calibration
+// (--calibration).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_RUN_EVAL_TABLES_H
@@ -10,26 +11,27 @@
 #include "train/group_table.h"
 #include "train/importance.h"
 
-// A zeroed one is empty.
+// A zeroed struct is empty.
 struct eval_tables {
-    const char *by; // columns of `groups`, borrowed; NULL: not asked for
+    const char *by; // columns of `groups`; owned by the caller; NULL: not wanted
     struct group_table groups;
-    bool has_importance, has_calibration; // asked for
+    bool has_importance, has_calibration; // wanted
     struct importance importance;
     struct calibration calibration;
 };
 void eval_tables_free(struct eval_tables *t);
 
-// TUG_EUSAGE: options that do not go together.
+// Returns TUG_EUSAGE for options that cannot be combined.
 int eval_tables_check(const struct eval_values *v, const struct options *o,
                       struct err *e);
 
-// Evaluates, with `o` from eval_options_evaluation. The optional results go to *ret,
-// which the caller frees, also after an error.
+// Evaluates with `o` from eval_options_evaluation. *ret gets the optional results; the
+// caller frees it, even after an error.
 int eval_tables_find(const struct evaluation_options *o, const struct eval_values *v,
                      struct eval_tables *ret, struct metrics *ret_metrics, struct err *e);
 
-// Members "by", "importance" and "calibration" of an object, where they were asked for.
+// Adds the members "by", "importance" and "calibration" to an object, those that are
+// wanted.
 void eval_tables_add_json(json_t *to, const struct eval_tables *t);
 
 #endif

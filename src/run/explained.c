@@ -19,7 +19,7 @@ static double left_out(const struct explained *x, size_t i)
     return f->linear + f->pairs + f->layers;
 }
 
-// "user=17", "price", "embedding[2]", "#123" where the key is all that is known.
+// Writes "user=17", "price", "embedding[2]", or "#123" if only the key is known.
 static int put_name(struct buf *b, const struct explained_feature *f)
 {
     struct buf name = BUF_INIT(1 << 20);
@@ -37,7 +37,7 @@ static int put_name(struct buf *b, const struct explained_feature *f)
     return rc;
 }
 
-// Features by what leaving them out changes, the largest first.
+// Sorts features by how much the score changes without them, the largest change first.
 struct place {
     double size;
     size_t i;
@@ -51,7 +51,7 @@ static int compare(const void *a, const void *b)
     return x->i < y->i ? -1 : x->i > y->i;
 }
 
-// NaN comes first: it is what one looks for.
+// NaN counts as the largest, so that it is found.
 static double size_of(const struct explained *x, size_t i)
 {
     double size = fabs(left_out(x, i));
@@ -134,7 +134,7 @@ static int json_text(struct buf *b, const char *name, const char *text)
     return text != NULL ? buf_json(b, text) : buf_printf(b, "null");
 }
 
-// Not the first of its object.
+// Writes a number that is not the first member of its object.
 static int json_number(struct buf *b, const char *name, double x)
 {
     TRY(buf_printf(b, ",\"%s\":", name));
@@ -163,7 +163,7 @@ static int json_pairs(struct buf *b, const struct explained *x, const struct pla
 {
     const struct model_explained *p = &x->parts;
     for (size_t i = 0; i < p->n_pairs; i++) {
-        size_t first = 0, second = 0; // where the features are in the list above
+        size_t first = 0, second = 0; // indices in the list of features
         for (size_t k = 0; k < x->n; k++) {
             first = order[k].i == p->pair[i].a ? k : first;
             second = order[k].i == p->pair[i].b ? k : second;

@@ -1,4 +1,4 @@
-// Opening saved models.
+// Opens saved models.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "run/model.h"
@@ -46,7 +46,7 @@ int model_open_data(struct opened_model *m, const struct model_values *v, bool l
         .slots = v->slots,
     };
     const struct model_ops *ops = m->run.options.model.ops;
-    // Others read libffm's keys without its fields.
+    // Models without fields can use libffm's keys from libsvm data.
     if (ops->needs_fields && r.format != NULL && strcmp(r.format, "libsvm") == 0)
         return err_set(e, TUG_EUSAGE,
                        "--format libsvm, but the model %s needs the fields of the "
@@ -93,8 +93,8 @@ static int open_save(struct opened_model *m, const struct model_values *v, bool 
     return model_load(m, e);
 }
 
-// Whether the save that could not be read has been replaced meanwhile, as a run with --keep
-// does. Data that can be read once only is not opened again.
+// Returns whether the save that could not be read was replaced meanwhile, as a run with
+// --keep does. Not for data that can be read only once.
 static bool is_replaced(const struct opened_model *m, const char *from)
 {
     char newest[FILE_PATH_MAX];

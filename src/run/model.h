@@ -1,4 +1,4 @@
-// A saved model opened to score data: what eval, predict and programs share.
+// A saved model opened to score data; used by eval, predict and programs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_RUN_MODEL_H
@@ -11,19 +11,19 @@
 #include "train/evaluate.h"
 #include "train/saved.h"
 
-// The values of the options that eval and predict have in common.
+// The values of the options that eval and predict share.
 struct model_values {
     const char *from;
     struct option_list data;
-    int format; // 0: as the model was trained
+    int format; // 0: the format that the model was trained on
     const char *drop, *columns, *slots, *pipe_command;
     bool allow_missing, web_any_host;
     uint64_t threads;
     uint64_t max_bad_lines;
 };
 
-// The options that fill them, for a command whose AT(field) is the place of a field and
-// whose struct holds these values as `model`.
+// The options that set these values, for a command whose AT(field) gives the place of a
+// field and whose struct has the values as member `model`.
 #define MODEL_OPTIONS(heading, data_help)                                                \
     {"from", .group = heading, .required = true, STRING_AT(model.from, "DIR"),           \
      "the --out directory of a training run, whose newest save is taken, or one save "   \
@@ -56,46 +56,47 @@ struct opened_model {
     struct saved_run run;
     struct team *team;
     struct parameters parameters;
-    const char *format; // of the data
+    const char *format; // format of the data
     struct reader *reader;
     struct source *source;
     uint64_t bad_lines;
-    // Set before the data is opened: lines are taken as they come; what ends a wait for
-    // data and an evaluation (NULL: nothing).
+    // Set before the data is opened. `eager`: takes lines as they arrive. `interrupted`:
+    // ends waiting for data and an evaluation (NULL: nothing does).
     bool eager;
     const atomic_bool *interrupted;
-    // Gets warnings of how the data is numbered; NULL: the log.
+    // Receives warnings about the numbering of the data; NULL: the log.
     void (*warn)(void *ctx, const char *text);
     void *warn_ctx;
 };
 
-// Opens a model and data to score. `labels`: whether each line must have one.
+// Opens a model and data to score. `labels`: each line must have a label.
 int model_open(struct opened_model *m, const struct model_values *v, bool labels,
                struct err *e);
-// Likewise in three steps: the description; data to score, replacing earlier data; rows.
+// The same in three steps: read the description; open data, in place of earlier data;
+// load the rows.
 int model_read(struct opened_model *m, const char *from, uint64_t threads, struct err *e);
 int model_open_data(struct opened_model *m, const struct model_values *v, bool labels,
                     struct err *e);
 int model_load(struct opened_model *m, struct err *e);
-void model_close(struct opened_model *m); // a zeroed one is fine
+void model_close(struct opened_model *m); // a zeroed struct is fine
 
 struct evaluation_options model_evaluation(struct opened_model *m,
                                            const struct model_values *v);
 
-// 0 means all processors that this process may use.
+// Returns the number of threads; 0 means all processors that this process may use.
 int model_threads(uint64_t wanted);
 
-// The syntax of column names, for the help of options that take them.
+// Explains the names of columns, in the help of options that take them.
 #define GROUP_COLUMNS                                                                    \
     "Columns of csv by their names (also dropped ones), of criteo I1 to I13 and C1 to "  \
     "C26, of libffm a field's number, of multislot a slot's name"
 
-// Likewise for the columns of features.
+// The same for columns of features.
 #define FEATURE_COLUMNS                                                                  \
     "Columns of csv by their names, of criteo I1 to I13 and C1 to C26, of libffm a "     \
     "field's number, of multislot a slot's name"
 
-// The word of data formats behind "as trained" in an option's choices.
+// The words of the data formats, behind "trained".
 #define MODEL_FORMATS "trained" READER_FORMATS(READER_FORMAT_WORD)
 
 #endif

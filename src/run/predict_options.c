@@ -1,4 +1,4 @@
-// The table of `tug predict`, in the words of --help.
+// The table of `tug predict`, with the texts of --help.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "run/predict_options.h"

@@ -35,8 +35,8 @@ int train_read_table(struct table_config *c, const char *text, struct err *e)
     return rc;
 }
 
-// The table settings that follow from the run, which --table may not change. From then on
-// they stay out of c, so that the same run has the same settings.
+// Takes the table settings that follow from the run, which --table may not change. They
+// are then left out of c, so that the same run always has the same settings.
 static int take_run_settings(struct table_config *c, const struct table_config *run,
                              const struct table_config *usual, struct err *e)
 {
@@ -110,7 +110,7 @@ static int set_table(struct train_setup *setup, const struct train_options *t,
     return 0;
 }
 
-// `again`: the option that has these read again; NULL: none.
+// `again`: the option that makes the data be read again; NULL: none.
 static int check_paths(const struct train_config *c, const struct path_list *l,
                        const char *again, struct problems *problems, struct err *e)
 {
@@ -126,13 +126,14 @@ static int check_paths(const struct train_config *c, const struct path_list *l,
     return rc;
 }
 
-// The worker and the driver of a cluster each see their own data, and open it themselves.
+// The worker and the driver of a cluster see different files, and open them themselves.
 int train_check_data(const struct train_config *c, const char *again, struct err *e)
 {
     struct problems problems = PROBLEMS_INIT;
     int rc = check_paths(c, &c->data, again, &problems, e);
     if (rc == 0)
-        rc = check_paths(c, &c->test, NULL, &problems, e); // after the second run only
+        // --test is read only after the second run
+        rc = check_paths(c, &c->test, NULL, &problems, e);
     if (rc == 0)
         rc = check_paths(c, &c->valid, again, &problems, e);
     if (rc == 0)
@@ -141,7 +142,7 @@ int train_check_data(const struct train_config *c, const char *again, struct err
     return rc;
 }
 
-// Lines that belong together lie anywhere in the data.
+// Checks --merge-ids: lines that belong together may be anywhere in the data.
 static int check_merge(const struct train_options *t, const struct node *node,
                        struct err *e)
 {
@@ -163,8 +164,8 @@ static int check_merge(const struct train_options *t, const struct node *node,
     return 0;
 }
 
-// They look at rows of this process, between two of its batches; on a cluster the driver looks
-// at the servers' rows.
+// Checks --fetch and --dump, which read rows of this process between two batches; on a
+// cluster the driver reads rows of the servers.
 static int check_looks(const struct train_config *c, const struct options *o,
                        struct err *e)
 {
@@ -290,7 +291,7 @@ int train_configure(struct train_setup *setup, const struct train_options *t,
     TRY(check_merge(t, node, e));
     set_config(setup, t, o, &s, node);
     if (node != NULL || t->table != NULL ||
-        t->publish != NULL) // perhaps within this process
+        t->publish != NULL) // the servers may be within this process
         c->cluster = &setup->cluster;
     TRY(train_set_model(&c->model, t, o, e));
     if (node == NULL || node->options.role != WIRE_WORKER)

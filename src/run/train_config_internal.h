@@ -15,12 +15,12 @@ static inline int err_in(int rc, const char *where, struct err *e)
     return rc == 0 ? 0 : err_wrap(e, "%s", where);
 }
 
-// Warns of options that were given and that this model has no use for.
+// Warns of options that were given but have no effect on this model.
 void train_warn_of_unused(const struct model_ops *ops, const struct options *o);
 int train_set_model(struct model_options *m, const struct train_options *t,
                     const struct options *o, struct err *e);
 
-// When the model, the data and the batch are known.
+// Sets the mode. The model, the data and the batch must be known.
 int train_set_mode(struct train_setup *setup, const struct train_options *t,
                    const struct options *o, const struct train_settings *s,
                    struct err *e);

@@ -42,7 +42,7 @@ int train_check_cv(const struct train_options *t, const struct node *node, struc
     return 0;
 }
 
-// Sums over the runs so far, of a score and its square.
+// Adds a score and its square to the sums over the runs.
 static void add(struct cv_score *to, double x)
 {
     to->mean += x;
@@ -87,7 +87,7 @@ static int run_part(struct train_setup *s, uint32_t part, struct train_result *r
     log_info("--cv: part %u of %u is held out", part + 1, c->folds);
     s->config.valid_part = held_out_part(part, c->folds);
     s->config.valid_part.folds = c->folds;
-    s->config.patience = 0; // all runs have all passes
+    s->config.patience = 0; // every run must have all passes
     history_free(&s->history);
     TRY(train_setup_run(s, result, e));
     return add_run(c, &s->history, e);

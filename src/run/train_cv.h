@@ -1,5 +1,6 @@
-// --cv K: cross-validation. K runs, each validated on another of K parts of the data, which it is
-// not trained on; of each pass the mean over the runs, and how far they lie apart.
+// --cv K: cross-validation. K runs are each validated on another of K parts of the data,
+// on which they do not train. The result has, for each pass, the mean and standard
+// deviation over the runs.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_RUN_TRAIN_CV_H
@@ -8,14 +9,14 @@
 #include "run/train_config.h"
 
 struct cv_score {
-    double mean, deviation; // over the runs; the standard deviation
+    double mean, deviation; // mean and standard deviation over the runs
 };
 
 struct cv_pass {
-    struct cv_score loss, auc; // of validation, of the first label
+    struct cv_score loss, auc; // of validation, for the first label
 };
 
-// A zeroed one is empty.
+// A zeroed struct is empty.
 struct cv {
     uint32_t folds;
     struct cv_pass *pass;
@@ -23,13 +24,13 @@ struct cv {
 };
 void cv_free(struct cv *c);
 
-// TUG_EUSAGE: options that cross-validation has no use for; nothing where it is not asked for.
+// Returns TUG_EUSAGE for options that cannot be combined with --cv; 0 without --cv.
 int train_check_cv(const struct train_options *t, const struct node *node, struct err *e);
 
-// *ret is the caller's to free, also after an error.
+// Runs the cross-validation. The caller frees *ret, even after an error.
 int train_cv(struct train_setup *s, struct cv *ret, struct err *e);
 
-// An object for --json. NULL: no memory.
+// Returns an object for --json; NULL if there is not enough memory.
 json_t *cv_to_json(const struct cv *c);
 
 #endif

@@ -1,5 +1,5 @@
-// Options of `tug train` about the cooperation of workers: --mode, the place where rules
-// are applied, shuffling, and the place of scoring.
+// Options of `tug train` about how workers cooperate: --mode, where rules are applied,
+// shuffling, and where scoring is done.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "run/train_config_internal.h"
@@ -24,9 +24,10 @@ static int set_mode_alone(struct train_config *c, const struct train_settings *s
     return 0;
 }
 
-// Copies of a row that have been trained apart are brought together by adding a part of
-// what each has changed. States that decay would not bear that, and stay with their
-// worker; weights that follow from a state cannot be brought together without it.
+// Sets --mode geo and elastic. Copies of a row that were trained separately are merged by
+// adding a part of each copy's change. A state that decays cannot be merged so and stays
+// with its worker; and weights that are computed from a state cannot be merged without
+// the state.
 static int set_geo(const struct train_config *c, struct train_cluster *k,
                    const struct train_options *t, const struct train_settings *s,
                    struct err *e)
@@ -99,12 +100,13 @@ static int set_shuffle(struct train_cluster *k, const struct train_options *t,
     return 0;
 }
 
-// Examples of a batch: fewer make more messages, more make workers see less of each
-// other. FM on MovieLens-1M, 2 + 2, 5 passes: AUC .8090 at 512 and 1,024, .8086 at 2,048,
-// .8081 at 4,096; one process .8092.
-// Layers step once a batch: of DeepFM there, 3 passes, .8139; one process .8178 at 256.
-// In half-async mode all rows do: FM on 80,000 rows of tug synth, 2 + 2, 3 passes: AUC
-// .7030 at 256, .7016 at 512, .6973 at 1,024; async .7162, sync .7187.
+// Default batches. Smaller ones make more messages; in larger ones workers see each
+// other's updates later. Measured: FM on MovieLens-1M, 2 servers and 2 workers, 5 passes:
+// AUC .8090 at 512 and 1,024, .8086 at 2,048, .8081 at 4,096; one process .8092. Layers
+// are updated once per batch: DeepFM there, 3 passes, .8139; one process .8178 at 256.
+// In half-async mode, all rows are updated once per batch: FM on 80,000 rows of tug
+// synth, 2 servers and 2 workers, 3 passes: AUC .7030 at 256, .7016 at 512, .6973 at
+// 1,024; async .7162, sync .7187.
 enum { CLUSTER_BATCH = 1024, CLUSTER_BATCH_ONCE = 512 };
 
 // Refuses options that a mode of a cluster does not support.
@@ -151,7 +153,8 @@ static int check_cluster(const struct train_config *c, const struct train_option
     return 0;
 }
 
-// --deterministic means sync: the one mode in which workers cannot change the result.
+// --deterministic implies sync, the only mode in which the result does not depend on
+// workers.
 static int set_mode_cluster(struct train_setup *setup, const struct train_options *t,
                             const struct options *o, const struct train_settings *s,
                             struct err *e)
@@ -186,8 +189,8 @@ static int set_mode_cluster(struct train_setup *setup, const struct train_option
     return check_cluster(c, t, o, s, e);
 }
 
-// Workers take the files of --valid and --test in parts; a share of the data they have cut
-// into other ones.
+// Workers score the files of --valid and --test in parts. A share of the training data is
+// cut into other parts, so they cannot score that.
 static int set_scoring(struct train_cluster *k, const struct train_options *t,
                        const struct train_settings *s, struct err *e)
 {
@@ -204,7 +207,7 @@ static int set_scoring(struct train_cluster *k, const struct train_options *t,
     return 0;
 }
 
-// Examples that are computed together have a mean and a variance of their own.
+// Checks --batch-norm: examples that are computed together need a variance.
 static int check_batch_norm(const struct train_config *c, struct err *e)
 {
     uint32_t least = c->deterministic ? SYNC_MICROS + 1 : 2;
@@ -217,7 +220,7 @@ static int check_batch_norm(const struct train_config *c, struct err *e)
                    least);
 }
 
-// Refuses options that would be ignored silently.
+// Refuses options that would have no effect.
 static int check_use(const struct train_config *c, const struct options *o, struct err *e)
 {
     const char *of_clusters = options_given_of_group(o, TRAIN_OF_CLUSTERS);

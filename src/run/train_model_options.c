@@ -20,8 +20,8 @@ static void set_penalties(struct rule_params *p, const struct train_options *t,
         p->prior = (float)t->prior;
 }
 
-// An optimizer as it is given: its name, and behind a colon numbers that have no option of their
-// own and that a save of a run holds. The numbers are for adjust.
+// Finds an optimizer by its name, which a colon and numbers may follow: numbers without
+// an option of their own that a save of a run holds. `adjust` reads the numbers.
 static int find_optimizer(const char *option, const char *text, enum rule_kind *ret,
                           struct err *e)
 {
@@ -144,7 +144,7 @@ int train_set_model(struct model_options *m, const struct train_options *t,
     return 0;
 }
 
-// Programs give one set of options to several models, so these are not errors.
+// Warns only, because programs give one set of options to several models.
 void train_warn_of_unused(const struct model_ops *ops, const struct options *o)
 {
     static const char *const of_vectors[] = {"dim", "init", "latent-lr"};

@@ -1,5 +1,4 @@
-// The table of `tug train`: what can be asked for, with the defaults, in the words of
-// --help.
+// The table of `tug train`: its options with their defaults and the texts of --help.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "run/train_options.h"
@@ -17,7 +16,7 @@
 #define OPTIMIZER TRAIN_OPTIMIZERS_WITH("|") "[:NUMBER=X,...]"
 #define MODEL_HELP(name, about) "; " #name ": " about
 
-// Settings for data sets that models are compared on (docs/models.md).
+// Settings for data sets that are used to compare models (docs/models.md).
 #define TRAIN_RECIPES "none criteo avazu"
 static const char *const recipes[] = {
     NULL,
@@ -183,7 +182,7 @@ static const struct option options[] = {
      "applied once; otherwise a thread takes this many at a time; the default on a "
      "cluster is 1024, with layers 512, except in sync mode"},
     {"threads", .own = true, U64_AT(threads, "N", "0", 0, 1024), "0: one per core"},
-    // JSON's integers are signed.
+    // JSON's integers are signed, so the maximum is below 2^63.
     {"seed", U64_AT(seed, "N", "1", 0, 1e18),
      "seed of the initial weights and the shuffles"},
     {"deterministic", FLAG_AT(deterministic),
@@ -330,10 +329,10 @@ const struct option_table cli_train_options = {
     .presets = recipes,
 };
 
-// Of --mode elastic: Zhang, Choromanska & LeCun 2015, who call it beta.
+// The default rate of --mode elastic, called beta by Zhang, Choromanska & LeCun 2015.
 static const double elastic_rate = 0.9;
 
-// A whole number at *text, which moves behind it.
+// Reads an integer at *text, and moves *text behind it.
 static bool take_number(const char **text, uint64_t *ret)
 {
     uint64_t n = 0;
@@ -349,7 +348,7 @@ static bool take_number(const char **text, uint64_t *ret)
     return any;
 }
 
-// ":0.5" at *text, which moves behind it, or nothing.
+// Reads ":0.5" at *text, or nothing, and moves *text behind it.
 static bool take_rate(const char **text, double *ret)
 {
     char *end;
@@ -393,7 +392,7 @@ static int parse_mode(const char *text, struct train_settings *ret, struct err *
         text);
 }
 
-// "2/5".
+// Parses "2/5".
 static bool parse_part(const char *text, struct held_out *ret)
 {
     unsigned part, parts;
@@ -406,7 +405,8 @@ static bool parse_part(const char *text, struct held_out *ret)
     return true;
 }
 
-// A number is a fraction, two with / between are a part, all else a path ("./0.1" is one, too).
+// Parses --valid: a number is a fraction, two numbers with "/" are a part, all else is a
+// path ("./0.1", too).
 static int parse_valid(const char *text, struct train_settings *ret, struct err *e)
 {
     ret->valid = NULL;
@@ -458,7 +458,7 @@ static int parse_separator(const char *text, char *ret, struct err *e)
     return 0;
 }
 
-// One character, for it is looked for in words.
+// The separator must be one character, because words are searched for it.
 static int parse_list_separator(const char *text, char *ret, struct err *e)
 {
     *ret = text != NULL ? text[0] : (char)0;
@@ -488,8 +488,8 @@ static int check_format(const struct train_options *t, const struct options *o,
     return 0;
 }
 
-// Options that say more of another, without which they would be passed over. Programs may
-// have set that one by themselves, and give what there is to evaluate on with the data.
+// Checks options that would have no effect without another option. Programs may set that
+// option themselves, and may give the data for evaluation with the training data.
 static int check_needs(const struct train_options *t, const struct options *o,
                        struct err *e)
 {

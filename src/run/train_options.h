@@ -1,4 +1,4 @@
-// The options of `tug train`, and the texts among them taken apart.
+// The options of `tug train`, and the parsed texts among them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_RUN_TRAIN_OPTIONS_H
@@ -13,7 +13,7 @@
 #include "model/model.h"
 #include "train/held_out.h"
 
-// Words of the choices, in the order of the numbers that they become.
+// The words of choices, in the order of their values.
 #define TRAIN_FORMATS (READER_FORMATS(READER_FORMAT_WORD) + 1)
 #define TRAIN_MODEL_WORD(name, about) " " #name
 #define TRAIN_MODELS (MODELS(TRAIN_MODEL_WORD) + 1)
@@ -31,13 +31,13 @@
 #define TRAIN_RESUMES "no yes auto"
 #define TRAIN_LOG_LEVELS "error warn info debug"
 
-// Headings of options that mean something to some runs only.
+// Headings of options that only apply to some runs.
 #define TRAIN_OF_CSV "CSV only"
 #define TRAIN_OF_LAYERS "Models with layers"
 #define TRAIN_OF_CLUSTERS "On a cluster"
 
 struct train_options {
-    // data
+    // Data:
     struct option_list data, test;
     const char *valid;
     uint64_t cv;
@@ -55,37 +55,38 @@ struct train_options {
     uint64_t max_bad_lines;
     int data_in;
     uint64_t window_mb;
-    // model
+    // Model:
     int recipe, model;
     uint64_t dim;
     const char *dims;
     int loss;
     double init;
     const char *hidden, *tower,
-        *task_weights; // models with layers, and so the next seven
+        *task_weights; // these and the next seven: models with layers
     uint64_t cross;
     double dropout, dense_lr;
     bool data_norm, batch_norm;
     int pooling;
     const char *dense_optimizer;
-    // training
+    // Training:
     uint64_t epochs, batch, threads, seed;
     const char *optimizer;
-    double lr, latent_lr, l1, l2, prior; // unset: the optimizer's own; ask options_given
+    double lr, latent_lr, l1, l2, prior; // if not given, the optimizer's own; ask
+                                         // options_given
     int schedule;
     double schedule_a, schedule_b;
     const char *mode;
     int reduce;
     bool deterministic, refit;
     uint64_t average, patience;
-    const char *table; // settings of features that live
-    // on a cluster
+    const char *table; // settings of a table with a feature lifecycle
+    // On a cluster:
     int rules, values, shuffle;
     uint64_t in_flight, dense_staleness;
     const char *shuffle_by;
     bool pack_keys, cache_keys;
     int score_by; // 1: workers
-    // saving
+    // Saving:
     const char *out;
     int resume;
     const char *init_from, *init_tables;
@@ -93,7 +94,7 @@ struct train_options {
     double publish_every;
     uint64_t publish_deltas;
     uint64_t keep, keep_names;
-    // messages
+    // Messages:
     uint64_t log_every, dot_every, fetch_every;
     const char *fetch, *dump, *dump_fields;
     const char *log_dir, *history;
@@ -113,7 +114,7 @@ enum train_mode {
     TRAIN_ELASTIC
 };
 
-// Whether workers train copies of the rows for a while.
+// Returns whether workers train copies of the rows for several batches.
 static inline bool train_mode_copies(enum train_mode m)
 {
     return m == TRAIN_GEO || m == TRAIN_ELASTIC;
@@ -122,15 +123,17 @@ static inline bool train_mode_copies(enum train_mode m)
 // The parsed texts among the options.
 struct train_settings {
     enum train_mode mode;
-    uint64_t mode_n;   // ssp: the bound; geo, elastic: batches between exchanges
-    double mode_rate;  // elastic: how far the workers together draw the servers' rows
-    const char *valid; // a path, or NULL
+    uint64_t mode_n;  // ssp: the staleness bound; geo, elastic: batches between exchanges
+    double mode_rate; // elastic: the share of the way that all workers together move the
+                      // servers' rows
+    const char *valid;                  // a path, or NULL
     struct held_out valid_part;         // share 0: none
-    uint64_t save_passes, save_batches; // 0: not so
+    uint64_t save_passes, save_batches; // 0: not by passes, or not by batches
     char separator, list_separator;
 };
 
-// Takes the texts apart and refuses combinations that make no sense. TUG_EUSAGE.
+// Parses the texts and refuses combinations of options that make no sense. Returns
+// TUG_EUSAGE.
 int train_options_check(const struct train_options *t, const struct options *o,
                         struct train_settings *ret, struct err *e);
 

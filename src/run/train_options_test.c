@@ -1,5 +1,6 @@
-// Options of `tug train` on a cluster: each one may differ between processes, or must be
-// the same in all processes of a run, and then a difference is reported, of by its name.
+// Options of `tug train` on a cluster: each may either differ between processes, or must
+// be the same in all processes of a run; then a difference is reported by the option's
+// name.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "run/train_options.h"
@@ -18,7 +19,7 @@ enum { WORDS_MAX = 16 };
 #define CSV "--format=csv --model=dcn"
 #define SYNC "--format=csv --model=lr --mode=sync"
 
-// A run's arguments, and another value. NULL: on a cluster it is refused.
+// Arguments of a run, and another value of the option. NULL: refused on a cluster.
 static const struct option_case {
     const char *name, *base, *other;
 } cases[] = {
@@ -86,7 +87,7 @@ static const struct option_case {
     {"publish", CSV " --out=o", "o/p"},
 };
 
-// A process that is started so.
+// A process with such arguments.
 struct process {
     char text[256], last[128];
     char *words[WORDS_MAX];
@@ -97,7 +98,7 @@ struct process {
 
 static int start(struct process *p, const char *base, const char *name, const char *other)
 {
-    static char node; // nobody looks at it yet
+    static char node; // only its address is used
     int n = 0;
     *p = (struct process){0};
     snprintf(p->text, sizeof(p->text), "%s", base);
@@ -139,7 +140,8 @@ static void is_compared(const struct option_case *c)
         fail_msg("%s: %s", c->base, test_err.text);
     if (start(&worker, c->base, c->name, c->other) != 0)
         fail_msg("--%s %s: %s", c->name, c->other, test_err.text);
-    bool by_shuffle = strcmp(c->name, "shuffle-by") == 0; // told of as one
+    // it is reported together with --shuffle
+    bool by_shuffle = strcmp(c->name, "shuffle-by") == 0;
     test_err.text[0] = '\0';
     snprintf(want, sizeof(want), " --%s ", by_shuffle ? "shuffle" : c->name);
     int rc = run_options_agree(&worker.setup.config, text, strlen(text), &test_err);

@@ -1,4 +1,4 @@
-// --refit as options, and in the two runs of a cluster: see train_refit.h.
+// --refit as an option, and in the two runs on a cluster; see train_refit.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "run/train_refit.h"
@@ -56,7 +56,7 @@ int train_set_stage(struct train_setup *s, struct err *e)
     s->stage = REFIT_ALL;
     *c = refit_all(c, s->found.best_epoch, s->paths);
     if (c->test.n == 0)
-        s->cluster.workers_score = false; // nobody does
+        s->cluster.workers_score = false; // there is nothing to score
     return 0;
 }
 

@@ -55,9 +55,9 @@ struct train_cluster {
     bool together; // the threads of a worker compute one batch: half-async, geo, elastic
     uint32_t geo;  // batches that a worker trains on its own copy of the rows between two
                    // synchronizations; 0: it trains on the servers' rows
-    // With geo, if not 0: the workers' copies stay apart, and after every stretch they
-    // move towards the servers' rows by this share, divided by the number of workers. 0:
-    // the copies are replaced by their average.
+    // With geo, if not 0: the workers' copies stay apart, and after every stretch each
+    // copy and the servers' rows move towards each other by this share, divided by the
+    // number of workers. 0: the copies are replaced by their average.
     float elastic;
     uint32_t in_flight; // 1 to TRAIN_MAX_IN_FLIGHT batches; 0: the program chooses
     // In async mode, with dense_bounded: the staleness bound of layers, as in ssp.
