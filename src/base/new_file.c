@@ -3,6 +3,7 @@
 // A sweep opens a temporary file, locks it and removes it. So the process that makes a
 // file locks it and then checks that it still has its name. If a sweep removed it before
 // the lock, the process makes another one.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "base/new_file.h"
 

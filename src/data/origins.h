@@ -3,6 +3,7 @@
 // messages name the file and line that the user knows. Such a file has lines "F PATH",
 // files numbered from 0, and lines "FIRST LINE FILE": the lines from FIRST on, up to the
 // next FIRST, came from that FILE, from LINE on. FIRST ascends.
+//
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_DATA_ORIGINS_H
 #define TUG_DATA_ORIGINS_H

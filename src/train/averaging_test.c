@@ -1,6 +1,7 @@
 // The mean of the parameters. The mean of a run equals the one computed by the formula,
 // in double precision, from the parameters of its saves. Swapping exchanges it with the
 // parameters and back. A run that learns in large steps predicts better with it.
+//
 // SPDX-License-Identifier: Apache-2.0
 #include "train/averaging.h"
 

@@ -7,6 +7,7 @@
 // shows and clicks, and the servers apply the rules. Then the model sees rows as a pull
 // returns them: the weights of lr are the column embed, and the latent vectors of fm and
 // ffm are embedx.
+//
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_TRAIN_LIFECYCLE_H
 #define TUG_TRAIN_LIFECYCLE_H
