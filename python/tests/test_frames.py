@@ -212,7 +212,7 @@ def test_errors():
     with pytest.raises(tug.DataError, match="value 'inf' of column 'x' is not finite"):
         tug.train({"y": [0, 1], "x": [1.5, np.inf]}, "y", **FIXED)
     when = {"y": [0, 1], "x": [1.5, 2], "when": np.array([1, 2], "timedelta64[s]")}
-    with pytest.raises(tug.DataError, match="column 'when' is of Arrow's format 'numpy's timedelta64'"):
+    with pytest.raises(tug.DataError, match="column 'when' has the Arrow format 'numpy's timedelta64'"):
         tug.train(when, "y", **FIXED)
     tug.train(when, "y", drop="when", **FIXED).close()
 

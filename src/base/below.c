@@ -158,7 +158,7 @@ int below_error(struct err *e, const char *what, const char *path)
         return err_set(e, TUG_EUSAGE, "%s '%s': the path leads out of its root", what,
                        path);
     if (error == ELOOP)
-        return err_set(e, TUG_EUSAGE, "%s '%s': a link lies on the way", what, path);
+        return err_set(e, TUG_EUSAGE, "%s '%s': the path contains a link", what, path);
     return err_sys(e, error == ENOENT || error == ENOTDIR ? TUG_EDATA : TUG_EIO,
                    "%s '%s'", what, path);
 }

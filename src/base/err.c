@@ -53,8 +53,8 @@ int err_limit(struct err *e, int error)
     error = error < 0 ? -error : error;
     if (error == EMFILE && limit_of(RLIMIT_NOFILE, &n))
         add(e,
-            "; a process may have %llu files and links open here: raise that limit "
-            "(ulimit -n)",
+            "; a process may have at most %llu open files and links here: raise that "
+            "limit (ulimit -n)",
             n);
     else if (error == ENFILE)
         add(e, "; this machine has as many files open as it may (sysctl fs.file-max): "

@@ -225,8 +225,8 @@ static int take_operand(struct options *o, const char *word,
                        word);
     if (!o->table->operands && strstr(o->table->usage, " -- ") != NULL)
         return err_set(e, TUG_EUSAGE,
-                       "'%.200s' is not an option: a program and its arguments go behind "
-                       "'--'; 'tug %s "
+                       "'%.200s' is not an option: put a program and its arguments "
+                       "behind '--'; 'tug %s "
                        "--help' shows the usage",
                        word, o->table->command);
     if (!o->table->operands && option_find(o->table, "data", 4) < o->table->n_options)

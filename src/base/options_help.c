@@ -137,7 +137,7 @@ static const struct option common[] = {
              "environment (TUG_EPOCHS for --epochs), and that wins over the file"},
     {"set", .metavar = "NAME=VALUE", .kind = OPTION_STRING,
      .help = "the same as --NAME VALUE, for scripts"},
-    {"help", .kind = OPTION_FLAG, .help = "print this"},
+    {"help", .kind = OPTION_FLAG, .help = "print this help"},
 };
 
 // Returns the text that `build` writes about an option, ended by a NUL; "" if memory is

@@ -53,7 +53,7 @@ int runtime_dir_check(const char *path, struct err *e)
     if (path[0] != '/' || strlen(path) >= FILE_PATH_MAX)
         return err_set(e, TUG_EIO,
                        "cannot use %.200s: the path of the directory for running "
-                       "clusters begins with / and has fewer than %d bytes",
+                       "clusters must begin with / and have fewer than %d bytes",
                        path, (int)FILE_PATH_MAX);
     if (lstat(path, &s) != 0)
         return err_sys(e, TUG_EIO, "cannot use %s", path);

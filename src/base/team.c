@@ -151,8 +151,8 @@ int team_open(struct team **ret, int size, struct err *e)
     int n = start_members(t, &error);
     if (n < size) {
         stop_members(t, n);
-        err_set(e, TUG_EIO, "cannot start thread %d of %d: %s; ask for fewer threads",
-                n + 1, size, strerror(error));
+        err_set(e, TUG_EIO, "cannot start thread %d of %d: %s; use fewer threads", n + 1,
+                size, strerror(error));
         err_limit(e, error);
         return TUG_EIO;
     }

@@ -34,16 +34,16 @@ static const enum wire_role roles[] = {WIRE_NOBODY, WIRE_TOOL,     WIRE_WORKER,
 static const struct option options[] = {
     {"what", .group = "What to make", .choices = "ca node token", LIST_AT(what, NULL),
      "ca: the cluster's own authority, once; node: a key and a certificate signed by it; "
-     "token: what lets others into a cluster on this machine; it waits up to 5 s for the "
-     "scheduler's"},
+     "token: prints a token that lets other processes into a cluster on this machine; "
+     "waits up to 5 s for the scheduler to write it"},
     {"dir", .fallback = ".", STRING_AT(dir, "DIR"),
      "where the CA is, and where the files go"},
     {"name", .fallback = "node", STRING_AT(name, "NAME"),
      "name of the node, which also names its files: NAME.pem and NAME.key"},
     {"role", CHOICE_AT(role, CERT_ROLES, "any"),
-     "rights of its holder: tools look only, workers also push and read data, servers "
-     "also hold tables, operators also stop, save, load and clear, schedulers also are "
-     "the scheduler; any: all of it"},
+     "rights of its holder, each role with those before it: tool may look, worker may "
+     "push and read data, server may hold tables, operator may stop, save, load and "
+     "clear, scheduler may be the scheduler; any: all rights"},
     {"days", U64_AT(days, "N", "365", 1, 36500),
      "days for which the certificate is valid"},
     {"cluster", .group = "Tokens", .fallback = "tug", STRING_AT(cluster, "NAME"),
@@ -78,7 +78,7 @@ static int write_new(const char *path, const struct buf *b, mode_t mode, struct 
     int fd = disk_create_at(AT_FDCWD, path, mode);
     if (fd < 0 && errno == EEXIST)
         return err_set(e, TUG_EUSAGE,
-                       "'%s' is there already and is not overwritten; remove it first",
+                       "'%s' exists already and is not overwritten; remove it first",
                        path);
     if (fd < 0)
         return err_sys(e, TUG_EIO, "cannot make '%s'", path);
@@ -134,8 +134,8 @@ static int make_node(const struct cert_values *v, struct buf *key, struct buf *c
 {
     struct buf ca_key = {0}, ca_cert = {0};
     if (v->name[0] == 0 || strchr(v->name, '/') != NULL || strcmp(v->name, "ca") == 0)
-        return err_set(e, TUG_EUSAGE, "--name: '%.100s' is not a name for a node's files",
-                       v->name);
+        return err_set(e, TUG_EUSAGE,
+                       "--name: '%.100s' cannot be the name of a node's files", v->name);
     int rc = read_pem(v->dir, "ca.key", &ca_key, e);
     if (rc == 0)
         rc = read_pem(v->dir, "ca.pem", &ca_cert, e);

@@ -143,15 +143,14 @@ static void look_at_the_dead(struct examination *x, const json_t *n, const char 
     if (has_gone(n))
         problem(x,
                 "%s was killed: its process %d ended without a message; look into its "
-                "log, and "
+                "log and "
                 "for 'Out of memory' in the output of dmesg",
                 name, (int)pid);
     else if (local && pid > 0)
-        problem(
-            x,
-            "%s is taken for dead, but its process %d is still there: it was stopped, "
-            "or was kept waiting for longer than --dead-timeout; look into its log",
-            name, (int)pid);
+        problem(x,
+                "%s counts as dead, but its process %d still exists: it was stopped, or "
+                "did not run for longer than --dead-timeout; look into its log",
+                name, (int)pid);
     else
         problem(x,
                 "%s is dead: its process %d on %s was killed, or that machine or its "
@@ -248,12 +247,11 @@ static void look_at_phase(struct examination *x, const json_t *s)
         servers += counts && strcmp(tool_text(n, "role"), "server") == 0;
         workers += counts && strcmp(tool_text(n, "role"), "worker") == 0;
     }
-    problem(
-        x,
-        "the cluster still waits: %u of %.0f servers and %u of %.0f workers have come; "
-        "look into the logs of those that have not",
-        servers, tool_number(s, "servers_wanted"), workers,
-        tool_number(s, "workers_wanted"));
+    problem(x,
+            "the cluster is still waiting: %u of %.0f servers and %u of %.0f workers "
+            "have joined; look into the logs of the others",
+            servers, tool_number(s, "servers_wanted"), workers,
+            tool_number(s, "workers_wanted"));
 }
 
 static int examine(struct examination *x, const struct doctor_values *v, json_t *ret,

@@ -49,15 +49,16 @@ static const struct option options[] = {
      "with --hosts: copy this directory to ~/.tug/CLUSTER/work of each host and run "
      "there; without it the same path is expected on all"},
     {"save-root", STRING_AT(save_root, "DIR"),
-     "servers write saves below it, and read them; by default train's --out, or its "
-     "--publish"},
+     "servers write saves below this directory, and read them; by default train's --out, "
+     "or its --publish"},
     {"load-root", LIST_AT(load_roots, "DIR"),
-     "servers read saves below it, too; by default train's --init-from"},
+     "servers read saves below this directory, too; by default train's --init-from"},
     {"cold-root", STRING_AT(cold_root, "DIR"),
-     "servers keep rows on disk below it; by default what 'cold' of train's --table "
-     "names"},
+     "servers keep rows on disk below this directory; by default the one that 'cold' in "
+     "train's --table names"},
     {"force", FLAG_AT(force),
-     "with --hosts: end processes that an earlier run of this cluster has left there"},
+     "with --hosts: end processes that an earlier run of this cluster has left on the "
+     "hosts"},
     {NODE_HOST_OPTION(
         "address of the scheduler, and on one machine of all processes; by default "
         "loopback, or with --hosts the address from which the first host is reached")},
@@ -141,8 +142,8 @@ static int check(const struct launch_values *v, int argc, char *const *argv,
                           "0123456789_-")] != 0 ||
         strlen(name) > 60 || name[0] == 0)
         return err_set(e, TUG_EUSAGE,
-                       "--cluster: '%.100s' is not a name: letters, digits, - and _, at "
-                       "most 60",
+                       "--cluster: '%.100s' is not a valid name: use at most 60 letters, "
+                       "digits, - and _",
                        name);
     return 0;
 }

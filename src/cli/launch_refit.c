@@ -43,12 +43,12 @@ static int run(const struct launch_options *o, const char *stage, const char *wh
 static int search(const struct launch_options *o, const char *file, struct buf *ret,
                   struct err *e)
 {
-    log_info("--refit: first with validation, to find the number of passes");
+    log_info("--refit: trains with validation first, to find the number of passes");
     int rc = run(o, "search", file, e);
     if (rc == TUG_EINTERRUPTED)
         return err_set(e, rc,
                        "interrupted while --refit looked for the number of passes; "
-                       "nothing was saved: the same command begins anew");
+                       "nothing was saved: run the same command to begin again");
     TRY(rc);
     TRY(file_read(file, ret, e));
     return buf_str(ret) != NULL ? 0 : err_nomem(e, "what was found");

@@ -35,7 +35,8 @@ struct node_values {
 
 // For commands that ask a cluster from outside:
 #define TOOL_SCHEDULER_OPTION                                                            \
-    NODE_SCHEDULER_OPTION("by default that of the run that tug launch started here")
+    NODE_SCHEDULER_OPTION("address of the scheduler; by default that of the run that "   \
+                          "tug launch started on this machine")
 
 #define NODE_CONNECT_OPTION(seconds)                                                     \
     "connect-timeout", F64_AT(node.connect_timeout, "SECONDS", seconds, 0.1, 86400),     \
@@ -60,7 +61,7 @@ struct node_values {
 
 #define NODE_PEM_OPTION                                                                  \
     "pem-stdin", FLAG_AT(node.pem_stdin),                                                \
-        "CA, certificate and key come on standard input, as tug launch hands them over"
+        "read CA, certificate and key from standard input, as tug launch writes them"
 
 #define NODE_HOST_OPTION(help)                                                           \
     "host", .group = "Where it listens", .env = "DMLC_NODE_HOST POD_IP",                 \
@@ -68,7 +69,7 @@ struct node_values {
 
 #define NODE_INTERFACE_OPTION                                                            \
     "interface", .env = "DMLC_INTERFACE", STRING_AT(node.interface, "NAME"),             \
-                 "the address of this network interface instead"
+                 "listen on the address of this network interface instead of --host"
 
 enum { NODE_TRANSPORT_TCP, NODE_TRANSPORT_UNIX };
 

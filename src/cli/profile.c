@@ -75,8 +75,8 @@ static int start(const struct profiler *p, const struct profile_values *v, struc
 {
     size_t loops;
     TRY(profiler_start(p, v->memory, &loops, e));
-    cli_printf("%zu loop%s what %s; 'tug profile stop' ends that\n", loops,
-               loops == 1 ? " notes" : "s note", loops == 1 ? "it serves" : "they serve");
+    cli_printf("%zu loop%s recording; 'tug profile stop' ends that\n", loops,
+               loops == 1 ? " is" : "s are");
     return 0;
 }
 

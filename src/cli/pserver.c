@@ -22,19 +22,17 @@ static const struct option options[] = {
     {"nics", STRING_AT(node.interface, "NAME"),
      "the network interface to listen on; without it loopback"},
     {"port", U64_AT(node.port, "P", "7164", 1, 65535),
-     "port of the run, which trainers are told as --port; the first server listens for "
-     "them "
+     "port of the run, as in the trainers' --port; the first server listens for them "
      "there"},
     {"ports_num", U64_AT(dense_loops, "N", "1", 1, 256),
      "event loops for dense tables (loops of tug server)"},
     {"ports_num_for_sparse", U64_AT(sparse_loops, "N", "0", 0, 255),
      "event loops for sparse tables; 0: those for dense tables hold them, too"},
     {"pservers", STRING_AT(pservers, "HOST,..."),
-     "all servers of the run, as trainers are told them: the first one of them hosts the "
-     "scheduler; without it this server is the only one"},
+     "all servers of the run, as in the trainers' --pservers; the first one hosts the "
+     "scheduler; by default this server is the only one"},
     {"comment", STRING_AT(comment, "TEXT"),
-     "has no effect but that it stands in the list of processes, for who looks for them "
-     "there"},
+     "has no effect; the text only shows in the list of processes"},
     NODE_REACH_OPTIONS("60"),
     {NODE_HOST_OPTION("the address to listen on, in place of --nics")},
     {NODE_LOG_LEVEL_OPTION},

@@ -44,29 +44,30 @@ static const struct option options[] = {
     {"threshold", F64_AT(threshold, "SCORE", "-1", -1, 1e30),
      "shrink: rows with a lower score are removed; -1: the table's delete-threshold"},
     {"mode", .group = "Saves", CHOICE_AT(mode, TABLE_MODES, NULL),
-     "checkpoint: every row, to continue from; base: rows worth publishing; delta: those "
-     "of them that have changed since the last base or delta; day: a checkpoint, and "
+     "checkpoint: every row, to continue from; base: the rows worth publishing; delta: "
+     "the rows of a base that have changed since the last base or delta; day: a "
+     "checkpoint, and "
      "then "
      "the day ends"},
-    {"zstd", U64_AT(zstd, "LEVEL", "0", 0, 19), "compress; 0: not"},
+    {"zstd", U64_AT(zstd, "LEVEL", "0", 0, 19), "level of compression; 0: none"},
     {"keep", U64_AT(keep, "N", "0", 0, 1 << 20),
-     "bases and checkpoints that stay in the directory, with their deltas, once this "
-     "save is there and is not a delta; 0: all"},
+     "number of bases and checkpoints that are kept in the directory, with their deltas, "
+     "when a save that is not a delta is complete; 0: all"},
     {"out", .group = "Files", STRING_AT(out, "PATH"),
-     "export, dump: file, there when complete; by default export writes to standard "
-     "output. save, import: directory of saves; for saved tables by default that of "
-     "--from"},
+     "export, dump: the file, which appears when it is complete; by default export "
+     "writes to standard output. save, import: the directory of saves; for saved tables "
+     "by default that of --from"},
     {"state", FLAG_AT(state),
-     "export: also the optimizer's state and the statistics, all that import needs to "
+     "export: also write the optimizer's state and the statistics, so that import can "
      "make the same table"},
     {"paddle", FLAG_AT(paddle),
-     "import: the files are text parts of Paddle's, instead of what export writes"},
+     "import: the files are text parts of a Paddle table, not files of export"},
     {"converter", STRING_AT(converter, "COMMAND"),
-     "export: a shell command that the text goes through; import: one that each file "
-     "comes through. One that fails is an error, and nothing is written"},
+     "export: a shell command that converts the text; import: one that converts each "
+     "file. If it fails, that is an error and nothing is written"},
     {"by", .group = "Looking", CHOICE_AT(by, TABLE_TOP_BY, "weight"),
-     "top: sort rows by the weight (of several, by their length), by the length of the "
-     "vector, or by shows (in a model: updates)"},
+     "top: sort rows by the weight (several weights: by their length), by the length of "
+     "the vector, or by shows (in a model: by updates)"},
     {"top", U64_AT(top, "N", "20", 1, 10000000), "top: how many rows are printed"},
     {"json", FLAG_AT(json), "list, stat, top: one JSON object"},
     {TOOL_SCHEDULER_OPTION},
@@ -129,8 +130,8 @@ int table_unknown(const char *where, const char *name, const char *names, struct
         return err_set(e, TUG_EUSAGE, "%s holds no table '%s'; did you mean '%s'?", where,
                        name, near);
     if (names == NULL || names[0] == 0)
-        return err_set(e, TUG_EUSAGE, "%s holds no table '%s', nor any other table",
-                       where, name);
+        return err_set(e, TUG_EUSAGE, "%s holds no table '%s' and no other table", where,
+                       name);
     return err_set(e, TUG_EUSAGE, "%s holds no table '%s'; there are: %s", where, name,
                    names);
 }

@@ -276,10 +276,9 @@ static int rank_rows(void *ctx, struct table_top *t, struct err *e)
 static int top(struct running *r, struct err *e)
 {
     if (r->v->action.n > 1)
-        return err_set(
-            e, TUG_EUSAGE,
-            "'%s': rows of a running table do not say of which column they are",
-            r->v->action.items[1]);
+        return err_set(e, TUG_EUSAGE,
+                       "'%s': the column of a running table's rows is unknown",
+                       r->v->action.items[1]);
     TRY(find(r, e));
     return table_top(r->v, rank_rows, r, NULL, e);
 }

@@ -353,7 +353,7 @@ static int rank_rows(void *ctx, struct table_top *t, struct err *e)
     TRY(names_load(&r->names, newest_path(s), e));
     if (r->names == NULL && r->words->n > 1)
         return err_set(e, TUG_EUSAGE,
-                       "%s does not say of which column its rows are: leave '%s' out, or "
+                       "the columns of the rows in %s are unknown: leave '%s' out, or "
                        "train with --keep-names",
                        s->from, r->words->items[1]);
     if (s->run != NULL)
@@ -363,8 +363,8 @@ static int rank_rows(void *ctx, struct table_top *t, struct err *e)
         TRY(store_each(r->store, p, rank_row, r, e));
     if (r->words->n > 1 && t->nameless > 0)
         log_warn("%" PRIu64
-                 " row%s of %s %s no name, for --keep-names was too small or the "
-                 "model was trained on from another: such rows of '%s' are missing here",
+                 " row%s of %s %s no name, because --keep-names was too small or "
+                 "training began with another model: such rows of '%s' are missing here",
                  t->nameless, PLURAL_S(t->nameless), s->from,
                  t->nameless == 1 ? "has" : "have", r->words->items[1]);
     return 0;
@@ -445,11 +445,10 @@ static int drop(struct saves *s, struct err *e)
         return err_set(e, TUG_EUSAGE,
                        "--table NAME is missing: 'tug table list' shows the tables");
     if (s->run != NULL)
-        return err_set(
-            e, TUG_EUSAGE,
-            "%s is a saved model, which needs both tables: to have one of them "
-            "as text use export",
-            s->from);
+        return err_set(e, TUG_EUSAGE,
+                       "%s is a saved model, which needs both tables: use export to get "
+                       "one of them as text",
+                       s->from);
     if (s->newest->n_tables == 1)
         return err_set(e, TUG_EUSAGE,
                        "'%s' is the only table of %s: remove the directory instead",

@@ -13,7 +13,7 @@
 enum {
     WIDTH = 80,
     COLUMN = 30
-};  // width of the terminal; column where explanations
+}; // width of the terminal; column where explanations
     // begin
 
 // Prints the words of `text` from column `at` on; further lines begin at COLUMN.

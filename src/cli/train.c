@@ -60,7 +60,7 @@ static int train_v0(const struct v0_words *w, const struct train_options *values
     struct role role;
     struct training t = {values, o};
     if (w->unused[0] != '\0')
-        log_info("taken without effect: %s", w->unused);
+        log_info("flags without effect: %s", w->unused);
     if (!w->cluster)
         return train_here(values, o, e);
     TRY(v0_role_trainer(&role, w, e));

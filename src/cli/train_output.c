@@ -132,8 +132,8 @@ static void print_nothing(const struct result *r, const struct train_config *c)
     char more[160] = "more --epochs";
     if (r->epochs < c->epochs)
         snprintf(more, sizeof(more),
-                 "a larger --patience, or --patience 0, for validation has not been "
-                 "better for %u pass%s,",
+                 "a larger --patience, or --patience 0, because validation has not "
+                 "improved for %u pass%s,",
                  c->patience, PLURAL_ES(c->patience));
     cli_printf(
         "there is nothing to do: the run is over, %u pass%s over %llu examples, saved "

@@ -283,8 +283,8 @@ static int settle(struct v0_words *w, const struct place *p, struct err *e)
     w->cluster = p->local_given && !p->local;
     if (!p->local_given && p->others)
         return err_set(e, TUG_EUSAGE,
-                       "--pservers: a trainer joins its servers with --local=0, and "
-                       "without it trains alone");
+                       "--pservers: give --local=0 to join servers; without it, a "
+                       "trainer trains alone");
     if (w->cluster && w->pservers == NULL)
         return text(&w->pservers, "127.0.0.1", e);
     return 0;
@@ -413,8 +413,8 @@ static int one_interface(struct role *r, const char *nics, struct err *e)
         return 0;
     if (strchr(nics, ',') != NULL)
         return err_set(e, TUG_EUSAGE,
-                       "--nics=%.100s: a process listens on one network interface; name "
-                       "one, and count its loops by --ports_num",
+                       "--nics=%.100s: a process listens on one network interface: name "
+                       "one, and give the number of loops by --ports_num",
                        nics);
     snprintf(r->interface, sizeof(r->interface), "%s", nics);
     return 0;
@@ -453,7 +453,7 @@ static int find_own(struct role *r, const char *list, const char *own, struct er
         if (r->has_rank)
             return err_set(e, TUG_EUSAGE,
                            "--pservers=%.200s names several addresses of this machine: "
-                           "say by --host which of them this server has",
+                           "give --host to choose the one of this server",
                            list);
         r->has_rank = true;
         r->rank = i;

@@ -59,14 +59,14 @@ static int check_shape(const struct column_type *t, const struct ArrowArray *a,
         return malformed(t, "it has more nulls than values", e);
     if ((buffers >= 0 ? a->n_buffers != buffers : a->n_buffers < 3) ||
         (a->n_buffers > 0 && a->buffers == NULL))
-        return malformed(t, "it has another number of buffers than its format has", e);
+        return malformed(t, "its number of buffers does not fit its format", e);
     if (a->n_children != children ||
         (children > 0 && (a->children == NULL || a->children[0] == NULL)))
-        return malformed(t, "it has another number of children than its format has", e);
+        return malformed(t, "its number of children does not fit its format", e);
     if ((a->dictionary != NULL) != (t->kind == COLUMN_DICTIONARY))
         return malformed(t, "its dictionary does not fit its schema", e);
     if (a->null_count > 0 && a->n_buffers > 0 && a->buffers[0] == NULL)
-        return malformed(t, "it has nulls, and does not say which", e);
+        return malformed(t, "it has nulls, but no bitmap of them", e);
     if (a->n_buffers > 1 && a->buffers[1] == NULL && a->length > 0)
         return malformed(t, "a buffer is missing", e);
     return 0;
@@ -141,7 +141,7 @@ static int take_list(const struct ArrowArray *a, struct column_span *s, struct e
         return malformed(s->type, "its length or offset is negative, or too large", e);
     return last <= s->of->length
                ? 0
-               : malformed(s->type, "its lists are longer than what they hold", e);
+               : malformed(s->type, "its lists are longer than their items", e);
 }
 
 static int take_text(const struct ArrowArray *a, struct column_span *s, struct err *e)
@@ -212,7 +212,7 @@ static int take_columns(const struct columns *c, const struct ArrowArray *a,
             return malformed(&c->type[i], "it is missing", e);
         TRY(take_span(&c->type[i], child, &span[i], e));
         if (child->length < a->offset + a->length)
-            return malformed(&c->type[i], "it is shorter than the rows are many", e);
+            return malformed(&c->type[i], "it has fewer values than there are rows", e);
         span[i].offset += a->offset;
         span[i].length = a->length;
     }

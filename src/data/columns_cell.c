@@ -123,13 +123,12 @@ static int bad(const struct column_span *s, const char *why, struct err *e)
 
 static int other(const struct column_span *s, struct err *e)
 {
-    return err_set(
-        e, TUG_EDATA,
-        "column '%s' is of Arrow's format '%s', and numbers, bool, text, dates, "
-        "times, decimals, dictionaries and lists of these can be read: convert it, or "
-        "--drop it",
-        show(s->type->name, strlen(s->type->name)).text,
-        show(s->type->format, strlen(s->type->format)).text);
+    return err_set(e, TUG_EDATA,
+                   "column '%s' has the Arrow format '%s', but only numbers, bool, text, "
+                   "dates, times, decimals, dictionaries and lists of these can be read: "
+                   "convert it, or --drop it",
+                   show(s->type->name, strlen(s->type->name)).text,
+                   show(s->type->format, strlen(s->type->format)).text);
 }
 
 static int take_entry(const struct column_span *s, int64_t i, struct cell *ret,
@@ -137,7 +136,7 @@ static int take_entry(const struct column_span *s, int64_t i, struct cell *ret,
 {
     uint64_t index = whole_at(s, i);
     if (index >= (uint64_t)s->of->length) // negative indices are large here
-        return bad(s, "has an index that its dictionary does not have", e);
+        return bad(s, "has an index outside its dictionary", e);
     return column_cell(s->of, (int64_t)index, ret, e);
 }
 
@@ -185,6 +184,6 @@ int column_cell(const struct column_span *s, int64_t i, struct cell *ret, struct
         break;
     }
     if (ret->kind == CELL_TEXT && memchr(ret->text, '\0', ret->len) != NULL)
-        return bad(s, "has a byte 0 in a text, which no text has", e);
+        return bad(s, "has a text with a byte 0, which is not allowed", e);
     return 0;
 }

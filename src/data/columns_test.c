@@ -331,7 +331,7 @@ static void test_cells_refused(void **state)
     m.buffers[1][2] = "\0bcdef";
     OK(columns_open_array(&c, &m.schema, &m.array, &ok_e));
     assert_int_equal(column_cell(&c->batch[0].span[0], 0, &cell, &e), TUG_EDATA);
-    assert_non_null(strstr(e.text, "column 'n' is of Arrow's format 'tDn'"));
+    assert_non_null(strstr(e.text, "column 'n' has the Arrow format 'tDn'"));
     for (int i = 0; i < 2; i++)
         assert_int_equal(column_cell(&c->batch[0].span[2], i, &cell, &e), TUG_EDATA);
     assert_int_equal(column_cell(&c->batch[0].span[1], 0, &cell, &e), TUG_EDATA);

@@ -204,7 +204,7 @@ static int take_type(const struct ArrowSchema *s, enum place place,
     if (ret->kind != COLUMN_LIST)
         return 0;
     if (s->n_children != 1 || s->children == NULL || s->children[0] == NULL)
-        return malformed(s, "a list has one child", e);
+        return malformed(s, "a list must have one child", e);
     return take_inner(s->children[0], OF_ITEM, ret, e);
 }
 

@@ -211,8 +211,8 @@ int encoder_check_name(const char *option, const char *path, bool plain, struct 
     return says == NULL || *says == '\0'
                ? 0
                : err_set(e, TUG_EUSAGE,
-                         "%s: '%s' ends in %s, and what is written there is not "
-                         "compressed: give a name without it",
+                         "%s: '%s' ends in %s, but this file is not compressed: give a "
+                         "name without it",
                          option, path, says);
 }
 

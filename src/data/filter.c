@@ -158,7 +158,7 @@ static int look(struct filter *f, int fd, int ms, bool *ret_readable, struct err
     struct pollfd fds[2] = {{.fd = fd, .events = POLLIN},
                             {.fd = f->interrupt.wake_fd, .events = POLLIN}};
     if (poll(fds, 2, ms) < 0 && errno != EINTR)
-        return err_sys(e, TUG_EIO, "wait for '%s'", f->file->command);
+        return err_sys(e, TUG_EIO, "cannot wait for '%s'", f->file->command);
     *ret_readable = fds[0].revents != 0;
     return fds[1].revents != 0 || interrupt_comes(&f->interrupt, 0)
                ? err_set(e, TUG_EINTERRUPTED, "reading %s was stopped", f->file->name)
@@ -203,7 +203,7 @@ static void mention_silence(struct filter *f)
     if (f->mentioned || clock_seconds() - f->last < quiet_seconds)
         return;
     f->mentioned = true;
-    log_warn("%s: '%s' has written nothing for %.0f s; waiting goes on", f->file->name,
+    log_warn("%s: '%s' has written nothing for %.0f s; tug still waits", f->file->name,
              f->file->command, quiet_seconds);
 }
 

@@ -21,7 +21,7 @@ static int wait_readable(const struct local *l, struct err *e)
                             {.fd = l->wake_fd, .events = POLLIN}};
     while (poll(fds, 2, -1) < 0)
         if (errno != EINTR)
-            return err_sys(e, TUG_EIO, "wait for %s", l->base.name);
+            return err_sys(e, TUG_EIO, "cannot wait for %s", l->base.name);
     if (fds[1].revents != 0)
         return err_set(e, TUG_EINTERRUPTED, "reading %s was stopped", l->base.name);
     return 0;
@@ -38,7 +38,7 @@ static int local_read(struct input *in, char *out, size_t cap, size_t *ret_n,
         if (n < 0 && (errno == EINTR || (errno == EAGAIN && l->wake_fd >= 0)))
             continue;
         if (n < 0)
-            return err_sys(e, TUG_EIO, "read %s", in->name);
+            return err_sys(e, TUG_EIO, "cannot read %s", in->name);
         *ret_n = (size_t)n;
         return 0;
     }
@@ -48,14 +48,14 @@ static int local_seek(struct input *in, uint64_t at, struct err *e)
 {
     off_t size = lseek(in->fd, 0, SEEK_END);
     if (size < 0)
-        return err_sys(e, TUG_EIO, "seek in %s", in->name);
+        return err_sys(e, TUG_EIO, "cannot seek in %s", in->name);
     if ((uint64_t)size < at)
         return err_set(e, TUG_EDATA,
                        "%s ends before byte %llu: it changed since the run began",
                        in->name, (unsigned long long)at);
     return lseek(in->fd, (off_t)at, SEEK_SET) >= 0
                ? 0
-               : err_sys(e, TUG_EIO, "seek in %s", in->name);
+               : err_sys(e, TUG_EIO, "cannot seek in %s", in->name);
 }
 
 static int local_read_at(struct input *in, char *out, size_t n, uint64_t at,
@@ -66,7 +66,7 @@ static int local_read_at(struct input *in, char *out, size_t n, uint64_t at,
         got = pread(in->fd, out, n, (off_t)at);
     while (got < 0 && errno == EINTR);
     *ret_n = got > 0 ? (size_t)got : 0;
-    return got >= 0 ? 0 : err_sys(e, TUG_EIO, "read %s", in->name);
+    return got >= 0 ? 0 : err_sys(e, TUG_EIO, "cannot read %s", in->name);
 }
 
 static void local_close(struct input *in)

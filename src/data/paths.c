@@ -61,7 +61,7 @@ static int open_failed(const char *path, struct err *e)
     if (errno == ENOENT || errno == ENOTDIR)
         return err_set(e, TUG_EDATA,
                        "no data at '%s': there is no such file or directory", path);
-    return err_sys(e, TUG_EIO, "open '%s'", path);
+    return err_sys(e, TUG_EIO, "cannot open '%s'", path);
 }
 
 // Checks the first bytes of a file. Not with a command, which may make text of anything.
@@ -81,7 +81,7 @@ static int check_file(const struct data_files *f, int fd, const char *path,
 {
     struct stat st;
     if (fstat(fd, &st) < 0)
-        return err_sys(e, TUG_EIO, "look at '%s'", path);
+        return err_sys(e, TUG_EIO, "cannot examine '%s'", path);
     char head[64];
     ssize_t n = pread(fd, head, sizeof head, 0);
     if (n < 0)
@@ -178,7 +178,7 @@ static int add_entry(struct data_files *f, const char *dir, const char *name,
     struct stat st, link;
     int rc = stat(path, &st);
     if (rc != 0 && errno == ENOENT && lstat(path, &link) == 0)
-        rc = err_set(e, TUG_EDATA, "'%s' is a link to a file that is not there", path);
+        rc = err_set(e, TUG_EDATA, "'%s' is a link to a missing file", path);
     else if (rc == 0 && S_ISREG(st.st_mode))
         rc = add_file(f, path, e);
     else if (rc == 0 && S_ISDIR(st.st_mode))
@@ -195,7 +195,9 @@ static int open_dir(const char *path, struct walk *at, DIR **ret, struct err *e)
     *ret = opendir(path);
     if (*ret == NULL)
         return open_failed(path, e);
-    int rc = fstat(dirfd(*ret), &st) == 0 ? 0 : err_sys(e, TUG_EIO, "look at '%s'", path);
+    int rc = fstat(dirfd(*ret), &st) == 0
+                 ? 0
+                 : err_sys(e, TUG_EIO, "cannot examine '%s'", path);
     at->device = st.st_dev;
     at->inode = st.st_ino;
     for (const struct walk *up = at->above; rc == 0 && up != NULL; up = up->above)
@@ -264,7 +266,7 @@ static int add_glob(struct data_files *f, const char *pattern, struct err *e)
         rc = err_set(e, TUG_EDATA, "no data at '%s': the pattern matches nothing",
                      pattern);
     else if (rc != 0)
-        rc = err_set(e, TUG_EIO, "look for files like '%s': %s", pattern,
+        rc = err_set(e, TUG_EIO, "cannot list the files '%s': %s", pattern,
                      rc == GLOB_NOSPACE ? "out of memory" : "a directory cannot be read");
     size_t before = f->n;
     for (size_t i = 0; rc == 0 && i < g.gl_pathc; i++)
@@ -309,7 +311,7 @@ static int add_rows(struct data_files *f, const char *address, struct err *e)
                        address);
     if (f->command != NULL)
         return err_set(e, TUG_EUSAGE,
-                       "a command reads files, and the data is rows in memory");
+                       "--pipe-command reads files, but the data is rows in memory");
     if (r->n == 0)
         return err_set(e, TUG_EDATA, "%s: there are no rows", r->name);
     return add_name(
@@ -507,7 +509,7 @@ int data_file_input(struct input **ret, const struct data_file *f,
                  ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
                  : open(f->name, O_RDONLY | O_CLOEXEC | (f->is_pipe ? O_NONBLOCK : 0));
     if (fd < 0)
-        return err_sys(e, TUG_EIO, "open '%s'", f->name);
+        return err_sys(e, TUG_EIO, "cannot open '%s'", f->name);
     return input_open_fd(ret, fd, f->name, f->is_pipe ? i->wake_fd : -1, e);
 }
 

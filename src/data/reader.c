@@ -199,10 +199,8 @@ void reader_note_negative(const struct reader *r, bool minus)
     atomic_uint *seen = (atomic_uint *)(uintptr_t)&r->negatives;
     unsigned bit = minus ? 2 : 1, before = atomic_fetch_or(seen, bit);
     if (before == 3 - bit)
-        log_warn(
-            "labels 0 and -1 are both in the data, and both are negatives: where they "
-            "are two classes, or one of them means that the label is unknown, leave "
-            "one of them out");
+        log_warn("the data has the labels 0 and -1, and both count as negatives: if they "
+                 "are two classes, or one of them means an unknown label, leave one out");
 }
 
 unsigned reader_begin_labels(struct reader *r, unsigned seen)

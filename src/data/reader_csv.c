@@ -59,8 +59,7 @@ int csv_explain_quote(const struct csv *c, struct err *e)
     if (e == NULL || c->base.given)
         return TUG_EDATA;
     struct err reason = *e;
-    return err_set(e, TUG_EDATA,
-                   "%s (where quotes are part of the text, give --quote none)",
+    return err_set(e, TUG_EDATA, "%s (if quotes are part of the text, give --quote none)",
                    reason.text);
 }
 
@@ -257,8 +256,7 @@ static int advise_mark(const struct column *column, const struct field *f, struc
     float ignored;
     if (e != NULL && column->mark == DECIMAL_POINT && with_point(f, text, &pointed) &&
         number_parse(pointed.text, pointed.len, &ignored) == NUMBER_OK)
-        err_set(e, TUG_EDATA,
-                "'%s' of column '%s' has a decimal comma, which --decimal , reads",
+        err_set(e, TUG_EDATA, "'%s' of column '%s' has a decimal comma: give --decimal ,",
                 show(f->text, f->len).text,
                 show(column->name, strlen(column->name)).text);
     else if (e != NULL && column->mark == DECIMAL_COMMA &&
@@ -527,8 +525,8 @@ static int csv_line(const struct reader *r, const struct reader_layout *l,
         TRY(csv_refuse_header(c, line, len, e));
     else if (csv_repeats_header(l, line, len))
         return err_set(e, TUG_EDATA,
-                       "the line repeats the header, as where csv files were joined into "
-                       "one: give the files themselves, or remove the line");
+                       "the line repeats the header, as in csv files that were joined: "
+                       "give the files themselves, or remove the line");
     csv_look_at_line(c, l, line, len);
     struct example new;
     TRY(csv_begin(c, l, len, x, &new, e));

@@ -52,7 +52,7 @@ static void tell_of_commas(const struct csv_odd *o, const struct column *column)
         return;
     const char *name = show(column->name, strlen(column->name)).text;
     log_warn("column '%s' has numbers with a decimal comma, and is taken as words: give "
-             "--numeric '%s' --decimal , where they are numbers",
+             "--numeric '%s' --decimal , if they are numbers",
              name, name);
 }
 

@@ -218,7 +218,7 @@ static int bad_value(const struct slot *s, uint64_t i, uint64_t n, const char *p
     float waste;
     if (len == 0)
         return err_set(e, TUG_EDATA,
-                       "slot '%s' is to have %" PRIu64
+                       "slot '%s' should have %" PRIu64
                        " value%s, and the line ends after "
                        "%" PRIu64,
                        name_of(s).text, n, PLURAL_S(n), i);
@@ -236,12 +236,11 @@ static int bad_value(const struct slot *s, uint64_t i, uint64_t n, const char *p
 static int too_long(const struct multislot *m, const char *p, const char *end,
                     struct err *e)
 {
-    return err_set(
-        e, TUG_EDATA,
-        "'%s' comes behind the last slot, '%s': a count in the line is too low, "
-        "or --slots lacks a slot",
-        show(p, (size_t)(word_end(p, end) - p)).text,
-        name_of(&m->slots.slot[m->slots.n - 1]).text);
+    return err_set(e, TUG_EDATA,
+                   "'%s' follows the last slot, '%s': a count in the line is too low, "
+                   "or --slots lacks a slot",
+                   show(p, (size_t)(word_end(p, end) - p)).text,
+                   name_of(&m->slots.slot[m->slots.n - 1]).text);
 }
 
 // ---------------------------------------------------------------- lines

@@ -386,8 +386,7 @@ static void match_slot(struct slot *s, const struct slot *known, char text[ERR_T
     if (known == NULL || !schema_is_feature(known->use))
         reader_add_clause(
             text,
-            "the model was not trained with '%s'; of type skip it is passed "
-            "over",
+            "the model was not trained with '%s'; give it the type skip to ignore it",
             name.text);
     else if (known->use != s->use || known->seed != s->seed || known->dense != s->dense)
         reader_add_clause(text, "'%s' is of another type in the model, whose slot is %s",
@@ -407,8 +406,8 @@ static void match_label(const struct multislot *m, const struct slots *model,
         s->field = known->field;
     else
         reader_add_clause(text,
-                          "the model was not trained with the label '%s'; of type skip "
-                          "it is passed over",
+                          "the model was not trained with the label '%s'; give it the "
+                          "type skip to ignore it",
                           show(s->name, s->name_len).text);
 }
 

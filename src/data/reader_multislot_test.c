@@ -397,7 +397,7 @@ static void test_bad_lines(void **state)
         {"1 1 0 0 0 2 s", "slot 'j' is to have 2 values, and the line ends after 1"},
         {"1 1 0 0 0 0 0", "slot 'w', the weight, has 0 values; it must have 1"},
         {"1 1 0 0 0 0 1 -2", "weight '-2' in slot 'w' is negative"},
-        {"1 1 0 0 0 0 1 1 0", "'0' comes behind the last slot, 'w'"},
+        {"1 1 0 0 0 0 1 1 0", "'0' follows the last slot, 'w'"},
         {"0 0 0 0 0 1 1", "slot 'y', the label, has 0 values; it must have 1"},
         {"1 2 0 0 0 0 1 1", "the label '2' is not one of 0, 1, -1, +1"},
         {"1 1 1 7\x01 0 0 0 1 1", "begins with '\\x01'"},

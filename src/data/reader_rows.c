@@ -10,12 +10,10 @@
 
 static int not_finite(uint64_t key, float value, struct err *e)
 {
-    return err_set(e, TUG_EDATA,
-                   "the value of feature %" PRIu64 " is %s, and values have to be finite "
-                   "numbers",
-                   key,
-                   isnan(value) ? "NaN"
-                                : "infinite, or beyond 3.4e38, the largest 32-bit float");
+    return err_set(
+        e, TUG_EDATA,
+        "the value of feature %" PRIu64 " is %s, but values must be finite numbers", key,
+        isnan(value) ? "NaN" : "infinite, or beyond 3.4e38, the largest 32-bit float");
 }
 
 static int take_sparse(const struct sparse_rows *s, uint64_t i, uint32_t bound,

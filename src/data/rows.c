@@ -121,7 +121,6 @@ int rows_weight(const struct rows *r, uint64_t i, float *ret, struct err *e)
     return weight >= 0 && isfinite(weight)
                ? 0
                : err_set(e, TUG_EDATA,
-                         "the weight is %g, and weights have to be finite and not "
-                         "negative",
+                         "the weight is %g, but weights must be finite and not negative",
                          (double)weight);
 }

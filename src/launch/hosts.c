@@ -68,9 +68,10 @@ static int take_line(struct host *h, const char *where, uint32_t number, const c
         else
             good = false;
         if (!good)
-            return err_set(e, TUG_EUSAGE,
-                           "%s:%u: '%.*s': a line is 'user@host slots=N' or 'host:port'",
-                           where, number, len < 100 ? (int)len : 100, line);
+            return err_set(
+                e, TUG_EUSAGE,
+                "%s:%u: '%.*s' is not of the form 'user@host slots=N' or 'host:port'",
+                where, number, len < 100 ? (int)len : 100, line);
         line += len;
         n -= len;
     }
@@ -102,7 +103,7 @@ int hosts_parse(struct hosts *ret, const char *name, const char *text, struct er
         text += n + (text[n] == '\n');
     }
     if (rc == 0 && hosts.n == 0)
-        rc = err_set(e, TUG_EUSAGE, "%s: it names no host", name);
+        rc = err_set(e, TUG_EUSAGE, "%s names no host", name);
     if (rc != 0) {
         hosts_free(&hosts);
         return rc;

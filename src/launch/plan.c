@@ -35,7 +35,7 @@ static int find_host(struct plan *p, struct err *e)
     }
     int rc = route_address(hosts_address(&p->hosts.list[0]), p->host, e);
     return rc == 0 ? 0
-                   : err_wrap(e, "the address at which the scheduler is to listen is "
+                   : err_wrap(e, "the address at which the scheduler should listen is "
                                  "missing: give --host");
 }
 

@@ -95,7 +95,8 @@ static int read_some(int fd, char *to, size_t n, struct err *e)
         if (got > 0)
             return (int)got;
         if (got == 0)
-            return err_set(e, TUG_EIO, "standard input ended before the keys had come");
+            return err_set(e, TUG_EIO,
+                           "standard input ended before the keys were complete");
         if (errno != EINTR)
             return err_sys(e, TUG_EIO, "cannot read the keys from standard input");
     }

@@ -110,12 +110,11 @@ static int lock_job(const char *path, bool force, struct err *e)
     }
     if (!mine) {
         close(fd);
-        return err_set(
-            e, TUG_EUSAGE,
-            "process %ld on %s of an earlier run of this cluster is still there "
-            "(%s); --force ends it if it is on this host, --cluster NAME starts another "
-            "one beside it",
-            h.pid, h.host, path);
+        return err_set(e, TUG_EUSAGE,
+                       "process %ld on %s of an earlier run of this cluster still exists "
+                       "(%s); --force ends it if it is on this host, --cluster NAME "
+                       "starts another cluster beside it",
+                       h.pid, h.host, path);
     }
     return write_holder(fd, path, e);
 }

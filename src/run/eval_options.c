@@ -68,8 +68,8 @@ int eval_options_evaluation(struct opened_model *m, const struct eval_values *v,
     o.merge = m->run.options.merge[0] != '\0' ? m->run.options.merge : NULL;
     if (o.merge != NULL && (v->group != NULL || v->by != NULL))
         return err_set(e, TUG_EUSAGE,
-                       "the model was trained with --merge-ids: its examples are several "
-                       "lines, and --group and --by are of one");
+                       "the model was trained with --merge-ids: an example is several "
+                       "lines, but --group and --by need one");
     *ret = o;
     return 0;
 }

@@ -30,7 +30,7 @@ int eval_tables_find(const struct evaluation_options *o, const struct eval_value
     struct evaluation_options mine = *o;
     if (v->calibration && o->loss != LOSS_LOGISTIC)
         return err_set(e, TUG_EUSAGE,
-                       "--calibration is of probabilities, and the model was trained "
+                       "--calibration needs probabilities, but the model was trained "
                        "with --loss squared");
     ret->by = v->by;
     ret->has_importance = v->importance;

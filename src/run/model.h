@@ -45,8 +45,9 @@ struct model_values {
         {"pipe-command", STRING_AT(model.pipe_command, "COMMAND"),                       \
          "'sh -c COMMAND' reads each file, and tug reads its output in its place"},      \
         {"web-any-host", FLAG_AT(model.web_any_host),                                    \
-         "of data that lies elsewhere (http, s3, webhdfs): a server may redirect to an " \
-         "address of this machine or of its network link, which is refused else"},       \
+         "for remote data (http, s3, webhdfs): allow a server to redirect to an "        \
+         "address "                                                                      \
+         "of this machine or of its network link"},                                      \
     {                                                                                    \
         "threads", U64_AT(model.threads, "N", "0", 0, 1024), "0: one per core"           \
     }

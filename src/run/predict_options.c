@@ -35,7 +35,7 @@ static const struct option options[] = {
      "not add up). Features are sorted by how much the score changes without them. With "
      "--json one object a line"},
     {"top", U64_AT(top, "N", "10", 0, 1000000),
-     "with --explain: how many pairs are shown, those that add or take most"},
+     "with --explain: the number of pairs shown, those with the largest effect"},
 };
 
 const struct option_table cli_predict_options = {

@@ -22,10 +22,10 @@ int train_read_table(struct table_config *c, const char *text, struct err *e)
     if (strchr(text, '=') != NULL || !file_exists(text))
         return strchr(text, '=') == NULL && strcspn(text, " \t\n") == strlen(text) &&
                        *text
-                   ? err_set(
-                         e, TUG_EUSAGE,
-                         "--table: there is no file '%s', and settings are NAME = VALUE",
-                         text)
+                   ? err_set(e, TUG_EUSAGE,
+                             "--table: there is no file '%s'; settings have the form "
+                             "NAME = VALUE",
+                             text)
                    : err_in(table_config_parse(c, text, e), "--table", e);
     struct buf b = BUF_INIT(1 << 16);
     int rc = file_read_text(text, &b, e);
@@ -54,8 +54,8 @@ static int take_run_settings(struct table_config *c, const struct table_config *
     for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++)
         if (settings[i].differs)
             return err_set(e, TUG_EUSAGE,
-                           "--table: the setting '%s' follows from the run, which has "
-                           "another one: leave it out%s",
+                           "--table: the setting '%s' differs from the run's, from which "
+                           "it follows: leave it out%s",
                            settings[i].name, settings[i].instead);
     c->accessor.dim = usual->accessor.dim;
     c->seed = usual->seed;
@@ -86,17 +86,16 @@ static int set_table(struct train_setup *setup, const struct train_options *t,
     struct train_config *c = &setup->config;
     if (t->valid != NULL)
         return err_set(e, TUG_EUSAGE,
-                       "--table and --valid cannot be used together: of tables made from "
-                       "settings the best pass cannot be kept");
+                       "--table and --valid cannot be used together: the best pass of "
+                       "tables made from settings cannot be kept");
     if (t->prior != 0 && options_given(o, "prior"))
         return err_set(e, TUG_EUSAGE,
                        "--table and --prior cannot be used together: rows of such tables "
                        "do not count their updates; use --l2");
     if (t->data_norm)
-        return err_set(
-            e, TUG_EUSAGE,
-            "--table and --data-norm cannot be used together: some features of "
-            "such tables have no vector, and their numbers no place");
+        return err_set(e, TUG_EUSAGE,
+                       "--table and --data-norm cannot be used together: some features "
+                       "of such tables have no vector, so their numbers would be lost");
     if (t->dims != NULL)
         return err_set(e, TUG_EUSAGE,
                        "--table and --dims cannot be used together: vectors of such "
@@ -160,7 +159,7 @@ static int check_merge(const struct train_options *t, const struct node *node,
                        "--merge-ids needs the data in memory: not --data-in stream");
     if (t->group != NULL)
         return err_set(e, TUG_EUSAGE,
-                       "--merge-ids: examples are several lines, and --group is of one");
+                       "--merge-ids: an example is several lines, but --group needs one");
     return 0;
 }
 
@@ -181,7 +180,8 @@ static int check_looks(const struct train_config *c, const struct options *o,
         return err_set(e, TUG_EUSAGE, "--dump-fields needs --dump");
     if (c->dump != NULL && c->history_file != NULL &&
         file_is_same(c->dump, c->history_file))
-        return err_set(e, TUG_EUSAGE, "--dump and --history are one file, '%s': give two",
+        return err_set(e, TUG_EUSAGE,
+                       "--dump and --history name the same file, '%s': give two files",
                        c->dump);
     if (c->table != NULL || c->publish != NULL)
         return err_set(e, TUG_EUSAGE,
@@ -190,8 +190,8 @@ static int check_looks(const struct train_config *c, const struct options *o,
                        c->fetch != NULL ? "fetch" : "dump");
     if (c->cluster != NULL && c->dump_fields != NULL)
         return err_set(e, TUG_EUSAGE,
-                       "--dump-fields is of examples, which are with the workers: on a "
-                       "cluster --dump writes layers only");
+                       "--dump-fields writes columns of examples, which only workers "
+                       "have: on a cluster --dump writes layers only");
     if (c->merge != NULL && c->dump_fields != NULL)
         return err_set(e, TUG_EUSAGE,
                        "--dump-fields: with --merge-ids an example is several lines");

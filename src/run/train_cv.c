@@ -19,7 +19,8 @@ int train_check_cv(const struct train_options *t, const struct node *node, struc
     if (t->cv == 0)
         return 0;
     if (t->cv == 1)
-        return err_set(e, TUG_EUSAGE, "--cv 1: the data is cut into two parts or more");
+        return err_set(e, TUG_EUSAGE,
+                       "--cv 1: give 2 or more, the number of parts of the data");
     if (node != NULL)
         return err_set(e, TUG_EUSAGE,
                        "--cv works in one process; on a cluster start a run for each "

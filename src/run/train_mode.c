@@ -44,11 +44,11 @@ static int set_geo(const struct train_config *c, struct train_cluster *k,
                            t->mode, rule_info(rules[i]->kind)->name,
                            rules[i] == &m->dense ? "--dense-optimizer" : "--optimizer");
     if (t->table != NULL)
-        return err_set(e, TUG_EUSAGE,
-                       "--mode %s and --table cannot be used together: of features that "
-                       "come and go servers count shows and clicks, which a worker's own "
-                       "copy does not; use --mode async",
-                       t->mode);
+        return err_set(
+            e, TUG_EUSAGE,
+            "--mode %s and --table cannot be used together: servers count the shows and "
+            "clicks of such features, but a worker's own copy does not; use --mode async",
+            t->mode);
     if (s->mode_n == 0 || s->mode_n > UINT32_MAX)
         return err_set(e, TUG_EUSAGE,
                        "--mode %s: K, the batches between two exchanges, is 1 or more%s",
@@ -117,11 +117,10 @@ static int check_cluster(const struct train_config *c, const struct train_option
     const struct train_cluster *k = c->cluster;
     if (k->dense_bounded && (k->mode != CONFIG_ASYNC || k->geo > 0 || t->table != NULL ||
                              c->model.ops->dense == NULL))
-        return err_set(
-            e, TUG_EUSAGE,
-            "--dense-staleness: bounds what layers miss while rows of features "
-            "are async: give a model with layers, --mode async or half-async, "
-            "and no --table");
+        return err_set(e, TUG_EUSAGE,
+                       "--dense-staleness bounds the batches that layers miss while rows "
+                       "of features are async: give a model with layers, --mode async or "
+                       "half-async, and no --table");
     if (k->mode == CONFIG_SYNC && k->bf16)
         return err_set(
             e, TUG_EUSAGE,
@@ -133,8 +132,8 @@ static int check_cluster(const struct train_config *c, const struct train_option
                        "applied; leave it out, or use --mode async or ssp:S");
     if (s->save_batches != 0 && t->table == NULL)
         return err_set(e, TUG_EUSAGE,
-                       "--save-every: on a cluster saves are made between passes, unless "
-                       "there is a --table: give a number of passes");
+                       "--save-every: on a cluster saves without --table are made "
+                       "between passes: give a number of passes");
     if (s->valid_part.share > 0 && k->mode != CONFIG_SYNC)
         return err_set(
             e, TUG_EUSAGE,
@@ -214,8 +213,8 @@ static int check_batch_norm(const struct train_config *c, struct err *e)
     if (!c->model.batch_norm || c->batch >= least)
         return 0;
     return err_set(e, TUG_EUSAGE,
-                   "--batch-norm: with --batch %u%s each example is computed alone, and "
-                   "one has no variance: give --batch %u or more",
+                   "--batch-norm: with --batch %u%s each example is computed alone and "
+                   "has no variance: give --batch %u or more",
                    c->batch, c->deterministic ? ", a sixteenth of it at a time," : "",
                    least);
 }
@@ -226,14 +225,14 @@ static int check_use(const struct train_config *c, const struct options *o, stru
     const char *of_clusters = options_given_of_group(o, TRAIN_OF_CLUSTERS);
     if (c->cluster == NULL && of_clusters != NULL)
         return err_set(e, TUG_EUSAGE,
-                       "--%s only works on a cluster: it is about workers and "
-                       "servers, as 'tug launch' starts them",
+                       "--%s only works on a cluster of workers and servers, as 'tug "
+                       "launch' starts it",
                        of_clusters);
     if (c->reduce_mean && !c->deterministic)
         return err_set(e, TUG_EUSAGE,
                        "--reduce mean needs --deterministic or --mode "
-                       "sync: else no batch is applied as a whole, or its gradients are "
-                       "added; a smaller --lr does the same");
+                       "sync: in other modes gradients of a batch are not averaged; a "
+                       "smaller --lr has the same effect");
     return 0;
 }
 
@@ -244,8 +243,8 @@ int train_set_mode(struct train_setup *setup, const struct train_options *t,
     if (c->model.ops->dense != NULL && t->rules == TRAIN_RULES_WORKER &&
         !train_mode_copies(s->mode))
         return err_set(e, TUG_EUSAGE,
-                       "--rules worker: layers are updated by the servers, or by the one "
-                       "process, or in --mode geo:K and elastic:K; give auto or server");
+                       "--rules worker: workers update layers only in --mode geo:K and "
+                       "elastic:K; give auto or server");
     TRY(c->cluster != NULL ? set_mode_cluster(setup, t, o, s, e)
                            : set_mode_alone(c, s, o, e));
     TRY(set_shuffle(&setup->cluster, t, e));

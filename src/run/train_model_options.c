@@ -56,12 +56,11 @@ static int adjust(const char *option, const char *text, struct rule_params *p,
     before.beta2 = p->beta2;
     return rule_same(&before, p)
                ? 0
-               : err_set(
-                     e, TUG_EUSAGE,
-                     "--%s: '%.100s': n0, beta, beta1 and beta2 can be given here; "
-                     "rates and penalties are options of their own, and other numbers "
-                     "are of tables (--table)",
-                     option, numbers + 1);
+               : err_set(e, TUG_EUSAGE,
+                         "--%s: '%.100s': only n0, beta, beta1 and beta2 can be given "
+                         "here; rates and penalties have options of their own, and other "
+                         "numbers belong to tables (--table)",
+                         option, numbers + 1);
 }
 
 static int set_layers(struct model_options *m, const struct train_options *t,
@@ -80,10 +79,9 @@ static int set_layers(struct model_options *m, const struct train_options *t,
         TRY(err_in(model_weights_parse(t->task_weights, m->task_weight, e),
                    "--task-weights", e));
     if (t->label != NULL && strchr(t->label, ',') != NULL && t->fields != 0)
-        return err_set(
-            e, TUG_EUSAGE,
-            "several --label and --fields cannot be used together: the columns say how "
-            "many fields there are");
+        return err_set(e, TUG_EUSAGE,
+                       "several --label and --fields cannot be used together: the "
+                       "columns decide the number of fields");
     if (options_given(o, "cross") && m->cross == 0)
         return err_set(e, TUG_EUSAGE, "--cross: an %s model has no layers of products",
                        m->ops->name);
@@ -95,10 +93,9 @@ static int set_layers(struct model_options *m, const struct train_options *t,
     m->data_norm = t->data_norm;
     m->pooling_mean = t->pooling == 1;
     if (m->data_norm && t->fields != 0)
-        return err_set(
-            e, TUG_EUSAGE,
-            "--data-norm and --fields cannot be used together: where there are "
-            "columns of numbers, columns say how many fields there are");
+        return err_set(e, TUG_EUSAGE,
+                       "--data-norm and --fields cannot be used together: data with "
+                       "columns of numbers has as many fields as columns");
     if (options_given(o, "dense-optimizer")) {
         TRY(find_optimizer("dense-optimizer", t->dense_optimizer, &rule, e));
         m->dense = rule_defaults(rule);
@@ -153,6 +150,5 @@ void train_warn_of_unused(const struct model_ops *ops, const struct options *o)
             log_warn("--%s has no effect: an %s model has no vectors", of_vectors[i],
                      ops->name);
     if (!ops->needs_fields && options_said(o, "fields"))
-        log_warn("--fields has no effect: an %s model takes no notice of fields",
-                 ops->name);
+        log_warn("--fields has no effect: an %s model does not use fields", ops->name);
 }

@@ -39,15 +39,14 @@ static const struct option options[] = {
      "COMMAND' reads the file, decompressed, and tug reads its output in the file's "
      "place; it isn't saved with the model"},
     {"web-any-host", .own = true, FLAG_AT(web_any_host),
-     "of data that lies elsewhere (http, s3, webhdfs): a server may redirect to an "
-     "address "
-     "of this machine or of its network link, which is refused else"},
+     "for remote data (http, s3, webhdfs): allow a server to redirect to an address of "
+     "this machine or of its network link"},
     {"test", .own = true, LIST_AT(test, "PATH..."),
      "data to evaluate on when training is over; never influences training"},
     {"valid", STRING_AT(valid, "PATH|FRACTION|I/K"),
      "data that decides when to stop and which pass is kept: a file, or a share of the "
-     "training data, as 0.1, or the second of five parts of it, as 2/5, that is then not "
-     "trained on"},
+     "training data that is then not trained on: 0.1, or 2/5 for the second of five "
+     "parts"},
     {"cv", .own = true, U64_AT(cv, "K", "0", 0, 1000),
      "cross-validation: train K times, each time validated on another of K parts of the "
      "data, and print the mean of each pass; no model is kept"},
@@ -108,8 +107,8 @@ static const struct option options[] = {
      "ids as that slot's), keys (ids that are keys as they stand), dense[N] (numbers), "
      "weight, skip"},
     {"recipe", .own = true, .group = "Model", CHOICE_AT(recipe, TRAIN_RECIPES, "none"),
-     "settings for a known data set, each of which holds unless it is given otherwise; "
-     "'tug config --recipe criteo' shows them"},
+     "settings for a known data set; options that are given win over them; 'tug config "
+     "--recipe criteo' shows them"},
     {"model", CHOICE_AT(model, TRAIN_MODELS, "fm"), MODELS(MODEL_HELP) + 2},
     {"dim", U64_AT(dim, "K", NULL, 1, 1024),
      "length of the latent vectors (default: 8 for fm, 4 for ffm, 16 with layers)"},
@@ -126,18 +125,20 @@ static const struct option options[] = {
      "units of the fully connected layers, from the fields' vectors on (default: "
      "400,400,400)"},
     {"tower", STRING_AT(tower, "N,..."),
-     "with several labels: units of the layers that each has of its own, on those of "
-     "--hidden, which they share (default: none, only an output each)"},
+     "with several labels: units of the layers that each label has on top of the shared "
+     "layers of --hidden (default: none, only an output each)"},
     {"task-weights", STRING_AT(task_weights, "X,..."),
-     "with several labels: a factor for the loss of each (default: 1)"},
+     "with several labels: a factor for the loss of each label (default: 1)"},
     {"cross", U64_AT(cross, "N", NULL, 1, 8), "dcn: layers of products (default: 3)"},
     {"dropout", F64_AT(dropout, "P", NULL, 0, 0.99),
-     "share of the layers' units that each example is trained without (default: 0)"},
+     "share of the layers' units that is left out, at random, for each example in "
+     "training (default: 0)"},
     {"pooling", CHOICE_AT(pooling, "sum mean", "sum"),
-     "whether the vectors of several features of a field are added or averaged"},
+     "adds or averages the vectors of a field that has several features"},
     {"data-norm", FLAG_AT(data_norm),
-     "subtract from each number its mean and divide it by its spread, both over the "
-     "examples trained on (csv: --numeric; multislot: dense slots)"},
+     "subtract from each number the mean of its column and divide it by the column's "
+     "spread, both over the examples trained on (csv: --numeric; multislot: dense "
+     "slots)"},
     {"batch-norm", FLAG_AT(batch_norm),
      "normalise each unit over the examples that are computed together (Ioffe & Szegedy "
      "2015)"},
@@ -146,7 +147,7 @@ static const struct option options[] = {
      "update rule of the layers, once a batch, by the mean of its gradients; numbers "
      "as with --optimizer (default: adam)"},
     {"dense-lr", F64_AT(dense_lr, "X", NULL, 0, 1000),
-     "its learning rate (default: the optimizer's, 0.001 for adam)"},
+     "learning rate of the layers (default: the optimizer's, 0.001 for adam)"},
     {"epochs", .group = "Training", U64_AT(epochs, "N", "10", 1, 1000000),
      "passes over the data"},
     {"optimizer", .fallback = "adagrad-row", .choices = TRAIN_OPTIMIZERS,
@@ -202,20 +203,20 @@ static const struct option options[] = {
      "with --deterministic: gradients of a batch are added, or averaged over its "
      "examples"},
     {"average", U64_AT(average, "N", "0", 0, 1ull << 40),
-     "validate, test and save the mean of the parameters over about the last N batches, "
-     "and train on with the parameters themselves; 0: no mean"},
+     "validate, test and save the mean of the parameters over about the last N batches; "
+     "training continues with the parameters themselves; 0: no mean"},
     {"table", STRING_AT(table, "SETTINGS|FILE"),
-     "settings of a table whose features come and go, as \"accessor=ctr; "
+     "settings of a table whose rows are added and removed by rules, as \"accessor=ctr; "
      "entry=count:3\"; 'tug table settings' lists them. Without it every feature gets a "
      "row, which stays"},
     {"rules", .group = TRAIN_OF_CLUSTERS, CHOICE_AT(rules, TRAIN_RULES, NULL),
-     "which process applies the update rule: the worker after each example, or the "
-     "server to the gradients of a batch; auto: the server in sync mode and for "
+     "process that applies the update rule: the worker after each example, or the server "
+     "to the gradients of a batch; auto: the server in sync mode and for "
      "momentum, rmsprop, adam and ftrl, otherwise the worker"},
     {"shuffle", CHOICE_AT(shuffle, TRAIN_SHUFFLES, NULL),
      "pieces: each worker shuffles within the pieces of files that it gets; global: "
-     "before the first pass all examples are dealt anew, by way of the servers, so that "
-     "each piece is a random sample of the data: for data that is sorted"},
+     "before the first pass all examples are dealt anew through the servers, so that "
+     "each piece is a random sample of the data; use it for sorted data"},
     {"shuffle-by", STRING_AT(shuffle_by, "COLUMN,..."),
      "with --shuffle global: examples that are equal in these columns, such as a user, "
      "come to one worker, in one piece. " GROUP_COLUMNS},
@@ -247,9 +248,8 @@ static const struct option options[] = {
     {"keep", .own = true, U64_AT(keep, "N", "3", 1, 1000000),
      "number of saves that are kept; older ones are removed"},
     {"keep-names", .own = true, U64_AT(keep_names, "N", "0", 0, 1e9),
-     "save the words behind hashed keys, at most N of them, those that come first, and "
-     "in "
-     "how many examples each is, for 'tug table' and 'tug predict --explain'; reads the "
+     "save the words behind hashed keys, the first N of them, with the number of "
+     "examples that have each, for 'tug table' and 'tug predict --explain'; reads the "
      "data once more; 0: none"},
     {"publish", STRING_AT(publish, "DIR"),
      "publish the model in DIR while it is trained, for programs that serve it "
@@ -437,11 +437,10 @@ static int parse_save_every(const char *text, struct train_settings *ret, struct
     uint64_t n;
     const char *rest = text;
     if (!take_number(&rest, &n) || n == 0 || (*rest && strcmp(rest, "batches") != 0))
-        return err_set(
-            e, TUG_EUSAGE,
-            "--save-every: '%.200s' is neither a number of passes (as 2) nor of "
-            "batches (as 10000batches)",
-            text);
+        return err_set(e, TUG_EUSAGE,
+                       "--save-every: '%.200s' is neither a number of passes (such as 2) "
+                       "nor of batches (such as 10000batches)",
+                       text);
     *(*rest ? &ret->save_batches : &ret->save_passes) = n;
     return 0;
 }
@@ -503,8 +502,10 @@ static int check_needs(const struct train_options *t, const struct options *o,
         {"publish-deltas", "publish DIR, where the saves are", t->publish != NULL},
         {"init-tables", "init-from DIR, where the tables are", t->init_from != NULL},
         {"patience", "valid, by which a run stops early", valid || t->patience == 0},
-        {"schedule-a", "schedule, which it is a number of", options_given(o, "schedule")},
-        {"schedule-b", "schedule, which it is a number of", options_given(o, "schedule")},
+        {"schedule-a", "schedule, of which it is a parameter",
+         options_given(o, "schedule")},
+        {"schedule-b", "schedule, of which it is a parameter",
+         options_given(o, "schedule")},
         {"group", "test or --valid: it says how they are evaluated",
          t->test.n > 0 || valid},
     };
@@ -546,9 +547,8 @@ int train_options_check(const struct train_options *t, const struct options *o,
     TRY(check_needs(t, o, e));
     if (t->schedule_b <= 0 &&
         (t->schedule == SCHEDULE_EXP || t->schedule == SCHEDULE_DISCEXP))
-        return err_set(
-            e, TUG_EUSAGE,
-            "--schedule-b is the length of a step in passes: it must be above 0");
+        return err_set(e, TUG_EUSAGE,
+                       "--schedule-b, the length of a step in passes, must be above 0");
     *ret = s;
     return 0;
 }

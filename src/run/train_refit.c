@@ -17,17 +17,14 @@ int train_check_refit(const struct train_config *c, struct err *e)
                        "--refit needs --valid, which finds the number of "
                        "passes");
     if (c->publish != NULL)
-        return err_set(
-            e, TUG_EUSAGE,
-            "--refit and --publish cannot be used together: of the two runs the "
-            "first one's model is thrown away; give --epochs instead of --refit");
+        return err_set(e, TUG_EUSAGE,
+                       "--refit and --publish cannot be used together: the model of the "
+                       "first run is not kept; give --epochs instead of --refit");
     if (c->resume != TRAIN_NEW)
-        return err_set(
-            e, TUG_EUSAGE,
-            "--refit cannot be resumed: the run with validation saves nothing. "
-            "The second run, if that is what there is in --out, is resumed "
-            "with --data of all files, without --valid and --refit, with its "
-            "--epochs");
+        return err_set(e, TUG_EUSAGE,
+                       "--refit cannot be resumed: its first run, with validation, saves "
+                       "nothing. To resume the second run, if --out holds it, give all "
+                       "files as --data, its --epochs, and neither --valid nor --refit");
     return 0;
 }
 
@@ -44,11 +41,10 @@ int train_set_stage(struct train_setup *s, struct err *e)
         return 0;
     }
     if (stage == NULL || strncmp(stage, "all:", 4) != 0)
-        return err_set(
-            e, TUG_EUSAGE,
-            "--refit on a cluster is for tug launch, which starts it twice: else "
-            "train with --valid first, and then without it on all files for the "
-            "best number of --epochs");
+        return err_set(e, TUG_EUSAGE,
+                       "--refit on a cluster needs tug launch, which starts the cluster "
+                       "twice: without it, train with --valid first, and then without "
+                       "--valid on all files for the best number of --epochs");
     TRY(refit_take_found(is, &s->found, e));
     s->paths = mem_array(refit_paths(c) + 1, sizeof(*s->paths));
     if (s->paths == NULL)

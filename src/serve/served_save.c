@@ -77,11 +77,10 @@ int served_open_chain(struct served *s, const char *save, uint64_t known,
 {
     TRY(save_chain_open_behind(ret, FILE_ANYWHERE, save, known, e));
     const struct save_manifest *m = &ret->saves[ret->n - 1];
-    int rc = m->about == NULL
-                 ? err_set(e, TUG_EDATA,
-                           "%s holds tables, but does not say what model they are of: it "
-                           "was not saved by a training run",
-                           save)
+    int rc = m->about == NULL ? err_set(e, TUG_EDATA,
+                                        "%s holds tables, but no description of a model: "
+                                        "it was not saved by a training run",
+                                        save)
              : s->run == NULL ? know_run(s, save, m, e)
                               : compare_run(s, save, m, e);
     if (rc != 0)

@@ -316,10 +316,9 @@ bool checkpoint_was_over(const struct run *r)
 int checkpoint_check_data(struct run *r, struct err *e)
 {
     if (r->config->out != NULL && !schema_has_text(reader_schema(r->reader)))
-        return err_set(
-            e, TUG_EUSAGE,
-            "the names of the columns are not UTF-8, and a model saved under --out needs "
-            "names that are: convert the headers, for example with iconv");
+        return err_set(e, TUG_EUSAGE,
+                       "the names of columns must be UTF-8 to save a model under --out: "
+                       "convert the headers, for example with iconv");
     struct err how;
     if (!r->resumes || r->config->other_data ||
         identity_same(&r->start->run.data, r->data_identity, &how) == 0)

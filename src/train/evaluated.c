@@ -65,8 +65,8 @@ int evaluated_check(const struct evaluated *x, uint64_t examples, const char *op
     if (x->places == examples)
         return 0;
     return err_set(e, TUG_EDATA,
-                   "workers say that they scored %llu examples of %s, but their reports "
-                   "are of %llu: one of them is damaged, or is not a worker of this run",
+                   "workers report %llu scored examples of %s, but sent scores of %llu: "
+                   "a report is damaged, or comes from another run",
                    (unsigned long long)examples, option, (unsigned long long)x->places);
 }
 

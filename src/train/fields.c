@@ -185,8 +185,8 @@ int fields_dims(const struct schema *s, const char *text, struct model_options *
                        FIELDS_DIMS_MAX);
     if (strcmp(s->format, "csv") == 0 && s->columns == 0)
         return err_set(e, TUG_EUSAGE,
-                       "--dims and --fields cannot be used together with csv: where "
-                       "columns are named, columns say how many fields there are");
+                       "--dims and --fields cannot be used together with csv: in csv "
+                       "data the columns decide the number of fields");
     TRY(read_dims(s, text, m, e));
     qsort(m->dims, m->n_dims, sizeof(*m->dims), by_field);
     return 0;

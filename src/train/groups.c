@@ -15,8 +15,7 @@ int groups_check(const char *option, const char *columns, enum loss loss, struct
         return 0;
     return err_set(
         e, TUG_EUSAGE,
-        "%s: the AUC is of labels 0 and 1, and the loss of this model is squared",
-        option);
+        "%s: the AUC needs labels 0 and 1, but this model has the squared loss", option);
 }
 
 struct groups groups_of(const char *columns, size_t skip)

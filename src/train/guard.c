@@ -50,7 +50,7 @@ void guard_files(const struct data_files *f, size_t trained)
         for (size_t k = 0; k < trained; k++)
             if (is_same(&f->file[i], &f->file[k])) {
                 log_warn("'%s' is in --data, and in --valid or --test too: the metrics "
-                         "there say nothing of data that the model has not seen",
+                         "there do not show how well the model predicts unseen data",
                          f->file[i].name);
                 return;
             }
@@ -110,7 +110,7 @@ static void say_worse(const struct metrics *m, enum loss loss, double lr)
         "the model is worse than a guess: its loss on the training data is %.5f, "
         "while predicting %s for every example has a loss of %.5f. %s (it is %g)%s%s",
         m->logloss, what, m->base,
-        began ? "It is still near what it began with: try more --epochs, a smaller "
+        began ? "It is still close to the untrained model: try more --epochs, a smaller "
                 "--batch, or a larger --lr"
               : "Training has probably diverged: try a smaller --lr",
         lr,
@@ -177,8 +177,8 @@ void guard_columns(const struct reader *r)
     char names[READER_NAMES_MAX];
     reader_absent_columns(r, names);
     if (names[0] != '\0')
-        log_warn("some file lacks feature columns of the model, which count as empty "
-                 "there: %s",
+        log_warn("feature columns of the model that are missing in some file count as "
+                 "empty there: %s",
                  names);
 }
 

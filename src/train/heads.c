@@ -95,9 +95,10 @@ int heads_check(const struct train_config *c, struct reader *r,
     int rc = 0;
     unsigned labels = reader_begin_labels(r, 0);
     if (paths == &c->valid && !source_can_rewind(s) && c->epochs > 1)
-        rc = err_set(e, TUG_EUSAGE,
-                     "%s is a pipe, and is read after every pass: write it to a file",
-                     option);
+        rc = err_set(
+            e, TUG_EUSAGE,
+            "%s names a pipe, but its data is read after every pass: write it to a file",
+            option);
     for (uint32_t i = 0; rc == 0 && i < source_files(s); i++)
         if (!source_is_pipe(s, i))
             rc = check_file(c, r, s, i, e);

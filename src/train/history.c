@@ -245,7 +245,7 @@ int history_load(struct history *ret, const char *dir, struct err *e)
     history_free(ret);
     if (rc == TUG_ENOMEM)
         return err_nomem(e, "the record of passes");
-    log_warn("%s; the record of passes begins anew", why.text);
+    log_warn("%s; a new record of passes begins", why.text);
     return 0;
 }
 

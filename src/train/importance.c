@@ -41,11 +41,10 @@ static int load(const struct evaluation_options *o, struct dataset **ret, struct
         return err_set(e, TUG_EDATA, "%s: there is no example in the data",
                        source_file_name(o->source, 0));
     if (!dataset_at_end(*ret))
-        return err_set(
-            e, TUG_EUSAGE,
-            "--importance holds the data in memory, and the first %llu "
-            "examples fill the room that there is for it: give a part of the data",
-            (unsigned long long)dataset_size(*ret));
+        return err_set(e, TUG_EUSAGE,
+                       "--importance holds the data in memory, which has room for the "
+                       "first %llu examples only: give a part of the data",
+                       (unsigned long long)dataset_size(*ret));
     return 0;
 }
 

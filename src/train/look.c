@@ -94,8 +94,8 @@ static int no_name(const struct run *r, const struct fetched *f, struct err *e)
     if (buf_str(&b) != NULL)
         names = buf_str(&b);
     int rc = err_set(e, TUG_EUSAGE,
-                     "--fetch: there is no '%.*s'; there are loss, auc%s, layers (all of "
-                     "these), COLUMN=WORD and the keys of rows",
+                     "--fetch: there is no '%.*s'; give loss, auc%s, layers (all of "
+                     "them), COLUMN=WORD or the key of a row",
                      f->len, f->name, names);
     buf_free(&b);
     return rc;
@@ -149,7 +149,7 @@ static int parse(struct look *l, const struct run *r, struct err *e)
         for (; len > 0 && *name == ' '; len--)
             name++;
         if (l->n == LOOK_MAX_NAMES)
-            return err_set(e, TUG_EUSAGE, "--fetch: %d names are the most",
+            return err_set(e, TUG_EUSAGE, "--fetch takes at most %d names",
                            LOOK_MAX_NAMES);
         struct fetched *f = &l->fetched[l->n++];
         *f = (struct fetched){.name = name, .len = (int)len};
@@ -190,7 +190,7 @@ int look_open(struct look **ret, const struct run *r, struct err *e)
     if (c->fetch == NULL && c->dump == NULL)
         return 0;
     if (c->dump != NULL && r->model->options.tasks > 1)
-        return err_set(e, TUG_EUSAGE, "--dump is of models with one label");
+        return err_set(e, TUG_EUSAGE, "--dump works only for models with one label");
     struct look *l = mem_zalloc(sizeof(*l));
     if (l == NULL)
         return err_nomem(e, "looking into the model");

@@ -43,8 +43,8 @@ static void tell_conflicts(const struct merge *m, const struct dataset_options *
         reader_slot_name(o->reader, d->slot, &name);
     const char *what = buf_str(&name);
     log_warn("--merge-ids: %" PRIu64 " group%s left out because two lines have the same "
-             "slot, or not the same label and weight: first %s:%" PRIu64
-             " and %s:%" PRIu64 " (%s%s)",
+             "slot, or different labels or weights: first %s:%" PRIu64 " and %s:%" PRIu64
+             " (%s%s)",
              d->conflicts, d->conflicts == 1 ? " was" : "s were",
              source_file_name(o->source, d->file[0]), d->line[0],
              source_file_name(o->source, d->file[1]), d->line[1],

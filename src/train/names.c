@@ -253,15 +253,14 @@ int names_read(struct names **ret, const struct names_options *o, struct err *e)
     int rc = named_columns_open(&c, o->reader, e);
     if (rc == 0 && c.n == 0)
         rc = err_set(e, TUG_EUSAGE,
-                     "--keep-names: keys of %s data are the indices themselves, behind "
-                     "which there are no words",
+                     "--keep-names: keys of %s data are indices and have no words",
                      reader_schema(o->reader)->format);
     if (rc == 0)
         rc = read_all(n, &c, o, e);
     named_columns_close(&c);
     if (rc == 0 && n->left_out > 0)
-        log_warn("--keep-names %llu: that many words are kept, those that came first; "
-                 "others came %llu times",
+        log_warn("--keep-names %llu: there was no room for more words; words that were "
+                 "not kept occurred %llu times",
                  (unsigned long long)n->max, (unsigned long long)n->left_out);
     if (rc == 0)
         *ret = n;
@@ -328,7 +327,8 @@ static bool take(const char **at, const char *end, void *ret, size_t n)
 
 static int damaged(const char *path, struct err *e)
 {
-    return err_set(e, TUG_EDATA, "%s: is damaged, or no file of words of a save", path);
+    return err_set(e, TUG_EDATA,
+                   "%s is damaged, or is not a file with the words of a save", path);
 }
 
 static int parse(struct names *n, const struct buf *b, const char *path, struct err *e)

@@ -142,7 +142,7 @@ static void indices_have_no_words(void **state)
     assert_int_equal(
         read_names(&n, files_write(files_in("d.svm"), "1 3:1\n"), "libsvm", 2, &e),
         TUG_EUSAGE);
-    assert_non_null(strstr(e.text, "keys of libsvm data are the indices themselves"));
+    assert_non_null(strstr(e.text, "keys of libsvm data are indices and have no words"));
 }
 
 static int all(const char *path)

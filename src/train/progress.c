@@ -268,8 +268,8 @@ static void warn_of_missing_labels(struct progress *p, const struct metrics *m)
 {
     for (uint32_t i = 0; i < p->labels && p->labels > 1 && !p->warned; i++)
         if (m[i].examples == 0)
-            log_warn("no example of this pass has the label '%.*s': its predictions for "
-                     "it mean nothing",
+            log_warn("no example of this pass has the label '%.*s': predictions of this "
+                     "label will mean nothing",
                      (int)strlen(p->name[i]) - 1, p->name[i]);
     p->warned = true;
 }

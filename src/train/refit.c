@@ -68,7 +68,7 @@ int refit_take_found(const char *text, struct train_result *ret, struct err *e)
     }
     if (!good || *at != '\0')
         return err_set(e, TUG_EDATA,
-                       "'%.200s' is not what the first run of --refit has found", text);
+                       "'%.200s' is not a result of the first run of --refit", text);
     ret->best_epoch = (uint32_t)passes;
     ret->validated = true;
     return 0;
@@ -78,14 +78,14 @@ static int find_passes(const struct train_config *c, struct train_result *ret,
                        struct err *e)
 {
     struct train_config search = refit_search(c);
-    log_info("--refit: first with validation, to find the number of passes");
+    log_info("--refit: trains with validation first, to find the number of passes");
     int rc = train_run(&search, ret, e);
     if (rc != TUG_EINTERRUPTED)
         return rc;
     return err_set(e, rc,
                    "interrupted while --refit looked for the number of passes; nothing "
-                   "was saved, because the model is trained only after that: the same "
-                   "command begins anew");
+                   "was saved, because the model is trained only after that: run the "
+                   "same command to begin again");
 }
 
 static int train_on_all(const struct train_config *c, uint32_t passes,

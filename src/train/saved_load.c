@@ -14,8 +14,8 @@ static int check_run(const struct save_manifest *m, const char *dir, struct err 
     if (m->about != NULL)
         return 0;
     return err_set(e, TUG_EDATA,
-                   "%s holds tables, but does not say what model they are of: it was not "
-                   "saved by a training run",
+                   "%s holds tables, but no description of a model: it was not saved by "
+                   "a training run",
                    dir);
 }
 
@@ -191,7 +191,7 @@ static int add_table(struct loading *l, const char *name, const struct accessor 
     bool lives = accessor_has_lifecycle(&x->saved);
     x->same = !lives && !packed;
     if (!same_groups(&x->saved, own, x->same))
-        return err_set(e, TUG_EDATA, "the rows of table %s in %s are not this model's",
+        return err_set(e, TUG_EDATA, "the rows of table %s in %s do not fit this model",
                        name, l->chain->paths[0]);
     l->n++;
     return 0;

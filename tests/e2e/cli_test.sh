@@ -70,7 +70,7 @@ says err 'must be given together'
 run 2 synth --rows 3 --out x stray
 says err "unexpected argument 'stray'"
 run 2 launch --workers 2 python3 x.py
-says err "'python3' is not an option: a program and its arguments go behind '--'"
+says err "'python3' is not an option: put a program and its arguments behind '--'"
 run 4 synth --rows 3 --out missing/dir/x
 says err 'missing/dir/x'
 check [ ! -e x ]

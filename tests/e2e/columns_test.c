@@ -135,8 +135,8 @@ static void inserted_and_missing(void **state)
     tug_ends(3, "predict --from model --data less.csv");
     double less = auc_of("less.csv --allow-missing");
     assert_true(less > 0.5 && less < auc);
-    e2e_says("warning: some file lacks feature columns of the model, which count as "
-             "empty there: 'shop'");
+    e2e_says("warning: feature columns of the model that are missing in some file count "
+             "as empty there: 'shop'");
     tug_ends(0, "predict --from model --data less.csv --allow-missing");
     e2e_says("which count as empty there: 'shop'");
     (void)auc_of("test.csv --allow-missing");

@@ -42,8 +42,9 @@ static void worse_than_a_guess(void **state)
     write_numbered("rare.svm", 1000, 600, true);
     tug_ends(0, "train --data rare.svm --format libsvm --model lr --optimizer sgd "
                 "--lr 0.00001 --epochs 2 --deterministic");
-    e2e_says("It is still near what it began with: try more --epochs, a smaller --batch, "
-             "or a larger --lr (it is 1e-05)");
+    e2e_says(
+        "It is still close to the untrained model: try more --epochs, a smaller --batch, "
+        "or a larger --lr (it is 1e-05)");
     silent("diverged");
     // The first of both reasons is reported: a diverged model fits no other data either.
     tug_ends(0, "train --data wide.svm --format libsvm --model lr --optimizer sgd --lr 3 "
@@ -80,7 +81,7 @@ static void far_from_zero(void **state)
         e2e_says(
             "while predicting the mean of the labels for every example has a loss of "
             "0.12500");
-        e2e_says("It is still near what it began with");
+        e2e_says("It is still close to the untrained model");
         e2e_says(far);
     }
     tug_ends(0, "launch --workers 1 -- %s --model lr --data far.csv --epochs 2", squared);
@@ -264,7 +265,7 @@ static void late_files(void **state)
     tug_ends(0, TRAIN "--epochs 1 --test data.svm bad.svm --max-bad-lines 1");
     assert_int_equal(mkfifo("pipe", 0600), 0);
     tug_ends(2, TRAIN "--epochs 3 --valid pipe");
-    e2e_says("--valid is a pipe, and is read after every pass");
+    e2e_says("--valid names a pipe, but its data is read after every pass");
 }
 
 static int begin(void **state)
@@ -302,7 +303,7 @@ static void trained_on_twice(void **state)
 static void three_labels(void **state)
 {
     (void)state;
-    const char *says = "warning: labels 0 and -1 are both in the data";
+    const char *says = "warning: the data has the labels 0 and -1";
     files_remove("mixed");
     assert_int_equal(mkdir(files_path("mixed"), 0700), 0);
     files_write("mixed/a", "1 1:1\n0 2:1\n1 1:1\n0 3:1\n");
@@ -537,7 +538,7 @@ static void options_without_effect(void **state)
     tug_ends(0, "%s --model fm --dim 4", run);
     silent("has no effect");
     tug_ends(0, "launch --servers 1 --workers 2 -- %s --model fm --fields 4", run);
-    e2e_says("--fields has no effect: an fm model takes no notice of fields");
+    e2e_says("--fields has no effect: an fm model does not use fields");
     const char *first = strstr(e2e_err, "has no effect");
     assert_null(strstr(first + 1, "has no effect"));
     tug_ends(2, "%s --deterministic --mode async", run);

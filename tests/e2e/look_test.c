@@ -191,8 +191,7 @@ static void refused(void **state)
 {
     (void)state;
     static const char *const bad[][2] = {
-        {"--fetch losses",
-         "--fetch: there is no 'losses'; there are loss, auc, 'the bias'"},
+        {"--fetch losses", "--fetch: there is no 'losses'; give loss, auc, 'the bias'"},
         {"--fetch usr=u7", "did you mean 'user'?"},
         {"--fetch-every 3", "--fetch-every needs --fetch or --dump"},
         {"--fetch loss --dump-fields user", "--dump-fields needs --dump"},

@@ -354,7 +354,7 @@ static void mistakes(void **state)
     e2e_says("--group needs --test or --valid: it says how they are evaluated");
     tug_ends(2, "%s --loss squared", train);
     e2e_says(
-        "--group: the AUC is of labels 0 and 1, and the loss of this model is squared");
+        "--group: the AUC needs labels 0 and 1, but this model has the squared loss");
     files_write("d.svm", "1 7:1\n0 8:1\n");
     tug_ends(2, "train --data d.svm --test d.svm --format libsvm --group 7");
     e2e_says("--group works with csv, criteo, libffm and multislot data");

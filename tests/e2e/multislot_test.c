@@ -130,7 +130,7 @@ static void mistakes(void **state)
          "bad.txt:2: slot 'user' is to have 2 values, and the line ends after 1"},
         {"1 1 2 5 0\n", "bad.txt:2: the line ends before slot 'p'"},
         {"1 1 1 5 1 3\n", "bad.txt:2: slot 'p', dense, has 1 value; it must have 2"},
-        {"1 1 1 5 2 3 4 7\n", "bad.txt:2: '7' comes behind the last slot, 'p'"},
+        {"1 1 1 5 2 3 4 7\n", "bad.txt:2: '7' follows the last slot, 'p'"},
         {"1 1 1 x 2 3 4\n", "bad.txt:2: 'x' in slot 'user' is not an id"},
     };
 #define TRAIN "train --data bad.txt --model lr --epochs 1 "

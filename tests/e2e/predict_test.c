@@ -88,7 +88,7 @@ static void names_of_outputs(void **state)
         if (i < 3)
             continue;
         tug_ends(2, "%s new.gz", commands[i]);
-        e2e_says("'new.gz' ends in .gz, and what is written there is not compressed");
+        e2e_says("'new.gz' ends in .gz, but this file is not compressed");
     }
     char *now = files_read("kept/save-000001/manifest.json", NULL);
     assert_string_equal(now, manifest);
@@ -173,7 +173,7 @@ static void predictions_are_explained(void **state)
     tug_ends(2, "table get page=a --from model");
     e2e_says("the data of the model: there is no feature column 'page'");
     tug_ends(2, "table top site --from model");
-    e2e_says("model does not say of which column its rows are");
+    e2e_says("model the columns of the rows in model are unknown");
     files_write("two.csv", "age,site\n3,nobody\n3,a\n");
     tug_ends(0, "predict --from model --data two.csv --explain");
     assert_non_null(strstr(e2e_out, "two.csv:2: prediction "));
@@ -244,7 +244,7 @@ static void names_are_kept(void **state)
     tug_ends(2, "train --data train.csv --format csv --label click --keep-names 5");
     e2e_says("--keep-names needs --out");
     tug_ends(2, "train --data data.svm --format libsvm --keep-names 5 --out unnamed");
-    e2e_says("keys of libsvm data are the indices themselves");
+    e2e_says("keys of libsvm data are indices and have no words");
     // On a cluster they are those of one process.
     tug_ends(0,
              "launch --servers 1 --workers 2 -- train --data train.csv --format csv "

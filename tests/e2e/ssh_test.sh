@@ -116,7 +116,7 @@ until [ "$(grep -c here out)" = 3 ]; do sleep 0.02; done
 code=0
 "$tug" launch --hosts hosts --cluster sshd$$ --servers 1 --workers 1 -- true >out2 2>err2 || code=$?
 [ $code = 2 ] || fail "exit code $code instead of 2: $(cat err2)"
-grep -q 'of an earlier run of this cluster is still there' err2 || fail "$(cat err2)"
+grep -q 'of an earlier run of this cluster still exists' err2 || fail "$(cat err2)"
 kill -9 $pid
 wait $pid 2>/dev/null || true
 gone "sleep 1000[.]75$$"

@@ -156,7 +156,7 @@ static void alone(void **state)
     tug_ends(0, "train --data data.svm --format libsvm --nouse_gpu --local --job=train "
                 "--rdma_tcp=tcp --save_only_one --save_dir kept --num_passes 2 "
                 "--saving_period_by_batches=3 --batch 200 --comment=x --test_period=0");
-    e2e_says("taken without effect: --comment");
+    e2e_says("flags without effect: --comment");
     assert_string_equal(e2e_newest("kept"), "kept/save-000007");
     tug_ends(0, "train --data data.svm --format libsvm --quiet --dot-every 1");
     assert_string_equal(e2e_err, "");
