@@ -272,7 +272,7 @@ static void test_refused(void **state)
     keys[j] = 9;
     values[j] = (float)NAN;
     refused(&rows, 0,
-            "data: row 2000: the value of feature 9 is NaN, and values have to be finite "
+            "data: row 2000: the value of feature 9 is NaN, but values must be finite "
             "numbers");
     refused(&rows, 1, NULL);
     values[j] = 1;

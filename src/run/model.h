@@ -46,8 +46,7 @@ struct model_values {
          "'sh -c COMMAND' reads each file, and tug reads its output in its place"},      \
         {"web-any-host", FLAG_AT(model.web_any_host),                                    \
          "for remote data (http, s3, webhdfs): allow a server to redirect to an "        \
-         "address "                                                                      \
-         "of this machine or of its network link"},                                      \
+         "address of this machine or of its network link"},                              \
     {                                                                                    \
         "threads", U64_AT(model.threads, "N", "0", 0, 1024), "0: one per core"           \
     }

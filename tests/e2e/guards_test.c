@@ -424,7 +424,7 @@ static void outputs_that_are_inputs(void **state)
     }
     tug_ends(2, "train --data kept --test data.svm --format libsvm --epochs 1 "
                 "--history look --dump look");
-    e2e_says("--dump and --history are one file, 'look': give two");
+    e2e_says("--dump and --history name the same file, 'look': give two");
     tug_ends(2, "synth --rows 10 --out made --test-rows 5 --test-out made");
     e2e_says("--out and --test-out are one file, 'made': give two");
     tug_ends(0, "eval --from kept --data data.svm --json");

@@ -173,7 +173,7 @@ static void predictions_are_explained(void **state)
     tug_ends(2, "table get page=a --from model");
     e2e_says("the data of the model: there is no feature column 'page'");
     tug_ends(2, "table top site --from model");
-    e2e_says("model the columns of the rows in model are unknown");
+    e2e_says("the columns of the rows in model are unknown");
     files_write("two.csv", "age,site\n3,nobody\n3,a\n");
     tug_ends(0, "predict --from model --data two.csv --explain");
     assert_non_null(strstr(e2e_out, "two.csv:2: prediction "));

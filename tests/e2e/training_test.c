@@ -263,7 +263,7 @@ static void wrong_combinations(void **state)
     } wrong[] = {
         {"--schedule exp --schedule-b 0", "--schedule-b"},
         {"--schedule discexp --schedule-b 0", "--schedule-b"},
-        {"--schedule-a 2", "--schedule-a needs --schedule, which it is a number of"},
+        {"--schedule-a 2", "--schedule-a needs --schedule, of which it is a parameter"},
         {"--patience 3", "--patience needs --valid, by which a run stops early"},
         {"--lr 0", "--lr"},
         {"--mode ssp:3", "--mode"},
