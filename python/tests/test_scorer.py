@@ -247,7 +247,7 @@ def test_refused(tmp_path):
     with tug.local() as client:
         client.table("w", dim=2).push(np.arange(3, dtype=np.uint64), np.ones((3, 2), np.float32))
         client.save(str(tmp_path / "tables"))
-    with pytest.raises(tug.DataError, match="does not say what model"):
+    with pytest.raises(tug.DataError, match="no description of a model"):
         tug.Scorer(tmp_path / "tables")
     with tug.train(rows, labels, model="ffm", dim=2) as model:
         model.save(tmp_path / "model")

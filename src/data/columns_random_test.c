@@ -272,7 +272,7 @@ static void test_deep(void **state)
         struct err e;
         OK(columns_open_array(&c, &s[0], &a[0], &ok_e));
         assert_int_equal(column_cell(&c->batch[0].span[0], 1, &cell, &e), TUG_EDATA);
-        assert_non_null(strstr(e.text, "column 'deep' is of Arrow's format"));
+        assert_non_null(strstr(e.text, "column 'deep' has the Arrow format"));
         columns_close(c);
     }
     mem_free(s);

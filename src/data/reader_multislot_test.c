@@ -378,9 +378,9 @@ static void test_bad_lines(void **state)
 {
     (void)state;
     static const char *const bad[][2] = {
-        {"1", "slot 'y' is to have 1 value, and the line ends after 0"},
+        {"1", "slot 'y' should have 1 value, and the line ends after 0"},
         {"1 1", "the line ends before slot 'a'"},
-        {"1 1 3 5 6", "slot 'a' is to have 3 values, and the line ends after 2"},
+        {"1 1 3 5 6", "slot 'a' should have 3 values, and the line ends after 2"},
         {"1 1 18446744073709551615 5", "18446744073709551615 values, and the line ends"},
         {"1 1 18446744073709551616 5", "slot 'a' begins with '18446744073709551616'"},
         {"1 1 -1 5", "slot 'a' begins with '-1', not with the number of its values"},
@@ -393,8 +393,8 @@ static void test_bad_lines(void **state)
         {"1 1 0 0 1 4 0 1 1", "slot 'p', dense, has 1 value; it must have 2"},
         {"1 1 0 0 2 4 x 0 1 1", "value 'x' in slot 'p' is not a number"},
         {"1 1 0 0 2 4 nan 0 1 1", "value 'nan' in slot 'p' is not finite"},
-        {"1 1 0 0 2 4", "slot 'p' is to have 2 values, and the line ends after 1"},
-        {"1 1 0 0 0 2 s", "slot 'j' is to have 2 values, and the line ends after 1"},
+        {"1 1 0 0 2 4", "slot 'p' should have 2 values, and the line ends after 1"},
+        {"1 1 0 0 0 2 s", "slot 'j' should have 2 values, and the line ends after 1"},
         {"1 1 0 0 0 0 0", "slot 'w', the weight, has 0 values; it must have 1"},
         {"1 1 0 0 0 0 1 -2", "weight '-2' in slot 'w' is negative"},
         {"1 1 0 0 0 0 1 1 0", "'0' follows the last slot, 'w'"},

@@ -54,8 +54,8 @@ static int take_run_settings(struct table_config *c, const struct table_config *
     for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++)
         if (settings[i].differs)
             return err_set(e, TUG_EUSAGE,
-                           "--table: the setting '%s' differs from the run's, from which "
-                           "it follows: leave it out%s",
+                           "--table: the setting '%s' follows from the run, but has "
+                           "another value here: leave it out%s",
                            settings[i].name, settings[i].instead);
     c->accessor.dim = usual->accessor.dim;
     c->seed = usual->seed;

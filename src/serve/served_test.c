@@ -346,7 +346,7 @@ static void test_refused(void **state)
     publisher_open(&p, dir, 20);
     struct store *only = p.sparse;
     OK(saves_one(only, dir, SAVE_BASE, 0, &ok_e));
-    assert_refused(dir, false, TUG_EDATA, "does not say what model");
+    assert_refused(dir, false, TUG_EDATA, "no description of a model");
     publisher_save(&p, SAVE_BASE, 1, false);
     assert_refused(files_path("%s/save-000002", dir), true, TUG_EUSAGE, "is one save");
     files_remove(files_path("%s/save-000002/dense-0.rows", dir));

@@ -154,7 +154,7 @@ static void test_forged_counts(void **state)
     struct err e;
     assert_int_equal(evaluated_check(&x, 12, "--test", &e), 0);
     assert_int_equal(evaluated_check(&x, 13, "--test", &e), TUG_EDATA);
-    assert_non_null(strstr(e.text, "13 examples of --test"));
+    assert_non_null(strstr(e.text, "13 scored examples of --test"));
     assert_non_null(strstr(e.text, "of 12"));
 }
 

@@ -96,7 +96,7 @@ static void words_are_counted_and_saved(void **state)
         bytes[i % size] = (char)(bytes[i % size] ^ 1);
         files_write_bytes(files_in(SAVE_NAMES), bytes, size);
         assert_int_equal(names_load(&again, files_in("."), &e), TUG_EDATA);
-        assert_non_null(strstr(e.text, SAVE_NAMES ": is damaged"));
+        assert_non_null(strstr(e.text, SAVE_NAMES " is damaged"));
         bytes[i % size] = (char)(bytes[i % size] ^ 1);
         files_write_bytes(files_in(SAVE_NAMES), bytes, i < size ? i : 0);
         assert_int_equal(names_load(&again, files_in("."), &e), TUG_EDATA);

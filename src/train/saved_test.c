@@ -218,7 +218,7 @@ static void incomplete(void **state)
         assert_int_equal(saved_load(other, &m, SAVED_MODEL, team, &loaded, &test_err),
                          TUG_EDATA);
         assert_non_null(
-            strstr(test_err.text, i == 0 ? "does not say what model" : "'dense'"));
+            strstr(test_err.text, i == 0 ? "no description of a model" : "'dense'"));
     }
     store_close(s);
     files_remove(files_in("tables"));

@@ -180,7 +180,7 @@ static void saves_that_would_fail(void **state)
     file_unlock_dir(lock);
     data[0] = files_write(files_in("latin.csv"), "y,caf\xe9\n1,2\n0,3\n");
     assert_int_equal(train_run(&c, &result, &e), TUG_EUSAGE);
-    assert_non_null(strstr(e.text, "are not UTF-8"));
+    assert_non_null(strstr(e.text, "must be UTF-8"));
     data[0] = files_in("two.csv");
     for (size_t i = 0; i + 2 < sizeof(drop); i += 2)
         memcpy(drop + i, "a,", 3);

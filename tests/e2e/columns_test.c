@@ -138,7 +138,7 @@ static void inserted_and_missing(void **state)
     e2e_says("warning: feature columns of the model that are missing in some file count "
              "as empty there: 'shop'");
     tug_ends(0, "predict --from model --data less.csv --allow-missing");
-    e2e_says("which count as empty there: 'shop'");
+    e2e_says("count as empty there: 'shop'");
     (void)auc_of("test.csv --allow-missing");
     assert_null(strstr(e2e_err, "warning"));
     write_csv("other.csv", "zyai", 10000, 5);

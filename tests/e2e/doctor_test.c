@@ -39,7 +39,7 @@ static void killed_and_stopped(void **state)
         files_path("was killed: its process %d ended without a message", (int)killed));
     kill(stopped, SIGSTOP);
     cluster_await("scheduler", files_path(":%d) is gone", (int)stopped));
-    asks_the_doctor(files_path("its process %d is still there", (int)stopped));
+    asks_the_doctor(files_path("its process %d still exists", (int)stopped));
     kill(stopped, SIGCONT);
     tug_ends(0, "stop --scheduler 127.0.0.1:%u", port);
     for (int i = 0; i < 3; i++)

@@ -127,7 +127,7 @@ static void mistakes(void **state)
     (void)state;
     static const char *const bad[][2] = {
         {"1 1 2 5\n",
-         "bad.txt:2: slot 'user' is to have 2 values, and the line ends after 1"},
+         "bad.txt:2: slot 'user' should have 2 values, and the line ends after 1"},
         {"1 1 2 5 0\n", "bad.txt:2: the line ends before slot 'p'"},
         {"1 1 1 5 1 3\n", "bad.txt:2: slot 'p', dense, has 1 value; it must have 2"},
         {"1 1 1 5 2 3 4 7\n", "bad.txt:2: '7' follows the last slot, 'p'"},
@@ -177,7 +177,7 @@ static void merged(void **state)
     tug_ends(0, "eval --from merged --data apart.txt --importance");
     assert_non_null(strstr(e2e_out, "  user\n"));
     tug_ends(2, "eval --from merged --data apart.txt --by id");
-    e2e_says("--group and --by are of one");
+    e2e_says("--group and --by need one");
     tug_ends(2, "%s --merge-ids id:2 --data-in stream", how);
     e2e_says("--merge-ids needs the data in memory");
     tug_ends(2, "%s --merge-ids id:2 --table entry=count:1 --deterministic", how);

@@ -86,8 +86,8 @@ static void optimizers(void **state)
         {"adagrad:m0=1", "--optimizer: update rule adagrad has no parameter 'm0'"},
         {"sgd:n0=1", "--optimizer: update rule sgd has no parameter 'n0'"},
         {"adagrad:n0=x", "n0 of update rule adagrad is 'x', not a number"},
-        {"adagrad:lr=1", "rates and penalties are options of their own"},
-        {"adagrad:clip=1", "other numbers are of tables"},
+        {"adagrad:lr=1", "rates and penalties have options of their own"},
+        {"adagrad:clip=1", "other numbers belong to tables"},
     };
     const char *run = "train --data data.csv --format csv --model mlp --hidden 4 --dim 2 "
                       "--epochs 1 --optimizer adagrad:n0=0,beta=1e-6 --dense-optimizer "

@@ -240,7 +240,7 @@ static void names_are_kept(void **state)
     json_decref(o);
     files_write("named/save-000002/names.words", "tugnames, but not");
     tug_ends(3, "table top --from named");
-    e2e_says("named/save-000002/names.words: is damaged");
+    e2e_says("named/save-000002/names.words is damaged");
     tug_ends(2, "train --data train.csv --format csv --label click --keep-names 5");
     e2e_says("--keep-names needs --out");
     tug_ends(2, "train --data data.svm --format libsvm --keep-names 5 --out unnamed");

@@ -328,8 +328,8 @@ static void stopped_early(void **state)
     tug_ends(0, "%s --epochs 30 --patience 1", run);
     tug_ends(0, "%s --epochs 40 --patience 1 --resume", run);
     assert_non_null(strstr(e2e_out, "there is nothing to do"));
-    assert_non_null(strstr(e2e_out, "(give a larger --patience, or --patience 0, for "
-                                    "validation has not been better for 1 pass, to train "
+    assert_non_null(strstr(e2e_out, "(give a larger --patience, or --patience 0, because "
+                                    "validation has not improved for 1 pass, to train "
                                     "longer"));
     tug_ends(0, "%s --epochs 30 --patience 3 --resume", run);
     assert_null(strstr(e2e_out, "there is nothing to do"));

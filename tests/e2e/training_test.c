@@ -128,7 +128,7 @@ static void refit(void **state)
     e2e_says("--refit needs --valid");
     tug_ends(2, "scheduler --servers 1 --workers 1 -- train %s --valid valid.svm --refit",
              svm);
-    e2e_says("--refit on a cluster is for tug launch");
+    e2e_says("--refit on a cluster needs tug launch");
     tug_ends(2, "launch --servers 1 --workers 1 -- train %s --refit", svm);
     e2e_says("--refit needs --valid");
 }

@@ -125,7 +125,7 @@ static void sentences(void **state)
         {"--num_passes=1 --epochs=2", "--num_passes is --epochs here: give one of them"},
         {"--trainer_id=-1", "--trainer_id: '-1' is not a whole number"},
         {"--local=0 --trainer_id=2 --num_gradient_servers=2", "trainers count from 0"},
-        {"--pservers=a", "joins its servers with --local=0"},
+        {"--pservers=a", "give --local=0 to join servers"},
         {"--local=0 --pservers=,", "--pservers names no host"},
         {"--job=test", "'tug eval' tests a saved model"},
         {"--config=trainer_config.py", "give --model and --hidden instead"},
@@ -138,7 +138,7 @@ static void sentences(void **state)
     static const char *const of_pserver[][2] = {
         {"--nics=nosuch0", "--nics: there is no network interface 'nosuch0'"},
         {"--nics=a,b", "name one"},
-        {"--pservers=127.0.0.1,127.0.0.2", "say by --host which of them"},
+        {"--pservers=127.0.0.1,127.0.0.2", "give --host to choose the one"},
         {"--pservers=192.0.2.1", "does not name an address of this machine"},
         {"--num_gradient_server=2", "did you mean '--num_gradient_servers'?"},
     };
