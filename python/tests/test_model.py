@@ -247,7 +247,7 @@ def test_calibration(clicks):
     assert sum(one["examples"] for one in bins) == 4000
     assert all(abs(one["predicted"] - one["observed"]) < 0.12 for one in bins)
     with tug.train(frame, label="clicked", model="lr", loss="squared", epochs=1, progress=False) as other:
-        with pytest.raises(tug.UsageError, match="calibration is of probabilities"):
+        with pytest.raises(tug.UsageError, match="calibration needs probabilities"):
             other.calibration(frame)
 
 

@@ -155,7 +155,7 @@ def test_frames_are_read_as_predict_reads_them(tmp_path):
         with tug.Scorer(_save(model, tmp_path)) as scorer:
             assert np.array_equal(scorer.predict({"city": frame["city"]}), wanted)
             for predicts in model, scorer:
-                with pytest.raises(tug.DataError, match="row 0: column 'city' is of Arrow's format"):
+                with pytest.raises(tug.DataError, match="row 0: column 'city' has the Arrow format"):
                     predicts.predict(dates)
                 with pytest.raises(tug.DataError, match="row 1: .*byte 0"):
                     predicts.predict({"city": ["a", "a\0b"]})
