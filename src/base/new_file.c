@@ -45,7 +45,7 @@ static size_t kept_bytes(const char *name)
     return n + BESIDE_MORE <= NAME_MAX ? n : NAME_MAX - BESIDE_MORE;
 }
 
-// Sweeping.
+// Removing temporary files of ended processes.
 
 static void sweep_one(int dir, const char *name)
 {

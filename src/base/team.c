@@ -32,7 +32,7 @@ struct team {
     int size;
     int spins;
     bool closing; // written before a start, read after it
-    team_fn fn;   // like `closing`
+    team_fn fn;   // written before a start, read after it
     void *arg;
     atomic_int parties; // == size, unless the team could not be opened completely
     atomic_int arrived;

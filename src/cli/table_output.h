@@ -28,7 +28,8 @@ static inline struct table_pick table_pick_keys(const struct table_keys *k)
         .keys = k->key, .n = k->n, .found = k->found, .in_key = true};
 }
 
-struct table_output { // at most one of the first three; none: standard output
+// At most one of file, command and converted is set; none means standard output.
+struct table_output {
     struct file_writer *file;
     struct command *command; // a command that writes to standard output
     struct command_file *converted;

@@ -18,9 +18,10 @@ enum { LEAST_BUCKETS = 16, CELL_BYTES = 2 << 10 };
 struct deal {
     struct deal_options o;
     struct piece piece;
-    struct buf *cells;   // one per bucket
-    struct examples x;   // with `by`: a line is parsed before its columns are read
-    struct kept columns; // with `by`
+    struct buf *cells; // one per bucket
+    struct examples
+        x; // for deal_options.by: a line is parsed before its columns are read
+    struct kept columns; // the texts of the columns in deal_options.by
 };
 
 static uint64_t at_least(uint64_t x, uint64_t least)

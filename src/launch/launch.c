@@ -104,7 +104,8 @@ static bool is_said(void *ctx, const char *line)
         return true;
     if (told != NULL && strstr(told, text) != NULL)
         return true;
-    (void)buf_printf(&r->told, "%s\n", text); // as it is now
+    // Remember the line, so that it is not printed twice.
+    (void)buf_printf(&r->told, "%s\n", text);
     return false;
 }
 

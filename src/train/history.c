@@ -57,7 +57,7 @@ struct history_score history_score(const struct metrics *m)
     return (struct history_score){m->examples, m->logloss, m->auc};
 }
 
-// As JSON.
+// Writing records as JSON.
 
 static json_t *valid_to_json(const struct history_pass *p, uint32_t label)
 {
@@ -134,7 +134,7 @@ static int write_file(const struct history *h, const char *path, struct err *e)
     return rc;
 }
 
-// Reading.
+// Reading records from JSON.
 
 static double real_or_nan(const json_t *o, const char *name)
 {
@@ -218,7 +218,7 @@ static int read_lines(struct history *h, const struct buf *b, const char *path,
     return 0;
 }
 
-// In saves.
+// The record in the directory of a save.
 
 int history_write(const struct history *h, const char *dir, struct err *e)
 {

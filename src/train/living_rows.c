@@ -117,7 +117,7 @@ static void close_rows(struct run *r)
     r->living = NULL;
 }
 
-// Ids and links.
+// Giving ids to keys, and linking ids to rows.
 
 // Removes the links to rows that the store has removed.
 static void unlink(void *ctx, const uint64_t *keys, size_t n)
@@ -259,7 +259,7 @@ static int keep_best(struct run *r, struct err *e)
                    "the best pass of a table made from settings cannot be kept");
 }
 
-// Saves.
+// Saving and loading the rows.
 
 static bool is_finite(const struct accessor_group *g, const float *row)
 {

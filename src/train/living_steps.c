@@ -98,7 +98,7 @@ void living_steps_close(struct worker *w)
     w->steps = NULL;
 }
 
-// Arrivals.
+// Bringing the keys of a batch to their partitions.
 
 // Makes room for more keys. Both lists lie in one allocation.
 static int reserve(struct living_steps *s, size_t more)
@@ -255,7 +255,7 @@ static int arrive(struct living_steps *s)
     return rc;
 }
 
-// Batches.
+// Beginning and ending a batch.
 
 static void begin(struct living_steps *s, bool again, uint64_t step)
 {
@@ -322,7 +322,7 @@ void living_steps_batch(struct worker *w, size_t size, uint64_t number)
     w->rc = w->rc != 0 ? w->rc : rc;
 }
 
-// Views.
+// Filling the view with the rows of examples.
 
 static int reserve_latent(struct living_steps *s, size_t n, size_t features)
 {

@@ -39,7 +39,7 @@ size_t run_pick(struct worker *w, uint64_t first, size_t n, uint64_t *ret_order)
     return picked;
 }
 
-// Workers.
+// Opening and closing the workers.
 
 static int begin(struct run *r, struct err *e)
 {
@@ -99,7 +99,7 @@ static struct metrics_stream *streams(struct run *r)
     return r->seen;
 }
 
-// Data windows.
+// Loading windows of the data.
 
 // Loads the window at `next`, which then becomes the run's position. Until then the
 // position is the end of the previous window, so that a run interrupted here resumes from
@@ -160,7 +160,7 @@ static void warn_about_labels(struct run *r)
                  (unsigned long long)n, positives == 0 ? 0 : 1);
 }
 
-// Batches.
+// Training on stretches of batches.
 
 static double passes_done(const struct run *r, uint64_t end)
 {
@@ -291,7 +291,7 @@ static int train_window(struct run *r, struct train_result *result, struct err *
     return 0;
 }
 
-// Passes.
+// Training on whole passes.
 
 // Warns if the data of the first pass is numbered another way than the model of --init-from.
 static void compare_numbering(struct run *r)

@@ -159,7 +159,7 @@ int run_options_print(const struct train_config *c, char **ret, struct err *e)
     return err_nomem(e, "the options of a run");
 }
 
-// Comparing.
+// Comparing the options of two runs.
 
 enum { MORE_MAX = 32 }; // room for "; and 9 more"
 

@@ -24,7 +24,8 @@
 
 // MODEL is the model that eval and predict use: the best pass if the run had validation,
 // and the mean of the parameters if it made one. TRAINING are the rows that training
-// resumes from, if they differ. MEAN is the mean at that point, if it is not the model.
+// resumes from, if they differ. MEAN is the mean of the parameters when the save was
+// made, if MODEL is not that mean.
 enum saved_role { SAVED_MODEL, SAVED_TRAINING, SAVED_MEAN, SAVED_ROLES };
 
 // Returns the name of a role's table in a save.

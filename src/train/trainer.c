@@ -79,7 +79,7 @@ uint64_t run_held_out(struct run *r, uint64_t examples)
     return r->held_out.n;
 }
 
-// Sources and readers.
+// Opening sources and readers.
 
 static int open_source(struct source **ret, const struct run *r,
                        const struct path_list *paths, struct err *e)
@@ -318,7 +318,7 @@ static int passes(struct run *r, struct train_result *result, struct err *e)
     return 0;
 }
 
-// The end.
+// Testing, saving and closing a run.
 
 static bool guard(const struct run *r)
 {
