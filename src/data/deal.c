@@ -19,8 +19,8 @@ struct deal {
     struct deal_options o;
     struct piece piece;
     struct buf *cells; // one per bucket
-    struct examples
-        x; // for deal_options.by: a line is parsed before its columns are read
+    // Used with deal_options.by: a line is parsed before its columns are read.
+    struct examples x;
     struct kept columns; // the texts of the columns in deal_options.by
 };
 

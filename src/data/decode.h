@@ -22,7 +22,7 @@ struct decoder;
 struct input;
 
 struct decode_ops {
-    const char *name;   // "gzip"
+    const char *name; // "gzip"
     // The usual bytes of text per byte of the file, an estimate for progress.
     unsigned expansion;
     // All functions may be called on a decoder whose open has failed.

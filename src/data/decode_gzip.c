@@ -9,7 +9,7 @@
 
 enum {
     GZIP_WINDOW = 15 + 16
-};  // the largest window; accepts only gzip headers and
+}; // the largest window; accepts only gzip headers and
     // trailers
 
 struct gzip {

@@ -16,7 +16,7 @@
 enum {
     PLAIN = COMPRESSIONS,
     FORMS
-};  // forms of a file: one of the compressions, or
+}; // forms of a file: one of the compressions, or
     // plain
 
 static int try_open(struct pieces **ret, const char *path, uint64_t bytes,

@@ -15,7 +15,7 @@
 enum { CROSS_SEED = 2 }; // differs from the seeds of words and numbers
 enum {
     WORDS_MAX = 1024
-};  // combinations of a cross in one line; more indicate an error
+}; // combinations of a cross in one line; more indicate an error
     // in the data
 
 // ---------------------------------------------------------------- the schema
