@@ -34,8 +34,8 @@ static const enum wire_role roles[] = {WIRE_NOBODY, WIRE_TOOL,     WIRE_WORKER,
 static const struct option options[] = {
     {"what", .group = "What to make", .choices = "ca node token", LIST_AT(what, NULL),
      "ca: the cluster's own authority, once; node: a key and a certificate signed by it; "
-     "token: prints a token that lets other processes into a cluster on this machine; "
-     "waits up to 5 s for the scheduler to write it"},
+     "token: a token that lets other processes into a cluster on this machine; the "
+     "command waits up to 5 s for the scheduler to write it"},
     {"dir", .fallback = ".", STRING_AT(dir, "DIR"),
      "where the CA is, and where the files go"},
     {"name", .fallback = "node", STRING_AT(name, "NAME"),

@@ -107,8 +107,8 @@ static const struct option options[] = {
      "ids as that slot's), keys (ids that are keys as they stand), dense[N] (numbers), "
      "weight, skip"},
     {"recipe", .own = true, .group = "Model", CHOICE_AT(recipe, TRAIN_RECIPES, "none"),
-     "settings for a known data set; options that are given win over them; 'tug config "
-     "--recipe criteo' shows them"},
+     "settings for a known data set, which options on the command line replace; 'tug "
+     "config --recipe criteo' shows them"},
     {"model", CHOICE_AT(model, TRAIN_MODELS, "fm"), MODELS(MODEL_HELP) + 2},
     {"dim", U64_AT(dim, "K", NULL, 1, 1024),
      "length of the latent vectors (default: 8 for fm, 4 for ffm, 16 with layers)"},
