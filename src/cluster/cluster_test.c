@@ -1,6 +1,7 @@
-// Whole clusters in the simulator: hundreds of seeds with losses, repeats, messages out
-// of order, broken links, deaths and late joins. No process hangs, all have the same
-// roster, barriers hold, and each piece counts once in each pass.
+// Runs whole clusters in the simulator: hundreds of seeds with messages that are lost,
+// repeated or reordered, broken links, deaths and late joins. The tests check that no
+// process hangs, that all members have the same roster, that barriers hold, and that each
+// piece counts once in each pass.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "base/random.h"
@@ -39,7 +40,7 @@ static uint64_t draw(uint64_t what, uint64_t n)
     return random_below(w.seed, 0, what, n);
 }
 
-// One worker of at least two dies at some time, and perhaps another comes.
+// Kills one worker of two or more at a random time; perhaps another worker joins later.
 static void make_trouble(uint32_t servers, uint32_t workers)
 {
     while (scheduler_roster(w.s)->epoch == 0)
@@ -59,7 +60,8 @@ static void run_seed(uint64_t seed, double rate)
     uint32_t servers = 1 + (uint32_t)random_below(seed, 0, 1, 3);
     uint32_t workers = 1 + (uint32_t)random_below(seed, 0, 2, 4);
     struct scheduler_options o = world_options(servers, workers);
-    o.dead_timeout_ns = 30 * SECONDS; // many tries to come back at these rates
+    o.dead_timeout_ns = 30 * SECONDS; // at these loss rates a member needs many attempts
+                                      // to connect again
     world_open(&w, seed, &o);
     w.with_barriers = w.with_work = true;
     w.pieces = 1 + (uint32_t)draw(3, 30);
@@ -108,8 +110,9 @@ static void test_faults(void **state)
         run_seed(1000 + seed, 0.02 + 0.1 * (double)(seed % 3));
 }
 
-// A peer that says anything at all. The scheduler must neither break nor take a seat from
-// the others; it may be stopped by it, for a member can do that.
+// A peer that sends random messages. The scheduler must neither crash nor give another
+// member's place to it. The peer may stop the scheduler, because every member has the
+// right to.
 
 static void nothing(void *ctx, van_link link, struct van_message *m, uint64_t now)
 {
@@ -133,7 +136,7 @@ static void say_anything(struct van *v, van_link link, uint64_t i)
     const uint64_t k = 100 * i;
     struct wire_text text = wire_text("\x05\xff nonsense");
     union wire_any m = {0};
-    uint16_t type = (uint16_t)(10 + draw(k, 30)); // of the scheduler's messages
+    uint16_t type = (uint16_t)(10 + draw(k, 30)); // a type of the scheduler's messages
     if (type == MSG_JOIN)
         m.join = (struct msg_join){(uint8_t)some(k + 1),
                                    (uint8_t)some(k + 2),
@@ -180,7 +183,8 @@ static void test_nonsense(void **state)
         struct van *v;
         world_open(&w, seed, &o);
         world_add_all(&w, 1, 1, false);
-        world_run(&w, seed % 2 * 3 * SECONDS); // also while they gather
+        // half of the clusters get this message while members still join
+        world_run(&w, seed % 2 * 3 * SECONDS);
         assert_int_equal(sim_van_open(&v, w.sim, "peer", &h, NULL), 0);
         van_link link = van_connect(v, "sim://scheduler", SECONDS);
         world_run(&w, SECONDS / 10);

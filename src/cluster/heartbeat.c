@@ -1,5 +1,5 @@
-// The thread of heartbeats. It never gives up: the members of the process decide what to
-// do about a silent scheduler.
+// The thread of heartbeats. It keeps trying for as long as the process runs: the members
+// of the process decide what to do when the scheduler is silent.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/heartbeat.h"
@@ -10,20 +10,20 @@
 #include "cluster/session.h"
 
 enum { DIAL_SECONDS = 10 };
-static const uint64_t poll_ns = 200000000; // signals are looked at as often
+static const uint64_t poll_ns = 200000000; // the interval at which *asked is checked
 enum {
     BEAT_REQUEST = 1,
     LEAVE_REQUEST
-}; // so that its answer counts as one: see session.h
+}; // a type of its own, so that a reply shows that the scheduler lives: see session.h
 
 struct heartbeat {
     const struct node *node;
     struct session_who who;
     struct session_side side;
     struct session s;
-    uint64_t next;     // when the next one is due
-    uint64_t heard_at; // the last answer; 0: none yet
-    uint64_t asked_at; // when a signal was seen; 0: not yet
+    uint64_t next;     // when the next heartbeat is due
+    uint64_t heard_at; // when the scheduler answered last; 0: it never has
+    uint64_t asked_at; // when a signal was first seen; 0: not yet
     atomic_bool *lost;
     bool threaded;
     atomic_bool stop;
@@ -47,7 +47,8 @@ static void take_answer(struct heartbeat *h, const struct van_message *m, uint64
         atomic_store(h->node->leave, true);
 }
 
-// The process's number is for the scheduler only: another process on its port is refused.
+// Checks that the peer is the scheduler before it gets the process's number: if another
+// process has taken the scheduler's port, it is refused.
 static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t now)
 {
     struct heartbeat *h = ctx;
@@ -67,7 +68,8 @@ static void on_closed(void *ctx, van_link link, const struct err *why, uint64_t 
         h->next = now + SECOND_NS;
 }
 
-// A scheduler that is not there decides nothing.
+// Sets *leave when the process may end: the scheduler has allowed it, or cannot be
+// reached.
 static void look_at_signals(struct heartbeat *h, uint64_t now)
 {
     const struct node *n = h->node;
@@ -89,9 +91,9 @@ static uint64_t on_tick(void *ctx, uint64_t now)
     if (h->side.van == NULL || now < h->next)
         return h->next;
     h->next = now + SECOND_NS;
-    (void)session_tick(&h->s, now); // one that is silent is closed
+    (void)session_tick(&h->s, now); // closes the link if the scheduler is silent
     if (h->s.state == SESSION_CLOSED) {
-        // An attempt that hangs is given up, and another one made.
+        // An attempt to connect that hangs is given up and replaced.
         (void)session_dial(&h->s, h->node->scheduler, DIAL_SECONDS * SECOND_NS, now);
     } else if (h->s.state == SESSION_OPEN) {
         struct msg_heartbeat m = {.process = h->node->process,

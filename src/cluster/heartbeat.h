@@ -1,11 +1,11 @@
 // Heartbeats: a thread that tells the scheduler once a second that this process is alive,
-// on a link of its own. A link that gives no answer for HEARTBEAT_SILENCE_NS is replaced:
-// a dead link must not make a living process look dead.
+// on a link of its own. A link without an answer for HEARTBEAT_SILENCE_NS is replaced, so
+// that the scheduler does not declare a living process dead because its link is.
 //
-// A process that a signal asks to end leaves no peer behind that needs it: heartbeats ask
-// the scheduler whether it may leave at once, or the run ends in order first (a save,
-// then STOP). It may, too, where the scheduler has never answered, or not for
-// HEARTBEAT_LEAVE_NS.
+// A process that got a signal to end must not leave while other members need it.
+// Heartbeats ask the scheduler, which either lets the process leave at once or first ends
+// the run in order (a save, then STOP). The process also may leave if the scheduler has
+// never answered, or not for HEARTBEAT_LEAVE_NS.
 //
 // The protocol is a state machine, which tests run in the simulator; heartbeat_start
 // gives it a van and a thread.
@@ -24,13 +24,16 @@
 
 struct heartbeat;
 
-// *lost (may be NULL) is set when the scheduler says that it has given this process up.
+// Starts the thread. *lost (may be NULL) is set when the scheduler says that it has
+// declared this process dead. Returns 0, or the error of opening the van or starting the
+// thread.
 int heartbeat_start(struct heartbeat **ret, struct node *n, atomic_bool *lost,
                     struct err *e);
 void heartbeat_stop(struct heartbeat *h); // NULL is fine; waits for the thread
 
-// Without a thread. Uses of the node: scheduler, cluster, process. After heartbeat_serve
-// the van calls the handler; heartbeat_stop frees what is not the van.
+// The same without a thread, for tests. Of the node it uses scheduler, cluster and
+// process. After heartbeat_serve the van calls the handler; heartbeat_stop frees
+// everything except the van.
 int heartbeat_open(struct heartbeat **ret, const struct node *n, atomic_bool *lost,
                    struct err *e);
 struct van_handler heartbeat_handler(struct heartbeat *h);

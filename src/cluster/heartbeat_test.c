@@ -1,5 +1,5 @@
-// Dead links that stay open, between members, heartbeats and their scheduler: living
-// processes are not declared dead, and dead ones are.
+// Links between members, heartbeats and their scheduler that are dead but stay open:
+// living processes are not declared dead, and dead ones are.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/heartbeat.h"
@@ -9,7 +9,7 @@
 #include "kit/actors.h"
 #include "kit/test.h"
 
-enum { FIRST_LINK = 1 }; // numbers of a van's links begin there
+enum { FIRST_LINK = 1 }; // the number of a van's first link
 
 static struct world w;
 static struct node nodes[2];
@@ -42,14 +42,15 @@ static int open_world_with(bool ends_in_order)
     return 0;
 }
 
-// A server and a worker, both with heartbeats, in a cluster that gives up after 5 s.
+// Opens a server and a worker, both with heartbeats, in a cluster that declares a process
+// dead after 5 s of silence.
 static int open_world(void **state)
 {
     (void)state;
     return open_world_with(false);
 }
 
-// Likewise; the scheduler's process drives a run.
+// The same, but the scheduler's process drives a run.
 static int open_driven_world(void **state)
 {
     (void)state;
@@ -81,8 +82,8 @@ static void assert_all_live(void)
     }
 }
 
-// The member says nothing, and the link of heartbeats falls silent: another one is
-// opened in time.
+// The member is idle and the heartbeats' link falls silent: heartbeats open another link
+// before the process is declared dead.
 static void test_silent_heartbeats_are_dialled_again(void **state)
 {
     (void)state;
@@ -94,7 +95,8 @@ static void test_silent_heartbeats_are_dialled_again(void **state)
     assert_all_live();
 }
 
-// No heartbeat gets through at all, but the member answers.
+// No heartbeat gets through, but the scheduler asks on the member's own link and gets an
+// answer.
 static void test_the_other_link_is_asked(void **state)
 {
     (void)state;
@@ -123,7 +125,7 @@ static void on_answer(void *ctx, const struct van_message *m)
     answers++;
 }
 
-// A request on a dead link is sent again on the next one.
+// A request that was sent on a dead link is sent again on the next link.
 static void test_a_members_dead_link_is_replaced(void **state)
 {
     (void)state;
@@ -136,7 +138,7 @@ static void test_a_members_dead_link_is_replaced(void **state)
     assert_all_live();
 }
 
-// A server without requests is told of the end, too.
+// An idle server, which has no requests under way, also learns of the cluster's end.
 static void test_an_idle_members_dead_link_is_replaced(void **state)
 {
     (void)state;
@@ -165,8 +167,8 @@ static void test_a_dead_attempt_is_given_up(void **state)
     assert_all_live();
 }
 
-// The link breaks, and the next one is dead and open: the scheduler knows of no link for
-// longer than of the dead, but heartbeats come.
+// The link breaks, and the next one is open but dead. The scheduler has had no other link
+// for longer than that, but heartbeats arrive.
 static void test_the_link_after_a_broken_one_is_dead(void **state)
 {
     (void)state;
@@ -186,7 +188,8 @@ static void test_the_link_after_a_broken_one_is_dead(void **state)
     assert_all_live();
 }
 
-// Heartbeats that come between two closed links count: it is not that all were closed.
+// The two links close one after the other, with heartbeats in between: the process is not
+// declared dead, because at no time were both closed.
 static void test_links_that_close_one_after_the_other(void **state)
 {
     (void)state;
@@ -197,7 +200,7 @@ static void test_links_that_close_one_after_the_other(void **state)
     sim_partition(w.sim, w.actors[1].v, w.v, true);
     world_run(&w, 4 * SECONDS);
     sim_set_faults(w.sim, 0, 0, 0, 1);
-    world_run(&w, SECONDS); // the next heartbeat
+    world_run(&w, SECONDS); // one heartbeat is sent in this time
     sim_set_faults(w.sim, 0, 0, 0, 0);
     world_run(&w, 4 * SECONDS);
     sim_partition(w.sim, w.actors[1].v, w.v, false);
@@ -205,7 +208,7 @@ static void test_links_that_close_one_after_the_other(void **state)
     assert_all_live();
 }
 
-// Also a link that dies while the member joins.
+// The link dies while the member joins, and is replaced.
 static void test_dead_while_joining(void **state)
 {
     (void)state;
@@ -215,12 +218,13 @@ static void test_dead_while_joining(void **state)
     assert_true(member_ready(a->m));
 }
 
-// Somebody at the scheduler's address, as after another process took its port.
+// A process that listens at the scheduler's address, as if it had taken the scheduler's
+// port.
 struct other {
     struct van *v;
-    enum wire_role says; // of itself
+    enum wire_role says; // the role that it claims
     unsigned links, told;
-    uint64_t process; // the last number that it was told
+    uint64_t process; // the last process number that it received in a heartbeat
 };
 
 static void on_link(void *ctx, van_link link, bool accepted, uint64_t now)
@@ -252,7 +256,7 @@ static uint64_t no_tick(void *ctx, uint64_t now)
     return VAN_NEVER;
 }
 
-// Process i is asked to end by a signal.
+// Asks process i to end, as a signal would.
 static void ask(uint32_t i)
 {
     atomic_store(&asked[i], true);
@@ -270,7 +274,7 @@ static void test_asked_to_end_without_a_driver(void **state)
     assert_false(scheduler_asked(w.s));
 }
 
-// The rows of a server are needed until they are saved.
+// A server must stay until its rows are saved.
 static void test_a_server_that_is_asked_to_end(void **state)
 {
     (void)state;
@@ -279,12 +283,13 @@ static void test_a_server_that_is_asked_to_end(void **state)
     assert_true(scheduler_asked(w.s));
     world_run(&w, sim_now(w.sim) + 100 * SECONDS);
     assert_false(atomic_load(&leave[0]) || atomic_load(&leave[1]));
-    ask(1); // a node that learns of it now waits for the end, too
+    ask(1); // the node must wait for the end of the run now, too
     assert_false(atomic_load(&leave[1]));
     assert_non_null(strstr(w.log, "server 0 was asked to end: the run ends in order"));
 }
 
-// The others take the work of a worker over; the last one stays to its end.
+// A worker may leave at once, as the others do its work; the last worker stays to the end
+// of the run.
 static void test_workers_that_are_asked_to_end(void **state)
 {
     (void)state;
@@ -301,7 +306,7 @@ static void test_workers_that_are_asked_to_end(void **state)
     assert_true(scheduler_asked(w.s));
 }
 
-// A scheduler that cannot be reached is not waited for.
+// A process does not wait for a scheduler that cannot be reached.
 static void test_asked_to_end_and_nobody_answers(void **state)
 {
     (void)state;
@@ -313,9 +318,9 @@ static void test_asked_to_end_and_nobody_answers(void **state)
     assert_false(scheduler_asked(w.s));
 }
 
-// A peer that knows a process's number can keep a hanging process alive for the
-// scheduler. So it is sent only to a peer that claims to be the scheduler and has proven
-// it.
+// A peer that knows a process's number could keep that process from being declared dead
+// when it hangs. So heartbeats send the number only to a peer that has proven to be the
+// scheduler.
 static void test_the_number_is_for_the_scheduler(void **state)
 {
     static const struct {
@@ -349,7 +354,7 @@ static void test_the_number_is_for_the_scheduler(void **state)
         heartbeat_serve(beat, v);
         while (sim_now(sim) < 20 * SECONDS && sim_step(sim, 20 * SECONDS))
             ;
-        // It keeps dialling without success: the scheduler may come back.
+        // Without success, heartbeats keep connecting: the scheduler may come back.
         if (cases[i].told ? x.told < 15 || x.links != 1 || x.process != 77
                           : x.told != 0 || x.links < 4)
             fail_msg("case %zu: told %u times over %u links", i, x.told, x.links);

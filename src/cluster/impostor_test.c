@@ -1,5 +1,5 @@
-// A stranger took the scheduler's port and does not claim to be it, which it would have
-// to prove: whatever it sends instead, members and heartbeats do not hear it.
+// A stranger took the scheduler's port. It does not claim to be the scheduler, which it
+// would have to prove. Members and heartbeats ignore every other message that it sends.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -13,12 +13,12 @@ static struct world w;
 
 static struct {
     struct van *v;
-    uint16_t says;    // to HELLO
-    uint64_t request; // that it seems to answer
+    uint16_t says;    // type of the message that it answers to HELLO
+    uint64_t request; // number of the request that its answer carries
     unsigned hellos, others;
 } impostor;
 
-static unsigned passed_on; // to a member's user
+static unsigned passed_on; // messages that were passed on to the member's user
 
 static void impostor_message(void *ctx, van_link link, struct van_message *m,
                              uint64_t now)
@@ -95,8 +95,9 @@ static void check_member(uint16_t says, uint64_t request)
     world_close(&w);
 }
 
-// Also one that answers what the member may have asked on an earlier link. An ERROR of
-// the link itself is not an order: it explains why there is no session.
+// The member also ignores an answer to a request that it sent on an earlier link. An
+// ERROR for the link itself only explains why no session was opened; the member does not
+// end.
 static void test_members_hear_nothing(void **state)
 {
     static const uint16_t types[] = {
@@ -110,7 +111,7 @@ static void test_members_hear_nothing(void **state)
                 check_member(types[i], request);
 }
 
-// It says that the process is given up.
+// Heartbeats ignore a stranger's message that their process was given up.
 static void test_heartbeats_hear_nothing(void **state)
 {
     struct scheduler_options o = world_options(1, 1);

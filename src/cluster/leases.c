@@ -1,4 +1,5 @@
-// Leases: workers, passes, reports. Pieces, shares and the data have files of their own.
+// Leases: workers, passes and reports. Pieces (leases_pieces.c), shares (leases_shares.c)
+// and the data (leases_data.c) have files of their own.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/leases.h"
@@ -94,7 +95,8 @@ static bool pass_done(const struct leases *l)
 
 int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e)
 {
-    // Clocks and orders are made of a pass in the upper and a batch in the lower half.
+    // A clock and a position in the order hold the pass in their upper and the batch in
+    // their lower 32 bits.
     if (m->pass == 0 || m->pass > UINT32_MAX || m->first > UINT32_MAX ||
         m->examples > INT64_MAX || m->kind > WIRE_PASS_TEST_BEST)
         return err_set(e, TUG_EUSAGE, "there is no pass %" PRIu64 " of kind %u", m->pass,
@@ -108,14 +110,16 @@ int leases_pass(struct leases *l, const struct msg_pass *m, struct err *e)
     TRY(leases_check_data(l, m, e));
     TRY(leases_keep_done(l, m, e));
     l->pass = *m;
-    l->pass.done = (struct wire_text){0}; // the message's
+    l->pass.done = (struct wire_text){0}; // the text is the message's, which ends with
+                                          // this call
     l->prepared = false;
     for (uint32_t i = 0; i < l->n_workers; i++)
-        l->workers[i].holds = false; // what lay behind the end of a file
+        l->workers[i].holds = false; // the piece is one behind the end of a file, which
+                                     // nobody has to finish
     l->examples = by_piece(l) ? m->examples : 0;
     l->all_finished = false;
     if (by_piece(l))
-        (void)leases_prepare(l); // tried again when somebody asks
+        (void)leases_prepare(l); // if it fails, it is tried again at the next request
     else
         leases_divide(l);
     return 0;
@@ -139,7 +143,7 @@ void leases_ask(struct leases *l, uint32_t id, const struct msg_lease *m,
         ret->what = WIRE_LEASE_MARK;
         ret->save = l->save;
     } else if (leases_marking(l) && !w->holds) {
-        return; // until all have
+        return; // the pass ends when all workers have finished
     } else if (by_piece(l))
         leases_ask_piece(l, w, ret);
     else if (by_share(l))
@@ -151,8 +155,9 @@ static bool has_room(struct leases *l, struct wire_text report)
     return buf_reserve(&l->reports, sizeof(report.n) + report.n) == 0;
 }
 
-// A report of training that finds no memory is lost: it is for people and for the loss of the
-// pass, and the work that it tells of is done all the same.
+// Appends a report for the driver. A report of training that finds no memory is dropped:
+// it only serves the display and the mean loss of the pass, and the work that it reports
+// is done all the same.
 static void keep_report(struct leases *l, struct wire_text report)
 {
     if (report.n == 0 || !has_room(l, report))
@@ -168,19 +173,20 @@ bool leases_done(struct leases *l, uint32_t id, const struct msg_piece_done *m)
     if (w == NULL || !w->alive || m->pass != l->pass.pass || m->pass == 0)
         return false;
     if (leases_scores(l) && !has_room(l, m->report))
-        return false; // it gets the piece again
+        return false; // the worker keeps the piece and reports again
     bool news = by_piece(l) ? leases_piece_done(l, w, m) : leases_share_done(l, w, m);
     if (news) {
         if (by_piece(l))
             l->examples += m->examples < UINT32_MAX ? m->examples : UINT32_MAX;
         else if (m->examples > l->examples)
-            l->examples = m->examples; // that all shares are of: every worker tells
+            l->examples = m->examples; // every worker reports the count of the whole
+                                       // batch, so it is not added up
         keep_report(l, m->report);
     }
     return news;
 }
 
-// Moves as many whole reports as fit. False: some are left.
+// Moves as many whole reports as fit into `to`. Returns false if some remain.
 static bool move_reports(struct leases *l, struct buf *to, uint64_t *ret_n)
 {
     size_t at = 0;
@@ -221,7 +227,8 @@ void leases_state(struct leases *l, uint64_t pass, struct msg_pass_state *ret,
         }
     }
     if (reports != NULL && !move_reports(l, reports, &ret->reports))
-        ret->done = 0; // the driver asks for the rest
+        ret->done = 0; // the pass counts as done only when the driver has fetched all
+                       // reports
 }
 
 void leases_over(struct leases *l)

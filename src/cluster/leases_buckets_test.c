@@ -1,6 +1,6 @@
-// Buckets: pieces are dealt once, whichever worker dies meanwhile; no bucket is leased
-// before all are dealt; then each bucket comes once in every pass, also in one that goes
-// on from a save.
+// Buckets: pieces are dealt once, whichever workers die meanwhile. No bucket is leased
+// before all pieces are dealt. Then each bucket is trained on once in every pass, also in
+// a pass that is resumed from a save.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -15,11 +15,12 @@ enum { FILES = 2, PIECES = 5, BUCKETS = 7, WORKERS = 4 };
 static struct {
     uint64_t seed, draws;
     struct leases *l;
-    bool unknown; // how many pieces the second file has
+    bool unknown; // whether the scheduler does not know how many pieces the second file
+                  // has
     struct msg_leased held[WORKERS];
     bool holds[WORKERS], dead[WORKERS];
     int dealt[FILES][PIECES], trained[BUCKETS];
-    uint64_t pass, deals; // pieces dealt, in all
+    uint64_t pass, deals; // deals: pieces dealt in all passes together
 } m;
 
 static uint64_t draw(uint64_t n)
@@ -98,7 +99,8 @@ static void report(uint32_t w)
     m.holds[w] = false;
     bool news = leases_done(m.l, w + 1, &d);
     leases_check(m.l);
-    if (behind) // all may be dealt meanwhile, and then nobody asks for it
+    if (behind) // perhaps all pieces are dealt meanwhile, and nobody asks for this one
+                // again
         return;
     assert_true(news);
     if (h->file == FILES)
@@ -130,7 +132,8 @@ static void run_pass(bool deaths)
 {
     struct msg_pass_state now;
     for (int steps = 0; !over(&now); steps++) {
-        assert_int_equal(now.pieces, BUCKETS); // what progress and rates go by
+        // progress and rates are computed from this count
+        assert_int_equal(now.pieces, BUCKETS);
         assert_true(steps < 10000);
         uint32_t w = (uint32_t)draw(WORKERS);
         if (m.dead[w])
@@ -146,7 +149,7 @@ static void run_pass(bool deaths)
     assert_int_equal(now.examples, 10 * BUCKETS);
     for (uint32_t b = 0; b < BUCKETS; b++)
         assert_int_equal(m.trained[b], 1);
-    // A worker that still reads behind the end of a file is ignored.
+    // A report of a worker that still reads behind the end of a file is ignored.
     memset(m.holds, 0, sizeof(m.holds));
 }
 
@@ -158,19 +161,22 @@ static void every_bucket_once_a_pass(void **state)
         for (uint64_t pass = 1; pass <= 3; pass++) {
             open_pass(pass, (struct wire_text){0});
             run_pass(true);
-            assert_int_equal(m.deals, FILES * PIECES); // in the first pass
+            // all pieces were dealt in the first pass
+            assert_int_equal(m.deals, FILES * PIECES);
         }
         leases_close(m.l);
     }
 }
 
-// The position names the pieces as done, but no worker holds the buckets any more.
+// A resumed pass starts with pieces that are done, but no living worker holds the
+// buckets.
 static void a_run_that_goes_on_deals_again(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 100; seed++) {
         struct buf done = BUF_INIT(1 << 10);
-        const uint8_t pieces = 0x1f, buckets = 0x25; // 0, 2 and 5
+        // bits 0, 2 and 5 of the buckets are set
+        const uint8_t pieces = 0x1f, buckets = 0x25;
         for (uint32_t i = 0; i <= FILES; i++) {
             const uint8_t *bits = i < FILES ? &pieces : &buckets;
             struct wire_file_done f = {.bits = {(const char *)bits, 1}};
@@ -192,8 +198,8 @@ static void a_run_that_goes_on_deals_again(void **state)
     }
 }
 
-// A save in a later pass is of buckets; and pieces that were left and dealt by others do
-// not tear it.
+// A save in a later pass lists buckets. Pieces that a dead worker left, and that others
+// have dealt since, do not make the save torn.
 static void saves_hold_buckets(void **state)
 {
     (void)state;
@@ -202,7 +208,7 @@ static void saves_hold_buckets(void **state)
     begin(1);
     open_pass(1, (struct wire_text){0});
     ask(0);
-    die(0); // with a piece that others deal
+    die(0); // worker 0 dies while it holds a piece, which another worker deals
     run_pass(false);
     open_pass(2, (struct wire_text){0});
     ask(1);
@@ -234,7 +240,7 @@ static void workers_agree_on_buckets(void **state)
     assert_int_equal(tell("worker 1", BUCKETS + 1, &e), TUG_EUSAGE);
     assert_int_equal(tell("worker 1", 0, &e), TUG_EUSAGE);
     assert_int_equal(tell("worker 1", UINT32_MAX, &e), TUG_EUSAGE);
-    // They are not a file of the data.
+    // The buckets are not listed among the files of the data.
     OK(leases_data_is(m.l, &(struct msg_data_wanted){.files = 1}, &is, &files));
     struct wire_data_file f;
     uint32_t n = 0;

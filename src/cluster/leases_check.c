@@ -18,8 +18,8 @@ bool leases_has_worker(const struct leases *l, uint32_t id)
     return false;
 }
 
-// A worker holds one piece at a time, and only while it lives: a dead one's go to others
-// at once, and nobody else would ever give them back.
+// A worker holds at most one piece, and only while it is alive: when it dies its piece
+// must go to another worker at once, because no report will ever return it.
 static void held_piece_is_leased(const struct leases *l, const struct leases_worker *w)
 {
     if (!w->holds)
@@ -29,13 +29,14 @@ static void held_piece_is_leased(const struct leases *l, const struct leases_wor
     assert(l->files[w->file].p[w->index].state == PIECE_LEASED);
 }
 
-// A worker whose session is over asks for nothing: pieces kept for it are free.
+// A worker whose session is over asks for nothing, so that no piece may stay reserved for
+// it.
 static void dead_have_nothing(const struct leases_worker *w)
 {
     assert(w->alive || (!w->holds && w->reserved == 0));
 }
 
-// The worker's number identifies its pieces, so that numbers are distinct.
+// No two workers have the same id, since it identifies the pieces of a worker.
 static void worker_is_the_only_one(const struct leases *l, uint32_t one)
 {
     for (uint32_t i = 0; i < l->n_workers; i++)
@@ -51,7 +52,8 @@ static void workers_hold(const struct leases *l)
     }
 }
 
-// Workers go to the file with the fewest readers, by this count.
+// f->holders is the number of workers that read this file. A worker that needs a file
+// chooses the one with the fewest.
 static void holders_are_counted(const struct leases *l, uint32_t file)
 {
     uint32_t holders = 0;
@@ -60,7 +62,8 @@ static void holders_are_counted(const struct leases *l, uint32_t file)
     assert(holders == l->files[file].holders);
 }
 
-// A piece with two holders would be trained on twice, and one without would never be.
+// A leased piece has exactly one holder: with two it would be trained on twice, with none
+// never.
 static void leased_piece_has_one_holder(const struct leases *l, uint32_t file,
                                         uint64_t index)
 {
@@ -71,8 +74,9 @@ static void leased_piece_has_one_holder(const struct leases *l, uint32_t file,
     assert(holders == (l->files[file].p[index].state == PIECE_LEASED ? 1 : 0));
 }
 
-// A pass is done when all pieces of each file are done, so that pieces behind the end of
-// a file are not counted; returned ones are handed out by its count.
+// f->done counts the finished pieces before the end of a file: a pass is done when it
+// equals the number of pieces in each file. f->returned counts the free pieces of a file
+// that is handed out in order.
 static void pieces_are_counted(const struct file *f)
 {
     uint64_t done = 0, free = 0;
@@ -104,8 +108,9 @@ static uint32_t keeper_of(const struct leases *l, const struct piece *p)
     return kept ? p->had : LEASES_NOBODY;
 }
 
-// Free pieces are looked for only as long as their count says that there are some, and
-// only behind the cursor: one that is not counted, or lies before it, is never trained on.
+// The count of free pieces is exact, and none of them lies before the cursor. The search
+// for a free piece starts at the cursor and is left out if the count is 0, so that a
+// piece that breaks this rule would never be trained on.
 static void free_pieces_are_found(const struct leases *l, uint32_t whose)
 {
     bool nobody = whose == LEASES_NOBODY;
@@ -121,16 +126,16 @@ static void free_pieces_are_found(const struct leases *l, uint32_t whose)
     assert(reserved == (nobody ? l->unreserved : l->workers[whose].reserved));
 }
 
-// A save waits for the marks of all workers at its start; no worker gets another piece
-// until the pieces are known, so that the living ones have marked by then.
+// Once the pieces of a save are known, every living worker that was there at its start
+// has marked it: no worker gets another piece before that.
 static void save_is_marked(const struct leases *l)
 {
     for (uint32_t i = 0; i < l->save_workers && l->save != 0 && l->save_known; i++)
         assert(!l->workers[i].alive || l->workers[i].marked == l->save);
 }
 
-// Every batch of a pass of shares is divided by the number of slots: two workers with one
-// slot would train on the same examples.
+// No two workers of a pass of shares have the same slot: they would train on the same
+// examples.
 static void shares_hold(const struct leases *l, uint32_t one)
 {
     const struct leases_worker *w = &l->workers[one];

@@ -4,7 +4,7 @@
 #include "kit/broken.h"
 #include "kit/test.h"
 
-// Workers 0 and 1 hold a piece each, of eight; worker 2 has died, worker 3 is idle.
+// Workers 0 and 1 hold one of eight pieces each; worker 2 has died, worker 3 is idle.
 enum { PIECES = 8, WORKERS = 4 };
 
 static struct leases *l;

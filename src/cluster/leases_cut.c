@@ -1,12 +1,13 @@
 // The pieces in a save that is made during a pass, and passes that continue from one.
 //
-// Every worker marks the save between two of its pieces, and gets no other until all
-// have: then the save holds the pieces that each had done by then, whole, and nothing
-// else. A worker that joins later is not waited for, but marks the save before its first
-// piece, until the driver says that the save has ended: servers may not have come to the
-// save's moment yet. A worker that died unmarked had done its pieces before the save's
-// moment; its pushes of the piece in progress are in the save, too, so that unless
-// somebody else has done that piece again before his mark, the save is torn.
+// Every worker marks the save between two of its pieces, and gets no other piece until
+// all have marked it. So the save holds exactly the pieces that each worker had done at
+// its mark, each in full. A worker that joins later is not waited for, but marks the save
+// before its first piece, until the driver says that the save has ended: some servers may
+// not have copied their rows for the save yet. The finished pieces of a worker that died
+// without a mark are in the save, and so are its pushes for the piece that it was working
+// on. Unless another worker has done that piece again before its own mark, the save is
+// torn: it holds a piece partly.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -34,7 +35,8 @@ static void put_in(struct leases *l, struct piece *p)
 static void take_out(struct leases *l, struct piece *p)
 {
     (void)l;
-    p->in_cut = p->before; // what the pass began with is in every save
+    p->in_cut = p->before; // pieces that were done when the pass was opened are in every
+                           // save
 }
 
 static void begin(struct leases *l, uint64_t save)
@@ -74,7 +76,8 @@ static bool all_marked(const struct leases *l)
     return true;
 }
 
-// Workers that died unmarked, and the pieces that they left unfinished.
+// Adds the finished pieces of workers that died without a mark. The save is torn if it
+// lacks a piece that a dead worker left unfinished.
 static void take_the_dead(struct leases *l)
 {
     for (uint32_t i = 0; i < l->n_workers; i++)
@@ -120,10 +123,12 @@ int leases_cut(struct leases *l, uint64_t save, struct msg_cut_state *ret, struc
     }
     *ret = (struct msg_cut_state){
         .save = save, .known = l->save_known, .torn = l->save_torn};
-    // The pieces that the pass began with are in every save, and so are their examples: only
-    // the driver, whom a save told, knew how many these are.
+    // The pieces that were done when the pass was opened are in every save, and so are
+    // their examples. Their number comes from the driver, which has it from the save that
+    // it resumed.
     ret->examples = l->save_known ? l->pass.examples : 0;
-    if (l->save_known && !l->prepared) // no piece was handed out since the pass began
+    if (l->save_known && !l->prepared) // then no piece was handed out since the pass was
+                                       // opened
         rc = l->done.len > 0 ? buf_add(to, l->done.data, l->done.len) : 0;
     for (uint32_t i = 0; i < leases_trained(l) && l->save_known && l->prepared && rc == 0;
          i++)
@@ -135,9 +140,10 @@ int leases_cut(struct leases *l, uint64_t save, struct msg_cut_state *ret, struc
                              "a save cannot name that many pieces; make them larger");
 }
 
-// Passes that go on.
+// Resumed passes.
 
-// A bit stands for a piece: more of them than there can be are not believed.
+// Checks a list of finished pieces: one bit stands for one piece, and a list with more
+// bits than pieces can exist is refused.
 static int check_done(const struct leases *l, struct wire_text list, struct err *e)
 {
     struct wire_file_done f;

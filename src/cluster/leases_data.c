@@ -1,4 +1,5 @@
-// The data as the workers see it: told by the first, compared with what others tell.
+// The data as the workers describe it: the first description is kept, the others are
+// compared with it.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>
@@ -92,7 +93,7 @@ static int believe_schema(struct leases *l, const char *who, struct wire_text sc
 int leases_schema(struct leases *l, const struct msg_schema *m, struct err *e)
 {
     if (l->schema_told)
-        return 0; // it was sent again
+        return 0; // the same message was sent again
     TRY(believe_schema(l, "the driver", m->schema, e));
     if (l->options.len == 0 && buf_add(&l->options, m->options.data, m->options.n) != 0)
         return err_nomem(e, "the options of a run");
@@ -100,7 +101,7 @@ int leases_schema(struct leases *l, const struct msg_schema *m, struct err *e)
     return 0;
 }
 
-// The files of --data.
+// Returns how many of the files are those of --data, without the buckets.
 static uint32_t told_to_train(const struct leases *l)
 {
     return leases_trained(l) - (l->buckets != 0);
@@ -138,11 +139,13 @@ static int believe(struct leases *l, const char *who, const struct msg_data *m,
     struct file *files = mem_zalloc(((size_t)n + 1) * sizeof(*files));
     char *told_by = mem_strdup(who);
     int rc = files != NULL && told_by != NULL ? 0 : TUG_ENOMEM;
-    uint32_t valid = n - m->valid - m->test, test = n - m->test; // where they begin
+    // indices of the first file of --valid and of --test
+    uint32_t valid = n - m->valid - m->test, test = n - m->test;
     for (uint32_t i = 0, at = 0; i < n && rc == 0; i++, at++) {
         struct wire_data_file f;
         if (i == valid)
-            at += m->buckets != 0; // their place
+            at += m->buckets != 0; // the buckets take one place, between the files to
+                                   // train on and those to score
         rc = wire_next_data_file(&list, &f) == 1 ? fill_file(&files[at], &f) : TUG_EDATA;
         files[at].use = i < valid ? FILE_TRAIN : i < test ? FILE_VALID : FILE_TEST;
     }

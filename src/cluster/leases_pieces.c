@@ -1,9 +1,10 @@
-// Pieces: who gets which next.
+// Pieces: chooses the piece that a worker gets next.
 //
-// A worker first gets free pieces that it had in the previous pass, then free ones that
-// no living worker had, then one of the worker with most of its own still to begin, while
-// that has more than one: so nobody idles beside a heap, and the last one is left to who
-// holds it in memory.
+// A worker first gets free pieces that it had in the previous pass, then free pieces that
+// no living worker had. Then it gets a piece of the worker that has the most pieces of
+// its own left, as long as that worker has more than one. So no worker idles while
+// another has many pieces, and a worker's last piece is left to it, since it may hold
+// that piece in memory.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -32,10 +33,10 @@ static int by_key(const void *a, const void *b)
     return (x->index > y->index) - (x->index < y->index);
 }
 
-// Returns a piece's position in the order of the pass. It is a random one: models learn
-// less from passes that are all in one order. But pieces of a compressed file that no
-// worker holds in memory keep their order, spread evenly, so that a worker reads the file
-// from its start only once.
+// Returns the key by which the pieces of a pass are sorted. Keys are random, as models
+// learn less from passes that all have the same order. But pieces of a compressed file
+// that no worker holds in memory keep their order, spread evenly, so that a worker reads
+// the file from its start only once.
 static uint64_t key_of(struct leases *l, uint32_t file, uint64_t index)
 {
     const struct file *f = &l->files[file];
@@ -71,7 +72,8 @@ static bool make_piece(struct file *f)
     return true;
 }
 
-// Pieces that are dealt already: there is nothing to do with them.
+// Marks all pieces of a file as done. The file has been dealt into the buckets, so the
+// pass does not use it.
 static void skip_file(struct file *f)
 {
     f->in_order = false;
@@ -172,8 +174,8 @@ static void take(struct leases *l, struct leases_worker *w, uint32_t file, uint6
     w->index = index;
 }
 
-// Returns the first free piece from *cursor on that is reserved for `whose` (NULL: not
-// reserved).
+// Returns the first free piece from *cursor on that is reserved for `whose` (NULL: for
+// nobody).
 static const struct place *find_in_order(struct leases *l,
                                          const struct leases_worker *whose,
                                          size_t *cursor)
@@ -212,7 +214,8 @@ static bool take_unreserved(struct leases *l, struct leases_worker *w)
     return true;
 }
 
-// The file's first free piece from `index` on that is reserved for `whose`.
+// Gives worker w the file's first free piece from `index` on that is reserved for `whose`
+// (NULL: for nobody). Returns false if the file has no such piece.
 static bool take_from_file(struct leases *l, struct leases_worker *w, uint32_t file,
                            uint64_t index, const struct leases_worker *whose)
 {
@@ -225,9 +228,10 @@ static bool take_from_file(struct leases *l, struct leases_worker *w, uint32_t f
     return false;
 }
 
-// From a compressed file that it must read, a worker takes another's pieces in file
-// order, though that worker, which holds them in memory, takes them in a random one: else
-// it would decompress the file from its start for each that lies behind the next.
+// Gives worker w a piece that is reserved for `rich`. If w must read a compressed file
+// for it, it gets the pieces in file order, although `rich`, which holds them in memory,
+// takes them in a random order: a piece that lies before the previous one would make w
+// decompress the file from its start again.
 static bool take_of(struct leases *l, struct leases_worker *w, struct leases_worker *rich)
 {
     const struct file *f = &l->files[w->file];
@@ -254,14 +258,15 @@ static bool take_from_richest(struct leases *l, struct leases_worker *w)
     return true;
 }
 
-// Whether a file that is handed out in order has a piece to give.
+// Returns whether a file that is handed out in order has a piece to give.
 static bool can_give(const struct file *f)
 {
     return f->in_pass && f->in_order && (f->returned > 0 || f->count == LEASES_UNKNOWN);
 }
 
-// A worker stays with its file. Else the file with the fewest readers: each reads it from
-// its start.
+// Chooses the file from which a worker gets its next piece in file order: the worker
+// stays with its file; otherwise it gets the file with the fewest readers, as each reader
+// decompresses the file from its start.
 static struct file *choose_file(struct leases *l, const struct leases_worker *w)
 {
     struct file *best = NULL;
@@ -309,7 +314,8 @@ void leases_ask_piece(struct leases *l, struct leases_worker *w, struct msg_leas
     leases_pieces_done(l, &ret->pieces_done, &ret->pieces);
 }
 
-// The file has no piece from `count` on. Pieces handed out behind the end do not count.
+// Sets the number of pieces of a file, which has just become known. Pieces that were
+// handed out behind the end do not count.
 static void set_end(struct file *f, uint64_t count)
 {
     if (!f->in_order || count >= f->count)
@@ -322,7 +328,7 @@ static void set_end(struct file *f, uint64_t count)
     }
 }
 
-// When the last piece is dealt, the pass goes on with the buckets.
+// Continues the pass with the buckets when the last piece has been dealt.
 static void look_if_dealt(struct leases *l)
 {
     bool all = l->buckets != 0 && !l->dealt;
@@ -332,7 +338,7 @@ static void look_if_dealt(struct leases *l)
         return;
     l->dealt = true;
     l->prepared = false;
-    (void)leases_prepare(l); // tried again when somebody asks
+    (void)leases_prepare(l); // if it fails, it is tried again at the next request
 }
 
 bool leases_piece_done(struct leases *l, struct leases_worker *w,
@@ -377,7 +383,8 @@ static void give_back(struct leases *l, struct leases_worker *w)
     }
 }
 
-// Pieces that a worker held in memory are read from their file again.
+// Sorts the pieces again after a worker has died: the pieces that it held in memory must
+// now be read from their files.
 static void order_again(struct leases *l)
 {
     for (size_t i = 0; i < l->n_order; i++)
@@ -393,13 +400,14 @@ void leases_return_pieces(struct leases *l, struct leases_worker *w)
 {
     if (w->holds)
         give_back(l, w);
-    l->unreserved += w->reserved; // now those who had them are not alive
+    l->unreserved += w->reserved; // the workers that had these pieces are dead, so the
+                                  // pieces are reserved for nobody
     order_again(l);
     w->reserved = 0;
 }
 
-// Estimates the pieces of files whose end is unknown by the pieces per byte of files that
-// were read to their end; 0 if there are none yet.
+// Returns pieces per byte, from the files that were read to their end, by which the
+// pieces of the other files are estimated; 0 if no file was read to its end yet.
 static double pieces_a_byte(const struct leases *l)
 {
     double pieces = 0, bytes = 0;
@@ -421,7 +429,7 @@ bool leases_pieces_done(const struct leases *l, uint64_t *ret_done, uint64_t *re
     for (uint32_t i = 0; i < l->n_files && l->prepared; i++) {
         const struct file *f = &l->files[i];
         if (!f->in_pass || leases_deals(l, i))
-            continue; // the buckets wait for them
+            continue; // the buckets are not handed out before all pieces are dealt
         uint64_t guess = (uint64_t)(a_byte * (double)f->bytes + 0.5);
         bool open = f->count == LEASES_UNKNOWN;
         done += f->done;

@@ -1,5 +1,5 @@
-// Scoring passes: after a training pass, over their own files, each piece once even if
-// workers die, and no report lost; training is not affected.
+// Scoring passes: they follow a training pass and lease the pieces of their own files,
+// each once even if workers die. No report is lost, and training is not affected.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/leases.h"
@@ -11,8 +11,9 @@
 #include "kit/test.h"
 #include "wire/wire.h"
 
-// Files 0 and 1 are trained on, then come the buckets, if there are any; 2 and 3 are of
-// --valid, and the last is of --test. The end of file 3 is unknown.
+// Files 0 and 1 are trained on; the buckets, if there are any, come next; then files 2
+// and 3 of --valid and the last file, of --test. The number of pieces of file 3 is
+// unknown to the scheduler.
 enum { FILES = 5, FIRST = 7, SECOND = 9, BUCKETS = 2 };
 static const uint64_t pieces[FILES] = {3, 2, 4, 3, 5};
 
@@ -64,7 +65,8 @@ static struct msg_leased ask(uint32_t worker)
     return got;
 }
 
-static uint32_t in_truth(uint32_t file) // behind the buckets
+static uint32_t in_truth(uint32_t file) // the buckets, if there are any, take one place
+                                        // before the files to score
 {
     return file < 2 ? file : file - (buckets != 0);
 }
@@ -95,8 +97,9 @@ static bool over(uint64_t pass, uint64_t *ret_examples)
     return s.done;
 }
 
-// Both take turns until there is nothing more to do; all that was leased is of one kind, and of
-// files from `first` to `last`, or of the buckets.
+// Lets both workers work in turn until they get nothing more. Checks that all leases are
+// of the kind `what` and of files `first` to `last`, or of the buckets. Returns the
+// number of leases.
 static uint64_t work(enum wire_lease what, uint32_t first, uint32_t last)
 {
     uint64_t n = 0;
@@ -134,7 +137,8 @@ static void test_passes(void **state)
             open_pass(pass, WIRE_PASS_VALID);
             assert_false(over(pass, NULL));
             assert_int_equal(work(WIRE_LEASE_SCORE, 2, 3), 7);
-            open_pass(pass, WIRE_PASS_VALID); // said twice
+            // opening the same pass again changes nothing
+            open_pass(pass, WIRE_PASS_VALID);
             assert_true(over(pass, NULL));
         }
         open_pass(3, WIRE_PASS_TEST_BEST);
@@ -144,7 +148,7 @@ static void test_passes(void **state)
     }
 }
 
-// A run that was over before only tests.
+// A run that has done all its passes before only scores the test data.
 static void test_only(void **state)
 {
     (void)state;
@@ -155,7 +159,7 @@ static void test_only(void **state)
     leases_close(l);
 }
 
-// Passes of shares lie between those that score.
+// Passes of shares come before and after scoring passes.
 static void test_beside_shares(void **state)
 {
     (void)state;
@@ -190,7 +194,7 @@ static void test_death(void **state)
         struct msg_leased got = ask(SECOND);
         if (got.what == WIRE_LEASE_WAIT)
             break;
-        assert_in_range(n, 0, 7); // and one behind the end of a file
+        assert_in_range(n, 0, 7); // up to 7 pieces, one of them behind the end of a file
         assert_true(done(SECOND, &got, wire_text("x")));
     }
     assert_true(over(1, &examples));
@@ -198,7 +202,7 @@ static void test_death(void **state)
     leases_close(l);
 }
 
-// A report for which there is no room is wanted again: its piece is not done.
+// If a report finds no room, its piece is not done and the piece is handed out again.
 static void test_no_room(void **state)
 {
     (void)state;
@@ -208,7 +212,7 @@ static void test_no_room(void **state)
     struct msg_pass_state s;
     uint64_t kept = 0;
     begin(0);
-    for (uint64_t pass = 1; pass < 20; pass++) { // the driver does not ask
+    for (uint64_t pass = 1; pass < 20; pass++) { // the driver does not fetch the reports
         open_pass(pass, WIRE_PASS_PIECES);
         work(WIRE_LEASE_PIECE, 0, 1);
         open_pass(pass, WIRE_PASS_TEST);
@@ -225,7 +229,7 @@ static void test_no_room(void **state)
             assert_true(again.file == got.file && again.index == got.index);
             assert_true(kept > 50);
             while (!over(pass, NULL) && !done(FIRST, &again, report))
-                continue; // the driver asks, and there is room
+                continue; // the driver fetches the reports, which makes room
             leases_state(l, pass, &s, &some);
             assert_true(s.reports > 0);
             buf_free(&some);

@@ -1,9 +1,11 @@
-// Shares: batches divided among the workers of a pass, and divided anew when one dies.
+// Shares: batches are divided among the workers of a pass, and divided again when one of
+// them dies.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/leases_internal.h"
 
-// Slots by ascending ids, so that they do not depend on who asked first.
+// Numbers the slots by ascending node ids, so that they do not depend on which worker
+// asked first.
 static void give_slots(struct leases *l)
 {
     l->slots = 0;
@@ -24,7 +26,7 @@ static void give_slots(struct leases *l)
     l->views++;
 }
 
-// The number of living workers.
+// Lets all living workers take part in the pass.
 static void take_all(struct leases *l)
 {
     for (uint32_t i = 0; i < l->n_workers; i++)
@@ -64,12 +66,13 @@ void leases_divide_without(struct leases *l, struct leases_worker *w)
     w->taking_part = w->view_due = false;
     if (!mattered) {
         if (!l->all_finished)
-            look_for_the_end(l); // it may have been the last of the living
+            look_for_the_end(l); // this worker may have been the last one that the pass
+                                 // waited for
         return;
     }
     give_slots(l);
     if (l->slots == 0)
-        take_all(l); // those who came later do it from the start
+        take_all(l); // workers that joined during the pass do it from its start
     tell_all(l);
 }
 
@@ -79,7 +82,7 @@ void leases_ask_share(struct leases *l, struct leases_worker *w,
     if (l->all_finished)
         return;
     if (l->slots == 0)
-        take_all(l); // nobody was there when the pass was opened
+        take_all(l); // no worker was alive when the pass was opened
     if (!w->taking_part)
         return;
     if (m->finished == l->pass.pass && (m->view == 0 || m->view == l->view)) {
@@ -95,7 +98,8 @@ void leases_ask_share(struct leases *l, struct leases_worker *w,
     ret->first = l->pass.first;
 }
 
-// Reports of a share are numbered by their `index`.
+// Takes a report of a share. Returns true if it is new: reports have ascending numbers
+// (`index`).
 bool leases_share_done(struct leases *l, struct leases_worker *w,
                        const struct msg_piece_done *m)
 {

@@ -1,6 +1,7 @@
-// Leases against a model: each piece once in each pass whichever workers die or join and
-// whichever messages repeat; pieces go to their previous holders; no worker idles while
-// another has many. Shares: divided anew.
+// Tests leases against a model: each piece is trained on once in each pass, whichever
+// workers die or join and whichever messages repeat; pieces go to their previous holders;
+// no worker idles while another has many pieces. When a worker dies, shares are divided
+// anew.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/leases.h"
@@ -24,15 +25,15 @@ struct model {
     uint64_t seed, draws;
     struct leases *l;
     uint32_t n_files;
-    uint64_t pieces[MAX_FILES]; // in truth
-    bool unknown[MAX_FILES];    // not known beforehand
+    uint64_t pieces[MAX_FILES]; // the true number of pieces
+    bool unknown[MAX_FILES]; // whether the scheduler does not know that number beforehand
     int had[MAX_FILES][MAX_PIECES];
-    int did[MAX_FILES][MAX_PIECES]; // in this pass
+    int did[MAX_FILES][MAX_PIECES]; // how often each piece was trained on in this pass
     int holder[MAX_FILES][MAX_PIECES];
     uint32_t n_workers;
     struct mate mates[MAX_WORKERS];
     uint64_t pass, examples;
-    bool in_order; // the pass in which lengths are found out
+    bool in_order; // whether this is the pass in which the lengths of files are found out
 };
 
 static struct model m;
@@ -96,8 +97,8 @@ static void die(uint32_t worker)
     w->holds = false;
 }
 
-// Free pieces that the worker had in the previous pass; NOBODY: that no living worker
-// had.
+// Returns the number of free pieces that the worker had in the previous pass; for NOBODY:
+// the number of those that no living worker had.
 static uint32_t reserved(int worker)
 {
     uint32_t n = 0;
@@ -124,7 +125,8 @@ static void check_new_piece(uint32_t worker, const struct msg_leased *got, uint3
 {
     uint32_t f = got->file;
     assert_in_range(f, 0, m.n_files - 1);
-    if (got->index >= m.pieces[f]) { // it looks behind the end of what has no known end
+    if (got->index >= m.pieces[f]) { // the worker looks behind the end of a file whose
+                                     // end is not known
         assert_true(m.in_order && m.unknown[f]);
         return;
     }
@@ -147,13 +149,13 @@ static void ask(uint32_t worker)
         assert_int_equal(got.what, WIRE_LEASE_WAIT);
         return;
     }
-    if (w->holds) { // the same again
+    if (w->holds) { // a worker that asks again gets the same piece
         assert_int_equal(got.what, WIRE_LEASE_PIECE);
         assert_int_equal(got.file, w->piece.file);
         assert_int_equal(got.index, w->piece.index);
         return;
     }
-    if (got.what == WIRE_LEASE_WAIT) { // then there is nothing that it could do
+    if (got.what == WIRE_LEASE_WAIT) { // the worker only waits if no piece is left for it
         assert_int_equal(own, 0);
         assert_int_equal(nobodys, 0);
         assert_in_range(heap, 0, 1);
@@ -197,7 +199,7 @@ static void finish_piece(uint32_t worker)
     w->holds = false;
     report(worker, &w->piece, true);
     if (draw(4) == 0)
-        report(worker, &w->piece, false); // said twice
+        report(worker, &w->piece, false); // the report is sent twice
 }
 
 static void report_anything(void)
@@ -232,10 +234,11 @@ static void run_pass(bool quiet)
     struct err e = {0};
     assert_int_equal(leases_pass(m.l, &open, &e), 0);
     if (m.pass == 1)
-        tell_data(); // also after the pass was opened
+        tell_data(); // some workers describe the data only after the pass was opened
     for (int steps = 0; !pass_is_over(); steps++) {
         assert_in_range(steps, 0, 20000);
-        assert_int_equal(leases_pass(m.l, &open, &e), 0); // again: nothing happens
+        // opening the same pass again changes nothing
+        assert_int_equal(leases_pass(m.l, &open, &e), 0);
         uint32_t worker = (uint32_t)draw(m.n_workers);
         uint64_t what = draw(quiet ? 90 : 100);
         if (what < 50)
@@ -254,7 +257,7 @@ static void run_pass(bool quiet)
 
 static void check_pass(uint64_t *reports)
 {
-    struct buf b = BUF_INIT(16); // two reports at a time
+    struct buf b = BUF_INIT(16); // room for two reports at a time
     struct msg_pass_state state;
     for (uint32_t f = 0; f < m.n_files; f++)
         for (uint64_t i = 0; i < m.pieces[f]; i++)
@@ -269,7 +272,8 @@ static void check_pass(uint64_t *reports)
     uint64_t real = 0;
     for (uint32_t f = 0; f < m.n_files; f++)
         real += m.pieces[f];
-    assert_in_range(state.pieces, real, real + 1); // an empty piece may be the last
+    // the last piece of a file may be empty, and counts as one more
+    assert_in_range(state.pieces, real, real + 1);
     assert_int_equal(state.pieces_done, state.pieces);
     buf_free(&b);
 }
@@ -307,8 +311,8 @@ static void test_each_piece_once(void **state)
     }
 }
 
-// In steps of all workers together each gets its own pieces of the pass before, and only
-// those.
+// When all workers ask in turn, each gets exactly the pieces that it had in the previous
+// pass.
 static void test_affinity(void **state)
 {
     (void)state;
@@ -338,7 +342,7 @@ static void test_affinity(void **state)
     leases_close(m.l);
 }
 
-// Counts pieces of a pass that come right behind their predecessor in the file.
+// Counts the pieces of a pass that come right after their predecessor in the file.
 static int in_file_order(uint64_t pass, bool held)
 {
     struct msg_piece_done done = {.pass = pass, .held = held};
@@ -356,9 +360,9 @@ static int in_file_order(uint64_t pass, bool held)
     return follow;
 }
 
-// From the second pass on, pieces of a compressed file come in a random order where they
-// are held in memory, but in their own where they are read again, as they are when the
-// worker that held them has died.
+// From the second pass on, the pieces of a compressed file come in a random order if a
+// worker holds them in memory. They come in file order if they must be read again, as
+// when the worker that held them has died.
 static void test_held_pieces_are_shuffled(void **state)
 {
     (void)state;
@@ -406,8 +410,9 @@ static void done_by(uint32_t worker, uint64_t pass, const struct msg_leased *of)
     assert_true(leases_done(m.l, id_of(worker), &done));
 }
 
-// A late worker must read the pieces that it takes from another, which holds them in
-// memory and takes them in random order: it reads forwards, each of the files once.
+// A worker that joined late must read the pieces that it takes from another worker, which
+// holds them in memory and takes them in random order. The late worker still reads each
+// file forwards, and once.
 static void test_late_workers_read_forwards(void **state)
 {
     (void)state;
@@ -431,7 +436,7 @@ static void test_late_workers_read_forwards(void **state)
     for (uint64_t i = 0; i < m.pieces[0] + m.pieces[1]; i++) {
         uint32_t worker = (uint32_t)(i % 2);
         if (i + 1 == m.pieces[0] + m.pieces[1])
-            worker = 0; // the last one is left to who holds it
+            worker = 0; // the last piece is left to worker 0, which holds it in memory
         lease_to(worker, p.pass, &got);
         done_by(worker, p.pass, &got);
         if (worker == 0)
@@ -445,8 +450,8 @@ static void test_late_workers_read_forwards(void **state)
     leases_close(m.l);
 }
 
-// Nobody knows how many pieces compressed files have before one was read to its end; then
-// the others are taken to have as many a byte.
+// The number of pieces in a compressed file is unknown until a worker has read the file
+// to its end. The other files are then assumed to have as many pieces per byte.
 static void test_pieces_are_estimated(void **state)
 {
     (void)state;
@@ -510,7 +515,7 @@ static void test_data_must_agree(void **state)
     leases_close(l);
 }
 
-// The driver's first message stays, and is returned to callers.
+// The driver's first message about the options is kept, and is returned to callers.
 static void test_options_are_told(void **state)
 {
     (void)state;
@@ -543,7 +548,7 @@ static void test_passes_in_turn(void **state)
     assert_int_equal(leases_open(&l, NULL), 0);
     assert_int_equal(tell(l, "worker 0", 1, NULL, 0, &e), 0);
     assert_int_equal(leases_pass(l, &none, &e), TUG_EUSAGE);
-    assert_int_equal(leases_pass(l, &pass, &e), 0); // goes on from a checkpoint
+    assert_int_equal(leases_pass(l, &pass, &e), 0); // as after a resume from a checkpoint
     assert_int_equal(leases_pass(l, &next, &e), TUG_EUSAGE);
     assert_string_equal(e.text, "pass 4 cannot begin: pass 3 is not over");
     struct msg_pass_state st;
@@ -554,8 +559,8 @@ static void test_passes_in_turn(void **state)
     leases_close(l);
 }
 
-// A pass that continues from its middle: the data must be that of its start, whichever
-// worker reports first.
+// A pass that is resumed in its middle needs the same data as at its start, whichever
+// worker describes it first.
 static void test_data_of_before(void **state)
 {
     (void)state;
@@ -585,10 +590,9 @@ static void test_data_of_before(void **state)
             assert_int_equal(leases_pass(l, &pass, &e), TUG_EDATA);
         leases_close(l);
     }
-    assert_true(ids[0] != ids[1]); // it is cut differently
+    assert_true(ids[0] != ids[1]); // the data is cut into other pieces, which changes its
+                                   // id
 }
-
-// Shares.
 
 static struct msg_leased share(struct leases *l, uint32_t worker, uint64_t finished,
                                uint64_t view)
@@ -645,16 +649,18 @@ static void test_shares(void **state)
     struct leases *l = open_shares(3);
     for (uint32_t i = 0; i < 3; i++)
         check_share(l, id_of(i), 1, i, 3);
-    assert_int_equal(leases_worker_joined(l, id_of(5)), 0); // waits for the next pass
+    // the new worker waits for the next pass
+    assert_int_equal(leases_worker_joined(l, id_of(5)), 0);
     assert_int_equal(share(l, id_of(5), 0, 0).what, WIRE_LEASE_WAIT);
 
-    // Worker 0 is ready, then worker 1 dies: 0 has a part of its work to do.
+    // Worker 0 has finished, then worker 1 dies: worker 0 has to do a part of its work.
     assert_int_equal(share(l, id_of(0), 1, 1).what, WIRE_LEASE_WAIT);
     leases_worker_dead(l, id_of(1));
     assert_int_equal(count_views(l, 2, 2), 2);
     assert_true(leases_views_again(l));
     assert_int_equal(count_views(l, 2, 2), 2);
-    struct msg_leased got = share(l, id_of(0), 1, 1); // a question from before
+    // the request repeats the old view number
+    struct msg_leased got = share(l, id_of(0), 1, 1);
     assert_int_equal(got.what, WIRE_LEASE_SHARE);
     assert_int_equal(got.view, 2);
     check_share(l, id_of(2), 2, 1, 2);
@@ -671,8 +677,8 @@ static void test_shares(void **state)
     leases_close(l);
 }
 
-// A worker that dies after it has finished loses nothing; the last of the others ends the
-// pass.
+// If a worker dies after it has finished, nothing is lost; the pass ends when the last of
+// the others has finished.
 static void test_shares_finished_and_dead(void **state)
 {
     (void)state;
@@ -686,7 +692,7 @@ static void test_shares_finished_and_dead(void **state)
     leases_close(l);
 }
 
-// All die: a later worker does the pass from its start.
+// If all workers die, a worker that joins later does the pass from its start.
 static void test_shares_all_dead(void **state)
 {
     (void)state;
@@ -706,7 +712,8 @@ static void test_shares_reports(void **state)
     struct leases *l = open_shares(2);
     struct msg_piece_done done = {.pass = 1, .examples = 5, .report = wire_text("r")};
     assert_true(leases_done(l, id_of(0), &done));
-    leases_worker_dead(l, id_of(0)); // all have the same examples: they count once
+    leases_worker_dead(l, id_of(0)); // every worker reports the examples of the whole
+                                     // pass, so they count once
     assert_true(leases_done(l, id_of(1), &done));
     assert_false(leases_done(l, id_of(1), &done));
     done.index = 1;
@@ -723,7 +730,7 @@ static void test_shares_reports(void **state)
     leases_close(l);
 }
 
-// Each allocation fails once; failed requests are repeated, and the pass is done.
+// Each allocation fails once. Requests that failed are repeated, and the pass gets done.
 static void test_no_memory(void **state)
 {
     (void)state;
@@ -783,9 +790,9 @@ static struct msg_cut_state cut_of(struct leases *l, uint64_t save, uint8_t *ret
     return c;
 }
 
-// A save in the middle of a pass: all who are there mark it between two pieces. A worker
-// that joins later is not waited for, but marks it, too, before its first piece, until
-// the driver has said that the save is over.
+// A save in the middle of a pass: all workers of that moment mark it between two of their
+// pieces. The save does not wait for a worker that joins later, but the worker marks it
+// before its first piece, until the driver has said that the save is over.
 static void test_cut(void **state)
 {
     (void)state;
@@ -805,7 +812,8 @@ static void test_cut(void **state)
     assert_int_equal(a.what, WIRE_LEASE_PIECE);
     assert_int_equal(b.what, WIRE_LEASE_PIECE);
     assert_false(cut_of(l, SAVE, &bits).known);
-    assert_int_equal(leases_worker_joined(l, id_of(2)), 0); // after it was asked for
+    // worker 2 joins after the save began
+    assert_int_equal(leases_worker_joined(l, id_of(2)), 0);
     assert_int_equal(ask_marked(l, 2, 0).what, WIRE_LEASE_MARK);
     struct msg_piece_done done = {.pass = 1, .index = a.index};
     assert_true(leases_done(l, id_of(0), &done));
@@ -816,22 +824,24 @@ static void test_cut(void **state)
     assert_false(cut_of(l, SAVE, &bits).known);
     assert_int_equal(ask_marked(l, 1, 0).what, WIRE_LEASE_MARK);
     assert_int_equal(ask_marked(l, 1, SAVE).what, WIRE_LEASE_WAIT);
-    struct msg_cut_state c = cut_of(l, SAVE, &bits); // without worker 2
+    // the list does not wait for worker 2
+    struct msg_cut_state c = cut_of(l, SAVE, &bits);
     assert_true(c.known && !c.torn);
     assert_int_equal(bits, 1 << a.index | 1 << b.index);
     assert_int_equal(ask_marked(l, 0, SAVE).what, WIRE_LEASE_PIECE);
-    assert_int_equal(leases_worker_joined(l, id_of(3)), 0); // when it is known already
+    // worker 3 joins when the list is known already
+    assert_int_equal(leases_worker_joined(l, id_of(3)), 0);
     for (uint32_t i = 2; i < 4; i++)
         assert_int_equal(ask_marked(l, i, 0).what, WIRE_LEASE_MARK);
     assert_int_equal(ask_marked(l, 2, SAVE).what, WIRE_LEASE_PIECE);
-    assert_false(cut_of(l, 0, &bits).known); // the save is over
+    assert_false(cut_of(l, 0, &bits).known); // save 0 ends the save
     assert_int_equal(ask_marked(l, 3, 0).what, WIRE_LEASE_PIECE);
     leases_close(l);
     buf_free(&files);
 }
 
-// A pass that continues from a save: every later save includes the pieces that it began
-// with, and their examples, even before a worker has reported the files.
+// In a resumed pass, every later save includes the pieces that were done at the resume,
+// and their examples, even before a worker has described the files.
 static void test_cut_of_resumed(void **state)
 {
     (void)state;
@@ -852,7 +862,7 @@ static void test_cut_of_resumed(void **state)
     assert_int_equal(c.examples, 70);
     assert_int_equal(leases_data(l, "worker", &d, NULL), 0);
     assert_int_equal(leases_worker_joined(l, id_of(0)), 0);
-    (void)cut_of(l, 0, &bits); // the save is over
+    (void)cut_of(l, 0, &bits); // save 0 ends the save
     struct msg_leased got = ask_marked(l, 0, 0);
     assert_int_equal(got.what, WIRE_LEASE_PIECE);
     struct msg_piece_done done = {.pass = 1, .index = got.index, .examples = 8};
@@ -868,8 +878,8 @@ static void test_cut_of_resumed(void **state)
     buf_free(&list);
 }
 
-// A worker looked behind the end of a file, so there is a piece that the file does not
-// have. A pass that goes on from a save which names that piece still has all others to do.
+// A worker looked behind the end of a file, so the save names a piece that the file does
+// not have. A pass that is resumed from this save still does all pieces that are left.
 static void test_done_behind_the_end(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-// The member's link to the scheduler: to reach it, to join, to keep the roster, to learn
-// of the end. member_ask.c has its requests to the scheduler, member_greet.c greetings.
+// The member's link to the scheduler: connects, joins, keeps the roster and learns of the
+// end. member_ask.c sends the member's requests to the scheduler; member_greet.c checks
+// greetings between members.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/member.h"
@@ -56,7 +57,7 @@ int member_open(struct member **ret, const struct member_options *o, struct err 
         member_close(m);
         return rc;
     }
-    // Names are for people: a long one is cut.
+    // The host name only serves messages, so a long one is cut.
     snprintf(m->host, sizeof(m->host), "%s", o->host != NULL ? o->host : "");
     printable_make(m->host);
     *ret = m;
@@ -65,7 +66,8 @@ int member_open(struct member **ret, const struct member_options *o, struct err 
 
 int member_set_address(struct member *m, const char *address, struct err *e)
 {
-    assert(m->side.van == NULL); // JOIN carries it
+    assert(m->side.van == NULL); // the address must be set before the van is, since JOIN
+                                 // carries it
     return keep_text(m->address, sizeof(m->address), "the address", address, e);
 }
 
@@ -81,7 +83,7 @@ void member_close(struct member *m)
 void member_send(struct member *m, uint16_t type, uint64_t request, const void *msg)
 {
     assert(m->s.link != 0);
-    // A message that is not sent is sent again later, or the link closes.
+    // If sending fails, the message is sent again later, or the link closes.
     (void)van_send(m->side.van, m->s.link, type, request, msg, NULL);
 }
 
@@ -101,14 +103,14 @@ static void end(struct member *m, int code, const char *why)
     member_asks_end(m);
 }
 
-// There is no link any more, and none will be opened.
+// Closes the link for good.
 static void part(struct member *m)
 {
     session_end(&m->s);
     m->left |= m->leaving;
 }
 
-// The scheduler is out of reach for good.
+// Ends the member because the scheduler cannot be reached.
 static void give_up(struct member *m, const char *why)
 {
     char text[ERR_TEXT_MAX];
@@ -120,8 +122,8 @@ static void give_up(struct member *m, const char *why)
     end(m, TUG_EIO, text);
 }
 
-// An attempt may be as dead as a link, after its socket is connected too: then another is
-// made.
+// Connects to the scheduler. An attempt may hang even after its socket is connected; it
+// is then given up after MEMBER_TRY_NS and replaced.
 static void dial(struct member *m, uint64_t now)
 {
     uint64_t until = m->lost_at + m->o.scheduler_timeout_ns;
@@ -155,7 +157,8 @@ static void join(struct member *m, uint64_t now)
         .node = m->o.without_identity ? 0 : m->who.id,
         .session = m->o.without_identity ? 0 : m->who.number,
     };
-    m->s.asked_at = now; // so it is not asked for a sign of life meanwhile
+    m->s.asked_at = now; // JOIN counts as a question, so no PING is sent until it is
+                         // answered or overdue
     member_send(m, MSG_JOIN, REQUEST_JOIN, &msg);
 }
 
@@ -173,7 +176,7 @@ bool member_closed(struct member *m, van_link link, const struct err *why, uint6
         return false;
     if (was_here)
         m->lost_at = m->s.due = now;
-    if (m->ended) { // nothing to come back for: the scheduler knows or is gone
+    if (m->ended) { // a member that has ended does not connect again
         part(m);
     } else if (why->code == TUG_EDATA || why->code == TUG_EUSAGE) {
         m->s.due = VAN_NEVER;
@@ -185,7 +188,8 @@ bool member_closed(struct member *m, van_link link, const struct err *why, uint6
     return true;
 }
 
-// With another id the node would own other partitions than those whose rows it holds.
+// Returns whether the scheduler calls this node by another id, session or rank than
+// before. With another id it would own other partitions than those whose rows it holds.
 static bool is_somebody_else(const struct member *m, const struct msg_joined *msg)
 {
     return m->who.id != 0 && !m->o.without_identity &&
@@ -230,8 +234,9 @@ static void ask_roster(struct member *m, uint64_t request)
     member_send(m, MSG_ROSTER_WANTED, request, &msg);
 }
 
-// Each roster is acknowledged: the scheduler sends it until then. One that overtook
-// JOINED is of no use yet: who does not know its id cannot tell what it owns.
+// Takes a roster and acknowledges it, since the scheduler repeats each roster until it is
+// acknowledged. A roster that overtook JOINED is ignored: a node that does not know its
+// own id yet cannot tell which partitions it owns.
 static void new_roster(struct member *m, const struct msg_roster *msg, uint64_t now)
 {
     if (m->who.id == 0)
@@ -241,7 +246,7 @@ static void new_roster(struct member *m, const struct msg_roster *msg, uint64_t 
         struct err e = {0};
         int rc = roster_decode(&r, msg, &e);
         if (rc == TUG_ENOMEM)
-            return; // it comes again
+            return; // the scheduler sends it again
         if (rc == 0 && (rc = roster_check_next(&m->roster, &r, &e)) != 0)
             roster_free(&r);
         if (rc != 0) {
@@ -274,7 +279,8 @@ static void end_with(struct member *m, int code, struct wire_text why)
     end(m, code, (code != 0 ? wire_reason : wire_words)(why, text, sizeof(text)));
 }
 
-// A node that has not joined has nothing to leave.
+// Takes STOP. A node that has not joined closes its link at once, as it does not have to
+// leave.
 static void stop(struct member *m, const struct msg_stop *msg)
 {
     if (m->who.id == 0)
@@ -282,8 +288,8 @@ static void stop(struct member *m, const struct msg_stop *msg)
     end_with(m, wire_code(msg->code), msg->why);
 }
 
-// A node that is refused, before or after joining, has ended; one that is leaving has no
-// more requests.
+// Ends a node that the scheduler refused, before or after it joined. A node that was
+// leaving counts as having left.
 static void refused(struct member *m, const struct err *why)
 {
     part(m);
@@ -365,9 +371,9 @@ static uint64_t want_roster(struct member *m, uint64_t now)
     return m->wanted_at + m->o.resend_ns;
 }
 
-// A link may be dead and open: nothing tells. One that has been silent is tried, and
-// then replaced; whether the scheduler itself is gone is another question, and takes
-// longer.
+// Does what is due. A link can be dead although it is open, and no error tells: after a
+// silence the scheduler is asked for a sign of life, and then the link is replaced. The
+// member only gives up the scheduler itself after scheduler_timeout_ns.
 static uint64_t tick(struct member *m, uint64_t now)
 {
     bool here = member_is_here(m);
@@ -396,7 +402,7 @@ static uint64_t tick(struct member *m, uint64_t now)
 
 uint64_t member_tick(struct member *m, uint64_t now)
 {
-    if (m->left) // who has left hears nothing any more
+    if (m->left) // a node that has left ignores all messages
         member_asks_end(m);
     if (m->side.van == NULL || m->left)
         return VAN_NEVER;

@@ -1,5 +1,5 @@
-// A member's requests to the scheduler: requests, barriers, leave. Each is sent again
-// until answered, and at once on a new link.
+// A member's messages to the scheduler that need an answer: requests, barriers and LEAVE.
+// Each is sent again until it is answered, and at once on a new link.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -15,12 +15,13 @@ static struct ask *ask_of(struct member *m, uint16_t type)
         if (a->request == 0)
             free = a;
         else if (a->type == type)
-            return NULL; // one of a kind at a time
+            return NULL; // a request of this type is under way
     }
     return free;
 }
 
-// Encoded and decoded again, the message stands on memory of its own.
+// Copies the message, by encoding and decoding it, so that it does not point into the
+// caller's memory.
 static int keep(struct ask *a, uint16_t type, uint64_t request, const void *msg)
 {
     struct wire_frame f;
@@ -39,7 +40,8 @@ static int keep(struct ask *a, uint16_t type, uint64_t request, const void *msg)
 int member_ask(struct member *m, uint16_t type, const void *msg, member_answer_fn done,
                void *ctx)
 {
-    assert(wire_answer(type) != 0); // else it would be asked for ever
+    assert(wire_answer(type) != 0); // a request without an answer would be repeated for
+                                    // ever
     struct ask *a = m->ended || m->left ? NULL : ask_of(m, type);
     if (a == NULL)
         return TUG_EUSAGE;
@@ -61,8 +63,8 @@ void member_unask(struct member *m, const void *ctx)
             m->asks[i].request = 0;
 }
 
-// The caller reads the fields of the answer's type: an answer of another type is an
-// error.
+// Passes the answer to the caller. An answer of another type than expected becomes an
+// error, since the caller reads the fields of the expected type.
 static void tell(const struct ask *a, const struct van_message *msg)
 {
     if (a->done == NULL)
@@ -90,7 +92,7 @@ bool member_answered(struct member *m, const struct van_message *msg)
         if (a->request != msg->request || msg->request == 0)
             continue;
         struct ask asked = *a;
-        a->request = 0; // first: the answer may lead to the next question
+        a->request = 0; // cleared first, because `done` may send the next request
         tell(&asked, msg);
         return true;
     }
@@ -126,7 +128,7 @@ static void send_barrier(struct member *m, uint8_t group, uint64_t now)
 void member_barrier(struct member *m, uint8_t group)
 {
     if (group >= MEMBER_GROUPS || m->barriers[group].asked > m->barriers[group].done)
-        return; // it is on its way to one
+        return; // a barrier is under way already
     m->barriers[group].asked++;
     m->barriers[group].missing[0] = 0;
     if (member_is_here(m))
@@ -159,7 +161,8 @@ void member_leave(struct member *m, int code, const char *why)
         send_leave(m, van_now(m->side.van));
     else if (m->side.van == NULL || (m->ended && m->s.link == 0) ||
              (m->who.id == 0 && m->s.state != SESSION_OPEN))
-        m->left = true; // nobody knows this node, or nobody is there to be told
+        m->left = true; // the scheduler does not know this node, or is out of reach for
+                        // good
 }
 
 bool member_left(const struct member *m)
@@ -170,7 +173,8 @@ bool member_left(const struct member *m)
 uint64_t member_resend(struct member *m, uint64_t now, bool again)
 {
     uint64_t next = VAN_NEVER;
-    uint64_t before = again ? now : now - m->o.resend_ns; // sent before then: once more
+    // messages that were sent up to this time are repeated
+    uint64_t before = again ? now : now - m->o.resend_ns;
     if (!again && now < m->o.resend_ns)
         before = 0;
     for (int i = 0; i < MEMBER_ASKS; i++) {

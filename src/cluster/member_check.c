@@ -8,16 +8,16 @@
 
 #include <assert.h>
 
-// A disconnected member tries again, unless it has ended or left: no other event would
-// wake it.
+// A disconnected member has a time at which it connects again, unless it has ended or
+// left: no other event would wake it.
 static void somebody_dials(const struct member *m)
 {
     assert(m->side.van == NULL || m->s.state != SESSION_CLOSED || m->s.due != VAN_NEVER ||
            m->ended || m->left);
 }
 
-// Id and session come together with JOINED, and stay: rows lie by the one, and pushes are
-// told apart by the other.
+// A member gets its id and session together, with JOINED, and keeps them: its rows lie by
+// the id, and its pushes are told apart by the session.
 static void joined_as_somebody(const struct member *m)
 {
     assert((m->who.id == 0) == (m->who.number == 0));
@@ -25,8 +25,8 @@ static void joined_as_somebody(const struct member *m)
     assert(m->who.id != 0 || (!m->who.has_secret && !m->has_key));
 }
 
-// A roster of before JOINED is of no use to who does not know its own id, so it has none.
-// If there is a placement, every partition has an owner.
+// A member has no roster before it has joined, since without its own id it could not use
+// one. If there is a placement, every partition has an owner.
 static void roster_is_whole(const struct member *m)
 {
     assert(m->who.id != 0 || m->roster.version == 0);
@@ -35,14 +35,14 @@ static void roster_is_whole(const struct member *m)
         assert(m->roster.epoch == 0 || m->roster.owners[space] != NULL);
 }
 
-// The time does not go back: deadlines count from past moments.
+// Times of past events are not later than now, since deadlines are computed from them.
 static void times_have_been(const struct member *m, uint64_t now)
 {
     assert(m->lost_at <= now);
 }
 
-// An answer finds its request by number, and there is one request of a kind: else a
-// caller would get another's answer.
+// Requests under way differ in number and in type: an answer finds its request by the
+// number, and one caller must not get another's answer.
 static void ask_is_the_only_one(const struct member *m, int one)
 {
     const struct ask *a = &m->asks[one];
@@ -52,14 +52,14 @@ static void ask_is_the_only_one(const struct member *m, int one)
                (m->asks[i].request != a->request && m->asks[i].type != a->type));
 }
 
-// A request is sent again from its own memory, and has a type of answer.
+// A request under way has a copy of its message, to send it again, and expects an answer.
 static void ask_can_be_sent(const struct ask *a)
 {
     assert(a->frame.head.len >= WIRE_FRAME_BYTES);
     assert(wire_answer(a->type) != 0);
 }
 
-// A caller is told of the end at once, so that an ended member has no requests.
+// An ended member has no requests: their callers were told of the end.
 static void asks_hold(const struct member *m)
 {
     for (int i = 0; i < MEMBER_ASKS; i++) {
@@ -71,7 +71,8 @@ static void asks_hold(const struct member *m)
     }
 }
 
-// The next generation of a barrier is asked for when the one before is complete.
+// At most one generation of a barrier is under way: the next is asked for when the
+// previous one is complete.
 static void barriers_hold(const struct member *m)
 {
     for (int group = 0; group < MEMBER_GROUPS; group++) {
@@ -80,7 +81,7 @@ static void barriers_hold(const struct member *m)
     }
 }
 
-// A member has left only if it wanted to; the first reason of an end counts.
+// A member has left only if it wanted to, and has a reason only if it has ended.
 static void end_holds(const struct member *m)
 {
     assert(m->leaving || !m->left);

@@ -5,7 +5,7 @@
 #include "kit/test.h"
 
 static struct world w;
-static struct member *m; // a worker's, with a question under way
+static struct member *m; // the member of a worker, with a request under way
 
 static void check(void)
 {

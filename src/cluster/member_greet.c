@@ -1,4 +1,4 @@
-// Greetings between members: HELLO and WELCOME, and their proofs.
+// Greetings between members: HELLO and WELCOME, and the proofs in them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -19,8 +19,8 @@ static int refuse_link(struct member *m, van_link link, const struct err *why)
     return why->code;
 }
 
-// A peer that is not in the roster may have joined after it was made, but not with the
-// session of a member in it.
+// Returns whether a peer claims the session of another member in the roster. The peer
+// itself may be absent from the roster, if it joined after the roster was made.
 static bool takes_anothers_session(const struct roster *r, const struct msg_hello *hello)
 {
     bool taken = false;
@@ -29,8 +29,8 @@ static bool takes_anothers_session(const struct roster *r, const struct msg_hell
     return taken;
 }
 
-// Checks that the session is the peer's own: servers have the key to check it.
-// *ret_secret is the other end's.
+// Checks the peer's proof that the session is its own; servers have the key for this
+// check. *ret_secret is the peer's secret.
 static int check_proof(const struct member *m, const struct msg_hello *hello,
                        const struct van_trust *trust, uint8_t ret_secret[MAC_BYTES],
                        struct err *e)
@@ -40,7 +40,7 @@ static int check_proof(const struct member *m, const struct msg_hello *hello,
         return 0;
     if (m->o.role != WIRE_SERVER)
         return 0;
-    if (!m->has_key) // it comes with JOINED
+    if (!m->has_key) // the key comes with JOINED
         return err_set(e, TUG_EIO, "this server has not joined yet");
     if (proof_check(ret_secret, m->key, &whose, trust, hello->proof))
         return 0;

@@ -1,4 +1,4 @@
-// What the files of the member share.
+// Internals that the files of the member share.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLUSTER_MEMBER_INTERNAL_H
@@ -10,45 +10,48 @@
 
 #define MEMBER_SILENCE_NS                                                                \
     (10 * SECOND_NS)                   // a link that is silent for so long is replaced
-#define MEMBER_TRY_NS (10 * SECOND_NS) // to connect
+#define MEMBER_TRY_NS (10 * SECOND_NS) // time limit of one attempt to connect
 
 enum {
-    MEMBER_ASKS = 16, // kinds of requests under way at the same time
+    MEMBER_ASKS = 16, // most types of requests under way at the same time
     MEMBER_GROUPS = 8,
     MEMBER_MISSING_MAX = 512,
 };
 
-// Requests of the member's own have numbers of their own; those of member_ask follow.
+// Request numbers: the member's own requests have fixed numbers, those of member_ask
+// start at REQUEST_FIRST.
 enum { REQUEST_JOIN = 1, REQUEST_LEAVE, REQUEST_BARRIER, REQUEST_ROSTER, REQUEST_FIRST };
 
 struct ask {
-    uint64_t request; // 0: free
+    uint64_t request; // 0 if this entry is free
     uint16_t type;
-    struct wire_out frame; // the message, encoded, so that it outlives the caller's
-    union wire_any msg;    // points into it
+    struct wire_out frame; // the encoded message, a copy that outlives the caller's
+    union wire_any msg;    // the decoded message, which points into `frame`
     uint64_t sent_at;
     member_answer_fn done;
     void *ctx;
 };
 
 struct member_barrier {
-    uint64_t asked, done; // generations
+    uint64_t asked, done; // numbers of the newest generation that was asked for, and that
+                          // is complete
     uint64_t sent_at;
     char missing[MEMBER_MISSING_MAX];
 };
 
 struct member {
-    struct member_options o; // texts point to the copies below
+    struct member_options o; // its strings are the copies below
     char scheduler[VAN_ADDRESS_MAX], address[VAN_ADDRESS_MAX], host[64];
 
-    struct session_who who; // id and number are 0 before it has joined
+    struct session_who who; // its id and number are 0 before the node has joined
     struct session_side side;
-    struct session s; // with the scheduler
-    van_link here;    // the link over which it has joined; 0: not yet
-    uint64_t lost_at; // since when the scheduler is out of reach
+    struct session s; // the session with the scheduler
+    van_link here; // the link over which the node has joined; 0 if it has not joined over
+                   // the current link
+    uint64_t lost_at; // when the link to the scheduler was lost
 
     uint32_t rank;
-    bool has_key; // see cluster/proof.h
+    bool has_key; // whether `key` is set; only servers get it (cluster/proof.h)
     uint8_t key[MAC_BYTES];
     struct roster roster;
     uint64_t wanted_epoch, wanted_at;
@@ -73,12 +76,13 @@ static inline bool member_is_here(const struct member *m)
 
 void member_send(struct member *m, uint16_t type, uint64_t request, const void *msg);
 
-// Sends requests without an answer again, if due (or `again`); returns when the next is
-// due.
+// Repeats requests without an answer that are due, or all of them if `again` is set.
+// Returns when the next one is due.
 uint64_t member_resend(struct member *m, uint64_t now, bool again);
-// An answer to what was asked. False: to nothing that is under way.
+// Passes an answer to the caller of its request. Returns false if no request under way
+// has the answer's number.
 bool member_answered(struct member *m, const struct van_message *msg);
-// Nothing will be answered any more.
+// Ends all requests under way: their `done` is called with NULL.
 void member_asks_end(struct member *m);
 void member_asks_free(struct member *m);
 

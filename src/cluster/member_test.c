@@ -1,5 +1,5 @@
-// A member alone: greetings between nodes, requests one of a kind at a time, and requests
-// that are open at its end.
+// A member without a cluster: greetings between nodes, requests, of which one per type
+// may be under way, and requests that are under way when the member ends.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/member.h"
@@ -22,18 +22,18 @@ static void open_world(uint32_t servers, uint32_t workers)
         assert_true(member_ready(w.actors[i].m));
 }
 
-// A node that accepts links and lets a member check the peers.
+// A node that accepts links and lets its member check the peers.
 struct host {
     struct van *v;
     struct member *m;
-    van_link link; // accepted
+    van_link link; // the accepted link
     int rc;
     uint32_t node;
     uint64_t session;
     struct err e;
 };
 
-// A node that opens one.
+// A node that opens a link.
 struct guest {
     struct van *v;
     van_link link;
@@ -75,7 +75,8 @@ static uint64_t no_tick(void *ctx, uint64_t now)
     return VAN_NEVER;
 }
 
-// The server's member listens under another name, so that the test sees its links.
+// `host` lends its van to the member of a server, under another address, so that the test
+// sees the links.
 static struct host host;
 static struct guest guest;
 
@@ -104,8 +105,8 @@ static void close_pair(void)
     van_free(guest.v);
 }
 
-// member_greeted sends on the van that its member serves; here that is for a moment the
-// test's.
+// member_greeted sends on the van that its member serves. The test lends it its own van
+// for a moment.
 static void borrow(struct member *m, struct van *v)
 {
     m->s.link = m->here = 0;
@@ -193,7 +194,8 @@ static void test_one_of_a_kind(void **state)
     world_close(&w);
 }
 
-// Asked before the link is there, asked over a network that loses half.
+// Requests are made before the link is open, over a network that loses half of all
+// messages.
 static void test_asked_until_answered(void **state)
 {
     (void)state;
@@ -209,7 +211,7 @@ static void test_asked_until_answered(void **state)
         while (answers <= (uint32_t)i && ends == 0)
             assert_true(sim_step(w.sim, sim_now(w.sim) + 100 * SECONDS));
         if (ends > 0)
-            break; // the time for gathering is over
+            break; // the time for gathering nodes is over
     }
     assert_in_range(answers, 2, 20);
     world_close(&w);
@@ -232,7 +234,7 @@ static void test_end_answers_all(void **state)
     world_close(&w);
 }
 
-// A scheduler that takes each node for another.
+// A scheduler that takes each node for another one.
 struct impostor {
     struct van *v;
     struct msg_joined joined;
@@ -294,11 +296,11 @@ static void test_too_long(void **state)
     assert_int_equal(member_open(&m, &o, &e), TUG_EUSAGE);
 }
 
-// A scheduler that says what the test wants.
+// A scheduler that sends any answer the test wants.
 struct rogue {
     struct van *v;
     van_link link;
-    uint16_t answer; // to LEASE
+    uint16_t answer; // type of the answer to LEASE
     uint8_t bits;
     uint64_t epoch, version, request;
 };
@@ -372,7 +374,8 @@ static void close_rogue(void)
     sim_close(w.sim);
 }
 
-// Results that a node computed by the number of partitions stay true, or the node ends.
+// A node may have computed results from the number of partitions, so a roster with
+// another number ends it.
 static void test_roster_that_changes_its_shape(void **state)
 {
     (void)state;
@@ -402,7 +405,7 @@ static void take_answer(void *ctx, const struct van_message *m)
     came_code = m != NULL && m->type == MSG_ERROR ? m->m->error.code : 0;
 }
 
-// An answer of another type has other fields, which the caller must never read.
+// An answer of another type has other fields, so the caller must not read it.
 static void test_answer_of_another_kind(void **state)
 {
     (void)state;
@@ -438,7 +441,7 @@ static void test_given_up_question(void **state)
     close_rogue();
 }
 
-// A member that has left has no open requests.
+// A member that has left has no requests under way.
 static void test_questions_of_who_has_left(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// A node's process: see node.h. Addresses of interfaces, the ids of the process, vans.
+// A node's process: addresses of interfaces, ids of the process, and vans. See node.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/node.h"
@@ -26,7 +26,8 @@ enum { SCHEDULER_TIMEOUT_SECONDS = 60 };
 
 uint64_t node_cluster(const char *name)
 {
-    return hash_bytes(name, strlen(name), 0x7475672d636c7573); // never 0 by chance of ""
+    // the seed keeps the hash of "" from being 0
+    return hash_bytes(name, strlen(name), 0x7475672d636c7573);
 }
 
 int node_address(const char *text, char ret[VAN_ADDRESS_MAX], struct err *e)
@@ -68,8 +69,8 @@ static int load_keys(struct node *n, struct err *e)
     return tls_open(&n->tls, o->ca, o->cert, o->key, e);
 }
 
-// Returns the port of "tcp://HOST:PORT" in a list of addresses, or of a socket's name
-// that ends with "@PORT.sock"; 0 if there is none.
+// Returns the port of "tcp://HOST:PORT" in a list of addresses, or of the name of a
+// socket that ends with "@PORT.sock"; 0 if the list has neither.
 static uint16_t port_of(const char *address)
 {
     const char *tcp = strstr(address, "tcp://"), *at = strrchr(address, '@');
@@ -81,7 +82,8 @@ static uint16_t port_of(const char *address)
     return n <= UINT16_MAX ? (uint16_t)n : 0;
 }
 
-// A given token stays; the file is read anew each time.
+// Finds the token for a link with this role. A token that was given stays; the user's
+// file is read again for each link, because the scheduler may have been started again.
 static int find_token(void *ctx, enum wire_role *role, uint8_t ret[MAC_BYTES],
                       struct err *e)
 {
@@ -92,7 +94,8 @@ static int find_token(void *ctx, enum wire_role *role, uint8_t ret[MAC_BYTES],
     if (token_lower(&t, *role))
         *role = t.role;
     else if (wire_right(t.role) < wire_right(*role))
-        *role = t.role; // it can be no more than that
+        *role = t.role; // the token gives fewer rights than the role, so the link gets
+                        // the token's role
     else
         return err_nomem(e, "a token");
     memcpy(ret, t.key, MAC_BYTES);
@@ -158,7 +161,8 @@ void node_take_token(struct node *n)
     n->token_file[0] = 0;
 }
 
-// Links are opened long afterwards, and read the token of this cluster each time.
+// Keeps the cluster's name, since links are opened long after node_open and read the
+// token of this cluster each time.
 static int take_name(struct node *n, const char *name, struct err *e)
 {
     n->options.cluster = NULL;
@@ -182,7 +186,8 @@ int node_open(struct node *n, const struct node_options *o, struct err *e)
         snprintf(n->host, sizeof(n->host), "?");
     if (o->scheduler != NULL) {
         TRY(node_address(o->scheduler, n->scheduler, e));
-        TRY(tcp_address_check(n->scheduler, e)); // else dialling it would fail
+        // reports a bad address now rather than at the first attempt to connect
+        TRY(tcp_address_check(n->scheduler, e));
     }
     n->sockets = o->sockets || strstr(n->scheduler, "unix://") != NULL;
     TRY(find_bind(n, e));
@@ -212,7 +217,8 @@ int node_van(struct node *n, struct van **ret, const struct van_handler *h, bool
     return tcp_van_open(ret, &o, h, e);
 }
 
-// The next scheduler removes the leftovers of killed processes.
+// Removes sockets that killed processes have left behind. Schedulers do this when they
+// start.
 static void sweep(const char *unix_address)
 {
     char dir[VAN_ADDRESS_MAX];
@@ -238,7 +244,8 @@ int node_socket(char ret[VAN_ADDRESS_MAX], const char *cluster, uint16_t schedul
     return 0;
 }
 
-// A node does without a socket where it can have none: TCP is always there.
+// Listens on a Unix socket in addition to TCP. A node that cannot have a socket uses TCP
+// only.
 static void listen_beside(const struct node *n, struct van *v,
                           char address[VAN_ADDRESS_MAX])
 {
@@ -260,7 +267,7 @@ static void listen_beside(const struct node *n, struct van *v,
         memcpy(address, both, (size_t)len + 1);
 }
 
-// Whether it listens on all addresses of the machine.
+// Returns whether the node listens on all addresses of the machine.
 static bool binds_all(const struct node *n)
 {
     return strcmp(n->bind, "0.0.0.0") == 0 || strcmp(n->bind, "[::]") == 0;
@@ -277,7 +284,7 @@ static int tell(char address[VAN_ADDRESS_MAX], const char *host, uint32_t port,
     return err_set(e, TUG_EUSAGE, "--advertise: the name is too long");
 }
 
-// Gets the address that others are told for this node.
+// Gets the address that other nodes are told for this node.
 static int advertise(const struct node *n, uint16_t loop, char address[VAN_ADDRESS_MAX],
                      struct err *e)
 {

@@ -1,4 +1,4 @@
-// The address of a node that others are told.
+// The address of a node that other nodes are told.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/node.h"
@@ -32,7 +32,8 @@ static void on_message(void *ctx, van_link link, struct van_message *m, uint64_t
     (void)ctx, (void)link, (void)m, (void)now;
 }
 
-// The address that a node of these options tells, of its second loop; the code.
+// Gets the address that a node with these options tells for its second loop, and returns
+// the code.
 static int told(const struct node_options *o, char ret[VAN_ADDRESS_MAX], struct err *e)
 {
     struct node n;
@@ -57,7 +58,7 @@ static void test_advertised(void **state)
     o.advertise = "[2001:db8::7]:9";
     assert_int_equal(told(&o, address, &e), 0);
     assert_string_equal(address, "tcp://[2001:db8::7]:10");
-    o.advertise = "gate.example"; // and its own port
+    o.advertise = "gate.example"; // without a port, so that the node's own port is told
     assert_int_equal(told(&o, address, &e), 0);
     assert_int_equal(strncmp(address, "tcp://gate.example:", 19), 0);
     assert_int_not_equal(strtol(address + 19, NULL, 10), 0);
@@ -68,7 +69,7 @@ static void test_advertised(void **state)
     assert_non_null(strstr(e.text, "--advertise"));
 }
 
-// A node that listens on all addresses tells the one that leads to the scheduler.
+// A node that listens on all addresses tells the one from which it reaches the scheduler.
 static void test_toward_the_scheduler(void **state)
 {
     (void)state;
@@ -80,7 +81,7 @@ static void test_toward_the_scheduler(void **state)
     assert_int_equal(strncmp(address, "tcp://127.0.0.1:", 16), 0);
 }
 
-// It also has a Unix socket, named by the scheduler's port.
+// The node also listens on a Unix socket, whose name has the scheduler's port.
 static void test_sockets(void **state)
 {
     (void)state;
@@ -92,21 +93,24 @@ static void test_sockets(void **state)
     if (strncmp(address, begins, strlen(begins)) != 0)
         fail_msg("%s", address);
     assert_non_null(strstr(address, ".sock,tcp://127.0.0.1:"));
-    o = (struct node_options){.sockets = true, .cluster = "a"}; // a scheduler
+    // without a scheduler's address the node is itself a scheduler
+    o = (struct node_options){.sockets = true, .cluster = "a"};
     snprintf(begins, sizeof(begins), "unix://%s/tug/a@", dir);
     assert_int_equal(told(&o, address, &e), 0);
     assert_int_equal(strncmp(address, begins, strlen(begins)), 0);
-    const char *rest = address + strlen(begins); // "PORT.sock,tcp://..."
+    const char *rest = address + strlen(begins); // rest is "PORT.sock,tcp://..."
     rest += strspn(rest, "0123456789");
     assert_int_equal(strncmp(rest, ".sock,tcp://", 12), 0);
     char name[100] = {0};
     memset(name, 'n', 90);
     o.cluster = name;
-    assert_int_equal(told(&o, address, &e), 0); // too long for a socket
+    // the path is too long for a socket, so only TCP is told
+    assert_int_equal(told(&o, address, &e), 0);
     assert_int_equal(strncmp(address, "tcp://", 6), 0);
 }
 
-// A client's texts are its caller's again when it is open, and it opens links when it needs them.
+// The caller may free the strings of the options after node_open, although the node opens
+// links later.
 static void test_a_name_is_kept(void **state)
 {
     (void)state;

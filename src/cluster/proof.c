@@ -45,8 +45,9 @@ static bool is_of(uint8_t ret_secret[MAC_BYTES], const uint8_t key[MAC_BYTES],
            proof_hello(right, ret_secret, link) && mac_same(proof.data, proof.n, right);
 }
 
-// A member that reached the scheduler without TLS (over a Unix socket of its machine) and
-// the server with it has shown the scheduler no certificate.
+// Tries the secret with the link's certificate, then the one without a certificate: a
+// member that reached the scheduler over a Unix socket, and so without TLS, has shown the
+// scheduler none, even if it reaches this server with TLS.
 bool proof_check(uint8_t ret_secret[MAC_BYTES], const uint8_t key[MAC_BYTES],
                  const struct proof_of *whose, const struct van_trust *link,
                  struct wire_text proof)
@@ -69,7 +70,7 @@ bool proof_role_fits(enum wire_role role, enum wire_role link)
 {
     enum wire_role needed = role;
     if (role == WIRE_NOBODY ||
-        role == WIRE_DRIVER) // a driver's orders are looked at alone
+        role == WIRE_DRIVER) // each order of a driver is checked on its own
         needed = WIRE_TOOL;
     return wire_right(needed) != WIRE_FROM_KNOCK &&
            wire_right(needed) <= wire_right(link);

@@ -1,11 +1,12 @@
-// Proofs of sessions: a link speaks for a session only when it shows that the scheduler
-// gave it that session.
+// Proofs of sessions: a link may act for a session only after it has proven that the
+// scheduler gave that session to it.
 //
-// The scheduler has a key of its own, which it gives to servers and to nobody else. It
-// makes each member's secret, over its session, node, role and the certificate that it
-// has shown the scheduler (zeros: none); the member gets it with JOINED. In HELLO and
-// WELCOME both ends show that they know that secret: over the binding of the link, so
-// that what was shown on one link is worth nothing on another.
+// The scheduler has a secret key, which it gives only to servers. From that key it
+// computes each member's secret, over the member's session, node, role and the
+// certificate that the member has shown (zeros if it has none). The member gets its
+// secret with JOINED. In HELLO and WELCOME both ends prove that they know the secret, by
+// a code over the binding of the link, so that a proof from one link is worth nothing on
+// another.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLUSTER_PROOF_H
@@ -17,14 +18,14 @@
 #include "van/mac.h"
 #include "van/van.h"
 
-// The owner of the session.
+// The owner of a session.
 struct proof_of {
     uint64_t session;
     uint32_t node;
-    uint8_t role; // enum wire_role, as it joined
+    uint8_t role; // enum wire_role with which the node joined
 };
 
-// All false: out of memory.
+// Each of these returns false if memory is out.
 bool proof_secret(uint8_t ret[MAC_BYTES], const uint8_t key[MAC_BYTES],
                   const struct proof_of *whose, const uint8_t certificate[MAC_BYTES]);
 bool proof_hello(uint8_t ret[MAC_BYTES], const uint8_t secret[MAC_BYTES],
@@ -32,16 +33,18 @@ bool proof_hello(uint8_t ret[MAC_BYTES], const uint8_t secret[MAC_BYTES],
 bool proof_welcome(uint8_t ret[MAC_BYTES], const uint8_t secret[MAC_BYTES],
                    const struct van_trust *link);
 
-// Whether HELLO's proof is that of the session's member; then *ret_secret is its secret.
+// Returns whether HELLO's proof is that of the session's member. If so, *ret_secret is
+// the member's secret.
 bool proof_check(uint8_t ret_secret[MAC_BYTES], const uint8_t key[MAC_BYTES],
                  const struct proof_of *whose, const struct van_trust *link,
                  struct wire_text proof);
 
-// The number by which others know a process. The one with which it joined stays between
-// it and the scheduler: heartbeats show it, so nobody else can send those of the process.
+// Computes the number by which other nodes know a process. The number with which the
+// process joined stays between it and the scheduler: heartbeats carry that number, so
+// that no other process can send heartbeats in its name.
 bool proof_process(uint64_t *ret, const uint8_t key[MAC_BYTES], uint64_t process);
 
-// Whether a link of one that was let in as `link` may be that of a node of this role.
+// Returns whether a peer whose link has the role `link` may act as a node of `role`.
 bool proof_role_fits(enum wire_role role, enum wire_role link);
 
 #endif

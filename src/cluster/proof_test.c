@@ -1,5 +1,6 @@
-// Proofs of sessions: the right one passes, on its own link only; a peer with another's
-// session, node, role or certificate, or another link's proof, is found.
+// Proofs of sessions: the right proof is accepted, on its own link only. A peer that uses
+// another member's session, node, role or certificate, or the proof of another link, is
+// refused.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/proof.h"
@@ -16,8 +17,8 @@ struct claim {
     struct van_trust link;
 };
 
-// The proof of a member that got its session from the scheduler on a link with this
-// certificate.
+// Makes the proof of a member that got its session from the scheduler over a link with
+// this certificate.
 static void claim(struct claim *c)
 {
     *c = (struct claim){.whose = {77, 9, WIRE_WORKER}, .link = {.role = WIRE_WORKER}};
@@ -52,20 +53,21 @@ static void test_each_thing_counts(void **state)
     c.whose.role = WIRE_SERVER;
     assert_false(is_believed(&c, MAC_BYTES));
     claim(&c);
-    c.link.binding[31]++; // of another link: listened to, or passed on
+    c.link.binding[31]++; // the proof comes from another link, as after eavesdropping or
+                          // relaying
     assert_false(is_believed(&c, MAC_BYTES));
     claim(&c);
-    c.link.certificate[0]++; // the secret was stolen, the certificate was not
+    c.link.certificate[0]++; // a stolen secret without the certificate
     assert_false(is_believed(&c, MAC_BYTES));
     claim(&c);
-    c.key[5]++; // of another cluster, or of the scheduler before
+    c.key[5]++; // the key of another cluster, or of the scheduler before a restart
     assert_false(is_believed(&c, MAC_BYTES));
     claim(&c);
     c.proof[0] ^= 128;
     assert_false(is_believed(&c, MAC_BYTES));
 }
 
-// A server's own proof, sent back to it.
+// A server's own proof is sent back to it.
 static void test_reflected(void **state)
 {
     struct claim c;
@@ -75,7 +77,7 @@ static void test_reflected(void **state)
     assert_false(is_believed(&c, MAC_BYTES));
 }
 
-// The scheduler was reached over a Unix socket, the server with TLS.
+// The member reached the scheduler over a Unix socket, but the server with TLS.
 static void test_without_certificate(void **state)
 {
     static const uint8_t none[MAC_BYTES];
@@ -92,7 +94,7 @@ static void test_roles(void **state)
     (void)state;
     assert_true(proof_role_fits(WIRE_WORKER, WIRE_WORKER));
     assert_true(proof_role_fits(WIRE_WORKER, WIRE_OPERATOR));
-    assert_true(proof_role_fits(WIRE_DRIVER, WIRE_TOOL)); // a guest that looks
+    assert_true(proof_role_fits(WIRE_DRIVER, WIRE_TOOL)); // a guest that only looks
     assert_false(proof_role_fits(WIRE_SERVER, WIRE_WORKER));
     assert_false(proof_role_fits(WIRE_WORKER, WIRE_TOOL));
     assert_false(proof_role_fits(WIRE_SCHEDULER, WIRE_SERVER));
@@ -100,8 +102,6 @@ static void test_roles(void **state)
     assert_false(proof_role_fits((enum wire_role)99, WIRE_OPERATOR));
     assert_false(proof_role_fits(WIRE_TOOL, WIRE_NOBODY));
 }
-
-// ---------------------------------------------------------------- real members
 
 static struct world w;
 
@@ -140,7 +140,7 @@ static uint64_t no_tick(void *ctx, uint64_t now)
 
 static struct end host, guest;
 
-// `role` is as what the guest is let in.
+// `role` is the role of the guest's link.
 static void open_ends(enum wire_role role)
 {
     struct van_handler h = {.ctx = &host, .message = host_message, .tick = no_tick};
@@ -189,7 +189,8 @@ static struct msg_hello hello_of(const struct member *m)
                               .session = m->who.number};
 }
 
-// A member claims to be the other worker: facts from rosters are not a proof.
+// A member claims to be the other worker: the roster's facts about that worker are not a
+// proof.
 static void test_session_of_another(void **state)
 {
     uint8_t proof[MAC_BYTES];
@@ -203,10 +204,10 @@ static void test_session_of_another(void **state)
         hello.proof = (struct wire_text){(const char *)proof, MAC_BYTES};
         if (what == 1)
             hello.proof.n = 0;
-        if (what == 2) // its own session, another node
+        if (what == 2) // own session with another node's id
             hello.session = mine->who.number;
         if (what == 3)
-            hello.node = 12345; // nobody that the roster knows
+            hello.node = 12345; // an id that is not in the roster
         if (what == 4)
             hello = (struct msg_hello){
                 .cluster = other->o.cluster, .role = WIRE_WORKER, .session = 4711};
@@ -224,11 +225,11 @@ static void test_own_session(void **state)
     world_run(&w, SECONDS / 10);
     assert_int_equal(host.greeted, 1);
     assert_int_equal(host.node, guest.m->who.id);
-    assert_int_equal(guest.type, MSG_WELCOME); // and the server has proven itself
+    assert_int_equal(guest.type, MSG_WELCOME); // the server has proven itself, too
     close_ends();
 }
 
-// A member that listens where a server should be cannot show the key of sessions.
+// A member that listens in place of a server does not have the key of sessions.
 static void test_rogue_server(void **state)
 {
     struct msg_welcome w0 = {.role = WIRE_SERVER, .node = 8};
@@ -241,7 +242,8 @@ static void test_rogue_server(void **state)
     assert_non_null(strstr(e.text, "cannot prove that it is a server"));
     uint8_t proof[MAC_BYTES];
     struct van_trust link = van_trust(guest.v, guest.link);
-    assert_true(proof_welcome(proof, w.actors[2].m->who.secret, &link)); // its own secret
+    // it proves its own secret, not the server's
+    assert_true(proof_welcome(proof, w.actors[2].m->who.secret, &link));
     w0.proof = (struct wire_text){(const char *)proof, MAC_BYTES};
     assert_false(
         session_believes(guest.v, guest.link, &guest.m->who, WIRE_SERVER, &w0, &e));
@@ -253,7 +255,8 @@ static void test_rogue_server(void **state)
     close_ends();
 }
 
-// A peer that was let in as a tool is not a worker, whatever its hello says.
+// A peer with the role `tool` on its link is not accepted as a worker, whatever its HELLO
+// claims.
 static void test_role_of_the_link(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// Lines for a log about who was not let in: see refusals.h.
+// Log lines about refused peers: see refusals.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/refusals.h"

@@ -11,11 +11,11 @@
 #include "base/err.h"
 
 struct refusals {
-    uint64_t next;   // before it nothing is said
-    uint64_t hidden; // since the last line
+    uint64_t next;   // time before which no line is logged
+    uint64_t hidden; // refusals since the last line
 };
 
-// False: nothing is to be said now.
+// Counts a refusal. Returns true if a line is due, with its text in `ret`.
 bool refusals_note(struct refusals *r, const struct err *why, uint64_t now,
                    char ret[ERR_TEXT_MAX]);
 

@@ -1,5 +1,5 @@
-// Rights at the scheduler: every message, from links of every role, and from one without
-// a hello.
+// Rights at the scheduler: every message type is sent over links of every role, and over
+// a link without HELLO.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -16,11 +16,11 @@ struct peer {
     van_link link;
     uint16_t type;
     char text[ERR_TEXT_MAX];
-    uint64_t process; // of the last worker in a roster
+    uint64_t process; // process number of the last worker in the roster
     bool closed;
-    uint32_t lines; // of the scheduler's log
+    uint32_t lines; // lines in the scheduler's log
     char log[2048];
-    uint32_t orders; // to stop, in the log
+    uint32_t orders; // orders to stop in that log
 };
 
 static struct peer peer;
@@ -155,7 +155,7 @@ static void test_roles(void **state)
     world_close(&w);
 }
 
-// Nobody joins as more than what he was let in as.
+// No peer may join with a role that has more rights than its link's.
 static void test_join(void **state)
 {
     static const struct {
@@ -187,8 +187,8 @@ static void test_join(void **state)
     world_close(&w);
 }
 
-// A process has one role: a node that joins under the number of a server is not that
-// server.
+// A process has one role: a node that joins with the process number of a server, but as a
+// worker, is refused.
 static void test_join_under_anothers_number(void **state)
 {
     struct msg_join join = {
@@ -212,7 +212,8 @@ static void test_join_under_anothers_number(void **state)
     world_close(&w);
 }
 
-// The worker hangs. Heartbeats with that number do not keep it alive.
+// Lets the worker hang and sends heartbeats with this role and process number. The worker
+// must be declared dead all the same.
 static void check_not_kept_alive(enum wire_role role, uint64_t process)
 {
     struct msg_heartbeat beat = {.process = process};
@@ -228,7 +229,7 @@ static void check_not_kept_alive(enum wire_role role, uint64_t process)
     world_close(&w);
 }
 
-// Even who knows the number must have been let in as what the process is.
+// Even a peer that knows the process number must have a link of that process's role.
 static void test_heartbeats_of_others(void **state)
 {
     (void)state;
@@ -240,13 +241,15 @@ static void test_heartbeats_of_others(void **state)
     check_not_kept_alive(WIRE_TOOL, 501);
 }
 
-// And the roster does not give away the number: another worker cannot know it.
+// The roster has another number for each process than the one in heartbeats, so another
+// worker cannot learn that one.
 static void test_heartbeats_of_who_reads_the_roster(void **state)
 {
     (void)state;
     open_world();
     greet(WIRE_WORKER);
-    say(MSG_HEARTBEAT, 7, &(struct msg_heartbeat){.process = 501}); // its own, once
+    // one heartbeat of the worker itself
+    say(MSG_HEARTBEAT, 7, &(struct msg_heartbeat){.process = 501});
     say(MSG_ROSTER_WANTED, 8, &(struct msg_roster_wanted){0});
     assert_int_equal(peer.type, MSG_ROSTER);
     uint64_t told = peer.process;
@@ -255,7 +258,7 @@ static void test_heartbeats_of_who_reads_the_roster(void **state)
     check_not_kept_alive(WIRE_WORKER, told);
 }
 
-static uint32_t n_kept; // links that make no room for others
+static uint32_t n_kept; // links that are kept when others are closed for new ones
 
 static void count_kept(struct van *v, van_link link)
 {
@@ -277,8 +280,9 @@ static void another_link(uint64_t process)
     assert_int_equal(peer.type, MSG_HEARTBEAT_OK);
 }
 
-// Links of members make no room for those of others, and there are as many as members need:
-// one of a node, and one of a process for its heartbeats. A guest's are like any tool's.
+// A link of a member is never closed to make room for new links: one for each node and
+// one for the heartbeats of each process. Links of guests may be closed, as those of
+// tools.
 static void test_links_that_are_kept(void **state)
 {
     struct msg_join join = {.role = WIRE_DRIVER,
@@ -298,7 +302,7 @@ static void test_links_that_are_kept(void **state)
     another_link(join.process);
     say(MSG_LEAVE, 8, &(struct msg_leave){0});
     leave();
-    world_run(&w, 20 * SECONDS); // then it is forgotten
+    world_run(&w, 20 * SECONDS); // after this time the guest is forgotten
     greet(WIRE_TOOL);
     another_link(0);
     assert_int_equal(n_kept, 0);
@@ -314,7 +318,7 @@ static void test_links_that_are_kept(void **state)
     another_greeted();
     van_link late = peer.link;
     another_link(join.process);
-    assert_true(peer.closed); // the first one
+    assert_true(peer.closed); // the older of the two links for heartbeats
     van_link newest = peer.link;
     peer.closed = false;
     peer.link = late;
@@ -330,7 +334,7 @@ static void test_links_that_are_kept(void **state)
     world_close(&w);
 }
 
-// A tool may join as a guest; its failure does not end the run.
+// A tool may join as a guest. If it leaves with an error, the run does not end.
 static void test_guest_leaves_failing(void **state)
 {
     struct msg_join join = {.role = WIRE_DRIVER,
@@ -369,7 +373,7 @@ static void test_orders_are_logged(void **state)
                                .role = WIRE_OPERATOR,
                                .from = wire_text("tcp://127.0.0.1:1"),
                                .what = wire_text("save to 'x'")};
-    say(MSG_ORDERED, 0, &told); // it has not joined: no other node is told
+    say(MSG_ORDERED, 0, &told); // the peer has not joined, so its order is not logged
     assert_null(strstr(peer.log, "save to 'x'"));
     leave();
     world_run(&w, 2 * SECONDS);
@@ -382,7 +386,7 @@ static void test_orders_are_logged(void **state)
     say(MSG_STOP, 5, &(struct msg_stop){.why = wire_text("enough")});
     assert_int_equal(peer.orders, 1);
     say(MSG_STOP, 5, &(struct msg_stop){.why = wire_text("again")});
-    assert_int_equal(peer.orders, 1); // it ended already
+    assert_int_equal(peer.orders, 1); // the cluster was ending already
     leave();
     world_close(&w);
 }
@@ -398,7 +402,7 @@ static void test_refusals_are_few(void **state)
         world_run(&w, SECONDS / 50);
         van_free(peer.v);
     }
-    assert_in_range(peer.lines - lines, 1, 12); // 50 in 6 s
+    assert_in_range(peer.lines - lines, 1, 12); // 50 refusals in 6 s
     assert_non_null(strstr(peer.log, "refused: "));
     assert_non_null(strstr(peer.log, "more since the last line"));
     world_close(&w);

@@ -1,9 +1,9 @@
-// The ring: each node has many points on a circle, each partition one. A partition goes
-// to the node of the next point that has room.
+// The ring: each node has many points on a circle, each partition has one. A partition
+// belongs to the node of the next point around the circle, unless that node is full.
 //
-// Measured with 2 to 64 nodes: one that joins or leaves moves 0.9 to 1.6 times its share
-// of 4,096 or more partitions; of 256 partitions up to 2.5 times, for then a share is a
-// handful and the bound decides much.
+// Measured with 2 to 64 nodes: a node that joins or leaves moves 0.9 to 1.6 times its
+// share of 4,096 or more partitions. With 256 partitions it moves up to 2.5 times its
+// share, because shares are small then and the bound on loads moves many partitions.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/ring.h"
@@ -15,8 +15,8 @@
 #include "base/err.h"
 #include "base/random.h"
 
-// Points of a node. More of them make the shares before bounding more even; the bound
-// makes the rest.
+// The number of points per node. More points make shares more even before the bound is
+// applied; the bound does the rest.
 enum { POINTS = 64, PARTITION_STREAM = 1, NODE_STREAM = 2 };
 
 struct point {
@@ -45,7 +45,7 @@ static size_t first_at(const struct point *points, size_t n, uint64_t at)
     return low < n ? low : 0;
 }
 
-// 1.05 times the mean, rounded up.
+// Returns the most partitions that a node may own: 1.05 times the mean, rounded up.
 static uint32_t most_of(uint32_t partitions, size_t n)
 {
     return (uint32_t)(((uint64_t)partitions * 105 + 100 * n - 1) / (100 * n));

@@ -1,7 +1,7 @@
 // The consistent-hash ring (Karger et al. 1997) with virtual nodes and bounded loads
-// (Mirrokni, Thorup, Zadimoghaddam 2018): which server loop owns which partition. A loop
-// that joins or leaves moves about its share of the partitions and few others; no loop
-// gets more than 1.05 times the mean (rounded up).
+// (Mirrokni, Thorup, Zadimoghaddam 2018): it decides which server loop owns which
+// partition. A loop that joins or leaves moves about its share of the partitions and few
+// others; no loop gets more than 1.05 times the mean (rounded up).
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLUSTER_RING_H
@@ -10,12 +10,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Owners of `partitions` partitions by hash. `nodes`: ids of the loops, ascending; the
-// result does not depend on anything else. n > 0. 0 or TUG_ENOMEM.
+// Places `partitions` partitions by hash. `nodes` has the ids of n > 0 loops, ascending;
+// the result depends on these ids only. Returns 0 or TUG_ENOMEM.
 int ring_place(const uint32_t *nodes, size_t n, uint32_t partitions,
                uint32_t *ret_owners);
 
-// Owners by ranges of keys: node i of n gets the i-th of n contiguous runs.
+// Places partitions by ranges of keys: node i of n gets the i-th of n contiguous runs.
 void ring_place_ranges(const uint32_t *nodes, size_t n, uint32_t partitions,
                        uint32_t *ret_owners);
 

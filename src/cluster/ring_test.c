@@ -1,4 +1,5 @@
-// Placement: balance within its bound, few moves, nothing but the ids decides.
+// Placement: loads stay within the bound, few partitions move, and only the ids of nodes
+// decide.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/ring.h"
@@ -62,8 +63,8 @@ static uint32_t moves(uint32_t partitions)
     return n;
 }
 
-// A node that joins takes about its share, one that leaves gives it; because of the bound
-// some others move too.
+// A node that joins takes about its share of partitions, and a node that leaves gives its
+// share away. Because of the bound some other partitions move, too.
 static void test_few_moves(void **state)
 {
     (void)state;
@@ -86,7 +87,7 @@ static void test_ids_alone_decide(void **state)
     assert_int_equal(ring_place(nodes, 5, 256, owners), 0);
     assert_int_equal(ring_place(nodes, 5, 256, after), 0);
     assert_int_equal(moves(256), 0);
-    nodes[4] += 2; // another id is another node
+    nodes[4] += 2; // with another id it is another node
     assert_int_equal(ring_place(nodes, 5, 256, after), 0);
     assert_in_range(moves(256), 1, 256);
 }

@@ -1,4 +1,4 @@
-// Encodes and decodes rosters, and has the common queries.
+// Encodes and decodes rosters, and answers common questions about them.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/roster.h"
@@ -80,7 +80,8 @@ int roster_encode(const struct roster *r, struct buf *nodes, struct buf *owners,
     return 0;
 }
 
-// Names and addresses are printed.
+// Checks length and characters: names and addresses are printed, so they may not hold
+// control characters.
 static bool text_fits(struct wire_text t, size_t cap)
 {
     return t.n < cap && printable_check(t.data, t.n);

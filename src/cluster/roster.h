@@ -1,5 +1,6 @@
-// The roster: who is in the cluster and who owns which partition. The scheduler makes it,
-// and all nodes have a copy. Its epoch numbers the placement, its version the node table.
+// The roster: the list of the cluster's members, and the owner of each partition. The
+// scheduler makes it, and all nodes have a copy. Its epoch numbers the placement, its
+// version the node table.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLUSTER_ROSTER_H
@@ -16,15 +17,16 @@
 enum {
     ROSTER_MAX_NODES = 65535,
     ROSTER_MAX_PARTITION_BITS = 16,
-    ROSTER_PARTITION_BITS = 8, // unless told otherwise: as tables of one process have
+    ROSTER_PARTITION_BITS = 8, // the default: as many as tables of one process have
 };
 
 struct roster_node {
-    uint32_t id; // as ps-lite's: scheduler 1; server loops and workers from 8 on
+    uint32_t id; // as in ps-lite: the scheduler has 1; server loops and workers have
+                 // numbers from 8 on
     enum wire_role role;
     enum wire_tables tables;
     bool alive;
-    uint32_t rank; // of its process among those of its role
+    uint32_t rank; // rank of the process among those of its role
     uint64_t session, process;
     uint16_t loop;
     uint32_t pid;
@@ -36,39 +38,44 @@ struct roster {
     uint64_t
         epoch; // 0: not all servers and workers that the cluster was made for are here
     uint64_t version; // grows with every change of any kind
-    uint64_t newest;  // session: one up to it that no node has is over, and forgotten
-    uint32_t servers, workers; // processes that the cluster was made for
+    uint64_t newest;  // newest session so far; a session up to it that no node has is
+                      // over, and forgotten
+    uint32_t servers, workers; // number of processes for which the cluster was made
     uint32_t partition_bits;
     uint32_t n_nodes;
-    struct roster_node *nodes;     // ascending id
-    uint32_t *owners[WIRE_SPACES]; // node id of each partition; NULL while epoch is 0
+    struct roster_node *nodes;     // sorted by id
+    uint32_t *owners[WIRE_SPACES]; // node id of each partition's owner; NULL while epoch
+                                   // is 0
 };
 
 void roster_free(struct roster *r);
 
-// Encoding and decoding. Decoding trusts nothing: ids in order, owners that are live
-// servers.
+// Encode and decode a roster. The decoder checks everything: ids must ascend, and owners
+// must be living servers.
 struct buf;
 int roster_encode(const struct roster *r, struct buf *nodes, struct buf *owners,
-                  struct msg_roster *ret); // points into the two buffers
+                  struct msg_roster *ret); // *ret points into the two buffers
 int roster_decode(struct roster *ret, const struct msg_roster *m, struct err *e);
 
-// Whether r can come after `before`. Checks against the previous placement, which nodes
-// have used: the number of partitions must not change, and epochs never fall.
+// Checks that r may follow `before`, whose placement nodes have used already: the number
+// of partitions must be the same, and the epoch may not be smaller.
 int roster_check_next(const struct roster *before, const struct roster *r, struct err *e);
 
-const struct roster_node *roster_find(const struct roster *r, uint32_t id); // or NULL
+// NULL if not found.
+const struct roster_node *roster_find(const struct roster *r, uint32_t id);
 
-// Whether the session is over. One that is newer than the roster may have begun.
+// Returns whether the session is over. A session that is newer than the roster is not,
+// since it may have begun.
 bool roster_session_over(const struct roster *r, uint64_t session);
 
-// "worker 1 (host:pid)", for messages. Returns `to`.
+// Writes "worker 1 (host:pid)" for messages. Returns `to`.
 enum { ROSTER_NAME_MAX = 128 };
 const char *roster_name(const struct roster_node *n, char to[ROSTER_NAME_MAX]);
-// Likewise; "node 12" of one that is not in it.
+// The same for a node id; "node 12" if the roster does not have it. Returns `to`.
 const char *roster_name_of(const struct roster *r, uint32_t id, char to[ROSTER_NAME_MAX]);
 
-// The partition of a key. In ranges the key itself decides, else its hash.
+// Returns the partition of a key: by the key itself if partitions are ranges, otherwise
+// by its hash.
 static inline uint32_t roster_partition(uint32_t bits, enum wire_space space,
                                         uint64_t key)
 {

@@ -1,4 +1,4 @@
-// Rosters on the wire: there and back, and damage of every kind.
+// Rosters on the wire: encoding and decoding, and every kind of damage.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/roster.h"
@@ -115,10 +115,12 @@ static void test_refused(void **state)
     (void)state;
     struct roster r = example(1);
     struct msg_roster m = encode(&r), bad = m;
-    for (uint32_t n = 1; n < m.nodes.n; n++) { // cut: fewer nodes, owners unknown
+    // truncated: fewer nodes, or owners that are not in it
+    for (uint32_t n = 1; n < m.nodes.n; n++) {
         bad.nodes.n = n;
         struct roster back;
-        // Without a server all owners are unknown: no cut is a shorter roster.
+        // The owners that a truncated list lacks are unknown, so that it never passes for
+        // a shorter roster.
         assert_int_equal(roster_decode(&back, &bad, NULL), TUG_EDATA);
     }
     bad = m;
@@ -141,7 +143,7 @@ static void test_refused(void **state)
     bad.workers = UINT32_MAX;
     check_refused(&bad);
     bad = m;
-    bad.epoch = 0; // then there are no owners
+    bad.epoch = 0; // a roster of epoch 0 must not have owners
     check_refused(&bad);
     free_bytes();
 }
@@ -162,12 +164,12 @@ static void test_lines_refused(void **state)
     (void)state;
     struct roster_node line = lines[3];
     line.id = 9;
-    check_line_refused(line); // twice
+    check_line_refused(line); // the same id twice
     line.id = 2;
-    check_line_refused(line); // not in order
+    check_line_refused(line); // ids not ascending
     line = lines[3];
     line.alive = false;
-    check_line_refused(line); // owns partitions
+    check_line_refused(line); // a dead server that owns partitions
     line = lines[3];
     line.role = WIRE_WORKER;
     check_line_refused(line);
@@ -177,7 +179,8 @@ static void test_lines_refused(void **state)
     line.tables = 3;
     check_line_refused(line);
     line = lines[3];
-    snprintf(line.host, sizeof(line.host), "a\x1b[2J"); // it is printed
+    // the host name is printed, so escape sequences are refused
+    snprintf(line.host, sizeof(line.host), "a\x1b[2J");
     check_line_refused(line);
 }
 
@@ -192,7 +195,8 @@ static void test_bytes_at_random(void **state)
         node_bytes.data[at] = (char)random_u64(1, 2, i);
         struct roster back;
         int rc = roster_decode(&back, &m, NULL);
-        if (rc == 0) { // all that is used as an index or as a text is sound
+        if (rc == 0) { // accepted: every field that is used as an index or as text must
+                       // be valid
             for (uint32_t k = 0; k < back.n_nodes; k++) {
                 char name[ROSTER_NAME_MAX];
                 assert_true(strlen(roster_name(&back.nodes[k], name)) > 0);

@@ -1,4 +1,5 @@
-// The scheduler's links: which peer sends which message, and deadlines.
+// The scheduler's links: dispatches messages by the role of their sender, and keeps
+// deadlines.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/scheduler.h"
@@ -12,7 +13,7 @@
 #include "base/alloc.h"
 #include "cluster/scheduler_internal.h"
 
-enum { QUEUED_MAX = 64 << 20 };   // bytes for a peer
+enum { QUEUED_MAX = 64 << 20 };   // limit of bytes that are queued for one peer
 #define IDLE_NS (300 * SECOND_NS) // how long a peer that is not a node may be silent
 #define IDLE_LOOK_NS (60 * SECOND_NS)
 
@@ -90,7 +91,8 @@ void *scheduler_grow(void *p_array, uint32_t *n, uint32_t *cap, size_t bytes)
     return memset((char *)array + bytes * (*n)++, 0, bytes);
 }
 
-// A peer that asks and does not read must not fill the memory.
+// Returns whether more may be queued for a peer. A peer that asks without reading must
+// not fill the memory.
 bool scheduler_has_room(const struct scheduler *s, van_link link)
 {
     return link != 0 && van_queued(s->van, link) < QUEUED_MAX;
@@ -100,7 +102,7 @@ void scheduler_send(struct scheduler *s, van_link link, uint16_t type, uint64_t 
                     const void *msg)
 {
     assert(msg != NULL);
-    // Lost messages are requested again, or sent again by later ticks.
+    // A message that is lost is requested again, or sent again by a later tick.
     if (scheduler_has_room(s, link))
         (void)van_send(s->van, link, type, request, msg, NULL);
 }
@@ -129,7 +131,8 @@ const char *scheduler_name(const struct node *n, char to[ROSTER_NAME_MAX])
     return roster_name(&n->n, to);
 }
 
-// The clock of people, as far as a state machine can know it.
+// Returns the time since 1970 in ns: the base that was given at the start, plus the time
+// that has passed.
 uint64_t scheduler_unix_ns(const struct scheduler *s)
 {
     return s->o.session_base + (s->now - s->served_at);
@@ -231,7 +234,7 @@ void scheduler_status_serve(struct scheduler *s, struct link *l, uint64_t reques
     buf_free(&json);
 }
 
-// The log has a line for each order: who, from where, what.
+// Logs one line for each order: what was ordered, by whom and from where.
 static void note_order(struct scheduler *s, const char *who, enum wire_role role,
                        const char *from, const char *what)
 {
@@ -255,7 +258,8 @@ void scheduler_stop_serve(struct scheduler *s, struct link *l, uint64_t request,
 {
     char why[ERR_TEXT_MAX];
     wire_words(m->why, why, sizeof(why));
-    if (s->phase != SCHEDULER_ENDING) // else it was another that has ended it
+    if (s->phase != SCHEDULER_ENDING) // if the cluster was ending already, this order has
+                                      // not ended it
         note_order(s, "a tool", l->role, van_peer(s->van, l->link), "stop");
     scheduler_send(s, l->link, MSG_OK, request, &(struct msg_ok){0});
     scheduler_end(s, wire_code(m->code), why);
@@ -267,12 +271,13 @@ void scheduler_roster_wanted_serve(struct scheduler *s, struct link *l, uint64_t
     struct node *n = l->node != SCHEDULER_NOBODY ? &s->nodes[l->node] : NULL;
     if (n != NULL && m->version > n->roster_version && m->version <= s->roster.version)
         n->roster_version = m->version;
-    // Without a number it is an acknowledgement.
+    // A message without a request number only acknowledges a roster.
     if (request != 0 || m->version < s->roster.version)
         scheduler_send_roster(s, n, l->link, request);
 }
 
-// Messages from peers that need not have joined. False: it is not one of them.
+// Serves messages from peers that need not have joined. Returns false for all other
+// messages.
 static bool from_anyone(struct scheduler *s, struct link *l, const struct van_message *m)
 {
     switch (m->type) {
@@ -282,7 +287,7 @@ static bool from_anyone(struct scheduler *s, struct link *l, const struct van_me
     case MSG_PING:
         scheduler_send(s, l->link, MSG_OK, m->request, &(struct msg_ok){0});
         return true;
-    case MSG_OK: // to a PING: that it came is all
+    case MSG_OK: // the answer to PING: its arrival is the sign of life
         return true;
 #define TO_DOOR(NAME, name)                                                              \
     case MSG_##NAME:                                                                     \
@@ -312,7 +317,7 @@ static bool refused_for_role(struct scheduler *s, const struct link *l,
                              const struct van_message *m)
 {
     struct err what, e;
-    // MSG_OK and MSG_ERROR answer what the scheduler has asked over this link.
+    // MSG_OK and MSG_ERROR are answers to the scheduler's own questions on this link.
     if (m->type == MSG_OK || m->type == MSG_ERROR || wire_may(m->type, l->role))
         return false;
     wire_may_not(m->type, l->role, &what);
@@ -363,13 +368,13 @@ static void take_out_links(struct scheduler *s)
     s->n_links = n;
 }
 
-// Closes links of tools that have said nothing for long; nodes are watched by their
-// heartbeats.
+// Closes links of tools that have been silent for long; nodes are watched by their
+// heartbeats instead.
 static uint64_t close_idle(struct scheduler *s)
 {
     if (s->now < s->idle_look)
         return s->idle_look;
-    s->idle_look = VAN_NEVER; // until the next one comes
+    s->idle_look = VAN_NEVER; // set again when a tool connects
     for (uint32_t i = 0; i < s->n_links; i++) {
         struct link *l = &s->links[i];
         if (l->link == 0 || l->node != SCHEDULER_NOBODY || l->beats_of != 0)
@@ -383,8 +388,8 @@ static uint64_t close_idle(struct scheduler *s)
     return s->idle_look;
 }
 
-// A scheduler that was stopped or swapped out has heard no peer meanwhile: that does not
-// mean that they are silent.
+// After the scheduler itself was stopped or swapped out, counts the time of silence of
+// all peers anew: it could not hear them meanwhile.
 static void forgive_silence(struct scheduler *s)
 {
     if (s->o.without_forgiving || s->due >= s->now ||
@@ -405,7 +410,8 @@ static uint64_t on_tick(void *ctx, uint64_t now)
     take_out_links(s);
     uint64_t next = clock_earlier(close_idle(s), scheduler_find_dead(s));
     next = clock_earlier(next, scheduler_forget_guests(s));
-    next = clock_earlier(next, scheduler_end_tick(s)); // may change who is told what
+    // may change which nodes are sent STOP
+    next = clock_earlier(next, scheduler_end_tick(s));
     next = clock_earlier(next, scheduler_spread_roster(s));
     s->due = clock_earlier(next, scheduler_work_tick(s));
     scheduler_check(s);

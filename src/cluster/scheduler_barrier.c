@@ -1,10 +1,10 @@
-// Barriers. A group's generation is complete when every process that is waited for has
-// reached it. Waited for are the living processes of the group; one that joined when the
-// cluster was running already (it can't know which barriers there have been) from its
-// first barrier of that group on: this one counts as the generation that the group is
-// waiting in. A node that dies or leaves is not waited for any more.
+// Barriers. A group's generation is complete when all processes that the barrier waits
+// for have reached it. It waits for all living processes of the group. A process that
+// joined the running cluster cannot know which barriers there have been: the group waits
+// for it from its first barrier on, which counts as the generation that the group is in.
+// A node that dies or leaves is not waited for any more.
 //
-// The loops of a process reach a barrier together: any of them speaks for it.
+// The loops of a process reach a barrier together: each of them stands for the process.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -50,7 +50,8 @@ static void tell(struct scheduler *s, const struct node *n, uint64_t request,
     scheduler_send(s, n->link, MSG_BARRIER_STATE, request, &msg);
 }
 
-// Everybody waits for this: it is not left to their next question.
+// Sends the new state of a barrier to all nodes of the group, without waiting for their
+// next requests.
 static void tell_all(struct scheduler *s, uint8_t group)
 {
     uint64_t completed = s->groups[group].completed;
@@ -86,7 +87,8 @@ void scheduler_barrier_serve(struct scheduler *s, struct node *n, uint64_t reque
         p->known[group] = true;
         p->base[group] = p->late ? s->groups[group].completed : 0;
     }
-    // It asks for the next one when it knows that the one before is complete.
+    // A process enters the next barrier only after it has learned that the previous one
+    // is complete.
     uint64_t completed = s->groups[group].completed;
     if (m->generation > completed - p->base[group] + 1) {
         scheduler_refuse(s, n->link, request, TUG_EUSAGE,
@@ -126,7 +128,8 @@ const char *scheduler_missing(const struct scheduler *s, uint8_t group, char *to
         int more = snprintf(to + at, cap - at, "%s%s", at > 0 ? ", " : "",
                             scheduler_name(n, name));
         if (more < 0 || (size_t)more >= cap - at) {
-            to[at] = 0; // no room for all of them: the first ones are enough
+            to[at] = 0; // If there is no room for all names, the list ends with the last
+                        // one that fits.
             break;
         }
         at += (size_t)more;

@@ -1,7 +1,8 @@
-// Invariants of a scheduler between two events, asserted after each event in builds with
-// assertions. Released programs have none of it.
+// Invariants of a scheduler between two events. They are asserted after each event in
+// builds with assertions; release builds do not contain them.
 //
-// No assert speaks of what a message says, only of what the scheduler has made of it.
+// No assertion depends on the content of a message, only on the state that the scheduler
+// keeps.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/scheduler_internal.h"
@@ -14,7 +15,7 @@
 
 enum { SERVERS_FROM = 8, GUESTS_FROM = 1000000 };
 
-// Arrays are grown before they are filled, so no count passes the room that there is.
+// Counts are within the capacity of their arrays.
 static void counts_have_room(const struct scheduler *s)
 {
     assert(s->n_links <= s->cap_links);
@@ -23,16 +24,16 @@ static void counts_have_room(const struct scheduler *s)
     assert(s->n_forgets <= s->cap_forgets);
 }
 
-// A place that is free is taken by the next guest: it must neither count among the living
-// nor have a link that would speak for two nodes.
+// An unused entry of the node table, which the next guest may get, is not alive and has
+// no link.
 static void free_place_is_empty(const struct node *n)
 {
     assert(!n->n.alive);
     assert(n->link == 0);
 }
 
-// The roles' ids never meet, and each is given once: what a server owns, and whose
-// leases are whose, is known by the id alone.
+// Ids of servers and workers cannot be equal, and each id is given once: owners of
+// partitions and holders of leases are known by their ids alone.
 static void id_is_of_its_role(const struct scheduler *s, const struct roster_node *n)
 {
     uint32_t at = n->id - SERVERS_FROM;
@@ -52,16 +53,17 @@ static void id_is_of_its_role(const struct scheduler *s, const struct roster_nod
     }
 }
 
-// Sessions grow from the base of this start on. One above the newest would be refused as
-// one that has not begun, one at or below the base would be that of an earlier start.
+// Session numbers lie above the base of this start, up to the newest. A higher number
+// would be refused as a session that has not begun; a lower one belongs to an earlier
+// start.
 static void session_was_given(const struct scheduler *s, const struct node *n)
 {
     assert(n->n.session > s->o.session_base);
     assert(n->n.session <= s->session);
 }
 
-// A node lives and dies with its process, so the process stays as long as the node's line
-// does, and both agree in what others know of them.
+// A node lives and dies with its process. So a process stays as long as its nodes are in
+// the table, and agrees with them in all facts that others are told.
 static void node_fits_its_process(const struct scheduler *s, const struct node *n)
 {
     assert(n->process < s->n_processes);
@@ -72,7 +74,8 @@ static void node_fits_its_process(const struct scheduler *s, const struct node *
     assert(n->n.loop < p->loops);
 }
 
-// A node that has left is not alive; a node acknowledges only rosters that were made.
+// A node that has left is not alive, and no node has acknowledged a roster that was not
+// made yet.
 static void node_is_up_to_date(const struct scheduler *s, const struct node *n)
 {
     assert(!(n->left && n->n.alive));
@@ -97,11 +100,13 @@ static void nodes_hold(const struct scheduler *s)
         node_fits_its_process(s, n);
         node_is_up_to_date(s, n);
     }
-    assert(used == s->used_nodes); // the limit of a roster's length rests on it
+    assert(used == s->used_nodes); // the limit on the length of a roster relies on this
+                                   // count
 }
 
-// Ids, sessions and tickets name one node each, links one at most: a second one would be
-// answered in the first one's name. One node is compared with all after each event.
+// No two nodes have the same id, session, ticket or link, because a message of the second
+// would be answered in the name of the first. After each event one node is compared with
+// all others.
 static void node_is_the_only_one(const struct scheduler *s, uint32_t one)
 {
     const struct node *n = &s->nodes[one];
@@ -109,7 +114,7 @@ static void node_is_the_only_one(const struct scheduler *s, uint32_t one)
         const struct node *other = &s->nodes[i];
         if (i == one || !other->used)
             continue;
-        // The id of the scheduler's own member is given again when that has died.
+        // The id of the scheduler's own member is used again after that member has died.
         assert(other->n.id != n->n.id || n->n.role == WIRE_SCHEDULER);
         assert(other->n.session != n->n.session);
         assert(other->ticket != n->ticket);
@@ -118,7 +123,8 @@ static void node_is_the_only_one(const struct scheduler *s, uint32_t one)
     }
 }
 
-// A link that is gone waits for the next tick to take it out: nothing may lead to it.
+// A link that is gone stays in the list until the next tick. Until then no node and no
+// process refers to it.
 static void gone_link_is_empty(const struct link *l)
 {
     assert(l->node == SCHEDULER_NOBODY);
@@ -126,8 +132,8 @@ static void gone_link_is_empty(const struct link *l)
     assert(l->beats_of == 0);
 }
 
-// A link speaks for the node that it joined as, after it was greeted, and the node
-// answers over that link.
+// A link belongs to the node that joined over it, after HELLO, and that node is answered
+// over this link.
 static void link_leads_to_its_node(const struct scheduler *s, const struct link *l)
 {
     assert(l->greeted && l->node < s->n_nodes);
@@ -135,8 +141,8 @@ static void link_leads_to_its_node(const struct scheduler *s, const struct link 
     assert(s->nodes[l->node].link == l->link);
 }
 
-// When the link of heartbeats closes, its process has little time left: it must not be
-// another's.
+// A link with heartbeats refers to the process that sent them: when the link closes, that
+// process has only a short time to come back.
 static void beats_are_of_the_process(const struct scheduler *s, const struct link *l)
 {
     assert(l->beats < s->n_processes);
@@ -164,19 +170,19 @@ static void links_hold(const struct scheduler *s)
     }
     for (uint32_t i = 0; i < s->n_nodes; i++)
         linked += s->nodes[i].link != 0;
-    assert(of_nodes == linked); // so each node's link is in the list, and once
+    assert(of_nodes == linked); // so each node's link is in the list exactly once
 }
 
-// The links are in the order in which they were opened, which decides whose heartbeats
-// are a process's newest. The van never uses a link's number twice.
+// The links are sorted by the time at which they were opened, which decides which link
+// has a process's newest heartbeats. The van never uses a link's number twice.
 static void link_is_the_only_one(const struct scheduler *s, uint32_t one)
 {
     for (uint32_t i = 0; i < s->n_links && s->links[one].link != 0; i++)
         assert(i == one || s->links[i].link != s->links[one].link);
 }
 
-// A process is here with as many loops as it has living nodes: the cluster begins by that
-// count, and barriers wait by it.
+// The count of a process's loops equals the number of its living nodes: the cluster
+// begins, and barriers wait, by this count.
 static void loops_are_counted(const struct scheduler *s, uint32_t one)
 {
     const struct process *p = &s->processes[one];
@@ -186,7 +192,8 @@ static void loops_are_counted(const struct scheduler *s, uint32_t one)
     assert(here == p->here);
 }
 
-// Data is divided by ranks: two living processes of a role never share one.
+// Two living processes of a role never have the same rank, since data is divided by
+// ranks.
 static void rank_is_its_own(const struct scheduler *s, uint32_t one)
 {
     const struct process *p = &s->processes[one];
@@ -197,8 +204,9 @@ static void rank_is_its_own(const struct scheduler *s, uint32_t one)
     }
 }
 
-// A barrier is reached one generation at a time, so that no node is past the one that its
-// group waits in, and none is in a group that it was not counted into.
+// A process enters barriers one generation at a time, so none is beyond the generation
+// that its group is in. No process has entered a barrier of a group that does not count
+// it.
 static void barriers_are_counted(const struct scheduler *s, const struct process *p)
 {
     for (int group = 0; group < SCHEDULER_GROUPS; group++) {
@@ -219,7 +227,7 @@ static void processes_hold(const struct scheduler *s)
     }
 }
 
-// Everybody finds a node in the roster by halving, and takes ids as names.
+// The nodes of the roster are sorted by id, because a node is found by bisection.
 static void roster_is_in_order(const struct scheduler *s)
 {
     const struct roster *r = &s->roster;
@@ -228,8 +236,8 @@ static void roster_is_in_order(const struct scheduler *s)
         assert(r->nodes[i - 1].id < r->nodes[i].id);
 }
 
-// Versions and epochs only grow, and a placement is a change of the roster, too. A
-// session that is newer than a roster's newest may have begun; no roster names it over.
+// The epoch is at most the version, as a new placement also makes a new version. No
+// session in the roster is newer than its `newest`.
 static void roster_is_numbered(const struct scheduler *s)
 {
     assert(s->roster.epoch <= s->roster.version);
@@ -245,8 +253,8 @@ static uint32_t living(const struct roster *r, enum wire_role role)
     return n;
 }
 
-// Unless a change waits for the next roster, the current one agrees with the node table
-// about the living.
+// Unless a change waits for the next roster, the roster agrees with the node table about
+// which nodes are alive.
 static void roster_agrees(const struct scheduler *s)
 {
     if (s->changed)
@@ -256,8 +264,8 @@ static void roster_agrees(const struct scheduler *s)
         assert(living(&s->roster, roles[i]) == scheduler_alive(s, roles[i]));
 }
 
-// The owner of a partition is a server that has joined, and is alive unless the run ends
-// because it died.
+// The owner of a partition is a server that has joined. It is alive, unless the run ends
+// because that server has died.
 static void partition_has_its_server(const struct scheduler *s, uint32_t partition)
 {
     for (int space = 0; space < WIRE_SPACES; space++) {
@@ -269,8 +277,8 @@ static void partition_has_its_server(const struct scheduler *s, uint32_t partiti
     }
 }
 
-// Encoded rosters were made from this roster or an earlier one, have their own buffers,
-// and live as long as a link sends them.
+// The encoded roster was made from this roster or an earlier one, and is kept as long as
+// a link sends it.
 static void encoded_roster_holds(const struct scheduler *s)
 {
     const struct encoded_roster *x = s->encoded;
@@ -285,8 +293,8 @@ static void encoded_roster_holds(const struct scheduler *s)
            (x->msg.epoch != 0 ? WIRE_SPACES * partitions * sizeof(uint32_t) : 0));
 }
 
-// The run begins with its first placement, and has ended only when all nodes are told. A
-// driver may say that it is over before it has begun.
+// There is a placement if and only if the run has begun. Once it has ended, the phase is
+// ENDING. A driver may declare the run over before it has begun.
 static void run_is_in_its_phase(const struct scheduler *s)
 {
     assert(s->phase <= SCHEDULER_ENDING && s->phase_at <= s->now);
@@ -296,8 +304,8 @@ static void run_is_in_its_phase(const struct scheduler *s)
     assert(!s->broken || s->phase != SCHEDULER_GATHERING);
 }
 
-// A run has one driver, so that two do not open passes in turn; its line stays after its
-// death, because others are told that it drove.
+// A run has one driver, so that no two open passes. Its entry stays after its death,
+// because other nodes are told that it drove.
 static void run_has_one_driver(const struct scheduler *s)
 {
     uint32_t drivers = 0;
@@ -307,7 +315,8 @@ static void run_has_one_driver(const struct scheduler *s)
     assert(!s->driven || s->phase != SCHEDULER_GATHERING);
 }
 
-// Pieces are told to be forgotten in the order of versions: those at the front go first.
+// Messages that let servers forget pieces are sorted by roster version, since the first
+// ones are sent first.
 static void forgets_are_in_order(const struct scheduler *s)
 {
     for (uint32_t i = 0; i < s->n_forgets; i++) {
@@ -316,7 +325,7 @@ static void forgets_are_in_order(const struct scheduler *s)
     }
 }
 
-// A worker that lives can be given work; the pieces of a dead one go to others.
+// A living worker can get leases, and the pieces of a dead one are free for others.
 static void leases_know_the_worker(const struct scheduler *s, const struct node *n)
 {
     if (n->used && n->n.role == WIRE_WORKER)
@@ -334,7 +343,7 @@ static void check_all(const struct scheduler *s)
     forgets_are_in_order(s);
 }
 
-// Checks one of each kind after an event, and the next one after the next event.
+// Checks one entry of each kind after an event, and the next entry after the next event.
 static void check_one(const struct scheduler *s)
 {
     uint64_t turn = s->events;

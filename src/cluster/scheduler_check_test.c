@@ -9,8 +9,8 @@ static void check(void)
     scheduler_check(w.s);
 }
 
-// A cluster of two servers, two workers and a driver: nodes 0 to 4, in the order of
-// joining.
+// A cluster of two servers, two workers and a driver, which are nodes 0 to 4 in the order
+// in which they joined.
 enum { SERVER, OTHER_SERVER, WORKER, OTHER_WORKER, DRIVER };
 
 static struct node *node(int i)
@@ -44,7 +44,7 @@ static void break_free_place(void)
 
 static void break_id(void)
 {
-    node(SERVER)->n.id++; // a worker's
+    node(SERVER)->n.id++; // an id of the workers
 }
 
 static void break_session(void)
@@ -137,7 +137,7 @@ static void break_version(void)
 
 static void break_list(void)
 {
-    w.s->roster.nodes[2].alive = false; // a worker's line
+    w.s->roster.nodes[2].alive = false; // the entry of a worker
     w.s->changed = false;
 }
 
@@ -153,7 +153,7 @@ static void break_encoded(void)
 
 static void break_phase(void)
 {
-    w.s->phase = SCHEDULER_GATHERING; // though there is a placement
+    w.s->phase = SCHEDULER_GATHERING; // the wrong phase, as there is a placement
 }
 
 static void break_end(void)

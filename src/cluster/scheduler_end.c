@@ -1,5 +1,5 @@
-// The end of a cluster: nodes that leave and their results, runs that cannot continue,
-// and STOP until all have left.
+// The end of a cluster: nodes that leave, and their results; runs that cannot continue;
+// and STOP, which is repeated until all nodes have left.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -9,11 +9,11 @@
 
 #include "cluster/scheduler_internal.h"
 
-enum { PARTITIONS_NAMED = 80 }; // characters of a list of lost partitions
+enum { PARTITIONS_NAMED = 80 }; // longest list of lost partitions, in characters
 
 void scheduler_stop_node(struct scheduler *s, struct node *n)
 {
-    assert(s->phase == SCHEDULER_ENDING); // also of who has left and asks again
+    assert(s->phase == SCHEDULER_ENDING); // also for a node that has left and asks again
     struct msg_stop msg = {.code = s->end.code, .why = wire_text(s->end.text)};
     n->stop_at = s->now > 0 ? s->now : 1;
     scheduler_send(s, n->link, MSG_STOP, 0, &msg);
@@ -22,7 +22,7 @@ void scheduler_stop_node(struct scheduler *s, struct node *n)
 void scheduler_end(struct scheduler *s, int code, const char *why)
 {
     if (s->phase == SCHEDULER_ENDING)
-        return; // the first reason counts
+        return; // the first reason is kept
     s->phase = SCHEDULER_ENDING;
     s->phase_at = s->now;
     s->end.code = code;
@@ -44,7 +44,8 @@ static bool rank_was_taken(const struct scheduler *s, const struct node *lost)
     return false;
 }
 
-// A worker that was lost, and in whose place none came that left in order.
+// Returns a worker that was lost and whose rank no other worker has taken over and then
+// left in order; NULL if there is none.
 static const struct node *missed_worker(const struct scheduler *s)
 {
     for (uint32_t i = 0; i < s->n_nodes; i++) {
@@ -63,7 +64,7 @@ static void end_for(struct scheduler *s, const struct node *lost)
     scheduler_end(s, TUG_EIO, why);
 }
 
-// A worker or the last one has gone: is that the end?
+// Ends the cluster, after a worker has gone, if it was the last one.
 static void after_worker(struct scheduler *s)
 {
     const struct node *missed = missed_worker(s);
@@ -81,7 +82,7 @@ static void after_worker(struct scheduler *s)
         scheduler_end(s, 0, "");
 }
 
-// "12-40, 77 of 256", as far as it fits.
+// Writes the partitions of a node as "12-40, 77", as many as fit.
 static void list_partitions(const struct scheduler *s, const struct node *n, char *to,
                             size_t cap)
 {
@@ -131,7 +132,7 @@ void scheduler_lost(struct scheduler *s, struct node *n)
 {
     assert(!n->n.alive);
     if (s->phase == SCHEDULER_GATHERING && n->n.role != WIRE_DRIVER)
-        return; // another may come in its place
+        return; // another worker may take over its rank
     if (s->phase == SCHEDULER_RUNNING && n->n.role == WIRE_SERVER)
         server_lost(s, n);
     if (n->drives && s->phase < SCHEDULER_OVER)
@@ -142,7 +143,7 @@ void scheduler_lost(struct scheduler *s, struct node *n)
     after_worker(s);
 }
 
-// A worker that is asked to end leaves its pieces to the others, if there are any.
+// Returns whether another worker is left that can do the work of this process.
 static bool others_work(const struct scheduler *s, uint32_t process)
 {
     for (uint32_t i = 0; i < s->n_processes; i++) {
@@ -153,8 +154,8 @@ static bool others_work(const struct scheduler *s, uint32_t process)
     return false;
 }
 
-// A signal asks that process to end. True if the run does not need it, or has no driver
-// that would end it in order.
+// A signal asks this process to end. Returns true if the run does not need the process,
+// or has no driver that could end the run in order.
 static bool may_leave(struct scheduler *s, uint32_t process)
 {
     struct process *p = &s->processes[process];
@@ -162,7 +163,7 @@ static bool may_leave(struct scheduler *s, uint32_t process)
     if (!s->o.ends_in_order || s->phase == SCHEDULER_GATHERING)
         return true;
     if (s->phase != SCHEDULER_RUNNING || s->asked)
-        return false; // STOP comes
+        return false; // the process gets STOP
     if (p->role == WIRE_WORKER && others_work(s, process))
         return true;
     s->asked = true;
@@ -189,7 +190,8 @@ bool scheduler_asked(const struct scheduler *s)
     return s->asked;
 }
 
-// Wrong usage, bad data and bugs would meet all others too.
+// Returns whether a node that leaves with this code ends the run: wrong usage, bad data
+// and bugs would affect all other nodes, too.
 static bool ends_the_run(const struct scheduler *s, const struct node *n, int code)
 {
     return code == TUG_EUSAGE || code == TUG_EDATA || code == TUG_EINTERNAL ||
@@ -204,11 +206,12 @@ static void left_failing(struct scheduler *s, const struct node *n,
     snprintf(why, sizeof(why), "%.*s ended with code %d%s%s", ROSTER_NAME_MAX,
              scheduler_name(n, name), err_exit_code(code), m->why.n > 0 ? ": " : "",
              wire_words(m->why, said, sizeof(said)));
-    // scheduler_end logs the reason of an end; with a reason all processes say the same.
+    // The reason of an end is logged by scheduler_end, and once there is one all nodes
+    // report it.
     if (s->phase != SCHEDULER_ENDING ? !ends_the_run(s, n, code) : s->end.code == 0)
         scheduler_say(s, "%s", why);
     if (s->phase == SCHEDULER_ENDING && s->end.code == 0) {
-        s->end.code = code; // all was well until now
+        s->end.code = code; // the first failure of a run that had ended well
         snprintf(s->end.text, sizeof(s->end.text), "%s", why);
     } else if (ends_the_run(s, n, code)) {
         scheduler_end(s, code, why);
@@ -217,16 +220,16 @@ static void left_failing(struct scheduler *s, const struct node *n,
     }
 }
 
-// A guest's end is nobody else's, unless he may stop the cluster anyway: with a tool's
-// token one only looks.
+// Returns whether the failure of this node may end the run. A guest may not, unless it
+// has the right to stop the cluster; a tool's token only allows it to look.
 static bool may_end_all(const struct scheduler *s, const struct node *n)
 {
     return n->n.role != WIRE_DRIVER || n->drives ||
            wire_may(MSG_STOP, van_trust(s->van, n->link).role);
 }
 
-// A node's result may be 0 or a code of tug/tug.h. Other numbers have no defined meaning
-// for the others.
+// Refuses a code that is neither 0 nor one of tug/tug.h: it would have no meaning for the
+// other nodes.
 static bool refused_for_code(struct scheduler *s, const struct node *n, uint64_t request,
                              int32_t code)
 {
@@ -284,8 +287,8 @@ void scheduler_run_over_serve(struct scheduler *s, struct node *n, uint64_t requ
         scheduler_end(s, 0, "");
 }
 
-// "1 of 2 workers", and into `missing` who: "worker 1", "server 0 (2 of 4 loops are
-// here)".
+// Appends "1 of 2 workers" to `counts`, and to `missing` the processes: "worker 1" or
+// "server 0 (2 of its 4 loops are here)".
 static void who_is_missing(const struct scheduler *s, enum wire_role role,
                            uint32_t wanted, struct buf *counts, struct buf *missing)
 {
@@ -333,7 +336,7 @@ static void gathering_failed(struct scheduler *s)
     scheduler_end(s, TUG_EIO, why);
 }
 
-// The time for leaving is over, and some node has not left.
+// Finishes after the time for leaving, although some node has not left.
 static void finish_without(struct scheduler *s)
 {
     s->finished = true;

@@ -1,4 +1,4 @@
-// Nodes that have joined: ranks and ids, joining, their links.
+// Nodes that have joined: their ids, ranks and links.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -10,10 +10,10 @@
 #include "cluster/scheduler_internal.h"
 
 enum {
-    FIRST_ID = 8, // ps-lite's: even ones are servers, odd ones workers
+    FIRST_ID = 8, // as in ps-lite: servers have even ids, workers odd ones
     FIRST_GUEST_ID = 1000000,
     MAX_LOOPS = 1024,
-    MAX_GUESTS = ROSTER_MAX_NODES / 8, // who only looks takes no worker's place
+    MAX_GUESTS = ROSTER_MAX_NODES / 8, // limit of guests, so that workers still find room
 };
 
 static struct node *by_ticket(struct scheduler *s, uint64_t ticket)
@@ -50,7 +50,7 @@ uint32_t scheduler_alive(const struct scheduler *s, enum wire_role role)
     return n;
 }
 
-// Returns whether the process holds its rank in its role: if it is alive, or has left in
+// Returns whether this node holds its rank in this role: it is alive, or has left in
 // order.
 static bool holds_rank(const struct node *n, enum wire_role role)
 {
@@ -65,7 +65,8 @@ static bool rank_taken(const struct scheduler *s, enum wire_role role, uint32_t 
     return false;
 }
 
-// All nodes are looked at once for many ranks: thousands may join at one time.
+// Returns the lowest free rank. One scan of all nodes covers many ranks, as thousands of
+// nodes may join at one time.
 static uint32_t free_rank(const struct scheduler *s, enum wire_role role)
 {
     enum { RANKS = 4096 };
@@ -82,7 +83,8 @@ static uint32_t free_rank(const struct scheduler *s, enum wire_role role)
     }
 }
 
-// Returns the rank that it wants, if free and one of those that the cluster was made for.
+// Returns the rank that the node asks for, if that rank is free and one of those that the
+// cluster was made for; otherwise the lowest free rank.
 static uint32_t rank_for(const struct scheduler *s, const struct msg_join *m)
 {
     uint32_t wanted = m->role == WIRE_SERVER ? s->o.servers : s->o.workers;
@@ -91,7 +93,7 @@ static uint32_t rank_for(const struct scheduler *s, const struct msg_join *m)
     return free_rank(s, m->role);
 }
 
-// Names are printed: no byte of them steers a terminal.
+// Names are printed, so they may not hold control characters.
 static bool is_printable(struct wire_text t)
 {
     return printable_check(t.data, t.n);
@@ -115,8 +117,8 @@ static const char *check_join(const struct msg_join *m)
     return NULL;
 }
 
-// All loops of a process have one role: a node with another role under its number is a
-// different process.
+// Refuses a node that joins under the process number of a node with another role: all
+// loops of a process have one role.
 static const char *check_number(const struct scheduler *s, const struct msg_join *m,
                                 char to[ERR_TEXT_MAX])
 {
@@ -153,7 +155,7 @@ static const char *check_room(const struct scheduler *s, const struct msg_join *
                               char to[ERR_TEXT_MAX])
 {
     if (m->role == WIRE_SCHEDULER && scheduler_alive(s, WIRE_SCHEDULER) > 0)
-        return "the cluster has its scheduler already"; // they would have one id
+        return "the cluster has its scheduler already"; // the two would have the same id
     if (m->role != WIRE_SERVER)
         return NULL;
     if (s->phase == SCHEDULER_GATHERING && free_rank(s, WIRE_SERVER) < s->o.servers)
@@ -182,7 +184,7 @@ static uint32_t new_process(struct scheduler *s, const struct msg_join *m)
     p->role = m->role;
     p->rank = rank;
     p->loops = m->loops;
-    // The scheduler's own member may come a moment after the last of the others.
+    // The scheduler's own member may join just after the cluster has become ready.
     p->late = s->phase != SCHEDULER_GATHERING && m->role != WIRE_SCHEDULER;
     p->sign_at = s->now;
     for (uint32_t i = 0; i < s->n_links; i++)
@@ -213,7 +215,7 @@ static uint32_t new_id(struct scheduler *s, enum wire_role role)
     return FIRST_GUEST_ID + s->n_guests++;
 }
 
-// False: out of memory.
+// Returns false if memory is out.
 static bool fill_node(struct scheduler *s, struct node *n, uint32_t process,
                       const struct msg_join *m)
 {
@@ -244,10 +246,12 @@ static bool is_full(const struct scheduler *s, enum wire_role role)
     uint32_t guests = 0;
     for (uint32_t i = 0; i < s->n_nodes && role == WIRE_DRIVER; i++)
         guests += s->nodes[i].used && s->nodes[i].n.role == WIRE_DRIVER;
-    return guests >= MAX_GUESTS || s->used_nodes >= ROSTER_MAX_NODES - 1; // its own line
+    // one node less, as the scheduler has a line of its own in the roster
+    return guests >= MAX_GUESTS || s->used_nodes >= ROSTER_MAX_NODES - 1;
 }
 
-// A tool, or a program that looks: the driver of a run is in the scheduler's own process.
+// Returns whether this node is a guest: a tool or a program that only looks. The driver
+// of a run is in the scheduler's own process.
 static bool is_guest(const struct scheduler *s, const struct node *n)
 {
     return n->n.role == WIRE_DRIVER &&
@@ -255,13 +259,14 @@ static bool is_guest(const struct scheduler *s, const struct node *n)
             (s->o.host != NULL && strcmp(n->n.host, s->o.host) != 0));
 }
 
-// Refused with a sentence; NULL without one: out of memory, it will ask again.
+// Adds a node. If it is refused, returns NULL with the reason in *ret_why. NULL without a
+// reason means that memory is out; the node will ask again.
 static struct node *new_node(struct scheduler *s, const struct msg_join *m,
                              const char **ret_why, char text[ERR_TEXT_MAX])
 {
     *ret_why = check_join(m);
-    // All loops count, including those that have joined: members cannot read a longer
-    // roster.
+    // All loops count, including those that have joined, because members cannot read a
+    // longer roster.
     if (*ret_why == NULL && is_full(s, m->role))
         *ret_why = "the cluster has as many nodes as it can have";
     if (*ret_why != NULL)
@@ -318,7 +323,8 @@ static void attach(struct scheduler *s, struct node *n, struct link *l)
         return;
     if (n->link != 0)
         scheduler_close_link(s, n);
-    if (l->node != SCHEDULER_NOBODY) // a link speaks for one node, the newest
+    if (l->node != SCHEDULER_NOBODY) // a link belongs to one node, the last that joined
+                                     // over it
         s->nodes[l->node].link = 0;
     n->link = l->link;
     scheduler_keep_link(s, l->link, n->n.role);
@@ -327,8 +333,8 @@ static void attach(struct scheduler *s, struct node *n, struct link *l)
     l->node = (uint32_t)(n - s->nodes);
 }
 
-// A node that says that it has joined before must be known under that id. Else ids, and
-// with them the placement, would not be those by which its rows lie.
+// Refuses a node that says it has joined before but is not known under that id: with
+// another id it would own other partitions than those whose rows it holds.
 static const char *check_identity(const struct scheduler *s, const struct node *n,
                                   const struct msg_join *m, char to[ERR_TEXT_MAX])
 {
@@ -345,7 +351,7 @@ static const char *check_identity(const struct scheduler *s, const struct node *
     return to;
 }
 
-// Without memory for it the node asks again.
+// Sends JOINED. If memory is out it sends nothing, and the node asks again.
 static void tell_joined(struct scheduler *s, const struct node *n, uint64_t request)
 {
     const struct van_trust trust = van_trust(s->van, n->link);

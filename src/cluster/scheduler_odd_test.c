@@ -1,5 +1,5 @@
-// Odd messages of members and strangers to the scheduler: too many of them, numbers at
-// the end of their range, texts that cannot be printed, another driver's orders.
+// Odd messages to the scheduler, from members and strangers: too many nodes, numbers at
+// the end of their range, texts that cannot be printed, orders of a second driver.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "kit/guest.h"
 #include "kit/test.h"
 
-// Further loops of a process count, too: members cannot read a roster beyond the limit of
-// nodes.
+// All loops of a process count as nodes, because members cannot read a roster beyond the
+// limit of nodes.
 static void test_no_more_loops(void **state)
 {
     (void)state;
@@ -22,7 +22,7 @@ static void test_no_more_loops(void **state)
     assert_int_equal(guest.type, MSG_JOINED);
     uint32_t used = w.s->used_nodes;
     w.s->made_up = true;
-    w.s->used_nodes = ROSTER_MAX_NODES - 1; // as if
+    w.s->used_nodes = ROSTER_MAX_NODES - 1; // pretends that so many nodes have joined
     join.ticket = 2;
     join.loop = 1;
     guest_say(MSG_JOIN, &join);
@@ -35,7 +35,7 @@ static void test_no_more_loops(void **state)
     guest_close();
 }
 
-// Anybody who may look may join as a guest, but workers still find a place.
+// Any tool may join as a guest, but workers still find room.
 static void test_many_guests(void **state)
 {
     (void)state;
@@ -57,8 +57,8 @@ static void test_many_guests(void **state)
     guest_close();
 }
 
-// Generations are counted one by one: a node that is far ahead would make the scheduler
-// count for ever.
+// A node that claims a barrier far ahead is refused: generations are counted one by one,
+// so the scheduler would count for ever.
 static void test_barrier_far_ahead(void **state)
 {
     (void)state;
@@ -68,7 +68,8 @@ static void test_barrier_far_ahead(void **state)
     guest_join_as(WIRE_WORKER);
     world_run(&w, SECONDS);
     guest_say(MSG_ROSTER_WANTED,
-              &(struct msg_roster_wanted){.version = 1000}); // no more of them
+              // a version of the roster that will never exist
+              &(struct msg_roster_wanted){.version = 1000});
     struct msg_barrier m = {.group = WIRE_GROUP_WORKERS, .generation = UINT64_MAX};
     guest_say(MSG_BARRIER, &m);
     assert_int_equal(guest.type, MSG_ERROR);
@@ -79,12 +80,13 @@ static void test_barrier_far_ahead(void **state)
         guest_say(MSG_BARRIER, &m);
         assert_int_equal(guest.type, MSG_BARRIER_STATE);
     }
-    world_crash(&w.actors[0]); // all barriers are looked at again
+    world_crash(&w.actors[0]); // makes the scheduler check all barriers again
     world_run(&w, 10 * SECONDS);
     guest_close();
 }
 
-// Texts of peers go to logs and terminals, and their codes must be valid.
+// Texts from peers go to logs and terminals, so they must be printable, and codes must be
+// valid.
 static void test_words_and_codes(void **state)
 {
     (void)state;
@@ -120,8 +122,8 @@ static void test_names_that_cannot_be_printed(void **state)
     guest_close();
 }
 
-// Another one with the rights of a driver neither opens passes nor begins the driver's
-// save anew.
+// A second node with a driver's rights can neither open passes nor restart the driver's
+// save.
 static void test_one_driver(void **state)
 {
     const struct msg_pass pass = {.pass = 1};
@@ -157,7 +159,8 @@ static void test_one_driver(void **state)
     guest_close();
 }
 
-// Data and leases are the workers' business, passes and saves the driver's.
+// Only workers may describe data and ask for leases; only the driver may open passes and
+// save.
 static void test_parts(void **state)
 {
     static const struct {
@@ -195,8 +198,8 @@ static void test_parts(void **state)
     }
 }
 
-// Only the codes of tug/tug.h have a meaning for the others; no node leaves with another
-// one.
+// Only the codes of tug/tug.h have a meaning for the other nodes; a node that leaves with
+// another code is refused.
 static void test_odd_codes_of_leaving(void **state)
 {
     const int32_t odd[] = {1, 77, -7, -100, INT32_MAX, INT32_MIN};
@@ -223,7 +226,7 @@ static void test_odd_codes_of_leaving(void **state)
     guest_close();
 }
 
-// The end of all numbers, as reports and passes: counted, or refused.
+// The largest numbers, in reports and passes, are counted or refused.
 static void test_numbers_of_passes(void **state)
 {
     (void)state;
@@ -247,8 +250,9 @@ static void test_numbers_of_passes(void **state)
     guest_close();
 }
 
-// Heartbeats may come before their process joins. If memory is out then, the link has no
-// owner again: else the next process in that slot would seem silent when it closes.
+// Heartbeats may arrive before their process joins. If memory runs out during the join,
+// the link must be detached from the process again: otherwise the next process in that
+// entry would seem silent when the link closes.
 static void test_heartbeats_of_nobody(void **state)
 {
     (void)state;

@@ -12,10 +12,11 @@
 #include "cluster/scheduler_internal.h"
 
 enum {
-    SMALL_CLUSTER = 256,           // nodes
-    PAUSE_NS = 100000,             // for each node
-    LATER_NS = 5000000,            // when there is no room
-    ROSTERS_QUEUED_MAX = 64 << 20, // bytes
+    SMALL_CLUSTER = 256, // largest number of nodes that get each roster without a pause
+    PAUSE_NS = 100000,   // pause between two versions of the roster in a larger cluster,
+                         // per node
+    LATER_NS = 5000000,  // delay after which a roster is tried again that found no room
+    ROSTERS_QUEUED_MAX = 64 << 20, // limit of queued bytes of all rosters together
 };
 
 static int by_id(const void *a, const void *b)
@@ -24,8 +25,8 @@ static int by_id(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-// The scheduler is in the table too. A member that joined in its role (a program that has
-// its scheduler in the process) stands for it.
+// Returns the scheduler's own line. If a member has joined in the scheduler's role (the
+// process of a program), that member's line takes its place.
 static struct roster_node own_line(const struct scheduler *s)
 {
     struct roster_node n = {
@@ -66,7 +67,8 @@ int scheduler_list(struct scheduler *s)
     return 0;
 }
 
-// Whether the loop takes tables of the space; of any for want of one that was meant to.
+// Returns whether this loop takes tables of the space. With `any`, loops for other tables
+// count, too: no loop was meant for this space.
 static bool takes(const struct roster_node *n, int space, bool any)
 {
     enum wire_tables other = space == WIRE_SPACE_DENSE ? WIRE_TABLES_SPARSE
@@ -83,8 +85,8 @@ static int by_rank(const void *a, const void *b)
     return (x->loop > y->loop) - (x->loop < y->loop);
 }
 
-// The loops that take tables of the space, ascending; for ranges the loops of a process
-// side by side, in the order of ranks: a server can say which range is its own.
+// Returns the loops that take tables of the space, by ascending id. For ranges the loops
+// of a process come together and processes by rank, so that a server can name its range.
 static size_t loops_of(const struct scheduler *s, int space, uint32_t *ret,
                        const struct roster_node **room)
 {
@@ -125,10 +127,11 @@ static int place_space(struct scheduler *s, int space)
     return 0;
 }
 
-// From the current node table.
+// Computes the placement from the current node table.
 static int place(struct scheduler *s)
 {
-    assert(s->phase == SCHEDULER_GATHERING); // rows do not move
+    // a placement never changes, because rows do not move
+    assert(s->phase == SCHEDULER_GATHERING);
     for (int space = 0; space < WIRE_SPACES; space++)
         TRY(place_space(s, space));
     s->roster.epoch++;
@@ -136,7 +139,7 @@ static int place(struct scheduler *s)
     return 0;
 }
 
-// Processes of the role that are here with all their loops.
+// Returns the number of processes of a role that have joined with all their loops.
 static uint32_t complete(const struct scheduler *s, enum wire_role role)
 {
     uint32_t n = 0;
@@ -163,8 +166,8 @@ static void begin_when_all_are_here(struct scheduler *s)
                   PLURAL_S(s->o.servers), workers, PLURAL_S(workers));
 }
 
-// A roster in which a server is gone would be refused: its partitions have no owner. STOP
-// is being sent then.
+// Returns whether a roster may be sent. One without a server would be refused, since that
+// server's partitions have no owner; nodes get STOP then.
 static bool can_be_sent(const struct scheduler *s)
 {
     return s->phase != SCHEDULER_ENDING && !s->broken;
@@ -181,8 +184,8 @@ void scheduler_drop_roster(void *encoded)
     mem_free(x);
 }
 
-// The roster as it travels: made once, and shared by all who are sent that version. NULL:
-// out of memory.
+// Returns the encoded roster, which is made once per version and shared by all links that
+// send it; NULL if memory is out.
 static struct encoded_roster *encoded(struct scheduler *s)
 {
     struct encoded_roster *x = s->encoded;
@@ -207,7 +210,7 @@ static struct encoded_roster *encoded(struct scheduler *s)
 void scheduler_send_roster(struct scheduler *s, struct node *n, van_link link,
                            uint64_t request)
 {
-    if (!can_be_sent(s)) { // a sign of life is what it gets
+    if (!can_be_sent(s)) { // the node asks for a sign of life as well
         scheduler_send(s, link, MSG_OK, request, &(struct msg_ok){0});
         return;
     }
@@ -221,16 +224,18 @@ void scheduler_send_roster(struct scheduler *s, struct node *n, van_link link,
     (void)van_send(s->van, link, MSG_ROSTER, request, &x->msg, &release);
 }
 
-// Rosters of large clusters are large, and go to all nodes: several changes make one
-// version there, so that a thousand guests that come one after the other do not have it
-// sent a thousand times a thousand times.
+// Returns when the next version of the roster may be made. In large clusters several
+// changes are collected into one version, since rosters are large there and go to all
+// nodes: a thousand guests that join one after the other do not cause a thousand rosters
+// for a thousand nodes.
 static uint64_t list_due(const struct scheduler *s)
 {
     uint64_t pause = s->used_nodes > SMALL_CLUSTER ? s->used_nodes * PAUSE_NS : 0;
     return s->phase == SCHEDULER_GATHERING ? s->now : s->listed_at + pause;
 }
 
-// Nor do they lie in memory for all at the same time.
+// Returns whether more rosters may be queued. In large clusters the queued rosters of all
+// nodes together are limited.
 static bool is_room_for_more(const struct scheduler *s)
 {
     uint64_t queued = 0;
@@ -244,7 +249,7 @@ uint64_t scheduler_spread_roster(struct scheduler *s)
 {
     uint64_t next = VAN_NEVER;
     if (s->phase == SCHEDULER_GATHERING && !are_all_here(s))
-        return VAN_NEVER; // nobody is told yet
+        return VAN_NEVER; // no roster is sent before all have joined
     if (s->changed && s->now < list_due(s))
         next = list_due(s);
     else if (s->changed && scheduler_list(s) != 0)

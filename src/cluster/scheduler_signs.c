@@ -1,4 +1,5 @@
-// Life and death of processes: heartbeats, signs of life, and guests that are forgotten.
+// Life and death of processes: heartbeats, other signs of life, and guests that are
+// forgotten.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
@@ -6,14 +7,17 @@
 
 #include "cluster/scheduler_internal.h"
 
-// After STOP was sent, a link that closes is most likely the answer to it.
+// How long a node has to connect again if its link closes after STOP was sent: it has
+// most likely ended.
 static const uint64_t stopped_grace_ns = 1000000000;
-static const uint64_t silent_grace_ns = 3000000000; // heartbeats come every second
-// A process lives whose heartbeats come: a node of it that has lost its link may need
-// several attempts for the next one, each of which may meet a link that is dead and open.
+// The same after the heartbeats' link has closed; heartbeats come every second.
+static const uint64_t silent_grace_ns = 3000000000;
+// The additional time if heartbeats still arrive: the process is alive, but its node may
+// need several attempts to connect, each of which may hang.
 static const uint64_t beating_grace_ns = 30000000000;
 
-// For so long a guest that has left, and did not hear the answer, may ask again.
+// How long a guest that has left is remembered, so that it can repeat LEAVE if the answer
+// was lost.
 static const uint64_t guest_memory_ns = 10000000000;
 
 static void close_beats(struct scheduler *s, struct link *l)
@@ -25,12 +29,12 @@ static void close_beats(struct scheduler *s, struct link *l)
     scheduler_forget_link(s, l);
 }
 
-// A process has one link for its heartbeats, the newest, and does not fill the scheduler
-// with others. Older links may be dead and open; a message on one of them is late. False:
-// it was `l`.
+// Closes all links with heartbeats of a process except the newest: older ones may be
+// dead, and a process must not fill the scheduler with links. Returns false if `l` is not
+// the newest.
 static bool keep_newest(struct scheduler *s, struct link *l, uint32_t process)
 {
-    for (uint32_t i = 0; i < s->n_links; i++) { // in the order in which they came
+    for (uint32_t i = 0; i < s->n_links; i++) { // sorted by the time of opening
         struct link *other = &s->links[i];
         if (other == l || other->link == 0 || other->beats != process)
             continue;
@@ -41,8 +45,9 @@ static bool keep_newest(struct scheduler *s, struct link *l, uint32_t process)
     return true;
 }
 
-// A sender that knows a process's own number is that process; others are told another
-// one. So no other process keeps it alive when it hangs.
+// Counts a heartbeat as a sign of life of the process with this number. Only that process
+// knows the number, as other nodes are told another one; so no other process can keep a
+// process that hangs from being declared dead.
 void scheduler_heartbeat_serve(struct scheduler *s, struct link *l, uint64_t request,
                                const struct msg_heartbeat *m)
 {
@@ -97,8 +102,9 @@ void scheduler_gone(struct scheduler *s, struct node *n, bool left)
     scheduler_barriers_again(s);
 }
 
-// A process whose every link is closed, that of its heartbeats too, was most likely
-// killed: it has less time to come back, from the moment at which the last one closed.
+// Returns when a node with a closed link is dead. If the heartbeats' link is closed, too,
+// the process was most likely killed: it has less time to come back, from the moment at
+// which the last link closed.
 static uint64_t closed_too_long(const struct scheduler *s, const struct node *n)
 {
     const struct process *p = &s->processes[n->process];
@@ -121,8 +127,9 @@ static uint64_t death_of(const struct scheduler *s, const struct node *n)
     return n->link == 0 ? clock_earlier(due, closed_too_long(s, n)) : due;
 }
 
-// Heartbeats have a link of their own, which may be dead while everything lives: before a
-// process counts as dead it is asked over the links of its nodes, too.
+// Asks a process for a sign of life over the links of its nodes, before it is declared
+// dead: the link of its heartbeats may be dead although the process is alive. Returns
+// when to call it again.
 static uint64_t ask_for_sign(struct scheduler *s, struct node *n)
 {
     const struct process *p = &s->processes[n->process];

@@ -1,5 +1,5 @@
-// The scheduler case by case: ids and ranks, missing and dead nodes, its end and the
-// messages to all.
+// Single cases of the scheduler: ids and ranks, missing and dead nodes, the end, and
+// messages to all nodes.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <jansson.h>
@@ -9,7 +9,7 @@
 #include "kit/guest.h"
 #include "kit/test.h"
 
-// Returns the cluster's result, and checks that all living nodes were told the same.
+// Checks the cluster's result, and that all living nodes were told the same.
 static void check_end(int code, const char *text)
 {
     struct err e = world_finish(&w, 200 * SECONDS), why;
@@ -26,7 +26,7 @@ static void check_end(int code, const char *text)
     world_close(&w);
 }
 
-// A tool that asks nothing any more has its link closed; nodes keep theirs.
+// The link of a tool that has been silent for long is closed; nodes keep their links.
 static void test_idle_tool(void **state)
 {
     (void)state;
@@ -34,7 +34,7 @@ static void test_idle_tool(void **state)
     guest_add_all(1, 1, false);
     guest_open();
     guest_say_hello(CLUSTER);
-    for (int i = 0; i < 4; i++) { // it looks now and then
+    for (int i = 0; i < 4; i++) { // the tool asks now and then
         world_run(&w, 200 * SECONDS);
         assert_false(guest.closed);
         guest_say(MSG_STATUS, &(struct msg_status){});
@@ -47,7 +47,8 @@ static void test_idle_tool(void **state)
     guest_close();
 }
 
-// Wanted ranks are given if they are free and the cluster was made for them.
+// A node gets the rank that it asks for if the rank is free and the cluster was made for
+// it.
 static void test_wishes(void **state)
 {
     (void)state;
@@ -104,7 +105,7 @@ static void test_missing_loops(void **state)
                        "0 (1 of its 3 loops are here), server 1, worker 0");
 }
 
-// A process of two loops is one server; its ranges lie side by side.
+// A process with two loops is one server, and the ranges of its loops are adjacent.
 static void test_loops(void **state)
 {
     (void)state;
@@ -145,19 +146,20 @@ static void test_server_dies(void **state)
     (void)state;
     guest_open_world(1, 2);
     guest_add_all(1, 2, false);
-    w.actors[1].late = true; // a worker that does nothing
+    w.actors[1].late = true; // this worker does nothing
     world_crash(&w.actors[0]);
     check_end(TUG_EIO, "server 0 (host:10) is gone, and with it partitions 0-63 of 64 "
                        "(there is no replica); resume from the last checkpoint");
 }
 
-// A member that asks for the roster meanwhile is not given one without owners.
+// After a server's death, a member that asks for the roster gets none, because some
+// partitions have no owner.
 static void test_roster_without_server(void **state)
 {
     (void)state;
     guest_open_world(2, 1);
     guest_add_all(2, 1, false);
-    w.actors[1].act_at = UINT64_MAX; // stays
+    w.actors[1].act_at = UINT64_MAX; // the worker stays in the cluster
     world_crash(&w.actors[0]);
     world_run(&w, 7 * SECONDS);
     guest_open();
@@ -185,14 +187,14 @@ static void test_last_worker_dies(void **state)
     (void)state;
     guest_open_world(1, 1);
     w.with_work = true;
-    w.pieces = 60; // too many to be done by then
+    w.pieces = 60; // too many pieces to be done by then
     w.passes = 3;
     guest_add_all(1, 1, true);
     world_crash(&w.actors[1]);
     check_end(TUG_EIO, "worker 0 (host:11) has disconnected without giving a reason");
 }
 
-// Programs without a driver: over when all workers have left.
+// In programs without a driver the run is over when all workers have left.
 static void test_without_driver(void **state)
 {
     (void)state;
@@ -207,7 +209,8 @@ static void test_without_driver(void **state)
     check_end(0, "");
 }
 
-// A dead worker is not a failure once another one of the same rank has done its part.
+// A worker's death is not a failure once another worker with the same rank has done its
+// part.
 static void worker_is_replaced(bool well)
 {
     guest_open_world(1, 2);
@@ -245,7 +248,8 @@ static void test_fatal_leave(void **state)
     check_end(TUG_EDATA, "worker 1 (host:12) ended with code 3: its own reason");
 }
 
-// A failure that does not affect the others does not end the run, but is its result.
+// A worker's failure that does not affect the others does not end the run, but becomes
+// its result.
 static void test_failing_leave(void **state)
 {
     (void)state;
@@ -271,12 +275,12 @@ static void test_driver_dies(void **state)
     check_end(TUG_EIO, "driver 0 (host:12) has disconnected without giving a reason");
 }
 
-// Guests have a driver's role and open no pass: the run does not need them.
+// Guests have the role of a driver but open no pass, and the run does not need them.
 static void test_guests_come_and_go(void **state)
 {
     (void)state;
     guest_open_world(1, 1);
-    w.actors[1].act_at = UINT64_MAX; // stays
+    w.actors[1].act_at = UINT64_MAX; // the worker stays in the cluster
     guest_add_all(1, 1, true);
     world_crash(&w.actors[2]);
     guest_add(WIRE_DRIVER);
@@ -300,13 +304,13 @@ static void test_stopped_from_inside(void **state)
     check_end(TUG_EINTERRUPTED, "interrupted");
 }
 
-// A node that does not leave is waited for only for a limited time.
+// The scheduler waits for nodes to leave only for a limited time.
 static void test_who_does_not_leave(void **state)
 {
     (void)state;
     guest_open_world(1, 1);
     guest_add_all(1, 1, false);
-    w.actors[0].act_at = UINT64_MAX; // looks at nothing any more
+    w.actors[0].act_at = UINT64_MAX; // the server never notices the end
     scheduler_stop(w.s, 0, "");
     world_run(&w, 31 * SECONDS);
     struct err e;
@@ -336,7 +340,7 @@ static void test_late_ones(void **state)
     world_close(&w);
 }
 
-// A link that breaks changes nothing if the node comes back in time.
+// A broken link changes nothing if the node connects again in time.
 static void test_link_breaks(void **state)
 {
     (void)state;
@@ -346,7 +350,8 @@ static void test_link_breaks(void **state)
     uint64_t session = member_session(w.actors[1].m);
     for (int i = 0; i < 5; i++) {
         sim_set_faults(w.sim, 0, 0, 0, 1);
-        member_want_roster(w.actors[1].m, 2 + (uint64_t)i); // something to be sent
+        // causes a message to the scheduler
+        member_want_roster(w.actors[1].m, 2 + (uint64_t)i);
         world_run(&w, 20 * MILLIS);
         sim_set_faults(w.sim, 0, 0, 0, 0);
         world_run(&w, 10 * SECONDS);
@@ -357,7 +362,8 @@ static void test_link_breaks(void **state)
     world_close(&w);
 }
 
-// A node that was unreachable for too long is told so when it comes back.
+// A node that was unreachable for too long is told that it counts as dead when it comes
+// back.
 static void test_given_up(void **state)
 {
     (void)state;
@@ -398,7 +404,7 @@ static void test_scheduler_gone(void **state)
     world_close(&w);
 }
 
-// Nothing passes, but no link closes: silence is noticed.
+// No message gets through, but no link closes: the member notices the silence.
 static void test_scheduler_silent(void **state)
 {
     (void)state;
@@ -411,8 +417,6 @@ static void test_scheduler_silent(void **state)
     assert_non_null(strstr(why.text, "could not be reached for 60 s"));
     world_close(&w);
 }
-
-// Barriers.
 
 static bool done(uint32_t actor, const char **missing)
 {
@@ -433,7 +437,8 @@ static void test_barrier(void **state)
     guest_add_all(1, 3, false);
     reach(1);
     reach(2);
-    world_run(&w, 20 * SECONDS); // asked again: then it is told who is missing
+    world_run(&w, 20 * SECONDS); // the member asks again, and is told which nodes are
+                                 // missing
     assert_false(done(1, &missing));
     assert_string_equal(missing, "worker 2 (host:13)");
     reach(3);
@@ -454,15 +459,15 @@ static void test_barrier(void **state)
     reach(1);
     reach(2);
     reach(3);
-    assert_false(done(1, NULL)); // now it is waited for
+    assert_false(done(1, NULL)); // the barrier waits for the late node, too
     world_crash(late);
     world_run(&w, 6 * SECONDS);
-    assert_true(done(1, NULL)); // not any more
+    assert_true(done(1, NULL)); // the barrier does not wait for it any more
     world_close(&w);
 }
 
-// A program whose scheduler takes part: node 1. It may join after the others' first
-// barrier, and is even with them all the same.
+// In a program whose scheduler takes part, its member has id 1. It may join after the
+// first barrier of the others, and is still counted with them.
 static void test_scheduler_as_member(void **state)
 {
     (void)state;
@@ -489,7 +494,8 @@ static void test_scheduler_as_member(void **state)
     world_close(&w);
 }
 
-// Values that a roster cannot encode must not get into it: all members would end.
+// Values that a roster cannot encode are refused at the join: in a roster they would end
+// all members.
 static void test_bad_joins(void **state)
 {
     (void)state;
@@ -515,8 +521,8 @@ static void test_bad_joins(void **state)
     guest_close();
 }
 
-// A restarted scheduler knows none of the earlier nodes: all of them end, with a reason,
-// also if its clock was set back and it gives the same sessions again.
+// A restarted scheduler knows none of the earlier nodes. All of them end, with a reason,
+// even if the clock was set back and the scheduler gives the same session numbers again.
 static void test_started_again(void **state)
 {
     (void)state;
@@ -526,7 +532,7 @@ static void test_started_again(void **state)
         guest_add_all(2, 1, false);
         o.session_base += same_clock ? 0 : 1000000;
         world_restart_scheduler(&w, &o);
-        guest_add(WIRE_WORKER); // a new one, which is welcome
+        guest_add(WIRE_WORKER); // a new worker, which may join
         world_run(&w, 5 * SECONDS);
         for (uint32_t i = 0; i < 3; i++) {
             struct err why = {0};
@@ -540,8 +546,8 @@ static void test_started_again(void **state)
     }
 }
 
-// Guests come and go without end: a guest that has left is forgotten after a while, its
-// session stays over, and no number is used again.
+// A guest that has left is forgotten after a while: its session stays over, and its
+// numbers are never used again.
 static void test_guests_are_forgotten(void **state)
 {
     (void)state;
@@ -567,11 +573,12 @@ static void test_guests_are_forgotten(void **state)
     assert_false(roster_session_over(r, member_session(w.actors[1].m)));
     assert_false(roster_session_over(r, guest.value + 1000));
     world_run(&w, 15 * SECONDS);
-    assert_int_equal(scheduler_roster(w.s)->n_nodes, 3); // the scheduler's own, and two
+    // the scheduler's own line, and two nodes
+    assert_int_equal(scheduler_roster(w.s)->n_nodes, 3);
     assert_int_equal(member_roster(w.actors[0].m)->n_nodes, 3);
     guest_say(MSG_STATUS, &(struct msg_status){});
     assert_null(strstr(guest.text, "driver"));
-    guest_say(MSG_LEAVE, &(struct msg_leave){0}); // says it again, long after
+    guest_say(MSG_LEAVE, &(struct msg_leave){0}); // repeats LEAVE long afterwards
     assert_false(guest.closed);
     for (uint32_t i = 0; i < w.n; i++)
         assert_false(member_ended(w.actors[i].m, NULL));
@@ -612,7 +619,7 @@ static void test_tool(void **state)
     assert_int_equal(guest.type, MSG_WELCOME);
     guest_say(MSG_ROSTER_WANTED, &(struct msg_roster_wanted){0});
     assert_int_equal(guest.type, MSG_ROSTER);
-    guest_say(MSG_LEASE, &(struct msg_lease){0}); // not without joining
+    guest_say(MSG_LEASE, &(struct msg_lease){0}); // refused, as the peer has not joined
     assert_int_equal(guest.type, MSG_ERROR);
     guest_say(MSG_PUSH, &(struct msg_push){0});
     assert_int_equal(guest.type, MSG_ERROR);
@@ -660,8 +667,8 @@ static void beat(uint64_t process)
     assert_int_equal(guest.type, MSG_HEARTBEAT_OK);
 }
 
-// A process that has sent heartbeats must go on, or answer; then it is told that it was
-// given up.
+// A process that has sent heartbeats must keep sending them, or answer when asked;
+// otherwise it is told that it counts as dead.
 static void test_heartbeats(void **state)
 {
     (void)state;
@@ -674,12 +681,13 @@ static void test_heartbeats(void **state)
         assert_int_equal(guest.value, 1);
         world_run(&w, SECONDS);
     }
-    world_run(&w, 20 * SECONDS); // its member answers
+    world_run(&w, 20 * SECONDS); // the process's member answers
     assert_true(roster_find(scheduler_roster(w.s), 9)->alive);
     sim_partition(w.sim, w.v, w.actors[1].v, true);
     world_run(&w, 6 * SECONDS);
     assert_false(roster_find(scheduler_roster(w.s), 9)->alive);
-    assert_true(roster_find(scheduler_roster(w.s), 11)->alive); // has sent none
+    // this process has never sent heartbeats
+    assert_true(roster_find(scheduler_roster(w.s), 11)->alive);
     beat(501);
     assert_int_equal(guest.value, 0);
     struct err why;
@@ -704,7 +712,8 @@ static void test_options(void **state)
     assert_int_equal(scheduler_open(&s, &o, &e), TUG_EUSAGE);
 }
 
-// Each allocation fails once: lost messages are requested or sent again.
+// Each allocation fails once. Messages that are lost for that reason are requested or
+// sent again.
 static void test_no_memory(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-// Data, passes and leases: what leases.h decides, carried to and fro.
+// Data, passes and leases: receives requests, passes them to the leases (leases.h) and
+// sends the answers.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
@@ -14,7 +15,8 @@ static void answer(struct scheduler *s, const struct node *n, uint64_t request, 
         scheduler_refuse(s, n->link, request, rc, e->text);
 }
 
-// Passes are the driver's business, leases the workers'.
+// Refuses a request that only nodes of another role may send: drivers open passes,
+// workers ask for leases.
 static bool refused_for_part(struct scheduler *s, const struct node *n, uint64_t request,
                              uint16_t type, enum wire_role role)
 {
@@ -56,7 +58,7 @@ void scheduler_data_wanted_serve(struct scheduler *s, struct node *n, uint64_t r
         return;
     if (leases_data_is(s->leases, m, &is, &files) == 0)
         scheduler_send(s, n->link, MSG_DATA_IS, request, &is);
-    buf_free(&files); // without memory: it is asked again
+    buf_free(&files); // if memory was out, the worker asks again
 }
 
 void scheduler_lease_serve(struct scheduler *s, struct node *n, uint64_t request,
@@ -70,9 +72,10 @@ void scheduler_lease_serve(struct scheduler *s, struct node *n, uint64_t request
     scheduler_send(s, n->link, MSG_LEASED, request, &leased);
 }
 
-// Servers keep who pushed what of a piece until it is done. They may forget it only when
-// they know of all deaths before: else a late push of a worker that was given up, and
-// whose piece another has done, would be applied once more.
+// Takes the report of a finished piece. Servers remember which worker pushed what of a
+// piece until it is done. They may forget it only after they have learned of all deaths
+// before: otherwise a late push of a worker that was declared dead would be applied
+// although another worker has done its piece again.
 void scheduler_piece_done_serve(struct scheduler *s, struct node *n, uint64_t request,
                                 const struct msg_piece_done *m)
 {
@@ -81,7 +84,7 @@ void scheduler_piece_done_serve(struct scheduler *s, struct node *n, uint64_t re
     struct forget *f = scheduler_grow(&s->forgets, &s->n_forgets, &s->cap_forgets,
                                       sizeof(*f));
     if (f == NULL)
-        return; // it is reported again
+        return; // the worker reports it again
     f->msg.pass = m->pass;
     f->msg.piece = (uint64_t)m->file << 40 | m->index;
     f->version = s->roster.version + s->changed;
@@ -94,7 +97,7 @@ static void pass_state(struct scheduler *s, struct node *n, uint64_t request,
                        uint64_t pass)
 {
     if (request < n->state_request)
-        return; // an old question that came late
+        return; // an old request that arrived late
     if (request != n->state_request || s->state_of != n->n.id) {
         buf_clear(&s->reports);
         leases_state(s->leases, pass, &s->state, &s->reports);
@@ -105,7 +108,7 @@ static void pass_state(struct scheduler *s, struct node *n, uint64_t request,
     scheduler_send(s, n->link, MSG_PASS_STATE, request, &s->state);
 }
 
-// A run has one driver: others that share its role look on.
+// Refuses requests of drivers other than the one that drives the run.
 static bool refused_for_driver(struct scheduler *s, const struct node *n,
                                uint64_t request, uint16_t type)
 {
@@ -133,7 +136,7 @@ void scheduler_pass_serve(struct scheduler *s, struct node *n, uint64_t request,
     if (refused_for_part(s, n, request, MSG_PASS, WIRE_DRIVER))
         return;
     if (s->phase == SCHEDULER_GATHERING)
-        return; // it is asked again
+        return; // the driver asks again
     if (refused_for_driver(s, n, request, MSG_PASS))
         return;
     if (s->phase == SCHEDULER_RUNNING)
@@ -157,9 +160,9 @@ void scheduler_cut_serve(struct scheduler *s, struct node *n, uint64_t request,
     if (refused_for_part(s, n, request, MSG_CUT, WIRE_DRIVER))
         return;
     if (request < n->cut_request)
-        return; // an old question that came late must not begin a save again that is over
+        return; // an old request that arrived late must not restart a save that is over
     if (refused_for_driver(s, n, request, MSG_CUT))
-        return; // the driver's save would begin anew
+        return; // a second driver must not restart the driver's save
     n->cut_request = request;
     if (m->save != s->cut.save)
         s->cut = (struct cut_of){m->save, s->roster.version + s->changed, s->session};
@@ -180,7 +183,7 @@ void scheduler_pass_wanted_serve(struct scheduler *s, struct node *n, uint64_t r
         pass_state(s, n, request, m->pass);
 }
 
-// The version of the roster that all servers have.
+// Returns the newest version of the roster that all living servers have acknowledged.
 static uint64_t known_to_servers(const struct scheduler *s)
 {
     uint64_t least = UINT64_MAX;
@@ -206,8 +209,8 @@ static void send_forgets(struct scheduler *s)
     s->n_forgets -= n;
 }
 
-// New views are sent at once, those of the running pass repeatedly: they are not
-// acknowledged.
+// Sends new views at once. Views are not acknowledged, so those of the running pass are
+// repeated.
 static uint64_t send_views(struct scheduler *s)
 {
     if (s->views_at != 0 && s->now >= s->views_at + SCHEDULER_RESEND_NS)

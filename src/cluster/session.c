@@ -1,4 +1,4 @@
-// One end of a link to another node, from dialling to silence: see session.h.
+// One end of a link to another node, from connecting to silence: see session.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/session.h"
@@ -8,10 +8,10 @@
 #include "base/clock.h"
 #include "cluster/proof.h"
 
-// The request number of PING; no user of a session gives it.
+// The request number of PING; users of a session never use it.
 #define PING_REQUEST UINT64_MAX
 
-// Members tell their clocks with heartbeats.
+// Only tools tell their clock in HELLO; members tell theirs with heartbeats.
 void session_greet(struct van *v, van_link link, const struct session_who *who)
 {
     const struct van_trust trust = van_trust(v, link);
@@ -29,8 +29,9 @@ void session_greet(struct van *v, van_link link, const struct session_who *who)
     (void)van_send(v, link, MSG_HELLO, 0, &hello, NULL);
 }
 
-// A member that took a server's or the scheduler's port is not a server: it has neither a
-// certificate of that role nor the key of sessions.
+// Returns whether a node that has sent WELCOME is what it claims. A process that took the
+// port of a server or of the scheduler has neither a certificate of that role nor the key
+// of sessions.
 bool session_believes(struct van *v, van_link link, const struct session_who *who,
                       enum wire_role role, const struct msg_welcome *w, struct err *e)
 {
@@ -124,23 +125,25 @@ void session_end(struct session *s)
     s->due = VAN_NEVER;
 }
 
-// The other end's own questions and news carry no number of this end's.
+// Returns whether a message answers a request of this end. The other end's own messages
+// have request number 0 or are PING.
 static bool is_answer(const struct van_message *m)
 {
     return m->request != 0 && m->type != MSG_PING;
 }
 
-// A peer that has not proven itself may refuse the link, and nothing else from it counts:
-// an impostor on the port would just never greet.
+// Handles a message. From a peer that has not proven itself only a refusal of the link
+// counts. An impostor gains nothing by one: it could as well never send WELCOME.
 enum session_news session_message(struct session *s, van_link link,
                                   const struct van_message *m, uint64_t now)
 {
     if (link != s->link || link == 0)
         return SESSION_NOT_ITS;
-    struct err why; // of every message on a link: it costs too much to clear the text
+    struct err why; // only its code is cleared: clearing the text for every message would
+                    // cost too much
     why.code = 0;
     bool greets = m->type == MSG_WELCOME && s->state == SESSION_GREETING;
-    if (m->type == MSG_ERROR && m->request == 0) // to no question: of the link itself
+    if (m->type == MSG_ERROR && m->request == 0) // number 0: it refuses the link itself
         wire_refusal(&m->m->error, NULL, &why);
     else if (greets)
         (void)session_believes(s->side->van, link, s->side->who, s->role, &m->m->welcome,
@@ -169,7 +172,7 @@ uint64_t session_tick(struct session *s, uint64_t now)
     struct err why;
     if (s->state == SESSION_CLOSED)
         return s->due;
-    if (s->state == SESSION_DIALLING) // the van is at it
+    if (s->state == SESSION_DIALLING) // the van watches the time limit
         return VAN_NEVER;
     uint64_t over = after(s->heard_at, open ? side->silence_ns : side->greet_ns);
     if (now >= over) {
@@ -187,8 +190,8 @@ uint64_t session_tick(struct session *s, uint64_t now)
 }
 
 #ifndef NDEBUG
-// A session without a link is not open: its messages would be lost without notice. The
-// time does not go back: deadlines count from past moments.
+// A session without a link is not open, since its messages would be lost without notice.
+// Times of past events are not later than now, as deadlines are computed from them.
 void session_check(const struct session *s, uint64_t now)
 {
     assert(s->state <= SESSION_OPEN);

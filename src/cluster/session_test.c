@@ -1,4 +1,4 @@
-// Sessions over every van: greeted or refused, silent, broken, dialled again.
+// Sessions over each kind of van: greeted, refused, silent, broken and connected again.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/session.h"
@@ -10,7 +10,7 @@
 
 enum { CLUSTER = 4711 };
 
-// Who dials. The far end is the world's second node.
+// The end that connects. The far end is the world's second node.
 static struct {
     struct session_who who;
     struct session_side side;
@@ -18,16 +18,17 @@ static struct {
     unsigned news[SESSION_MESSAGE + 1];
 } near;
 
-// The behaviour of the far end.
+// How the far end behaves, and what it has seen.
 static struct {
-    enum wire_role says; // WIRE_NOBODY: it does not greet back
-    unsigned welcomes;   // that many times
+    enum wire_role says; // the role that it claims; WIRE_NOBODY: it never sends WELCOME
+    unsigned welcomes;   // how many times it sends WELCOME
     bool refuses, answers_pings, babbles, repeats;
     unsigned hellos, pings, said;
     uint64_t cluster, unix_ns;
 } far;
 
-// A message of every type but WELCOME, as if each answered a question.
+// Sends a message of every type but WELCOME, each with a request number as if it were an
+// answer.
 static void babble(struct node *n, van_link link)
 {
     static const union wire_any nothing;
@@ -48,7 +49,7 @@ static void far_message(struct node *n, van_link link, struct van_message *m)
         far.pings++;
         if (far.answers_pings)
             (void)van_send(n->v, link, MSG_OK, m->request, &(struct msg_ok){0}, NULL);
-        if (far.repeats) { // not an answer
+        if (far.repeats) { // neither of these is an answer
             (void)van_send(n->v, link, MSG_PING, 1, &(struct msg_ping){}, NULL);
             (void)van_send(n->v, link, MSG_STOP, 0, &(struct msg_stop){0}, NULL);
         }
@@ -101,7 +102,7 @@ static void dial(struct vans *w)
     assert_int_equal(near.s.state, SESSION_DIALLING);
 }
 
-// Times are such that nothing is due soon.
+// Opens both ends, with times so long that nothing is due soon.
 static void open_ends(struct vans *w)
 {
     const struct van_handler h = {
@@ -129,7 +130,7 @@ static void test_greeted(struct vans *w)
 {
     far.welcomes = 2;
     dial(w);
-    PUMP(w, near.news[SESSION_NOTHING] == 1); // the second one
+    PUMP(w, near.news[SESSION_NOTHING] == 1); // the second WELCOME
     assert_int_equal(near.news[SESSION_GREETED], 1);
     assert_int_equal(near.s.state, SESSION_OPEN);
     assert_int_equal(far.cluster, CLUSTER);
@@ -182,7 +183,8 @@ static void test_whoever_it_is(struct vans *w)
     PUMP(w, near.news[SESSION_GREETED] == 1);
 }
 
-// Messages before the greeting, or from a peer that never greets, are not passed on.
+// Messages that arrive before WELCOME, or from a peer that never sends it, are not passed
+// on.
 static void test_heard_before_it_greets(struct vans *w)
 {
     far.babbles = true;
@@ -194,8 +196,7 @@ static void test_heard_before_it_greets(struct vans *w)
     assert_int_equal(near.s.state, SESSION_GREETING);
 }
 
-// HELLO is sent again, and after a while given up. The session gives up once both were
-// sent, however late that is.
+// HELLO is repeated, and after a while the session closes.
 static void test_nobody_greets(struct vans *w)
 {
     far.says = WIRE_NOBODY;
@@ -205,11 +206,13 @@ static void test_nobody_greets(struct vans *w)
     near.side.greet_ns = 60 * MS;
     PUMP(w, near.s.link == 0);
     assert_string_equal(near.s.why.text, "it does not identify itself");
-    assert_true(near.s.due <= van_now(near.side.van)); // at once
+    // the next attempt may begin at once
+    assert_true(near.s.due <= van_now(near.side.van));
     PUMP(w, w->nodes[1].closed == 1);
 }
 
-// Times count from when the session sees them: it is woken to look at them.
+// Waits until the session closes by silence. The session is woken to see the changed
+// times.
 static void expect_silence(struct vans *w, unsigned messages)
 {
     dial(w);
@@ -231,14 +234,15 @@ static void test_silent(struct vans *w)
     expect_silence(w, 0);
 }
 
-// The other end repeats its own questions and news: nothing that was sent has arrived.
+// The other end repeats its own messages but answers nothing, so none of them is a sign
+// of life.
 static void test_deaf(struct vans *w)
 {
     far.repeats = true;
     expect_silence(w, 2);
 }
 
-// Without a time for it PING is sent once. An answer counts as a sign of life.
+// Without an interval for repeats PING is sent once. Its answer is a sign of life.
 static void test_asked(struct vans *w)
 {
     near.side.ping_ns = 5 * MS;
@@ -253,7 +257,7 @@ static void test_asked(struct vans *w)
     assert_int_equal(near.s.state, SESSION_OPEN);
 }
 
-// It waits twice as long each time, until it was greeted.
+// The delay before the next attempt doubles each time, until the session was open.
 static void test_broken(struct vans *w)
 {
     struct err why;

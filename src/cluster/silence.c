@@ -1,4 +1,4 @@
-// See silence.h.
+// Watches sessions for dead links. See silence.h.
 //
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/silence.h"
@@ -22,7 +22,8 @@ static void look_for_signs(struct silence *x, struct session *s, uint64_t now)
     x->queued = queued;
 }
 
-// When bytes left is known as exactly as it is looked for.
+// Watches more often while bytes are queued: the time at which some of them left is known
+// only as exactly as the queue is looked at.
 static uint64_t look_again(const struct silence *x, uint64_t next, uint64_t now)
 {
     return x->queued > 0 ? clock_earlier(next, now + SILENCE_NS / 10) : next;
@@ -31,7 +32,7 @@ static uint64_t look_again(const struct silence *x, uint64_t next, uint64_t now)
 static void try_another(struct silence *x, const struct session *s, const char *address,
                         uint64_t now)
 {
-    session_end(&x->another); // one that has not got through
+    session_end(&x->another); // ends an earlier attempt without success
     x->tried_at = now;
     x->another.side = s->side;
     x->another.role = s->role;

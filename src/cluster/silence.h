@@ -1,13 +1,14 @@
-// Links that are dead and open, as when a firewall has forgotten them: nothing comes, and
-// nothing says so. A session that is owed answers and has been silent for a while is
-// asked for a sign of life; when none comes, another link is tried beside it. A peer that
-// greets back there is alive, so that the old link is dead: it is closed, and its user
-// sends again what has no answer, of which the other end does everything once.
+// Watches for links that are dead although they are open, as when a firewall has
+// forgotten them: nothing arrives, and no error tells. If a session waits for answers and
+// has been silent for a while, it sends PING; if no answer comes, a second link is tried.
+// If the peer greets on the second link, it is alive, so the old link is dead and is
+// closed. The user then repeats its unanswered requests, each of which the other end
+// applies once.
 //
-// A node that is busy with something long, or stopped, answers neither: then the old link
-// stays, and nothing is sent twice. Delayed answers do not matter, since the node answers
-// PING. Bytes that come or leave, be it one large message for a minute, are signs of
-// life.
+// A node that is busy with a long task, or stopped, answers on neither link: then the old
+// link stays, and nothing is sent twice. Late answers to requests do no harm, since the
+// node still answers PING. Bytes that arrive or leave are signs of life, even if one
+// large message takes a minute.
 //
 // SPDX-License-Identifier: Apache-2.0
 #ifndef TUG_CLUSTER_SILENCE_H
@@ -16,28 +17,29 @@
 #include "base/clock.h"
 #include "cluster/session.h"
 
-// A node that is silent for so long is asked for a sign of life, and for twice that is
-// tried over another link.
+// Silence after which PING is sent. After twice this time a second link is tried.
 #define SILENCE_NS (5 * SECOND_NS)
 
-// Kept beside the watched session. Zeros to begin with.
+// State for one watched session; all zeros at first.
 struct silence {
-    struct session another; // that is tried; of the same side
+    struct session another; // the session over the second link, with the same settings
     uint64_t tried_at;
-    uint64_t queued; // bytes, as last seen
+    uint64_t queued; // number of queued bytes when last looked at
 };
 
-// Call when answers are due on *s from now on. Returns when to watch it.
+// Starts to watch *s: from now on it waits for answers. Returns when to call
+// silence_watch.
 uint64_t silence_begin(struct session *s, uint64_t now);
 
-// For an open session with answers due; the address is the one to dial, NULL if that node
-// has left. Returns when to look again.
+// Watches an open session that waits for answers. `address` is the peer's address for a
+// second link, NULL if the peer has left. Returns when to call it again.
 uint64_t silence_watch(struct silence *x, struct session *s, const char *address,
                        uint64_t now);
 
-// The other link has been greeted: *s goes on over it, and the silent one is closed.
+// Continues *s over the second link, on which the peer has greeted, and closes the silent
+// link.
 void silence_adopt(struct silence *x, struct session *s, uint64_t now);
 
-void silence_end(struct silence *x); // nothing is tried any more
+void silence_end(struct silence *x); // gives up the second link
 
 #endif

@@ -14,8 +14,6 @@
 #include "base/disk.h"
 #include "base/runtime_dir.h"
 
-// ---------------------------------------------------------------- the key and its role
-
 static const enum wire_role steps[] = {WIRE_OPERATOR, WIRE_SERVER, WIRE_WORKER,
                                        WIRE_TOOL};
 enum { STEPS = sizeof(steps) / sizeof(*steps), MAX_TRIES = 100, RANDOM_BYTES = 6 };
@@ -36,7 +34,7 @@ int token_make(struct token *ret, struct err *e)
     return 0;
 }
 
-// Each is a function of the one above that cannot be turned round.
+// Derives the key of each lesser role from the one above by a one-way function.
 bool token_lower(struct token *t, enum wire_role role)
 {
     int from = step_of(t->role), to = step_of(role);
@@ -86,7 +84,7 @@ int token_read(struct token *ret, const char *text, struct err *e)
         return 0;
     *ret = (struct token){.role = WIRE_NOBODY};
     return err_set(
-        e, TUG_EUSAGE, // it is not repeated: it may be almost right
+        e, TUG_EUSAGE, // the text is not quoted, since it may be almost a valid token
         "the token is not of the form ROLE:HEX, as 'tug cert token' prints it");
 }
 
@@ -97,9 +95,8 @@ void token_write(char ret[TOKEN_TEXT_MAX], const struct token *t)
         n += snprintf(ret + n, (size_t)(TOKEN_TEXT_MAX - n), "%02x", t->key[i]);
 }
 
-// ---------------------------------------------------------------- its file
-
-// A name for people becomes one for a file: nothing but letters, digits and "._-" stays.
+// Makes the path of a token's file. Of the cluster's name only letters, digits and "._-"
+// stay as they are.
 static int path_of(char ret[FILE_PATH_MAX], const char *dir, const char *cluster,
                    uint16_t port, const char *end, struct err *e)
 {
@@ -126,7 +123,8 @@ static int write_all(int fd, const struct token *t)
     return good ? 0 : -1;
 }
 
-// Locked as long as the process lives, and there. False: a sweeper has come before us.
+// Locks a new file; the lock lasts until the process ends. Returns false if another
+// process has removed the file before it was locked.
 static bool lock_it(int fd)
 {
     struct stat st;
@@ -157,7 +155,8 @@ static int make_beside(char ret[FILE_PATH_MAX], int *ret_fd, const char *dir,
                    "cannot make '%s', because another process keeps removing it", ret);
 }
 
-// Written beside and renamed: a reader gets the old file or the new one.
+// Writes a file beside and renames it, so that a reader gets the old token or the new
+// one.
 static int leave_in(const char *dir, char ret_path[FILE_PATH_MAX], int *ret_lock,
                     const struct token *t, const char *cluster, uint16_t port,
                     struct err *e)
@@ -173,7 +172,8 @@ static int leave_in(const char *dir, char ret_path[FILE_PATH_MAX], int *ret_lock
     return TUG_EIO;
 }
 
-// NAME@PORT.token, or one beside it.
+// Returns whether the name is NAME@PORT.token, or such a name with the suffix of a file
+// before its renaming.
 static bool is_of_token(const char *path)
 {
     const char *at = strchr(strrchr(path, '/'), '@'), *digits = "0123456789abcdef";
@@ -185,7 +185,7 @@ static bool is_of_token(const char *path)
                           more[1 + 2 * RANDOM_BYTES] == 0);
 }
 
-// A file without a lock belongs to a dead process.
+// Removes a token's file that is not locked: its scheduler is dead.
 static void sweep_one(void *ctx, const char *path)
 {
     struct stat st;
@@ -225,7 +225,7 @@ int token_leave(char ret_path[FILE_PATH_MAX], int *ret_lock, const struct token 
         ret_path[0] = 0;
     if (lock >= 0)
         close(lock);
-    sweep(); // behind it: who dials meanwhile finds the token
+    sweep(); // last, so that processes that connect meanwhile find the token
     return rc;
 }
 
@@ -248,7 +248,7 @@ static int check_own(const char *path, const struct stat *st, struct err *e)
                    path, (unsigned)(st->st_mode & 07777));
 }
 
-// False without an error: there is no such file.
+// Reads a token's file. Returns false without an error if the file does not exist.
 static bool read_file(struct token *ret, const char *path, struct timespec *ret_time,
                       struct err *e)
 {
@@ -282,8 +282,8 @@ static bool is_later(const struct timespec *a, const struct timespec *b)
     return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
 }
 
-// False: none is in place i. *e says why if what is there is not believed; `tried` gets
-// the place's name.
+// Looks for the token in place i. Returns false if there is none that is trusted; *e says
+// why a file there is not trusted. `tried` gets the name of the place.
 static bool find_in(int i, const char *cluster, uint16_t port, struct token *ret,
                     struct timespec *ret_time, char tried[FILE_PATH_MAX], struct err *e)
 {
@@ -313,7 +313,7 @@ int token_find(struct token *ret, const char *cluster, uint16_t port, struct err
             newest = time;
         }
         if (why.code == 0)
-            why = e_here; // of the best place
+            why = e_here; // the reason of the first place that has one
     }
     if (ret->role != WIRE_NOBODY)
         return 0;

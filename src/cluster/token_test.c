@@ -52,7 +52,7 @@ static void test_text(void **state)
                  hex != NULL ? text + 9 : "", hex != NULL ? hex + 2 : "");
         assert_int_equal(token_read(&again, wrong, &e), TUG_EUSAGE);
         assert_int_equal(again.role, WIRE_NOBODY);
-        assert_null(strstr(e.text, text + 9)); // no secret in a message
+        assert_null(strstr(e.text, text + 9)); // a message must not quote a secret
     }
 }
 
@@ -70,7 +70,7 @@ static void test_roles_derive_downwards(void **state)
             assert_int_equal(token_lower(&one, roles[to]), to >= from);
             if (to < from)
                 continue;
-            assert_true(token_lower(&two, roles[to])); // by whatever way
+            assert_true(token_lower(&two, roles[to])); // in one step or in several
             assert_memory_equal(one.key, two.key, MAC_BYTES);
             assert_int_equal(memcmp(one.key, t.key, MAC_BYTES) == 0, to == 0);
         }
@@ -78,7 +78,7 @@ static void test_roles_derive_downwards(void **state)
     assert_false(token_lower(&t, WIRE_NOBODY));
 }
 
-// A file that is not trusted is named, with the reason.
+// Checks that the file is refused by its name, with this reason.
 static void is_not_trusted(const char *why)
 {
     struct token found;
@@ -101,16 +101,18 @@ static void test_file(void **state)
     assert_int_equal(token_make(&other, &e), 0);
     assert_int_equal(token_find(&found, "../evil/x", 7, &e), TUG_EIO);
     assert_int_equal(token_leave(path, &lock, &t, "../evil/x", 7, &e), 0);
-    assert_null(strstr(path, "/../")); // a name is not a path
+    assert_null(strstr(path, "/../")); // characters of a path in the cluster's name are
+                                       // replaced
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0600);
     assert_int_equal(token_find(&found, "../evil/x", 7, &e), 0);
     assert_memory_equal(found.key, t.key, MAC_BYTES);
-    assert_int_equal(token_find(&found, "../evil/x", 8, &e), TUG_EIO); // another port
+    // a token of another port is not found
+    assert_int_equal(token_find(&found, "../evil/x", 8, &e), TUG_EIO);
     assert_int_equal(token_leave(path, &other_lock, &other, "../evil/x", 7, &e), 0);
     assert_int_equal(token_find(&found, "../evil/x", 7, &e), 0);
     assert_memory_equal(found.key, other.key, MAC_BYTES);
-    token_remove(path, lock, &t); // it is not its own any more
+    token_remove(path, lock, &t); // the file has another token now, so it stays
     assert_int_equal(stat(path, &st), 0);
     // A file that others can read, or that is a link, is refused.
     assert_int_equal(chmod(path, 0640), 0);
@@ -129,15 +131,15 @@ static void test_file(void **state)
     is_not_trusted("does not hold a token");
     assert_int_equal(unlink(path), 0);
     assert_int_equal(rename(elsewhere, path), 0);
-    assert_int_equal(chmod(dir, 0777), 0); // others could put another directory there
+    assert_int_equal(chmod(dir, 0777), 0); // others could replace this directory
     is_not_trusted("could replace it");
     assert_int_equal(chmod(dir, 0700), 0);
     token_remove(path, other_lock, &other);
     assert_int_not_equal(stat(path, &st), 0);
 }
 
-// Leftovers of a killed scheduler are removed when the next one starts, whatever its
-// cluster and port; files of living ones stay, and so do files that are no token of ours.
+// When a scheduler starts, it removes the files of dead schedulers, whatever their
+// cluster and port. Files of living schedulers stay, and so do files that are not tokens.
 static void test_leftovers(void **state)
 {
     static const char *const others[] = {"a@8.sock", "a.token", "x@9.tokens"};
@@ -150,9 +152,10 @@ static void test_leftovers(void **state)
     assert_int_equal(token_make(&t, &e), 0);
     assert_int_equal(token_leave(living, &living_lock, &t, "one", 7, &e), 0);
     assert_int_equal(token_leave(dead, &dead_lock, &t, "two", 8, &e), 0);
-    close(dead_lock); // as the system does when a process is killed
+    close(dead_lock); // the system does this when a process is killed
     snprintf(beside, sizeof(beside), "%.4000s.0123456789ab", living);
-    close(open(beside, O_WRONLY | O_CREAT | O_EXCL, 0600)); // before it was renamed
+    // a file before its renaming, whose process was killed
+    close(open(beside, O_WRONLY | O_CREAT | O_EXCL, 0600));
     assert_int_equal(file_join(mine, dir, "tug", NULL), 0);
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(file_join(other, mine, others[i], NULL), 0);
@@ -165,7 +168,7 @@ static void test_leftovers(void **state)
     assert_int_equal(token_find(&found, "two", 8, &e), TUG_EIO);
     assert_int_not_equal(access(dead, F_OK), 0);
     assert_int_not_equal(access(beside, F_OK), 0);
-    assert_int_equal(unlink(other), 0); // the link
+    assert_int_equal(unlink(other), 0); // removes the link
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(file_join(other, mine, others[i], NULL), 0);
         assert_int_equal(unlink(other), 0);
@@ -190,8 +193,8 @@ static void *leave(void *arg)
     return NULL;
 }
 
-// The scheduler listens already, and diallers need the token at once: it must not wait
-// for the search for leftovers elsewhere.
+// Processes that connect need the token at once, since the scheduler listens already. So
+// token_leave must not wait for the search for leftovers in other places.
 static void test_before_leftovers(void **state)
 {
     struct leaving l = {.rc = -1};
@@ -206,7 +209,8 @@ static void test_before_leftovers(void **state)
         skip_because("no other place for tokens, or a process holds it for long");
     assert_int_equal(token_make(&l.t, NULL), 0);
     assert_int_equal(pthread_create(&thread, NULL, leave, &l), 0);
-    bool too_late; // it looked for leftovers first, until it gave up waiting for the lock
+    bool too_late; // set if token_leave searched first, until it gave up waiting for the
+                   // lock
     do {
         sched_yield();
         too_late = atomic_load(&l.done);
